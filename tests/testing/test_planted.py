@@ -199,13 +199,12 @@ def test_a_planted_fault_is_named(
     fault: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plant, network, inputs, options, symptom, stage, op = FAULTS[fault]
-    net = network() if isinstance(network, type) else network
     given = [Tensor(a) for a in inputs]
-    assert not testing.bisect(net, *given, isolate=False, **options).found
+    assert not testing.bisect(made(network), *given, isolate=False, **options).found
     monkeypatch.setenv("CELLC_CACHE_DIR", str(tmp_path))
     with monkeypatch.context() as patch:
         plant(patch)
-        found = testing.bisect(net, *given, isolate=False, **options)
+        found = testing.bisect(made(network), *given, isolate=False, **options)
         assert (found.symptom, found.stage) == (symptom, stage), str(found)
         assert op in ops_of(found) and (found.op == op or symptom == "modes"), str(found)
         assert __file__.endswith(Path(found.span.split(":")[0]).name)
@@ -213,6 +212,11 @@ def test_a_planted_fault_is_named(
         still_there(found, tmp_path)
     assert found.case is not None
     assert not again(found, tmp_path).found
+
+
+def made(network: Any) -> Any:
+    """A network that has not been compiled."""
+    return network() if isinstance(network, type) else network
 
 
 def ops_of(found: Bisection) -> list[str]:

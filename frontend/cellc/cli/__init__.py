@@ -90,6 +90,20 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
     p.add_argument("--grad", action="store_true", help="verify the gradient graph too")
     _checkpoint(p)
+    p = _network(sub, "bisect", "find what is wrong with a network: the pass, the node, and the "
+                 "smallest graph that shows it; takes a file of `record` too")
+    p.add_argument("--grad", action="store_true", help="look at the gradient, and at the rules for "
+                   "gradients and batches, too")
+    p.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
+    p.add_argument("--seconds", type=float, default=60.0,
+                   help="for making the graph smaller (default 60)")
+    p.add_argument("--output", "-o", metavar="FILE", help="write the smallest graph with its "
+                   "inputs: as text, or compact if it ends in .cellcase")
+    _checkpoint(p)
+    text = "run a recorded call, or the smallest graph of a bisection"
+    p = sub.add_parser("replay", help=text, description=text + ": compiled, op by op and by the "
+                       "reference, and against what was recorded")
+    p.add_argument("case", metavar="FILE", help="what `record` or `bisect -o` wrote")
     _network(sub, "check", "report every error of a network")
     text = "show or clear the cache of compiled code"
     p = sub.add_parser("cache", help=text, description=text)

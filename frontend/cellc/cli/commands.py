@@ -34,7 +34,7 @@ from ..tools import budget_view, profiling
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
 from ..train.export import export, named_weights
-from . import artifacts
+from . import artifacts, reproducing
 from .loading import (
     UserError,
     load_network,
@@ -361,5 +361,6 @@ Command = Callable[[argparse.Namespace], int]
 COMMANDS: Mapping[str, Command] = {
     "compile": compile_, "run": run, "profile": profile, "dump": dump, "verify": verify_,
     "check": check, "cache": cache_, "explain": explain, "export": export_,
+    "bisect": reproducing.bisect, "replay": reproducing.replay,
 }
 __all__: Sequence[str] = ("COMMANDS", "version")

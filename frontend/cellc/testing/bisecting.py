@@ -18,13 +18,13 @@ from cellc_runtime.records import dataclass, field
 
 from .. import context
 from ..compiled.entries import Traced
+from ..verification import verify
 from .cases import Case, load_case, traced_call, versions
 from .judging import Array, Judge, NodeError, Symptom, alone_graph
 from .probe import ChildJudge
 from .reducing import reduce
 from .rules import problems, wrong_rule
 from .stages import Stage, find_stage
-from .tracing import against_pynative
 
 _OUT_OF_PROCESS = ("crash", "hang")
 
@@ -35,8 +35,8 @@ class Bisection:
 
     Attributes:
         network: the name of what was bisected.
-        symptom: what is wrong: `"error"`, `"crash"`, `"hang"`, `"modes"` (compiled against PyNative),
-            `"reference"` (against numpy), `"tracing"`, `"rule"`; "" if nothing is.
+        symptom: what is wrong: `"error"`, `"crash"`, `"hang"`, `"modes"` (compiled against
+            PyNative), `"reference"` (against numpy), `"tracing"`, `"rule"`; "" if nothing is.
         what: it, in words.
         stage: where in cellc: `"pass expand"`, `"code generation"`, `"tracing"`,
             `"rules of matmul"`.
@@ -101,7 +101,8 @@ def bisect(
 ) -> Bisection:
     """Find what is wrong with a network: the stage of the compiler, the node, the smallest graph.
 
-    Nothing of the network is changed, and the cache of programs is neither read nor written.
+    Nothing of the network is changed. Graphs are compiled past the cache of programs; only the
+    comparison with PyNative is a run as it always is.
 
     Args:
         target: a Cell, a function, or the path of a case that `record` wrote.
@@ -192,13 +193,16 @@ class _Work:
         self, name: str, function: Any, args: Sequence[Any], traced: Traced,
         arrays: Sequence[Array],
     ) -> Bisection | None:
-        """Of a call whose graph is right: against PyNative."""
-        values = self.judge.alone(traced.graph, arrays)
-        symptom = against_pynative(function, args, traced, values)
-        if symptom is None:
+        """Of a call whose graph is right: end to end against PyNative."""
+        report = verify(function, *args, grad=False, reference=False)
+        findings = [f for f in report.findings if f.kind != "nonfinite"]
+        if not findings:
             return None
-        stage = Stage("tracing", "the graph computes what it says, which is something else")
-        return self.result(name, symptom, stage, traced.graph, list(arrays), 1, whole=True)
+        at = next((f for f in findings if f.kind == "trace"), findings[0])
+        notes = [str(f) for f in findings[1:4]]
+        case = self.case(traced.graph, arrays, str(findings[0]))
+        return Bisection(name, "tracing", str(findings[0]), "tracing", at.op or "", at.scope or "",
+                         at.span or "", case, 1, tuple(notes))
 
     def of_rules(self, name: str, graph: Graph, arrays: Sequence[Array]) -> Bisection | None:
         """Of a graph: the rules of its ops."""
@@ -219,23 +223,27 @@ class _Work:
 
     def result(
         self, name: str, symptom: Symptom, stage: Stage, graph: Graph, arrays: list[Array],
-        tried: int, check: str = "", whole: bool = False,
+        tried: int, check: str = "",
     ) -> Bisection:
         """What was found, at a node of the smallest graph."""
         nodes = [n for n in graph.nodes if not n.is_constant]
         node: Node | None = graph.nodes[symptom.node] if symptom.node >= 0 else None
-        if node is None and nodes and not whole:
+        if node is None and nodes:
             node = nodes[-1]
         notes = [] if stage.text in symptom.text else [stage.text]
         if stage.without:
             notes.append(f"it goes away without the pass {stage.without}")
-        options = {"numerics": self.judge.numerics}
-        if check:
-            options["check"] = check
-        case = Case(graph, arrays, message=symptom.text, versions=versions(), options=options)
+        case = self.case(graph, arrays, symptom.text, check)
         return Bisection(
             name, symptom.kind, symptom.text, stage.name, node.op if node else "",
             node.scope if node else "", str(node.span) if node else "", case, tried, tuple(notes))
+
+    def case(
+        self, graph: Graph, arrays: Sequence[Array], message: str, check: str = ""
+    ) -> Case:
+        """What reproduces it."""
+        options = {"numerics": self.judge.numerics, **({"check": check} if check else {})}
+        return Case(graph, arrays, (), message, versions(), options)
 
 
 def _judged(

@@ -24,7 +24,7 @@ ULPS: Mapping[str, float] = {
 }
 """How many ulps apart `assert_close` lets elements be; those of other types must be equal."""
 
-_UNSIGNED = {2: np.uint16, 4: np.uint32, 8: np.uint64}
+_UNSIGNED: Mapping[int, Any] = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 _FAR = float(2**63)
 """The distance of what has none: NaN from a number, infinity from anything else."""
 
@@ -298,8 +298,7 @@ def ulps_apart(a: Array, d: Array) -> Array:
 
 def _ordered(a: Array) -> Array:
     """Floats as unsigned integers in the same order, neighbours next to each other."""
-    kind = _UNSIGNED[a.dtype.itemsize]
-    bits = np.ascontiguousarray(a).reshape(a.shape).view(kind)
-    sign = kind(1 << (8 * a.dtype.itemsize - 1))
-    magnitude = bits & ~sign
-    return np.where(bits & sign, sign - magnitude, sign + magnitude)
+    bits = np.ascontiguousarray(a).reshape(a.shape).view(_UNSIGNED[a.dtype.itemsize])
+    sign = np.asarray(1 << (8 * a.dtype.itemsize - 1), bits.dtype)
+    magnitude = bits & (sign - 1).astype(bits.dtype)
+    return np.asarray(np.where(bits & sign, sign - magnitude, sign + magnitude))

@@ -18,7 +18,8 @@ import numpy as np
 from cellc_compiler.interpret import run as interpret
 from cellc_runtime.records import dataclass
 
-from ..compiled.entries import parameter_names, trace
+from ..compiled.dynamic import parameter_names
+from ..compiled.entries import trace
 from ..nn.cell import Cell
 from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.pytree import take_apart

@@ -4,7 +4,7 @@
 which is what PyNative does. *Reference*: numpy. Compiled and alone must agree to the bit, and each
 node with the reference in float64 within its op's tolerance. What does not hold is a `Symptom`.
 
-Nothing here reads or writes the cache of programs: a compiler that is being judged must do its work.
+Nothing here reads or writes the cache of programs: a compiler that is judged must do its work.
 """
 
 from __future__ import annotations

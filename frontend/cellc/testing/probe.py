@@ -84,7 +84,9 @@ class ChildJudge:
         return stdout.readline() if ready else None
 
     def _start(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "cellc.testing.probe", *([self.setup] * bool(self.setup))]
+        command = [sys.executable, "-m", "cellc.testing.probe"]
+        if self.setup is not None:
+            command.append(self.setup)
         self.child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             text=True)

@@ -10,7 +10,7 @@ that does not use it pays for no more than that.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -61,14 +61,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """A test with the marker that does not ask for the fixture runs in its mode all the same."""
-    case = getattr(item, "callspec", None) and item.callspec.params.get(_FIXTURE)
+    spec = getattr(item, "callspec", None)
+    case = None if spec is None else spec.params.get(_FIXTURE)
     if case is None or _FIXTURE in getattr(item, "fixturenames", ()):
         return (yield)
     with suite.running(*case):
         return (yield)
 
 
-def _options(test: str, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _options(test: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """What a marker asks for.
 
     Raises:

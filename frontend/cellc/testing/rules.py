@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.autodiff.batching import BatchingError, batch_graph
+from cellc_compiler.autodiff.effects import GradientError
 from cellc_compiler.autodiff.forward import tangent_graph
-from cellc_compiler.autodiff.reverse import GradientError, gradient_graph
+from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.interpret import run as interpret
 from cellc_compiler.ir.graph import Graph, Node, attrs_key
 from cellc_compiler.ir.op import has_effect, lookup
@@ -79,7 +80,7 @@ def _derivatives(
     run = interpret(backward, [*wide, *seeds], precise=True)
     grads = run[len(node.results) : len(node.results) + len(floats)]
     for which, (i, grad) in enumerate(zip(floats, grads, strict=True)):
-        along = rng.uniform(0.5, 1.5, wide[i].shape)
+        along = np.asarray(rng.uniform(0.5, 1.5, wide[i].shape))
         slopes = _slopes(graph, wide, i, along, outputs)
         if slopes is None:
             continue

@@ -176,8 +176,8 @@ def summary(rows: Sequence[Row]) -> tuple[list[str], bool]:
     if judged:
         row = max(judged, key=lambda r: float(r["worst"]["share"]))
         w = row["worst"]
-        lines.append(f"worst op: {w['op']} ({w['scope'] or 'top'}) at {w['span']} in {row['call']}: "
-                     f"{w['ulps']:.2f} ulps, {w['share']:.0%} of what is allowed")
+        lines.append(f"worst op: {w['op']} ({w['scope'] or 'top'}) at {w['span']} in "
+                     f"{row['call']}: {w['ulps']:.2f} ulps, {w['share']:.0%} of what is allowed")
     for name, some, key in (("differs", bad, "differs"), ("not compared", skipped, "skipped")):
         for row in some[:_SHOWN]:
             lines.append(f"{name}: {row['call']} ({row['test']}): {row[key][0]}")
