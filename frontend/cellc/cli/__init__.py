@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from . import commands
+from . import commands, verification
 from .loading import UserError
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ def _network(commands: Commands, name: str, text: str) -> argparse.ArgumentParse
     p.add_argument("network", metavar="FILE.py:NAME", help="a Cell class, Cell or function")
     p.add_argument(
         "--input", "-i", action="append", default=[], metavar="NAME=SPEC",
-        help="an input by name: x=float32[1,1,32,32], or x=@file.npy; one for each of construct's",
+        help="an input by name: x=float32[1,1,32,32], ids=int32[8]:0..999 (elements between), or "
+        "x=@file.npy, x=@file.npz:member; one for each of construct's",
     )
     return p
 
@@ -86,9 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     _budget(p)
     _checkpoint(p)
     _numerics(p)
-    p = _network(sub, "verify", "compare graph, eager and reference, node by node")
-    p.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
-    p.add_argument("--grad", action="store_true", help="verify the gradient graph too")
+    p = _network(sub, "verify", "compare compiled, PyNative and a float64 reference, end to end "
+                 "and node by node")
+    verification.arguments(p)
     _checkpoint(p)
     p = _network(sub, "bisect", "find what is wrong with a network: the pass, the node, and the "
                  "smallest graph that shows it; takes a file of `record` too")

@@ -19,7 +19,6 @@ from cellc_compiler.ir.dims import Shapes
 from cellc_compiler.ir.dot import graph_dot
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import print_graph
-from cellc_compiler.ir.verify import verify
 from cellc_compiler.lower.budget import BudgetError
 from cellc_runtime import cache
 from cellc_runtime.errors import ArtifactError
@@ -43,7 +42,7 @@ from .loading import (
     sample_inputs,
     writing,
 )
-from .verification import verify_graph
+from .verification import verify_
 
 
 def version() -> str:
@@ -294,29 +293,6 @@ def _gradient(traced: Traced) -> Graph:
     if not params or not first:
         raise UserError("there is no gradient: the network has no float parameters or outputs")
     return gradient_graph(traced.graph, params, seeded=first)
-
-
-def verify_(args: argparse.Namespace) -> int:
-    """`cellc verify`."""
-    traced, arrays = _traced(args, args.seed)
-    arrays = [*arrays, *(np.array(p._data) for p in traced.parameters)]
-    graphs = {"forward": traced.graph}
-    if args.grad:
-        graphs["gradient"] = _gradient(traced)
-    bad = 0
-    for name, graph in graphs.items():
-        verify(graph)
-        verdict = verify_graph(graph, arrays, traced.functions)
-        if verdict.fault is not None:
-            node, problem = verdict.fault
-            print(f"{name}: {node.op} ({node.scope or 'top'}) at {node.span}: {problem}")
-            bad = 1
-        else:
-            where = verdict.worst_node
-            at = f" ({where.op} at {where.span})" if where is not None else ""
-            print(f"{name}: {verdict.nodes} nodes agree: graph and eager to the bit, "
-                  f"reference within {verdict.worst:.2f} ulps{at}")
-    return bad
 
 
 def check(args: argparse.Namespace) -> int:

@@ -62,7 +62,7 @@ def _rules(forward: Forward, arrays: Sequence[Array], report: Report) -> None:
             told = check_rule(node, operands)
         except Unknown:
             continue  # the whole network's gradient is judged all the same
-        report.compared["gradient rules"] += 1
+        report.compared["gradient: rules of ops"] += 1
         if told:
             report.find("rule", "gradient: the rule of an op", told, node)
 
@@ -77,7 +77,7 @@ def _whole(forward: Forward, pair: Pair, report: Report) -> None:
             raise Unknown("it differs, and the network has rules of its own (bprop)")
         for i, told in guilty:
             report.find("rule", f"gradient: of {names[i]}", told)
-    report.compared["gradients by differences"] += len(quotient.wanted)
+    report.compared["gradient: gradients by differences"] += len(quotient.wanted)
 
 
 def _quotient(forward: Forward, pair: Pair) -> tuple[dict[int, str], Quotient]:

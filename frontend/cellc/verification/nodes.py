@@ -181,7 +181,7 @@ class NodeJudge:
         self, node: Node, operands: list[Array], results: list[Array], place: Place
     ) -> None:
         """A node without regions: eager, then the reference."""
-        self.report.compared["nodes"] += 1
+        self.report.compared[f"{self.stage}: nodes"] += 1
         for i, (a, b) in enumerate(zip(_eager(node, operands), results, strict=True)):
             told = difference(a, b, ("the eager engine", "compiled"))
             if told:
@@ -190,7 +190,7 @@ class NodeJudge:
         if not self.reference or node.is_constant:
             return
         verdict = judge(node, operands, results)
-        self.report.compared["nodes against the reference"] += 1
+        self.report.compared[f"{self.stage}: nodes against the reference"] += 1
         if verdict.cancels:
             self.expansion(node, operands, results, place)
             return
@@ -232,7 +232,7 @@ class NodeJudge:
         except StopIteration:
             self.skip(f"the regions of {node.op}, which call Python in another order on their own")
             return
-        self.report.compared["regions"] += 1
+        self.report.compared[f"{self.stage}: regions"] += 1
         for i, (a, b) in enumerate(zip(inner, results, strict=True)):
             whole = b if a.shape == b.shape else b[: len(a)]  # rows of trips that were not made
             told = difference(a, whole, ("its regions", "compiled as a whole"))

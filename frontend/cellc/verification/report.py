@@ -17,6 +17,11 @@ KINDS = (
 """Of findings: what differs end to end; then a node, a region beside its node, a node and the
 float64 reference, a gradient and the difference quotient, the graph and what PyNative does; and
 values that are not finite."""
+END_TO_END = frozenset(KINDS[:7])
+NODE_KINDS = frozenset(("node", "region", "reference"))
+NODES = "nodes", "nodes against the reference", "regions"
+RULES = "rules of ops", "gradients by differences"
+"""What is counted of nodes and of gradients, in `Report.compared`."""
 MOST = 100
 """Findings that are kept; more are counted."""
 
@@ -80,7 +85,7 @@ class Report:
     Attributes:
         network: what was verified.
         findings: what differs or is not finite, in the order of the run; at most `MOST`.
-        compared: how many things of each kind were compared.
+        compared: how many things of each kind were compared, as `forward: outputs`.
         not_compared: how many were not, by the reason.
         worst: the node nearest to its tolerance, or beyond it; None if none was judged.
         dropped: findings beyond `MOST`.
@@ -143,7 +148,8 @@ class Report:
     # --- shown ------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        lines = [f"compared: {_counts(self.compared) or 'nothing'}"]
+        stages = list(dict.fromkeys(key.partition(": ")[0] for key in self.compared))
+        lines = [line for stage in stages for line in self._told(stage)]
         if self.worst is not None:
             w = self.worst
             lines.append(f"nearest to its tolerance: {w.op} ({w.scope or 'top'}) at {w.span}, "
@@ -153,8 +159,29 @@ class Report:
         lines += [str(f) for f in self.findings]
         if self.dropped:
             lines.append(f"and {self.dropped} more")
-        lines.append(self.verdict())
-        return "\n".join(lines)
+        return "\n".join([*lines, self.verdict()])
+
+    def _told(self, stage: str) -> list[str]:
+        """What was compared of a stage: end to end, node by node, by difference quotients."""
+        counts = {key.partition(": ")[2]: n for key, n in self.compared.items()
+                  if key.startswith(f"{stage}: ")}
+        kinds = {f.kind for f in self.findings if f"{stage}:" in f"{f.where}:"}
+        lines = []
+        whole = [_counted(n, what) for what, n in counts.items() if what not in (*NODES, *RULES)]
+        if whole:
+            alike = "agree to the bit" if kinds.isdisjoint(END_TO_END) else "compared"
+            lines.append(f"{stage}: PyNative and compiled {alike}: {', '.join(whole)}")
+        nodes = [counts.get(what, 0) for what in NODES]
+        if nodes[0]:
+            alike = "agree" if kinds.isdisjoint(NODE_KINDS) else "compared"
+            regions = f", {_counted(nodes[2], 'regions')} gone into" if nodes[2] else ""
+            lines.append(f"{stage}: {_counted(nodes[0], 'nodes')} {alike}: graph and eager to the "
+                         f"bit, {nodes[1]} with the float64 reference{regions}")
+        rules = [_counted(counts[what], what) for what in RULES if what in counts]
+        if rules:
+            alike = "agree with" if "rule" not in kinds else "compared with"
+            lines.append(f"{stage}: {' and '.join(rules)} {alike} difference quotients")
+        return lines
 
     def verdict(self) -> str:
         """The status in words."""
@@ -198,8 +225,8 @@ class Report:
         return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
 
 
-def _counts(counts: Counter[str]) -> str:
-    return ", ".join(f"{n} {what}" for what, n in counts.items())
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what.removesuffix('s') if n == 1 else what}"
 
 
 def _plain(text: str) -> str:

@@ -134,10 +134,10 @@ def compare(stage: Stage, eager: Outcome, graph: Outcome, report: Report) -> Non
         _tables(stage, eager.results, graph.results, report)
         _finite(stage, graph.results, report)
     _state(stage, eager.state, graph.state, report)
-    report.compared["printed texts"] += 1
+    report.compared[f"{stage.name}: printed texts"] += 1
     if eager.printed != graph.printed:
         report.find("print", f"{stage.name}: print", _texts(eager.printed, graph.printed))
-    report.compared["random states"] += 1
+    report.compared[f"{stage.name}: random states"] += 1
     for name in eager.random.keys() | graph.random.keys():
         told = difference(eager.random.get(name), graph.random.get(name), NAMES)
         if told:
@@ -155,7 +155,7 @@ def _errors(
     if not alike:
         report.find("error", stage.name, f"{told[0]} in PyNative, {told[1]} compiled")
     else:
-        report.compared["errors"] += 1
+        report.compared[f"{stage.name}: errors"] += 1
         report.not_compared[f"{stage.name}: results: both modes raise {told[0]}"] += 1
 
 
@@ -167,7 +167,7 @@ def _tables(stage: Stage, eager: Table, graph: Table, report: Report) -> None:
             report.find(kind, f"{stage.name}: {what}", f"there is none {missing}")
             continue
         if isinstance(eager[path], np.ndarray):
-            report.compared[f"{kind}s"] += 1
+            report.compared[f"{stage.name}: {kind}s"] += 1
         told = difference(eager[path], graph[path], NAMES)
         if told:
             report.find(kind, f"{stage.name}: {what}", told)
@@ -182,7 +182,7 @@ def _state(stage: Stage, eager: Table, graph: Table, report: Report) -> None:
         if told:
             kind = "parameter" if isinstance(a, np.ndarray) else "state"
             report.find(kind, f"{stage.name}: {path} afterwards", told)
-    report.compared["parameters and attributes afterwards"] += counted
+    report.compared[f"{stage.name}: parameters and attributes"] += counted
 
 
 def _finite(stage: Stage, graph: Table, report: Report) -> None:
