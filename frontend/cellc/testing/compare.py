@@ -183,10 +183,12 @@ def _array(value: Any) -> Array:
 
 def _weak(number: Array, dtype: np.dtype[Any]) -> Array:
     """Python numbers in an element type, if they fit there."""
-    held = number.astype(dtype)
-    fits = number.dtype.kind != "c" or dtype.kind == "c"
+    if number.dtype.kind == "c" and dtype.kind != "c":
+        return number
+    with np.errstate(all="ignore"):
+        held = number.astype(dtype)
     whole = dtype.kind not in "iub" or number.dtype.kind in "iub" or bool((held == number).all())
-    return held if fits and whole else number
+    return held if whole else number
 
 
 def _type(a: Array) -> str:

@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.interpret import run as interpret
+from cellc_compiler.ir.types import seedable
 from cellc_runtime.records import dataclass
 
 from ..compiled.dynamic import parameter_names
 from ..compiled.entries import trace
+from ..core.dispatch import active_tracer
 from ..nn.cell import Cell
 from ..tensors.tensor import Tensor, tensor_of
+from ..tracing.inline import inline
 from ..tracing.pytree import take_apart
 from ..transforms.gradient import grad
 from ..transforms.jacobian import jvp
@@ -139,16 +142,19 @@ def _moving(inputs: Sequence[Any]) -> list[int]:
 
 def _bound(function: Any, inputs: Sequence[Any], moving: Sequence[int]) -> Callable[..., Any]:
     """The function of the tensors that move."""
-    if len(moving) == len(inputs):
-        return lambda *tensors: function(*tensors)
-
     def call(*tensors: Any) -> Any:
         given = list(inputs)
         for i, t in zip(moving, tensors, strict=True):
             given[i] = t
-        return function(*given)
+        tracer = active_tracer()  # the user's part of a graph is interpreted, not called
+        return function(*given) if tracer is None else inline(tracer, function, tuple(given), {})
 
     return call
+
+
+def _floats_of(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The float tensors that a function gives, one beside the other, as `jvp` takes them."""
+    return lambda *tensors: tuple(_float_outputs(call(*tensors)))
 
 
 def _gradient(call: Callable[..., Any], count: int, cotangents: Any) -> Callable[..., Any]:
@@ -220,12 +226,12 @@ def _check(
     problem: _Problem, modes: Sequence[str], what: str, rng: np.random.Generator
 ) -> tuple[Tensor, ...]:
     """Check one function; the cotangents of its outputs."""
-    outputs = _float_outputs(problem.call(*problem.tensors))
-    if not outputs:
+    outputs = [t for t in take_apart(problem.call(*problem.tensors))[1] if seedable(t._type)]
+    if not any(t._type.dtype.is_float for t in outputs):
         raise TypeError(f"For 'check_grads', {problem.name} must give a Tensor of floats.")
     cotangents = tuple(
         tensor_of(np.asarray(rng.uniform(0.5, 1.5, t.shape)).astype(t._data.dtype))
-        for t in outputs)
+        for t in outputs)  # (of integers they are asked for too, and read by nobody)
     if "rev" in modes:
         _reverse(problem, what, cotangents, rng)
     if "fwd" in modes:
@@ -240,7 +246,7 @@ def _reverse(
     derived = grad(problem.call, positions, problem.weights or None, sens_param=True)
     found = [np.array(t._data, np.float64)
              for t in take_apart(derived(*problem.tensors, cotangents))[1]]
-    seeds = [np.array(c._data, np.float64) for c in cotangents]
+    seeds = [np.array(c._data, np.float64) for c in _float_outputs(cotangents)]
 
     def wanted(which: int, direction: Array) -> float:
         return float(sum(np.sum(c * s) for c, s in
@@ -269,7 +275,7 @@ def _along(
         (direction if i == which else np.zeros(t.shape)).astype(t._data.dtype)).reshape(t.shape))
         for i, t in enumerate(problem.tensors)]
     exact = np.array(tangents[which]._data, np.float64)
-    _, moved = jvp(problem.call, tuple(problem.tensors), tuple(tangents))
+    _, moved = jvp(_floats_of(problem.call), tuple(problem.tensors), tuple(tangents))
     got = np.concatenate([np.array(t._data, np.float64).ravel() for t in _float_outputs(moved)])
     want = np.concatenate([s.ravel() for s in problem.slope(which, exact)])
     error = _distance(got, want)
