@@ -1,4 +1,4 @@
-"""`cellc bisect` and `cellc replay`: faults of the compiler made small, recorded calls made again."""
+"""`cellc bisect` and `cellc replay`: faults of the compiler made small, recorded calls made here."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _bisection(args: argparse.Namespace) -> testing.Bisection:
 
 
 def replay(args: argparse.Namespace) -> int:
-    """`cellc replay`: 0 if nothing is wrong here and all is as it was there; see `Replay.status`."""
+    """`cellc replay`: 0 if nothing is wrong here and all is as there; see `Replay.status`."""
     try:
         found = testing.replay(args.case)
     except (ArtifactError, ValueError) as e:

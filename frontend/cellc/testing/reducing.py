@@ -259,19 +259,31 @@ def _opened(sample: Sample, tries: _Tries) -> Sample | None:
     return None
 
 
+_TRIPS = 4
+"""Of a loop, that are tried."""
+
+
 def _first_runs(node: Node, arrays: list[Array]) -> Iterator[tuple[Graph, list[Array]]]:
-    """The regions of a node with what they are given the first time."""
+    """The regions of a node with what they are given the first times."""
     if node.op == "cond":
         yield node.regions[0 if bool(arrays[0]) else 1], arrays[1:]
     elif node.op == "while":
-        yield node.regions[1], arrays
+        n = node.attrs["carried"]
+        given = arrays
+        for _ in range(_TRIPS):
+            yield node.regions[1], given
+            given = [*interpret(node.regions[1], given)[:n], *arrays[n:]]
         yield node.regions[0], arrays
-    elif node.op == "scan" and node.attrs["length"]:
+    elif node.op == "scan":
         n, k, length = (node.attrs[a] for a in ("carried", "sequences", "length"))
         captures = arrays[n + k + bool(node.attrs["limited"]):]
-        first = length - 1 if node.attrs["reverse"] else 0
-        yield node.regions[0], [*arrays[:n], *(x[first] for x in arrays[n : n + k]),
-                                np.asarray(first, np.int64), *captures]
+        carried = arrays[:n]
+        order = range(length - 1, -1, -1) if node.attrs["reverse"] else range(length)
+        for i in order[:_TRIPS]:
+            given = [*carried, *(x[i] for x in arrays[n : n + k]), np.asarray(i, np.int64),
+                     *captures]
+            yield node.regions[0], given
+            carried = interpret(node.regions[0], given)[:n]
     elif len(node.regions[0].inputs) == len(arrays):
         yield node.regions[0], arrays
 

@@ -52,7 +52,7 @@ def find_stage(
     target = backends.backend().target_of(graph, judge.numerics)
     passes = driver.passes(judge.numerics, target)
     current = copy_graph(graph)
-    want = _reference(current, arrays)
+    want, floor = _reference(current, arrays)
     bits = _alone(judge, current, arrays)
     for number, p in enumerate(passes):
         try:
@@ -62,8 +62,7 @@ def find_stage(
             return Stage(f"pass {p.name}", f"its graph breaks a rule: {str(e).splitlines()[0]}")
         except Exception as e:
             return Stage(f"pass {p.name}", f"{type(e).__name__}: {e}")
-        got = _reference(current, arrays)
-        changed = _changed(want, got)
+        changed = _changed(want, _reference(current, arrays)[0], floor)
         if changed:
             return Stage(f"pass {p.name}", f"{_position(number, passes)} changes what the graph "
                          f"computes: {changed}")
@@ -80,21 +79,34 @@ def _position(number: int, passes: Sequence[Pass]) -> str:
     return f"(number {number + 1} of {len(passes)})"
 
 
-def _reference(graph: Graph, arrays: Sequence[Array]) -> list[Array] | None:
+def _reference(graph: Graph, arrays: Sequence[Array]) -> tuple[list[Array] | None, float]:
+    """The results in float64, and what may be rounding in them: a part of the largest value on
+    the way, for terms may cancel."""
+    largest = 0.0
+
+    def note(node: Node, results: tuple[Array, ...]) -> None:
+        nonlocal largest
+        for a in results:
+            if a.dtype.kind in "fc":
+                finite = np.isfinite(a)
+                largest = max(largest, float(np.max(np.abs(a), initial=0.0, where=finite)))
+
     try:
-        return interpret(graph, arrays, precise=True)
+        return interpret(graph, arrays, precise=True, observe=note), _ROUNDING * largest
     except Exception:  # what the reference cannot run is left to the comparison of bits
-        return None
+        return None, 0.0
 
 
-def _changed(want: list[Array] | None, got: list[Array] | None) -> str:
+_ROUNDING = 1e-11
+
+
+def _changed(want: list[Array] | None, got: list[Array] | None, floor: float) -> str:
     """How the reference's values differ; rewrites may change the last digits of float64."""
     if want is None or got is None:
         return ""
     for i, (w, g) in enumerate(zip(want, got, strict=True)):
         if w.dtype.kind in "fc":
-            scale = float(np.max(np.abs(w), initial=0.0, where=np.isfinite(w)))
-            good = np.isclose(g, w, rtol=1e-9, atol=1e-9 * scale, equal_nan=True)
+            good = np.isclose(g, w, rtol=1e-9, atol=floor, equal_nan=True)
         else:
             good = np.asarray(g == w)
         if not np.all(good):
