@@ -119,7 +119,7 @@ def test_a_call_without_a_graph(folder: Path, graph_mode: None) -> None:
 
 
 def test_what_cannot_be_recorded(folder: Path) -> None:
-    with pytest.raises(ValueError, match="nothing to write to case.cellcase"), \
+    with pytest.raises(ValueError, match=r"nothing to write to case\.cellcase"), \
             testing.record("case.cellcase"):
         pass
 

@@ -1,4 +1,5 @@
-"""The `cellc` command: compile, export, run, profile, dump, verify, check, cache, explain."""
+"""The `cellc` command: compile, export, run, profile, dump, verify, check, bisect, replay, cache,
+explain."""
 
 from __future__ import annotations
 
@@ -39,6 +40,24 @@ def _budget(p: argparse.ArgumentParser) -> None:
 def _checkpoint(p: argparse.ArgumentParser) -> None:
     p.add_argument("--checkpoint", metavar="FILE",
                    help="load parameters (.ckpt of MindSpore or safetensors) first")
+
+
+def _reproducing(sub: Commands) -> None:
+    """`bisect` and `replay`."""
+    p = _network(sub, "bisect", "find what is wrong with a network: the pass, the node, and the "
+                 "smallest graph that shows it; takes a file of `record` too")
+    p.add_argument("--grad", action="store_true", help="look at the gradient, and at the rules for "
+                   "gradients and batches, too")
+    p.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
+    p.add_argument("--seconds", type=float, default=60.0,
+                   help="for making the graph smaller (default 60)")
+    p.add_argument("--output", "-o", metavar="FILE", help="write the smallest graph with its "
+                   "inputs: as text, or compact if it ends in .cellcase")
+    _checkpoint(p)
+    text = "run a recorded call, or the smallest graph of a bisection"
+    p = sub.add_parser("replay", help=text, description=text + ": compiled, op by op and by the "
+                       "reference, and against what was recorded")
+    p.add_argument("case", metavar="FILE", help="what `record` or `bisect -o` wrote")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -91,20 +110,7 @@ def _parser() -> argparse.ArgumentParser:
                  "and node by node")
     verification.arguments(p)
     _checkpoint(p)
-    p = _network(sub, "bisect", "find what is wrong with a network: the pass, the node, and the "
-                 "smallest graph that shows it; takes a file of `record` too")
-    p.add_argument("--grad", action="store_true", help="look at the gradient, and at the rules for "
-                   "gradients and batches, too")
-    p.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
-    p.add_argument("--seconds", type=float, default=60.0,
-                   help="for making the graph smaller (default 60)")
-    p.add_argument("--output", "-o", metavar="FILE", help="write the smallest graph with its "
-                   "inputs: as text, or compact if it ends in .cellcase")
-    _checkpoint(p)
-    text = "run a recorded call, or the smallest graph of a bisection"
-    p = sub.add_parser("replay", help=text, description=text + ": compiled, op by op and by the "
-                       "reference, and against what was recorded")
-    p.add_argument("case", metavar="FILE", help="what `record` or `bisect -o` wrote")
+    _reproducing(sub)
     _network(sub, "check", "report every error of a network")
     text = "show or clear the cache of compiled code"
     p = sub.add_parser("cache", help=text, description=text)

@@ -1,4 +1,4 @@
-"""`cellc bisect` and `cellc replay`: faults of the compiler made small, recorded calls made here."""
+"""`cellc bisect` and `cellc replay`: faults made small, recorded calls made here."""
 
 from __future__ import annotations
 
