@@ -16,7 +16,7 @@ from cellc.testing.compare import ulps_apart
 
 
 def message(*args: Any, **kwargs: Any) -> str:
-    with pytest.raises(AssertionError) as found:
+    with pytest.raises(AssertionError, match="assert_close: ") as found:
         assert_close(*args, **kwargs)
     return str(found.value)
 

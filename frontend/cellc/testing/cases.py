@@ -33,6 +33,7 @@ from cellc_runtime.files import write_atomically
 from cellc_runtime.records import dataclass, field
 
 from ..compiled.entries import Traced, trace
+from ..tensors.tensor import arrays_of
 from ..tracing.pytree import take_apart_call
 from ..verification.runs import fresh
 from ..verification.snapshot import Snapshot
@@ -221,8 +222,8 @@ def traced_call(
     try:
         traced = trace(function, given, named)
         leaves = take_apart_call(given, named)[1]
-        arrays = [np.array(a) for a in traced.fed([t._data for t in leaves])]
-        arrays += [np.array(p._data) for p in traced.parameters]
+        arrays = [np.array(a) for a in
+                  (*traced.fed(arrays_of(leaves)), *arrays_of(traced.parameters))]
     finally:
         saved.restore()
     return traced, arrays

@@ -14,7 +14,7 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, arrays_of
 
 Array = np.ndarray[Any, Any]
 
@@ -178,7 +178,7 @@ def arrays_of_pair(actual: Any, desired: Any) -> tuple[Array, Array]:
 
 
 def _array(value: Any) -> Array:
-    return np.asarray(value._data if isinstance(value, Tensor) else value)
+    return np.asarray(arrays_of([value])[0] if isinstance(value, Tensor) else value)
 
 
 def _weak(number: Array, dtype: np.dtype[Any]) -> Array:

@@ -10,20 +10,21 @@ direction through all of them; if that disagrees, halving it finds an element th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from cellc_compiler.interpret import run as interpret
-from cellc_compiler.ir.types import seedable
+from cellc_compiler.ir.types import TensorType, seedable
+from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
 from ..compiled.dynamic import parameter_names
 from ..compiled.entries import trace
 from ..core.dispatch import active_tracer
 from ..nn.cell import Cell
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, arrays_of, tensor_of
 from ..tracing.inline import inline
 from ..tracing.pytree import take_apart
 from ..transforms.gradient import grad
@@ -62,7 +63,7 @@ class _Problem:
 
     def point(self) -> list[Array]:
         """Where the derivatives are taken."""
-        return [np.array(t._data, np.float64) for t in (*self.tensors, *self.weights)]
+        return _wide((*self.tensors, *self.weights))
 
     def slope(self, which: int, direction: Array) -> list[Array]:
         """The derivatives of the outputs along a direction of one tensor."""
@@ -129,11 +130,11 @@ def check_grads(
 def _moving(inputs: Sequence[Any]) -> list[int]:
     """The positions of the inputs that are differentiated."""
     for i, x in enumerate(inputs):
-        if isinstance(x, Tensor) and x._type.dtype.is_complex:
-            raise TypeError(f"For 'check_grads', input {i} is {x._type}: only gradients of floats "
-                            "are checked; give real and imaginary parts as two inputs.")
+        if isinstance(x, Tensor) and _kind(x).is_complex:
+            raise TypeError(f"For 'check_grads', input {i} is {_kind(x).name}: only gradients of "
+                            "floats are checked; give real and imaginary parts as two inputs.")
     moving = [i for i, x in enumerate(inputs)
-              if isinstance(x, Tensor) and x._type.dtype.is_float]
+              if isinstance(x, Tensor) and _kind(x).is_float]
     if not moving:
         got = ", ".join(type(x).__name__ for x in inputs) or "none"
         raise TypeError(f"For 'check_grads', an input must be a Tensor of floats, but got {got}.")
@@ -166,7 +167,7 @@ def _problem(
     name: str, call: Callable[..., Any], tensors: list[Tensor], weights: list[Any],
     labels: list[str], eps: float | None, tolerance: float | None,
 ) -> _Problem:
-    own = {t._type.dtype.name for t in (*tensors, *weights)}
+    own = {_kind(t).name for t in (*tensors, *weights)}
     try:
         evaluate, within = _of_graph(call, tensors, weights)
     except Exception:  # Python that no graph can hold: the function itself is all there is
@@ -192,8 +193,9 @@ def _of_graph(
     traced = trace(call, tensors, {})
     graph = traced.graph
     floats = [i for i, v in enumerate(graph.outputs) if v.dtype.is_float]
-    fixed = traced.fed([t._data for t in tensors])[len(tensors):]
-    state = [(p, np.array(p._data)) for p in traced.parameters]
+    fixed = traced.fed(arrays_of(tensors))[len(tensors):]
+    state = [(p, np.array(a)) for p, a in
+             zip(traced.parameters, arrays_of(traced.parameters), strict=True)]
     place = {id(p): len(tensors) + i for i, p in enumerate(weights)}
 
     def evaluate(arrays: list[Array]) -> list[Array]:
@@ -201,7 +203,7 @@ def _of_graph(
         out = interpret(graph, [*arrays[: len(tensors)], *fixed, *params], precise=True)
         return [np.asarray(out[i], np.float64) for i in floats]
 
-    evaluate([np.array(t._data, np.float64) for t in (*tensors, *weights)])
+    evaluate(_wide((*tensors, *weights)))
     values = [*graph.inputs, *(r for node in graph.walk() for r in node.results)]
     return evaluate, {v.dtype.name for v in values if v.dtype.is_float}
 
@@ -211,27 +213,40 @@ def _of_calls(
 ) -> Callable[[list[Array]], list[Array]]:
     """The function as it is, in its own element types."""
     def evaluate(arrays: list[Array]) -> list[Array]:
-        given = [tensor_of(np.ascontiguousarray(a.astype(t._data.dtype)).reshape(t.shape))
-                 for a, t in zip(arrays, tensors, strict=True)]
-        return [np.array(t._data, np.float64) for t in _float_outputs(call(*given))]
+        given = [_like(t, a) for a, t in zip(arrays, tensors, strict=True)]
+        return _wide(_float_outputs(call(*given)))
 
     return evaluate
 
 
 def _float_outputs(value: Any) -> list[Tensor]:
-    return [t for t in take_apart(value)[1] if t._type.dtype.is_float]
+    return [t for t in take_apart(value)[1] if _kind(t).is_float]
+
+
+def _kind(tensor: Tensor) -> dtypes.DType:
+    return tensor.dtype  # (of a tensor in a graph, too, which has no elements)
+
+
+def _wide(tensors: Iterable[Tensor]) -> list[Array]:
+    """The elements in float64."""
+    return [a.astype(np.float64) for a in arrays_of(tensors)]
+
+
+def _like(tensor: Tensor, a: Array) -> Tensor:
+    """An array as a tensor of the type of another."""
+    return tensor_of(np.ascontiguousarray(a.astype(_kind(tensor).numpy)).reshape(tensor.shape))
 
 
 def _check(
     problem: _Problem, modes: Sequence[str], what: str, rng: np.random.Generator
 ) -> tuple[Tensor, ...]:
     """Check one function; the cotangents of its outputs."""
-    outputs = [t for t in take_apart(problem.call(*problem.tensors))[1] if seedable(t._type)]
-    if not any(t._type.dtype.is_float for t in outputs):
+    given = take_apart(problem.call(*problem.tensors))[1]
+    outputs = [t for t in given if seedable(TensorType(t.shape, _kind(t)))]
+    if not any(_kind(t).is_float for t in outputs):
         raise TypeError(f"For 'check_grads', {problem.name} must give a Tensor of floats.")
-    cotangents = tuple(
-        tensor_of(np.asarray(rng.uniform(0.5, 1.5, t.shape)).astype(t._data.dtype))
-        for t in outputs)  # (of integers they are asked for too, and read by nobody)
+    # (Of integers they are asked for too, and read by nobody.)
+    cotangents = tuple(_like(t, np.asarray(rng.uniform(0.5, 1.5, t.shape))) for t in outputs)
     if "rev" in modes:
         _reverse(problem, what, cotangents, rng)
     if "fwd" in modes:
@@ -244,9 +259,8 @@ def _reverse(
 ) -> None:
     positions = tuple(range(len(problem.tensors)))
     derived = grad(problem.call, positions, problem.weights or None, sens_param=True)
-    found = [np.array(t._data, np.float64)
-             for t in take_apart(derived(*problem.tensors, cotangents))[1]]
-    seeds = [np.array(c._data, np.float64) for c in _float_outputs(cotangents)]
+    found = _wide(take_apart(derived(*problem.tensors, cotangents))[1])
+    seeds = _wide(_float_outputs(cotangents))
 
     def wanted(which: int, direction: Array) -> float:
         return float(sum(np.sum(c * s) for c, s in
@@ -271,12 +285,11 @@ def _along(
     problem: _Problem, which: int, direction: Array
 ) -> tuple[bool, float, float, float]:
     """Whether forward mode agrees along a direction; the error, and what is farthest off."""
-    tangents = [tensor_of(np.ascontiguousarray(
-        (direction if i == which else np.zeros(t.shape)).astype(t._data.dtype)).reshape(t.shape))
-        for i, t in enumerate(problem.tensors)]
-    exact = np.array(tangents[which]._data, np.float64)
+    tangents = [_like(t, direction if i == which else np.zeros(t.shape))
+                for i, t in enumerate(problem.tensors)]
+    exact = _wide(tangents)[which]
     _, moved = jvp(_floats_of(problem.call), tuple(problem.tensors), tuple(tangents))
-    got = np.concatenate([np.array(t._data, np.float64).ravel() for t in _float_outputs(moved)])
+    got = np.concatenate([a.ravel() for a in _wide(_float_outputs(moved))])
     want = np.concatenate([s.ravel() for s in problem.slope(which, exact)])
     error = _distance(got, want)
     limit = problem.tolerance * float(np.max(np.abs(want), initial=1e-6))

@@ -53,17 +53,16 @@ class Cell(Hooking):
             if "_prepared" not in self.__dict__:
                 self._prepare()
             if observers.calls:
-                return observers.calls[-1](self, args, kwargs, lambda: _answer(self, args, kwargs))
+                return observers.calls[-1](self, args, kwargs, lambda: self._answer(args, kwargs))
             if context.in_graph_mode():
                 return self._entries.call(self, args, kwargs)
             return pynative.call_cell(self, args, kwargs)
 
-
-def _answer(cell: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a call gives that is watched: others do the same without a further call."""
-    if context.in_graph_mode():
-        return cell._entries.call(cell, args, kwargs)
-    return pynative.call_cell(cell, args, kwargs)
+        def _answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            """What a call gives that is watched: others do the same without a further call."""
+            if context.in_graph_mode():
+                return self._entries.call(self, args, kwargs)
+            return pynative.call_cell(self, args, kwargs)
 
 
 calls_of(Cell)
