@@ -19,7 +19,7 @@ import numpy as np
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.interpret import evaluate, expand_node, run
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value, attrs_key
-from cellc_compiler.ir.op import has_effect, lookup, run_regions
+from cellc_compiler.ir.op import lookup, run_regions
 from cellc_runtime import dtypes
 
 from .regions import WALKS
@@ -99,8 +99,9 @@ def _in_float64(node: Node) -> Graph:
     raise Unknown(f"{node.op} cannot be built alone")
 
 
-def without_effects(graph: Graph) -> Graph:
-    """A graph without what it does besides its results: prints, checks, changes of Python objects.
+def smooth(graph: Graph) -> Graph:
+    """A graph as difference quotients see it: casts from floats to floats do not round, and what
+    it does besides its results (prints, checks, changes of Python objects) is left out.
 
     Raises:
         Unknown: a result follows from a Python function.
@@ -111,10 +112,13 @@ def without_effects(graph: Graph) -> Graph:
             if node.results:
                 raise Unknown("Python functions have no reference")
             continue
-        if any(has_effect(n) for r in run_regions(node) for n in r.nodes):
-            regions = [without_effects(r) for r in run_regions(node)]
-            node = Node(node.op, node.operands, node.attrs, node.results,
-                        (*regions, *node.regions[len(regions):]), span=node.span,
+        attrs = node.attrs
+        if node.op == "cast" and node.operands[0].dtype.is_inexact:
+            attrs = {"dtype": _WIDER.get(attrs["dtype"].name, attrs["dtype"])}
+        regions = run_regions(node)
+        if regions or attrs is not node.attrs:
+            node = Node(node.op, node.operands, attrs, node.results,
+                        (*map(smooth, regions), *node.regions[len(regions):]), span=node.span,
                         scope=node.scope)
         out.nodes.append(node)
     return out
@@ -129,7 +133,7 @@ class Forward:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = without_effects(graph)
+        self.graph = smooth(graph)
         self.own_rules = any(n.op == "custom_grad" for n in graph.walk())
         self._stopped: dict[Node, Array] = {}
         self._expansions: dict[Node, Graph] = {}
@@ -164,7 +168,7 @@ class Forward:
             elif op.expand is not None and not op.has_gradient():
                 inner = self._expansions.get(node)
                 if inner is None:
-                    inner = self._expansions[node] = expand_node(node)
+                    inner = self._expansions[node] = smooth(expand_node(node))
                 results = self._run(inner, operands, seen)
             elif seen is not None and node.op in WALKS:
                 results = WALKS[node.op](

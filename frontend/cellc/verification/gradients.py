@@ -19,7 +19,7 @@ from .derivatives import (
     Quotient,
     Unknown,
     check_rule,
-    without_effects,
+    smooth,
 )
 from .report import Report
 
@@ -62,7 +62,7 @@ def _rules(forward: Forward, arrays: Sequence[Array], report: Report) -> None:
             told = check_rule(node, operands)
         except Unknown:
             continue  # the whole network's gradient is judged all the same
-        report.compared["gradient: rules of ops"] += 1
+        report.compared["gradient: op rules"] += 1
         if told:
             report.find("rule", "gradient: the rule of an op", told, node)
 
@@ -77,7 +77,7 @@ def _whole(forward: Forward, pair: Pair, report: Report) -> None:
             raise Unknown("it differs, and the network has rules of its own (bprop)")
         for i, told in guilty:
             report.find("rule", f"gradient: of {names[i]}", told)
-    report.compared["gradient: gradients by differences"] += len(quotient.wanted)
+    report.compared["gradient: gradients in float64"] += len(quotient.wanted)
 
 
 def _quotient(forward: Forward, pair: Pair) -> tuple[dict[int, str], Quotient]:
@@ -101,10 +101,10 @@ def _quotient(forward: Forward, pair: Pair) -> tuple[dict[int, str], Quotient]:
     seeded = [i for i, v in enumerate(inner.graph.outputs) if v.dtype.is_inexact]
     cotangents = _cotangents(pair, inner, len(leaves), seeded)
 
-    pure = without_effects(outer.graph)
+    wide = smooth(outer.graph)
 
     def gradients(at: list[Array]) -> list[Array]:
-        out = run(pure, at, precise=True)
+        out = run(wide, at, precise=True)
         return [out[count + k] for k, _ in kept]
 
     def total(at: list[Array]) -> float:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.graph import Node
+from cellc_compiler.ir.op import lookup
 
 from .. import context
 from ..core.dispatch import apply, saving
@@ -49,7 +50,7 @@ def report_parting(
     steps = _steps(stage, seed)
     eager = {d for _, _, digests in steps for d in digests} | {digest(a) for a in given}
     graph = {d for _, digests in nodes for d in digests} | {digest(a) for a in given}
-    mine = next((n for n, digests in nodes if not n.is_constant and any(
+    mine = next((n for n, digests in nodes if not _moves(n) and any(
         d not in eager for d in digests)), None)
     theirs = next(((op, place) for op, place, digests in steps
                    if any(d not in graph for d in digests)), None)
@@ -61,6 +62,11 @@ def report_parting(
                     if theirs is not None else f"PyNative has no such value; {other}", mine)
     elif theirs is not None:
         report.find("trace", where, f"{other}, which the graph has not")
+
+
+def _moves(node: Node) -> bool:
+    """Whether a node only moves elements, which PyNative may do without an op."""
+    return node.is_constant or lookup(node.op).cost == "free"
 
 
 def _steps(stage: Stage, seed: int) -> Steps:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from typing import Any
 from xml.etree import ElementTree
@@ -20,7 +21,7 @@ values that are not finite."""
 END_TO_END = frozenset(KINDS[:7])
 NODE_KINDS = frozenset(("node", "region", "reference"))
 NODES = "nodes", "nodes against the reference", "regions"
-RULES = "rules of ops", "gradients by differences"
+RULES = "op rules", "gradients in float64"
 """What is counted of nodes and of gradients, in `Report.compared`."""
 MOST = 100
 """Findings that are kept; more are counted."""
@@ -226,7 +227,7 @@ class Report:
 
 
 def _counted(n: int, what: str) -> str:
-    return f"{n} {what.removesuffix('s') if n == 1 else what}"
+    return f"{n} {re.sub(r's(?= |$)', '', what, count=1) if n == 1 else what}"
 
 
 def _plain(text: str) -> str:
