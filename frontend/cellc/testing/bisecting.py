@@ -83,8 +83,16 @@ class Bisection:
         if self.case is not None and self.case.graph is not None:
             count = sum(not n.is_constant for n in self.case.graph.nodes)
             lines += [f"smallest graph: {count} node{'s' * (count != 1)}, {self.tried} graphs "
-                      "tried", self.case.text().rstrip()]
+                      "tried", *map(_cut, self.case.text().splitlines())]
         return "\n".join(lines)
+
+
+_WIDE = 400
+
+
+def _cut(line: str) -> str:
+    """A line of a report; the elements of a large input are in what `save` writes."""
+    return line if len(line) <= _WIDE else f"{line[:_WIDE]} ... ({len(line)} characters)"
 
 
 _SYMPTOMS: Mapping[str, str] = {

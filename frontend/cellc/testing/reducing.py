@@ -292,10 +292,11 @@ def _first_runs(node: Node, arrays: list[Array]) -> Iterator[tuple[Graph, list[A
 
 
 def _smaller(sample: Sample, tries: _Tries) -> Sample:
-    """Make each size of the inputs as small as it can be, the largest first."""
+    """Make each size as small as it can be, the largest first."""
     done: set[int] = set()
     while True:
-        sizes = {d for v in sample.graph.inputs for d in v.shape if d > 1} - done
+        values = [*sample.graph.inputs, *(r for n in sample.graph.nodes for r in n.results)]
+        sizes = {d for v in values for d in v.shape if d > 1} - done
         if not sizes:
             return sample
         size = max(sizes)

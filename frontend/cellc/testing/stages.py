@@ -139,13 +139,17 @@ def _code(
     without = "" if symptom.kind not in ("modes", "error") else _goes_away(
         judge, graph, arrays, symptom, passes)
     nodes = _wrong_kernels(judge, optimized, arrays)
-    nodes = nodes or tuple(n for n in optimized.nodes if not n.is_constant and n.results)
-    ops = ", ".join(dict.fromkeys(n.op for n in nodes))
-    opaque = [n for n in nodes if lookup(n.op).opaque]
-    kind = "the kernel" if opaque and len(opaque) == len(nodes) else "the code"
-    return Stage("code generation", f"every pass keeps the values; {kind} of {ops} is wrong"
-                 if symptom.kind in ("modes", "reference") else
-                 f"every pass works; {ops} cannot be compiled or run", without, nodes)
+    every = tuple(n for n in optimized.nodes if not n.is_constant and n.results)
+    ops = ", ".join(dict.fromkeys(n.op for n in nodes or every))
+    if symptom.kind == "error":
+        text = f"every pass works; {ops} cannot be compiled or run"
+    elif nodes:
+        kind = "the kernel" if lookup(nodes[0].op).opaque else "the loop nest"
+        text = f"every pass keeps the values; {kind} of {ops} is wrong"
+    else:
+        text = (f"every pass keeps the values, and the code of each node alone is right; together "
+                f"{ops} are wrong: fusion, a pattern or the places in memory")
+    return Stage("code generation", text, without, nodes or every)
 
 
 def _wrong_kernels(judge: Judge, optimized: Graph, arrays: Sequence[Array]) -> tuple[Node, ...]:
