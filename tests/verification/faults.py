@@ -1,7 +1,8 @@
 """Faults planted in the compiler, one per process, and the report of a network that meets them.
 
-`python -m tests.verification.faults NAME` prints the report as JSON (`none`: without one). A process
-cache of its own, so that nothing compiled with a fault is found by anybody else.
+`python tests/verification/faults.py NAME` prints the report as JSON (`none`: without one). A
+process of its own with a cache of its own, so that nothing compiled with a fault is found by
+anybody else.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def planted_pass(rule: Callable[[Builder, Node], Any]) -> None:
 def wrong_rewrite() -> None:
     """A difference becomes a sum."""
     planted_pass(lambda b, n: [b.add(*n.operands)]
-                 if n.op == "sub" and n.operands[1].kind == "input" else None)
+                 if n.op == "sub" and n.result.shape == X.shape else None)
 
 
 def forgotten_cast() -> None:

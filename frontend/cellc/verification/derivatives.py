@@ -218,16 +218,25 @@ class Quotient:
             raise unknown
         return told
 
-    def guilty(self, allowed: float) -> Iterator[tuple[int, str]]:
-        """The inputs whose own gradients are wrong, and how."""
+    def guilty(self, allowed: float) -> list[tuple[int, str]]:
+        """The inputs whose own gradients are wrong, and how.
+
+        Raises:
+            Unknown: none is known to be, and some cannot be judged.
+        """
         at = next(self._places())
+        found, unknown = [], None
         for i in self.wanted:
             try:
                 told = self._at(at, [i], allowed)
-            except Unknown:
+            except Unknown as e:
+                unknown = e
                 continue
             if told:
-                yield i, told
+                found.append((i, told))
+        if not found and unknown is not None:
+            raise unknown
+        return found
 
     def _places(self) -> Iterator[list[Array]]:
         """Arrays off their places, then further off. Those without a derivative are left out.
@@ -269,13 +278,13 @@ class Quotient:
         base = abs(self.total(at))
         quotients: list[float] = []
         for step in STEPS:
-            want = (self._along(at, moves, step) - self._along(at, moves, -step)) / (2 * step)
             # What float64 rounds in the difference of two totals, the step makes larger.
             noise = 1e-14 * (1 + base) / step
+            if noise > 0.1 * allowed * max(scale, 1e-2 * (1 + base)):
+                break
+            want = (self._along(at, moves, step) - self._along(at, moves, -step)) / (2 * step)
             if abs(got - want) <= allowed * max(scale, abs(want)) + noise:
                 return ""
-            if noise > abs(got - want):
-                break
             quotients.append(want)
         steady = [(abs(b - a), b) for a, b in pairwise(quotients) if np.isfinite(b - a)]
         change, want = min(steady, default=(np.inf, 0.0))

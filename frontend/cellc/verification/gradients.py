@@ -72,7 +72,7 @@ def _whole(forward: Forward, pair: Pair, report: Report) -> None:
     if not quotient.wanted:
         return
     if quotient.check(ALLOWED_IN_ALL):
-        guilty = list(quotient.guilty(ALLOWED_IN_ALL))
+        guilty = quotient.guilty(ALLOWED_IN_ALL)
         if guilty and forward.own_rules:
             raise Unknown("it differs, and the network has rules of its own (bprop)")
         for i, told in guilty:

@@ -151,6 +151,6 @@ def error_in_ulps(got: Array, ref: Array, terms: Array | None = None) -> float:
     scale = float(np.max(np.abs(ref), initial=0.0, where=finite))
     unit: Any = max(scale, tiny(got.dtype))
     if terms is not None:
-        unit = np.maximum(unit, np.where(np.isfinite(terms), terms, 0).reshape(ref.shape))
+        unit = np.maximum(unit, np.where(np.isfinite(terms), np.abs(terms), 0).reshape(ref.shape))
     diff = np.abs(np.where(finite, wide - np.where(finite, ref, 0), 0))
     return float(np.max(diff / (unit * eps(got.dtype)), initial=0.0))

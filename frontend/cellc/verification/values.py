@@ -26,6 +26,11 @@ _INNER = ("cellc.compiled", "cellc.core", "cellc.eager", "cellc.lang", "cellc.st
 class Table(dict[str, Any]):
     """What is at each path: an array, a plain value, or the kind and the names of a container."""
 
+    def types(self) -> dict[str, Any]:
+        """What is at each path but for elements and values."""
+        return {path: (x.dtype, x.shape) if isinstance(x, np.ndarray) else
+                x if isinstance(x, tuple) else type(x) for path, x in self.items()}
+
 
 def table_of(value: Any, path: str) -> Table:
     """A value as a table; arrays are copied, so it stays as it is.

@@ -90,30 +90,34 @@ class _Run:
         self, grad: bool, train_step: TrainStep | None, train_inputs: tuple[Any, ...]
     ) -> None:
         """Every stage."""
-        outcome, graph = self.stage(Stage("forward", self.net, _compiled(self.net), self.inputs,
-                                          {"net": self.net}, _output), self.net)
-        if grad and outcome.error is None:
-            self.gradient(outcome.returned, graph)
+        eager, compiled, graph = self.stage(
+            Stage("forward", self.net, _compiled(self.net), self.inputs, {"net": self.net},
+                  _output), self.net)
+        if grad and eager.error is None and compiled.error is None:
+            if eager.results.types() == compiled.results.types():
+                self.gradient(eager.returned, graph)
+            else:
+                self.report.not_compared["gradient: the results have other types"] += 1
         if train_step is not None:
             self.train(train_step, train_inputs)
 
-    def stage(self, stage: Stage, traced: Any) -> tuple[Outcome, _Graph | None]:
+    def stage(self, stage: Stage, traced: Any) -> tuple[Outcome, Outcome, _Graph | None]:
         """A stage end to end, then node by node.
 
         Returns:
-            What it did in PyNative, and its graph, if its nodes were compared.
+            What it did in PyNative and compiled, and its graph, if its nodes were compared.
         """
         eager, graph = (run(stage, self.seed, compiled) for compiled in (False, True))
         before = len(self.report.findings)
         compare(stage, eager, graph, self.report)
         if not self.nodes or graph.error is not None:
-            return eager, None
+            return eager, graph, None
         differs = any(f.kind != "nonfinite" for f in self.report.findings[before:])
-        return eager, self.node_by_node(stage, traced, differs and stage.name == "forward"
-                                        and eager.error is None)
+        seek = differs and stage.name == "forward" and eager.error is None
+        return eager, graph, self.node_by_node(stage, traced, seek)
 
-    def node_by_node(self, stage: Stage, fn: Any, differs: bool) -> _Graph | None:
-        """The stage's graph; where it parts from PyNative, if that differs."""
+    def node_by_node(self, stage: Stage, fn: Any, seek: bool) -> _Graph | None:
+        """The stage's graph; `seek`: and where it parts from PyNative."""
         args = fresh(stage.args)
         saved = Snapshot({**stage.roots, "arguments": args})
         try:
@@ -128,9 +132,9 @@ class _Run:
                     f"{stage.name}: node by node: sizes follow from elements"] += 1
                 return None
             with contextlib.redirect_stdout(io.StringIO()):  # compared end to end
-                judge = NodeJudge(self.report, stage.name, self.reference, differs)
+                judge = NodeJudge(self.report, stage.name, self.reference, seek)
                 judge.whole(traced, arrays)
-            if differs and not judge.found:  # else the nodes say where
+            if seek and not judge.found:  # else the nodes say where
                 saved.restore()
                 report_parting(stage, self.seed, judge.steps, arrays, self.report)
             return traced, arrays
@@ -153,7 +157,7 @@ class _Run:
         names = [p.name for p in weights]
         stage = Stage("gradient", fn, fn, args, {"net": self.net},
                       lambda path: _of_gradient(path, positions, names))
-        _, graph = self.stage(stage, Inner("gradient", self.net, fn._compute))
+        _, _, graph = self.stage(stage, Inner("gradient", self.net, fn._compute))
         if self.reference and forward is not None and graph is not None:
             count = 0 if sens is None else len(take_apart(sens)[1])
             check_gradient(Pair(*forward, *graph, self.inputs, positions, weights, count),
