@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         parallel,
         profiler,
         runtime,
+        testing,
         train,
     )
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
@@ -135,6 +136,7 @@ _LATER = {
         "reset_algo_parameters", "reset_auto_parallel_context", "reset_ps_context",
         "set_algo_parameters", "set_auto_parallel_context", "set_ps_context",
     ),
+    ".testing": (),
     ".runtime": (
         "dispatch_threads_num", "empty_cache", "launch_blocking", "max_memory_allocated",
         "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
