@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         parallel,
         profiler,
         runtime,
-        testing,
+        testing as testing,
         train,
     )
     from .amp import DynamicLossScaleManager, FixedLossScaleManager

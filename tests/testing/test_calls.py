@@ -90,6 +90,29 @@ def test_functions_are_recorded(folder: Path) -> None:
     assert testing.replay("b.cellcase", isolate=False).status == 0
 
 
+def test_gradients_are_recorded(folder: Path, mode: int) -> None:
+    net = Net()
+    gradient = ms.grad(net, None, net.trainable_params())
+    want = testing.record("a.cellcase", gradient, X)
+    case = testing.load_case("a.cellcase")
+    np.testing.assert_array_equal(case.outputs[0], want[0].asnumpy())
+    assert testing.replay("a.cellcase", isolate=False).status == 0
+    with testing.record("b.cellcase"):
+        gradient(X)
+    assert testing.replay("b.cellcase", isolate=False).status == 0
+    assert not testing.bisect(gradient, X, isolate=False).found
+
+
+def test_sizes_that_follow_from_elements_are_refused(folder: Path) -> None:
+    def positive(x: Tensor) -> Tensor:
+        return x[x > 0].sum()
+
+    with pytest.raises(ValueError, match=r"test_calls\.py:\d+: a size follows from elements"):
+        testing.record("case.cellcase", positive, X)
+    with pytest.raises(ValueError, match="a size follows from elements"):
+        testing.bisect(positive, X, isolate=False)
+
+
 def test_the_call_that_fails_is_the_one_that_is_recorded(folder: Path, graph_mode: None) -> None:
     take = nn.CellList([Net()])[0]
     with pytest.raises(IndexError, match="out of"), testing.record("case.cellcase"):

@@ -20,13 +20,15 @@ from .. import context
 from ..compiled.entries import Traced
 from ..verification import verify
 from .cases import Case, load_case, traced_call, versions
-from .judging import Array, Judge, NodeError, Symptom, alone_graph
+from .judging import Array, Judge, NodeError, Symptom, alone_graph, refuse_unknown
 from .probe import ChildJudge
 from .reducing import reduce
 from .rules import problems, wrong_rule
 from .stages import Stage, find_stage
 
 _OUT_OF_PROCESS = ("crash", "hang")
+_PART_SECONDS = 10.0
+"""A part of a graph may take in a process of its own: loops on other values may never end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +174,13 @@ class _Work:
     def of_graph(self, name: str, graph: Graph, arrays: Sequence[Array]) -> Bisection | None:
         """Of a graph: None if nothing is wrong with it."""
         with ChildJudge(self.judge.numerics, self.setup, self.seconds) as child:
+            refuse_unknown(graph)
             symptom = None
             if self.isolate is not False:
                 symptom = child.symptom(graph, arrays)
-            apart = self.isolate or (symptom is not None and symptom.kind in _OUT_OF_PROCESS)
+                child.seconds = min(self.seconds, _PART_SECONDS)
+            apart = self.isolate or (symptom is not None and (
+                symptom.kind in _OUT_OF_PROCESS or any(n.op == "while" for n in graph.walk())))
             judge: Callable[..., Symptom | None] = child.symptom if apart else self.judge.symptom
             if not apart:
                 symptom = judge(graph, arrays)

@@ -61,7 +61,7 @@ class Symptom:
 
 
 class CannotJudge(ValueError):
-    """A graph that calls Python functions whose results nobody has."""
+    """A graph that calls Python functions whose results nobody has, or is only a part."""
 
 
 class Judge:
@@ -81,7 +81,7 @@ class Judge:
         Raises:
             CannotJudge: see there.
         """
-        refuse_python(graph)
+        refuse_unknown(graph)
         try:
             whole = self.compiled(graph, arrays)
         except Exception as e:
@@ -178,13 +178,17 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {first}{where}"
 
 
-def refuse_python(graph: Graph) -> None:
-    """Raise for a graph whose results follow from Python functions.
+def refuse_unknown(graph: Graph) -> None:
+    """Raise for a graph whose results follow from Python functions, or sizes from elements.
 
     Raises:
-        CannotJudge: with the place of the call.
+        CannotJudge: with the place.
     """
     for node in executed(graph):
+        if node.op == "measure":
+            raise CannotJudge(
+                f"{node.span.file}:{node.span.line}: a size follows from elements, so the network "
+                "is no single graph: use a form of fixed shape (where, masked_fill)")
         if node.op == "host_call" and node.results:
             raise CannotJudge(
                 f"{node.span.file}:{node.span.line}: the network calls the Python function "

@@ -18,7 +18,7 @@ from ..lang import CompileError
 from ..tensors.tensor import arrays_of
 from ..tracing.pytree import take_apart
 from .cases import Array, Case, traced_call, versions
-from .judging import refuse_python
+from .judging import refuse_unknown
 
 
 class _Recorder:
@@ -42,7 +42,7 @@ class _Recorder:
             except CompileError as e:
                 self._fail(Case(None, [], (), _told(e), versions(), options))
                 raise
-            refuse_python(traced.graph)
+            refuse_unknown(traced.graph)
             try:
                 out = run()
             except Exception as e:

@@ -23,6 +23,7 @@ from ..eager.recorder import active_recordings
 from ..lang import CompileError
 from ..nn.cell import Cell
 from ..nn.optim import Optimizer
+from ..transforms.gradient import GradFunction
 from ..verification import Report, verify
 from ..verification.runs import fresh
 
@@ -103,21 +104,23 @@ class Suite:
     ) -> Any:
         """Make a call of a test; verify the Cell if it is new."""
         with unwatched():
-            words = describe_call(function, args, kwargs)
+            # Of a gradient function, its Cell is verified: with its gradients.
+            cell = function.request.fn if isinstance(function, GradFunction) else function
+            words = describe_call(cell, args, kwargs)
             given = fresh(args)
             out = run()
-            if not isinstance(function, Cell):
+            if not isinstance(cell, Cell):
                 return out
-            known = self.seen.setdefault(function, set())
-            key = f"{words} training={function.training}"
+            known = self.seen.setdefault(cell, set())
+            key = f"{words} training={cell.training}"
             if key in known:
                 return out
             known.add(key)
-            call = type(function).__name__ + words
+            call = type(cell).__name__ + words
             if active_recordings():  # a gradient is being recorded: its verification waits
-                self.later.append(lambda: self.verify(test, call, function, given, kwargs))
+                self.later.append(lambda: self.verify(test, call, cell, given, kwargs))
             else:
-                self.verify(test, call, function, given, kwargs)
+                self.verify(test, call, cell, given, kwargs)
         return out
 
     def verify(
