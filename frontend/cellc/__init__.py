@@ -30,8 +30,10 @@ if TYPE_CHECKING:
         parallel,
         profiler,
         runtime,
-        testing as testing,
         train,
+    )
+    from . import (
+        testing as testing,
     )
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
     from .common import Parameter, ParameterTuple, Symbol, Tensor, dtype, enable_dynamic, jit

@@ -12,18 +12,21 @@ import json
 import os
 import runpy
 import select
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from cellc_compiler import backends
 from cellc_compiler.ir.graph import Graph
 
 from .cases import SUFFIX, Case, load_case
-from .judging import Array, Judge, Symptom
+from .judging import Array, CannotJudge, Judge, Symptom
 
 _DEAD = "the judging process ended with "
 
@@ -89,14 +92,19 @@ class ChildJudge:
             command.append(self.setup)
         self.child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            text=True)
+            text=True, start_new_session=True,
+            env={**os.environ, "CELLC_COMPILE_JOBS": "1"})  # its copies start no processes
         return self.child
 
     def _stop(self) -> None:
         child, self.child = self.child, None
         if child is None:
             return
-        child.kill()
+        with suppress(ProcessLookupError):
+            if hasattr(os, "killpg"):
+                os.killpg(child.pid, signal.SIGKILL)  # its copies too
+            else:
+                child.kill()
         child.wait()
         for stream in (child.stdin, child.stdout):
             if stream is not None:
@@ -105,17 +113,44 @@ class ChildJudge:
 
 def main(argv: Sequence[str]) -> None:
     """Answer until the input ends. What is printed meanwhile goes nowhere."""
-    answers = os.fdopen(os.dup(1), "w")
+    answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     for path in argv:
         runpy.run_path(path)
+    backends.default_target()  # what every graph needs is loaded once
     for line in sys.stdin:
-        case = load_case(line.rstrip("\n"))
-        assert case.graph is not None
+        path = line.rstrip("\n")
+        if hasattr(os, "fork"):
+            _in_fork(path, answers)
+        else:
+            _answer(path, answers)
+
+
+def _in_fork(path: str, answers: int) -> None:
+    """Judge in a copy of this process, which has no threads yet: a crash costs no new start."""
+    child = os.fork()
+    if child == 0:
+        try:
+            _answer(path, answers)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        row = ("crash", f"{_DEAD}signal {os.WTERMSIG(status)}", -1)
+        os.write(answers, json.dumps(row).encode() + b"\n")
+
+
+def _answer(path: str, answers: int) -> None:
+    case = load_case(path)
+    assert case.graph is not None
+    try:
         found = Judge(case.numerics).symptom(case.graph, case.arrays)
-        row = None if found is None else (found.kind, found.text, found.node)
-        answers.write(json.dumps(row) + "\n")
-        answers.flush()
+    except CannotJudge:
+        found = None
+    except Exception as e:  # whoever asked waits for an answer
+        found = Symptom("error", f"{type(e).__name__}: {e}")
+    row = None if found is None else (found.kind, found.text, found.node)
+    os.write(answers, json.dumps(row).encode() + b"\n")
 
 
 if __name__ == "__main__":
