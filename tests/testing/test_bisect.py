@@ -11,7 +11,7 @@ import pytest
 import cellc as ms
 from cellc import Tensor, nn, ops, testing
 from cellc.cli import main
-from cellc.testing import judging, reducing, stages
+from cellc.testing import judging, reducing, rules, stages
 from cellc.testing.cases import traced_call
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.backends.llvm.expressions import ExpressionEmitter
@@ -59,8 +59,17 @@ def test_nothing_is_wrong(name: str) -> None:
         graphs.append(gradient_graph(traced.graph, wanted))
     for graph in graphs:
         assert judge.symptom(graph, arrays) is None
+        assert rules.wrong_rule(graph, judge.alone(graph, arrays)) is None
         stage = stages.find_stage(judge, graph, arrays, judging.Symptom("modes", ""))
         assert stage.name == "code generation", stage
+
+
+def test_kinks_are_no_faults() -> None:
+    """At a tie of a maximum and at the kink of a relu there is no derivative to compare."""
+    x = Tensor(np.zeros((2, 1, 4, 4), np.float32))
+    for fn in (lambda x: ops.max_pool2d(x, 2), ops.relu, ops.abs, lambda x: x.max(-1),
+               lambda x: ops.sort(x)[0], lambda x: ops.relu(x) * ops.floor(x)):
+        assert not testing.bisect(fn, x, grad=True, isolate=False).found
 
 
 def test_a_fault_inside_a_loop_is_taken_out_of_it(

@@ -26,6 +26,8 @@ from .judging import Array, Symptom, Values, alone_graph
 _STEP = 1e-6
 _LIMIT = 1e-4
 """Of the largest derivative: differences in float64 are good to about 1e-8, but for kinks."""
+_BEND = 1e-2
+"""By how much slopes to the two sides of a point may differ where a function is smooth."""
 _EXAMPLES = 3
 _MOST = 1 << 20
 """Elements of an operand above which a rule is judged elsewhere: on smaller ones of its kind."""
@@ -102,24 +104,24 @@ def _derivatives(
 def _slopes(
     graph: Graph, arrays: Sequence[Array], which: int, along: Array, outputs: Sequence[int]
 ) -> list[Array] | None:
-    """Derivatives of the float outputs along a direction; None where they jump or bend."""
-    size = max(float(np.max(np.abs(arrays[which]), initial=0.0)), 1.0)
+    """Derivatives of the float outputs along a direction; None where they jump or bend: where
+    the slopes to the two sides differ (at a tie of a maximum, at 0 of a relu)."""
+    h = _STEP * max(float(np.max(np.abs(arrays[which]), initial=0.0)), 1.0)
 
-    def central(h: float) -> list[Array]:
-        sides = []
-        for sign in (1, -1):
-            moved = list(arrays)
-            moved[which] = arrays[which] + sign * h * along
-            out = interpret(graph, moved, precise=True)
-            sides.append([out[i] for i in outputs])
-        return [(a - b) / (2 * h) for a, b in zip(*sides, strict=True)]
+    def at(distance: float) -> list[Array]:
+        moved = list(arrays)
+        moved[which] = arrays[which] + distance * along
+        out = interpret(graph, moved, precise=True)
+        return [out[i] for i in outputs]
 
-    fine, coarse = central(_STEP * size), central(4 * _STEP * size)
-    for a, b in zip(fine, coarse, strict=True):
-        scale = max(float(np.max(np.abs(a), initial=0.0)), 1e-6)
-        if not np.max(np.abs(a - b), initial=0.0) <= _LIMIT * scale:
+    slopes = []
+    for behind, here, ahead in zip(at(-h), at(0.0), at(h), strict=True):
+        slope = (ahead - behind) / (2 * h)
+        scale = max(float(np.max(np.abs(slope), initial=0.0)), 1e-6)
+        if not np.max(np.abs(ahead - 2 * here + behind) / h, initial=0.0) <= _BEND * scale:
             return None
-    return fine
+        slopes.append(slope)
+    return slopes
 
 
 def _batching(
