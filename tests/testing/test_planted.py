@@ -185,6 +185,9 @@ FAULTS: dict[str, tuple[Plant, Any, tuple[Any, ...], dict[str, Any], str, str, s
     "gradient": (
         of_op("tanh", "gradient", doubled_gradient), Dense, (X,), {"grad": True},
         "rule", "rules of tanh", "tanh"),
+    "gradient inside a composition": (
+        of_op("erf", "gradient", doubled_gradient), lambda x: ops.gelu(x, "none"), (X,),
+        {"grad": True}, "rule", "rules of gelu", "gelu"),
     "batching": (
         of_op("cumsum", "batch", of_the_first_example), Sums, (X,), {"grad": True},
         "rule", "rules of cumsum", "cumsum"),
@@ -205,6 +208,7 @@ LEFT = {
     "epilogue of a kernel": 2,
     "memory plan": 3,
     "gradient": 1,
+    "gradient inside a composition": 1,
     "batching": 1,
     "tracer": 5,
 }

@@ -183,7 +183,8 @@ def _load_array(path: str, name: str) -> Array:
     except FileNotFoundError:
         raise UserError(f"{file}: no such file") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
-        raise UserError(f"{file}: not a numpy .npy or .npz file ({e})") from None
+        kind = ".npz" if file.endswith(".npz") else ".npy"
+        raise UserError(f"{file}: not a numpy {kind} file ({e})") from None
 
 
 def _member(archive: Any, file: str, member: str, name: str) -> Array:

@@ -15,7 +15,14 @@ from ..verification import Report, verify
 from ..verification.inputs import index_ranges
 from ..verification.snapshot import Snapshot
 from . import artifacts
-from .loading import UserError, load_network, ordered_inputs, sample_inputs, writing
+from .loading import (
+    UserError,
+    load_network,
+    ordered_inputs,
+    parse_input,
+    sample_inputs,
+    writing,
+)
 
 DIGITS = 0, 9
 """The range of random integers that nothing is looked up with."""
@@ -74,8 +81,14 @@ def _verified(
     step_inputs = None
     if train is not None:
         saved = Snapshot({"net": net})
-        step_inputs = _inputs(train(net), args.train_input or specs, seed)
-        saved.restore()
+        try:
+            step = train(net)
+            if not callable(step):
+                raise UserError(f"--train {args.train}: expected a function that takes the network "
+                                f"and returns a Cell, but it gave {type(step).__name__}")
+            step_inputs = _inputs(step, args.train_input or specs, seed)
+        finally:
+            saved.restore()
     return verify(net, *inputs, grad=args.grad, train_step=train, train_inputs=step_inputs,
                   seeds=(seed,), reference=not args.no_reference)
 
@@ -98,12 +111,26 @@ def _seeds(args: argparse.Namespace) -> list[int]:
 
 
 def _inputs(fn: Any, specs: Sequence[str], seed: int) -> list[Tensor]:
-    """Tensors for options: random integers are such as the network looks something up with."""
+    """Tensors for options: random integers are such as the network can look something up with.
+
+    Raises:
+        UserError: what is given is not.
+    """
     inputs = sample_inputs(specs, seed)
-    traced = trace(fn, inputs, {})
+    found = index_ranges(trace(fn, inputs, {}).graph, len(inputs))
     ranges = dict.fromkeys(range(len(inputs)), DIGITS)
-    ranges.update(index_ranges(traced.graph, len(inputs)))
-    return sample_inputs(specs, seed, ranges)
+    ranges.update({i: (max(0, low), high) for i, (low, high) in found.items()})
+    inputs = sample_inputs(specs, seed, ranges)
+    for i, (low, high) in found.items():
+        held = inputs[i].asnumpy()
+        if held.size and not low <= held.min() <= held.max() <= high:
+            name, bad = parse_input(specs[i])[0], held.max() if held.max() > high else held.min()
+            kind = f"{held.dtype}{list(held.shape)}".replace(" ", "")
+            raise UserError(
+                f"--input {name}: the network looks something up with it, so elements must be in "
+                f"[{low}, {high}], but it holds {bad}; give a range, as in --input "
+                f"{name}={kind}:{max(0, low)}..{high}")
+    return inputs
 
 
 def _write(report: Report, args: argparse.Namespace) -> None:

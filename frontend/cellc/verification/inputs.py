@@ -7,8 +7,8 @@ from cellc_compiler.ir.op import lookup
 
 
 def index_ranges(graph: Graph, count: int) -> dict[int, tuple[int, int]]:
-    """The integers from 0 on that the first `count` inputs of a graph may hold, by their number,
-    both ends included: for those that a check of positions or class labels follows from."""
+    """The integers that the first `count` inputs of a graph may hold, by their number, both ends
+    included: for those that a check of positions or class labels follows from."""
     number = {v: i for i, v in enumerate(graph.inputs[:count])}
     found: dict[int, tuple[int, int]] = {}
     for node in graph.nodes:
@@ -17,7 +17,7 @@ def index_ranges(graph: Graph, count: int) -> dict[int, tuple[int, int]]:
         source = _source(node.operands[0])
         if source not in number:
             continue
-        low, high = max(0, int(node.attrs["low"])), int(node.attrs["high"]) - 1
+        low, high = int(node.attrs["low"]), int(node.attrs["high"]) - 1
         before = found.get(number[source], (low, high))
         both = max(low, before[0]), min(high, before[1])
         if both[0] <= both[1]:

@@ -9,8 +9,8 @@ node has.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from cellc_compiler.ir.op import lookup
 
 from .. import context
 from ..core.dispatch import apply, saving
-from ..tensors.tensor import Tensor, Tensors
+from ..tensors.tensor import Tensor, Tensors, arrays_of
 from .report import Report
 from .runs import Stage, fresh, seeded
 from .snapshot import Snapshot
@@ -76,8 +76,8 @@ def _steps(stage: Stage, seed: int) -> Steps:
     def noted(op: str, operands: Tensors, attrs: Mapping[str, Any]) -> Any:
         with saving(None):
             out = apply(op, *operands, **attrs)
-        results = [t._data for t in (out if isinstance(out, tuple) else (out,))
-                   if isinstance(t, Tensor)]
+        many = out if isinstance(out, tuple) else (out,)
+        results = arrays_of(t for t in many if isinstance(t, Tensor))
         digests = [digest(a) for a in results if telling(a)]
         steps.append((op, next(_places(), "?"), digests))
         return out
@@ -96,7 +96,7 @@ def _steps(stage: Stage, seed: int) -> Steps:
 
 def _places() -> Iterator[str]:
     """Lines of the user that this call is under, innermost first."""
-    frame: Any = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith((_OWN, "<")) or f"{_OWN}/nn/layer" in name:

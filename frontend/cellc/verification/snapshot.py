@@ -21,7 +21,7 @@ from ..lang.trust import is_user_function, root
 from ..storage import writes
 from ..tensors import seed as seeds
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, arrays_of
 from .values import Table, attributes, parts_of, same_bits, table_of
 
 Array = np.ndarray[Any, Any]
@@ -204,18 +204,23 @@ def _is_data(value: Any) -> bool:
 # --- putting back ---------------------------------------------------------------------------------
 
 
+def _array(x: Any) -> Array:
+    array: Array = arrays_of([x])[0] if isinstance(x, Tensor) else x
+    return array
+
+
 def _elements_undo(x: Any) -> Undo:
     """Of a Tensor, an array or numpy's generator."""
     if isinstance(x, np.random.Generator):
         state = x.bit_generator.state
         return lambda: setattr(x.bit_generator, "state", state)
-    saved = np.array(x._data if isinstance(x, Tensor) else x)
+    saved = np.array(_array(x))
     flag = x.requires_grad if isinstance(x, Parameter) else None
 
     def undo() -> None:
         if isinstance(x, Parameter) and x.requires_grad != flag:
             x.requires_grad = flag
-        now = x._data if isinstance(x, Tensor) else x
+        now = _array(x)
         if same_bits(now, saved):
             return
         if isinstance(x, Tensor):
@@ -273,18 +278,18 @@ class _Random:
 
     def __init__(self) -> None:
         self.seed = seeds.get_seed()
-        self.state = np.array(seeds.default_generator().state._data)
-        self.streams = {k: np.array(g.state._data) for k, g in seeds.streams().items()}
+        self.state = seeds.default_generator().get_state()
+        self.streams = {k: g.get_state() for k, g in seeds.streams().items()}
         self.numpy = np.random.get_state()
         self.python = random.getstate()
 
     def restore(self) -> None:
         """Put them back."""
         seeds.restore_seed(self.seed)
-        seeds.default_generator().state._data[:] = self.state
+        seeds.default_generator().set_state(self.state)
         for k, stream in seeds.streams().items():
             if k in self.streams:
-                stream.state._data[:] = self.streams[k]
+                stream.set_state(self.streams[k])
         np.random.set_state(self.numpy)
         random.setstate(self.python)
 
@@ -292,9 +297,9 @@ class _Random:
 def random_table() -> Table:
     """Where all random generators are now."""
     out = Table()
-    out["the global generator"] = np.array(seeds.default_generator().state._data)
+    out["the global generator"] = _array(seeds.default_generator().state).copy()
     for k, stream in seeds.streams().items():
-        out[f"the stream of seed {k}"] = np.array(stream.state._data)
+        out[f"the stream of seed {k}"] = _array(stream.state).copy()
     out["numpy.random"] = repr(np.random.get_state())
     out["random"] = random.getstate()
     return out

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, arrays_of
 
 Array = np.ndarray[Any, Any]
 
@@ -47,7 +47,7 @@ def table_of(value: Any, path: str) -> Table:
         if isinstance(x, _PLAIN):
             out[at] = x
         elif isinstance(x, Tensor):
-            out[at] = np.array(x._data)
+            out[at] = arrays_of([x])[0].copy()
         elif isinstance(x, np.ndarray):
             out[at] = np.array(x)
         elif id(x) in seen:

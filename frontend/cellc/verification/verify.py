@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.types import seedable
-
 from ..compiled.entries import Traced, trace
 from ..compiled.jit import Jitted
 from ..compiled.staged import is_staged
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import tensor_of
+from ..tensors.tensor import arrays_of, tensor_of
 from ..tracing.pytree import Known, Structure, take_apart, take_apart_call
 from ..transforms.gradient import GradFunction, Inner, make_request
 from .gradients import Pair, check_gradient
@@ -124,8 +122,8 @@ class _Run:
             seeded(self.seed)
             traced = trace(fn, args, {})
             leaves = take_apart_call(args, {})[1]
-            arrays = [np.array(a) for a in traced.fed([t._data for t in leaves])]
-            arrays += [np.array(p._data) for p in traced.parameters]
+            fed = traced.fed(arrays_of(leaves))
+            arrays = [np.array(a) for a in (*fed, *arrays_of(traced.parameters))]
             link(traced.graph)
             if is_staged(traced.graph):
                 self.report.not_compared[
@@ -157,7 +155,7 @@ class _Run:
         names = [p.name for p in weights]
         stage = Stage("gradient", fn, fn, args, {"net": self.net},
                       lambda path: _of_gradient(path, positions, names))
-        _, _, graph = self.stage(stage, Inner("gradient", self.net, fn._compute))
+        _, _, graph = self.stage(stage, Inner("gradient", self.net, fn))
         if self.reference and forward is not None and graph is not None:
             count = 0 if sens is None else len(take_apart(sens)[1])
             check_gradient(Pair(*forward, *graph, self.inputs, positions, weights, count),
@@ -207,7 +205,7 @@ def _of_gradient(path: str, positions: tuple[int, ...], names: list[str]) -> tup
 def _differentiable(argument: Any) -> bool:
     """Whether an argument holds floats (a Parameter is differentiated as one)."""
     leaves = take_apart((argument,), (Parameter,))[1]
-    return any(t._type.dtype.is_inexact for t in leaves)
+    return any(t.dtype.is_inexact for t in leaves)
 
 
 def _weights(net: Any, inputs: tuple[Any, ...]) -> tuple[Parameter, ...]:
@@ -217,7 +215,7 @@ def _weights(net: Any, inputs: tuple[Any, ...]) -> tuple[Parameter, ...]:
     else:
         found = [p for p in trace(net, fresh(inputs), {}).parameters
                  if isinstance(p, Parameter) and p.requires_grad and not p.is_state]
-    return tuple(p for p in found if p._type.dtype.is_inexact)
+    return tuple(p for p in found if p.dtype.is_inexact)
 
 
 def _cotangents(returned: Any, seed: int) -> Any:
@@ -229,13 +227,13 @@ def _cotangents(returned: Any, seed: int) -> Any:
     rng = np.random.default_rng([seed, 0x5eed])
     out = []
     for t in leaves:
-        if seedable(t._type):
-            if t._type.dtype.is_inexact:
+        if t.dtype.is_inexact or t.dtype.is_integer:
+            if t.dtype.is_inexact:
                 a = np.asarray(rng.standard_normal(t.shape))
             else:
                 a = np.asarray(rng.integers(1, 4, t.shape))
-            out.append(tensor_of(a.astype(t._data.dtype)))
-    if not any(t._type.dtype.is_inexact for t in leaves):
+            out.append(tensor_of(a.astype(t.dtype.numpy)))
+    if not any(t.dtype.is_inexact for t in leaves):
         return ()
     return tuple(out) if len(out) > 1 else out[0]
 
