@@ -286,9 +286,11 @@ class Quotient:
             if abs(got - want) <= allowed * max(scale, abs(want)) + noise:
                 return ""
             quotients.append(want)
-        steady = [(abs(b - a), b) for a, b in pairwise(quotients) if np.isfinite(b - a)]
+        steady = [(abs(b - a) - 1e-13 * (1 + base) / step, b)
+                  for (a, b), step in zip(pairwise(quotients), STEPS[1:], strict=False)
+                  if np.isfinite(b - a)]
         change, want = min(steady, default=(np.inf, 0.0))
-        if change > 0.1 * abs(got - want):
+        if change > 0.1 * min(abs(want), abs(got - want)):
             raise Unknown("it is too steep, or has kinks too near, for difference quotients")
         return (f"the derivative along a random direction is {got:.8g} by the gradient, {want:.8g} "
                 f"by differences in float64")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.errors import RunError
 from cellc_runtime.records import dataclass, field
 
 from .. import context
@@ -132,6 +133,9 @@ def compare(stage: Stage, eager: Outcome, graph: Outcome, report: Report) -> Non
     else:
         _tables(stage, eager.results, graph.results, report)
         _finite(stage, graph.results, report)
+    if graph.error is not None and type(graph.error) is not type(eager.error) and \
+            not isinstance(graph.error, RunError):
+        return  # it was refused before it ran, so it has done nothing
     _state(stage, eager.state, graph.state, report)
     report.compared[f"{stage.name}: printed texts"] += 1
     if eager.printed != graph.printed:

@@ -7,6 +7,7 @@ states of all random generators (cellc's, numpy's, Python's).
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from collections import deque
@@ -93,12 +94,12 @@ class Snapshot:
         if isinstance(x, MethodType):
             self._note(x.__self__, path)
             self._note(x.__func__, path)
-        elif is_user_function(x):
+        else:
             self._function(x)
 
     def _object(self, x: Any, path: str) -> None:
         own = dict(attributes(x))
-        if own and isinstance(getattr(x, "__dict__", None), dict):
+        if own or _is_data(x):
             self._undo.append(_object_undo(x, own))
         for name, value in own.items():
             self._note(value, f"{path}.{name}")
@@ -127,6 +128,11 @@ class Snapshot:
             value = _content(cell)
             if self._first(cell) and value is not _MISSING:
                 self._variable(f"{fn.__name__}'s {name}", _of_cell(cell), value)
+        for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+            if _is_data(value):
+                self._place(f"a default of {fn.__name__}", (_constant(value), _unset), value)
+        if not is_user_function(fn):
+            return
         for name in dict.fromkeys(_names(fn.__code__)):
             value = fn.__globals__.get(name, _MISSING)
             if value is not _MISSING and f"global {name}" not in self._places:
@@ -158,6 +164,10 @@ _Place = tuple[Callable[[], Any], Callable[[Any], None]]
 
 def _constant(value: Any) -> Callable[[], Any]:
     return lambda: value
+
+
+def _unset(value: Any) -> None:
+    """A value that no run replaces by another."""
 
 
 def _of_class(kind: type, name: str) -> _Place:
@@ -263,24 +273,25 @@ def _object_undo(x: Any, saved: dict[str, Any]) -> Undo:
     def undo() -> None:
         now = dict(attributes(x))
         for name in now.keys() - saved.keys():
-            del x.__dict__[name]
+            object.__delattr__(x, name)
             changed(x, name)
         for name, value in saved.items():
             if now.get(name, _MISSING) is not value:
-                x.__dict__[name] = value
+                object.__setattr__(x, name, value)
                 changed(x, name)
 
     return undo
 
 
 class _Random:
-    """The states of the random generators that belong to no network."""
+    """What belongs to no network: the states of random generators, the environment."""
 
     def __init__(self) -> None:
         self.seed = seeds.get_seed()
         self.state = seeds.default_generator().get_state()
         self.streams = {k: g.get_state() for k, g in seeds.streams().items()}
         self.numpy = np.random.get_state()
+        self.environment = dict(os.environ)
         self.python = random.getstate()
 
     def restore(self) -> None:
@@ -292,6 +303,9 @@ class _Random:
                 stream.set_state(self.streams[k])
         np.random.set_state(self.numpy)
         random.setstate(self.python)
+        if os.environ != self.environment:
+            os.environ.clear()
+            os.environ.update(self.environment)
 
 
 def random_table() -> Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
@@ -19,6 +18,7 @@ _PLAIN = (int, float, complex, bool, str, bytes, type(None), np.generic, Enum)
 _BESIDE = frozenset(("_entries", "_prepared", "_serial", "_storage", "_host", "_hooks", "_grad_fn",
                      "__compiled__", "_is_own", "_eager_steps"))
 """Attributes of ours that say nothing of what a network computes: what was compiled, and such."""
+_MISSING: Any = object()
 _INNER = ("cellc.compiled", "cellc.core", "cellc.eager", "cellc.lang", "cellc.storage",
           "cellc.tracing", "cellc_compiler", "cellc_runtime")
 
@@ -94,8 +94,19 @@ def attributes(x: Any) -> Iterator[tuple[str, Any]]:
     own = getattr(x, "__dict__", None)
     if isinstance(own, dict):
         yield from ((n, v) for n, v in own.items() if n not in _BESIDE)
-    elif is_dataclass(x) and not isinstance(x, type):
-        yield from ((f.name, getattr(x, f.name)) for f in fields(x) if hasattr(x, f.name))
+    for name in _slots(type(x)):
+        value = getattr(x, name, _MISSING)
+        if value is not _MISSING and name not in _BESIDE:
+            yield name, value
+
+
+def _slots(kind: type) -> Iterator[str]:
+    """The attributes of a class that have slots."""
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if not name.startswith("__"):
+                yield name
 
 
 def same_bits(a: Array, b: Array) -> bool:

@@ -222,6 +222,8 @@ def _cotangents(returned: Any, seed: int) -> Any:
     """Random cotangents for the outputs; () if there is none to differentiate, None (ones) where
     Python numbers are among them, which are no tensors in PyNative."""
     structure, leaves = take_apart(returned)
+    if not any(t.dtype.is_inexact for t in leaves):
+        return ()
     if _has_number(structure):
         return None
     rng = np.random.default_rng([seed, 0x5eed])
@@ -233,8 +235,6 @@ def _cotangents(returned: Any, seed: int) -> Any:
             else:
                 a = np.asarray(rng.integers(1, 4, t.shape))
             out.append(tensor_of(a.astype(t.dtype.numpy)))
-    if not any(t.dtype.is_inexact for t in leaves):
-        return ()
     return tuple(out) if len(out) > 1 else out[0]
 
 
