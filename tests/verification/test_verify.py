@@ -105,7 +105,7 @@ class Mixed(nn.Cell):
         self.lstm = nn.LSTM(3, 4, batch_first=True)
 
     def construct(self, x: Tensor) -> Any:
-        return self.lstm(self.first(x).reshape((2, 2, 3)))
+        return self.lstm(self.first(x).astype(ms.float32).reshape((2, 2, 3)))
 
 
 class Bprop(nn.Cell):

@@ -207,7 +207,8 @@ def _is_data(value: Any) -> bool:
     if hasattr(type(value), "construct"):
         return True
     module = root(type(value).__module__)
-    return hasattr(value, "__dict__") and module not in _FOREIGN and not (
+    holds = hasattr(value, "__dict__") or hasattr(type(value), "__slots__")
+    return holds and module not in _FOREIGN and not (
         module in sys.stdlib_module_names and module != "__main__")
 
 
