@@ -126,7 +126,7 @@ def test_a_large_error_is_beyond_every_limit() -> None:
     wrong[7] *= np.float32(1.001)
     assert not problem(node, [x], right)
     verdict = judge(node, [x], [wrong])
-    assert "ulps" in verdict.problem and verdict.limit is not None and verdict.limit < 20
+    assert "ulps" in verdict.problem and verdict.limit is not None and verdict.limit < 50
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -71,6 +71,43 @@ def structure(a: tuple[Tensor, Tensor], b: Tensor) -> dict[str, Any]:
     return {"s": a[0] + b, "t": (a[1], b.astype(ms.int32)), "k": 3}
 
 
+class Nested(nn.Cell):
+    """Python state, prints and regions, two deep."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: list[Tensor] = []
+        self.n = 0
+
+    def construct(self, x: Tensor) -> Tensor:
+        i = 0
+        while i < (x[0, 0] * 0 + 4).astype(ms.int32):
+            self.log.append(x * i)
+            self.n += 1
+            if x.sum() > -1e9:
+                print("in", i, x.sum())
+                j = 0
+                while j < 2 + (x[0, 0] * 0).astype(ms.int32):
+                    self.n += 2
+                    j += 1
+            x = x + 1
+            i += 1
+        return x * self.n
+
+
+class Mixed(nn.Cell):
+    """Recomputed in the middle, an LSTM behind, products in float16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Dense(3, 3).to_float(ms.float16)
+        self.first.recompute()
+        self.lstm = nn.LSTM(3, 4, batch_first=True)
+
+    def construct(self, x: Tensor) -> Any:
+        return self.lstm(self.first(x).astype(ms.float32).reshape((2, 2, 3)))
+
+
 class Bprop(nn.Cell):
     """Its gradient is another than the derivative, as it may be."""
 
@@ -95,6 +132,12 @@ RIGHT: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "long sum": (lambda x: x.sum() * 1e-3, (Tensor(np.random.default_rng(1).standard_normal(
         (300, 300)).astype(np.float32) + 5),)),
     "number": (lambda x, k: x * k, (X, 3)),
+    "nested": (Nested(), (X,)), "mixed": (Mixed(), (X,)),
+    "gradient inside": (lambda x: ms.grad(lambda y: (y * y * y).sum())(x), (X,)),
+    "rows": (lambda x: ops.vmap(lambda r: r * r.sum())(x), (X,)),
+    "empty": (lambda x: x * 2, (Tensor(np.zeros((0, 3), np.float32)),)),
+    "no tensors": (lambda x: float(x.sum()), (X,)),
+    "steps": (lambda x: ops.round(x) * x + ops.sort(x)[0], (X,)),
 }
 
 
@@ -137,6 +180,39 @@ def test_every_kind_of_state_is_compared_and_put_back() -> None:
     assert net(X)[1] == 1  # and it goes on as if nothing had happened
 
 
+class Box:
+    """State that is no Cell's."""
+
+    __slots__ = ("n",)
+    total = 0
+
+    def __init__(self) -> None:
+        self.n = 1
+
+
+def test_state_that_is_not_the_networks_own() -> None:
+    box, kept = Box(), [0]
+
+    def net(x: Tensor, seen: list[int] = kept) -> Tensor:
+        box.n = box.n + 1
+        seen.append(3)
+        return x * box.n * len(seen)
+
+    report = verify(net, X, grad=False)
+    assert report.status == 0 and (box.n, kept) == (1, [0]), report
+
+
+def test_open_sizes() -> None:
+    net = nn.Dense(3, 2)
+    net.set_inputs(Tensor(shape=[None, 3], dtype=ms.float32))
+    assert verify(net, X).status == 0
+
+
+def test_a_parameter_as_an_argument() -> None:
+    report = verify(lambda p, x: p * x, Parameter(np.ones(3, np.float32), name="p"), X)
+    assert report.status == 2 and "Parameters that are arguments" in str(report)
+
+
 def test_a_training_step_is_undone() -> None:
     sample = NETWORKS["mlp"]
     net = sample.make().set_train(False)
@@ -151,6 +227,12 @@ def test_a_training_step_is_undone() -> None:
 
 
 # --- what differs ---------------------------------------------------------------------------------
+
+
+def steep(x: Tensor) -> Tensor:
+    for _ in range(40):
+        x = ops.sin(x) * 9
+    return x
 
 
 class Deceptive(nn.Cell):
@@ -254,6 +336,7 @@ def test_an_origin_inside_a_loop() -> None:
     (calls_python, "what the Python function noted gives"),
     (lambda x: ops.masked_select(x, x > 0).sum(), "sizes follow from elements"),
     (Bprop(), "rules of its own"),
+    (steep, "too steep"),
 ])
 def test_what_cannot_be_compared_is_counted(net: Any, reason: str) -> None:
     report = verify(net, X)

@@ -167,9 +167,9 @@ class Op:
         return 1
 
     def limit(self, node: Node) -> float:
-        """The error that `verify` allows, in ulps (`tolerance`, and of long sums the random walk of
-        their roundings: half a ulp each, and the partial sums are smaller than the whole)."""
-        return max(self.tolerance, 0.5 * math.sqrt(self.terms(node)))
+        """The error that `verify` allows, in ulps: `tolerance`, and for long sums five standard
+        deviations of the random walk of their roundings (0.29 ulps each)."""
+        return max(self.tolerance, 1.5 * math.sqrt(self.terms(node)))
 
     def gradient(
         self, b: Builder, node: Node, dys: Sequence[Value | None]

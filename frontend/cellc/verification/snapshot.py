@@ -22,7 +22,7 @@ from ..lang.trust import is_user_function, root
 from ..storage import writes
 from ..tensors import seed as seeds
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, arrays_of
+from ..tensors.tensor import OpenTensor, Tensor, arrays_of
 from .values import Table, attributes, parts_of, same_bits, table_of
 
 Array = np.ndarray[Any, Any]
@@ -74,7 +74,7 @@ class Snapshot:
         return True
 
     def _note(self, x: Any, path: str) -> None:
-        if not self._first(x):
+        if not self._first(x) or isinstance(x, OpenTensor):
             return
         if isinstance(x, (MethodType, FunctionType)):
             self._callable(x, path)
@@ -207,7 +207,8 @@ def _is_data(value: Any) -> bool:
     if hasattr(type(value), "construct"):
         return True
     module = root(type(value).__module__)
-    return hasattr(value, "__dict__") and module not in _FOREIGN and not (
+    holds = hasattr(value, "__dict__") or hasattr(type(value), "__slots__")
+    return holds and module not in _FOREIGN and not (
         module in sys.stdlib_module_names and module != "__main__")
 
 

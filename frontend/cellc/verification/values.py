@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tensors.tensor import Tensor, arrays_of
+from ..tensors.tensor import OpenTensor, Tensor, arrays_of
 
 Array = np.ndarray[Any, Any]
 
@@ -46,6 +46,8 @@ def table_of(value: Any, path: str) -> Table:
     def walk(x: Any, at: str) -> None:
         if isinstance(x, _PLAIN):
             out[at] = x
+        elif isinstance(x, OpenTensor):
+            out[at] = str(x.shape), x.dtype
         elif isinstance(x, Tensor):
             out[at] = arrays_of([x])[0].copy()
         elif isinstance(x, np.ndarray):

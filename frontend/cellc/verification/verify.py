@@ -142,7 +142,10 @@ class _Run:
     def gradient(self, returned: Any, forward: _Graph | None) -> None:
         """The gradients of inputs and parameters, from random cotangents of the outputs."""
         positions = tuple(i for i, a in enumerate(self.inputs) if _differentiable(a))
-        weights = _weights(self.net, self.inputs)
+        given = {id(a) for a in self.inputs if isinstance(a, Parameter)}
+        if given:
+            self.report.not_compared["gradient: of Parameters that are arguments"] += len(given)
+        weights = tuple(p for p in _weights(self.net, self.inputs) if id(p) not in given)
         sens = _cotangents(returned, self.seed)
         if not (positions or weights) or sens == ():
             self.report.notes.append("there is no gradient: no float inputs or parameters, or no "
@@ -203,8 +206,8 @@ def _of_gradient(path: str, positions: tuple[int, ...], names: list[str]) -> tup
 
 
 def _differentiable(argument: Any) -> bool:
-    """Whether an argument holds floats (a Parameter is differentiated as one)."""
-    leaves = take_apart((argument,), (Parameter,))[1]
+    """Whether an argument holds floats, in Tensors that are no Parameters."""
+    leaves = take_apart(argument, (Parameter,))[1]
     return any(t.dtype.is_inexact for t in leaves)
 
 
