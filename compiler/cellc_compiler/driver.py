@@ -100,10 +100,23 @@ def optimize(
     target: Target | None = None,
 ) -> Graph:
     """A copy of the graph after the pipeline of `numerics` and, if one is given, of a target."""
+    return pipeline.run_pipeline(base.copy_graph(graph), passes(numerics, target), observe)
+
+
+def passes(numerics: str = "strict", target: Target | None = None) -> tuple[base.Pass, ...]:
+    """The passes of `numerics`, then those of a target if one is given, in order."""
     backend = backends.backend_of(target) if target else backends.backend()
-    passes = pipeline.passes_of(numerics, backend.fast_passes())
-    passes += backend.passes(target) if target else ()
-    return pipeline.run_pipeline(base.copy_graph(graph), passes, observe)
+    general = pipeline.passes_of(numerics, backend.fast_passes())
+    return general + (tuple(backend.passes(target)) if target else ())
+
+
+def compile_optimized(graph: Graph, target: Target) -> Program:
+    """The program of a graph that has been through passes, past the cache; the graph is used up.
+
+    Raises: as `compile_program`.
+    """
+    backends.backend_of(target).prepare(len(graph.nodes))
+    return _generate(graph, target, Report(), lambda stage: None)
 
 
 def lower(

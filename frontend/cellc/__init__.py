@@ -32,6 +32,9 @@ if TYPE_CHECKING:
         runtime,
         train,
     )
+    from . import (
+        testing as testing,
+    )
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
     from .common import Parameter, ParameterTuple, Symbol, Tensor, dtype, enable_dynamic, jit
     from .common import _Function as _Function
@@ -135,6 +138,7 @@ _LATER = {
         "reset_algo_parameters", "reset_auto_parallel_context", "reset_ps_context",
         "set_algo_parameters", "set_auto_parallel_context", "set_ps_context",
     ),
+    ".testing": (),
     ".runtime": (
         "dispatch_threads_num", "empty_cache", "launch_blocking", "max_memory_allocated",
         "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",

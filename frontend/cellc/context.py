@@ -6,6 +6,8 @@ Source: `mindspore.set_context`, `mindspore.context`.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,6 +57,7 @@ class _Mode(threading.local):
     """The mode of a thread: the process-wide one unless overridden."""
 
     override: int | None = None
+    op_by_op: bool = False
 
 
 _mode = _Mode()
@@ -64,6 +67,26 @@ _values: dict[str, Any] = {name: option.default for name, option in options.OPTI
 def in_graph_mode() -> bool:
     """Whether calls of Cells are compiled."""
     return (_values["mode"] if _mode.override is None else _mode.override) == GRAPH_MODE
+
+
+def op_by_op() -> bool:
+    """Whether PyNative runs what is compiled otherwise op by op too: see `running_op_by_op`."""
+    return _mode.op_by_op
+
+
+@contextmanager
+def running_op_by_op() -> Iterator[None]:
+    """In the block, calls of this thread are in PyNative mode, and functions under `jit` and the
+    Cells that PyNative compiles as a whole are run by Python, op by op, as well. The mode is the
+    process's: no other thread may compile meanwhile."""
+    before = _values["mode"]
+    set_context(mode=PYNATIVE_MODE)
+    _mode.op_by_op = True
+    try:
+        yield
+    finally:
+        _mode.op_by_op = False
+        set_context(mode=before)
 
 
 class Options:

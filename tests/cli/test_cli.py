@@ -241,6 +241,7 @@ def test_a_dump_that_fails_writes_nothing(net: Path, tmp_path: Path) -> None:
 def test_verify(net: Path) -> None:
     text = cellc("verify", f"{net}:Net", "-i", "x=float32[2,4]", "--grad")
     assert "forward:" in text and "gradient:" in text and "nodes agree" in text and "ulps" in text
+    assert text.endswith("all agrees\n")
 
 
 def test_check(net: Path) -> None:

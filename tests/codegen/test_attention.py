@@ -116,6 +116,33 @@ def test_softmax_over_another_axis_is_not_fused() -> None:
     assert not fused(graph, AVX2)
 
 
+CHAIN = """
+graph chain(%x: float32[8,8] input, %y: float32[8,8] input, %z: float32[8,8] input) {
+  %0: float32[8,8] = matmul(%x, %y) {transpose_a=False, transpose_b=True}
+  %1: float32[8,1] = reduce_sum(%0) {axes=(1,), keepdims=True}
+  %2: float32[8,8] = mul(%z, %1) {}
+  %3: float32[8,8] = matmul(%2, %y) {transpose_a=False, transpose_b=False}
+  %4: float32[8,1] = reduce_mean(%3) {axes=(1,), keepdims=True}
+  %5: float32[8,8] = sub(%3, %4) {}
+  %6: float32[8,8] = matmul(%5, %x) {transpose_a=False, transpose_b=False}
+  return %6
+}
+"""
+"""What `bisect` left of a second derivative that did not compile."""
+
+
+def test_the_product_between_two_attentions_belongs_to_one(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, target = parse_graph(CHAIN), host_targets()[0]
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal((8, 8)).astype(np.float32) for _ in range(3)]
+    assert set(fused(graph, target)) == {"matmul+reduce_sum+mul+matmul"}
+    one = run(graph, target, inputs)
+    separate(monkeypatch)
+    np.testing.assert_array_equal(one[0], run(graph, target, inputs)[0])
+
+
 def test_gradients_are_those_of_separate_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = (4, 65, 65, 16, 32)
     text = TEXT.replace("return %6", "%7: {T}[{B},{M},{C}] = mul(%6, %6) {{}}\n  return %7")

@@ -23,6 +23,13 @@ OURS = {
     "train.callback": {"ProgressBar"},
 }
 """What only cellc has. To add a name here, tell of it in the guide or in support.md."""
+PLACES_OF_OURS = {
+    "testing": {
+        "Bisection", "Case", "Replay", "assert_close", "assert_modes_equal", "assert_no_recompile",
+        "bisect", "check_grads", "load_case", "record", "replay",
+    },
+}
+"""Places that MindSpore has not."""
 UNTOLD = {"get_metrics"}
 """MindSpore has it one level deeper."""
 
@@ -30,6 +37,14 @@ UNTOLD = {"get_metrics"}
 @pytest.mark.parametrize("place", PLACES)
 def test_lists_hold_no_other_names(place: str) -> None:
     assert set(listed(module_of(place))) - theirs()[place] == OURS.get(place, set())
+
+
+@pytest.mark.parametrize("place", PLACES_OF_OURS)
+def test_places_of_ours(place: str) -> None:
+    module = module_of(place)
+    assert set(listed(module)) == PLACES_OF_OURS[place]
+    assert [n for n in module.__all__ if not (getattr(module, n).__doc__ or "").strip()] == []
+    assert getattr(cellc, place) is module and f"`cellc.{place}`" in (DOCS / "guide.md").read_text()
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -42,7 +57,7 @@ def test_listed_names_are_there(place: str) -> None:
 def test_completion_shows_no_imports(place: str) -> None:
     """`dir` gives what is offered, and the modules below: a notebook completes no others."""
     module = module_of(place)
-    shown = {n for n in dir(module) if not n.startswith("_")}
+    shown = {n for n in dir(module) if not n.startswith(("_", "@"))}  # pytest's own have an @
     modules = {n for n in shown if isinstance(getattr(module, n), types.ModuleType)}
     more = set(module_of("common.dtype").__all__) if place == "common" else OURS.get(place, set())
     assert shown - modules - theirs()[place] <= more

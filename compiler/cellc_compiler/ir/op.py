@@ -7,6 +7,7 @@ functional API, printer, parser, interpreter, autodiff, tests, docs - reads that
 
 from __future__ import annotations
 
+import math
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -155,6 +156,20 @@ class Op:
         """How much was added up for each element of the only result, in magnitude, where `as_sum`
         cannot say it: terms that cancel leave the rounding of what they were."""
         return None
+
+    def terms(self, node: Node) -> int:
+        """How many numbers an element of the result is a chain of: what roundings grow with."""
+        size = max(1, max((r.type.size for r in node.results), default=1))
+        if self.flops is not None:
+            return max(1, self.flops(node) // (2 * size))
+        if self.opaque or self.reduction is not None:
+            return max(1, max((v.type.size for v in node.operands), default=1) // size)
+        return 1
+
+    def limit(self, node: Node) -> float:
+        """The error that `verify` allows, in ulps: `tolerance`, and for long sums five standard
+        deviations of the random walk of their roundings (0.29 ulps each)."""
+        return max(self.tolerance, 1.5 * math.sqrt(self.terms(node)))
 
     def gradient(
         self, b: Builder, node: Node, dys: Sequence[Value | None]

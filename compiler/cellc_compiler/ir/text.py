@@ -309,3 +309,16 @@ def parse_graph(text: str) -> Graph:
     if parser.kind != "end":
         raise parser.error("expected the end of the text")
     return graph
+
+
+def parse_literal(text: str) -> Literal:
+    """Parse a constant as graphs write it: `lit<float32[2]>[1.0, 2.0]`.
+
+    Raises:
+        ParseError: something else.
+    """
+    parser = _Parser(text)
+    value = parser.attr()
+    if not isinstance(value, Literal) or parser.kind != "end":
+        raise parser.error("expected one literal")
+    return value

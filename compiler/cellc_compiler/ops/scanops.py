@@ -32,6 +32,9 @@ class _Cumulative(Op):
     kind: ClassVar[str]
     batch = along("axis")
 
+    def terms(self, node: Node) -> int:
+        return max(1, node.operands[0].shape[node.attrs["axis"]])
+
     def infer(self, x: TensorType, *, axis: int, **attrs: Any) -> Any:
         if x.dtype not in self.dtypes:
             raise TypeError(f"{self.name} takes real numbers, got {x}")
@@ -245,6 +248,7 @@ class LinearRecurrence(_Cumulative):
     """
 
     name = "linear_recurrence"
+    sums = True
     operands = ("input", "factor")
     kind = "linear"
     attrs = {"axis": 0, "reverse": False}

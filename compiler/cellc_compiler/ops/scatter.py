@@ -63,6 +63,9 @@ class _Updates(Op):
     operands = ("input", "indices", "updates")
     dtypes = ANY
 
+    def terms(self, node: Node) -> int:
+        return 1 + node.operands[2].type.size  # all of them may go to one element
+
     def as_sum(self, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """What was there and all updates, where they are added or taken away."""
         return {**attrs, "mode": "add"} if attrs["mode"] in ("add", "sub") else None

@@ -54,7 +54,8 @@ def _run(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     if active_recordings():
         if getattr(type(cell), "bprop", None) is not None:
             return call_with_bprop(cell, args)
-    elif cell._whole and auto_precision() is None and _own_throughout(cell):
+    elif cell._whole and auto_precision() is None and not context.op_by_op() and \
+            _own_throughout(cell):
         return cell._entries.call(cell, args, kwargs)  # the same bits, in one program
     return cell.construct(*args, **kwargs)
 

@@ -1,4 +1,5 @@
-"""The `cellc` command: compile, export, run, profile, dump, verify, check, cache, explain."""
+"""The `cellc` command: compile, export, run, profile, dump, verify, check, bisect, replay, cache,
+explain."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from . import commands
+from . import commands, verification
 from .loading import UserError
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ def _network(commands: Commands, name: str, text: str) -> argparse.ArgumentParse
     p.add_argument("network", metavar="FILE.py:NAME", help="a Cell class, Cell or function")
     p.add_argument(
         "--input", "-i", action="append", default=[], metavar="NAME=SPEC",
-        help="an input by name: x=float32[1,1,32,32], or x=@file.npy; one for each of construct's",
+        help="an input by name: x=float32[1,1,32,32], ids=int32[8]:0..999 (elements between), or "
+        "x=@file.npy, x=@file.npz:member; one for each of construct's",
     )
     return p
 
@@ -38,6 +40,24 @@ def _budget(p: argparse.ArgumentParser) -> None:
 def _checkpoint(p: argparse.ArgumentParser) -> None:
     p.add_argument("--checkpoint", metavar="FILE",
                    help="load parameters (.ckpt of MindSpore or safetensors) first")
+
+
+def _reproducing(sub: Commands) -> None:
+    """`bisect` and `replay`."""
+    p = _network(sub, "bisect", "find what is wrong with a network: the pass, the node, and the "
+                 "smallest graph that shows it; takes a file of `record` too")
+    p.add_argument("--grad", action="store_true", help="look at the gradient, and at the rules for "
+                   "gradients and batches, too")
+    p.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
+    p.add_argument("--seconds", type=float, default=60.0,
+                   help="for making the graph smaller (default 60)")
+    p.add_argument("--output", "-o", metavar="FILE", help="write the smallest graph with its "
+                   "inputs: as text, or compact if it ends in .cellcase")
+    _checkpoint(p)
+    text = "run a recorded call, or the smallest graph of a bisection"
+    p = sub.add_parser("replay", help=text, description=text + ": compiled, op by op and by the "
+                       "reference, and against what was recorded")
+    p.add_argument("case", metavar="FILE", help="what `record` or `bisect -o` wrote")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,10 +106,11 @@ def _parser() -> argparse.ArgumentParser:
     _budget(p)
     _checkpoint(p)
     _numerics(p)
-    p = _network(sub, "verify", "compare graph, eager and reference, node by node")
-    p.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
-    p.add_argument("--grad", action="store_true", help="verify the gradient graph too")
+    p = _network(sub, "verify", "compare compiled, PyNative and a float64 reference, end to end "
+                 "and node by node")
+    verification.arguments(p)
     _checkpoint(p)
+    _reproducing(sub)
     _network(sub, "check", "report every error of a network")
     text = "show or clear the cache of compiled code"
     p = sub.add_parser("cache", help=text, description=text)

@@ -19,7 +19,6 @@ from cellc_compiler.ir.dims import Shapes
 from cellc_compiler.ir.dot import graph_dot
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import print_graph
-from cellc_compiler.ir.verify import verify
 from cellc_compiler.lower.budget import BudgetError
 from cellc_runtime import cache
 from cellc_runtime.errors import ArtifactError
@@ -34,7 +33,7 @@ from ..tools import budget_view, profiling
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
 from ..train.export import export, named_weights
-from . import artifacts
+from . import artifacts, reproducing
 from .loading import (
     UserError,
     load_network,
@@ -43,7 +42,7 @@ from .loading import (
     sample_inputs,
     writing,
 )
-from .verification import verify_graph
+from .verification import verify_
 
 
 def version() -> str:
@@ -296,29 +295,6 @@ def _gradient(traced: Traced) -> Graph:
     return gradient_graph(traced.graph, params, seeded=first)
 
 
-def verify_(args: argparse.Namespace) -> int:
-    """`cellc verify`."""
-    traced, arrays = _traced(args, args.seed)
-    arrays = [*arrays, *(np.array(p._data) for p in traced.parameters)]
-    graphs = {"forward": traced.graph}
-    if args.grad:
-        graphs["gradient"] = _gradient(traced)
-    bad = 0
-    for name, graph in graphs.items():
-        verify(graph)
-        verdict = verify_graph(graph, arrays, traced.functions)
-        if verdict.fault is not None:
-            node, problem = verdict.fault
-            print(f"{name}: {node.op} ({node.scope or 'top'}) at {node.span}: {problem}")
-            bad = 1
-        else:
-            where = verdict.worst_node
-            at = f" ({where.op} at {where.span})" if where is not None else ""
-            print(f"{name}: {verdict.nodes} nodes agree: graph and eager to the bit, "
-                  f"reference within {verdict.worst:.2f} ulps{at}")
-    return bad
-
-
 def check(args: argparse.Namespace) -> int:
     """`cellc check`."""
     _, net = load_network(args.network)
@@ -361,5 +337,6 @@ Command = Callable[[argparse.Namespace], int]
 COMMANDS: Mapping[str, Command] = {
     "compile": compile_, "run": run, "profile": profile, "dump": dump, "verify": verify_,
     "check": check, "cache": cache_, "explain": explain, "export": export_,
+    "bisect": reproducing.bisect, "replay": reproducing.replay,
 }
 __all__: Sequence[str] = ("COMMANDS", "version")

@@ -7,7 +7,8 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,34 @@ import numpy as np
 from cellc_compiler.ir.dims import Dim, Shapes, SymbolInfo
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
+from cellc_runtime.records import dataclass
 
 from ..nn.cell import Cell
 from ..tensors.tensor import Tensor, tensor_of
 
 Array = np.ndarray[Any, Any]
-_SPEC = re.compile(r"(\w+)\[((?:\s*(?:\d+|[A-Za-z_]\w*)\s*,?)*)\]")
+_SPEC = re.compile(
+    r"(\w+)\[((?:\s*(?:\d+|[A-Za-z_]\w*)\s*,?)*)\](?::\s*(\S+?)\s*\.\.\s*(\S+))?")
 
 
 class UserError(Exception):
     """Wrong usage, with what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An input of which the type is given.
+
+    Attributes:
+        sizes: of the axes; a name for one that is open.
+        dtype: the element type.
+        low, high: what random elements lie between: integers include both.
+    """
+
+    sizes: tuple[int | str, ...]
+    dtype: dtypes.DType
+    low: float | None = None
+    high: float | None = None
 
 
 @contextmanager
@@ -100,47 +119,102 @@ def load_network(text: str) -> tuple[Any, Any]:
     return module, found
 
 
-def parse_input(text: str) -> tuple[str, Array | tuple[tuple[int | str, ...], dtypes.DType]]:
-    """`x=float32[1,3]`, `x=float32[N,3]` or `x=@file.npy` as the name and the array or its type.
+def parse_input(text: str) -> tuple[str, Array | Described]:
+    """An `--input` option as the name, and the array or its description.
+
+    `x=float32[1,3]`, `x=float32[N,3]`, `x=float32[3]:-1..1` (elements between), `x=@file.npy` or
+    `x=@batch.npz:x` (a member; its name may be left out where it is that of the input, or there
+    is one only).
 
     Raises:
-        UserError: neither of these.
+        UserError: none of these.
     """
     name, sep, spec = text.partition("=")
     if not sep or not name:
         raise UserError(f"--input {text!r}: expected NAME=float32[1,1,32,32] or NAME=@file.npy")
     if spec.startswith("@"):
-        return name, _load_array(spec[1:])
+        return name, _load_array(spec[1:], name)
     m = _SPEC.fullmatch(spec.strip())
     if m is None:
-        raise UserError(f"--input {text!r}: expected a type such as float32[1,1,32,32]")
+        raise UserError(f"--input {text!r}: expected a type such as float32[1,1,32,32], or one "
+                        "with a range, such as int32[8]:0..999")
     try:
         dtype = dtypes.by_name(m.group(1))
     except ValueError as e:
         raise UserError(f"--input {text!r}: {e}") from None
     words = [d.strip() for d in m.group(2).split(",") if d.strip()]
     dims = tuple(int(d) if d.isdigit() else d for d in words)
-    return name, (dims, dtype)
+    return name, Described(dims, dtype, *_range(text, dtype, m.group(3), m.group(4)))
 
 
-def _load_array(path: str) -> Array:
+def _range(
+    text: str, dtype: dtypes.DType, low: str | None, high: str | None
+) -> tuple[float | None, float | None]:
+    """The numbers of `:LOW..HIGH`, checked."""
+    if low is None or high is None:
+        return None, None
+    if dtype.is_complex or dtype.kind == "bool":
+        raise UserError(f"--input {text!r}: {dtype} takes no range")
+    number: type[int] | type[float] = int if dtype.is_integer else float
     try:
-        array: Array = np.load(path, allow_pickle=False)
+        a, b = number(low), number(high)
+    except ValueError:
+        raise UserError(f"--input {text!r}: the range of {dtype} must be two "
+                        f"{number.__name__}s, LOW..HIGH") from None
+    limits = np.iinfo(dtype.numpy) if dtype.is_integer else None
+    if not a <= b or (limits is not None and not limits.min <= a <= b <= limits.max) or \
+            not np.isfinite([a, b]).all():
+        raise UserError(f"--input {text!r}: the range must go from a smaller number to a larger "
+                        f"one, both of {dtype}")
+    return a, b
+
+
+def _load_array(path: str, name: str) -> Array:
+    """The array of `FILE.npy`, `FILE.npz` or `FILE.npz:MEMBER`."""
+    file, sep, member = path.rpartition(":")
+    if not sep or not file.endswith(".npz"):
+        file, member = path, ""
+    try:
+        found = np.load(file, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return found
+        with found:
+            return _member(found, file, member, name)
     except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except (OSError, ValueError, EOFError) as e:
-        raise UserError(f"{path}: not a numpy .npy file ({e})") from None
+        raise UserError(f"{file}: no such file") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
+        kind = ".npz" if file.endswith(".npz") else ".npy"
+        raise UserError(f"{file}: not a numpy {kind} file ({e})") from None
+
+
+def _member(archive: Any, file: str, member: str, name: str) -> Array:
+    names = list(archive.files)
+    wanted = member or (names[0] if len(names) == 1 else name)
+    if wanted not in names:
+        raise UserError(f"{file} has no array {wanted!r}; it has {', '.join(names) or 'none'}: "
+                        f"--input {name}=@{file}:{names[0] if names else 'NAME'}")
+    array: Array = archive[wanted]
     return array
 
 
-def sample_inputs(specs: Sequence[str], seed: int = 0) -> list[Tensor]:
+def sample_inputs(
+    specs: Sequence[str], seed: int = 0, ranges: Mapping[int, tuple[int, int]] | None = None,
+) -> list[Tensor]:
     """Tensors for `--input` options: given arrays, or random elements of the given type.
+
+    Args:
+        specs: the options.
+        seed: of the random elements.
+        ranges: of the integers of an input, by its number, where the option gives none
+            (default: 0 and 1).
 
     Raises:
         UserError: an option cannot be read.
     """
     rng = np.random.default_rng(seed)
-    return [tensor_of(_elements(parse_input(text)[1], rng)) for text in specs]
+    ranges = ranges or {}
+    return [tensor_of(_elements(parse_input(text)[1], rng, ranges.get(i, (0, 1))))
+            for i, text in enumerate(specs)]
 
 
 def open_types(specs: Sequence[str]) -> tuple[list[TensorType], Shapes] | None:
@@ -150,7 +224,7 @@ def open_types(specs: Sequence[str]) -> tuple[list[TensorType], Shapes] | None:
         UserError: an option cannot be read.
     """
     given = [parse_input(text)[1] for text in specs]
-    if not any(isinstance(d, str) for g in given if isinstance(g, tuple) for d in g[0]):
+    if not any(isinstance(d, str) for g in given if isinstance(g, Described) for d in g.sizes):
         return None
     shapes = Shapes()
     symbols: dict[str, Dim] = {}
@@ -160,7 +234,7 @@ def open_types(specs: Sequence[str]) -> tuple[list[TensorType], Shapes] | None:
             types.append(TensorType(g.shape, dtypes.from_numpy(g.dtype)))
             continue
         dims: list[int | Dim] = []
-        for axis, d in enumerate(g[0]):
+        for axis, d in enumerate(g.sizes):
             if isinstance(d, int):
                 dims.append(d)
                 continue
@@ -168,7 +242,7 @@ def open_types(specs: Sequence[str]) -> tuple[list[TensorType], Shapes] | None:
                 origin = f"axis {axis} of {parse_input(text)[0]}"
                 symbols[d] = shapes.new(d, 10007 + 2 * len(symbols), SymbolInfo(origin=origin))
             dims.append(symbols[d])
-        types.append(TensorType(tuple(dims), g[1]))
+        types.append(TensorType(tuple(dims), g.dtype))
     return types, shapes
 
 
@@ -203,14 +277,13 @@ def ordered_inputs(net: Any, specs: Sequence[str]) -> list[str]:
 
 
 def _elements(
-    given: Array | tuple[tuple[int | str, ...], dtypes.DType], rng: np.random.Generator
+    given: Array | Described, rng: np.random.Generator, integers: tuple[int, int]
 ) -> Array:
     if isinstance(given, np.ndarray):
         return np.ascontiguousarray(given).reshape(given.shape)
-    sizes, dtype = given
-    shape = tuple(d for d in sizes if isinstance(d, int))
-    if len(shape) != len(sizes):
-        name = next(d for d in sizes if isinstance(d, str))
+    dtype, shape = given.dtype, tuple(d for d in given.sizes if isinstance(d, int))
+    if len(shape) != len(given.sizes):
+        name = next(d for d in given.sizes if isinstance(d, str))
         raise UserError(
             f"the size {name} is open; only `cellc compile` and `cellc export` to ONNX take open "
             "sizes"
@@ -218,5 +291,10 @@ def _elements(
     if dtype.kind == "bool":
         return np.asarray(rng.integers(0, 2, shape).astype(np.bool_))
     if dtype.is_integer:
-        return np.asarray(rng.integers(0, 2, shape)).astype(dtype.numpy)
+        low, high = integers if given.low is None or given.high is None else \
+            (int(given.low), int(given.high))
+        kind = np.uint64 if high > np.iinfo(np.int64).max else np.int64
+        return np.asarray(rng.integers(low, high, shape, kind, endpoint=True)).astype(dtype.numpy)
+    if given.low is not None and given.high is not None:
+        return np.asarray(rng.uniform(given.low, given.high, shape)).astype(dtype.numpy)
     return np.asarray(rng.standard_normal(shape)).astype(dtype.numpy)

@@ -1,195 +1,145 @@
-"""`cellc verify`: graph against eager against reference, node by node.
-
-The traced graph is compiled with every node's result as an output (fusion changes no bit, so
-these are the values that the plain compilation computes); the eager engine runs the same nodes
-one by one; the numpy reference runs each node in float64 on the graph's own operands, which
-gives the error that node adds, in units in the last place of its largest element, or of what it
-summed where that is more (terms may cancel: the sum of a normalised row is all rounding).
-"""
+"""`cellc verify`: what `cellc.verification` finds, from the command line."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+from ..compiled.entries import trace
+from ..lang import CompileError
+from ..tensors.seed import set_seed
+from ..tensors.tensor import Tensor
+from ..verification import Report, verify
+from ..verification.inputs import index_ranges
+from ..verification.snapshot import Snapshot
+from . import artifacts
+from .loading import (
+    UserError,
+    load_network,
+    ordered_inputs,
+    parse_input,
+    sample_inputs,
+    writing,
+)
 
-from cellc_compiler import driver
-from cellc_compiler.interpret import evaluate, summed
-from cellc_compiler.ir.graph import Graph, Node, Value
-from cellc_compiler.ir.op import lookup
-from cellc_compiler.passes.base import copy_graph
-from cellc_runtime.records import dataclass
-
-from ..calls.callbacks import executed, host_callbacks
-from ..core.dispatch import apply
-from ..tensors.tensor import tensor_of
-
-Array = np.ndarray[Any, Any]
+DIGITS = 0, 9
+"""The range of random integers that nothing is looked up with."""
 
 
-@dataclass(slots=True)
-class Verdict:
-    """What verification found.
+def arguments(p: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    p.add_argument("--seed", type=int, help="seed of the random inputs, weights and draws "
+                   "(default 0)")
+    p.add_argument("--seeds", metavar="N|A,B,...", help="verify for each of several seeds: the "
+                   "first N, or those listed")
+    p.add_argument("--grad", action="store_true", help="verify the gradients of inputs and "
+                   "parameters too")
+    p.add_argument("--train", metavar="NAME", help="also verify a step of training: a function of "
+                   "FILE.py that takes the network and returns the step as a Cell")
+    p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
+                   help="an input of the training step, as --input; in its order")
+    p.add_argument("--no-reference", action="store_true", help="leave out the float64 reference "
+                   "and difference quotients")
+    p.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write everything as JSON "
+                   "(without FILE: to standard output, in place of the text)")
+    p.add_argument("--junit", metavar="FILE", help="write everything as JUnit's XML")
+    p.epilog = ("exit status: 0 all agrees, 1 something differs or is not finite, 2 not all could "
+                "be compared (or the usage is wrong)")
 
-    Attributes:
-        nodes: nodes compared.
-        fault: the first node that differs, and how; None if all agree.
-        worst: the largest error of a node against its reference, in ulps, and that node.
+
+def verify_(args: argparse.Namespace) -> int:
+    """`cellc verify`."""
+    seeds = _seeds(args)
+    set_seed(seeds[0])  # so that the weights are the same every time
+    module, net = load_network(args.network)
+    if args.checkpoint:
+        artifacts.load_parameters(net, args.checkpoint)
+    train = None
+    if args.train:
+        train = getattr(module, args.train, None)
+        if not callable(train):
+            raise UserError(f"the file has no function {args.train!r} for --train")
+    specs = ordered_inputs(net, args.input)
+    report = Report(network=args.network)
+    for seed in seeds:
+        try:
+            found = _verified(net, specs, train, args, seed)
+        except CompileError as e:
+            raise UserError(str(e)) from e
+        report.add(found, f"seed {seed}" if len(seeds) > 1 else "")
+    _write(report, args)
+    return report.status
+
+
+def _verified(
+    net: Any, specs: Sequence[str], train: Any, args: argparse.Namespace, seed: int
+) -> Report:
+    """The report for one seed."""
+    inputs = _inputs(net, specs, seed)
+    step_inputs = None
+    if train is not None:
+        saved = Snapshot({"net": net})
+        try:
+            step = train(net)
+            if not callable(step):
+                raise UserError(f"--train {args.train}: expected a function that takes the network "
+                                f"and returns a Cell, but it gave {type(step).__name__}")
+            step_inputs = _inputs(step, args.train_input or specs, seed)
+        finally:
+            saved.restore()
+    return verify(net, *inputs, grad=args.grad, train_step=train, train_inputs=step_inputs,
+                  seeds=(seed,), reference=not args.no_reference)
+
+
+def _seeds(args: argparse.Namespace) -> list[int]:
+    """The seeds of `--seed` and `--seeds`."""
+    if args.seeds is None:
+        return [args.seed or 0]
+    if args.seed is not None:
+        raise UserError("--seed and --seeds exclude each other")
+    try:
+        given = [int(s) for s in args.seeds.split(",")]
+    except ValueError:
+        given = []
+    if len(given) == 1 and "," not in args.seeds:
+        given = list(range(given[0]))
+    if not given or min(given) < 0:
+        raise UserError(f"--seeds {args.seeds}: expected how many, or a list such as 0,1,2")
+    return given
+
+
+def _inputs(fn: Any, specs: Sequence[str], seed: int) -> list[Tensor]:
+    """Tensors for options: random integers are such as the network can look something up with.
+
+    Raises:
+        UserError: what is given is not.
     """
-
-    nodes: int = 0
-    fault: tuple[Node, str] | None = None
-    worst: float = 0.0
-    worst_node: Node | None = None
-
-
-def verify_graph(
-    graph: Graph, arrays: Sequence[Array], functions: Sequence[Callable[..., Any]] = ()
-) -> Verdict:
-    """Compare the three on these inputs (parameters included, in the order of the graph).
-
-    `functions` are the Python functions that the graph calls, each as often as the network does:
-    prints print once, state changes once. What they return is not judged.
-    """
-    tapes = {name: _Tape(f) for name, f in host_callbacks(graph, functions).items()}
-    compiled = driver.compile_graph(
-        graph, callbacks={name: tape.record for name, tape in tapes.items()})(arrays)
-    values = _all_values(graph, arrays, {name: tape.replay for name, tape in tapes.items()})
-    eager: dict[Value, Array] = dict(zip(graph.inputs, arrays, strict=True))
-    verdict = Verdict()
-    for node in graph.nodes:
-        results = [values[r] for r in node.results]
-        for r, a in zip(node.results, _eager(node, eager, values), strict=True):
-            eager[r] = a
-        verdict.nodes += 1
-        problem = _differs(node, results, [eager[r] for r in node.results])
-        if not _calls_python(node):
-            problem = problem or _against_reference(node, values, results, verdict)
-        if problem:
-            verdict.fault = node, problem
-            return verdict
-    for v, whole in zip(graph.results(), compiled, strict=True):
-        if not _same_bits(whole, values[v]) and v.node is not None:
-            verdict.fault = v.node, "the compiled network gives other bits than its own nodes"
-            return verdict
-    return verdict
+    inputs = sample_inputs(specs, seed)
+    found = index_ranges(trace(fn, inputs, {}).graph, len(inputs))
+    ranges = dict.fromkeys(range(len(inputs)), DIGITS)
+    ranges.update({i: (max(0, low), high) for i, (low, high) in found.items()})
+    inputs = sample_inputs(specs, seed, ranges)
+    for i, (low, high) in found.items():
+        held = inputs[i].asnumpy()
+        if held.size and not low <= held.min() <= held.max() <= high:
+            name, bad = parse_input(specs[i])[0], held.max() if held.max() > high else held.min()
+            kind = f"{held.dtype}{list(held.shape)}".replace(" ", "")
+            raise UserError(
+                f"--input {name}: the network looks something up with it, so elements must be in "
+                f"[{low}, {high}], but it holds {bad}; give a range, as in --input "
+                f"{name}={kind}:{max(0, low)}..{high}")
+    return inputs
 
 
-class _Tape:
-    """The calls of a Python function in one run, for another run to have the same results."""
-
-    def __init__(self, function: Callable[..., None]) -> None:
-        self.function = function
-        self.calls: deque[list[Array]] = deque()
-
-    def record(self, *arrays: Array) -> None:
-        """Call the function, which writes its results into the last arrays."""
-        self.function(*arrays)
-        self.calls.append([np.array(a) for a in arrays])
-
-    def replay(self, *arrays: Array) -> None:
-        """Write the results of the next recorded call."""
-        for place, array in zip(arrays, self.calls.popleft(), strict=True):
-            if place.flags.writeable:
-                place[...] = array
-
-
-def _calls_python(node: Node) -> bool:
-    """Whether its results come from functions that have no reference."""
-    return node.op == "host_call" or any(
-        n.op == "host_call" for region in node.regions for n in executed(region))
-
-
-def _all_values(
-    graph: Graph, arrays: Sequence[Array], callbacks: Mapping[str, Callable[..., None]]
-) -> dict[Value, Array]:
-    probe = copy_graph(graph)
-    every = [r for n in probe.nodes for r in n.results]
-    originals = [r for n in graph.nodes for r in n.results]
-    probe.outputs, probe.updates = every, []
-    out = driver.compile_graph(probe, callbacks=callbacks)(arrays)
-    values = dict(zip(graph.inputs, arrays, strict=True))
-    values.update(zip(originals, out, strict=True))
-    return values
-
-
-def _eager(node: Node, env: dict[Value, Array], values: dict[Value, Array]) -> list[Array]:
-    if node.op == "constant":
-        return [node.attrs["value"].array]
-    if node.regions or lookup(node.op).effect:
-        return [values[r] for r in node.results]  # Python runs control flow itself in PyNative
-    out = apply(node.op, *(tensor_of(np.ascontiguousarray(env[v]).reshape(v.shape))
-                           for v in node.operands), **node.attrs)
-    return [t._data for t in (out if isinstance(out, tuple) else (out,))]
-
-
-def _same_bits(a: Array, b: Array) -> bool:
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    x, y = np.ascontiguousarray(a), np.ascontiguousarray(b)
-    if x.tobytes() == y.tobytes():
-        return True
-    # NaNs may differ in their payload, which no operation can see.
-    return bool(np.array_equal(x, y, equal_nan=True)) if x.dtype.kind in "fc" else False
-
-
-def _differs(node: Node, graph: Sequence[Array], eager: Sequence[Array]) -> str:
-    for i, (a, b) in enumerate(zip(graph, eager, strict=True)):
-        if not _same_bits(a, b):
-            at = np.unravel_index(int(np.argmax(np.asarray(a != b))), a.shape) if a.shape else ()
-            where = tuple(int(k) for k in at)
-            return (f"result {i}: graph and eager differ at {where}: "
-                    f"{a[where]!r} and {b[where]!r}")
-    return ""
-
-
-def _against_reference(
-    node: Node, values: dict[Value, Array], results: Sequence[Array], verdict: Verdict
-) -> str:
-    operands = [values[v] for v in node.operands]
-    want, terms = evaluate(node, operands, precise=True), summed(node, operands)
-    for i, (r, got, ref) in enumerate(zip(node.results, results, want, strict=True)):
-        if not r.dtype.is_inexact:
-            if not np.array_equal(got, ref):
-                return f"result {i} differs from the reference"
-            continue
-        ulps = error_in_ulps(got, ref, r, terms)
-        if ulps > verdict.worst:
-            verdict.worst, verdict.worst_node = ulps, node
-        limit = _limit(node)
-        if ulps > limit:
-            return f"result {i} is {ulps:.1f} ulps from the reference (allowed: {limit:g})"
-    return ""
-
-
-def _limit(node: Node) -> float:
-    """Tolerance in ulps: the op's own; a contraction's error grows with its length."""
-    op = lookup(node.op)
-    base = op.tolerance
-    if op.opaque or op.reduction is not None or op.expand is not None:
-        length = max((v.type.size for v in node.operands), default=1)
-        base = max(base, 8.0 * length**0.5)
-    return float(base) if not node.regions else float("inf")
-
-
-def error_in_ulps(got: Array, ref: Array, value: Value, terms: Array | None = None) -> float:
-    """The largest difference in ulps of the largest finite element of the reference.
-
-    Args:
-        terms: what was summed for each element, in magnitude: its ulps count where it is larger.
-    """
-    if got.size == 0:
-        return 0.0
-    wide = got.astype(np.complex128 if value.dtype.is_complex else np.float64)
-    finite = np.isfinite(ref) & np.isfinite(wide)
-    scale = float(np.max(np.abs(ref), initial=0.0, where=finite))
-    real = value.dtype.numpy if not value.dtype.is_complex else np.dtype(np.float32)
-    eps = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-52}.get(real.name, 2.0**-23)
-    tiny = {"float16": 2.0**-14, "float64": 2.0**-1022}.get(real.name, 2.0**-126)
-    unit: Any = max(scale, tiny)
-    if terms is not None:
-        unit = np.maximum(unit, np.where(np.isfinite(terms), terms, 0).reshape(ref.shape))
-    diff = np.abs(np.where(finite, wide - np.where(finite, ref, 0), 0))
-    return float(np.max(diff / (unit * eps), initial=0.0))
+def _write(report: Report, args: argparse.Namespace) -> None:
+    """The report, where the options want it."""
+    if args.json != "-":
+        print(report)
+    for text, file in ((report.to_json(), args.json), (report.to_junit(), args.junit)):
+        if file == "-":
+            print(text)
+        elif file:
+            with writing(file):
+                Path(file).write_text(text + "\n", encoding="utf-8")

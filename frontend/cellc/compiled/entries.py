@@ -25,7 +25,7 @@ from cellc_runtime.records import dataclass, field, replace
 from .. import context
 from ..calls import budget as budgets
 from ..calls.callbacks import host_callbacks
-from ..core import timeline
+from ..core import observers, timeline
 from ..core.dispatch import tracing
 from ..core.invalidation import Stale, watch
 from ..core.lru import LRU
@@ -429,6 +429,8 @@ class EntryTable:
             if len(self.history) > _REMEMBERED:
                 del self.history[1]
             self.entries[key] = made
+            for told in observers.compilations:
+                told(_name_of(fn), self.history[-1])
             self._warn(_name_of(fn))
             return made
 

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
+from .. import context
+from ..core import observers
 from ..core.console_source import hold_console_source
 from ..core.dispatch import active_tracer, auto_precision, precision
 from ..eager.recorder import active_recordings
@@ -72,8 +74,11 @@ def _call(
     tracer = active_tracer()
     if tracer is not None:
         return inline(tracer, fn, args, kwargs)
-    if active_recordings() or auto_precision() is not None or precision() is not None:
+    if active_recordings() or auto_precision() is not None or precision() is not None or \
+            context.op_by_op():
         return fn(*args, **kwargs)
+    if observers.calls:
+        return observers.calls[-1](fn, args, kwargs, lambda: table.call(fn, args, kwargs))
     return table.call(fn, args, kwargs)
 
 

@@ -152,7 +152,7 @@ class State:
         value = getattr(slot.target, slot.name)
         kind = kind_of(value)
         ty = value._type if kind is None else TensorType((), DTYPES[kind])
-        given = tracer.input(ty, f"state.{slot.name}")
+        given = tracer.input(ty, f"state{number or ''}.{slot.name}")
         self.keep(slot)
         self.entered[id(given)] = given
         slot.put(given if kind is None else

@@ -170,6 +170,16 @@ def set_seed(seed: int) -> None:
         stream.manual_seed(_mixed(own))
 
 
+def streams() -> dict[int, Generator]:
+    """The streams of functions with a seed of their own that there are so far, by that seed."""
+    return _Global.streams
+
+
+def restore_seed(seed: int | None) -> None:
+    """What `get_seed` gives from now on; no generator restarts."""
+    _Global.seed = seed
+
+
 def get_seed() -> int | None:
     """The seed given to `set_seed`, or None."""
     return _Global.seed

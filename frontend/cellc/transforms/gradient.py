@@ -20,6 +20,7 @@ from .. import context
 from ..calls.bprop import check_like
 from ..calls.hooks import through_hooks
 from ..compiled.entries import EntryTable
+from ..core import observers
 from ..core.dispatch import active_tracer
 from ..core.later import autodiff
 from ..eager import implicit_recording
@@ -295,8 +296,11 @@ class GradFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if active_tracer() is None and context.in_graph_mode() and not active_recordings():
             function = self._with_hooks(args, kwargs) if tensor_hooks else self
-            return function.table.call(
-                Inner("grad", function.request.fn, function._compute), args, kwargs)
+            inner = Inner("grad", function.request.fn, function._compute)
+            if observers.calls:
+                return observers.calls[-1](
+                    self, args, kwargs, lambda: function.table.call(inner, args, kwargs))
+            return function.table.call(inner, args, kwargs)
         return self._compute(*args, **kwargs)
 
     def _with_hooks(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> GradFunction:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ... import context
 from ...calls import pynative
 from ...compiled.sites import calls_of
+from ...core import observers
 from ...core.console_source import hold_console_source
 from ...core.dispatch import active_tracer
 from ...tracing.inline import inline
@@ -51,6 +52,14 @@ class Cell(Hooking):
                 return inline(tracer, self, args, kwargs)
             if "_prepared" not in self.__dict__:
                 self._prepare()
+            if observers.calls:
+                return observers.calls[-1](self, args, kwargs, lambda: self._answer(args, kwargs))
+            if context.in_graph_mode():
+                return self._entries.call(self, args, kwargs)
+            return pynative.call_cell(self, args, kwargs)
+
+        def _answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            """What a call gives that is watched: others do the same without a further call."""
             if context.in_graph_mode():
                 return self._entries.call(self, args, kwargs)
             return pynative.call_cell(self, args, kwargs)

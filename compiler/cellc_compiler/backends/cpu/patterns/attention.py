@@ -108,13 +108,16 @@ class AttentionFinder:
         self.position = {c.number: i for i, c in enumerate(schedule.clusters)}
 
     def find(self) -> dict[int, Attention]:
-        """Number of the second product's cluster -> attention."""
+        """Number of the second product's cluster -> attention. Of a chain of three products and
+        the rows between them, the product in the middle belongs to the first attention."""
         found: dict[int, Attention] = {}
+        taken: set[Node] = set()
         for cluster in self.schedule.clusters:
             if cluster.domain is not None and cluster.domain.axes:
                 attention = self._around(cluster)
-                if attention is not None:
+                if attention is not None and taken.isdisjoint((attention.scores, attention.mix)):
                     found[self.home[attention.mix].number] = attention
+                    taken.update((attention.scores, attention.mix))
         return found
 
     def _around(self, softmax: Cluster) -> Attention | None:

@@ -1,0 +1,189 @@
+"""A suite of tests whose Cells are verified: what the plugin of pytest does when it is used.
+
+Every top-level call of a Cell is seen through `core.observers`. After the call, the Cell is
+verified with the arguments it had: once for each signature. What a verification runs is not seen
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from cellc_runtime import loader
+from cellc_runtime.records import dataclass, field
+
+from .. import context
+from ..compiled.dynamic import parameter_names
+from ..compiled.entries import describe_call
+from ..core.observers import unwatched, watching_calls
+from ..eager.recorder import active_recordings
+from ..lang import CompileError
+from ..nn.cell import Cell
+from ..nn.optim import Optimizer
+from ..transforms.gradient import GradFunction
+from ..verification import Report, verify
+from ..verification.runs import fresh
+
+Row = dict[str, Any]
+"""What was found of one signature, as plain values that a worker can send."""
+
+_MODES = {"graph": context.GRAPH_MODE, "pynative": context.PYNATIVE_MODE}
+_SHOWN = 10
+
+
+@contextmanager
+def running(mode: str, threads: int | None) -> Iterator[int]:
+    """Within the block, Cells run in a mode, compiled code on some threads; the mode's number."""
+    before, count = context.get_context("mode"), loader.num_threads()
+    context.set_context(mode=_MODES[mode])
+    if threads is not None:
+        loader.set_num_threads(threads)
+    try:
+        yield _MODES[mode]
+    finally:
+        context.set_context(mode=before)
+        if loader.num_threads() != count:
+            loader.set_num_threads(count)
+
+
+@dataclass(slots=True)
+class _Verified:
+    """One signature of a Cell."""
+
+    test: str
+    call: str
+    report: Report | None
+    reason: str = ""
+
+    def differs(self) -> list[str]:
+        """What differs; values that are not finite in both modes are the test's own matter."""
+        if self.report is None:
+            return []
+        return [str(f) for f in self.report.findings if f.kind != "nonfinite"]
+
+    def row(self) -> Row:
+        """As plain values."""
+        report = self.report
+        worst = report.worst if report is not None else None
+        skipped = dict(report.not_compared) if report is not None else {self.reason: 1}
+        infinite = report is not None and any(f.kind == "nonfinite" for f in report.findings)
+        return {"test": self.test, "call": self.call, "differs": self.differs(),
+                "skipped": [str(reason) for reason in skipped], "not_finite": infinite,
+                "worst": worst.to_dict() if worst is not None else None}
+
+
+@dataclass(slots=True)
+class Suite:
+    """What a process of a suite has verified."""
+
+    found: list[_Verified] = field(default_factory=list)
+    seen: WeakKeyDictionary[Cell, set[str]] = field(default_factory=WeakKeyDictionary)
+    later: list[Callable[[], None]] = field(default_factory=list)
+
+    @contextmanager
+    def watching(self, test: str) -> Iterator[None]:
+        """Within the block, the Cells that a test calls are verified."""
+        def answer(
+            function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any],
+            run: Callable[[], Any],
+        ) -> Any:
+            return self.call(test, function, args, kwargs, run)
+
+        with watching_calls(answer):
+            yield
+        waiting, self.later = self.later, []
+        for verification in waiting:
+            verification()
+
+    def call(
+        self, test: str, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any],
+        run: Callable[[], Any],
+    ) -> Any:
+        """Make a call of a test; verify the Cell if it is new."""
+        with unwatched():
+            # Of a gradient function, its Cell is verified: with its gradients.
+            cell = function.request.fn if isinstance(function, GradFunction) else function
+            words = describe_call(cell, args, kwargs)
+            given = fresh(args)
+            out = run()
+            if not isinstance(cell, Cell):
+                return out
+            known = self.seen.setdefault(cell, set())
+            key = f"{words} training={cell.training}"
+            if key in known:
+                return out
+            known.add(key)
+            call = type(cell).__name__ + words
+            if active_recordings():  # a gradient is being recorded: its verification waits
+                self.later.append(lambda: self.verify(test, call, cell, given, kwargs))
+            else:
+                self.verify(test, call, cell, given, kwargs)
+        return out
+
+    def verify(
+        self, test: str, call: str, cell: Cell, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Verify a Cell on the arguments of a call."""
+        trains = any(isinstance(c, Optimizer) for _, c in cell.cells_and_names())
+        try:
+            inputs = _positional(cell, args, kwargs)
+            report = verify(cell, *inputs, grad=not trains)
+        except CompileError as e:
+            report, reason = None, f"it cannot be compiled: {str(e).splitlines()[0]}"
+        except Exception as e:  # of the verification: the suite goes on, and the summary tells
+            report, reason = None, f"verify failed: {type(e).__name__}: {e}"
+        else:
+            reason = ""
+        self.found.append(_Verified(test, call, report, reason))
+
+    def findings_of(self, test: str) -> list[str]:
+        """What differs in the Cells that a test was the first to call."""
+        return [f"{v.call}: {text}" for v in self.found if v.test == test
+                for text in v.differs()]
+
+    def rows(self) -> list[Row]:
+        """Everything, as plain values."""
+        return [v.row() for v in self.found]
+
+
+def _positional(cell: Cell, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """All arguments by position.
+
+    Raises:
+        TypeError: a named one leaves a gap.
+    """
+    names, out = parameter_names(cell), list(args)
+    rest = dict(kwargs)
+    for name in names[len(out):]:
+        if name not in rest:
+            break
+        out.append(rest.pop(name))
+    if rest:
+        raise TypeError(f"arguments given by name alone: {', '.join(rest)}")
+    return out
+
+
+def summary(rows: Sequence[Row]) -> tuple[list[str], bool]:
+    """The lines of a summary, and whether anything differs."""
+    cells = {row["call"].partition("(")[0] for row in rows}
+    bad = [row for row in rows if row["differs"]]
+    skipped = [row for row in rows if row["skipped"]]
+    lines = [f"{len(rows)} signature{'s' * (len(rows) != 1)} of {len(cells)} "
+             f"Cell{'s' * (len(cells) != 1)} verified: {len(bad)} differ, {len(skipped)} not "
+             "compared in full, "
+             f"{sum(row['not_finite'] for row in rows)} not finite"]
+    judged = [row for row in rows if row["worst"] is not None]
+    if judged:
+        row = max(judged, key=lambda r: float(r["worst"]["share"]))
+        w = row["worst"]
+        lines.append(f"worst op: {w['op']} ({w['scope'] or 'top'}) at {w['span']} in "
+                     f"{row['call']}: {w['ulps']:.2f} ulps, {w['share']:.0%} of what is allowed")
+    for name, some, key in (("differs", bad, "differs"), ("not compared", skipped, "skipped")):
+        for row in some[:_SHOWN]:
+            lines.append(f"{name}: {row['call']} ({row['test']}): {row[key][0]}")
+        if len(some) > _SHOWN:
+            lines.append(f"{name}: {len(some) - _SHOWN} more")
+    return lines, bool(bad)

@@ -1,0 +1,319 @@
+"""Gradients against difference quotients, in float64.
+
+The compiled gradient's nodes are each right if they agree with the reference, but a rule of a
+gradient that is wrong gives a graph of right nodes. So the rules are judged apart from rounding:
+each op of the network with its rule, alone; then the gradient of the whole network. Both are run
+by the reference interpreter beside the forward graph, a little further along a random direction
+and a little back. Numbers are moved off their places first, since many lie on a kink (the zeros
+that a ReLU leaves).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.autodiff.reverse import gradient_graph
+from cellc_compiler.interpret import evaluate, expand_node, run
+from cellc_compiler.ir.graph import Builder, Graph, Node, Value, attrs_key
+from cellc_compiler.ir.op import lookup, run_regions
+from cellc_runtime import dtypes
+
+from .regions import WALKS
+from .values import is_inexact
+
+Array = np.ndarray[Any, Any]
+Seen = dict[Any, tuple[Node, list[Array]]]
+"""Nodes with their operands, by their rules."""
+STEPS = tuple(10.0**-k for k in range(4, 12))
+"""Of the difference quotients, until one is the gradient: a kink within reach of a larger step
+spoils only that, and a steep network needs small ones."""
+ALLOWED = 2e-5
+"""The error of an op's rule, as a share of the sum of magnitudes of what is added up."""
+ALLOWED_IN_ALL = 1e-3
+"""That of the gradient of a whole network, which has many kinks, for one argument or parameter."""
+
+
+class Unknown(Exception):
+    """A gradient that difference quotients cannot judge, and why."""
+
+
+def rule_key(node: Node) -> Any:
+    """Nodes of one key have the same rule: op, attributes and types of operands."""
+    return node.op, attrs_key(node.attrs), tuple(v.type for v in node.operands)
+
+
+def has_rule(node: Node) -> bool:
+    """Whether a node has a rule of its own that differentiates something."""
+    op = lookup(node.op)
+    return op.differentiable and op.has_gradient() and not op.effect and not node.regions \
+        and node.op not in ("stop_gradient", "cast") \
+        and any(v.dtype.is_inexact for v in node.operands) \
+        and any(r.dtype.is_inexact for r in node.results)
+
+
+def check_rule(node: Node, operands: Sequence[Array]) -> str:
+    """What is wrong with the gradient of one node, near these operands; "" if nothing.
+
+    Raises:
+        Unknown: it is not smooth or not finite there.
+    """
+    graph = _in_float64(node)
+    wanted = [i for i, v in enumerate(graph.inputs) if v.dtype.is_inexact]
+    seeded = [i for i, v in enumerate(graph.outputs) if v.dtype.is_inexact]
+    back = gradient_graph(graph, wanted, seeded=seeded, sens=True)
+    rng = np.random.default_rng(7)
+    seeds = [_noise(graph.outputs[i], rng) for i in seeded]
+
+    def gradients(at: list[Array]) -> list[Array]:
+        return run(back, [*at, *seeds], precise=True)[len(graph.outputs):]
+
+    def total(at: list[Array]) -> float:
+        outs = run(graph, at, precise=True)
+        return sum(_inner(s, outs[i]) for i, s in zip(seeded, seeds, strict=True))
+
+    return Quotient(graph.inputs, wanted, list(operands), gradients, total).check(ALLOWED)
+
+
+_WIDER = {"float16": dtypes.float64, "bfloat16": dtypes.float64, "float32": dtypes.float64,
+          "complex64": dtypes.complex128}
+
+
+def _in_float64(node: Node) -> Graph:
+    """A graph of one node as it is for float64 operands, so that no literal is rounded; of its own
+    types, if it takes no others."""
+    for wider in (_WIDER, {}):
+        graph = Graph(node.op)
+        inputs = [graph.add_input(v.type.with_dtype(wider.get(v.dtype.name, v.dtype)), f"x{i}")
+                  for i, v in enumerate(node.operands)]
+        attrs = {k: wider.get(v.name, v) if isinstance(v, dtypes.DType) else v
+                 for k, v in node.attrs.items()}
+        try:
+            graph.outputs = list(Builder(graph).node(node.op, inputs, attrs).results)
+            return graph
+        except (TypeError, ValueError):
+            continue
+    raise Unknown(f"{node.op} cannot be built alone")
+
+
+def smooth(graph: Graph) -> Graph:
+    """A graph as difference quotients see it: casts from floats to floats do not round, and what
+    it does besides its results (prints, checks, changes of Python objects) is left out.
+
+    Raises:
+        Unknown: a result follows from a Python function.
+    """
+    out = Graph(graph.name, graph.inputs, [], graph.outputs, graph.updates)
+    for node in graph.nodes:
+        if lookup(node.op).effect:
+            if node.results:
+                raise Unknown("Python functions have no reference")
+            continue
+        attrs = node.attrs
+        if node.op == "cast" and node.operands[0].dtype.is_inexact:
+            attrs = {"dtype": _WIDER.get(attrs["dtype"].name, attrs["dtype"])}
+        regions = run_regions(node)
+        if regions or attrs is not node.attrs:
+            node = Node(node.op, node.operands, attrs, node.results,
+                        (*map(smooth, regions), *node.regions[len(regions):]), span=node.span,
+                        scope=node.scope)
+        out.nodes.append(node)
+    return out
+
+
+class Forward:
+    """A graph run in float64 as its gradient sees it: what `stop_gradient` gives stays what it was
+    in the first run.
+
+    Attributes:
+        own_rules: whether a rule of the user is among its gradients.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = smooth(graph)
+        self.own_rules = any(n.op == "custom_grad" for n in graph.walk())
+        self._stopped: dict[Node, Array] = {}
+        self._expansions: dict[Node, Graph] = {}
+        if any(n.op == "stop_gradient" for top in graph.nodes for r in top.regions
+               for n in r.walk()):
+            raise Unknown("gradients stop inside a loop or branch")
+
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        """The outputs on arrays for all inputs."""
+        return self._run(self.graph, arrays)
+
+    def nodes(self, arrays: Sequence[Array]) -> list[tuple[Node, list[Array]]]:
+        """A node for each rule, with its operands: also of regions, and of what compositions are
+        made of."""
+        seen: Seen = {}
+        self._run(self.graph, arrays, seen)
+        return list(seen.values())
+
+    def _run(
+        self, graph: Graph, arrays: Sequence[Array],
+        seen: Seen | None = None,
+    ) -> list[Array]:
+        env = dict(zip(graph.inputs, arrays, strict=True))
+        for node in graph.nodes:
+            operands = [env[v] for v in node.operands]
+            if seen is not None and has_rule(node):
+                seen.setdefault(rule_key(node), (node, operands))
+            results: Sequence[Array]
+            op = lookup(node.op)
+            if node.op == "stop_gradient":
+                results = [self._stopped.setdefault(node, operands[0])]
+            elif op.expand is not None and not op.has_gradient():
+                inner = self._expansions.get(node)
+                if inner is None:
+                    inner = self._expansions[node] = smooth(expand_node(node))
+                results = self._run(inner, operands, seen)
+            elif seen is not None and node.op in WALKS:
+                results = WALKS[node.op](
+                    node, operands, lambda region, given, _: self._run(region, given, seen))
+            else:
+                results = evaluate(node, operands, precise=True)
+            env.update(zip(node.results, results, strict=True))
+        return [env[v] for v in graph.outputs]
+
+
+class Quotient:
+    """A function of arrays beside its gradient.
+
+    Args:
+        inputs: the values that the arrays are for.
+        wanted: which of them are differentiated.
+        arrays: where.
+        gradients: those of the wanted, of arrays.
+        total: the number that they are the gradients of.
+    """
+
+    def __init__(
+        self, inputs: Sequence[Value], wanted: Sequence[int], arrays: list[Array],
+        gradients: Any, total: Any,
+    ) -> None:
+        self.inputs, self.wanted, self.arrays = inputs, wanted, arrays
+        self.gradients, self.total = gradients, total
+        self.rng = np.random.default_rng(11)
+
+    def check(self, allowed: float) -> str:
+        """What is wrong along a random direction, with an error of more than this; "" if
+        nothing is.
+
+        Raises:
+            Unknown: there are no derivatives, or no steady difference quotients.
+        """
+        told, unknown = "", None
+        for at in self._places():
+            try:
+                told = self._at(at, self.wanted, allowed)
+            except Unknown as e:
+                unknown = e
+                continue
+            if not told:
+                return ""
+        if not told and unknown is not None:
+            raise unknown
+        return told
+
+    def guilty(self, allowed: float) -> list[tuple[int, str]]:
+        """The inputs whose own gradients are wrong, and how.
+
+        Raises:
+            Unknown: none is known to be, and some cannot be judged.
+        """
+        at = next(self._places())
+        found, unknown = [], None
+        for i in self.wanted:
+            try:
+                told = self._at(at, [i], allowed)
+            except Unknown as e:
+                unknown = e
+                continue
+            if told:
+                found.append((i, told))
+        if not found and unknown is not None:
+            raise unknown
+        return found
+
+    def _places(self) -> Iterator[list[Array]]:
+        """Arrays off their places, then further off. Those without a derivative are left out.
+
+        Raises:
+            Unknown: there is none.
+        """
+        found = False
+        for by in (1e-3, 2e-2, 0.0):
+            at = list(self.arrays)
+            for i in self.wanted:
+                a = _wide(at[i])
+                size = float(np.sqrt(np.mean(np.abs(a) ** 2))) if a.size else 0.0
+                with np.errstate(all="ignore"):
+                    at[i] = a + by * (size or 1.0) * _noise(self.inputs[i], self.rng)
+            with np.errstate(all="ignore"):
+                fine = all(np.isfinite(g).all() for g in self.gradients(at)) and \
+                    np.isfinite(self.total(at))
+            if fine:
+                found = True
+                yield at
+        if not found:
+            raise Unknown("gradients that are not finite have no difference quotient")
+
+    def _at(self, at: list[Array], moved: Sequence[int], allowed: float) -> str:
+        """Compare along one random direction of some inputs, all of which have about the same
+        share in it, so that none is lost among the others."""
+        grads = dict(zip(self.wanted, self.gradients(at), strict=True))
+        moves, shares = {}, {}
+        for i in moved:
+            size = float(np.sqrt(np.mean(np.abs(at[i]) ** 2))) if at[i].size else 0.0
+            moves[i] = (size or 1.0) * _noise(self.inputs[i], self.rng)
+            shares[i] = float(np.sqrt(np.sum(np.abs(grads[i] * moves[i]) ** 2)))
+        largest = max(shares.values())
+        for i, share in shares.items():
+            moves[i] = moves[i] * min(30.0, largest / share if share else 30.0)
+        got = sum(_inner(grads[i], m) for i, m in moves.items())
+        scale = sum(float(np.sum(np.abs(grads[i]) * np.abs(m))) for i, m in moves.items())
+        base = abs(self.total(at))
+        quotients: list[float] = []
+        for step in STEPS:
+            # What float64 rounds in the difference of two totals, the step makes larger.
+            noise = 1e-14 * (1 + base) / step
+            if noise > 0.1 * allowed * max(scale, 1e-2 * (1 + base)):
+                break
+            want = (self._along(at, moves, step) - self._along(at, moves, -step)) / (2 * step)
+            if abs(got - want) <= allowed * max(scale, abs(want)) + noise:
+                return ""
+            quotients.append(want)
+        steady = [(abs(b - a) - 1e-13 * (1 + base) / step, b)
+                  for (a, b), step in zip(pairwise(quotients), STEPS[1:], strict=False)
+                  if np.isfinite(b - a)]
+        change, want = min(steady, default=(np.inf, 0.0))
+        if change > 0.1 * min(abs(want), abs(got - want)):
+            raise Unknown("it is too steep, or has kinks too near, for difference quotients")
+        return (f"the derivative along a random direction is {got:.8g} by the gradient, {want:.8g} "
+                f"by differences in float64")
+
+    def _along(self, at: list[Array], moves: dict[int, Array], step: float) -> float:
+        moved = list(at)
+        for i, m in moves.items():
+            moved[i] = at[i] + step * m
+        total: float = self.total(moved)
+        return total
+
+
+def _noise(v: Value, rng: np.random.Generator) -> Array:
+    a = np.asarray(rng.standard_normal(v.shape))
+    return a + 1j * rng.standard_normal(v.shape) if v.dtype.is_complex else a
+
+
+def _inner(a: Array, b: Array) -> float:
+    """The real inner product."""
+    return float(np.real(np.sum(np.conj(a) * b)))
+
+
+def _wide(a: Array) -> Array:
+    if not is_inexact(a):
+        return a
+    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)

@@ -1,0 +1,208 @@
+"""A call in PyNative and compiled, from the same state, and what the two did.
+
+Each run begins with the same elements, attributes and seeds, gets copies of the inputs, and is
+watched from outside alone: what it returns or raises, prints, draws and changes. Afterwards all of
+that is as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.errors import RunError
+from cellc_runtime.records import dataclass, field
+
+from .. import context
+from ..lang import CompileError
+from ..tensors.seed import set_seed
+from ..tensors.tensor import arrays_of, tensor_of
+from ..tracing.pytree import put_together, take_apart_call
+from .report import Report
+from .snapshot import Snapshot, random_table
+from .values import Table, difference, finite_all, kinds_of, table_of
+
+Array = np.ndarray[Any, Any]
+NAMES = ("PyNative", "compiled")
+
+
+@dataclass(slots=True)
+class Stage:
+    """A call that is verified.
+
+    Attributes:
+        name: forward, gradient or train.
+        fn: what is called in PyNative; `compiled` in graph mode; `args` the arguments.
+        roots: what it can change, by name.
+        label: what the result at a path is called, and the kind of a finding there.
+    """
+
+    name: str
+    fn: Callable[..., Any]
+    compiled: Callable[..., Any]
+    args: tuple[Any, ...]
+    roots: Mapping[str, Any]
+    label: Callable[[str], tuple[str, str]]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one run did.
+
+    Attributes:
+        returned: the result itself; `results` it as a table.
+        error: what it raised, if it did.
+        printed: on standard output.
+        state: what could be reached from the network afterwards; `random` the generators.
+    """
+
+    returned: Any = None
+    results: Table = field(default_factory=Table)
+    error: Exception | None = None
+    printed: str = ""
+    state: Table = field(default_factory=Table)
+    random: Table = field(default_factory=Table)
+
+
+def fresh(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Arguments with copies of their Tensors; Parameters stay themselves."""
+    structure, leaves = take_apart_call(args, {})
+    copies = [tensor_of(np.array(a)) for a in arrays_of(leaves)]
+    for copy, t in zip(copies, leaves, strict=True):
+        for hook in t.hooks():
+            copy.register_hook(hook)
+    out: tuple[Any, ...] = put_together(structure, copies)[0]
+    return out
+
+
+def seeded(seed: int) -> None:
+    """Start all random generators from a seed."""
+    set_seed(seed)
+    random.seed(seed)
+
+
+def run(stage: Stage, seed: int, compiled: bool) -> Outcome:
+    """One run in a mode; everything is put back.
+
+    Raises:
+        CompileError: the network cannot be compiled.
+    """
+    args = fresh(stage.args)
+    inputs = {f"argument {i}": a for i, a in enumerate(args)}
+    saved = Snapshot({**stage.roots, **inputs})
+    out, text = Outcome(), io.StringIO()
+    mode = _graph_mode() if compiled else context.running_op_by_op()
+    try:
+        seeded(seed)
+        with contextlib.redirect_stdout(text), mode:
+            try:
+                out.returned = (stage.compiled if compiled else stage.fn)(*args)
+                out.results = table_of(out.returned, "")
+            except CompileError:
+                raise
+            except Exception as e:
+                out.error = e
+        out.printed, out.random, out.state = text.getvalue(), random_table(), saved.table()
+    finally:
+        saved.restore()
+    return out
+
+
+@contextlib.contextmanager
+def _graph_mode() -> Any:
+    before = context.get_context("mode")
+    context.set_context(mode=context.GRAPH_MODE)
+    try:
+        yield
+    finally:
+        context.set_context(mode=before)
+
+
+# --- comparing ------------------------------------------------------------------------------------
+
+
+def compare(stage: Stage, eager: Outcome, graph: Outcome, report: Report) -> None:
+    """What the two runs of a stage did differently."""
+    if eager.error is not None or graph.error is not None:
+        _errors(stage, eager.error, graph.error, report)
+    else:
+        _tables(stage, eager.results, graph.results, report)
+        _finite(stage, graph.results, report)
+    if graph.error is not None and type(graph.error) is not type(eager.error) and \
+            not isinstance(graph.error, RunError):
+        return  # it was refused before it ran, so it has done nothing
+    _state(stage, eager.state, graph.state, report)
+    report.compared[f"{stage.name}: printed texts"] += 1
+    if eager.printed != graph.printed:
+        report.find("print", f"{stage.name}: print", _texts(eager.printed, graph.printed))
+    report.compared[f"{stage.name}: random states"] += 1
+    for name in eager.random.keys() | graph.random.keys():
+        told = difference(eager.random.get(name), graph.random.get(name), NAMES)
+        if told:
+            if "numpy" in name or name == "random":
+                told = "one mode drew from it more often than the other"
+            report.find("random", f"{stage.name}: {name}", told)
+
+
+def _errors(
+    stage: Stage, eager: Exception | None, graph: Exception | None, report: Report
+) -> None:
+    told = [f"{type(e).__name__}: {e}" if e is not None else "no error" for e in (eager, graph)]
+    # Compiled code raises subclasses that also say where.
+    alike = eager is not None and isinstance(graph, type(eager)) and str(eager) == str(graph)
+    if not alike:
+        report.find("error", stage.name, f"{told[0]} in PyNative, {told[1]} compiled")
+    else:
+        report.compared[f"{stage.name}: errors"] += 1
+        report.not_compared[f"{stage.name}: results: both modes raise {told[0]}"] += 1
+
+
+def _tables(stage: Stage, eager: Table, graph: Table, report: Report) -> None:
+    for path in [*eager, *(p for p in graph if p not in eager)]:
+        what, kind = stage.label(path)
+        if path not in eager or path not in graph:
+            missing = NAMES[path in eager]
+            report.find(kind, f"{stage.name}: {what}", f"there is none {missing}")
+            continue
+        if isinstance(eager[path], np.ndarray):
+            report.compared[f"{stage.name}: {kind}s"] += 1
+        told = difference(eager[path], graph[path], NAMES)
+        if told:
+            report.find(kind, f"{stage.name}: {what}", told)
+
+
+def _state(stage: Stage, eager: Table, graph: Table, report: Report) -> None:
+    counted = 0
+    for path in [*eager, *(p for p in graph if p not in eager)]:
+        counted += 1
+        a, b = eager.get(path, "nothing"), graph.get(path, "nothing")
+        told = difference(a, b, NAMES)
+        if told:
+            kind = "parameter" if isinstance(a, np.ndarray) else "state"
+            report.find(kind, f"{stage.name}: {path} afterwards", told)
+    report.compared[f"{stage.name}: parameters and attributes"] += counted
+
+
+def _finite(stage: Stage, graph: Table, report: Report) -> None:
+    """Results that are not finite are findings also where the modes agree."""
+    for path, a in graph.items():
+        what, kind = stage.label(path)
+        if not isinstance(a, np.ndarray) or finite_all(a):
+            continue
+        if stage.name == "gradient" and kind == "output":
+            continue  # said of the forward stage
+        report.find("nonfinite", f"{stage.name}: {what}", f"it holds {kinds_of([a])}")
+
+
+def _texts(a: str, b: str) -> str:
+    lines = a.splitlines(), b.splitlines()
+    for i in range(max(map(len, lines))):
+        x, y = (t[i] if i < len(t) else "nothing" for t in lines)
+        if x != y:
+            return f"line {i + 1}: {x!r} in PyNative, {y!r} compiled"
+    return f"{a!r} in PyNative, {b!r} compiled"
