@@ -97,13 +97,14 @@ class Profiled:
 
 def optimize(
     graph: Graph, observe: pipeline.Observer | None = None, numerics: str = "strict",
-    target: Target | None = None,
+    target: Target | None = None, in_place: bool = False,
 ) -> Graph:
-    """A copy of the graph after the pipeline of `numerics` and, if one is given, of a target."""
+    """A copy of the graph, or the graph itself, after the pipeline of `numerics` and, if one is
+    given, of a target."""
     backend = backends.backend_of(target) if target else backends.backend()
     passes = pipeline.passes_of(numerics, backend.fast_passes())
     passes += backend.passes(target) if target else ()
-    return pipeline.run_pipeline(base.copy_graph(graph), passes, observe)
+    return pipeline.run_pipeline(graph if in_place else base.copy_graph(graph), passes, observe)
 
 
 def lower(
@@ -174,7 +175,7 @@ def compile_program(
     backend.prepare(len(graph.nodes))
     say("passes")
     start = time.perf_counter()
-    optimized, report.recomputed = _optimized(graph, target, numerics, budget)
+    optimized, report.recomputed = optimize_within(graph, target, numerics, budget)
     report.seconds["passes"] = time.perf_counter() - start
     program = _generate(optimized, target, report, say)
     if use_cache:
@@ -223,9 +224,14 @@ def compile_shape_polymorphic(
 _NO_PROGRAM = b"none"
 
 
-def _optimized(
+def optimize_within(
     graph: Graph, target: Target, numerics: str, budget: int | None
 ) -> tuple[Graph, budgets.Plan | None]:
+    """A copy of the graph after all passes, with what is recomputed for a budget, if there is one.
+
+    Raises:
+        ValueError: no recomputation is enough for the budget.
+    """
     if budget is None:
         return optimize(graph, numerics=numerics, target=target), None
     backend = backends.backend_of(target)
@@ -266,7 +272,7 @@ def compile_profiled(
     target = backend.target_of(graph, numerics)
     if budget is not None and not has_gradient(graph):
         budget = None
-    optimized, _ = _optimized(graph, target, numerics, budget)
+    optimized, _ = optimize_within(graph, target, numerics, budget)
     with backend.build(target) as build:
         lowered = lower(optimized, target, build.add)
         arena = memory.plan(b for b in lowered.buffers if b.first >= 0)
@@ -401,7 +407,7 @@ def _fill_report(report: Report, lowered: Lowered, kernels: int) -> None:
     report.precomputed_bytes = lowered.precomputed_bytes
     report.calls = len(lowered.instructions)
     if report.keep_nests:
-        report.nests = [f"{label}\n{nest.print_nest(n)}" for label, n in lowered.nests]
+        report.nests = [f"{n.label}\n{nest.print_nest(n.nest)}" for n in lowered.nests]
 
 
 def graph_slots(graph: Graph) -> list[Slot]:
