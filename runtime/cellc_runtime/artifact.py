@@ -192,6 +192,19 @@ class Artifact:
         except UnicodeDecodeError:
             raise ArtifactError(f"the graph of entry {entry!r} is not text") from None
 
+    def programs(self, entry: str = DEFAULT_ENTRY) -> list[Program]:
+        """What an entry holds for each target and batch size, as data; nothing is run.
+
+        Raises:
+            KeyError: there is no such entry.
+            ArtifactError: a program is damaged.
+        """
+        targets, _ = self._entry(entry)
+        _, sizes = self._open_inputs[entry]
+        return [Program.from_bytes(self._box.section(
+            f"program:{entry}:{target}" + (f":{n}" if n is not None else "")))
+            for target in targets for n in (sizes or [None])]
+
     def __call__(self, *arrays: Array) -> Any:
         """Run the default entry: one array, or a tuple."""
         return self.call(DEFAULT_ENTRY, *arrays)

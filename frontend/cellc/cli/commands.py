@@ -34,7 +34,7 @@ from ..tools import budget_view, profiling
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
 from ..train.export import export, named_weights
-from . import artifacts
+from . import artifacts, inspecting
 from .loading import (
     UserError,
     load_network,
@@ -251,6 +251,29 @@ def dump(args: argparse.Namespace) -> int:
     return 0
 
 
+@_errors_told((CompileError, BudgetError, backends.UnknownTarget))
+def inspect_(args: argparse.Namespace) -> int:
+    """`cellc inspect`."""
+    context.set_context(numerics=args.numerics)
+    target = _target(args.target) if args.target else None
+    if inspecting.is_file(args.network):
+        print(inspecting.write(args, inspecting.of_file(args), target))
+        return 0
+    module, net = _loaded(args)
+    if args.train:
+        net, inputs = _step(module, net, args.train), sample_inputs(args.input)
+    else:
+        inputs = sample_inputs(ordered_inputs(net, args.input))
+    traced = trace(net, inputs, {})
+    graphs = {"training step" if args.train else "forward": traced.graph}
+    if args.grad:
+        graphs["gradient"] = _gradient(traced)
+    arrays = traced.fed([t._data for t in inputs])
+    shown = inspecting.of_network(args, traced, graphs, arrays, _budget(args))
+    print(inspecting.write(args, shown, target))
+    return 0
+
+
 def _write_all(out: Path, files: Mapping[str, str]) -> None:
     """Write files into a folder, made if need be; they move there once all are written."""
     with writing(out, "no folder to write to"):
@@ -360,6 +383,6 @@ def explain(args: argparse.Namespace) -> int:
 Command = Callable[[argparse.Namespace], int]
 COMMANDS: Mapping[str, Command] = {
     "compile": compile_, "run": run, "profile": profile, "dump": dump, "verify": verify_,
-    "check": check, "cache": cache_, "explain": explain, "export": export_,
+    "check": check, "cache": cache_, "explain": explain, "export": export_, "inspect": inspect_,
 }
 __all__: Sequence[str] = ("COMMANDS", "version")

@@ -9,6 +9,7 @@ in a layer by barycentres.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import networkx as nx
@@ -78,7 +79,8 @@ def _box(
         inner = f"{key}/{child.label}" + (f"#{n}" if n else "")
         out.append(_box(inner, child.label, child.items, depth + 1, users))
     edges = _edges(children, home, users)
-    return {"k": key, "l": label, "n": len(items), "c": out, "t": single, **_layout(len(children), edges)}
+    about = {"k": key, "l": label, "n": len(items), "c": out, "t": single}
+    return about | _layout(len(children), edges)
 
 
 def _through(
@@ -235,7 +237,7 @@ def _ordered(
     below: dict[int, list[int]] = {n: [] for n in layer}
     for a, b, *passed in routes:
         chain = [a, *passed, b]
-        for x, y in zip(chain, chain[1:], strict=False):
+        for x, y in pairwise(chain):
             below[x].append(y)
             above[y].append(x)
     if all(len(row) == 1 for row in rows):

@@ -17,7 +17,7 @@ from cellc_compiler.lower import costs, memory
 from cellc_compiler.lower.instructions import Call, Callback, Copy, places_of, walk
 from cellc_compiler.lower.kernel import Kernel
 from cellc_compiler.lower.lowered import PrecomputedBlock, ShownNest
-from cellc_runtime import cache
+from cellc_runtime import cache, dtypes
 from cellc_runtime.program import Slot
 from cellc_runtime.target import Target
 
@@ -43,6 +43,8 @@ class Code:
         self.slots = driver.graph_slots(graph)
         self.inputs = list(graph.inputs)
         self.lowered = driver.lower(graph, target)
+        self.slots += [Slot(f"kept{i}", dtypes.uint8, (b.nbytes,), "kept")
+                       for i, b in enumerate(self.lowered.precomputed)]
         self.timed = [i for i in walk(self.lowered.instructions)
                       if isinstance(i, (Call, Copy, Callback))]
         self.texts: list[str] = []

@@ -148,7 +148,7 @@ class _Report:
         elif self.subject.budget is not None and driver.has_gradient(whole):
             last, plan = driver.optimize_within(
                 whole, self.target, self.numerics, self.subject.budget)
-            self.plan = budget_view.text(plan)
+            self.plan = budget_view.text(plan) if plan is not None else []
             self._add(stages, "recompute", self.ledger.adopt(last, stages[-1].snapshot))
         else:
             driver.optimize(whole, observe, self.numerics, self.target, in_place=True)
@@ -190,8 +190,10 @@ class _Report:
         rows, values = self.ledger.rows, self.ledger.values
         makes: dict[int, int | str] = {}
         out: list[Item] = []
+        read = {v for u in graph.nodes for v in shot.operands[u]} | set(graph.outputs)
         for v in graph.inputs:
-            if values[v][2] == "input" and not self._is_weight(v, shot):
+            shown = v in read or not key  # a region has inputs that only others of its node read
+            if shown and values[v][2] == "input" and not self._is_weight(v, shot):
                 makes[v] = f"i{v}"
                 out.append(Item(f"i{v}", (), ()))
         for uid in graph.nodes:

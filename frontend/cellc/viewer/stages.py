@@ -136,8 +136,8 @@ def mark_traced(ledger: Ledger, shot: Snapshot) -> None:
 def _mark_read(
     ledger: Ledger, shot: Snapshot, order: Sequence[int], behind: Collection[int]
 ) -> None:
-    """What reads constants alone (ramps, seeds), and what stands `behind` the first cotangent without
-    following from it, is of the part that alone reads it."""
+    """What reads constants alone (ramps, seeds), and what stands `behind` the first cotangent
+    without following from it, is of the part that alone reads it."""
     rows = ledger.rows
     fixed: set[int] = set()
     for uid in order:
@@ -146,7 +146,8 @@ def _mark_read(
     readers: dict[int, set[int]] = {}
     for uid in reversed(order):
         row = rows[uid]
-        if row.part == FORWARD and (uid in behind or fixed.issuperset(shot.operands[uid])):
+        loose = uid in behind or fixed.issuperset(shot.operands[uid])
+        if row.part == FORWARD and loose:
             parts = {p for v in range(row.first, row.first + len(row.types))
                      for p in readers.get(v, ())}
             if len(parts) == 1:

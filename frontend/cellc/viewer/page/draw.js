@@ -29,6 +29,7 @@ const html = (tag, attrs = {}, ...children) => {
   for (const [k, v] of Object.entries(attrs)) {
     if (k.startsWith("on")) e.addEventListener(k.slice(2), v);
     else if (k === "class") e.className = v;
+    else if (k.startsWith("aria-")) e.setAttribute(k, v);
     else if (v !== null && v !== false) e.setAttribute(k, v === true ? "" : v);
   }
   e.append(...children.filter((c) => c !== null && c !== undefined));
@@ -80,7 +81,7 @@ function endText(graph, stage, name, inside) {
   }
   const value = graph.value(number);
   const outer = stage.outer(number);
-  const shown = outer !== number ? graph.valueName(number, stage) : value.name;
+  const shown = outer !== number ? `← ${graph.valueName(number, stage)}` : value.name;
   return [cut(shown || value.name, 40), value.type];
 }
 

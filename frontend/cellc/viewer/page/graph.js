@@ -49,6 +49,13 @@ class GraphView {
       shown += next.c.length;
       queue = queue.concat(next.c.filter((c) => typeof c === "object"));
     }
+    const loops = this.stage.graph.nodes.filter((u) => this.stage.regions.has(u));
+    for (const uid of loops) {
+      const inside = this.stage.regions.get(uid).reduce((sum, r) => sum + r.box.c.length, 0);
+      if (shown + inside > AT_START) break;
+      shown += inside;
+      open.add(`r${uid}`);
+    }
     return open;
   }
 
@@ -308,9 +315,10 @@ class GraphView {
   }
 
   unfoldLevel() {
-    const folded = this.items.filter((i) => i.kind === "box" && !i.inner);
-    const least = Math.min(...folded.map((i) => i.depth));
-    for (const i of folded) if (i.depth === least) this.open.add(i.box.k);
+    const holds = (i) => i.kind === "node" && this.stage.regions.has(i.name);
+    const folded = this.items.filter((i) => (i.kind === "box" && !i.inner) || holds(i));
+    const least = folded.reduce((m, i) => Math.min(m, i.depth), Infinity);
+    for (const i of folded) if (i.depth === least) this.open.add(i.box?.k ?? `r${i.name}`);
     this.arrange();
     this.home();
   }

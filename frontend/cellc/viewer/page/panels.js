@@ -21,7 +21,7 @@ function drawSide(app) {
     }
     const quiet = [];
     while (i < graph.stages.length && !graph.stages[i].changed) quiet.push(graph.stages[i++]);
-    list.append(html("li", { class: "quiet" }, html("details", {},
+    list.append(html("li", { class: "quiet" }, html("details", { open: quiet.some((s) => s.index === app.pass) },
       html("summary", {}, `${quiet.length} without change`),
       html("ol", {}, ...quiet.map((s) => stageRow(app, s))))));
   }
