@@ -1,14 +1,16 @@
 """A kernel as people read it: LLVM text beside its assembly, line by line.
 
 Each instruction of the text is given its own line as debug information, and the assembler's
-directives say which line an instruction came from. Debug information changes no instruction
-(LLVM's own rule, and `tests/codegen/test_listing.py`).
+directives say which line an instruction came from. LLVM may order instructions otherwise where it
+sees lines (prologues, on aarch64), so what is shown is the assembly without them, and each of its
+instructions has the line of the one that it is among those with lines.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
@@ -42,12 +44,23 @@ def listing(text: str, target: Target) -> Listing:
     Raises:
         EmitError: LLVM refuses the text.
     """
+    shown = [row for row, _ in _rows(assembly(text, target))]
     try:
-        marked = assembly(_with_lines(text), target)
+        marked = list(_rows(assembly(_with_lines(text), target)))
     except EmitError:  # text of a form that lines cannot be put into
-        marked = assembly(text, target)
-    rows = list(_rows(marked))
-    return Listing("\n".join(row for row, _ in rows), [line for _, line in rows])
+        marked = []
+    return Listing("\n".join(shown), _carried(shown, marked))
+
+
+def _carried(shown: Sequence[str], marked: Sequence[tuple[str, int]]) -> list[int]:
+    """The lines of `marked` for the rows that are shown, which are nearly the same ones."""
+    rows, lines = [row for row, _ in marked], [line for _, line in marked]
+    if rows == shown:
+        return lines
+    out = [0] * len(shown)
+    for a, b, size in SequenceMatcher(None, rows, shown, autojunk=False).get_matching_blocks():
+        out[b : b + size] = lines[a : a + size]
+    return out
 
 
 def _with_lines(text: str) -> str:

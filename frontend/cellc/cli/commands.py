@@ -29,7 +29,7 @@ from .. import context, shim
 from ..calls.budget import least, parse
 from ..compiled.entries import Traced, trace
 from ..lang import CODES, CompileError, check_call, explanation
-from ..tensors.tensor import OpenTensor
+from ..tensors.tensor import OpenTensor, arrays_of
 from ..tools import budget_view, profiling
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
@@ -268,7 +268,7 @@ def inspect_(args: argparse.Namespace) -> int:
     graphs = {"training step" if args.train else "forward": traced.graph}
     if args.grad:
         graphs["gradient"] = _gradient(traced)
-    arrays = traced.fed([t._data for t in inputs])
+    arrays = traced.fed(arrays_of(inputs))
     shown = inspecting.of_network(args, traced, graphs, arrays, _budget(args))
     print(inspecting.write(args, shown, target))
     return 0

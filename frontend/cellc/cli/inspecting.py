@@ -28,6 +28,7 @@ from ..calls.budget import least
 from ..calls.callbacks import host_callbacks
 from ..compiled.entries import Traced
 from ..core import progress
+from ..tensors.tensor import arrays_of
 from ..tools.profiling import profile_traced
 from ..viewer.model_explorer import collection
 from ..viewer.page import page
@@ -101,7 +102,8 @@ def of_network(
     file, _, name = args.network.rpartition(":")
     limit = least(budget, traced.budget)
     subjects = [Subject(n, g, budget=limit) for n, g in graphs.items()]
-    arrays = [*inputs, *(np.array(p._data) for p in traced.parameters)]
+    weights = arrays_of(traced.parameters)
+    arrays = [*inputs, *map(np.array, weights)]
     for subject in subjects:
         subject.callbacks = host_callbacks(subject.graph, traced.functions)
         if args.values:
@@ -110,7 +112,7 @@ def of_network(
         subjects[0].profile = profile_traced(
             traced, inputs, args.runs, context.numerics(), budget)
     facts = [("network", f"{Path(file).name}:{name}"), *_weights(
-        {f"{i}": p._data for i, p in enumerate(traced.parameters)})]
+        {str(i): a for i, a in enumerate(weights)})]
     return Inspected(name, subjects, Sources([Path(file).parent, Path.cwd()]), facts)
 
 
@@ -232,7 +234,7 @@ def _give_arrays(
         inputs = [v for v in subject.graph.inputs if v.kind == "input"]
         specs = args.input or [
             f"{v.name}={v.dtype.name}[{','.join(map(str, v.shape))}]" for v in inputs]
-        given = [t._data for t in sample_inputs(specs)]
+        given = arrays_of(sample_inputs(specs))
         wanted = [(v.shape, v.dtype.numpy) for v in inputs]
         if [(a.shape, a.dtype) for a in given] != wanted:
             takes = ", ".join(f"{v.name} {v.type}" for v in inputs)

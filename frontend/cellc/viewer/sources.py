@@ -40,9 +40,10 @@ class Sources:
         if not self._folders:
             return path.replace("\\", "/").rsplit("/", 1)[-1]
         whole = Path(path).resolve()
-        root = next((r for r in self._roots if whole.is_relative_to(r)), None)
-        if root is None:
+        around = [r for r in self._roots if whole.is_relative_to(r)]
+        if not around:
             return whole.name
+        root = max(around, key=lambda r: len(r.parts))
         name = whole.relative_to(root).as_posix()
         self._read(whole, name)
         return name

@@ -137,13 +137,14 @@ def _mark_read(
     ledger: Ledger, shot: Snapshot, order: Sequence[int], behind: Collection[int]
 ) -> None:
     """What reads constants alone (ramps, seeds), and what stands `behind` the first cotangent
-    without following from it, is of the part that alone reads it."""
+    without following from it, is of the part that alone reads it; so is what is read by updates
+    alone."""
     rows = ledger.rows
     fixed: set[int] = set()
     for uid in order:
         if fixed.issuperset(shot.operands[uid]):
             fixed.update(range(rows[uid].first, rows[uid].first + len(rows[uid].types)))
-    readers: dict[int, set[int]] = {}
+    readers: dict[int, set[int]] = {new: {UPDATE} for _, new in shot.graph.updates}
     for uid in reversed(order):
         row = rows[uid]
         loose = uid in behind or fixed.issuperset(shot.operands[uid])

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from ...tensors.parameter import Parameter
-
 if TYPE_CHECKING:
     from . import Cell
 
-_OPEN = 2
+_OPEN = 1
 """Levels that are unfolded at first."""
 _SOFT = "color:#808890"
 
@@ -29,12 +27,11 @@ def outline(cell: Cell) -> str:
 def _node(name: str, cell: Cell, depth: int) -> str:
     title = f"<b>{escape(type(cell).__name__)}</b>"
     if name:
-        title = f'{escape(name)}: {title}'
+        title = f"{escape(name)}: {title}"
     extra = " ".join(cell.extend_repr().split())
     if extra:
         title += f' <span style="{_SOFT}">({escape(extra)})</span>'
-    inner = [*_parameters(cell), *(_node(n, c, depth + 1) for n, c in cell._cells.items()
-                                   if c is not None)]
+    inner = [*_parameters(cell), *(_node(n, c, depth + 1) for n, c in cell.name_cells().items())]
     if not inner:
         return f'<div style="margin-left:1.4em">{title}</div>'
     state = " open" if depth < _OPEN else ""
@@ -43,9 +40,8 @@ def _node(name: str, cell: Cell, depth: int) -> str:
 
 
 def _parameters(cell: Cell) -> Iterator[str]:
-    for name, p in cell._params.items():
-        if isinstance(p, Parameter):
-            dims = ", ".join(map(str, p.shape))
-            frozen = "" if p.requires_grad else ", not trained"
-            yield (f'<div style="margin-left:2.8em;{_SOFT}">{escape(name)}: '
-                   f"{escape(str(p.dtype))}[{dims}]{frozen}</div>")
+    for name, p in cell.parameters_and_names(expand=False):
+        dims = ", ".join(map(str, p.shape))
+        frozen = "" if p.requires_grad else ", not trained"
+        yield (f'<div style="margin-left:2.8em;{_SOFT}">{escape(name)}: '
+               f"{escape(str(p.dtype))}[{dims}]{frozen}</div>")
