@@ -77,8 +77,8 @@ class Page:
 
     def uid(self, op: str, part: str = "forward") -> int:
         """The first node of an op at the stage that is shown."""
-        found = self.js(f"viewer.app.stage.order.find((u) => viewer.app.graph.nodes[u].op === {op!r}"
-                        f" && viewer.app.graph.nodes[u].part === {part!r})")
+        found = self.js("viewer.app.stage.order.find((u) => { const n = viewer.app.graph.nodes[u];"
+                        f" return n.op === {op!r} && n.part === {part!r}; }})")
         assert found is not None, op
         return int(found)
 
@@ -86,7 +86,8 @@ class Page:
         """The value of an expression once it is true."""
         from selenium.webdriver.support.wait import WebDriverWait  # as the driver
 
-        return WebDriverWait(self.driver, 10).until(lambda d: d.execute_script(f"return {code}"))
+        waiting = WebDriverWait(self.driver, 10)
+        return waiting.until(lambda d: d.execute_script(f"return {code}"))
 
     def problems(self) -> list[str]:
         """What the browser complained of."""

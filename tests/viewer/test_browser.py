@@ -53,7 +53,8 @@ def test_nothing_overlaps_and_everything_is_in_its_box(page: Open) -> None:
       const bad = [];
       for (const a of items) {
         const b = a.parent;
-        if (b && (a.x < b.x || a.y < b.y || a.x + a.w > b.x + b.w + .5 || a.y + a.h > b.y + b.h + .5))
+        if (b && (a.x < b.x || a.y < b.y || a.x + a.w > b.x + b.w + .5
+            || a.y + a.h > b.y + b.h + .5))
           bad.push([String(a.name), "outside", String(b.name)]);
         for (const c of items) {
           if (a === c || a.parent !== c.parent || items.indexOf(c) < items.indexOf(a)) continue;
@@ -124,7 +125,6 @@ def test_source_nest_llvm_and_assembly_follow_the_selection(page: Open) -> None:
     p.find("relu blocks.0")
     lit = p.texts(".source .line.lit span")
     assert any("ops.relu(self.dense(" in text for text in lit)
-    # Where the product's epilogue does it, or a nest: its loops are there, and its own line of them.
     assert "relu" in p.one(".column:nth-child(2) .what").text
     assert p.texts(".nest .line span")
     p.wait("document.querySelectorAll('.asm .line').length > 5")
@@ -367,4 +367,5 @@ def test_a_transformer_of_96_layers_is_usable(page: Open, tmp_path: Path) -> Non
 
 def timed(p: Page, code: str) -> Any:
     """Milliseconds that a piece of the page's work takes."""
-    return p.js(f"(() => {{ const t = performance.now(); {code}; return performance.now() - t }})()")
+    start = "const t = performance.now()"
+    return p.js(f"(() => {{ {start}; {code}; return performance.now() - t }})()")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def test_a_diff_names_what_is_gone_new_and_rewritten() -> None:
 
     driver.optimize(graph, observe, in_place=True)
     changes = {b: compare(ledger, shots[a], shots[b])
-               for a, b in zip(names, names[1:], strict=False)}
+               for a, b in pairwise(names)}
     expand = changes["2 expand"]
     (rewrite,) = (r for r in expand.rewritten
                   if "softmax" in {ledger.rows[u].op for u in r.gone})

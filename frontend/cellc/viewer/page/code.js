@@ -145,6 +145,8 @@ class CodePanes {
     this.what("asm", label);
     this.fill("llvm", shown.llvm.split("\n"));
     this.fill("asm", shown.asm.split("\n"));
+    const begin = this.panes.asm.lines[shown.lines.findIndex((l) => l > 0)];
+    if (begin) this.panes.asm.text.scrollTop = begin.offsetTop;  // behind the constants
     this.back = new Map();
     shown.lines.forEach((l, i) => {
       if (!l) return;
@@ -164,16 +166,16 @@ class CodePanes {
     }
     if (this.nestText !== text) {
       this.nestText = text;
-      this.fill("nest", text.split("\n"), () => "", (t) => this.linked(t));
+      this.fill("nest", text.trimEnd().split("\n"), () => "", (t) => this.linked(t));
     }
     const chosen = uids.map((u) => this.app.graph.nodes[u]);
     const marks = chosen.map((n) => `%${n.op}.${n.uid}`);
     const ops = new Set(chosen.map((n) => n.op));
     const lit = new Set();
     text.split("\n").forEach((l, i) => {
-      const op = /= (\w+)\(/.exec(l)?.[1];
+      const op = /= (\w+)\(/.exec(l)?.[1] ?? `reduce_${/= (\w+) /.exec(l)?.[1]}`;
       const named = marks.some((m) => l.includes(`${m}[`));
-      if (uids.length < 40 && (named || (op && ops.has(op)))) lit.add(i + 1);
+      if (uids.length < 40 && (named || ops.has(op))) lit.add(i + 1);
     });
     this.light("nest", lit);
   }

@@ -1,7 +1,7 @@
 // The arena over the program, and the kernel calls as a table.
 
 const { svg, html } = viewer;
-const SIDE = 74, TOP = 18, FOOT = 26, MOST_ROWS = 400;
+const SIDE = 74, TOP = 18, FOOT = 26, MOST_ROWS = 400, NUMBERS = [0, 1, 5, 6, 8];
 
 /** Every temporary as a rectangle: when it is needed, and where in the arena it lies. */
 function drawMemory(app) {
@@ -56,12 +56,12 @@ function drawKernels(app, by = null) {
   const { calls } = app.graph.code;
   const timed = calls.some((c) => c.time);
   const field = timed ? "time" : "cost";
-  const whole = calls.reduce((s, c) => s + (c[field] ?? 0), 0) || 1;
+  const most = calls.reduce((s, c) => Math.max(s, c[field] ?? 0), 0) || 1;
   const order = calls.map((_, i) => i);
   if (by ?? timed) order.sort((a, b) => (calls[b][field] ?? 0) - (calls[a][field] ?? 0));
   const rows = order.slice(0, MOST_ROWS).map((i) => {
     const c = calls[i];
-    const part = (c[field] ?? 0) / whole;
+    const part = (c[field] ?? 0) / most;
     return html("tr", { "data-call": i, tabindex: 0, onclick: () => app.showCall(i, true),
       onkeydown: (e) => { if (e.key === "Enter") app.showCall(i, true); } },
     html("td", { class: "num" }, `${i}`),
@@ -72,7 +72,7 @@ function drawKernels(app, by = null) {
     html("td", { class: "num" }, c.kernel === undefined ? "" : `${c.kernel}`));
   });
   const head = ["#", timed ? "Time" : "Cycles (estimate)", "", "Ops", "Kernel", "GFLOP/s", "Bytes", "Cell", "Code"];
-  return html("table", { class: "kernels" }, html("thead", {}, html("tr", {}, ...head.map((h) => html("th", {}, h)))),
+  return html("table", { class: "kernels" }, html("thead", {}, html("tr", {}, ...head.map((h, i) => html("th", { class: NUMBERS.includes(i) ? "num" : "" }, h)))),
     html("tbody", {}, ...rows));
 }
 
