@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from cellc_compiler.ir.verify import verify
 from cellc_compiler.lower.budget import BudgetError
 from cellc_runtime import cache
 from cellc_runtime.errors import ArtifactError
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
 from .. import context, shim
@@ -34,7 +35,7 @@ from ..tools import budget_view, profiling
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
 from ..train.export import export, named_weights
-from . import artifacts, inspecting
+from . import artifacts
 from .loading import (
     UserError,
     load_network,
@@ -44,6 +45,11 @@ from .loading import (
     writing,
 )
 from .verification import verify_graph
+
+if TYPE_CHECKING:
+    from . import inspecting
+else:  # the viewer and networkx, which no other command needs
+    inspecting = lazy_module("cellc.cli.inspecting")
 
 
 def version() -> str:
