@@ -15,6 +15,7 @@ import numpy as np
 from cellc_compiler import __version__, backends, driver
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.op import lookup
+from cellc_compiler.passes import pipeline
 from cellc_compiler.passes.base import copy_graph
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
@@ -146,8 +147,11 @@ class _Report:
                 last = copy_graph(graph)
                 self._add(stages, name, self.ledger.adopt(last, stages[-1].snapshot))
         elif self.subject.budget is not None and driver.has_gradient(whole):
+            backend = backends.backend_of(self.target)
+            pipeline.run_pipeline(
+                whole, pipeline.keeping_cotangents(self.numerics, backend.fast_passes()), observe)
             last, plan = driver.optimize_within(
-                whole, self.target, self.numerics, self.subject.budget)
+                self.subject.graph, self.target, self.numerics, self.subject.budget)
             self.plan = budget_view.text(plan) if plan is not None else []
             self._add(stages, "recompute", self.ledger.adopt(last, stages[-1].snapshot))
         else:

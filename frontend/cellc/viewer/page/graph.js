@@ -207,12 +207,26 @@ class GraphView {
       const hit = item.kind === "node" || item.kind === "regions" ? selected.has(item.name)
         : item.kind === "box" && !item.inner && uids.some((u) => selected.has(u));
       e.classList.toggle("selected", hit || this.app.focus === item.name);
-      const color = item.inner || item.kind === "end" ? "" : overlay.color(uids);
-      e.style.setProperty("--fill", color || "");
+      const [color, dim] = this.look(item, uids, overlay);
+      e.style.setProperty("--fill", color);
       e.classList.toggle("coloured", Boolean(color));
-      e.classList.toggle("dim", !item.inner && overlay.dims(uids, item));
+      e.classList.toggle("dim", dim);
     }
     this.connect();
+  }
+
+  /** The colour of an item, and whether it steps back; worked out once for an overlay and stage. */
+  look(item, uids, overlay) {
+    const key = `${this.graph.name} ${this.app.pass} ${this.app.before} ${overlay.id}`;
+    if (this.lookKey !== key) {
+      this.lookKey = key;
+      this.looks = new Map();
+    }
+    if (!this.looks.has(item)) {
+      const plain = item.inner || item.kind === "end";
+      this.looks.set(item, plain ? ["", false] : [overlay.color(uids) || "", overlay.dims(uids, item)]);
+    }
+    return this.looks.get(item);
   }
 
   touches(name) {

@@ -78,6 +78,7 @@ function part(layers, items, box) {
       const order = i % 2 ? [...rows].reverse() : rows;
       for (const row of order) relax(row, near, centre, width);
     }
+    straighten(rows, box, centre, width, items.length);
   }
   const at = new Map();
   let y = 0, left = Infinity, right = -Infinity;
@@ -133,6 +134,39 @@ function relax(row, near, centre, width) {
   for (let i = 1; i < row.length; i += 1) {
     const least = centre.get(row[i - 1]) + gap(i);
     if (centre.get(row[i]) < least) centre.set(row[i], least);
+  }
+}
+
+/** Let an edge pass layers on one line as far as what stands beside it leaves room. */
+function straighten(rows, box, centre, width, count) {
+  const room = new Map();
+  for (const row of rows) {
+    row.forEach((n, i) => {
+      if (n < count) return;
+      const left = row[i - 1], right = row[i + 1];
+      room.set(n, [
+        () => (left === undefined ? -Infinity : centre.get(left) + width(left) / 2 + PASS),
+        () => (right === undefined ? Infinity : centre.get(right) - width(right) / 2 - PASS)]);
+    });
+  }
+  for (const [, , ...passed] of box.e) {
+    if (!room.has(passed[0])) continue;
+    let run = [], low = -Infinity, high = Infinity;
+    const settle = () => {
+      const middle = run.reduce((s, n) => s + centre.get(n), 0) / run.length;
+      for (const n of run) centre.set(n, Math.min(Math.max(middle, low), high));
+    };
+    for (const n of passed) {
+      const [least, most] = room.get(n).map((bound) => bound());
+      if (run.length && Math.max(low, least) > Math.min(high, most)) {
+        settle();
+        [run, low, high] = [[], -Infinity, Infinity];
+      }
+      run.push(n);
+      low = Math.max(low, least);
+      high = Math.max(Math.min(high, most), low);
+    }
+    settle();
   }
 }
 

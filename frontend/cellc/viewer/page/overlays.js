@@ -102,17 +102,18 @@ class Fusion extends Overlay {
 
 class Types extends Overlay {
   color(uids) {
+    if (uids.length === 1 && this.graph.nodes[uids[0]].op === "cast") return Types.CAST;
     const types = new Set(uids.flatMap((u) => this.graph.nodes[u].types.map((t) => t.split("[")[0])));
     if (types.size !== 1) return "";
     return Types.of([...types][0]);
   }
-  dims() { return false; }
   legend() {
     const found = new Set(this.stage.order.flatMap((u) => this.graph.nodes[u].types.map((t) => t.split("[")[0])));
     const casts = this.stage.order.filter((u) => this.graph.nodes[u].op === "cast").length;
-    return [...[...found].sort().map((t) => swatch(Types.of(t), t)), swatch("", viewer.count(casts, "cast"))];
+    return [...[...found].sort().map((t) => swatch(Types.of(t), t)), swatch(Types.CAST, viewer.count(casts, "cast"))];
   }
 }
+Types.CAST = "hsl(350 78% 64%)";
 Types.of = (t) => `hsl(${HUES[t] ?? 0} ${HUES[t] === undefined ? 0 : 62}% 70%)`;
 
 /** Forward values that the gradient computes again. */
