@@ -8,6 +8,7 @@ in a layer by barycentres.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -23,6 +24,8 @@ OUTSIDE = -1
 _SWEEPS = 6
 _LONGEST = 24
 """Layers that an edge may pass with a place in each; a longer one is drawn straight."""
+_HUB = 12
+"""Readers in its box from which on the edges of a node are not drawn."""
 _MERGED = 1500
 """Children of a box up to which calls of one Cell that nodes of others part are put together."""
 
@@ -174,9 +177,13 @@ def _edges(
 def _layout(count: int, edges: Sequence[tuple[int, int]]) -> Json:
     """The parts of a box that do not hang together, each with its layers, and its edges.
 
-    Numbers from `count` on are places where an edge passes a layer; an edge is its two ends, then
+    What very many read, such as a learning rate, stands apart: its edges would hide all others, so
+    they are those of something outside. Numbers from `count` on are places where an edge passes a layer; an edge is its two ends, then
     the places that it passes.
     """
+    readers = Counter(a for a, b in edges if b != OUTSIDE)
+    edges = list(dict.fromkeys(
+        (OUTSIDE, b) if readers[a] > _HUB and b != OUTSIDE else (a, b) for a, b in edges))
     graph: Any = nx.DiGraph()
     graph.add_nodes_from(range(count))
     graph.add_edges_from((a, b) for a, b in edges if a != OUTSIDE and b != OUTSIDE)

@@ -168,7 +168,11 @@ class CodePanes {
       this.nestText = text;
       this.fill("nest", text.trimEnd().split("\n"), () => "", (t) => this.linked(t));
     }
-    const chosen = uids.map((u) => this.app.graph.nodes[u]);
+    const { nodes } = this.app.graph;
+    const own = uids.filter((u) => call.nodes.includes(u));
+    const places = new Set(uids.map((u) => nodes[u].place));  // of nodes that passes have replaced
+    const chosen = (own.length ? own : call.nodes.filter((u) => places.has(nodes[u].place)))
+      .map((u) => nodes[u]);
     const marks = chosen.map((n) => `%${n.op}.${n.uid}`);
     const ops = new Set(chosen.map((n) => n.op));
     const lit = new Set();
