@@ -88,6 +88,14 @@ def test_a_profile_gives_each_call_its_time(folder: Path) -> None:
     assert sum(c["time"] for c in graph["code"]["calls"]) < 2 * graph["call"]
 
 
+def test_sizes_that_follow_from_elements(folder: Path) -> None:
+    (folder / "found.py").write_text("from cellc import ops\n\n"
+                                     "def found(x):\n    return ops.nonzero(x)\n")
+    (graph,) = inspect(folder, "found.py:found", "--input", "x=float32[2,3]")["graphs"]
+    assert [s["name"] for s in graph["stages"]] == ["traced"] and "elements" in graph["notes"][0]
+    assert any("found_nonzero" in t for t in graph["types"]) and not graph["code"]["calls"]
+
+
 def test_what_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "empty").mkdir()
     (folder / "bad.cellc").write_bytes(b"nothing")
@@ -99,6 +107,7 @@ def test_what_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "gone.cellc: No such file" in refused(capsys, "gone.cellc")
     assert ".html" in refused(capsys, NETWORK, *INPUT, "-o", "net.png")
     assert "--profile needs the network in Python" in refused(capsys, "empty", "--profile")
+    assert "--runs must be positive" in refused(capsys, NETWORK, *INPUT, "--runs", "0")
     assert "unknown target" in refused(capsys, NETWORK, *INPUT, "--target", "z80")
     assert "Classifier takes x" in refused(capsys, NETWORK)
     assert cli.main(["export", NETWORK, *INPUT, "-o", "net.mindir"]) == 0

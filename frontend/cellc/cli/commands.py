@@ -261,6 +261,8 @@ def dump(args: argparse.Namespace) -> int:
 def inspect_(args: argparse.Namespace) -> int:
     """`cellc inspect`."""
     context.set_context(numerics=args.numerics)
+    if args.runs < 1:
+        raise UserError("--runs must be positive")
     target = _target(args.target) if args.target else None
     if inspecting.is_file(args.network):
         print(inspecting.write(args, inspecting.of_file(args), target))

@@ -17,6 +17,7 @@ from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.passes import pipeline
 from cellc_compiler.passes.base import copy_graph
+from cellc_compiler.passes.instantiate import graph_symbols
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
@@ -107,15 +108,12 @@ class _Report:
 
     def document(self, first_text: int) -> Json:
         """The graph as JSON; its kernels' texts are numbered from `first_text` on."""
-        stages, last = self._stages()
-        values = self._values(stages[0].snapshot, last)
-        self.say("code generation")
-        code = Code(last, self.target, self.ledger, self.say)
-        lowered = code.document(self._seconds(code))
-        for call in lowered["calls"]:
-            if "kernel" in call:
-                call["kernel"] += first_text
-        self.texts = code.texts
+        if graph_symbols(self.subject.graph):
+            stages, values, lowered = self._open()
+        else:
+            stages, last = self._stages()
+            values = self._values(stages[0].snapshot, last)
+            lowered = self._code(last, first_text)
         nodes = [self._row(row) for row in self.ledger.rows]
         profile = self.subject.profile
         return {
@@ -128,6 +126,27 @@ class _Report:
             **{name: list(table) for name, table in self.tables.items()},
             "kinds": [kind_of(op) for op in self.tables["ops"]],
         }
+
+    def _open(self) -> tuple[list[Stage], Json, Json]:
+        """The stages of a graph whose sizes only a run knows: there is one, and no code."""
+        self.subject.notes.append(
+            "Sizes follow from elements, so passes run and code is made when they are known: only "
+            "the traced graph is shown.")
+        stages = [Stage("traced", self.ledger.take(self.subject.graph))]
+        mark_traced(self.ledger, stages[0].snapshot)
+        return stages, {}, {"target": self.target.name, "calls": [], "arena": 0, "packed": [],
+                            "buffers": []}
+
+    def _code(self, last: Graph, first_text: int) -> Json:
+        """What the optimized graph, which is used up, is lowered to."""
+        self.say("code generation")
+        code = Code(last, self.target, self.ledger, self.say)
+        lowered = code.document(self._seconds(code))
+        for call in lowered["calls"]:
+            if "kernel" in call:
+                call["kernel"] += first_text
+        self.texts = code.texts
+        return lowered
 
     # --- stages ---------------------------------------------------------------------------------
 

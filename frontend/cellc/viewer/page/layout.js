@@ -2,7 +2,7 @@
 // large as what is in it. Coordinates count from the top left corner of the box around.
 
 const GAP_X = 26, GAP_Y = 38, PAD = 16, HEAD = 30, PACK = 34, PASS = 10, WIDE = 9000;
-const ROUNDS = 6, MOST_IN_ROW = 14;
+const ROUNDS = 13, MOST_IN_ROW = 14;
 
 /** Coordinates of a box's children.
  *

@@ -119,7 +119,10 @@ class Graph {
   constant(n) {
     const text = n.attrs[0]?.[1] ?? "";
     const short = /^lit<(.*?)>\[(.*)\]$/s.exec(text);
-    return short ? (short[2].includes(",") ? `${short[1]} [${short[2]}]` : short[2]) : text;
+    if (!short) return text;
+    if (short[2].includes(",")) return `${short[1]} [${short[2]}]`;
+    const number = Number(short[2]);
+    return Number.isFinite(number) ? String(Number(number.toPrecision(7))) : short[2];
   }
 
   /** The weights and constants that a node reads, by name. */
