@@ -2,7 +2,7 @@
 // large as what is in it. Coordinates count from the top left corner of the box around.
 
 const GAP_X = 26, GAP_Y = 38, PAD = 16, HEAD = 30, PACK = 34, PASS = 10, WIDE = 9000;
-const ROUNDS = 13, MOST_IN_ROW = 14;
+const ROUNDS = 8, MOST_IN_ROW = 14;
 
 /** Coordinates of a box's children.
  *
@@ -137,37 +137,60 @@ function relax(row, near, centre, width) {
   }
 }
 
-/** Let an edge pass layers on one line as far as what stands beside it leaves room. */
+/** Let edges pass layers, and nodes that only follow one another stand, on one line as far as what
+ * stands beside them leaves room. */
 function straighten(rows, box, centre, width, count) {
-  const room = new Map();
-  for (const row of rows) {
-    row.forEach((n, i) => {
-      if (n < count) return;
-      const left = row[i - 1], right = row[i + 1];
-      room.set(n, [
-        () => (left === undefined ? -Infinity : centre.get(left) + width(left) / 2 + PASS),
-        () => (right === undefined ? Infinity : centre.get(right) - width(right) / 2 - PASS)]);
-    });
-  }
-  for (const [, , ...passed] of box.e) {
-    if (!room.has(passed[0])) continue;
+  const beside = new Map();
+  for (const row of rows) row.forEach((n, i) => beside.set(n, [row[i - 1], row[i + 1]]));
+  const bounds = (n) => {
+    const [left, right] = beside.get(n);
+    const own = width(n) / 2 + (n < count ? GAP_X : PASS);
+    return [left === undefined ? -Infinity : centre.get(left) + width(left) / 2 + own,
+      right === undefined ? Infinity : centre.get(right) - width(right) / 2 - own];
+  };
+  const lines = [...box.e.map(([, , ...passed]) => passed), ...chains(box)];
+  for (const line of lines.filter((l) => l.length > 1 && beside.has(l[0]))) {
     let run = [], low = -Infinity, high = Infinity;
     const settle = () => {
       const middle = run.reduce((s, n) => s + centre.get(n), 0) / run.length;
-      for (const n of run) centre.set(n, Math.min(Math.max(middle, low), high));
+      if (low <= high) for (const n of run) centre.set(n, Math.min(Math.max(middle, low), high));
     };
-    for (const n of passed) {
-      const [least, most] = room.get(n).map((bound) => bound());
+    for (const n of line) {
+      const [least, most] = bounds(n);
       if (run.length && Math.max(low, least) > Math.min(high, most)) {
         settle();
         [run, low, high] = [[], -Infinity, Infinity];
       }
       run.push(n);
       low = Math.max(low, least);
-      high = Math.max(Math.min(high, most), low);
+      high = Math.min(high, most);
     }
     settle();
   }
+}
+
+/** Nodes of which each is the only one that reads the one before, and reads nothing else. */
+function chains(box) {
+  const above = new Map(), below = new Map();
+  const note = (table, n, m) => table.set(n, [...(table.get(n) ?? []), m]);
+  for (const [a, b, ...passed] of box.e) {
+    if (a < 0 || b < 0) continue;
+    note(below, a, passed[0] ?? b);
+    note(above, b, passed.at(-1) ?? a);
+  }
+  const next = (n) => {
+    const [m, more] = below.get(n) ?? [];
+    return more === undefined && above.get(m)?.length === 1 && m < box.c.length ? m : undefined;
+  };
+  const inner = new Set([...below.keys()].map(next));
+  const out = [];
+  for (const n of below.keys()) {
+    if (inner.has(n)) continue;
+    const line = [];
+    for (let m = n; m !== undefined; m = next(m)) line.push(m);
+    out.push(line);
+  }
+  return out;
 }
 
 /** Parts that do not hang together, in shelves of about the shape of a screen. */
