@@ -146,6 +146,22 @@ def test_a_line_of_assembly_lights_up_its_llvm_and_back(page: Open) -> None:
     assert number + 1 in back
 
 
+def test_a_line_of_a_nest_selects_its_nodes(page: Open) -> None:
+    p = page(*STEP)
+    p.js("viewer.app.toStage(viewer.app.graph.stages.length - 1)")
+    call = p.js("viewer.app.graph.code.calls.findIndex((c) => c.nest && /= exp\\(/.test(c.nest)"
+                " && c.nodes.some((u) => viewer.app.graph.nodes[u].op === 'exp'))")
+    p.js(f"viewer.app.showCall({call})")
+    p.driver.execute_script("""[...document.querySelectorAll('.nest .line')]
+      .find((l) => /= exp\\(/.test(l.textContent)).querySelector('span').click()""")
+    ops = p.js("[...viewer.app.selected].map((u) => viewer.app.graph.nodes[u].op)")
+    assert ops and set(ops) == {"exp"}
+    assert any("= exp(" in text for text in p.texts(".nest .line.lit span"))
+    p.click(p.one(".nest .ref"))
+    node = p.js("viewer.app.graph.nodes[viewer.app.primary]")
+    assert p.one("#inspector h2").text == node["op"]
+
+
 def test_a_line_of_source_selects_its_nodes(page: Open) -> None:
     p = page(*STEP)
     p.find("relu blocks.0")

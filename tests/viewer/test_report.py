@@ -269,6 +269,16 @@ def test_files_that_a_graph_from_elsewhere_names_are_not_opened(tmp_path: Path) 
     assert str(tmp_path) not in json.dumps(data)
 
 
+def test_paths_of_any_depth() -> None:
+    deep = ".".join("abcdefghij"[i % 10] for i in range(3000))
+    graph = parse_graph('graph g(%x: float32[2] input) {\n'
+                        f'  %0: float32[2] = relu(%x) {{}} @"{deep}"\n'
+                        f'  %1: float32[2] = relu(%0) {{}} @"{deep}.y"\n'
+                        '  %2: float32[2] = relu(%1) {} @"z"\n  return %2\n}\n')
+    data, _ = document("t", [Subject("g", graph)], Sources())
+    assert len(leaves(data["graphs"][0]["stages"][0]["graph"]["box"])) == 5
+
+
 def test_a_cell_in_a_cell_is_one_box_if_there_is_nothing_else() -> None:
     class Outer(nn.Cell):
         def __init__(self):

@@ -36,6 +36,9 @@ Array = np.ndarray[Any, Any]
 GRADIENT_BOX = "gradient"
 """The box around the gradient's nodes, which stand in boxes of the Cells they come from."""
 
+DEEPEST = 60
+"""Boxes in boxes."""
+
 
 @dataclass(slots=True)
 class Subject:
@@ -309,6 +312,6 @@ def kind_of(op: str) -> str:
 
 
 def _path(row: Row) -> tuple[str, ...]:
-    """The boxes around a node."""
-    cells = tuple(part for part in row.scope.split(".") if part)
+    """The boxes around a node; what lies deeper than `DEEPEST` is in one."""
+    cells = tuple(part for part in row.scope.split(".", DEEPEST) if part)
     return (GRADIENT_BOX, *cells) if row.part == GRADIENT else cells

@@ -4,6 +4,9 @@
 const { html } = viewer;
 const MOST_LINES = 30000;
 
+/** The op that a line of a loop nest does. */
+const opOf = (line) => /= (\w+)\(/.exec(line)?.[1] ?? `reduce_${/= (\w+) /.exec(line)?.[1]}`;
+
 class CodePanes {
   constructor(app) {
     this.app = app;
@@ -177,9 +180,8 @@ class CodePanes {
     const ops = new Set(chosen.map((n) => n.op));
     const lit = new Set();
     text.split("\n").forEach((l, i) => {
-      const op = /= (\w+)\(/.exec(l)?.[1] ?? `reduce_${/= (\w+) /.exec(l)?.[1]}`;
       const named = marks.some((m) => l.includes(`${m}[`));
-      if (uids.length < 40 && (named || ops.has(op))) lit.add(i + 1);
+      if (uids.length < 40 && (named || ops.has(opOf(l)))) lit.add(i + 1);
     });
     this.light("nest", lit);
   }
@@ -199,7 +201,20 @@ class CodePanes {
 
   nestClicked(e) {
     const uid = e.target.dataset.node;
-    if (uid !== undefined) this.app.goTo(Number(uid));
+    if (uid !== undefined) {
+      this.app.goTo(Number(uid));
+      return;
+    }
+    const text = e.target.closest(".line")?.querySelector("span").textContent ?? "";
+    const call = this.app.graph.code.calls[this.call];
+    const stored = /^\s*%\w+\.(\d+)\[/.exec(text)?.[1];
+    const ops = [opOf(text), ...(/\b(select|lt|gt)\(/.test(text) ? ["relu", "where"] : [])];
+    const found = call.nodes.filter((u) => (stored ? u === Number(stored)
+      : ops.includes(this.app.graph.nodes[u].op)));
+    if (!found.length) return;
+    const { call: kept } = this;
+    const here = [...this.app.graph.carried(found, this.app.stage)];
+    this.app.select(here, { primary: here.length === 1 ? here[0] : null, call: kept, show: true });
   }
 
   /** Light up the lines of the other text that a line of LLVM or assembly goes with. */

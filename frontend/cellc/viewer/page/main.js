@@ -136,11 +136,12 @@ class App {
   /** Select nodes.
    *
    * primary: the one that the panes are about; focus: what the keys move from, if it is no node;
-   * box: the Cell that is meant; show: bring the first node into view.
+   * box: the Cell that is meant; call: the kernel call that the panes keep to; show: bring the
+   * first node into view.
    */
-  select(uids, { primary = null, focus = null, box = null, show = false } = {}) {
+  select(uids, { primary = null, focus = null, box = null, call = null, show = false } = {}) {
     this.selected = new Set(uids);
-    Object.assign(this, { primary, focus, box, call: null });
+    Object.assign(this, { primary, focus, box, call });
     if (uids.length && !this.opened) this.drawer(true);
     if (show && uids.length) this.show(uids[0]);
     this.changed();
