@@ -41,6 +41,7 @@ class Page:
         self.driver = driver
         driver.get_log("browser")
         driver.get(path.as_uri())
+        self.wait("document.documentElement.dataset.ready")
 
     def js(self, code: str) -> Any:
         """The value of an expression of the page's."""
@@ -86,7 +87,7 @@ class Page:
         """The value of an expression once it is true."""
         from selenium.webdriver.support.wait import WebDriverWait  # as the driver
 
-        waiting = WebDriverWait(self.driver, 10)
+        waiting = WebDriverWait(self.driver, 30)
         return waiting.until(lambda d: d.execute_script(f"return {code}"))
 
     def problems(self) -> list[str]:

@@ -120,6 +120,26 @@ def test_a_pass_shows_what_it_did(page: Open) -> None:
     assert "softmax" in p.texts("#graph .node.selected .op")
 
 
+def test_any_two_stages_are_compared(page: Open) -> None:
+    p = page(*NET)
+    last = p.js("viewer.app.graph.stages.length - 1")
+    p.js(f"viewer.app.toStage({last}, false, 0)")
+    assert "Up to" in p.one("#inspector h2.pass").text
+    assert any("softmax" in t and "reduce_max" in t for t in p.texts(".rewrite summary"))
+    found = p.js(f"""(() => {{
+      const g = viewer.app.graph, c = g.change(0, {last});
+      const [a, b] = [0, {last}].map((i) => new Set(g.stages[i].operands.keys()));
+      const gone = [...c.gone, ...c.rewritten.flatMap((r) => r[0])];
+      const made = [...c.new, ...c.rewritten.flatMap((r) => r[1])];
+      return [gone.length === [...a].filter((u) => !b.has(u)).length && gone.every((u) => !b.has(u)),
+        made.length === [...b].filter((u) => !a.has(u)).length && made.every((u) => !a.has(u))];
+    }})()""")
+    assert found == [True, True]
+    p.js("viewer.app.side(true)")
+    assert p.js("viewer.app.stage.index") == 0
+    assert "softmax" in p.texts("#graph .coloured .op")
+
+
 def test_source_nest_llvm_and_assembly_follow_the_selection(page: Open) -> None:
     p = page(*STEP)
     p.find("relu blocks.0")
@@ -257,9 +277,11 @@ def test_the_keyboard_is_enough(page: Open) -> None:
     graph = p.one("#graph")
     p.click(p.one("#foldall"))
     kinds = []
-    while "box" not in kinds and len(kinds) < 6:  # down, and left where it goes past the Cell
-        graph.send_keys("\ue015" if len(kinds) % 2 == 0 else "\ue012")
+    for key in ("\ue015", "\ue015", "\ue012", "\ue015", "\ue014", "\ue015"):  # down, left, right
+        graph.send_keys(key)
         kinds.append(p.js("viewer.app.view.current().kind"))
+        if kinds[-1] == "box":
+            break
     assert kinds[0] == "end" and kinds[-1] == "box"
     count = p.js("viewer.app.view.items.length")
     graph.send_keys("\ue007")

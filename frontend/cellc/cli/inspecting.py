@@ -16,6 +16,7 @@ from cellc_compiler import backends
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import ParseError, parse_graph
 from cellc_compiler.ir.verify import verify
+from cellc_compiler.lower.machine import NoRule
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
 from cellc_runtime import artifact, portable
 from cellc_runtime.errors import ArtifactError
@@ -80,8 +81,11 @@ def write(args: argparse.Namespace, shown: Inspected, target: Target | None) -> 
         text = json.dumps(collection(shown.title, shown.subjects, shown.sources))
     else:
         with progress.stage(shown.title) as say:
-            data, texts = document(shown.title, shown.subjects, shown.sources,
-                                   target or shown.target, context.numerics(), say, shown.facts)
+            try:
+                data, texts = document(shown.title, shown.subjects, shown.sources,
+                                       target or shown.target, context.numerics(), say, shown.facts)
+            except NoRule as e:
+                raise UserError(str(e)) from e
             text = page(data, texts)
     with writing(out):
         out.write_text(text, encoding="utf-8")

@@ -217,7 +217,8 @@ class GraphView {
 
   /** The colour of an item, and whether it steps back; worked out once for an overlay and stage. */
   look(item, uids, overlay) {
-    const key = `${this.graph.name} ${this.app.pass} ${this.app.before} ${overlay.id}`;
+    const { pass, before, base } = this.app;
+    const key = `${this.graph.name} ${pass} ${before} ${base} ${overlay.id}`;
     if (this.lookKey !== key) {
       this.lookKey = key;
       this.looks = new Map();

@@ -16,6 +16,7 @@ class App {
     this.box = null;
     this.call = null;
     this.pass = 0;
+    this.base = -1;
     this.before = false;
     this.tab = "Code";
     this.graph = data.graphs[0];
@@ -27,7 +28,7 @@ class App {
   }
 
   get stage() {
-    return this.graph.stages[this.before ? this.pass - 1 : this.pass];
+    return this.graph.stages[this.before ? this.base : this.pass];
   }
 
   start() {
@@ -86,18 +87,21 @@ class App {
 
   toGraph(number) {
     this.graph = this.data.graphs[number];
-    Object.assign(this, { primary: null, focus: null, box: null, call: null, pass: 0, before: false });
+    Object.assign(this, { primary: null, focus: null, box: null, call: null, pass: 0, base: -1, before: false });
     this.selected = new Set();
     if (!this.overlay.available()) this.overlay = this.overlays[0];
     this.refresh(false);
   }
 
-  toStage(number, before = false) {
+  /** Show a stage, compared with the one before it or with another earlier one. */
+  toStage(number, before = false, base = number - 1) {
     if (number < 0 || number >= this.graph.stages.length) return;
+    this.base = base;
     const fits = this.overlay.id === "changes" || this.overlay.id === "kinds";
     this.pass = number;
     this.before = before && number > 0;
-    if (fits) this.overlay = this.overlays[number && this.graph.stages[number].changed ? 1 : 0];
+    if (fits) this.overlay = this.overlays[number
+      && (this.graph.stages[number].changed || base < number - 1) ? 1 : 0];
     this.selected = this.graph.carried(this.selected, this.stage);
     if (this.primary !== null && !this.stage.has(this.primary)) {
       this.primary = this.selected.size === 1 ? [...this.selected][0] : null;
@@ -108,7 +112,7 @@ class App {
 
   /** The side of the pass that is shown. */
   side(before) {
-    if (this.pass) this.toStage(this.pass, before);
+    if (this.pass) this.toStage(this.pass, before, this.base);
   }
 
   toOverlay(id) {
@@ -159,8 +163,7 @@ class App {
   goTo(uid) {
     if (!this.stage.has(uid)) {
       const at = this.graph.stages.findIndex((s) => s.has(uid));
-      this.pass = at;
-      this.before = false;
+      Object.assign(this, { pass: at, base: at - 1, before: false });
       this.refresh();
     }
     this.select([uid], { primary: uid, show: true });
@@ -171,8 +174,8 @@ class App {
     const { nodes } = this.graph.code.calls[number];
     let here = nodes.filter((u) => this.stage.has(u));
     if (!here.length && nodes.length) {
-      this.pass = this.graph.stages.length - 1;
-      this.before = false;
+      const pass = this.graph.stages.length - 1;
+      Object.assign(this, { pass, base: pass - 1, before: false });
       this.refresh();
       here = nodes;
     }

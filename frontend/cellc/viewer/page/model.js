@@ -69,6 +69,28 @@ class Graph {
     this.userTables = new Map();
   }
 
+  /** What changed from one stage to another: of neighbours what the pass did. */
+  change(from, to) {
+    if (from === to - 1) return this.stages[to].change;
+    const [a, b] = [this.stages[from].operands, this.stages[to].operands];
+    const places = new Map();
+    const note = (uid, side) => {
+      const { place, scope, file } = this.nodes[uid];
+      const key = scope || file ? place : `${uid}`;
+      if (!places.has(key)) places.set(key, [[], []]);
+      places.get(key)[side].push(uid);
+    };
+    for (const uid of a.keys()) if (!b.has(uid)) note(uid, 0);
+    for (const uid of b.keys()) if (!a.has(uid)) note(uid, 1);
+    const both = [...places.values()];
+    return {
+      rewritten: both.filter(([g, n]) => g.length && n.length),
+      gone: both.filter(([, n]) => !n.length).flatMap(([g]) => g),
+      new: both.filter(([g]) => !g.length).flatMap(([, n]) => n),
+      rewired: [...b.keys()].filter((u) => a.has(u) && String(a.get(u)) !== String(b.get(u))),
+    };
+  }
+
   node(row, uid) {
     const d = this.data;
     const file = d.files[row[FILE]];

@@ -42,11 +42,11 @@ Parts.COLORS = { forward: "hsl(210 70% 72%)", gradient: "hsl(20 80% 70%)",
 /** What the pass before this stage did, or the pass after it where "before" is asked for. */
 class Changes extends Overlay {
   prepare() {
-    const key = `${this.stage.index} ${this.app.before}`;
+    const key = `${this.app.base} ${this.app.pass} ${this.app.before}`;
     if (this.key === key && this.of === this.graph) return;
     this.key = key;
     this.of = this.graph;
-    const { change } = this.graph.stages[this.app.pass];
+    const change = this.graph.change(this.app.base, this.app.pass);
     const side = this.app.before ? 0 : 1;
     this.sets = { made: new Set(this.app.before ? change.gone : change.new),
       rewritten: new Set(change.rewritten.flatMap((r) => r[side])), rewired: new Set(change.rewired) };

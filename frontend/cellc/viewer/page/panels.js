@@ -176,7 +176,12 @@ function statsOf(s, which) {
 function aboutPass(app) {
   const { graph } = app;
   const stage = graph.stages[app.pass];
-  const { change } = stage;
+  const change = graph.change(app.base, app.pass);
+  const near = app.base === app.pass - 1;
+  const base = html("select", { "aria-label": "Compared with",
+    onchange: (e) => app.toStage(app.pass, app.before, Number(e.target.value)) },
+  ...graph.stages.slice(0, app.pass).map((s) => html("option", { value: s.index,
+    selected: s.index === app.base }, `${s.index} ${s.name}`)));
   const sides = html("div", { class: "switch", role: "group", "aria-label": "Side of the pass" },
     ...[["before", true], ["after", false]].map(([text, before]) => html("button", {
       "aria-pressed": app.before === before, onclick: () => app.side(before) }, text)));
@@ -200,8 +205,10 @@ function aboutPass(app) {
     html("summary", {}, `${uids.length} ${title}`), html("div", { class: "links" },
       ...uids.slice(0, MOST_LINKS).map((u) => toNode(app, u, `${graph.nodes[u].op}.${u}`)),
       uids.length > MOST_LINKS ? html("span", {}, "…") : null))] : []);
-  return [html("h2", { class: "pass" }, `Pass: ${stage.name}`), html("p", {}, stage.summary),
-    stage.changed ? sides : null, ...rewrites, ...counted("gone", "gone", change.gone),
+  return [html("h2", { class: "pass" }, near ? `Pass: ${stage.name}` : `Up to ${stage.name}`),
+    near ? html("p", {}, stage.summary) : null,
+    html("label", { class: "field" }, "compared with ", base),
+    stage.changed || !near ? sides : null, ...rewrites, ...counted("gone", "gone", change.gone),
     ...counted("new", "new", change.new), ...counted("read other values", "rewired", change.rewired)]
     .filter(Boolean);
 }
