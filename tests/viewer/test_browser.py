@@ -131,7 +131,8 @@ def test_any_two_stages_are_compared(page: Open) -> None:
       const [a, b] = [0, {last}].map((i) => new Set(g.stages[i].operands.keys()));
       const gone = [...c.gone, ...c.rewritten.flatMap((r) => r[0])];
       const made = [...c.new, ...c.rewritten.flatMap((r) => r[1])];
-      return [gone.length === [...a].filter((u) => !b.has(u)).length && gone.every((u) => !b.has(u)),
+      return [gone.length === [...a].filter((u) => !b.has(u)).length
+          && gone.every((u) => !b.has(u)),
         made.length === [...b].filter((u) => !a.has(u)).length && made.every((u) => !a.has(u))];
     }})()""")
     assert found == [True, True]
