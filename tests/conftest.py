@@ -20,6 +20,7 @@ SKIPPED_FOR = {
     "MindSpore": re.compile("CELLC_ORACLE_PYTHON"),
     "ONNX Runtime": re.compile("onnxruntime"),
     "onnx": re.compile(r"'onnx'"),
+    "Chromium": re.compile("Chromium|Selenium"),
     "mypy, pyright": re.compile("mypy|pyright"),
     "native sites": re.compile("native sites|eager engine"),
     "the machine or system": re.compile(

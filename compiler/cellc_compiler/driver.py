@@ -97,10 +97,12 @@ class Profiled:
 
 def optimize(
     graph: Graph, observe: pipeline.Observer | None = None, numerics: str = "strict",
-    target: Target | None = None,
+    target: Target | None = None, in_place: bool = False,
 ) -> Graph:
-    """A copy of the graph after the pipeline of `numerics` and, if one is given, of a target."""
-    return pipeline.run_pipeline(base.copy_graph(graph), passes(numerics, target), observe)
+    """A copy of the graph, or the graph itself, after the pipeline of `numerics` and, if one is
+    given, of a target."""
+    given = graph if in_place else base.copy_graph(graph)
+    return pipeline.run_pipeline(given, passes(numerics, target), observe)
 
 
 def passes(numerics: str = "strict", target: Target | None = None) -> tuple[base.Pass, ...]:
@@ -187,7 +189,7 @@ def compile_program(
     backend.prepare(len(graph.nodes))
     say("passes")
     start = time.perf_counter()
-    optimized, report.recomputed = _optimized(graph, target, numerics, budget)
+    optimized, report.recomputed = optimize_within(graph, target, numerics, budget)
     report.seconds["passes"] = time.perf_counter() - start
     program = _generate(optimized, target, report, say)
     if use_cache:
@@ -236,9 +238,14 @@ def compile_shape_polymorphic(
 _NO_PROGRAM = b"none"
 
 
-def _optimized(
+def optimize_within(
     graph: Graph, target: Target, numerics: str, budget: int | None
 ) -> tuple[Graph, budgets.Plan | None]:
+    """A copy of the graph after all passes, with what is recomputed for a budget, if there is one.
+
+    Raises:
+        ValueError: no recomputation is enough for the budget.
+    """
     if budget is None:
         return optimize(graph, numerics=numerics, target=target), None
     backend = backends.backend_of(target)
@@ -279,7 +286,7 @@ def compile_profiled(
     target = backend.target_of(graph, numerics)
     if budget is not None and not has_gradient(graph):
         budget = None
-    optimized, _ = _optimized(graph, target, numerics, budget)
+    optimized, _ = optimize_within(graph, target, numerics, budget)
     with backend.build(target) as build:
         lowered = lower(optimized, target, build.add)
         arena = memory.plan(b for b in lowered.buffers if b.first >= 0)
@@ -414,7 +421,7 @@ def _fill_report(report: Report, lowered: Lowered, kernels: int) -> None:
     report.precomputed_bytes = lowered.precomputed_bytes
     report.calls = len(lowered.instructions)
     if report.keep_nests:
-        report.nests = [f"{label}\n{nest.print_nest(n)}" for label, n in lowered.nests]
+        report.nests = [f"{n.label}\n{nest.print_nest(n.nest)}" for n in lowered.nests]
 
 
 def graph_slots(graph: Graph) -> list[Slot]:

@@ -11,6 +11,7 @@ that the file is trusted; without that the weights and the IR can be read.
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -171,6 +172,25 @@ class Artifact:
         self._open_inputs = _read_open(box)
         self._executables: dict[str, Executable | Batched] = {}
 
+    def __repr__(self) -> str:
+        nbytes = sum(a.nbytes for a in self.weights.values())
+        state = "trusted" if self._trusted else "native code not trusted"
+        lines = [f"{name}({_words(s.inputs)}) -> {_words(s.outputs)}; for {', '.join(targets)}"
+                 for name, (targets, s) in self._entries.items()]
+        return "\n  ".join([f"<Artifact {self.name}: {len(self.weights)} weights, "
+                            f"{nbytes / 2**20:.2f} MiB, {state}", *lines]) + ">"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the entries with what they take, give and need."""
+        cells = [(name, _words(s.inputs), _words(s.outputs), p.target, *_needs(p))
+                 for name, (_, s) in self._entries.items() for p in self.programs(name)]
+        head = ("entry", "inputs", "outputs", "target", "temporaries", "kept", "code")
+        rows = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>"
+                       for row in cells)
+        return (f"<b>{html.escape(self.name)}</b>: {len(self.weights)} weights, "
+                f"{sum(a.nbytes for a in self.weights.values()) / 2**20:.2f} MiB<table><tr>"
+                f"{''.join(f'<th>{h}</th>' for h in head)}</tr>{rows}</table>")
+
     @property
     def entries(self) -> tuple[str, ...]:
         """The names of what can be called."""
@@ -191,6 +211,19 @@ class Artifact:
             return bytes(self._box.section(f"graph:{entry}")).decode()
         except UnicodeDecodeError:
             raise ArtifactError(f"the graph of entry {entry!r} is not text") from None
+
+    def programs(self, entry: str = DEFAULT_ENTRY) -> list[Program]:
+        """What an entry holds for each target and batch size, as data; nothing is run.
+
+        Raises:
+            KeyError: there is no such entry.
+            ArtifactError: a program is damaged.
+        """
+        targets, _ = self._entry(entry)
+        _, sizes = self._open_inputs[entry]
+        return [Program.from_bytes(self._box.section(
+            f"program:{entry}:{target}" + (f":{n}" if n is not None else "")))
+            for target in targets for n in (sizes or [None])]
 
     def __call__(self, *arrays: Array) -> Any:
         """Run the default entry: one array, or a tuple."""
@@ -288,6 +321,17 @@ class Artifact:
                 yield from found.executables.values()
             else:
                 yield found
+
+
+def _words(types: Sequence[tuple[str, str, tuple[int, ...]]]) -> str:
+    """Names and types for people; a batch of any size is N."""
+    return ", ".join(f"{name}: {dtype}[{', '.join('N' if d < 0 else str(d) for d in shape)}]"
+                     for name, dtype, shape in types)
+
+
+def _needs(program: Program) -> list[str]:
+    memory = program.memory()
+    return [f"{memory[what] / 1024:.0f} KiB" for what in ("temporaries", "kept", "code")]
 
 
 def _at(signature: Signature, opened: Sequence[int], n: int) -> Signature:

@@ -95,7 +95,7 @@ def test_nothing_beside_the_parameters_is_touched(target: Target, at_end: bool) 
     graph = driver.optimize(updates(*((n,) for n in SIZES)), target=target)
     low = driver.lower(graph, target)
     kernels = []
-    for _, nest in low.nests:
+    for nest in (shown.nest for shown in low.nests):
         found = flat(nest, target)
         assert found is not None
         kernels.append(found)

@@ -24,8 +24,11 @@ from .types import TensorType
 
 if TYPE_CHECKING:
     import hashlib
+
+    from . import picture
 else:
     hashlib = lazy_module("hashlib")
+    picture = lazy_module("cellc_compiler.ir.picture")
 
 CONSTANT = "constant"
 """The op of literals."""
@@ -194,6 +197,10 @@ class Graph:
         for node in self.walk():
             for value in node.results:
                 value.node = None
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a picture of a small graph, the text of a large one."""
+        return picture.graph_html(self)
 
     def users(self) -> dict[Value, list[Node]]:
         """The nodes of this graph (not of nested ones) that read each value."""

@@ -23,7 +23,7 @@ from .batch_loops import BatchLoop, Trips
 from .inplace_concat import parts_of
 from .instructions import Call, Callback, Check, Copy, For, If, Instruction, Loop, Place, Tasks
 from .kernel import Kernel
-from .lowered import HostCallback, KernelKey, OpenLoop, Precomputation, RunCheck
+from .lowered import HostCallback, KernelKey, OpenLoop, Precomputation, RunCheck, ShownNest
 from .machine import Machine, Match, Pattern
 from .memory import Buffer, Frame
 from .nest_cache import CachedNest, ClusterNest, InPlaceRule, cluster_key
@@ -48,7 +48,7 @@ class Lowering:
         self.pool: dict[bytes, int] = {}
         self.callbacks: list[HostCallback] = []
         self.checks: list[RunCheck] = []
-        self.nests: list[tuple[str, Nest]] = []
+        self.nests: list[ShownNest] = []
         self.plans: dict[Any, KernelPlan] = {}
         self.memo: dict[Any, Any] = {}
         self.nest_cache: dict[Any, CachedNest] = {}
@@ -323,7 +323,7 @@ class GraphBlock:
         kernel, values = nest.kernel(self._streamed(stored), self.low.machine.nest)
         places = tuple(self.place(v) for v in values)
         label = "+".join(n.op for n in cluster.nodes)
-        self.low.nests.append((label, nest.cached.nest))
+        self.low.nests.append(nest.shown(label, cluster.nodes))
         self.low.emit(self.out, Call(kernel, places, label, tuple(cluster.nodes)), places)
 
     def _streamed(self, stored: set[Value]) -> set[Value]:
@@ -350,7 +350,7 @@ class GraphBlock:
             for value in [r for n in u.cluster.nodes for r in n.results if r in u.stored]:
                 self.new_place(value, u.cluster, u.nest)
             label = "+".join(n.op for n in u.cluster.nodes)
-            self.low.nests.append((label, u.nest.cached.nest))
+            self.low.nests.append(u.nest.shown(label, u.cluster.nodes))
         kernel, heads = self.low.machine.many([u.kernel for u in updates])
         places = tuple(self.place(v) for u in updates for v in u.values)
         nodes = tuple(n for u in updates for n in u.cluster.nodes)

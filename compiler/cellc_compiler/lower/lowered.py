@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
 
-from ..ir.graph import Graph, Node
+from ..ir.graph import Graph, Node, Value
 from ..loops.nest import Nest
 from .instructions import Call, Instruction, Place, slots_of
 from .memory import ALIGN, Buffer
@@ -31,6 +31,22 @@ class RunCheck:
 
     node: Node
     shown: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class ShownNest:
+    """A loop nest for people.
+
+    Attributes:
+        label: the ops it does, and where it runs if not by itself.
+        nodes: those whose kernel holds it.
+        own: what it loads and stores by the values for which it was first made, if not by its own.
+    """
+
+    label: str
+    nest: Nest
+    nodes: tuple[Node, ...]
+    own: Mapping[Value, Value] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -64,7 +80,7 @@ class Lowered:
         constants: the constant pool.
         callbacks: host callbacks by number.
         checks: what can fail at run time; error `n` is that of `checks[n - 1]`.
-        nests: every loop nest with its label, for dumps.
+        nests: every loop nest, for dumps.
         graphs: what was lowered: the given graph split in two.
     """
 
@@ -73,7 +89,7 @@ class Lowered:
     constants: bytearray
     callbacks: list[HostCallback]
     checks: list[RunCheck] = field(default_factory=list)
-    nests: list[tuple[str, Nest]] = field(default_factory=list)
+    nests: list[ShownNest] = field(default_factory=list)
     precomputed: list[PrecomputedBlock] = field(default_factory=list)
     precompute_buffers: list[Buffer] = field(default_factory=list)
     graphs: tuple[Graph, ...] = ()

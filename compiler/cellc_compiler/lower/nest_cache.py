@@ -7,7 +7,7 @@ writes the nests of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
 from cellc_runtime.records import dataclass, field
@@ -16,6 +16,7 @@ from ..fusion.clusters import Cluster, Schedule
 from ..ir.graph import Node, Value, attrs_key
 from ..loops.nest import Nest, walk
 from .kernel import Kernel
+from .lowered import ShownNest
 from .machine import Flat, Machine
 
 
@@ -79,6 +80,12 @@ class ClusterNest:
         """Whether the nest reads `old` only at the element where it writes `new`, in one phase."""
         place = {v: i for i, v in enumerate(self.values)}
         return self.cached.same_element(place.get(old), place[new])
+
+    def shown(self, label: str, nodes: Sequence[Node]) -> ShownNest:
+        """The nest of these nodes, for people."""
+        own = {} if self.values == self.cached.values else dict(
+            zip(self.cached.values, self.values, strict=True))
+        return ShownNest(label, self.cached.nest, tuple(nodes), own)
 
     def flat(self, machine: Machine) -> tuple[Flat, tuple[Value, ...]] | None:
         """The kernel for any length and this cluster's values in the order of its buffers; None

@@ -60,6 +60,29 @@ def _reproducing(sub: Commands) -> None:
     p.add_argument("case", metavar="FILE", help="what `record` or `bisect -o` wrote")
 
 
+def _inspect(sub: Commands) -> None:
+    text = "write one page to look at: graph, passes, code, memory, times and values"
+    p = sub.add_parser("inspect", help=text, description=text)
+    p.add_argument("network", metavar="FILE.py:NAME|NET.cellc|NET.mindir|DIR",
+                   help="a network, an artifact, a portable file, or a folder of `cellc dump`")
+    p.add_argument("--output", "-o", default="report.html", metavar="FILE.html|FILE.json",
+                   help="the page (default report.html), or JSON for Model Explorer")
+    p.add_argument("--input", "-i", action="append", default=[], metavar="NAME=SPEC",
+                   help="an input by name: x=float32[1,1,32,32], or x=@file.npy")
+    p.add_argument("--grad", action="store_true", help="show the gradient with respect to the "
+                   "parameters too")
+    p.add_argument("--train", metavar="NAME", help="show a training step: a function of FILE.py "
+                   "that takes the network and returns the step as a Cell")
+    p.add_argument("--profile", action="store_true", help="time every kernel, and show that")
+    p.add_argument("--runs", type=int, default=20, help="calls to measure (default 20)")
+    p.add_argument("--values", action="store_true", help="show range, mean, NaN count and "
+                   "histogram of every value on these inputs")
+    p.add_argument("--target", help="show the code for this target, not for this machine")
+    _checkpoint(p)
+    _numerics(p)
+    _budget(p)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="cellc", description="Compile, inspect and check networks written as Cell classes."
@@ -106,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     _budget(p)
     _checkpoint(p)
     _numerics(p)
+    _inspect(sub)
     p = _network(sub, "verify", "compare compiled, PyNative and a float64 reference, end to end "
                  "and node by node")
     verification.arguments(p)

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,13 +22,14 @@ from cellc_compiler.ir.text import print_graph
 from cellc_compiler.lower.budget import BudgetError
 from cellc_runtime import cache
 from cellc_runtime.errors import ArtifactError
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
 from .. import context, shim
 from ..calls.budget import least, parse
 from ..compiled.entries import Traced, trace
 from ..lang import CODES, CompileError, check_call, explanation
-from ..tensors.tensor import OpenTensor
+from ..tensors.tensor import OpenTensor, arrays_of
 from ..tools import budget_view, profiling
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
@@ -43,6 +44,11 @@ from .loading import (
     writing,
 )
 from .verification import verify_
+
+if TYPE_CHECKING:
+    from . import inspecting
+else:  # the viewer and networkx, which no other command needs
+    inspecting = lazy_module("cellc.cli.inspecting")
 
 
 def version() -> str:
@@ -250,6 +256,31 @@ def dump(args: argparse.Namespace) -> int:
     return 0
 
 
+@_errors_told((CompileError, BudgetError, backends.UnknownTarget))
+def inspect_(args: argparse.Namespace) -> int:
+    """`cellc inspect`."""
+    context.set_context(numerics=args.numerics)
+    if args.runs < 1:
+        raise UserError("--runs must be positive")
+    target = _target(args.target) if args.target else None
+    if inspecting.is_file(args.network):
+        print(inspecting.write(args, inspecting.of_file(args), target))
+        return 0
+    module, net = _loaded(args)
+    if args.train:
+        net, inputs = _step(module, net, args.train), sample_inputs(args.input)
+    else:
+        inputs = sample_inputs(ordered_inputs(net, args.input))
+    traced = trace(net, inputs, {})
+    graphs = {"training step" if args.train else "forward": traced.graph}
+    if args.grad:
+        graphs["gradient"] = _gradient(traced)
+    arrays = traced.fed(arrays_of(inputs))
+    shown = inspecting.of_network(args, traced, graphs, arrays, _budget(args))
+    print(inspecting.write(args, shown, target))
+    return 0
+
+
 def _write_all(out: Path, files: Mapping[str, str]) -> None:
     """Write files into a folder, made if need be; they move there once all are written."""
     with writing(out, "no folder to write to"):
@@ -336,7 +367,7 @@ def explain(args: argparse.Namespace) -> int:
 Command = Callable[[argparse.Namespace], int]
 COMMANDS: Mapping[str, Command] = {
     "compile": compile_, "run": run, "profile": profile, "dump": dump, "verify": verify_,
-    "check": check, "cache": cache_, "explain": explain, "export": export_,
+    "check": check, "cache": cache_, "explain": explain, "export": export_, "inspect": inspect_,
     "bisect": reproducing.bisect, "replay": reproducing.replay,
 }
 __all__: Sequence[str] = ("COMMANDS", "version")

@@ -19,6 +19,10 @@ from .dynamic import parameter_names
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_SHOWN = 4
+"""Signatures that the printed form of a jitted function names."""
+
+
 class Jitted:
     """A function compiled at its first call for each signature.
 
@@ -42,6 +46,16 @@ class Jitted:
         self.signature = signature
         self.table = self._table()
         self.methods.clear()
+
+    def __repr__(self) -> str:
+        code = getattr(self.fn, "__code__", None)
+        where = f" at {code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+        tables = [self.table, *(table for _, table in self.methods.values())]
+        made = list(dict.fromkeys(c.signature for t in tables for c in t.history))
+        held = "; ".join(made[:_SHOWN]) + ("; ..." if len(made) > _SHOWN else "")
+        state = f"{len(made)} compiled: {held}" if made else "nothing compiled yet"
+        name = getattr(self.fn, "__qualname__", type(self.fn).__name__)
+        return f"<jit of {name}{where}, {state}>"
 
     def _table(self) -> entries.EntryTable:
         table = entries.EntryTable()

@@ -25,6 +25,7 @@ from cellc_compiler.ir.graph import NOWHERE, Span
 from cellc_compiler.lower import costs
 from cellc_compiler.lower.instructions import Call, Copy
 from cellc_runtime.executable import Executable
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field
 
 from ..calls.budget import least
@@ -35,6 +36,10 @@ from ..tracing.exceptions import ERRORS
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from . import profile_html
+else:
+    profile_html = lazy_module("cellc.tools.profile_html")
 
 _APART = 1 << 16
 """Stack addresses of one thread are closer than this, those of two are not."""
@@ -189,6 +194,10 @@ class Profile:
         _print(self, "call", 25, Console(file=out, width=_WIDTH, no_color=True,
                                          force_jupyter=False, force_terminal=False))
         return out.getvalue()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the table, with bars."""
+        return profile_html.table(self)
 
     def show(self, by: str = "call", limit: int = 25) -> None:
         """Print the table, coloured on a terminal."""

@@ -6,13 +6,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
+from cellc_runtime.lazy import lazy_module
+
 from ...core.invalidation import changed
 from ...tensors.parameter import Parameter
 from . import _state
 from .attributes import Attributes, as_cell
 
 if TYPE_CHECKING:
-    from . import Cell
+    from . import Cell, outline
+else:  # of use in notebooks only
+    outline = lazy_module("cellc.nn.cell.outline")
 
 
 class Parameters(Attributes):
@@ -242,6 +246,10 @@ class Parameters(Attributes):
             return f"{head}({extra})"
         lines += [f"({name}): " + repr(cell).replace("\n", "\n  ") for name, cell in children]
         return f"{head}(\n  " + "\n  ".join(lines) + "\n)"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the Cells as an outline that folds."""
+        return outline.outline(as_cell(self))
 
     def __bool__(self) -> bool:
         return True

@@ -21,6 +21,7 @@ from ....loops.expr import Expr
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, walk
 from ....lower.graph_block import GraphBlock
+from ....lower.lowered import ShownNest
 from ....lower.machine import Pattern
 from ....lower.nest_cache import ClusterNest
 from ....lower.plan import KernelPlan, nest_operand, operand, result
@@ -81,8 +82,8 @@ class AttentionPattern(Pattern[Attention]):
         for i, v in enumerate(whole.operands):
             table[nest_operand(i)] = block.place(v)
         label = "+".join(["matmul", *(n.op for n in whole.softmax.nodes), "matmul"])
-        block.low.nests.append((f"{label} (by rows)", whole.nest))
         nodes = (whole.scores, *whole.softmax.nodes, whole.mix)
+        block.low.nests.append(ShownNest(f"{label} (by rows)", whole.nest, nodes))
         block.run_plan(whole.plan, table, label, nodes, operands)
 
 

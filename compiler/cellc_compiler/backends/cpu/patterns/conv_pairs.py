@@ -19,6 +19,7 @@ from ....ir.graph import Graph, Node, Value, attrs_key
 from ....loops.index import Index
 from ....loops.nest import Nest, Phase, Store
 from ....lower.graph_block import GraphBlock
+from ....lower.lowered import ShownNest
 from ....lower.machine import Pattern
 from ....lower.plan import KernelPlan, Step, epilogue_operand, operand, packed, result
 from ....lower.precompute import prepacks
@@ -124,12 +125,13 @@ class PairPattern(Pattern[ConvPair]):
         for i, v in enumerate((*pair.first.operands, *pair.second.operands)):
             table[epilogue_operand(i)] = block.place(v)
         label = "+".join(n.op for n in pair.nodes)
+        nodes = tuple(pair.nodes)
         for stage in (pair.first, pair.second):
             if stage.fused is not None:
                 store = Store(stage.result, Index.of(0), stage.fused.root)
                 shown = Nest("row", (), [Phase((), [store])])
-                block.low.nests.append((f"{label} (in the tile stores)", shown))
-        block.run_plan(pair.plan, table, label, tuple(pair.nodes), pair.operands)
+                block.low.nests.append(ShownNest(f"{label} (in the tile stores)", shown, nodes))
+        block.run_plan(pair.plan, table, label, nodes, pair.operands)
 
 
 def find_pairs(

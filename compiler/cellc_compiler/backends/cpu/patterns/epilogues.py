@@ -22,6 +22,7 @@ from ....loops.expr import Expr
 from ....loops.index import Index, ravel, unravel
 from ....loops.nest import Nest, Phase, Store, walk
 from ....lower.graph_block import GraphBlock, plan_key, resolve
+from ....lower.lowered import ShownNest
 from ....lower.machine import Pattern
 from ....lower.nest_cache import cluster_key
 from ....lower.plan import epilogue_operand, operand, result
@@ -116,8 +117,9 @@ class EpiloguePattern(Pattern[Attached]):
         stores = [Store(v, Index.of(0), e)
                   for v, e in zip(attached.results, attached.fused.roots, strict=True)]
         shown = Nest("row", (), [Phase((), stores)])
-        block.low.nests.append((f"{label} (in the tile stores)", shown))
-        block.run_plan(plan, table, label, (node, *cluster.nodes), node.operands)
+        nodes = (node, *cluster.nodes)
+        block.low.nests.append(ShownNest(f"{label} (in the tile stores)", shown, nodes))
+        block.run_plan(plan, table, label, nodes, node.operands)
 
 
 def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:

@@ -1,0 +1,258 @@
+"""What `cellc inspect` is given (a network, an artifact, a portable file, a folder of a dump), and
+the page or JSON that it writes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler import backends
+from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.text import ParseError, parse_graph
+from cellc_compiler.ir.verify import verify
+from cellc_compiler.lower.machine import NoRule
+from cellc_compiler.passes.instantiate import graph_symbols, instantiate
+from cellc_runtime import artifact, portable
+from cellc_runtime.errors import ArtifactError
+from cellc_runtime.program import Program
+from cellc_runtime.records import dataclass, field
+from cellc_runtime.target import Target, best_of
+
+from .. import context
+from ..calls.budget import least
+from ..calls.callbacks import host_callbacks
+from ..compiled.entries import Traced
+from ..core import progress
+from ..tensors.tensor import arrays_of
+from ..tools.profiling import profile_traced
+from ..viewer.model_explorer import collection
+from ..viewer.page import page
+from ..viewer.report import Subject, document
+from ..viewer.sources import Sources
+from .loading import UserError, sample_inputs, writing
+
+Array = np.ndarray[Any, Any]
+_STAGE = re.compile(r"(grad_)?(\d+)_(.+)\.txt")
+_OPEN = 2
+"""The size at which an open batch is shown."""
+
+
+@dataclass(slots=True)
+class Inspected:
+    """What is shown.
+
+    Attributes:
+        title: of the page.
+        subjects: the graphs.
+        sources: the files that may be shown.
+        facts: names and values for the page's front.
+        target: what its code is for, if that is not this machine.
+    """
+
+    title: str
+    subjects: list[Subject]
+    sources: Sources
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    target: Target | None = None
+
+
+def is_file(what: str) -> bool:
+    """Whether a graph is read from files, and no Python."""
+    return Path(what).is_dir() or what.endswith((".cellc", ".mindir"))
+
+
+def write(args: argparse.Namespace, shown: Inspected, target: Target | None) -> str:
+    """Write the page, or the JSON of Model Explorer; a line about it.
+
+    Raises:
+        UserError: the name of the file has another ending, or it cannot be written.
+    """
+    out = Path(args.output)
+    if out.suffix not in (".html", ".json"):
+        raise UserError(f"--output {out}: expected a name that ends in .html, for the page, or in "
+                        ".json, for Model Explorer")
+    if out.suffix == ".json":
+        text = json.dumps(collection(shown.title, shown.subjects, shown.sources))
+    else:
+        with progress.stage(shown.title) as say:
+            try:
+                data, texts = document(shown.title, shown.subjects, shown.sources,
+                                       target or shown.target, context.numerics(), say, shown.facts)
+            except NoRule as e:
+                raise UserError(str(e)) from e
+            text = page(data, texts)
+    with writing(out):
+        out.write_text(text, encoding="utf-8")
+    nodes = sum(sum(1 for _ in s.graph.walk()) for s in shown.subjects)
+    return f"wrote {out}: {out.stat().st_size / 1024:.0f} KiB, {nodes} nodes"
+
+
+def of_network(
+    args: argparse.Namespace, traced: Traced, graphs: Mapping[str, Graph], inputs: list[Array],
+    budget: int | None,
+) -> Inspected:
+    """A network in Python.
+
+    Args:
+        graphs: what is shown, by name: first that of `traced`, then others of its inputs.
+        inputs: the arrays of the graph's inputs that are no parameters.
+    """
+    file, _, name = args.network.rpartition(":")
+    limit = least(budget, traced.budget)
+    subjects = [Subject(n, g, budget=limit) for n, g in graphs.items()]
+    weights = arrays_of(traced.parameters)
+    arrays = [*inputs, *map(np.array, weights)]
+    for subject in subjects:
+        subject.callbacks = host_callbacks(subject.graph, traced.functions)
+        if args.values:
+            subject.arrays = arrays
+    if args.profile:
+        subjects[0].profile = profile_traced(
+            traced, inputs, args.runs, context.numerics(), budget)
+    facts = [("network", f"{Path(file).name}:{name}"), *_weights(
+        {str(i): a for i, a in enumerate(weights)})]
+    return Inspected(name, subjects, Sources([Path(file).parent, Path.cwd()]), facts)
+
+
+def of_file(args: argparse.Namespace) -> Inspected:
+    """What files hold: an artifact, a portable network, or a folder of `cellc dump`.
+
+    Raises:
+        UserError: they cannot be read, or an option needs the network in Python.
+    """
+    for option in ("profile", "train", "grad", "checkpoint", "recompute_budget"):
+        if getattr(args, option):
+            raise UserError(f"--{option.replace('_', '-')} needs the network in Python: "
+                            "give FILE.py:NAME")
+    path = Path(args.network)
+    try:
+        if path.is_dir():
+            return _folder(path, args)
+        if path.suffix == ".cellc":
+            return _artifact(path, args)
+        return _portable(path, args)
+    except OSError as e:
+        raise UserError(f"{path}: {e.strerror or e}") from e
+    except (ArtifactError, ParseError) as e:
+        raise UserError(f"{path}: {e}") from e
+
+
+def _folder(path: Path, args: argparse.Namespace) -> Inspected:
+    if args.values or args.input:
+        raise UserError("a folder of `cellc dump` holds no weights: give FILE.py:NAME for --values")
+    found: dict[str, list[tuple[int, str, Path]]] = {}
+    for file in path.iterdir():
+        name = _STAGE.fullmatch(file.name)
+        if name is not None:
+            found.setdefault(name[1] or "", []).append((int(name[2]), name[3], file))
+    if not found:
+        raise UserError(f"{path}: no stages of a graph: expected 00_traced.txt and so on, as "
+                        "`cellc dump` writes them")
+    subjects = []
+    for prefix, files in sorted(found.items()):
+        (_, _, first), *rest = sorted(files)
+        stages = [(name, _parsed(f.read_text(encoding="utf-8"), f)) for _, name, f in rest]
+        subjects.append(Subject("gradient" if prefix else "forward",
+                                _parsed(first.read_text(encoding="utf-8"), first), stages))
+    return Inspected(path.resolve().name, subjects, Sources(), [("folder", path.name)])
+
+
+def _parsed(text: str, path: Path) -> Graph:
+    """A graph from a file.
+
+    Raises:
+        UserError: it is none.
+    """
+    try:
+        graph = parse_graph(text)
+        verify(graph)
+    except Exception as e:  # whatever a parser meets in a file made to break it
+        raise UserError(f"{path}: not the text of a graph ({str(e)[:300]})") from e
+    return graph
+
+
+def _closed(graph: Graph, notes: list[str]) -> Graph:
+    """The graph for one size where it leaves some open."""
+    sizes = dict.fromkeys(sorted(graph_symbols(graph)), _OPEN)
+    if sizes:
+        notes.append(f"The size {', '.join(sizes)} is open; what is shown is for {_OPEN}.")
+    return instantiate(graph, sizes) if sizes else graph
+
+
+def _artifact(path: Path, args: argparse.Namespace) -> Inspected:
+    loaded = artifact.load(path)
+    subjects = []
+    targets: dict[str, None] = {}
+    facts = [("artifact", path.name), *_weights(loaded.weights)]
+    for entry in loaded.entries:
+        notes = ["The graph is the artifact's; its stages and code are made from it by this cellc, "
+                 "not read from the file's native code."]
+        graph = _closed(_parsed(loaded.graph_text(entry), path), notes)
+        programs = loaded.programs(entry)
+        targets.update((p.target, None) for p in programs)
+        facts += [(entry, line) for line in map(_about, programs)]
+        subject = Subject(entry, graph, notes=notes, callbacks=host_callbacks(graph))
+        subjects.append(subject)
+    _give_arrays(subjects, loaded.weights, args)
+    facts += list(loaded.metadata.items())
+    return Inspected(path.stem, subjects, Sources(), facts, _target_of(list(targets)))
+
+
+def _about(program: Program) -> str:
+    """What a program needs, in a line."""
+    parts = [f"{what} {n / 1024:.0f}" for what, n in program.memory().items() if n]
+    return f"{program.target}: {', '.join(parts)} KiB"
+
+
+def _target_of(names: Sequence[str]) -> Target | None:
+    """The target that code is shown for: this machine's best one of an artifact's, or its first."""
+    best = best_of(names)
+    return best or (backends.target_named(names[0]) if names else None)
+
+
+def _portable(path: Path, args: argparse.Namespace) -> Inspected:
+    network = portable.load(path)
+    notes: list[str] = []
+    graph = _closed(_parsed(network.graph, path), notes)
+    subject = Subject("forward", graph, notes=notes, callbacks=host_callbacks(graph))
+    _give_arrays([subject], network.weights, args)
+    return Inspected(path.stem, [subject], Sources(),
+                     [("file", path.name), *_weights(network.weights)])
+
+
+def _give_arrays(
+    subjects: Sequence[Subject], weights: Mapping[str, Array], args: argparse.Namespace
+) -> None:
+    """The arrays of `--values`: those of `--input`, or random ones, and the file's weights."""
+    if not args.values:
+        if args.input:
+            raise UserError("--input goes with --values where a file is inspected")
+        return
+    for subject in subjects:
+        inputs = [v for v in subject.graph.inputs if v.kind == "input"]
+        specs = args.input or [
+            f"{v.name}={v.dtype.name}[{','.join(map(str, v.shape))}]" for v in inputs]
+        given = arrays_of(sample_inputs(specs))
+        wanted = [(v.shape, v.dtype.numpy) for v in inputs]
+        if [(a.shape, a.dtype) for a in given] != wanted:
+            takes = ", ".join(f"{v.name} {v.type}" for v in inputs)
+            raise UserError(f"{subject.name} takes {takes}: give --input for each, in this order")
+        missing = [v.name for v in subject.graph.inputs
+                   if v.kind not in ("input", "state") and v.name not in weights]
+        if missing:
+            raise UserError(f"the file has no weight {missing[0]!r}, so there are no --values")
+        own = iter(given)
+        subject.arrays = [
+            next(own) if v.kind == "input" else np.array(weights[v.name]) if v.name in weights
+            else np.zeros(v.shape, v.dtype.numpy) for v in subject.graph.inputs]
+
+
+def _weights(weights: Mapping[str, Array]) -> list[tuple[str, str]]:
+    nbytes = sum(a.nbytes for a in weights.values())
+    return [("weights", f"{len(weights)}, {nbytes / 2**20:.2f} MiB")]
