@@ -1,20 +1,56 @@
-"""The `cellc` command: compile, export, run, profile, dump, verify, check, cache, explain."""
+"""The `cellc` command: its parser, and which function runs each command.
+
+A command's function is loaded when it is called. So `--help`, `--version`, completion and wrong
+usage load neither numpy nor the compiler.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from . import commands
-from .loading import UserError
+from cellc_compiler import __version__
+from cellc_runtime.target import host_target
+
+from .errors import UserError
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    Commands = argparse._SubParsersAction["Parser"]
+
+COMMANDS: Mapping[str, str] = {
+    "compile": "commands:compile_", "export": "commands:export_", "run": "commands:run",
+    "profile": "commands:profile", "dump": "commands:dump", "verify": "commands:verify_",
+    "check": "commands:check", "cache": "commands:cache_", "explain": "commands:explain",
+    "completion": "completion:completion",
+}
+"""For each command the function that runs it, as `module:function` of this package."""
 
 
-def _network(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """A parser that says what it takes, for completion.
+
+    Attributes:
+        actions: its options and positional arguments, in order.
+        commands: the parsers of its commands by name.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self.actions: list[argparse.Action] = []
+        self.commands: Mapping[str, Parser] = {}
+        super().__init__(**options)
+
+    def add_argument(self, *names: str, **options: Any) -> argparse.Action:
+        """As argparse has it."""
+        action = super().add_argument(*names, **options)
+        if action.help != argparse.SUPPRESS:
+            self.actions.append(action)
+        return action
+
+
+def _network(commands: Commands, name: str, text: str) -> Parser:
     """A command that reads a network."""
     p = commands.add_parser(name, help=text, description=text)
     p.add_argument("network", metavar="FILE.py:NAME", help="a Cell class, Cell or function")
@@ -40,12 +76,30 @@ def _checkpoint(p: argparse.ArgumentParser) -> None:
                    help="load parameters (.ckpt of MindSpore or safetensors) first")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _about_cellc(sub: Commands) -> None:
+    """The commands that read no network."""
+    text = "show or clear the cache of compiled code"
+    p = sub.add_parser("cache", help=text, description=text)
+    p.add_argument("action", choices=("show", "clear"), nargs="?", default="show",
+                   help="show (the default): where it is, entries and size; clear: remove all")
+    text = "what an error code means"
+    p = sub.add_parser("explain", help=text, description=text + ", with an example and its mending")
+    p.add_argument("code", nargs="?", help="CE203, say; without it, all codes")
+    text = "print a script that completes commands, options, choices and files in a shell"
+    p = sub.add_parser("completion", help=text, description=text + "; for bash: "
+                       "source <(cellc completion bash)")
+    p.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
+    p.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+
+def parser() -> Parser:
+    """The parser of the command line."""
+    parser = Parser(
         prog="cellc", description="Compile, inspect and check networks written as Cell classes."
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     sub = parser.add_subparsers(dest="command", metavar="COMMAND")
+    parser.commands = sub.choices
     p = _network(sub, "compile", "compile a network ahead of time into one artifact")
     p.add_argument("--output", "-o", required=True, metavar="NET.cellc", help="the file to write")
     p.add_argument("--train", metavar="NAME", help="also compile a training step: a function of "
@@ -91,28 +145,34 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--grad", action="store_true", help="verify the gradient graph too")
     _checkpoint(p)
     _network(sub, "check", "report every error of a network")
-    text = "show or clear the cache of compiled code"
-    p = sub.add_parser("cache", help=text, description=text)
-    p.add_argument("action", choices=("show", "clear"), nargs="?", default="show",
-                   help="show (the default): where it is, entries and size; clear: remove all")
-    text = "what an error code means"
-    p = sub.add_parser("explain", help=text, description=text + ", with an example and its mending")
-    p.add_argument("code", nargs="?", help="CE203, say; without it, all codes")
+    _about_cellc(sub)
     return parser
+
+
+def _version() -> str:
+    """The version line."""
+    return f"cellc {__version__} for {host_target().name}"
+
+
+def function(command: str) -> Callable[[argparse.Namespace], int]:
+    """The function of a command."""
+    module, _, name = COMMANDS[command].partition(":")
+    found: Callable[[argparse.Namespace], int] = getattr(
+        import_module(f"{__name__}.{module}"), name)
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status (0 good, 1 found something, 2 bad usage)."""
-    parser = _parser()
-    args = parser.parse_args(argv)
+    args = parser().parse_args(argv)
     if args.version:
-        print(commands.version())
+        print(_version())
         return 0
     if args.command is None:
-        parser.print_help()
+        parser().print_help()
         return 2
     try:
-        return commands.COMMANDS[args.command](args)
+        return function(args.command)(args)
     except UserError as e:
         print(f"cellc: {e}", file=sys.stderr)
         return 2

@@ -32,7 +32,8 @@ from ..tensors.tensor import Tensor
 from ..tools import budget_view
 from ..tracing.exceptions import ERRORS
 from ..train.weights_file import read
-from .loading import UserError, writing
+from .errors import UserError
+from .loading import writing
 
 Array = np.ndarray[Any, Any]
 

@@ -6,14 +6,14 @@ import argparse
 import runpy
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cellc_compiler import __version__, backends, driver
+from cellc_compiler import backends, driver
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.ir.dims import Shapes
 from cellc_compiler.ir.dot import graph_dot
@@ -35,8 +35,8 @@ from ..tracing.tracer import Tracer
 from ..train import export_onnx
 from ..train.export import export, named_weights
 from . import artifacts
+from .errors import UserError
 from .loading import (
-    UserError,
     load_network,
     open_types,
     ordered_inputs,
@@ -44,11 +44,6 @@ from .loading import (
     writing,
 )
 from .verification import verify_graph
-
-
-def version() -> str:
-    """The version line."""
-    return f"cellc {__version__} for {backends.default_target().name}"
 
 
 @contextmanager
@@ -355,11 +350,3 @@ def explain(args: argparse.Namespace) -> int:
         raise UserError(f"unknown code {args.code!r}; `cellc explain` lists them")
     print(explanation(code))
     return 0
-
-
-Command = Callable[[argparse.Namespace], int]
-COMMANDS: Mapping[str, Command] = {
-    "compile": compile_, "run": run, "profile": profile, "dump": dump, "verify": verify_,
-    "check": check, "cache": cache_, "explain": explain, "export": export_,
-}
-__all__: Sequence[str] = ("COMMANDS", "version")

@@ -20,13 +20,10 @@ from cellc_runtime import dtypes
 
 from ..nn.cell import Cell
 from ..tensors.tensor import Tensor, tensor_of
+from .errors import UserError
 
 Array = np.ndarray[Any, Any]
 _SPEC = re.compile(r"(\w+)\[((?:\s*(?:\d+|[A-Za-z_]\w*)\s*,?)*)\]")
-
-
-class UserError(Exception):
-    """Wrong usage, with what to do instead."""
 
 
 @contextmanager
