@@ -21,6 +21,7 @@ SKIPPED_FOR = {
     "ONNX Runtime": re.compile("onnxruntime"),
     "onnx": re.compile(r"'onnx'"),
     "mypy, pyright": re.compile("mypy|pyright"),
+    "other shells": re.compile("no (bash|zsh|fish)\\b"),
     "native sites": re.compile("native sites|eager engine"),
     "the machine or system": re.compile(
         "such a machine|registers|long double|POSIX|fork|handles|Linux|/proc|tmpfs|counted with"),

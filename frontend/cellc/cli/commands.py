@@ -41,6 +41,7 @@ from .loading import (
     open_types,
     ordered_inputs,
     sample_inputs,
+    training_step,
     writing,
 )
 from .verification import verify_graph
@@ -83,12 +84,15 @@ def _traced_open(net: Any, specs: Sequence[str]) -> tuple[Traced, Shapes]:
     return trace(net, [OpenTensor.of(ty) for ty in types], {}, types, shapes), shapes
 
 
-def _step(module: Any, net: Any, name: str) -> Any:
-    """The training step of `--train`."""
-    step = getattr(module, name, None)
-    if not callable(step):
-        raise UserError(f"the file has no function {name!r} for --train")
-    return step(net)
+def _traced_step(args: argparse.Namespace, module: Any, net: Any) -> Traced:
+    """The training step of `--train` as a graph."""
+    option = "--train-input" if args.train_input else "--input"
+    step, inputs = training_step(module, net, args.train, args.train_input or args.input, option)
+    try:
+        return trace(step, inputs, {})
+    except CompileError as e:
+        given = ", ".join(str(t._type) for t in inputs)
+        raise UserError(f"--train {args.train}: its step does not compile for ({given}): {e}") from e
 
 
 @_errors_told()
@@ -106,8 +110,7 @@ def compile_(args: argparse.Namespace) -> int:
         )
     entries = {"infer": traced}
     if args.train:
-        inputs = sample_inputs(args.train_input or args.input)
-        entries["train"] = trace(_step(module, net, args.train), inputs, {})
+        entries["train"] = _traced_step(args, module, net)
     print(artifacts.write(args.output, entries, targets, _budget(args)))
     return 0
 
@@ -212,7 +215,7 @@ def profile(args: argparse.Namespace) -> int:
     if args.runs < 1 or args.limit < 1:
         raise UserError("--runs and --limit must be positive")
     if args.train:
-        net, inputs = _step(module, net, args.train), sample_inputs(args.input)
+        net, inputs = training_step(module, net, args.train, args.input)
     else:
         inputs = sample_inputs(ordered_inputs(net, args.input))
     traced = trace(net, inputs, {})

@@ -18,6 +18,7 @@ from cellc_compiler.ir.dims import Dim, Shapes, SymbolInfo
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 
+from .. import shim
 from ..nn.cell import Cell
 from ..tensors.tensor import Tensor, tensor_of
 from .errors import UserError
@@ -36,7 +37,7 @@ def writing(path: str | Path, what: str = "cannot be written") -> Iterator[None]
 
 
 def load_file(path: str) -> Any:
-    """A Python file as a module.
+    """A Python file as a module; if it imports `mindspore`, that is cellc.
 
     Raises:
         UserError: there is no such file, or it fails.
@@ -49,6 +50,7 @@ def load_file(path: str) -> Any:
     if spec is None or spec.loader is None:
         raise UserError(f"{path}: expected a Python file (.py)")
     module = importlib.util.module_from_spec(spec)
+    shim.install()
     sys.modules[name] = module
     sys.path.insert(0, str(file.parent.resolve()))
     try:
@@ -169,8 +171,43 @@ def open_types(specs: Sequence[str]) -> tuple[list[TensorType], Shapes] | None:
     return types, shapes
 
 
-def ordered_inputs(net: Any, specs: Sequence[str]) -> list[str]:
-    """`--input` options in the order of the network's parameters, by their names.
+def training_step(
+    module: Any, net: Any, name: str, specs: Sequence[str], option: str = "--input"
+) -> tuple[Any, list[Tensor]]:
+    """The training step of `--train NAME`, and its inputs for `specs`, the values of `option`.
+
+    Raises:
+        UserError: there is no function of this name, it does not make a step out of the network,
+            or the options do not fit the step.
+    """
+    make = getattr(module, name, None)
+    expected = "expected a function that takes the network and returns the training step as a Cell"
+    if make is None:
+        raise UserError(f"--train {name}: the file has no function {name!r}; {expected}")
+    if isinstance(make, Cell) or not callable(make):
+        raise UserError(f"--train {name}: it is a {type(make).__name__}; {expected}")
+    try:
+        inspect.signature(make).bind(net)
+    except TypeError as e:
+        raise UserError(f"--train {name}: it cannot be called with the network alone ({e}); "
+                        f"{expected}") from e
+    except ValueError:
+        pass  # a builtin that does not say what it takes
+    try:
+        step = make(net)
+    except Exception as e:
+        raise UserError(f"--train {name}: it fails for the network; {expected}\n"
+                        f"{_own_part(e, inspect.getfile(module))}") from e
+    if not isinstance(step, Cell) and not inspect.isfunction(step):
+        raise UserError(f"--train {name}: it returned a {type(step).__name__}; {expected}")
+    try:
+        return step, sample_inputs(ordered_inputs(step, specs, option))
+    except UserError as e:
+        raise UserError(f"--train {name}: of its step, {e}") from e
+
+
+def ordered_inputs(net: Any, specs: Sequence[str], option: str = "--input") -> list[str]:
+    """The values of `--input` (or another `option`) in the order of the network's parameters, by their names.
 
     Raises:
         UserError: a name that is none of them, one given twice, or one that is missing.
@@ -187,14 +224,14 @@ def ordered_inputs(net: Any, specs: Sequence[str]) -> list[str]:
     for name in given:
         if name not in names or given.count(name) > 1:
             what = "is given twice" if name in names else f"is no input; it has {', '.join(names)}"
-            raise UserError(f"--input {name}: {type(net).__name__} {what}")
+            raise UserError(f"{option} {name}: {type(net).__name__} {what}")
     missing = [n for n, p in parameters.items()
                if n not in given and p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     if missing:
         raise UserError(
             f"{type(net).__name__} takes {', '.join(missing)}: give a type, as in "
-            f"--input '{missing[0]}=float32[1,3,32,32]', or an array, as in "
-            f"--input {missing[0]}=@file.npy"
+            f"{option} '{missing[0]}=float32[1,3,32,32]', or an array, as in "
+            f"{option} {missing[0]}=@file.npy"
         )
     return sorted(specs, key=lambda s: names.index(parse_input(s)[0]))
 
