@@ -92,7 +92,8 @@ def _traced_step(args: argparse.Namespace, module: Any, net: Any) -> Traced:
         return trace(step, inputs, {})
     except CompileError as e:
         given = ", ".join(str(t._type) for t in inputs)
-        raise UserError(f"--train {args.train}: its step does not compile for ({given}): {e}") from e
+        raise UserError(
+            f"--train {args.train}: its step does not compile for ({given}): {e}") from e
 
 
 @_errors_told()

@@ -207,7 +207,8 @@ def training_step(
 
 
 def ordered_inputs(net: Any, specs: Sequence[str], option: str = "--input") -> list[str]:
-    """The values of `--input` (or another `option`) in the order of the network's parameters, by their names.
+    """The values of `--input` (or another `option`) in the order of the network's parameters, by
+    their names.
 
     Raises:
         UserError: a name that is none of them, one given twice, or one that is missing.
