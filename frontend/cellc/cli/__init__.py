@@ -106,6 +106,10 @@ def parser() -> Parser:
                    "FILE.py that takes the network and returns the step as a Cell")
     p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
                    help="an input of the training step, as --input; in its order")
+    p.add_argument("--sizes", action="append", default=[], metavar="NAME=VALUES", help="the values "
+                   "of an open size to serve: S=16,32,64..128; one size may be left open")
+    p.add_argument("--no-graph", action="store_true", help="leave the graphs out of the file: it "
+                   "cannot be dumped, verified, or compiled for another machine")
     _budget(p)
     _checkpoint(p)
     p.add_argument("--target", action="append", default=[], help="x86_64-avx512, x86_64-avx2 or "

@@ -37,6 +37,7 @@ from ..train.export import export, named_weights
 from . import artifacts
 from .errors import UserError
 from .loading import (
+    input_types,
     load_network,
     open_types,
     ordered_inputs,
@@ -44,6 +45,7 @@ from .loading import (
     training_step,
     writing,
 )
+from .open_sizes import Listed, Plan, listed_sizes, plan, plan_fixed
 from .verification import verify_graph
 
 
@@ -77,23 +79,30 @@ def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]
 
 def _traced_open(net: Any, specs: Sequence[str]) -> tuple[Traced, Shapes]:
     """The network as a graph, with symbols for the sizes that are open (`float32[N,3]`)."""
-    opened = open_types(specs)
-    if opened is None:
+    given = input_types(specs)
+    if given is None:
         return trace(net, sample_inputs(specs), {}), Shapes()
-    types, shapes = opened
+    types, shapes = open_types(given)
     return trace(net, [OpenTensor.of(ty) for ty in types], {}, types, shapes), shapes
 
 
-def _traced_step(args: argparse.Namespace, module: Any, net: Any) -> Traced:
-    """The training step of `--train` as a graph."""
+def _plan(net: Any, specs: Sequence[str], listed: Listed) -> Plan:
+    """An entry of an artifact: the network as graphs of known sizes."""
+    given = input_types(specs)
+    if given is None:
+        return plan_fixed(trace(net, sample_inputs(specs), {}))
+    return plan(net, given, listed)
+
+
+def _plan_step(args: argparse.Namespace, module: Any, net: Any, listed: Listed) -> Plan:
+    """The training step of `--train` as an entry of an artifact."""
     option = "--train-input" if args.train_input else "--input"
-    step, inputs = training_step(module, net, args.train, args.train_input or args.input, option)
+    step, specs = training_step(module, net, args.train, args.train_input or args.input, option)
     try:
-        return trace(step, inputs, {})
-    except CompileError as e:
-        given = ", ".join(str(t._type) for t in inputs)
-        raise UserError(
-            f"--train {args.train}: its step does not compile for ({given}): {e}") from e
+        return _plan(step, specs, listed)
+    except (CompileError, UserError) as e:
+        types = ", ".join(s.partition("=")[2] for s in specs)
+        raise UserError(f"--train {args.train}: its step, for ({types}): {e}") from e
 
 
 @_errors_told()
@@ -102,18 +111,22 @@ def compile_(args: argparse.Namespace) -> int:
     context.set_context(numerics=args.numerics)
     module, net = _loaded(args)
     targets = [_target(name) for name in args.target] or [backends.default_target()]
-    traced, shapes = _traced_open(net, ordered_inputs(net, args.input))
-    if shapes.guards:
-        asked = "; ".join(map(str, shapes.guards[:3]))
-        raise UserError(
-            f"the network asks about a size that is open, so its code would serve only where "
-            f"{asked}; give that size, or take the question away"
-        )
-    entries = {"infer": traced}
+    listed = listed_sizes(args.sizes)
+    _refuse_unknown(listed, [*args.input, *args.train_input])
+    entries = {"infer": _plan(net, ordered_inputs(net, args.input), listed)}
     if args.train:
-        entries["train"] = _traced_step(args, module, net)
-    print(artifacts.write(args.output, entries, targets, _budget(args)))
+        entries["train"] = _plan_step(args, module, net, listed)
+    print(artifacts.write(args.output, entries, targets, _budget(args), not args.no_graph))
     return 0
+
+
+def _refuse_unknown(listed: Listed, specs: Sequence[str]) -> None:
+    """Refuse `--sizes` of a name that no input has."""
+    there = {d for t in input_types(specs) or () for d in t.shape if isinstance(d, str)}
+    for name in listed:
+        if name not in there:
+            names = ", ".join(sorted(there)) or "none (a type with one is float32[N,3])"
+            raise UserError(f"--sizes {name}=...: no input has a size {name}; open sizes: {names}")
 
 
 def export_(args: argparse.Namespace) -> int:
@@ -185,6 +198,8 @@ def run(args: argparse.Namespace) -> int:
                         "the artifact has one, train")
     parser.add_argument("--output", "-o", metavar="FILE.npz", help="write outputs there instead of "
                         "printing them")
+    parser.add_argument("--save", metavar="NET.cellc", help="write the artifact with what the call "
+                        "has updated: weights, the optimizer's state, the state of random numbers")
     options = parser.parse_args(args.rest)
     try:
         return _run_artifact(args.program, options)
@@ -198,7 +213,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_artifact(path: str, options: argparse.Namespace) -> int:
     inputs = [t._data for t in sample_inputs(options.input)]
-    outputs = artifacts.call(path, options.entry, inputs)
+    outputs = artifacts.call(path, options.entry, inputs, options.save)
     if options.output:
         np.savez(options.output, *outputs)
         print(f"wrote {len(outputs)} outputs to {options.output}")
@@ -216,7 +231,8 @@ def profile(args: argparse.Namespace) -> int:
     if args.runs < 1 or args.limit < 1:
         raise UserError("--runs and --limit must be positive")
     if args.train:
-        net, inputs = training_step(module, net, args.train, args.input)
+        net, specs = training_step(module, net, args.train, args.input)
+        inputs = sample_inputs(specs)
     else:
         inputs = sample_inputs(ordered_inputs(net, args.input))
     traced = trace(net, inputs, {})

@@ -17,6 +17,7 @@ import numpy as np
 from cellc_compiler.ir.dims import Dim, Shapes, SymbolInfo
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
+from cellc_runtime.records import dataclass
 
 from .. import shim
 from ..nn.cell import Cell
@@ -142,39 +143,48 @@ def sample_inputs(specs: Sequence[str], seed: int = 0) -> list[Tensor]:
     return [tensor_of(_elements(parse_input(text)[1], rng)) for text in specs]
 
 
-def open_types(specs: Sequence[str]) -> tuple[list[TensorType], Shapes] | None:
-    """Types with symbols of `--input` options, if some have open sizes (`float32[N,3]`).
+@dataclass(frozen=True, slots=True)
+class InputType:
+    """An input of `--input`: its type, with names for open sizes."""
+
+    name: str
+    shape: tuple[int | str, ...]
+    dtype: dtypes.DType
+
+
+def input_types(specs: Sequence[str]) -> list[InputType] | None:
+    """The types of `--input` options, if some have open sizes (`float32[N,3]`).
 
     Raises:
         UserError: an option cannot be read.
     """
-    given = [parse_input(text)[1] for text in specs]
-    if not any(isinstance(d, str) for g in given if isinstance(g, tuple) for d in g[0]):
-        return None
+    out: list[InputType] = []
+    for text in specs:
+        name, given = parse_input(text)
+        if isinstance(given, np.ndarray):
+            out.append(InputType(name, given.shape, dtypes.from_numpy(given.dtype)))
+        else:
+            out.append(InputType(name, *given))
+    return out if any(isinstance(d, str) for t in out for d in t.shape) else None
+
+
+def open_types(given: Sequence[InputType]) -> tuple[list[TensorType], Shapes]:
+    """Types with a symbol for each open size, which may be any."""
     shapes = Shapes()
     symbols: dict[str, Dim] = {}
-    types: list[TensorType] = []
-    for text, g in zip(specs, given, strict=True):
-        if isinstance(g, np.ndarray):
-            types.append(TensorType(g.shape, dtypes.from_numpy(g.dtype)))
-            continue
-        dims: list[int | Dim] = []
-        for axis, d in enumerate(g[0]):
-            if isinstance(d, int):
-                dims.append(d)
-                continue
-            if d not in symbols:  # any value: the network must not ask what it is
-                origin = f"axis {axis} of {parse_input(text)[0]}"
-                symbols[d] = shapes.new(d, 10007 + 2 * len(symbols), SymbolInfo(origin=origin))
-            dims.append(symbols[d])
-        types.append(TensorType(tuple(dims), g[1]))
-    return types, shapes
+    for t in given:
+        for axis, d in enumerate(t.shape):
+            if isinstance(d, str) and d not in symbols:
+                info = SymbolInfo(origin=f"axis {axis} of {t.name}", stand_in=True)
+                symbols[d] = shapes.new(d, 10007 + 2 * len(symbols), info)
+    return [TensorType(tuple(symbols[d] if isinstance(d, str) else d for d in t.shape), t.dtype)
+            for t in given], shapes
 
 
 def training_step(
     module: Any, net: Any, name: str, specs: Sequence[str], option: str = "--input"
-) -> tuple[Any, list[Tensor]]:
-    """The training step of `--train NAME`, and its inputs for `specs`, the values of `option`.
+) -> tuple[Any, list[str]]:
+    """The training step of `--train NAME`, and `specs`, the values of `option`, in its order.
 
     Raises:
         UserError: there is no function of this name, it does not make a step out of the network,
@@ -201,7 +211,7 @@ def training_step(
     if not isinstance(step, Cell) and not inspect.isfunction(step):
         raise UserError(f"--train {name}: it returned a {type(step).__name__}; {expected}")
     try:
-        return step, sample_inputs(ordered_inputs(step, specs, option))
+        return step, ordered_inputs(step, specs, option)
     except UserError as e:
         raise UserError(f"--train {name}: of its step, {e}") from e
 
@@ -248,7 +258,7 @@ def _elements(
         name = next(d for d in sizes if isinstance(d, str))
         raise UserError(
             f"the size {name} is open; only `cellc compile` and `cellc export` to ONNX take open "
-            "sizes"
+            "sizes; give a number"
         )
     if dtype.kind == "bool":
         return np.asarray(rng.integers(0, 2, shape).astype(np.bool_))
