@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,13 +51,13 @@ def write(
     Raises:
         UserError: the file cannot be written.
     """
-    weights: dict[str, Array] = {}
+    weights = _Weights()
     built: dict[str, artifact.Entry] = {}
     lines: list[str] = []
     for name, plan in entries.items():
         for traced in plan.traces:
             _refuse_python(traced)
-            rename_parameters(traced, weights)
+            weights.name(traced)
         least_budget = least(plan.traces[0].budget, budget)
         made = _Made(name, lines)
         for target in dict.fromkeys(targets):  # one that is asked for twice is one
@@ -67,9 +68,9 @@ def write(
             () if opened else made.variants[0][0], texts, plan.sizes,
             made.variants if opened else ())
     with writing(path):
-        artifact.save(path, built, weights)
+        artifact.save(path, built, weights.arrays)
     size = Path(path).stat().st_size
-    return "\n".join([*lines, f"wrote {path}: {size / 1024:.0f} KiB, {len(weights)} weights"])
+    return "\n".join([*lines, f"wrote {path}: {size / 1024:.0f} KiB, {len(weights.arrays)} weights"])
 
 
 class _Made:
@@ -156,17 +157,33 @@ def _refuse_python(traced: Traced) -> None:
             )
 
 
-def rename_parameters(traced: Traced, weights: dict[str, Array]) -> None:
-    """Collect the parameters of an entry as weights of the artifact.
+class _Weights:
+    """The parameters of all entries as weights of the artifact.
 
-    Entries share a weight when they share the parameter; a graph's input takes its name.
+    Entries share a weight where they share the parameter, whatever it is called by then: a Cell
+    that wraps a network renames its parameters. The name is that of the first entry.
+
+    Attributes:
+        arrays: by name.
     """
-    inputs = [v for v in traced.graph.inputs if v.kind != "input"]
-    for value, parameter in zip(inputs, traced.parameters, strict=True):
-        known = weights.get(value.name)
-        if known is not None and known is not parameter._data:
-            raise UserError(f"two different parameters are called {value.name!r}")
-        weights[value.name] = parameter._data
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+        self._names: dict[Tensor, str] = {}
+
+    def name(self, traced: Traced) -> None:
+        """Collect the parameters of a graph; its inputs take their names."""
+        inputs = [v for v in traced.graph.inputs if v.kind != "input"]
+        for value, parameter in zip(inputs, traced.parameters, strict=True):
+            if parameter not in self._names:
+                name = self._names[parameter] = self._free(value.name)
+                self.arrays[name] = parameter._data
+            value.name = self._names[parameter]
+
+    def _free(self, name: str) -> str:
+        """A name that is not taken."""
+        numbered = (f"{name}_{k}" for k in itertools.count(2))
+        return next(n for n in itertools.chain([name], numbered) if n not in self.arrays)
 
 
 def call(path: str, entry: str, inputs: Sequence[Array], save: str | None = None) -> list[Array]:

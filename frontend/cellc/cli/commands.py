@@ -214,6 +214,8 @@ def run(args: argparse.Namespace) -> int:
 def _run_artifact(path: str, options: argparse.Namespace) -> int:
     inputs = [t._data for t in sample_inputs(options.input)]
     outputs = artifacts.call(path, options.entry, inputs, options.save)
+    if options.save:
+        print(f"wrote {options.save}")
     if options.output:
         np.savez(options.output, *outputs)
         print(f"wrote {len(outputs)} outputs to {options.output}")
