@@ -58,7 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(("line", "expected"), [
     ("co", ["compile", "completion"]),
     ("--v", ["--version"]),
-    ("compile ", ["data/", "net.py:"]),
+    ("compile ", ["data/", "net.cellc", "net.py:"]),
     ("compile net.py:", ["net.py:Net", "net.py:make", "net.py:net"]),
     ("compile net.py:n", ["net.py:net"]),
     ("compile nowhere.py:n", []),

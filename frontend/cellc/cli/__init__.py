@@ -53,7 +53,8 @@ class Parser(argparse.ArgumentParser):
 def _network(commands: Commands, name: str, text: str) -> Parser:
     """A command that reads a network."""
     p = commands.add_parser(name, help=text, description=text)
-    p.add_argument("network", metavar="FILE.py:NAME", help="a Cell class, Cell or function")
+    p.add_argument("network", metavar="FILE.py:NAME|NET.cellc", help="a Cell class, Cell or "
+                   "function; or an artifact's entry (NET.cellc:train; without a name, infer)")
     p.add_argument(
         "--input", "-i", action="append", default=[], metavar="NAME=SPEC",
         help="an input by name: x=float32[1,1,32,32], or x=@file.npy; one for each of construct's",

@@ -11,9 +11,7 @@ import numpy as np
 
 from cellc_compiler import driver
 from cellc_compiler.interpret import run as interpret
-from cellc_compiler.ir.graph import Graph
-from cellc_compiler.ir.text import parse_graph, print_graph
-from cellc_compiler.passes.instantiate import instantiate
+from cellc_compiler.ir.text import print_graph
 from cellc_runtime import artifact
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
@@ -34,6 +32,7 @@ from ..train.weights_file import read
 from .errors import UserError
 from .loading import writing
 from .open_sizes import Plan
+from .saved import graph_for, open_trusted
 
 Array = np.ndarray[Any, Any]
 
@@ -68,9 +67,10 @@ def write(
             () if opened else made.variants[0][0], texts, plan.sizes,
             made.variants if opened else ())
     with writing(path):
-        artifact.save(path, built, weights.arrays)
+        artifact.save(path, built, weights.arrays, {"numerics": context.numerics()})
     size = Path(path).stat().st_size
-    return "\n".join([*lines, f"wrote {path}: {size / 1024:.0f} KiB, {len(weights.arrays)} weights"])
+    lines.append(f"wrote {path}: {size / 1024:.0f} KiB, {len(weights.arrays)} weights")
+    return "\n".join(lines)
 
 
 class _Made:
@@ -96,7 +96,7 @@ class _Made:
             at = [f"{s} = {d}" for s, d in zip(sizes.symbols, variant.at, strict=True) if d != ANY]
             for size, graph in plan.graphs(number).items():
                 report = driver.Report()
-                rows = [f"{sizes.symbols[variant.at.index(ANY)]} = {size}"] if variant.sizes else []
+                rows = [f"batch {size}"] if variant.sizes else []
                 which = ", ".join([f"{self.name} for {target.name}", *rows, *at])
                 with progress.stage(which) as say:
                     program = driver.compile_program(
@@ -196,7 +196,7 @@ def call(path: str, entry: str, inputs: Sequence[Array], save: str | None = None
     if best_of(loaded.targets(entry)) is None and loaded.has_graph(entry):
         if save is not None:
             raise UserError(f"--save: {path} has no code for this machine")
-        graph = graph_for(loaded, entry, inputs)
+        graph = graph_for(loaded, entry, [np.shape(a) for a in inputs])
         executable = Executable(driver.compile_program(graph), host_callbacks(graph), ERRORS)
         params = [v.name for v in graph.inputs if v.kind != "input"]
         executable.bind([np.array(loaded.weights[n]) for n in params])
@@ -209,33 +209,10 @@ def call(path: str, entry: str, inputs: Sequence[Array], save: str | None = None
     return list(out) if isinstance(out, tuple) else [out]
 
 
-def open_trusted(path: str) -> artifact.Artifact:
-    """An artifact that may run, with the functions that print."""
-    loaded = artifact.load(path)
-    callbacks = {name: f for entry in loaded.entries if loaded.has_graph(entry)
-                 for variant in range(len(loaded.sizes(entry).variants))
-                 for name, f in host_callbacks(
-                     parse_graph(loaded.graph_text(entry, variant))).items()}
-    return artifact.load(path, trust_native_code=True, callbacks=callbacks)
-
-
-def graph_for(loaded: artifact.Artifact, entry: str, inputs: Sequence[Array]) -> Graph:
-    """The graph of an entry for the sizes of these inputs.
-
-    Raises:
-        ArtifactError: the artifact holds no graphs.
-        ValueError: the sizes are not served.
-    """
-    sizes = loaded.sizes(entry)
-    values = sizes.bind(loaded.signature(entry).inputs, [np.shape(a) for a in inputs])
-    graph = parse_graph(loaded.graph_text(entry, sizes.find(values)))
-    return instantiate(graph, dict(zip(sizes.symbols, values, strict=True))) if values else graph
-
-
 def reference(path: str, entry: str, inputs: Sequence[Array]) -> list[Array]:
     """The outputs of an entry by the numpy interpreter: no native code of the file is run."""
     loaded = artifact.load(path)
-    graph = graph_for(loaded, entry, inputs)
+    graph = graph_for(loaded, entry, [np.shape(a) for a in inputs])
     params = [loaded.weights[v.name] for v in graph.inputs if v.kind != "input"]
     return interpret(graph, [*inputs, *params])[: len(graph.outputs)]
 

@@ -38,6 +38,7 @@ from . import artifacts
 from .errors import UserError
 from .loading import (
     input_types,
+    known_shape,
     load_network,
     open_types,
     ordered_inputs,
@@ -46,6 +47,7 @@ from .loading import (
     writing,
 )
 from .open_sizes import Listed, Plan, listed_sizes, plan, plan_fixed
+from .saved import Saved, code_fault, input_specs, is_saved, load_saved
 from .verification import verify_graph
 
 
@@ -60,18 +62,34 @@ def _errors_told(
         raise UserError(str(e)) from e
 
 
-def _loaded(args: argparse.Namespace) -> tuple[Any, Any]:
-    """The module and network of the command line, with the parameters of the checkpoint."""
+def _loaded(args: argparse.Namespace) -> tuple[Any, Any, list[str]]:
+    """The module and network of the command line, with the parameters of the checkpoint, and the
+    `--input` options in the network's order."""
+    if is_saved(args.network):
+        saved, specs = _saved(args)
+        return None, saved.cell, specs
     module, net = load_network(args.network)
-    if args.checkpoint:
+    if getattr(args, "checkpoint", None):
         artifacts.load_parameters(net, args.checkpoint)
-    return module, net
+    return module, net, ordered_inputs(net, args.input)
+
+
+def _saved(args: argparse.Namespace) -> tuple[Saved, list[str]]:
+    """The entry of the artifact of the command line, and its `--input` options."""
+    if getattr(args, "checkpoint", None) or getattr(args, "train", None):
+        raise UserError(f"{args.network}: an artifact has its weights and its entries: take "
+                        "--checkpoint and --train away; NET.cellc:train names an entry")
+    specs = input_specs(args.network, args.input)
+    return load_saved(args.network, [known_shape(s) for s in specs]), specs
 
 
 def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]:
     """The network of the command line as a graph, and its inputs' arrays."""
-    _, net = _loaded(args)
-    inputs = sample_inputs(ordered_inputs(net, args.input), seed)
+    if is_saved(args.network):
+        saved, specs = _saved(args)
+        return saved.traced, [t._data for t in sample_inputs(specs, seed)]
+    _, net, specs = _loaded(args)
+    inputs = sample_inputs(specs, seed)
     with _errors_told():
         traced = trace(net, inputs, {})
     return traced, traced.fed([t._data for t in inputs])
@@ -109,11 +127,11 @@ def _plan_step(args: argparse.Namespace, module: Any, net: Any, listed: Listed) 
 def compile_(args: argparse.Namespace) -> int:
     """`cellc compile`."""
     context.set_context(numerics=args.numerics)
-    module, net = _loaded(args)
+    module, net, specs = _loaded(args)
     targets = [_target(name) for name in args.target] or [backends.default_target()]
     listed = listed_sizes(args.sizes)
     _refuse_unknown(listed, [*args.input, *args.train_input])
-    entries = {"infer": _plan(net, ordered_inputs(net, args.input), listed)}
+    entries = {"infer": _plan(net, specs, listed)}
     if args.train:
         entries["train"] = _plan_step(args, module, net, listed)
     print(artifacts.write(args.output, entries, targets, _budget(args), not args.no_graph))
@@ -134,8 +152,7 @@ def export_(args: argparse.Namespace) -> int:
     path = Path(args.output)
     if path.suffix not in (".onnx", ".mindir"):
         raise UserError(f"--output {path}: expected a name that ends in .onnx or .mindir")
-    _, net = _loaded(args)
-    specs = ordered_inputs(net, args.input)
+    _, net, specs = _loaded(args)
     with _errors_told((CompileError, ImportError, TypeError, ValueError)), writing(path):
         if path.suffix == ".mindir":
             if args.opset is not None:
@@ -163,6 +180,11 @@ def _onnx(net: Any, specs: list[str], path: Path, opset: int | None) -> str:
     if model.left_out:
         lines.append(f"  left out, since ONNX has none: {', '.join(model.left_out)}")
     return "\n".join(lines)
+
+
+def _numerics(args: argparse.Namespace) -> str:
+    """How arithmetic is compiled: as the options say, or as the artifact was."""
+    return _saved(args)[0].numerics if is_saved(args.network) else str(args.numerics)
 
 
 def _budget(args: argparse.Namespace) -> int | None:
@@ -229,17 +251,17 @@ def _run_artifact(path: str, options: argparse.Namespace) -> int:
 @_errors_told()
 def profile(args: argparse.Namespace) -> int:
     """`cellc profile`."""
-    module, net = load_network(args.network)
     if args.runs < 1 or args.limit < 1:
         raise UserError("--runs and --limit must be positive")
-    if args.train:
+    if args.train and not is_saved(args.network):
+        module, net = load_network(args.network)
         net, specs = training_step(module, net, args.train, args.input)
         inputs = sample_inputs(specs)
+        traced = trace(net, inputs, {})
+        arrays = traced.fed([t._data for t in inputs])
     else:
-        inputs = sample_inputs(ordered_inputs(net, args.input))
-    traced = trace(net, inputs, {})
-    arrays = traced.fed([t._data for t in inputs])
-    found = profiling.profile_traced(traced, arrays, args.runs, args.numerics, _budget(args))
+        traced, arrays = _traced(args)
+    found = profiling.profile_traced(traced, arrays, args.runs, _numerics(args), _budget(args))
     found.show(args.by, args.limit)
     if args.trace:
         with writing(args.trace):
@@ -251,7 +273,7 @@ def profile(args: argparse.Namespace) -> int:
 @_errors_told()
 def dump(args: argparse.Namespace) -> int:
     """`cellc dump`."""
-    context.set_context(numerics=args.numerics)
+    context.set_context(numerics=_numerics(args))
     traced, _ = _traced(args)
     graphs = {"": traced.graph}
     budget = least(_budget(args), traced.budget)
@@ -333,13 +355,24 @@ def verify_(args: argparse.Namespace) -> int:
             at = f" ({where.op} at {where.span})" if where is not None else ""
             print(f"{name}: {verdict.nodes} nodes agree: graph and eager to the bit, "
                   f"reference within {verdict.worst:.2f} ulps{at}")
-    return bad
+    return max(bad, _verify_code(args)) if is_saved(args.network) else bad
+
+
+def _verify_code(args: argparse.Namespace) -> int:
+    """Hold the code in an artifact against its graph."""
+    saved, specs = _saved(args)
+    what, fault = code_fault(saved, [t._data for t in sample_inputs(specs, args.seed)])
+    if not what:
+        print("code: not compared, the file has none for this machine")
+        return 2
+    print(f"code: {fault}" if fault else f"code: {what} are those of the graph, to the bit")
+    return int(bool(fault))
 
 
 def check(args: argparse.Namespace) -> int:
     """`cellc check`."""
-    _, net = load_network(args.network)
-    inputs = sample_inputs(ordered_inputs(net, args.input))
+    _, net, specs = _loaded(args)
+    inputs = sample_inputs(specs)
     tracer = Tracer("check")
     given = [tracer.input(t._type, f"x{i}") for i, t in enumerate(inputs)]
     errors = check_call(tracer, net, given)

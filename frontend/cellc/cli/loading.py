@@ -81,7 +81,8 @@ def load_network(text: str) -> tuple[Any, Any]:
     """
     path, sep, name = text.rpartition(":")
     if not sep or not name.isidentifier():
-        raise UserError(f"{text!r}: expected FILE.py:NAME, the file and the network in it")
+        raise UserError(f"{text!r}: expected FILE.py:NAME, the file and the network in it, or "
+                        "NET.cellc")
     module = load_file(path)
     found = getattr(module, name, None)
     if found is None:
@@ -247,19 +248,33 @@ def ordered_inputs(net: Any, specs: Sequence[str], option: str = "--input") -> l
     return sorted(specs, key=lambda s: names.index(parse_input(s)[0]))
 
 
+def known_shape(spec: str) -> tuple[int, ...]:
+    """The shape of an `--input` option.
+
+    Raises:
+        UserError: it cannot be read, or a size is open.
+    """
+    given = parse_input(spec)[1]
+    return given.shape if isinstance(given, np.ndarray) else _known(given[0])
+
+
+def _known(sizes: Sequence[int | str]) -> tuple[int, ...]:
+    """Sizes that are all numbers."""
+    name = next((d for d in sizes if isinstance(d, str)), None)
+    if name is not None:
+        raise UserError(
+            f"the size {name} is open; only `cellc compile` and `cellc export` to ONNX take open "
+            "sizes; give a number"
+        )
+    return tuple(d for d in sizes if isinstance(d, int))
+
+
 def _elements(
     given: Array | tuple[tuple[int | str, ...], dtypes.DType], rng: np.random.Generator
 ) -> Array:
     if isinstance(given, np.ndarray):
         return np.ascontiguousarray(given).reshape(given.shape)
-    sizes, dtype = given
-    shape = tuple(d for d in sizes if isinstance(d, int))
-    if len(shape) != len(sizes):
-        name = next(d for d in sizes if isinstance(d, str))
-        raise UserError(
-            f"the size {name} is open; only `cellc compile` and `cellc export` to ONNX take open "
-            "sizes; give a number"
-        )
+    shape, dtype = _known(given[0]), given[1]
     if dtype.kind == "bool":
         return np.asarray(rng.integers(0, 2, shape).astype(np.bool_))
     if dtype.is_integer:
