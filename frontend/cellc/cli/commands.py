@@ -42,6 +42,7 @@ from .loading import (
     load_network,
     open_types,
     ordered_inputs,
+    sample_arrays,
     sample_inputs,
     training_step,
     writing,
@@ -87,7 +88,7 @@ def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]
     """The network of the command line as a graph, and its inputs' arrays."""
     if is_saved(args.network):
         saved, specs = _saved(args)
-        return saved.traced, [t._data for t in sample_inputs(specs, seed)]
+        return saved.traced, sample_arrays(specs, seed)
     _, net, specs = _loaded(args)
     inputs = sample_inputs(specs, seed)
     with _errors_told():
@@ -234,7 +235,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_artifact(path: str, options: argparse.Namespace) -> int:
-    inputs = [t._data for t in sample_inputs(options.input)]
+    inputs = sample_arrays(options.input)
     outputs = artifacts.call(path, options.entry, inputs, options.save)
     if options.save:
         print(f"wrote {options.save}")
@@ -361,7 +362,7 @@ def verify_(args: argparse.Namespace) -> int:
 def _verify_code(args: argparse.Namespace) -> int:
     """Hold the code in an artifact against its graph."""
     saved, specs = _saved(args)
-    what, fault = code_fault(saved, [t._data for t in sample_inputs(specs, args.seed)])
+    what, fault = code_fault(saved, sample_arrays(specs, args.seed))
     if not what:
         print("code: not compared, the file has none for this machine")
         return 2

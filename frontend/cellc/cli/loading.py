@@ -140,8 +140,13 @@ def sample_inputs(specs: Sequence[str], seed: int = 0) -> list[Tensor]:
     Raises:
         UserError: an option cannot be read.
     """
+    return [tensor_of(a) for a in sample_arrays(specs, seed)]
+
+
+def sample_arrays(specs: Sequence[str], seed: int = 0) -> list[Array]:
+    """The same as arrays."""
     rng = np.random.default_rng(seed)
-    return [tensor_of(_elements(parse_input(text)[1], rng)) for text in specs]
+    return [_elements(parse_input(text)[1], rng) for text in specs]
 
 
 @dataclass(frozen=True, slots=True)
