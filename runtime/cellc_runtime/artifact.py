@@ -304,7 +304,7 @@ class Artifact:
             try:
                 variant = found.sizes.find(found.sizes.bind(found.signature.inputs, shapes))
             except ValueError as e:
-                raise ValueError(f"{self.name}, {entry}: {e}") from None
+                raise ValueError(f"{entry}: {e}") from None
         key = entry, variant
         if key not in self._open:
             self._open[key] = self._opened(entry, found, variant)

@@ -29,6 +29,7 @@ from .. import context, shim
 from ..calls.budget import least, parse
 from ..compiled.entries import Traced, trace
 from ..lang import CODES, CompileError, check_call, explanation
+from ..tensors.seed import set_seed
 from ..tensors.tensor import OpenTensor
 from ..tools import budget_view, profiling
 from ..tracing.tracer import Tracer
@@ -338,6 +339,7 @@ def _gradient(traced: Traced) -> Graph:
 
 def verify_(args: argparse.Namespace) -> int:
     """`cellc verify`."""
+    set_seed(args.seed)  # so that the initial weights are the same every time
     traced, arrays = _traced(args, args.seed)
     arrays = [*arrays, *(np.array(p._data) for p in traced.parameters)]
     graphs = {"forward": traced.graph}
