@@ -4,7 +4,7 @@ The rule by which a shown line is held against a printed one:
 
 - `...` stands for any text, and alone on a line for any lines.
 - Times (in any unit), rates, percentages, threads and ulps depend on the machine and the run: any
-  number. So do the rows of a profile's table (lines that begin with a time) and bars drawn of blocks.
+  number. So do the rows of a profile's table (lines that begin with a time) and bars of blocks.
 - Sizes (B, KiB, MiB, and all numbers of a `memory of a call`) are right to 3 %, or to 1.
 - Other numbers with a decimal point are right to one in a thousand: the last digits are of one
   target.

@@ -89,6 +89,11 @@ class Multiple(Base):
         return self.mix(x) if x.shape[0] % 4 == 0 else x
 
 
+class Table(Base):
+    def construct(self, x):
+        return x[:, 0] + self.p[: x.shape[0]]
+
+
 class Broken(Base):
     def construct(self, x):
         return self.mix(x)[:, :, :, 0]
@@ -203,6 +208,7 @@ REFUSED = [
     ("Mixes", "float32[N,5,8]", (), "reduce_sum at .* list the sizes to serve, as in --sizes N="),
     ("Number", "float32[N,5,8]", (), r"needs it as a number \(.*\); list the sizes"),
     ("Multiple", "float32[N,5,8]", (), r"asks whether .*N//4.*; list the sizes to serve"),
+    ("Table", "float32[N,5,8]", (), "fit some sizes of the batch only; list the sizes"),
     ("Broken", "float32[N,5,8]", (), "too many|index"),
     ("Tile", "float32[N,S,8]", (), "sizes N, S are open; one of them can be any"),
     ("Tile", "float32[5,S,8]", (), "the size S is axis 1 of x; only a first axis may be of any"),
@@ -231,7 +237,7 @@ def test_refusals_name_no_number_that_nobody_wrote(
     assert "100" not in said
 
 
-@pytest.mark.parametrize("name", ["Asks", "Number", "Multiple", "Broken", "Raises"])
+@pytest.mark.parametrize("name", ["Asks", "Number", "Multiple", "Broken", "Raises", "Table"])
 def test_an_export_names_no_number_that_nobody_wrote(
     name: str, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -133,6 +133,16 @@ def test_what_mixes_rows_is_refused(name: str) -> None:
         batch_sizes(graph(fn, floats(4, 6)))
 
 
+def test_a_table_of_rows_is_no_batch() -> None:
+    """The batch that a graph is analysed for fits no table of 64 rows; that is no error."""
+    table = floats(64, 6)
+    net = ms.jit(input_signature=Tensor(shape=[None, 6], dtype=ms.float32))(
+        lambda x: x * 2 + table[: x.shape[0]])
+    for n in (3, 4, 5, 6, 7, 33):  # graph mode looks for programs for all sizes after a few
+        x = floats(n, 6)
+        np.testing.assert_array_equal(net(x).asnumpy(), (x * 2 + table[:n]).asnumpy())
+
+
 def test_long_reductions_keep_programs_for_few_rows() -> None:
     sizes = batch_sizes(graph(lambda x: x.sum(1), floats(2, 70000)))
     assert sizes == (1, 2, 3, 4, 5, 6, 7, 8, 32)

@@ -30,7 +30,7 @@ from cellc_compiler.ir.dims import (
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.passes.batch_axis import batch_sizes
-from cellc_compiler.passes.instantiate import SizeError, graph_symbols, instantiate
+from cellc_compiler.passes.instantiate import graph_symbols, instantiate
 from cellc_runtime.records import dataclass, field, replace
 from cellc_runtime.variants import ANY, MAX_VARIANTS, OpenSizes, Variant, shown
 
@@ -279,13 +279,10 @@ class _Planner:
             sizes = batch_sizes(open_)
             first = max(n for n in sizes if n <= low)
             found = tuple(n for n in sizes if first <= n and (high == ANY or n <= high))
-            for n in found:
-                instantiate(open_, {str(self.batch): n})
-        except (NotBatchIndependent, SizeError) as e:
+        except NotBatchIndependent as e:
             if each:
                 return tuple(each)
-            why = str(e) if isinstance(e, NotBatchIndependent) else "its shapes fit some sizes only"
-            raise self._listing(why, self.batch) from e
+            raise self._listing(str(e), self.batch) from e
         return found
 
 
