@@ -54,6 +54,12 @@ def step(net):
     return Step(net)
 
 
+class Says(nn.Cell):
+    def construct(self, x):
+        print("sum", x.sum())
+        return x
+
+
 class Attends(nn.Cell):
     def construct(self, x):
         return ops.matmul(ops.softmax(ops.matmul(x, x.swapaxes(1, 2)), -1), x)
@@ -85,7 +91,7 @@ def cellc(
 ) -> Said:
     """Run a command beside the artifacts; what it says."""
     monkeypatch.chdir(tmp_path)
-    for file in folder.glob("*.cellc"):
+    for file in [*folder.glob("*.cellc"), folder / "saved_nets.py"]:
         (tmp_path / file.name).symlink_to(file)
 
     def run(*args: str, code: int = 0) -> str:
@@ -147,7 +153,10 @@ def test_graphs(folder: Path) -> None:
     (["verify", "open.cellc"], "open.cellc takes x=float32[N,S,4]: give each with --input, with "
      "numbers for sizes (served: N any and S 3, 5)"),
     (["verify", "open.cellc", "-i", "x=float32[2,4,4]"], "no program serves N = 2, S = 4"),
-    (["verify", "open.cellc", "-i", "x=float32[N,3,4]"], "the size N is open"),
+    (["verify", "open.cellc", "-i", "x=float32[N,3,4]"], "with numbers for sizes (served: N any"),
+    (["compile", "open.cellc", "-i", "x=float32[N,3,4]", "-o", "x"], "with numbers for sizes"),
+    (["compile", "saved_nets.py:Says", "-i", "x=float32[3]", "--no-graph", "-o", "x"],
+     "--no-graph: the network prints at "),
     (["verify", "net.cellc", "-i", "x=float32[2,4]"], "takes ids=int32[2], x=float32[2,4]"),
     (["verify", "net.cellc:nope"], "has entries infer, train; not 'nope'"),
     (["profile", "net.cellc", "--train", "step"], "NET.cellc:train names an entry"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -184,6 +186,27 @@ def test_a_sequence_of_listed_lengths(source: Path, capsys: pytest.CaptureFixtur
         loaded()
     assert loaded.signature().inputs == (("x", "float32", (-1, -1, 8)),)
     assert loaded.signature().outputs[0][2] == (-1, 8)
+
+
+def test_the_runtime_alone_serves_open_sizes(source: Path, tmp_path: Path) -> None:
+    compiled(source, "Sequence", "float32[N,S,8]", "--sizes", "S=4,5")
+    program = f"""
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("cellc", "cellc_compiler", "llvmlite", "networkx", "ml_dtypes"):
+            raise ImportError("blocked: " + name)
+sys.meta_path.insert(0, Blocked())
+import numpy as np
+import cellc_runtime
+net = cellc_runtime.load({str(source.parent / "Sequence.cellc")!r}, trust_native_code=True)
+print([net(np.ones((n, s, 8), np.float32))[0].shape for n, s in ((1, 4), (9, 5))])
+net.save({str(tmp_path / "again.cellc")!r})
+print(net.sizes(), len(net.graph_text()) > 100)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[(1, 8), (9, 8)]\nN any and S 4, 5 True\n"
 
 
 def test_a_batch_of_listed_sizes(source: Path) -> None:

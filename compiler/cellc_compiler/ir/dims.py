@@ -600,6 +600,20 @@ class Shapes:
         self.hints[unique] = hint
         return Dim.symbol(unique)
 
+    def copy(self) -> Shapes:
+        """What is known and assumed so far."""
+        return Shapes(dict(self.symbols), dict(self.hints), list(self.guards), self.where,
+                      list(self.measured), self.found, dict(self._known), dict(self._equal))
+
+    def restore(self, before: Shapes) -> None:
+        """Forget what a trace that is thrown away has asked and assumed; what was measured stays.
+
+        A question is written down when it is first asked, so all answers go with the guards.
+        """
+        fresh = before.copy()
+        self.symbols, self.hints, self.guards = fresh.symbols, fresh.hints, fresh.guards
+        self.found, self._known, self._equal = fresh.found, fresh._known, fresh._equal
+
     def shown(self, guard: Guard) -> str:
         """A guard for messages, without the value of a stand-in."""
         named = symbols_of(guard.expr)

@@ -56,6 +56,8 @@ def write(
     for name, plan in entries.items():
         for traced in plan.traces:
             _refuse_python(traced)
+            if not graphs:
+                _refuse_prints(traced)
             weights.name(traced)
         least_budget = least(plan.traces[0].budget, budget)
         made = _Made(name, lines)
@@ -155,6 +157,14 @@ def _refuse_python(traced: Traced) -> None:
                 f"{node.attrs['name']}() when it runs (py_func, a hook or print_); an artifact "
                 "cannot: take it away, or write it with functions of cellc.ops"
             )
+
+
+def _refuse_prints(traced: Traced) -> None:
+    """What a network prints around its tensors is in its graph alone."""
+    for node in executed(traced.graph):
+        if node.op == "print":
+            raise UserError(f"--no-graph: the network prints at {node.span.file}:"
+                            f"{node.span.line}, and the text is in its graph; take one away")
 
 
 class _Weights:

@@ -30,6 +30,7 @@ from ..tensors.parameter import Parameter
 from ..tracing.exceptions import ERRORS
 from ..tracing.pytree import Box, Leaf
 from .errors import UserError
+from .loading import input_types
 
 Array = np.ndarray[Any, Any]
 SUFFIX = ".cellc"
@@ -127,10 +128,11 @@ def input_specs(text: str, given: Sequence[str]) -> list[str]:
     loaded, entry = _opened(text)
     names = [name for name, _, _ in loaded.signature(entry).inputs]
     by_name = {spec.partition("=")[0]: spec for spec in given}
+    open_ = {d for t in input_types(given) or () for d in t.shape if isinstance(d, str)}
     if not given and not loaded.sizes(entry).symbols:
         return [f"{name}={dtype}[{','.join(map(str, shape))}]"
                 for name, dtype, shape in loaded.signature(entry).inputs]
-    if sorted(by_name) != sorted(names) or len(given) != len(names):
+    if sorted(by_name) != sorted(names) or len(given) != len(names) or open_:
         types = ", ".join(
             f"{name}={dtype}[{','.join(map(str, loaded.sizes(entry).shown(i, shape)))}]"
             for i, (name, dtype, shape) in enumerate(loaded.signature(entry).inputs))
