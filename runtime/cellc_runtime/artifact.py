@@ -236,6 +236,8 @@ class Artifact:
         self.weights, _ = checkpoint.decode(box.section("weights"), "artifact's weights")
         self._weights = Weights(self.weights)
         self._open: dict[tuple[str, int], BoundProgram | Batched] = {}
+        self._direct: dict[str, Callable[..., Any]] = {}
+        """Of entries of fixed sizes, what a call comes to."""
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -275,7 +277,8 @@ class Artifact:
 
     def __call__(self, *arrays: Array) -> Any:
         """Run the default entry: one array, or a tuple."""
-        return self.call(DEFAULT_ENTRY, *arrays)
+        direct = self._direct.get(DEFAULT_ENTRY)
+        return direct(*arrays) if direct is not None else self.call(DEFAULT_ENTRY, *arrays)
 
     def call(self, entry: str, *arrays: Array) -> Any:
         """Run an entry on these inputs: one array, or a tuple.
@@ -286,8 +289,8 @@ class Artifact:
             ArtifactError: the entry has no code for this machine, or damaged code.
             TypeError, ValueError: an argument is wrong, or of a size that is not served.
         """
-        found = self._open.get((entry, 0)) if not self._entry(entry).sizes.symbols else None
-        return (found or self.executable(entry, *arrays))(*arrays)
+        direct = self._direct.get(entry)
+        return (direct or self.executable(entry, *arrays))(*arrays)
 
     def executable(self, entry: str = DEFAULT_ENTRY, *arrays: Array) -> BoundProgram | Batched:
         """What runs an entry on inputs of these shapes, for this machine's best target.
@@ -302,13 +305,18 @@ class Artifact:
         if found.sizes.symbols:
             shapes = [np.shape(a) for a in arrays]
             try:
-                variant = found.sizes.find(found.sizes.bind(found.signature.inputs, shapes))
+                variant = found.variant(shapes)
             except ValueError as e:
                 raise ValueError(f"{entry}: {e}") from None
         key = entry, variant
         if key not in self._open:
             self._open[key] = self._opened(entry, found, variant)
-        return self._open[key]
+        opened = self._open[key]
+        if isinstance(opened, BoundProgram) and not found.sizes.symbols:
+            # Where no program writes weights, none need be bound again.
+            plain = not self._weights.written
+            self._direct[entry] = opened.executable.entry if plain else opened
+        return opened
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this artifact with the weights as they are now, whole or not at all.
@@ -347,6 +355,8 @@ class Artifact:
             entry.check(program, chosen.name, variant, size, name)
             try:
                 made[size] = self._weights.bind(Executable(program, self._callbacks))
+                if made[size].updated:
+                    self._direct.clear()
             except ArtifactError as e:
                 raise ArtifactError(f"{self.name}: {e}") from None
         return Batched(made, entry.sizes.batched_inputs) if variant.sizes else made[0]
@@ -360,6 +370,22 @@ class _Read:
     signature: Signature
     sizes: OpenSizes
     graphs: int
+    index: Mapping[tuple[int, ...], Sequence[int]]
+    """By listed values (`ANY` in the place of the batch), the variants for them."""
+
+    def variant(self, shapes: Sequence[Sequence[int]]) -> int:
+        """The number of the variant that serves inputs of these shapes.
+
+        Raises:
+            TypeError, ValueError: they do not fit, or none does.
+        """
+        sizes = self.sizes.bind(self.signature.inputs, shapes)
+        batch = self.sizes.batch
+        at = sizes if batch is None else (*sizes[:batch], ANY, *sizes[batch + 1 :])
+        for number in self.index.get(at, ()):
+            if self.sizes.variants[number].serves(sizes):
+                return number
+        return self.sizes.find(sizes)
 
     def check(
         self, program: Program, target: str, variant: Variant, size: int, entry: str
@@ -409,7 +435,10 @@ def _read_entry(row: Any) -> _Read:
     if not is_count(graphs, len(sizes.variants)) or (
             graphs and any(v.graph >= graphs for v in sizes.variants)):
         raise ArtifactError("the graphs of an entry are malformed")
-    return _Read(tuple(str(t) for t in row["targets"]), signature, sizes, graphs)
+    index: dict[tuple[int, ...], list[int]] = {}
+    for number, variant in enumerate(sizes.variants):
+        index.setdefault(variant.at, []).append(number)
+    return _Read(tuple(str(t) for t in row["targets"]), signature, sizes, graphs, index)
 
 
 def _types(rows: Any) -> tuple[tuple[str, str, tuple[int, ...]], ...]:

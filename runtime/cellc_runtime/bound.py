@@ -26,11 +26,13 @@ class Weights:
     Attributes:
         arrays: by name.
         writes: how many calls have written some.
+        written: those that some bound program writes.
     """
 
     def __init__(self, arrays: dict[str, Array]) -> None:
         self.arrays = arrays
         self.writes = 0
+        self.written: set[str] = set()
         self._versions: Counter[str] = Counter()
         self._programs: list[BoundProgram] = []
 
@@ -54,6 +56,7 @@ class Weights:
             if not suits(slot, self.arrays.get(slot.name)):
                 raise ArtifactError(f"there is no weight {slot.name!r}, {slot}")
         bound = BoundProgram(executable, self)
+        self.written.update(bound.updated)
         for name in bound.updated:
             if not self.arrays[name].flags.writeable:  # a view of the file
                 self._own(name)

@@ -97,26 +97,39 @@ class OpenSizes:
             TypeError: another number of inputs.
             ValueError: a shape that does not fit, or inputs that disagree about a size.
         """
+        found = [ANY] * len(self.symbols)
+        fits = len(shapes) == len(inputs) and all(
+            len(want) == len(shape) and all(map(_allows, want, shape))
+            for (_, _, want), shape in zip(inputs, shapes, strict=True))
+        for i, axis, s in self.axes if fits else ():
+            size = shapes[i][axis]
+            if found[s] not in (ANY, size):
+                raise self._disagreement(s, inputs, shapes)
+            found[s] = size
+        if not fits:
+            self._refuse(inputs, shapes)
+        return tuple(found)
+
+    def _refuse(
+        self, inputs: Sequence[tuple[str, str, Sequence[int]]], shapes: Sequence[Sequence[int]]
+    ) -> None:
+        """The error of shapes that do not fit."""
         if len(shapes) != len(inputs):
             raise TypeError(f"expected {len(inputs)} inputs, got {len(shapes)}")
-        found: dict[int, tuple[int, str]] = {}
         for i, ((name, dtype, want), shape) in enumerate(zip(inputs, shapes, strict=True)):
-            here = {axis: s for number, axis, s in self.axes if number == i}
-            fits = len(shape) == len(want) and all(
-                axis in here or a == b
-                for axis, (a, b) in enumerate(zip(want, shape, strict=False)))
-            if not fits:
+            if len(want) != len(shape) or not all(map(_allows, want, shape)):
                 expected = ", ".join(map(str, self.shown(i, want)))
                 raise ValueError(f"argument {i + 1} ({name!r}): expected {dtype}[{expected}], got "
                                  f"the shape {tuple(shape)}")
-            for axis, s in here.items():
-                where = f"axis {axis} of {name!r}"
-                size, first = found.setdefault(s, (shape[axis], where))
-                if size != shape[axis]:
-                    raise ValueError(
-                        f"the inputs must have one size {self.symbols[s]}: {first} is {size}, "
-                        f"{where} is {shape[axis]}")
-        return tuple(found[s][0] for s in range(len(self.symbols)))
+
+    def _disagreement(
+        self, symbol: int, inputs: Sequence[tuple[str, str, Sequence[int]]],
+        shapes: Sequence[Sequence[int]],
+    ) -> ValueError:
+        """The error of inputs that disagree about a size."""
+        each = ", ".join(f"axis {axis} of {inputs[i][0]!r} is {shapes[i][axis]}"
+                         for i, axis, s in self.axes if s == symbol)
+        return ValueError(f"the inputs must have one size {self.symbols[symbol]}: {each}")
 
     def find(self, sizes: Sequence[int]) -> int:
         """The number of the variant that serves these sizes.
@@ -199,6 +212,10 @@ class OpenSizes:
             and len({v.at.index(ANY) if ANY in v.at else ANY for v in self.variants}) == 1
             and all(axis == 0 for _, axis, s in self.axes if s == self.batch)
         )
+
+
+def _allows(want: int, size: int) -> bool:
+    return want in (ANY, size)
 
 
 def _few(data: Any, most: int) -> list[Any]:

@@ -345,3 +345,6 @@ def test_sizes_as_data() -> None:
     assert [sizes.find(s) for s in ((6, 4), (900, 4), (0, 4), (7, 5))] == [0, 0, 0, 1]
     with pytest.raises(ValueError, match=r"no program serves N = 7, S = 4; served: N 1\.\.6"):
         sizes.find((7, 4))
+    two = OpenSizes(("N",), ((0, 0, 0), (1, 0, 0)), (Variant((ANY,), ((1, ANY),), (1, 2)),))
+    with pytest.raises(ValueError, match="one size N: axis 0 of 'x' is 3, axis 0 of 'y' is 4"):
+        two.bind([("x", "float32", (-1,)), ("y", "float32", (-1,))], [(3,), (4,)])
