@@ -45,6 +45,8 @@ VERSION = 2
 DEFAULT_ENTRY = "infer"
 MAX_GRAPH = 1 << 31
 """Bytes of a graph's text."""
+_KNOWN_SHAPES = 1024
+"""Shapes of calls for which what serves them is remembered."""
 _MOST_RATIO = 1100
 """zlib packs nothing tighter than 1032 to 1."""
 
@@ -238,6 +240,7 @@ class Artifact:
         self._open: dict[tuple[str, int], BoundProgram | Batched] = {}
         self._direct: dict[str, Callable[..., Any]] = {}
         """Of entries of fixed sizes, what a call comes to."""
+        self._known_shapes: dict[tuple[Any, ...], BoundProgram | Batched] = {}
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -290,7 +293,17 @@ class Artifact:
             TypeError, ValueError: an argument is wrong, or of a size that is not served.
         """
         direct = self._direct.get(entry)
-        return (direct or self.executable(entry, *arrays))(*arrays)
+        return (direct or self._for_shapes(entry, arrays))(*arrays)
+
+    def _for_shapes(self, entry: str, arrays: Sequence[Array]) -> Callable[..., Any]:
+        """What runs an entry on these inputs; shapes that came before are known."""
+        key = entry, *[getattr(a, "shape", None) for a in arrays]
+        found = self._known_shapes.get(key)
+        if found is None:
+            if len(self._known_shapes) >= _KNOWN_SHAPES:
+                self._known_shapes.clear()
+            found = self._known_shapes[key] = self.executable(entry, *arrays)
+        return found
 
     def executable(self, entry: str = DEFAULT_ENTRY, *arrays: Array) -> BoundProgram | Batched:
         """What runs an entry on inputs of these shapes, for this machine's best target.
