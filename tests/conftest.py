@@ -22,6 +22,7 @@ SKIPPED_FOR = {
     "onnx": re.compile(r"'onnx'"),
     "Chromium": re.compile("Chromium|Selenium"),
     "mypy, pyright": re.compile("mypy|pyright"),
+    "other shells": re.compile("no (bash|zsh|fish)\\b"),
     "native sites": re.compile("native sites|eager engine"),
     "the machine or system": re.compile(
         "such a machine|registers|long double|POSIX|fork|handles|Linux|/proc|tmpfs|counted with"),

@@ -53,7 +53,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return importlib.import_module(name)
         except ModuleNotFoundError as e:
             raise ModuleNotFoundError(
-                f"cellc provides no {spec.name!r} (asked for through `cellc run`)", name=spec.name
+                f"cellc provides no {spec.name!r} (it stands for mindspore here)", name=spec.name
             ) from e
 
     def exec_module(self, module: ModuleType) -> None:

@@ -1,9 +1,10 @@
 """The `.cellc` file: weights, portable IR and native code of one network, in one file.
 
 A container (see `container`) whose `meta` describes the *entries* (`"infer"`, `"train"`, ...):
-for each the signature, the names of its weights, and the targets it has code for. Sections:
-`weights` (safetensors), `graph:ENTRY` (IR text), `program:ENTRY:TARGET` (see `program`); of an
-entry for batches of any size, `program:ENTRY:TARGET:SIZE` for a few sizes (see `batched`).
+for each the signature, the targets it has code for, and the sizes it serves (see `variants`).
+Sections: `weights` (safetensors), `graph:ENTRY:K` (IR text, compressed), and programs (see
+`program`): `program:ENTRY:TARGET` of an entry of fixed sizes; `program:ENTRY:TARGET:V` of variant V
+where sizes are open, and `program:ENTRY:TARGET:V:SIZE` for each of its batch sizes.
 
 Loading verifies the whole file and runs nothing. Native code is opened only when the caller says
 that the file is trusted; without that the weights and the IR can be read.
@@ -13,28 +14,42 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import checkpoint
 from .batched import Batched
-from .container import Container, pack, unpack
+from .bound import BoundProgram, Weights, suits
+from .container import Container, is_count, pack, unpack
 from .errors import ArtifactError
 from .executable import Executable
 from .files import write_atomically
+from .lazy import lazy_module
 from .program import Program, Slot
 from .records import dataclass, field
 from .target import best_of, runnable_targets
+from .variants import ANY, OpenSizes, Variant
+
+if TYPE_CHECKING:
+    import zlib
+else:
+    zlib = lazy_module("zlib")
 
 Array = npt.NDArray[Any]
 
 MAGIC = b"CELLCART"
-VERSION = 1
+VERSION = 2
 DEFAULT_ENTRY = "infer"
+MAX_GRAPH = 1 << 31
+"""Bytes of a graph's text."""
+_KNOWN_SHAPES = 1024
+"""Shapes of calls for which what serves them is remembered."""
+_MOST_RATIO = 1100
+"""zlib packs nothing tighter than 1032 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +57,46 @@ class Entry:
     """One callable of an artifact, to be written.
 
     Attributes:
-        programs: the same graph for one or more targets; their slots agree, and their `param`
-            slots are named after weights.
-        graph: IR text.
-        open_inputs: the inputs whose first axis is a batch of any size; `programs` are then for
-            a few sizes, the same ones for each target.
+        programs: of an entry of fixed sizes: the same graph for one or more targets; their slots
+            agree, and their `param` slots are named after weights.
+        graphs: IR texts; none leaves them out.
+        sizes: of an entry with open sizes: where they are and what serves them.
+        variants: for each of these variants, its programs by batch size (by 0 where no batch is
+            open), for one or more targets as above.
     """
 
-    programs: Sequence[Program]
-    graph: str = field(default="", repr=False)
-    open_inputs: Sequence[int] = ()
+    programs: Sequence[Program] = ()
+    graphs: Sequence[str] = field(default=(), repr=False)
+    sizes: OpenSizes = OpenSizes()
+    variants: Sequence[Mapping[int, Sequence[Program]]] = ()
 
-    def section(self, name: str, program: Program) -> str:
-        """Where a program of this entry goes."""
-        base = f"program:{name}:{program.target}"
-        return f"{base}:{self.size(program)}" if self.open_inputs else base
+    @property
+    def by_size(self) -> Sequence[Mapping[int, Sequence[Program]]]:
+        """For each variant its programs by batch size."""
+        return self.variants or [{0: self.programs}]
 
-    def size(self, program: Program) -> int:
-        """The batch size of a program."""
-        return program.of_kind("input")[self.open_inputs[0]].shape[0]
+    def sections(self, name: str) -> Iterator[tuple[str, Program]]:
+        """Where each program of this entry goes."""
+        for number, (variant, made) in enumerate(
+                zip(self.sizes.variants, self.by_size, strict=True)):
+            for size, programs in made.items():
+                for p in programs:
+                    yield _section(name, p.target, self.sizes, number, variant, size), p
+
+
+def _section(
+    entry: str, target: str, sizes: OpenSizes, number: int, variant: Variant, size: int
+) -> str:
+    """The name of a program's section."""
+    parts = ["program", entry, target]
+    parts += [str(number)] if sizes.symbols else []
+    parts += [str(size)] if variant.sizes else []
+    return ":".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What an entry takes and gives: `(name, dtype name, shape)` each; -1 is any size."""
+    """What an entry takes and gives: `(name, dtype name, shape)` each; -1 is an open size."""
 
     inputs: tuple[tuple[str, str, tuple[int, ...]], ...]
     outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
@@ -84,33 +115,71 @@ def save(
         OSError: the file cannot be written; an older one is as it was.
     """
     described = {name: _describe(name, entry, weights) for name, entry in entries.items()}
-    sections = [("weights", b"".join(checkpoint.encode(weights)))]
+    sections: list[tuple[str, bytes | memoryview]] = []
     for name, entry in entries.items():
-        sections.append((f"graph:{name}", entry.graph.encode()))
-        sections += [(entry.section(name, p), p.to_bytes()) for p in entry.programs]
+        sections += [(f"graph:{name}:{k}", _packed(g)) for k, g in enumerate(entry.graphs)]
+        sections += [(section, p.to_bytes()) for section, p in entry.sections(name)]
     meta = {"entries": described, "metadata": dict(metadata or {})}
-    write_atomically(path, pack(MAGIC, VERSION, meta, sections))
+    _write(path, meta, weights, sections)
+
+
+def _write(
+    path: str | os.PathLike[str], meta: Mapping[str, Any], weights: Mapping[str, Array],
+    sections: Iterable[tuple[str, bytes | memoryview]],
+) -> None:
+    first = ("weights", b"".join(checkpoint.encode(weights)))
+    write_atomically(path, pack(MAGIC, VERSION, meta, [first, *sections]))
+
+
+def _packed(text: str) -> bytes:
+    """A text for a section: its length, then zlib's stream."""
+    data = text.encode()
+    if len(data) > MAX_GRAPH:
+        raise ValueError(f"a graph of {len(data)} bytes of text is more than a file holds")
+    return len(data).to_bytes(8, "little") + zlib.compress(data)
+
+
+def _unpacked(section: memoryview, what: str) -> str:
+    """The text of such a section.
+
+    Raises:
+        ArtifactError: damaged, or larger than it can be.
+    """
+    length = int.from_bytes(section[:8], "little")
+    if len(section) < 8 or length > min(MAX_GRAPH, _MOST_RATIO * len(section)):
+        raise ArtifactError(f"{what} claims {length} bytes")
+    unpack = zlib.decompressobj()
+    try:
+        data = unpack.decompress(section[8:], length + 1)
+        if len(data) != length or not unpack.eof or unpack.unused_data:
+            raise ArtifactError(f"{what} is not as long as it says")
+        return data.decode()
+    except (zlib.error, UnicodeDecodeError):
+        raise ArtifactError(f"{what} is not text") from None
 
 
 def _describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str, Any]:
     if not name.isidentifier():
         raise ValueError(f"an entry's name is an identifier, got {name!r}")
-    if not entry.programs:
+    programs = [p for made in entry.by_size for of in made.values() for p in of]
+    if not programs:
         raise ValueError(f"entry {name!r} has no program")
-    first = entry.programs[0]
-    opened = bool(entry.open_inputs)
-    if any(_interface(p, opened) != _interface(first, opened) for p in entry.programs):
+    first, opened = programs[0], bool(entry.sizes.symbols)
+    if any(_interface(p, opened) != _interface(first, opened) for p in programs):
         raise ValueError(f"the programs of entry {name!r} differ in their slots")
     for slot in first.of_kind("param"):
-        array = weights.get(slot.name)
-        if array is None or not _matches(slot, array):
+        if not suits(slot, weights.get(slot.name)):
             raise ValueError(f"entry {name!r} needs weight {slot.name!r}, {slot}")
+    places = {(i, axis) for i, axis, _ in entry.sizes.axes}
+    outputs = zip(*(p.of_kind("output") for p in programs), strict=True)
     return {
-        "targets": list(dict.fromkeys(p.target for p in entry.programs)),
-        "inputs": [_row(s, i in entry.open_inputs) for i, s in enumerate(first.of_kind("input"))],
-        "outputs": [_row(s, opened) for s in first.of_kind("output")],
-        "open": [int(i) for i in entry.open_inputs],
-        "sizes": sorted({entry.size(p) for p in entry.programs}) if opened else [],
+        "targets": list(dict.fromkeys(p.target for p in programs)),
+        "inputs": [[s.name, s.dtype.name, [ANY if (i, axis) in places else d
+                                           for axis, d in enumerate(s.shape)]]
+                   for i, s in enumerate(first.of_kind("input"))],
+        "outputs": [_output_row(slots, opened) for slots in outputs],
+        "sizes": entry.sizes.to_json(),
+        "graphs": len(entry.graphs),
     }
 
 
@@ -120,13 +189,12 @@ def _interface(program: Program, opened: bool) -> list[Any]:
     return [(s.name, s.dtype, s.kind, len(s.shape)) for s in slots] if opened else list(slots)
 
 
-def _row(slot: Slot, opened: bool) -> list[Any]:
-    shape = [-1, *slot.shape[1:]] if opened else list(slot.shape)
-    return [slot.name, slot.dtype.name, shape]
-
-
-def _matches(slot: Slot, array: Array) -> bool:
-    return array.shape == slot.shape and array.dtype == slot.dtype.numpy
+def _output_row(slots: Sequence[Slot], opened: bool) -> list[Any]:
+    """An output, from what all programs have for it: open where they differ, and the batch is."""
+    first = slots[0]
+    shape = [d if len({s.shape[axis] for s in slots}) == 1 else ANY
+             for axis, d in enumerate(first.shape)]
+    return [first.name, first.dtype.name, shape]
 
 
 def load(
@@ -155,7 +223,7 @@ class Artifact:
     Attributes:
         name: the file's name.
         weights: arrays by name. The first call of an entry that updates some copies them, and
-            the updated arrays are then found here.
+            the updated arrays are then found here. Not to be written: programs keep some packed.
         metadata: what the writer put in.
     """
 
@@ -167,23 +235,26 @@ class Artifact:
         self._box = box
         self._trusted = trusted
         self._callbacks = callbacks
-        self.weights, _ = checkpoint.decode(box.section("weights"), "artifact's weights")
         self._entries, self.metadata = _read_meta(box)
-        self._open_inputs = _read_open(box)
-        self._executables: dict[str, Executable | Batched] = {}
+        self.weights, _ = checkpoint.decode(box.section("weights"), "artifact's weights")
+        self._weights = Weights(self.weights)
+        self._open: dict[tuple[str, int], BoundProgram | Batched] = {}
+        self._direct: dict[str, Callable[..., Any]] = {}
+        """Of entries of fixed sizes, what a call comes to."""
+        self._known_shapes: dict[tuple[Any, ...], BoundProgram | Batched] = {}
 
     def __repr__(self) -> str:
         nbytes = sum(a.nbytes for a in self.weights.values())
         state = "trusted" if self._trusted else "native code not trusted"
-        lines = [f"{name}({_words(s.inputs)}) -> {_words(s.outputs)}; for {', '.join(targets)}"
-                 for name, (targets, s) in self._entries.items()]
+        lines = [f"{name}({_words(e.signature.inputs)}) -> {_words(e.signature.outputs)}; for "
+                 f"{', '.join(e.targets)}" for name, e in self._entries.items()]
         return "\n  ".join([f"<Artifact {self.name}: {len(self.weights)} weights, "
                             f"{nbytes / 2**20:.2f} MiB, {state}", *lines]) + ">"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the entries with what they take, give and need."""
-        cells = [(name, _words(s.inputs), _words(s.outputs), p.target, *_needs(p))
-                 for name, (_, s) in self._entries.items() for p in self.programs(name)]
+        cells = [(name, _words(e.signature.inputs), _words(e.signature.outputs), p.target,
+                  *_needs(p)) for name, e in self._entries.items() for p in self.programs(name)]
         head = ("entry", "inputs", "outputs", "target", "temporaries", "kept", "code")
         rows = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>"
                        for row in cells)
@@ -198,19 +269,34 @@ class Artifact:
 
     def signature(self, entry: str = DEFAULT_ENTRY) -> Signature:
         """What an entry takes and gives."""
-        return self._entry(entry)[1]
+        return self._entry(entry).signature
 
     def targets(self, entry: str = DEFAULT_ENTRY) -> tuple[str, ...]:
         """The targets that an entry has code for."""
-        return self._entry(entry)[0]
+        return self._entry(entry).targets
 
-    def graph_text(self, entry: str = DEFAULT_ENTRY) -> str:
-        """The portable IR of an entry."""
-        self._entry(entry)
-        try:
-            return bytes(self._box.section(f"graph:{entry}")).decode()
-        except UnicodeDecodeError:
-            raise ArtifactError(f"the graph of entry {entry!r} is not text") from None
+    def sizes(self, entry: str = DEFAULT_ENTRY) -> OpenSizes:
+        """The open sizes of an entry; as text, what is served: `N any and S 16, 32`."""
+        return self._entry(entry).sizes
+
+    def graph_text(self, entry: str = DEFAULT_ENTRY, variant: int = 0) -> str:
+        """The portable IR of an entry; of one of its variants, if sizes are open.
+
+        Raises:
+            KeyError: there is no such entry.
+            IndexError: it has no such variant.
+            ArtifactError: the artifact was written without graphs, or is damaged.
+        """
+        found = self._entry(entry)
+        if not found.graphs:
+            raise ArtifactError(f"{self.name} holds no graph of entry {entry!r}: it was compiled "
+                                "with --no-graph")
+        k = found.sizes.variants[variant].graph
+        return _unpacked(self._box.section(f"graph:{entry}:{k}"), f"the graph of entry {entry!r}")
+
+    def has_graph(self, entry: str = DEFAULT_ENTRY) -> bool:
+        """Whether the IR of an entry is in the file."""
+        return self._entry(entry).graphs > 0
 
     def programs(self, entry: str = DEFAULT_ENTRY) -> list[Program]:
         """What an entry holds for each target and batch size, as data; nothing is run.
@@ -219,15 +305,16 @@ class Artifact:
             KeyError: there is no such entry.
             ArtifactError: a program is damaged.
         """
-        targets, _ = self._entry(entry)
-        _, sizes = self._open_inputs[entry]
+        found = self._entry(entry)
         return [Program.from_bytes(self._box.section(
-            f"program:{entry}:{target}" + (f":{n}" if n is not None else "")))
-            for target in targets for n in (sizes or [None])]
+            _section(entry, target, found.sizes, number, variant, size)))
+            for target in found.targets for number, variant in enumerate(found.sizes.variants)
+            for size in variant.sizes or (0,)]
 
     def __call__(self, *arrays: Array) -> Any:
         """Run the default entry: one array, or a tuple."""
-        return self.call(DEFAULT_ENTRY, *arrays)
+        direct = self._direct.get(DEFAULT_ENTRY)
+        return direct(*arrays) if direct is not None else self.call(DEFAULT_ENTRY, *arrays)
 
     def call(self, entry: str, *arrays: Array) -> Any:
         """Run an entry on these inputs: one array, or a tuple.
@@ -236,97 +323,146 @@ class Artifact:
             PermissionError: the artifact was loaded without `trust_native_code=True`.
             KeyError: it has no such entry.
             ArtifactError: the entry has no code for this machine, or damaged code.
-            TypeError, ValueError: an argument is wrong.
+            TypeError, ValueError: an argument is wrong, or of a size that is not served.
         """
-        executable = self._executables.get(entry)
-        if executable is None:
-            executable = self.executable(entry)
-        return executable.entry(*arrays)
+        direct = self._direct.get(entry)
+        return (direct or self._for_shapes(entry, arrays))(*arrays)
 
-    def executable(self, entry: str = DEFAULT_ENTRY) -> Executable | Batched:
-        """The executable of an entry, for this machine's best target; loaded once.
+    def _for_shapes(self, entry: str, arrays: Sequence[Array]) -> Callable[..., Any]:
+        """What runs an entry on these inputs; shapes that came before are known."""
+        key = entry, *[getattr(a, "shape", None) for a in arrays]
+        found = self._known_shapes.get(key)
+        if found is None:
+            if len(self._known_shapes) >= _KNOWN_SHAPES:
+                self._known_shapes.clear()
+            found = self._known_shapes[key] = self.executable(entry, *arrays)
+        return found
 
-        That of an entry for batches of any size is a `Batched`.
+    def executable(self, entry: str = DEFAULT_ENTRY, *arrays: Array) -> BoundProgram | Batched:
+        """What runs an entry on inputs of these shapes, for this machine's best target.
+
+        Args:
+            arrays: the inputs; needed where sizes are open.
 
         Raises: as `call`.
         """
-        if entry not in self._executables:
-            self._executables[entry] = self._open(entry)
-        return self._executables[entry]
+        found = self._entry(entry)
+        variant = 0
+        if found.sizes.symbols:
+            shapes = [np.shape(a) for a in arrays]
+            try:
+                variant = found.variant(shapes)
+            except ValueError as e:
+                raise ValueError(f"{entry}: {e}") from None
+        key = entry, variant
+        if key not in self._open:
+            self._open[key] = self._opened(entry, found, variant)
+        opened = self._open[key]
+        if isinstance(opened, BoundProgram) and not found.sizes.symbols:
+            # Where no program writes weights, none need be bound again.
+            plain = not self._weights.written
+            self._direct[entry] = opened.executable.entry if plain else opened
+        return opened
 
-    def _entry(self, name: str) -> tuple[tuple[str, ...], Signature]:
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write this artifact with the weights as they are now, whole or not at all.
+
+        What training calls have updated is in it: parameters, the optimizer's state, the state of
+        random numbers. Loaded again, the artifact goes on to the same bits.
+
+        Raises:
+            OSError: the file cannot be written; an older one is as it was.
+        """
+        sections = [(n, data) for n, data in self._box.sections.items() if n != "weights"]
+        _write(path, self._box.meta, self.weights, sections)
+
+    def _entry(self, name: str) -> _Read:
         if name not in self._entries:
             raise KeyError(f"{self.name} has entries {', '.join(self._entries)}; not {name!r}")
         return self._entries[name]
 
-    def _open(self, entry: str) -> Executable | Batched:
-        targets, signature = self._entry(entry)
+    def _opened(self, name: str, entry: _Read, number: int) -> BoundProgram | Batched:
         if not self._trusted:
             raise PermissionError(
                 f"{self.name} holds native code, which can do anything your account can; if you "
                 "trust who made it, load it with trust_native_code=True"
             )
-        chosen = best_of(targets)
+        chosen = best_of(entry.targets)
         if chosen is None:
             raise ArtifactError(
-                f"{self.name} has code for {', '.join(targets)}; this machine runs "
+                f"{self.name} has code for {', '.join(entry.targets)}; this machine runs "
                 + ", ".join(t.name for t in runnable_targets())
             )
-        best = chosen.name
-        opened, sizes = self._open_inputs[entry]
-        base = f"program:{entry}:{best}"
-        if not opened:
-            return self._executable(base, best, signature, entry)
-        return Batched({
-            n: self._executable(f"{base}:{n}", best, _at(signature, opened, n), entry)
-            for n in sizes
-        }, opened)
-
-    def _executable(
-        self, section: str, target: str, signature: Signature, entry: str
-    ) -> Executable:
-        program = Program.from_bytes(self._box.section(section))
-        _agree(program, target, signature, entry)
-        executable = Executable(program, self._callbacks)
-        executable.bind(self._take_weights(program))
-        return executable
-
-    def _take_weights(self, program: Program) -> list[Array]:
-        updated = {s.alias for s in program.slots}
-        arrays = []
-        for index, slot in enumerate(program.slots):
-            if slot.kind != "param":
-                continue
-            array = self.weights.get(slot.name)
-            if array is None or not _matches(slot, array):
-                raise ArtifactError(f"{self.name} has no weight {slot.name!r}, {slot}")
-            if index in updated and not array.flags.writeable:
-                self._own(slot.name)
-            arrays.append(self.weights[slot.name])
-        return arrays
-
-    def _own(self, name: str) -> None:
-        """Replace a view of the file by memory of our own, for the entries that use it too."""
-        self.weights[name] = np.array(self.weights[name])
-        for executable in self._loaded():
-            slots = executable.program.of_kind("param")
-            if any(s.name == name for s in slots):
-                executable.bind([self.weights[s.name] for s in slots])
+        variant = entry.sizes.variants[number]
+        made = {}
+        for size in variant.sizes or (0,):
+            section = _section(name, chosen.name, entry.sizes, number, variant, size)
+            program = Program.from_bytes(self._box.section(section))
+            entry.check(program, chosen.name, variant, size, name)
+            try:
+                made[size] = self._weights.bind(Executable(program, self._callbacks))
+                if made[size].updated:
+                    self._direct.clear()
+            except ArtifactError as e:
+                raise ArtifactError(f"{self.name}: {e}") from None
+        return Batched(made, entry.sizes.batched_inputs) if variant.sizes else made[0]
 
 
-    def _loaded(self) -> Iterator[Executable]:
-        """Every executable there is."""
-        for found in self._executables.values():
-            if isinstance(found, Batched):
-                yield from found.executables.values()
-            else:
-                yield found
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """An entry of a file that was read."""
+
+    targets: tuple[str, ...]
+    signature: Signature
+    sizes: OpenSizes
+    graphs: int
+    index: Mapping[tuple[int, ...], Sequence[int]]
+    """By listed values (`ANY` in the place of the batch), the variants for them."""
+
+    def variant(self, shapes: Sequence[Sequence[int]]) -> int:
+        """The number of the variant that serves inputs of these shapes.
+
+        Raises:
+            TypeError, ValueError: they do not fit, or none does.
+        """
+        sizes = self.sizes.bind(self.signature.inputs, shapes)
+        batch = self.sizes.batch
+        at = sizes if batch is None else (*sizes[:batch], ANY, *sizes[batch + 1 :])
+        for number in self.index.get(at, ()):
+            if self.sizes.variants[number].serves(sizes):
+                return number
+        return self.sizes.find(sizes)
+
+    def check(
+        self, program: Program, target: str, variant: Variant, size: int, entry: str
+    ) -> None:
+        """See that a program is what the header says.
+
+        Raises:
+            ArtifactError: it is not.
+        """
+        places = {(i, axis): size if variant.at[s] == ANY else variant.at[s]
+                  for i, axis, s in self.sizes.axes}
+        inputs = tuple(
+            (name, dtype, tuple(places.get((i, axis), d) for axis, d in enumerate(shape)))
+            for i, (name, dtype, shape) in enumerate(self.signature.inputs))
+        outputs = self.signature.outputs
+        found, given = (tuple((s.name, s.dtype.name, s.shape) for s in program.of_kind(kind))
+                        for kind in ("input", "output"))
+        same = program.target == target and found == inputs and len(given) == len(outputs) and all(
+            a[:2] == b[:2] and len(a[2]) == len(b[2])
+            and all(d in (e, ANY) for d, e in zip(a[2], b[2], strict=True))
+            for a, b in zip(outputs, given, strict=True))
+        # Rows of a batch are put together along the first axis.
+        if not same or (variant.sizes and any(not s or s[0] != size for _, _, s in given)):
+            raise ArtifactError(f"the code of entry {entry!r} is not what the header says")
 
 
 def _words(types: Sequence[tuple[str, str, tuple[int, ...]]]) -> str:
-    """Names and types for people; a batch of any size is N."""
-    return ", ".join(f"{name}: {dtype}[{', '.join('N' if d < 0 else str(d) for d in shape)}]"
-                     for name, dtype, shape in types)
+    """Names and types for people; an open size is N."""
+    return ", ".join(
+        f"{name}: {dtype}[{', '.join('N' if d < 0 else str(d) for d in shape)}]"
+        for name, dtype, shape in types)
 
 
 def _needs(program: Program) -> list[str]:
@@ -334,69 +470,33 @@ def _needs(program: Program) -> list[str]:
     return [f"{memory[what] / 1024:.0f} KiB" for what in ("temporaries", "kept", "code")]
 
 
-def _at(signature: Signature, opened: Sequence[int], n: int) -> Signature:
-    """A signature for batches of any size, for one of n rows."""
-    return Signature(
-        tuple((name, dtype, (n, *shape[1:]) if i in opened else shape)
-              for i, (name, dtype, shape) in enumerate(signature.inputs)),
-        tuple((name, dtype, (n, *shape[1:])) for name, dtype, shape in signature.outputs),
-    )
-
-
-def _agree(program: Program, target: str, signature: Signature, entry: str) -> None:
-    found = Signature(*(
-        tuple((s.name, s.dtype.name, s.shape) for s in program.of_kind(kind))
-        for kind in ("input", "output")
-    ))  # fmt: skip
-    if program.target != target or found != signature:
-        raise ArtifactError(f"the code of entry {entry!r} is not what the header says")
-
-
-def _read_meta(
-    box: Container,
-) -> tuple[dict[str, tuple[tuple[str, ...], Signature]], dict[str, str]]:
+def _read_meta(box: Container) -> tuple[dict[str, _Read], dict[str, str]]:
     try:
-        entries = {
-            name: (
-                tuple(str(t) for t in row["targets"]),
-                Signature(_types(row["inputs"]), _types(row["outputs"])),
-            )
-            for name, row in box.meta["entries"].items()
-        }
+        entries = {str(name): _read_entry(row) for name, row in box.meta["entries"].items()}
         metadata = {str(k): str(v) for k, v in box.meta["metadata"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(f"the artifact's header is malformed: {str(error)[:200]}") from None
-    opened = _read_open(box)
-    for name, (targets, signature) in entries.items():
-        box.section(f"graph:{name}")
-        inputs, sizes = opened[name]
-        if any(i >= len(signature.inputs) or not signature.inputs[i][2] for i in inputs) or (
-            inputs and not all(row[2] for row in signature.outputs)
-        ):
-            raise ArtifactError(f"entry {name!r} has an open batch and no axis for it")
-        for target in targets:
-            for n in sizes or [None]:
-                base = f"program:{name}:{target}"
-                box.section(base if n is None else f"{base}:{n}")
+    for name, entry in entries.items():
+        for k in range(entry.graphs):
+            box.section(f"graph:{name}:{k}")
+        for target in entry.targets:
+            for number, variant in enumerate(entry.sizes.variants):
+                for size in variant.sizes or (0,):
+                    box.section(_section(name, target, entry.sizes, number, variant, size))
     return entries, metadata
 
 
-def _read_open(box: Container) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """For each entry the inputs with an open batch and the batch sizes there are programs for."""
-    out = {}
-    for name, row in box.meta["entries"].items():
-        try:
-            inputs = tuple(int(i) for i in row.get("open", ()))
-            sizes = tuple(int(n) for n in row.get("sizes", ()))
-        except (TypeError, ValueError, AttributeError):
-            raise ArtifactError(f"the open sizes of entry {name!r} are malformed") from None
-        # A batch of any size needs programs of 1 row and of 2 or more; see `batched.windows`.
-        fine = bool(inputs) == bool(sizes) and len(sizes) <= 64 and list(sizes) == sorted(
-            set(sizes)) and (not sizes or sizes[:2] == (1, 2)) and all(i >= 0 for i in inputs)
-        if not fine:
-            raise ArtifactError(f"the open sizes of entry {name!r} are malformed")
-        out[str(name)] = (inputs, sizes)
-    return out
+def _read_entry(row: Any) -> _Read:
+    signature = Signature(_types(row["inputs"]), _types(row["outputs"]))
+    sizes = OpenSizes.from_json(row["sizes"], signature.inputs)
+    graphs = row["graphs"]
+    if not is_count(graphs, len(sizes.variants)) or (
+            graphs and any(v.graph >= graphs for v in sizes.variants)):
+        raise ArtifactError("the graphs of an entry are malformed")
+    index: dict[tuple[int, ...], list[int]] = {}
+    for number, variant in enumerate(sizes.variants):
+        index.setdefault(variant.at, []).append(number)
+    return _Read(tuple(str(t) for t in row["targets"]), signature, sizes, graphs, index)
 
 
 def _types(rows: Any) -> tuple[tuple[str, str, tuple[int, ...]], ...]:

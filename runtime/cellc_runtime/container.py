@@ -54,8 +54,9 @@ class Container:
 
 
 def pack(
-    magic: bytes, version: int, meta: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]
-) -> list[bytes]:
+    magic: bytes, version: int, meta: Mapping[str, Any],
+    sections: Sequence[tuple[str, bytes | memoryview]],
+) -> list[bytes | memoryview]:
     """The file's pieces, in order (their concatenation is the file)."""
     digests = [hashlib.sha256(data).hexdigest() for _, data in sections]
     # Offsets are written at a fixed width's upper bound first: they depend on the header's size.
@@ -72,14 +73,14 @@ def pack(
         raise ValueError("too much to describe in one file")
     digest = hashlib.sha256(header).digest()
     prefix = _PREFIX.pack(magic, version, len(header), end, digest, bytes(8))
-    pieces = [prefix, header]
+    pieces: list[bytes | memoryview] = [prefix, header]
     for _, data in sections:
         pieces += [data, bytes(_aligned(len(data)) - len(data))]
     return pieces
 
 
 def _table(
-    sections: Sequence[tuple[str, bytes]], digests: Sequence[str], start: int
+    sections: Sequence[tuple[str, bytes | memoryview]], digests: Sequence[str], start: int
 ) -> tuple[list[list[Any]], int]:
     table: list[list[Any]] = []
     at = start

@@ -63,7 +63,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("world") / "net.cellc"
     net = Net()
     traced = trace(net, (Tensor(X),), {})
-    entry = artifact.Entry([compile_program(traced.graph)], print_graph(traced.graph))
+    entry = artifact.Entry([compile_program(traced.graph)], [print_graph(traced.graph)])
     artifact.save(path, {"infer": entry}, {"w": net.w.asnumpy()})
     return path
 

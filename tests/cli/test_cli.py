@@ -12,6 +12,7 @@ import pytest
 
 import cellc_runtime
 from cellc import cli
+from cellc.cli import commands as commands  # here, not among the modules that a test puts back
 from cellc_runtime.target import NEON, host_target
 
 NETWORK = '''
@@ -341,7 +342,7 @@ def test_a_script_that_exits_or_fails(tmp_path: Path) -> None:
     (["compile", "{net}:Net", "-i", "x=float32[2,4]", "--target", "z80", "-o", "x"],
      "unknown target 'z80'"),
     (["compile", "{net}:Net", "-i", "x=float32[2,4]", "--train", "nope", "-o", "x"],
-     "no function 'nope'"),
+     "--train nope: the file has no function 'nope'; expected"),
     (["compile", "{net}:Net", "-i", "x=float32[2,4]", "-o", "no/such/folder/x"],
      "cannot be written"),
     (["run", "nothing.py"], "no such file"),
@@ -400,3 +401,106 @@ def test_no_cache_directory_is_needed(net: Path, tmp_path: Path) -> None:
         [sys.executable, "-m", "cellc", "verify", f"{net}:Net", "-i", "x=float32[2,4]"],
         env=env, capture_output=True, text=True)
     assert done.returncode == 0 and "nodes agree" in done.stdout, done.stderr
+
+
+# --- files that import mindspore, and training steps ----------------------------------------------
+
+MINDSPORE = """
+import mindspore as ms
+import mindspore.numpy as mnp
+from mindspore import nn, ops
+
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(4, 3)
+
+    def construct(self, x):
+        return mnp.tanh(self.dense(x))
+
+
+class Step(nn.Cell):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+        self.optimizer = nn.SGD(net.trainable_params(), 0.1)
+        self.grad = ms.value_and_grad(self.loss, None, net.trainable_params())
+
+    def loss(self, x, y):
+        return ops.square(self.net(x) - y).mean()
+
+    def construct(self, x, y):
+        loss, grads = self.grad(x, y)
+        self.optimizer(grads)
+        return loss
+
+
+def step(net):
+    return Step(net)
+
+
+def wrapped(net):
+    return nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params()))
+
+
+def loss(x, y):
+    return ops.square(x - y).mean()
+
+
+def tensor(net):
+    return ops.ones(2)
+
+
+def fails(net):
+    return net.nothing()
+
+
+a_loss = nn.MSELoss()
+"""
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    file = tmp_path / "foreign.py"
+    file.write_text(MINDSPORE)
+    return file
+
+
+@pytest.mark.parametrize(("command", "said"), [
+    (["compile", "-o", "net.cellc", "--train", "step", "--train-input", "y=float32[2,3]",
+      "--train-input", "x=float32[2,4]"], "wrote net.cellc"),
+    (["dump", "-o", "dump"], "files to dump"),
+    (["verify"], "agree"),
+    (["check"], "no errors"),
+    (["profile"], "a call"),
+    (["export", "-o", "net.mindir"], "wrote net.mindir"),
+])
+def test_files_that_import_mindspore(command: list[str], said: str, foreign: Path) -> None:
+    name, *options = command
+    assert said in cellc(name, f"{foreign}:Net", "-i", "x=float32[2,4]", *options,
+                         cwd=foreign.parent)
+
+
+@pytest.mark.parametrize(("train", "inputs", "message"), [
+    ("loss", [], "--train loss: it cannot be called with the network alone (missing a required"),
+    ("tensor", [], "--train tensor: it returned a Tensor; expected a function that takes"),
+    ("fails", [], "'Net' object has no attribute 'nothing'"),
+    ("a_loss", [], "--train a_loss: it is a MSELoss; expected a function"),
+    ("step", [], "of its step, Step takes y: give a type, as in --input"),
+    ("step", ["x=float32[2,4]"], "Step takes y: give a type, as in --train-input"),
+    ("step", ["x=float32[2,4]", "y=float32[2,3]", "z=int32[]"], "--train-input z: Step is no"),
+    ("step", ["x=float32[2,4]", "y=float32[2,7]"], "for (float32[2,4], float32[2,7]): operands"),
+    ("wrapped", ["x=float32[2,4]"], "construct() is missing 1 argument: 'label'"),
+])
+def test_wrong_training_steps(
+    train: str, inputs: list[str], message: str, foreign: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    out = foreign.with_suffix(".cellc")
+    given = [word for spec in inputs for word in ("--train-input", spec)]
+    assert cli.main(["compile", f"{foreign}:Net", "-i", "x=float32[2,4]", "-o", str(out),
+                     "--train", train, *given]) == 2
+    assert message in capsys.readouterr().err and not out.exists()

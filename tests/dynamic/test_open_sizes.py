@@ -324,3 +324,26 @@ def test_jit_arguments() -> None:
         ms.enable_dynamic(x=open_tensor(None))(lambda x: x)
     with pytest.raises(ValueError, match="no argument of the function"):
         ms.enable_dynamic(y=open_tensor(None))(ms.jit(lambda x: x))
+
+
+class Counts(nn.Cell):
+    """Python state that is read before it is changed, so the trace is made again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n = 0
+
+    def construct(self, x: Tensor) -> Tensor:
+        big = x.shape[0] > 4
+        y = x * self.n
+        self.n = self.n + 1
+        return y + 100 if big else y
+
+
+def test_a_trace_made_again_asks_again() -> None:
+    """What the first trace asked about sizes is a guard of the second one too."""
+    net = Counts()
+    net.set_inputs(open_tensor(None, 2))
+    for calls, n in enumerate((6, 3, 6, 2, 9, 3)):
+        got = net(Tensor(np.ones((n, 2), np.float32))).asnumpy()
+        np.testing.assert_array_equal(got, np.full((n, 2), calls + 100 * (n > 4), np.float32))

@@ -43,8 +43,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
                        [], NEON)  # fmt: skip
     infer = add_program(kind="param")
     entries = {
-        "infer": Entry([Program("add", NEON.name, infer.slots, neon), infer], "graph of add"),
-        "train": Entry([update_program()], "graph of step"),
+        "infer": Entry([Program("add", NEON.name, infer.slots, neon), infer], ["graph of add"]),
+        "train": Entry([update_program()], ["graph of step"]),
     }
     artifact.save(file, entries, WEIGHTS, {"by": "a test"})
     return file

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, Union
 
-from cellc_runtime.records import dataclass, field
+from cellc_runtime.records import dataclass, field, replace
 
 # An atom is a symbol or a floor division; a monomial a sorted tuple of atoms; a polynomial maps
 # monomials to integer coefficients.
@@ -558,11 +558,13 @@ class SymbolInfo:
     Attributes:
         low, high: bounds of its value (high None: none).
         origin: where it comes from, for messages: "axis 0 of x".
+        stand_in: whether its hint is a stand-in for any size, which no message should show.
     """
 
     low: int = 1
     high: int | None = None
     origin: str = ""
+    stand_in: bool = False
 
 
 @dataclass
@@ -597,6 +599,29 @@ class Shapes:
         self.symbols[unique] = info
         self.hints[unique] = hint
         return Dim.symbol(unique)
+
+    def copy(self) -> Shapes:
+        """What is known and assumed so far."""
+        return Shapes(dict(self.symbols), dict(self.hints), list(self.guards), self.where,
+                      list(self.measured), self.found, dict(self._known), dict(self._equal))
+
+    def restore(self, before: Shapes) -> None:
+        """Forget what a trace that is thrown away has asked and assumed; what was measured stays.
+
+        A question is written down when it is first asked, so all answers go with the guards.
+        """
+        fresh = before.copy()
+        self.symbols, self.hints, self.guards = fresh.symbols, fresh.hints, fresh.guards
+        self.found, self._known, self._equal = fresh.found, fresh._known, fresh._equal
+
+    def shown(self, guard: Guard) -> str:
+        """A guard for messages, without the value of a stand-in."""
+        named = symbols_of(guard.expr)
+        if guard.relation == "==" and len(named) == 1 and all(
+                self.symbols[s].stand_in for s in named if s in self.symbols):
+            place = f" ({guard.where})" if guard.where else ""
+            return f"{named.pop()} is one known number{place}"
+        return str(guard)
 
     def ask(self, relation: str, x: Size) -> bool:
         """Whether `x == 0` or `x >= 0`: decided, or assumed as it is for the hints."""
@@ -662,7 +687,7 @@ class Shapes:
         else:
             most = constant // -c
             high = most if high is None else min(high, most)
-        self.symbols[atoms[0]] = SymbolInfo(low, high, info.origin)
+        self.symbols[atoms[0]] = replace(info, low=low, high=high)
 
     def bounds(self, x: Size) -> tuple[int | None, int | None]:
         """The least and the greatest value that a size can have, as far as that is easy to see."""

@@ -20,7 +20,7 @@ from .base import copy_graph
 from .cleanup import Dce
 from .complex_sums import ComplexSums
 from .expand import Expand
-from .instantiate import graph_symbols, instantiate
+from .instantiate import SizeError, graph_symbols, instantiate
 
 OTHER = 37
 """A second size, as small as that of a program, to see what else follows from the size."""
@@ -52,7 +52,10 @@ def batch_sizes(graph: Graph) -> tuple[int, ...]:
 
 
 def _expanded(graph: Graph, symbol: str, rows: int) -> Graph:
-    out = copy_graph(instantiate(graph, {symbol: rows}))
+    try:
+        out = copy_graph(instantiate(graph, {symbol: rows}))
+    except SizeError:  # of a size that nobody asked for
+        raise NotBatchIndependent("its shapes fit some sizes of the batch only") from None
     for p in (Dce(), Expand(), ComplexSums()):
         p.run(out)
     return out

@@ -1,28 +1,61 @@
-"""The `cellc` command: compile, export, run, profile, dump, verify, check, bisect, replay, cache,
-explain."""
+"""The `cellc` command: its parser, and which function runs each command.
+
+A command's function is loaded when it is called. So `--help`, `--version`, completion and wrong
+usage load neither numpy nor the compiler.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from . import commands, verification
-from .loading import UserError
+from .errors import UserError
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    Commands = argparse._SubParsersAction["Parser"]
+
+COMMANDS: Mapping[str, str] = {
+    "compile": "commands:compile_", "export": "commands:export_", "run": "commands:run",
+    "profile": "commands:profile", "dump": "commands:dump", "verify": "verification:verify_",
+    "check": "commands:check", "cache": "commands:cache_", "explain": "commands:explain",
+    "completion": "completion:completion", "inspect": "commands:inspect_",
+    "bisect": "reproducing:bisect", "replay": "reproducing:replay",
+}
+"""For each command the function that runs it, as `module:function` of this package."""
 
 
-def _network(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """A parser that says what it takes, for completion.
+
+    Attributes:
+        actions: its options and positional arguments, in order.
+        commands: the parsers of its commands by name.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self.actions: list[argparse.Action] = []
+        self.commands: Mapping[str, Parser] = {}
+        super().__init__(**options)
+
+    def add_argument(self, *names: str, **options: Any) -> argparse.Action:
+        """As argparse has it."""
+        action = super().add_argument(*names, **options)
+        if action.help != argparse.SUPPRESS:
+            self.actions.append(action)
+        return action
+
+
+def _network(commands: Commands, name: str, text: str) -> Parser:
     """A command that reads a network."""
     p = commands.add_parser(name, help=text, description=text)
-    p.add_argument("network", metavar="FILE.py:NAME", help="a Cell class, Cell or function")
+    p.add_argument("network", metavar="FILE.py:NAME|NET.cellc", help="a Cell class, Cell or "
+                   "function; or an artifact's entry (NET.cellc:train; without a name, infer)")
     p.add_argument(
         "--input", "-i", action="append", default=[], metavar="NAME=SPEC",
-        help="an input by name: x=float32[1,1,32,32], ids=int32[8]:0..999 (elements between), or "
-        "x=@file.npy, x=@file.npz:member; one for each of construct's",
+        help="an input by name: x=float32[1,1,32,32], or x=@file.npy; one for each of construct's",
     )
     return p
 
@@ -83,18 +116,63 @@ def _inspect(sub: Commands) -> None:
     _budget(p)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _verify(sub: Commands) -> None:
+    p = _network(sub, "verify", "compare compiled, PyNative and a float64 reference, end to end "
+                 "and node by node")
+    p.add_argument("--seed", type=int, help="seed of the random inputs, weights and draws "
+                   "(default 0)")
+    p.add_argument("--seeds", metavar="N|A,B,...", help="verify for each of several seeds: the "
+                   "first N, or those listed")
+    p.add_argument("--grad", action="store_true", help="verify the gradients of inputs and "
+                   "parameters too")
+    p.add_argument("--train", metavar="NAME", help="also verify a step of training: a function of "
+                   "FILE.py that takes the network and returns the step as a Cell")
+    p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
+                   help="an input of the training step, as --input; in its order")
+    p.add_argument("--no-reference", action="store_true", help="leave out the float64 reference "
+                   "and difference quotients")
+    p.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write everything as JSON "
+                   "(without FILE: to standard output, in place of the text)")
+    p.add_argument("--junit", metavar="FILE", help="write everything as JUnit's XML")
+    p.epilog = ("exit status: 0 all agrees, 1 something differs or is not finite, 2 not all could "
+                "be compared (or the usage is wrong)")
+    _checkpoint(p)
+
+
+def _about_cellc(sub: Commands) -> None:
+    """The commands that read no network."""
+    text = "show or clear the cache of compiled code"
+    p = sub.add_parser("cache", help=text, description=text)
+    p.add_argument("action", choices=("show", "clear"), nargs="?", default="show",
+                   help="show (the default): where it is, entries and size; clear: remove all")
+    text = "what an error code means"
+    p = sub.add_parser("explain", help=text, description=text + ", with an example and its mending")
+    p.add_argument("code", nargs="?", help="CE203, say; without it, all codes")
+    text = "print a script that completes commands, options, choices and files in a shell"
+    p = sub.add_parser("completion", help=text, description=text + "; for bash: "
+                       "source <(cellc completion bash)")
+    p.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
+    p.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+
+def parser() -> Parser:
+    """The parser of the command line."""
+    parser = Parser(
         prog="cellc", description="Compile, inspect and check networks written as Cell classes."
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     sub = parser.add_subparsers(dest="command", metavar="COMMAND")
+    parser.commands = sub.choices
     p = _network(sub, "compile", "compile a network ahead of time into one artifact")
     p.add_argument("--output", "-o", required=True, metavar="NET.cellc", help="the file to write")
     p.add_argument("--train", metavar="NAME", help="also compile a training step: a function of "
                    "FILE.py that takes the network and returns the step as a Cell")
     p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
                    help="an input of the training step, as --input; in its order")
+    p.add_argument("--sizes", action="append", default=[], metavar="NAME=VALUES", help="the values "
+                   "of an open size to serve: S=16,32,64..128; one size may be left open")
+    p.add_argument("--no-graph", action="store_true", help="leave the graphs out of the file: it "
+                   "cannot be dumped, verified, or compiled for another machine")
     _budget(p)
     _checkpoint(p)
     p.add_argument("--target", action="append", default=[], help="x86_64-avx512, x86_64-avx2 or "
@@ -130,34 +208,35 @@ def _parser() -> argparse.ArgumentParser:
     _checkpoint(p)
     _numerics(p)
     _inspect(sub)
-    p = _network(sub, "verify", "compare compiled, PyNative and a float64 reference, end to end "
-                 "and node by node")
-    verification.arguments(p)
-    _checkpoint(p)
+    _verify(sub)
     _reproducing(sub)
     _network(sub, "check", "report every error of a network")
-    text = "show or clear the cache of compiled code"
-    p = sub.add_parser("cache", help=text, description=text)
-    p.add_argument("action", choices=("show", "clear"), nargs="?", default="show",
-                   help="show (the default): where it is, entries and size; clear: remove all")
-    text = "what an error code means"
-    p = sub.add_parser("explain", help=text, description=text + ", with an example and its mending")
-    p.add_argument("code", nargs="?", help="CE203, say; without it, all codes")
+    _about_cellc(sub)
     return parser
+
+
+def function(command: str) -> Callable[[argparse.Namespace], int]:
+    """The function of a command."""
+    return _loaded(COMMANDS[command])
+
+
+def _loaded(place: str) -> Callable[[argparse.Namespace], int]:
+    module, _, name = place.partition(":")
+    found: Callable[[argparse.Namespace], int] = getattr(
+        import_module(f"{__name__}.{module}"), name)
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status (0 good, 1 found something, 2 bad usage)."""
-    parser = _parser()
-    args = parser.parse_args(argv)
+    args = parser().parse_args(argv)
     if args.version:
-        print(commands.version())
-        return 0
+        return _loaded("version:version")(args)
     if args.command is None:
-        parser.print_help()
+        parser().print_help()
         return 2
     try:
-        return commands.COMMANDS[args.command](args)
+        return function(args.command)(args)
     except UserError as e:
         print(f"cellc: {e}", file=sys.stderr)
         return 2

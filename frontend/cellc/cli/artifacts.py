@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,12 @@ import numpy as np
 
 from cellc_compiler import driver
 from cellc_compiler.interpret import run as interpret
-from cellc_compiler.ir.batch_axis import NotBatchIndependent
-from cellc_compiler.ir.dims import is_symbolic
-from cellc_compiler.ir.graph import Graph
-from cellc_compiler.ir.text import parse_graph, print_graph
-from cellc_compiler.passes.batch_axis import batch_sizes
-from cellc_compiler.passes.instantiate import graph_symbols, instantiate
+from cellc_compiler.ir.text import print_graph
 from cellc_runtime import artifact
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
 from cellc_runtime.target import Target, best_of
+from cellc_runtime.variants import ANY, OpenSizes
 
 from .. import context
 from ..calls.budget import least
@@ -32,94 +29,118 @@ from ..tensors.tensor import Tensor
 from ..tools import budget_view
 from ..tracing.exceptions import ERRORS
 from ..train.weights_file import read
-from .loading import UserError, writing
+from .errors import UserError
+from .loading import writing
+from .open_sizes import Plan
+from .saved import graph_for, open_trusted
 
 Array = np.ndarray[Any, Any]
 
 
 def write(
-    path: str, entries: Mapping[str, Traced], targets: Sequence[Target], budget: int | None = None
+    path: str, entries: Mapping[str, Plan], targets: Sequence[Target], budget: int | None = None,
+    graphs: bool = True,
 ) -> str:
     """Compile entries for targets and write one artifact; a report of lines.
 
     Args:
         budget: bytes for the temporaries of an entry that computes gradients.
+        graphs: whether the file holds the graphs as text.
 
     Raises:
         UserError: the file cannot be written.
     """
-    weights: dict[str, Array] = {}
+    weights = _Weights()
     built: dict[str, artifact.Entry] = {}
     lines: list[str] = []
-    for name, traced in entries.items():
-        _refuse_python(traced)
-        rename_parameters(traced, weights)
-        graphs, opened = _instances(traced.graph)
-        programs = [p for target in dict.fromkeys(targets)  # one that is asked for twice is one
-                    for p in _programs(name, graphs, target, lines,
-                                       least(traced.budget, budget))]
-        built[name] = artifact.Entry(programs, print_graph(traced.graph), opened)
+    for name, plan in entries.items():
+        for traced in plan.traces:
+            _refuse_python(traced)
+            if not graphs:
+                _refuse_prints(traced)
+            weights.name(traced)
+        least_budget = least(plan.traces[0].budget, budget)
+        made = _Made(name, lines)
+        for target in dict.fromkeys(targets):  # one that is asked for twice is one
+            made.compile(plan, target, least_budget)
+        texts = [print_graph(t.graph) for t in plan.traces] if graphs else []
+        opened = bool(plan.sizes.symbols)
+        built[name] = artifact.Entry(
+            () if opened else made.variants[0][0], texts, plan.sizes,
+            made.variants if opened else ())
     with writing(path):
-        artifact.save(path, built, weights)
+        artifact.save(path, built, weights.arrays, {"numerics": context.numerics()})
     size = Path(path).stat().st_size
-    return "\n".join([*lines, f"wrote {path}: {size / 1024:.0f} KiB, {len(weights)} weights"])
+    lines.append(f"wrote {path}: {size / 1024:.0f} KiB, {len(weights.arrays)} weights")
+    return "\n".join(lines)
 
 
-def _programs(
-    name: str, graphs: Mapping[int, Graph], target: Target, lines: list[str], budget: int | None
-) -> list[Program]:
-    """The programs of an entry for one target; what they are goes to `lines`."""
-    out: list[Program] = []
-    for size, graph in graphs.items():
-        report = driver.Report()
-        batch = f", batch {size}" if len(graphs) > 1 else ""
-        with progress.stage(f"{name} for {target.name}{batch}") as say:
-            out.append(driver.compile_program(graph, target, report=report, progress=say,
-                                              numerics=context.numerics(), budget=budget))
-        source = "from the cache" if report.cached else f"{report.kernels} kernels"
-        memory = out[-1].memory()
-        parts = ", ".join(f"{what} {n / 1024:.0f}" for what, n in memory.items() if n)
-        lines.append(f"{name}: {target.name}{batch}: {source}, "
-                     f"{report.arena_bytes / 1024:.0f} KiB of temporaries")
-        if report.recomputed is not None:
-            lines += [f"  {line}".rstrip() for line in budget_view.text(report.recomputed)]
-        spare = out[-1].released_bytes
-        less = f"; a Cell gives up {spare / 1024:.0f} of parameters when packed" if spare else ""
-        lines.append(f"  memory of a call: {sum(memory.values()) / 1024:.0f} KiB ({parts}){less}")
-    return out
+class _Made:
+    """The programs of an entry as they are compiled; what they are goes to `lines`.
 
-
-def _instances(graph: Graph) -> tuple[dict[int, Graph], tuple[int, ...]]:
-    """The graphs to compile: one, or for an open batch one for each of a few sizes.
-
-    Raises:
-        UserError: no set of sizes serves all.
+    Attributes:
+        variants: for each variant, by batch size, a program for each target.
     """
-    symbols = sorted(graph_symbols(graph))
-    measured = next((n for n in graph.walk() if n.op == "measure"), None)
-    if measured is not None:
-        raise UserError(
-            f"{measured.span.file}:{measured.span.line}: a size follows from elements; an "
-            "artifact cannot find it out: use a form of fixed shape (where, masked_fill)"
-        )
-    if not symbols:
-        return {0: graph}, ()
-    try:
-        sizes = batch_sizes(graph)
-    except NotBatchIndependent as e:
-        raise UserError(f"an artifact cannot serve all sizes of {', '.join(symbols)}: {e}") from e
-    opened = tuple(i for i, v in enumerate(graph.inputs) if not v.type.is_static)
-    return {n: instantiate(graph, {symbols[0]: n}) for n in sizes}, opened
+
+    def __init__(self, name: str, lines: list[str]) -> None:
+        self.name = name
+        self.lines = lines
+        self.variants: list[dict[int, list[Program]]] = []
+
+    def compile(self, plan: Plan, target: Target, budget: int | None) -> None:
+        """Compile all programs for a target."""
+        sizes = plan.sizes
+        reports: list[driver.Report] = []
+        programs: list[Program] = []
+        for number, variant in enumerate(sizes.variants):
+            if number == len(self.variants):
+                self.variants.append({})
+            at = [f"{s} = {d}" for s, d in zip(sizes.symbols, variant.at, strict=True) if d != ANY]
+            for size, graph in plan.graphs(number).items():
+                report = driver.Report()
+                rows = [f"batch {size}"] if variant.sizes else []
+                which = ", ".join([f"{self.name} for {target.name}", *rows, *at])
+                with progress.stage(which) as say:
+                    program = driver.compile_program(
+                        graph, target, report=report, progress=say,
+                        numerics=context.numerics(), budget=budget)
+                self.variants[number].setdefault(size, []).append(program)
+                reports.append(report)
+                programs.append(program)
+        head = f"{self.name}: {target.name}"
+        if sizes.symbols:
+            self.lines += _many(head, sizes, programs, reports)
+            self.lines += [f"  {note}" for note in plan.notes]
+        else:
+            self.lines += _one(head, programs[0], reports[0])
 
 
-def _of_inputs(graph: Graph, inputs: Sequence[Array]) -> Graph:
-    """The graph for the sizes of these inputs."""
-    sizes = {
-        str(d): np.shape(a)[axis]
-        for v, a in zip(graph.inputs, inputs, strict=False)
-        for axis, d in enumerate(v.type.shape) if is_symbolic(d)
-    }
-    return instantiate(graph, sizes) if sizes else graph
+def _one(head: str, program: Program, report: driver.Report) -> list[str]:
+    """What is printed about a program."""
+    source = "from the cache" if report.cached else f"{report.kernels} kernels"
+    memory = program.memory()
+    parts = ", ".join(f"{what} {n / 1024:.0f}" for what, n in memory.items() if n)
+    lines = [f"{head}: {source}, {report.arena_bytes / 1024:.0f} KiB of temporaries"]
+    if report.recomputed is not None:
+        lines += [f"  {line}".rstrip() for line in budget_view.text(report.recomputed)]
+    spare = program.released_bytes
+    less = f"; a Cell gives up {spare / 1024:.0f} of parameters when packed" if spare else ""
+    return [*lines,
+            f"  memory of a call: {sum(memory.values()) / 1024:.0f} KiB ({parts}){less}"]
+
+
+def _many(
+    head: str, sizes: OpenSizes, programs: Sequence[Program], reports: Sequence[driver.Report]
+) -> list[str]:
+    """What is printed about the programs of an entry with open sizes."""
+    cached = sum(r.cached for r in reports)
+    largest = max(programs, key=lambda p: sum(p.memory().values()))
+    code = sum(p.image.size + len(p.constants) for p in programs)
+    source = f", {cached} of them from the cache" if cached else ""
+    return [f"{head}: serves {sizes}",
+            f"  {len(programs)} programs{source}, {code / 1024:.0f} KiB of code and constants",
+            f"  memory of a call: at most {sum(largest.memory().values()) / 1024:.0f} KiB, "
+            f"{largest.arena_bytes / 1024:.0f} of them temporaries"]
 
 
 def _refuse_python(traced: Traced) -> None:
@@ -138,37 +159,70 @@ def _refuse_python(traced: Traced) -> None:
             )
 
 
-def rename_parameters(traced: Traced, weights: dict[str, Array]) -> None:
-    """Collect the parameters of an entry as weights of the artifact.
+def _refuse_prints(traced: Traced) -> None:
+    """What a network prints around its tensors is in its graph alone."""
+    for node in executed(traced.graph):
+        if node.op == "print":
+            raise UserError(f"--no-graph: the network prints at {node.span.file}:"
+                            f"{node.span.line}, and the text is in its graph; take one away")
 
-    Entries share a weight when they share the parameter; a graph's input takes its name.
+
+class _Weights:
+    """The parameters of all entries as weights of the artifact.
+
+    Entries share a weight where they share the parameter, whatever it is called by then: a Cell
+    that wraps a network renames its parameters. The name is that of the first entry.
+
+    Attributes:
+        arrays: by name.
     """
-    inputs = [v for v in traced.graph.inputs if v.kind != "input"]
-    for value, parameter in zip(inputs, traced.parameters, strict=True):
-        known = weights.get(value.name)
-        if known is not None and known is not parameter._data:
-            raise UserError(f"two different parameters are called {value.name!r}")
-        weights[value.name] = parameter._data
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+        self._names: dict[Tensor, str] = {}
+
+    def name(self, traced: Traced) -> None:
+        """Collect the parameters of a graph; its inputs take their names."""
+        inputs = [v for v in traced.graph.inputs if v.kind != "input"]
+        for value, parameter in zip(inputs, traced.parameters, strict=True):
+            if parameter not in self._names:
+                name = self._names[parameter] = self._free(value.name)
+                self.arrays[name] = parameter._data
+            value.name = self._names[parameter]
+
+    def _free(self, name: str) -> str:
+        """A name that is not taken."""
+        numbered = (f"{name}_{k}" for k in itertools.count(2))
+        return next(n for n in itertools.chain([name], numbered) if n not in self.arrays)
 
 
-def call(path: str, entry: str, inputs: Sequence[Array]) -> list[Array]:
-    """Run an entry: its native code, or a compilation of its graph if it has none for here."""
+def call(path: str, entry: str, inputs: Sequence[Array], save: str | None = None) -> list[Array]:
+    """Run an entry: its native code, or a compilation of its graph if it has none for here.
+
+    Args:
+        save: a file to write the artifact to afterwards, with what the call has updated.
+    """
     loaded = artifact.load(path)
-    graph = parse_graph(loaded.graph_text(entry))
-    callbacks = host_callbacks(graph)
-    if best_of(loaded.targets(entry)) is None:
-        program = driver.compile_program(_of_inputs(graph, inputs))
-        executable = Executable(program, callbacks, ERRORS)
-        executable.bind([np.array(loaded.weights[s.name]) for s in program.of_kind("param")])
+    if best_of(loaded.targets(entry)) is None and loaded.has_graph(entry):
+        if save is not None:
+            raise UserError(f"--save: {path} has no code for this machine")
+        graph = graph_for(loaded, entry, [np.shape(a) for a in inputs])
+        executable = Executable(driver.compile_program(graph), host_callbacks(graph), ERRORS)
+        params = [v.name for v in graph.inputs if v.kind != "input"]
+        executable.bind([np.array(loaded.weights[n]) for n in params])
         return executable.call(inputs)
-    out = artifact.load(path, trust_native_code=True, callbacks=callbacks).call(entry, *inputs)
+    trusted = open_trusted(path)
+    out = trusted.call(entry, *inputs)
+    if save is not None:
+        with writing(save):
+            trusted.save(save)
     return list(out) if isinstance(out, tuple) else [out]
 
 
 def reference(path: str, entry: str, inputs: Sequence[Array]) -> list[Array]:
     """The outputs of an entry by the numpy interpreter: no native code of the file is run."""
     loaded = artifact.load(path)
-    graph = _of_inputs(parse_graph(loaded.graph_text(entry)), inputs)
+    graph = graph_for(loaded, entry, [np.shape(a) for a in inputs])
     params = [loaded.weights[v.name] for v in graph.inputs if v.kind != "input"]
     return interpret(graph, [*inputs, *params])[: len(graph.outputs)]
 

@@ -6,14 +6,14 @@ import argparse
 import runpy
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_compiler import __version__, backends, driver
+from cellc_compiler import backends, driver
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.ir.dims import Shapes
 from cellc_compiler.ir.dot import graph_dot
@@ -34,26 +34,26 @@ from ..tools import budget_view, profiling
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
 from ..train.export import export, named_weights
-from . import artifacts, reproducing
+from . import artifacts
+from .errors import UserError
 from .loading import (
-    UserError,
+    input_types,
+    known_shape,
     load_network,
     open_types,
     ordered_inputs,
+    sample_arrays,
     sample_inputs,
+    training_step,
     writing,
 )
-from .verification import verify_
+from .open_sizes import Listed, Plan, listed_sizes, plan, plan_fixed
+from .saved import Saved, input_specs, is_saved, load_saved
 
 if TYPE_CHECKING:
     from . import inspecting
 else:  # the viewer and networkx, which no other command needs
     inspecting = lazy_module("cellc.cli.inspecting")
-
-
-def version() -> str:
-    """The version line."""
-    return f"cellc {__version__} for {backends.default_target().name}"
 
 
 @contextmanager
@@ -67,18 +67,34 @@ def _errors_told(
         raise UserError(str(e)) from e
 
 
-def _loaded(args: argparse.Namespace) -> tuple[Any, Any]:
-    """The module and network of the command line, with the parameters of the checkpoint."""
+def _loaded(args: argparse.Namespace) -> tuple[Any, Any, list[str]]:
+    """The module and network of the command line, with the parameters of the checkpoint, and the
+    `--input` options in the network's order."""
+    if is_saved(args.network):
+        saved, specs = _saved(args)
+        return None, saved.cell, specs
     module, net = load_network(args.network)
-    if args.checkpoint:
+    if getattr(args, "checkpoint", None):
         artifacts.load_parameters(net, args.checkpoint)
-    return module, net
+    return module, net, ordered_inputs(net, args.input)
+
+
+def _saved(args: argparse.Namespace) -> tuple[Saved, list[str]]:
+    """The entry of the artifact of the command line, and its `--input` options."""
+    if getattr(args, "checkpoint", None) or getattr(args, "train", None):
+        raise UserError(f"{args.network}: an artifact has its weights and its entries: take "
+                        "--checkpoint and --train away; NET.cellc:train names an entry")
+    specs = input_specs(args.network, args.input)
+    return load_saved(args.network, [known_shape(s) for s in specs]), specs
 
 
 def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]:
     """The network of the command line as a graph, and its inputs' arrays."""
-    _, net = _loaded(args)
-    inputs = sample_inputs(ordered_inputs(net, args.input), seed)
+    if is_saved(args.network):
+        saved, specs = _saved(args)
+        return saved.traced, sample_arrays(specs, seed)
+    _, net, specs = _loaded(args)
+    inputs = sample_inputs(specs, seed)
     with _errors_told():
         traced = trace(net, inputs, {})
     return traced, traced.fed([t._data for t in inputs])
@@ -86,40 +102,54 @@ def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]
 
 def _traced_open(net: Any, specs: Sequence[str]) -> tuple[Traced, Shapes]:
     """The network as a graph, with symbols for the sizes that are open (`float32[N,3]`)."""
-    opened = open_types(specs)
-    if opened is None:
+    given = input_types(specs)
+    if given is None:
         return trace(net, sample_inputs(specs), {}), Shapes()
-    types, shapes = opened
+    types, shapes = open_types(given)
     return trace(net, [OpenTensor.of(ty) for ty in types], {}, types, shapes), shapes
 
 
-def _step(module: Any, net: Any, name: str) -> Any:
-    """The training step of `--train`."""
-    step = getattr(module, name, None)
-    if not callable(step):
-        raise UserError(f"the file has no function {name!r} for --train")
-    return step(net)
+def _plan(net: Any, specs: Sequence[str], listed: Listed) -> Plan:
+    """An entry of an artifact: the network as graphs of known sizes."""
+    given = input_types(specs)
+    if given is None:
+        return plan_fixed(trace(net, sample_inputs(specs), {}))
+    return plan(net, given, listed)
+
+
+def _plan_step(args: argparse.Namespace, module: Any, net: Any, listed: Listed) -> Plan:
+    """The training step of `--train` as an entry of an artifact."""
+    option = "--train-input" if args.train_input else "--input"
+    step, specs = training_step(module, net, args.train, args.train_input or args.input, option)
+    try:
+        return _plan(step, specs, listed)
+    except (CompileError, UserError) as e:
+        types = ", ".join(s.partition("=")[2] for s in specs)
+        raise UserError(f"--train {args.train}: its step, for ({types}): {e}") from e
 
 
 @_errors_told()
 def compile_(args: argparse.Namespace) -> int:
     """`cellc compile`."""
     context.set_context(numerics=args.numerics)
-    module, net = _loaded(args)
+    module, net, specs = _loaded(args)
     targets = [_target(name) for name in args.target] or [backends.default_target()]
-    traced, shapes = _traced_open(net, ordered_inputs(net, args.input))
-    if shapes.guards:
-        asked = "; ".join(map(str, shapes.guards[:3]))
-        raise UserError(
-            f"the network asks about a size that is open, so its code would serve only where "
-            f"{asked}; give that size, or take the question away"
-        )
-    entries = {"infer": traced}
+    listed = listed_sizes(args.sizes)
+    _refuse_unknown(listed, [*args.input, *args.train_input])
+    entries = {"infer": _plan(net, specs, listed)}
     if args.train:
-        inputs = sample_inputs(args.train_input or args.input)
-        entries["train"] = trace(_step(module, net, args.train), inputs, {})
-    print(artifacts.write(args.output, entries, targets, _budget(args)))
+        entries["train"] = _plan_step(args, module, net, listed)
+    print(artifacts.write(args.output, entries, targets, _budget(args), not args.no_graph))
     return 0
+
+
+def _refuse_unknown(listed: Listed, specs: Sequence[str]) -> None:
+    """Refuse `--sizes` of a name that no input has."""
+    there = {d for t in input_types(specs) or () for d in t.shape if isinstance(d, str)}
+    for name in listed:
+        if name not in there:
+            names = ", ".join(sorted(there)) or "none (a type with one is float32[N,3])"
+            raise UserError(f"--sizes {name}=...: no input has a size {name}; open sizes: {names}")
 
 
 def export_(args: argparse.Namespace) -> int:
@@ -127,8 +157,7 @@ def export_(args: argparse.Namespace) -> int:
     path = Path(args.output)
     if path.suffix not in (".onnx", ".mindir"):
         raise UserError(f"--output {path}: expected a name that ends in .onnx or .mindir")
-    _, net = _loaded(args)
-    specs = ordered_inputs(net, args.input)
+    _, net, specs = _loaded(args)
     with _errors_told((CompileError, ImportError, TypeError, ValueError)), writing(path):
         if path.suffix == ".mindir":
             if args.opset is not None:
@@ -156,6 +185,11 @@ def _onnx(net: Any, specs: list[str], path: Path, opset: int | None) -> str:
     if model.left_out:
         lines.append(f"  left out, since ONNX has none: {', '.join(model.left_out)}")
     return "\n".join(lines)
+
+
+def _numerics(args: argparse.Namespace) -> str:
+    """How arithmetic is compiled: as the options say, or as the artifact was."""
+    return _saved(args)[0].numerics if is_saved(args.network) else str(args.numerics)
 
 
 def _budget(args: argparse.Namespace) -> int | None:
@@ -191,6 +225,8 @@ def run(args: argparse.Namespace) -> int:
                         "the artifact has one, train")
     parser.add_argument("--output", "-o", metavar="FILE.npz", help="write outputs there instead of "
                         "printing them")
+    parser.add_argument("--save", metavar="NET.cellc", help="write the artifact with what the call "
+                        "has updated: weights, the optimizer's state, the state of random numbers")
     options = parser.parse_args(args.rest)
     try:
         return _run_artifact(args.program, options)
@@ -203,8 +239,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_artifact(path: str, options: argparse.Namespace) -> int:
-    inputs = [t._data for t in sample_inputs(options.input)]
-    outputs = artifacts.call(path, options.entry, inputs)
+    inputs = sample_arrays(options.input)
+    outputs = artifacts.call(path, options.entry, inputs, options.save)
+    if options.save:
+        print(f"wrote {options.save}")
     if options.output:
         np.savez(options.output, *outputs)
         print(f"wrote {len(outputs)} outputs to {options.output}")
@@ -218,16 +256,17 @@ def _run_artifact(path: str, options: argparse.Namespace) -> int:
 @_errors_told()
 def profile(args: argparse.Namespace) -> int:
     """`cellc profile`."""
-    module, net = load_network(args.network)
     if args.runs < 1 or args.limit < 1:
         raise UserError("--runs and --limit must be positive")
-    if args.train:
-        net, inputs = _step(module, net, args.train), sample_inputs(args.input)
+    if args.train and not is_saved(args.network):
+        module, net = load_network(args.network)
+        net, specs = training_step(module, net, args.train, args.input)
+        inputs = sample_inputs(specs)
+        traced = trace(net, inputs, {})
+        arrays = traced.fed([t._data for t in inputs])
     else:
-        inputs = sample_inputs(ordered_inputs(net, args.input))
-    traced = trace(net, inputs, {})
-    arrays = traced.fed([t._data for t in inputs])
-    found = profiling.profile_traced(traced, arrays, args.runs, args.numerics, _budget(args))
+        traced, arrays = _traced(args)
+    found = profiling.profile_traced(traced, arrays, args.runs, _numerics(args), _budget(args))
     found.show(args.by, args.limit)
     if args.trace:
         with writing(args.trace):
@@ -239,7 +278,7 @@ def profile(args: argparse.Namespace) -> int:
 @_errors_told()
 def dump(args: argparse.Namespace) -> int:
     """`cellc dump`."""
-    context.set_context(numerics=args.numerics)
+    context.set_context(numerics=_numerics(args))
     traced, _ = _traced(args)
     graphs = {"": traced.graph}
     budget = least(_budget(args), traced.budget)
@@ -266,11 +305,14 @@ def inspect_(args: argparse.Namespace) -> int:
     if inspecting.is_file(args.network):
         print(inspecting.write(args, inspecting.of_file(args), target))
         return 0
-    module, net = _loaded(args)
     if args.train:
-        net, inputs = _step(module, net, args.train), sample_inputs(args.input)
+        module, net = load_network(args.network)
+        if args.checkpoint:
+            artifacts.load_parameters(net, args.checkpoint)
+        net, specs = training_step(module, net, args.train, args.input)
     else:
-        inputs = sample_inputs(ordered_inputs(net, args.input))
+        _, net, specs = _loaded(args)
+    inputs = sample_inputs(specs)
     traced = trace(net, inputs, {})
     graphs = {"training step" if args.train else "forward": traced.graph}
     if args.grad:
@@ -328,8 +370,8 @@ def _gradient(traced: Traced) -> Graph:
 
 def check(args: argparse.Namespace) -> int:
     """`cellc check`."""
-    _, net = load_network(args.network)
-    inputs = sample_inputs(ordered_inputs(net, args.input))
+    _, net, specs = _loaded(args)
+    inputs = sample_inputs(specs)
     tracer = Tracer("check")
     given = [tracer.input(t._type, f"x{i}") for i, t in enumerate(inputs)]
     errors = check_call(tracer, net, given)
@@ -362,12 +404,3 @@ def explain(args: argparse.Namespace) -> int:
         raise UserError(f"unknown code {args.code!r}; `cellc explain` lists them")
     print(explanation(code))
     return 0
-
-
-Command = Callable[[argparse.Namespace], int]
-COMMANDS: Mapping[str, Command] = {
-    "compile": compile_, "run": run, "profile": profile, "dump": dump, "verify": verify_,
-    "check": check, "cache": cache_, "explain": explain, "export": export_, "inspect": inspect_,
-    "bisect": reproducing.bisect, "replay": reproducing.replay,
-}
-__all__: Sequence[str] = ("COMMANDS", "version")

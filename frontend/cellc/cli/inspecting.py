@@ -35,7 +35,8 @@ from ..viewer.model_explorer import collection
 from ..viewer.page import page
 from ..viewer.report import Subject, document
 from ..viewer.sources import Sources
-from .loading import UserError, sample_inputs, writing
+from .errors import UserError
+from .loading import sample_inputs, writing
 
 Array = np.ndarray[Any, Any]
 _STAGE = re.compile(r"(grad_)?(\d+)_(.+)\.txt")

@@ -20,16 +20,14 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
+from .. import shim
 from ..nn.cell import Cell
 from ..tensors.tensor import Tensor, tensor_of
+from .errors import UserError
 
 Array = np.ndarray[Any, Any]
 _SPEC = re.compile(
     r"(\w+)\[((?:\s*(?:\d+|[A-Za-z_]\w*)\s*,?)*)\](?::\s*(\S+?)\s*\.\.\s*(\S+))?")
-
-
-class UserError(Exception):
-    """Wrong usage, with what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ def writing(path: str | Path, what: str = "cannot be written") -> Iterator[None]
 
 
 def load_file(path: str) -> Any:
-    """A Python file as a module.
+    """A Python file as a module; if it imports `mindspore`, that is cellc.
 
     Raises:
         UserError: there is no such file, or it fails.
@@ -71,6 +69,7 @@ def load_file(path: str) -> Any:
     if spec is None or spec.loader is None:
         raise UserError(f"{path}: expected a Python file (.py)")
     module = importlib.util.module_from_spec(spec)
+    shim.install()
     sys.modules[name] = module
     sys.path.insert(0, str(file.parent.resolve()))
     try:
@@ -100,7 +99,8 @@ def load_network(text: str) -> tuple[Any, Any]:
     """
     path, sep, name = text.rpartition(":")
     if not sep or not name.isidentifier():
-        raise UserError(f"{text!r}: expected FILE.py:NAME, the file and the network in it")
+        raise UserError(f"{text!r}: expected FILE.py:NAME, the file and the network in it, or "
+                        "NET.cellc")
     module = load_file(path)
     found = getattr(module, name, None)
     if found is None:
@@ -211,43 +211,95 @@ def sample_inputs(
     Raises:
         UserError: an option cannot be read.
     """
+    return [tensor_of(a) for a in sample_arrays(specs, seed, ranges)]
+
+
+def sample_arrays(
+    specs: Sequence[str], seed: int = 0, ranges: Mapping[int, tuple[int, int]] | None = None,
+) -> list[Array]:
+    """The same as arrays."""
     rng = np.random.default_rng(seed)
     ranges = ranges or {}
-    return [tensor_of(_elements(parse_input(text)[1], rng, ranges.get(i, (0, 1))))
+    return [_elements(parse_input(text)[1], rng, ranges.get(i, (0, 1)))
             for i, text in enumerate(specs)]
 
 
-def open_types(specs: Sequence[str]) -> tuple[list[TensorType], Shapes] | None:
-    """Types with symbols of `--input` options, if some have open sizes (`float32[N,3]`).
+@dataclass(frozen=True, slots=True)
+class InputType:
+    """An input of `--input`: its type, with names for open sizes."""
+
+    name: str
+    shape: tuple[int | str, ...]
+    dtype: dtypes.DType
+
+
+def input_types(specs: Sequence[str]) -> list[InputType] | None:
+    """The types of `--input` options, if some have open sizes (`float32[N,3]`).
 
     Raises:
         UserError: an option cannot be read.
     """
-    given = [parse_input(text)[1] for text in specs]
-    if not any(isinstance(d, str) for g in given if isinstance(g, Described) for d in g.sizes):
-        return None
+    out: list[InputType] = []
+    for text in specs:
+        name, given = parse_input(text)
+        if isinstance(given, np.ndarray):
+            out.append(InputType(name, given.shape, dtypes.from_numpy(given.dtype)))
+        else:
+            out.append(InputType(name, given.sizes, given.dtype))
+    return out if any(isinstance(d, str) for t in out for d in t.shape) else None
+
+
+def open_types(given: Sequence[InputType]) -> tuple[list[TensorType], Shapes]:
+    """Types with a symbol for each open size, which may be any."""
     shapes = Shapes()
     symbols: dict[str, Dim] = {}
-    types: list[TensorType] = []
-    for text, g in zip(specs, given, strict=True):
-        if isinstance(g, np.ndarray):
-            types.append(TensorType(g.shape, dtypes.from_numpy(g.dtype)))
-            continue
-        dims: list[int | Dim] = []
-        for axis, d in enumerate(g.sizes):
-            if isinstance(d, int):
-                dims.append(d)
-                continue
-            if d not in symbols:  # any value: the network must not ask what it is
-                origin = f"axis {axis} of {parse_input(text)[0]}"
-                symbols[d] = shapes.new(d, 10007 + 2 * len(symbols), SymbolInfo(origin=origin))
-            dims.append(symbols[d])
-        types.append(TensorType(tuple(dims), g.dtype))
-    return types, shapes
+    for t in given:
+        for axis, d in enumerate(t.shape):
+            if isinstance(d, str) and d not in symbols:
+                info = SymbolInfo(origin=f"axis {axis} of {t.name}", stand_in=True)
+                symbols[d] = shapes.new(d, 10007 + 2 * len(symbols), info)
+    return [TensorType(tuple(symbols[d] if isinstance(d, str) else d for d in t.shape), t.dtype)
+            for t in given], shapes
 
 
-def ordered_inputs(net: Any, specs: Sequence[str]) -> list[str]:
-    """`--input` options in the order of the network's parameters, by their names.
+def training_step(
+    module: Any, net: Any, name: str, specs: Sequence[str], option: str = "--input"
+) -> tuple[Any, list[str]]:
+    """The training step of `--train NAME`, and `specs`, the values of `option`, in its order.
+
+    Raises:
+        UserError: there is no function of this name, it does not make a step out of the network,
+            or the options do not fit the step.
+    """
+    make = getattr(module, name, None)
+    expected = "expected a function that takes the network and returns the training step as a Cell"
+    if make is None:
+        raise UserError(f"--train {name}: the file has no function {name!r}; {expected}")
+    if isinstance(make, Cell) or not callable(make):
+        raise UserError(f"--train {name}: it is a {type(make).__name__}; {expected}")
+    try:
+        inspect.signature(make).bind(net)
+    except TypeError as e:
+        raise UserError(f"--train {name}: it cannot be called with the network alone ({e}); "
+                        f"{expected}") from e
+    except ValueError:
+        pass  # a builtin that does not say what it takes
+    try:
+        step = make(net)
+    except Exception as e:
+        raise UserError(f"--train {name}: it fails for the network; {expected}\n"
+                        f"{_own_part(e, inspect.getfile(module))}") from e
+    if not isinstance(step, Cell) and not inspect.isfunction(step):
+        raise UserError(f"--train {name}: it returned a {type(step).__name__}; {expected}")
+    try:
+        return step, ordered_inputs(step, specs, option)
+    except UserError as e:
+        raise UserError(f"--train {name}: of its step, {e}") from e
+
+
+def ordered_inputs(net: Any, specs: Sequence[str], option: str = "--input") -> list[str]:
+    """The values of `--input` (or another `option`) in the order of the network's parameters, by
+    their names.
 
     Raises:
         UserError: a name that is none of them, one given twice, or one that is missing.
@@ -264,16 +316,37 @@ def ordered_inputs(net: Any, specs: Sequence[str]) -> list[str]:
     for name in given:
         if name not in names or given.count(name) > 1:
             what = "is given twice" if name in names else f"is no input; it has {', '.join(names)}"
-            raise UserError(f"--input {name}: {type(net).__name__} {what}")
+            raise UserError(f"{option} {name}: {type(net).__name__} {what}")
     missing = [n for n, p in parameters.items()
                if n not in given and p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     if missing:
         raise UserError(
             f"{type(net).__name__} takes {', '.join(missing)}: give a type, as in "
-            f"--input '{missing[0]}=float32[1,3,32,32]', or an array, as in "
-            f"--input {missing[0]}=@file.npy"
+            f"{option} '{missing[0]}=float32[1,3,32,32]', or an array, as in "
+            f"{option} {missing[0]}=@file.npy"
         )
     return sorted(specs, key=lambda s: names.index(parse_input(s)[0]))
+
+
+def known_shape(spec: str) -> tuple[int, ...]:
+    """The shape of an `--input` option.
+
+    Raises:
+        UserError: it cannot be read, or a size is open.
+    """
+    given = parse_input(spec)[1]
+    return given.shape if isinstance(given, np.ndarray) else _known(given.sizes)
+
+
+def _known(sizes: Sequence[int | str]) -> tuple[int, ...]:
+    """Sizes that are all numbers."""
+    name = next((d for d in sizes if isinstance(d, str)), None)
+    if name is not None:
+        raise UserError(
+            f"the size {name} is open; only `cellc compile` and `cellc export` to ONNX take open "
+            "sizes; give a number"
+        )
+    return tuple(d for d in sizes if isinstance(d, int))
 
 
 def _elements(
@@ -281,13 +354,7 @@ def _elements(
 ) -> Array:
     if isinstance(given, np.ndarray):
         return np.ascontiguousarray(given).reshape(given.shape)
-    dtype, shape = given.dtype, tuple(d for d in given.sizes if isinstance(d, int))
-    if len(shape) != len(given.sizes):
-        name = next(d for d in given.sizes if isinstance(d, str))
-        raise UserError(
-            f"the size {name} is open; only `cellc compile` and `cellc export` to ONNX take open "
-            "sizes"
-        )
+    dtype, shape = given.dtype, _known(given.sizes)
     if dtype.kind == "bool":
         return np.asarray(rng.integers(0, 2, shape).astype(np.bool_))
     if dtype.is_integer:

@@ -9,7 +9,8 @@ from cellc_runtime.errors import ArtifactError
 from .. import testing
 from ..lang import CompileError
 from . import artifacts
-from .loading import UserError, load_network, ordered_inputs, sample_inputs, writing
+from .errors import UserError
+from .loading import load_network, ordered_inputs, sample_inputs, writing
 
 
 def bisect(args: argparse.Namespace) -> int:

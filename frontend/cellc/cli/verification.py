@@ -11,61 +11,50 @@ from ..compiled.entries import trace
 from ..lang import CompileError
 from ..tensors.seed import set_seed
 from ..tensors.tensor import Tensor
-from ..verification import Report, verify
+from ..verification import Finding, Report, verify
 from ..verification.inputs import index_ranges
 from ..verification.snapshot import Snapshot
 from . import artifacts
+from .errors import UserError
 from .loading import (
-    UserError,
+    known_shape,
     load_network,
     ordered_inputs,
     parse_input,
     sample_inputs,
+    training_step,
     writing,
 )
+from .saved import code_fault, input_specs, is_saved, load_saved
 
 DIGITS = 0, 9
 """The range of random integers that nothing is looked up with."""
-
-
-def arguments(p: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    p.add_argument("--seed", type=int, help="seed of the random inputs, weights and draws "
-                   "(default 0)")
-    p.add_argument("--seeds", metavar="N|A,B,...", help="verify for each of several seeds: the "
-                   "first N, or those listed")
-    p.add_argument("--grad", action="store_true", help="verify the gradients of inputs and "
-                   "parameters too")
-    p.add_argument("--train", metavar="NAME", help="also verify a step of training: a function of "
-                   "FILE.py that takes the network and returns the step as a Cell")
-    p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
-                   help="an input of the training step, as --input; in its order")
-    p.add_argument("--no-reference", action="store_true", help="leave out the float64 reference "
-                   "and difference quotients")
-    p.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write everything as JSON "
-                   "(without FILE: to standard output, in place of the text)")
-    p.add_argument("--junit", metavar="FILE", help="write everything as JUnit's XML")
-    p.epilog = ("exit status: 0 all agrees, 1 something differs or is not finite, 2 not all could "
-                "be compared (or the usage is wrong)")
 
 
 def verify_(args: argparse.Namespace) -> int:
     """`cellc verify`."""
     seeds = _seeds(args)
     set_seed(seeds[0])  # so that the weights are the same every time
+    if is_saved(args.network):
+        return _verify_saved(args, seeds)
     module, net = load_network(args.network)
     if args.checkpoint:
         artifacts.load_parameters(net, args.checkpoint)
-    train = None
-    if args.train:
-        train = getattr(module, args.train, None)
-        if not callable(train):
-            raise UserError(f"the file has no function {args.train!r} for --train")
     specs = ordered_inputs(net, args.input)
+    step = None
+    if args.train:
+        option = "--train-input" if args.train_input else "--input"
+        saved = Snapshot({"net": net})
+        try:
+            given = args.train_input or args.input
+            step = getattr(module, args.train, None), training_step(
+                module, net, args.train, given, option)[1]
+        finally:
+            saved.restore()
     report = Report(network=args.network)
     for seed in seeds:
         try:
-            found = _verified(net, specs, train, args, seed)
+            found = _verified(net, specs, step, args, seed)
         except CompileError as e:
             raise UserError(str(e)) from e
         report.add(found, f"seed {seed}" if len(seeds) > 1 else "")
@@ -74,23 +63,44 @@ def verify_(args: argparse.Namespace) -> int:
 
 
 def _verified(
-    net: Any, specs: Sequence[str], train: Any, args: argparse.Namespace, seed: int
+    net: Any, specs: Sequence[str], step: tuple[Any, list[str]] | None, args: argparse.Namespace,
+    seed: int,
 ) -> Report:
-    """The report for one seed."""
+    """The report for one seed; `step` is what makes the training step, and its inputs."""
     inputs = _inputs(net, specs, seed)
-    step_inputs = None
-    if train is not None:
+    make, step_inputs = None, None
+    if step is not None:
+        make, step_specs = step
         saved = Snapshot({"net": net})
         try:
-            step = train(net)
-            if not callable(step):
-                raise UserError(f"--train {args.train}: expected a function that takes the network "
-                                f"and returns a Cell, but it gave {type(step).__name__}")
-            step_inputs = _inputs(step, args.train_input or specs, seed)
+            step_inputs = _inputs(make(net), step_specs, seed)
         finally:
             saved.restore()
-    return verify(net, *inputs, grad=args.grad, train_step=train, train_inputs=step_inputs,
+    return verify(net, *inputs, grad=args.grad, train_step=make, train_inputs=step_inputs,
                   seeds=(seed,), reference=not args.no_reference)
+
+
+def _verify_saved(args: argparse.Namespace, seeds: Sequence[int]) -> int:
+    """An entry of an artifact: its graph as a network, and its code against its graph."""
+    if args.checkpoint or args.train:
+        raise UserError(f"{args.network}: an artifact has its weights and its entries: take "
+                        "--checkpoint and --train away; NET.cellc:train names an entry")
+    specs = input_specs(args.network, args.input)
+    saved = load_saved(args.network, [known_shape(s) for s in specs])
+    report = Report(network=args.network)
+    for seed in seeds:
+        label = f"seed {seed}" if len(seeds) > 1 else ""
+        report.add(_verified(saved.cell, specs, None, args, seed), label)
+        arrays = [t.asnumpy() for t in _inputs(saved.cell, specs, seed)]
+        what, fault = code_fault(saved, arrays)
+        if fault:
+            report.findings.append(Finding("output", "code", fault))
+        elif what:
+            report.notes.append(f"code: {what} are those of the graph, to the bit")
+        else:
+            report.not_compared["code: the file has none for this machine"] += 1
+    _write(report, args)
+    return report.status
 
 
 def _seeds(args: argparse.Namespace) -> list[int]:

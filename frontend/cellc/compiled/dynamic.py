@@ -199,9 +199,10 @@ def _symbol(
     low = max(-(-(axis.min - rest) // step), 0 if rest else 1)
     high = (axis.max - rest) // step if axis.max >= axis.min else None
     value = (size - rest) // step
-    if stand_ins and value < 2:
+    stand_in = stand_ins and value < 2
+    if stand_in:
         value = _STAND_INS[value]
-    dim = shapes.new(name, value, SymbolInfo(low, high, where))
+    dim = shapes.new(name, value, SymbolInfo(low, high, where, stand_in))
     whole: Size = dim * step + rest
     return whole
 

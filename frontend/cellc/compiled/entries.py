@@ -20,7 +20,7 @@ from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
-from cellc_runtime.records import dataclass, field, replace
+from cellc_runtime.records import dataclass, field
 
 from .. import context
 from ..calls import budget as budgets
@@ -123,9 +123,7 @@ def trace(
         CompileError: an error in the network (of the builtin kind it is of).
     """
     state = lang.State()
-    first = None if shapes is None else replace(
-        shapes, symbols=dict(shapes.symbols), hints=dict(shapes.hints),
-        guards=list(shapes.guards), measured=list(shapes.measured))
+    first = None if shapes is None else shapes.copy()
     while True:
         try:
             traced = _traced_once(fn, args, kwargs, types, shapes, state)
@@ -138,8 +136,7 @@ def trace(
                 raise
         state = again
         if shapes is not None and first is not None:
-            for name in ("symbols", "hints", "guards", "found"):
-                setattr(shapes, name, getattr(first, name))
+            shapes.restore(first)
 
 
 def _traced_once(

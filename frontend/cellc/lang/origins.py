@@ -60,7 +60,9 @@ def _size_notes(names: set[str]) -> list[str]:
     shapes = active_shapes()
     if shapes is None or not names:
         return []
+    known = {n: shapes.symbols[n] for n in sorted(names) if n in shapes.symbols}
     return [
-        f"{n} is {shapes.hints[n]} in this call: {shapes.symbols[n].origin}"
-        for n in sorted(names) if n in shapes.symbols
+        f"{n} is any size: {info.origin}" if info.stand_in
+        else f"{n} is {shapes.hints[n]} in this call: {info.origin}"
+        for n, info in known.items()
     ]

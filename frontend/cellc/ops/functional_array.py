@@ -9,6 +9,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
+from cellc_compiler.ir.dims import surely_equal
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_
 
@@ -296,7 +297,7 @@ def broadcast_to(input: Tensor, shape: Any) -> Tensor:
     ):
         raise ValueError(
             f"For 'broadcast_to', shape {x.shape} cannot be broadcast to {tuple(dims)}.")
-    if tuple(dims) == x.shape:
+    if len(dims) == x.ndim and all(map(surely_equal, dims, x.shape)):
         return x
     return apply_one("broadcast_to", x, shape=tuple(dims))
 

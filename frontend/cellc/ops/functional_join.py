@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.dims import surely_equal
 from cellc_runtime.dtypes import DType, uint8, uint16, uint32, uint64
 
 from ..core.dispatch import apply, apply_one
@@ -84,7 +85,7 @@ def tile(input: Tensor, dims: Any) -> Tensor:
     if len(reps) < x.ndim:
         reps = (1,) * (x.ndim - len(reps)) + reps
     x = fa.to_shape(x, (1,) * (len(reps) - x.ndim) + x.shape)
-    if builtins.all(r == 1 for r in reps):
+    if builtins.all(surely_equal(r, 1) for r in reps):
         return x
     return apply_one("tile", x, reps=reps)
 

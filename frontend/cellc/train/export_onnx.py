@@ -11,6 +11,7 @@ import numpy as np
 from cellc_compiler.ir.dims import Guard, Shapes, symbols_of
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.onnx_export import Model, to_model
+from cellc_runtime.records import replace
 
 from ..compiled.dynamic import Axes, Dynamic, make_pattern, parameter_names
 from ..compiled.entries import Traced, trace
@@ -49,6 +50,8 @@ def traced_for_export(
         return trace(fn, inputs, {}), []
     names = _names(structure, len(leaves), parameter_names(fn))
     pattern = make_pattern(types, names, axes, stand_ins=True)
+    for name, info in pattern.shapes.symbols.items():
+        pattern.shapes.symbols[name] = replace(info, stand_in=True)
     opened = [OpenTensor.of(ty) for ty in pattern.types]
     traced = trace(fn, _with(inputs, opened), {}, pattern.types, pattern.shapes)
     return traced, assumed_sizes(pattern.shapes)
@@ -101,7 +104,8 @@ def assumed_sizes(shapes: Shapes) -> list[Guard]:
         if guard.relation != "==" or len(symbols_of(guard.expr)) < 2:
             raise ValueError(
                 f"For 'export', the network asks about a size that is open, so what is written "
-                f"would serve only where {guard}; give that size, or take the question away")
+                f"would serve only where {shapes.shown(guard)}; give that size, or take the "
+                "question away")
     return list(shapes.guards)
 
 

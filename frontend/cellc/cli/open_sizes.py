@@ -1,0 +1,369 @@
+"""Networks with open sizes as a few graphs of known sizes: what an artifact holds for them.
+
+An artifact cannot compile. So the user lists the values of open sizes (`--sizes S=16,32,64..128`),
+and one size may stay open, the batch (`float32[N,S]`). The network is traced with symbols, and what
+it asks about sizes gives guards. For one choice of listed values the guards leave ranges of the
+batch; where they leave some out, the network is traced again for a size in there, until all are
+served. In a range whose rows are independent programs for a few batch sizes serve all
+(`passes/batch_axis.py`); a range of few sizes has a program for each. A range for which the network
+fails (`raise`, say) is left out, and `Plan.notes` says so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from cellc_compiler.ir.batch_axis import NotBatchIndependent
+from cellc_compiler.ir.dims import (
+    Dim,
+    Guard,
+    Shapes,
+    SymbolInfo,
+    evaluate,
+    substitute,
+    symbols_of,
+)
+from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.types import TensorType
+from cellc_compiler.passes.batch_axis import batch_sizes
+from cellc_compiler.passes.instantiate import graph_symbols, instantiate
+from cellc_runtime.records import dataclass, field, replace
+from cellc_runtime.variants import ANY, MAX_VARIANTS, OpenSizes, Variant, shown
+
+from ..compiled.entries import Traced, trace
+from ..lang import CompileError
+from ..tensors.tensor import OpenTensor
+from .errors import UserError
+from .loading import InputType
+
+Range = tuple[int, int]
+"""First and last value of the batch; `ANY` as the last is no end."""
+Listed = Mapping[str, Sequence[int]]
+
+_STAND_IN = 10007
+"""The size of a batch that may be any: a prime that nothing else is a multiple of."""
+_MOST_TRACES = 16
+"""For one choice of listed values."""
+_FEW = 16
+"""Values of a range that may have a program each."""
+_SIZES = re.compile(r"([A-Za-z_]\w*)=(.+)")
+_VALUES = re.compile(r"(\d+)(?:\.\.(\d+)(?::(\d+))?)?")
+
+
+def listed_sizes(options: Sequence[str]) -> dict[str, list[int]]:
+    """`--sizes` options: by name, the values in ascending order.
+
+    Raises:
+        UserError: an option cannot be read, or names a size twice.
+    """
+    out: dict[str, list[int]] = {}
+    for option in options:
+        m = _SIZES.fullmatch(option.strip())
+        parts = [_VALUES.fullmatch(p.strip()) for p in m.group(2).split(",")] if m else [None]
+        if m is None or None in parts:
+            raise UserError(f"--sizes {option!r}: expected NAME=16,32,64..128 or NAME=16..128:16, "
+                            "the name of an open size and the values to serve")
+        if m.group(1) in out:
+            raise UserError(f"--sizes {option!r}: {m.group(1)} is given twice")
+        values = {v for p in parts if p is not None for v in _values(p, option)}
+        out[m.group(1)] = sorted(values)
+    return out
+
+
+def _values(part: re.Match[str], option: str) -> range:
+    low = int(part.group(1))
+    high, step = int(part.group(2) or low), int(part.group(3) or 1)
+    if not 1 <= low <= high or step < 1 or high - low >= MAX_VARIANTS * step:
+        raise UserError(f"--sizes {option!r}: expected ascending values of at least 1, and at "
+                        f"most {MAX_VARIANTS} of them")
+    return range(low, high + 1, step)
+
+
+@dataclass
+class Plan:
+    """An entry as graphs of known sizes.
+
+    Attributes:
+        traces: the graphs that were traced, with symbols where sizes are open.
+        sizes: what is served, by which variant of which graph.
+        notes: lines about sizes that are not served.
+    """
+
+    traces: list[Traced]
+    sizes: OpenSizes = field(default_factory=OpenSizes)
+    notes: list[str] = field(default_factory=list)
+
+    def graphs(self, number: int) -> dict[int, Graph]:
+        """The graphs to compile for a variant: by batch size, or one at 0."""
+        variant = self.sizes.variants[number]
+        graph = self.traces[variant.graph].graph
+        return {n: self._at(graph, [n if d == ANY else d for d in variant.at])
+                for n in variant.sizes or (0,)}
+
+    def _at(self, graph: Graph, sizes: Sequence[int]) -> Graph:
+        values = dict(zip(self.sizes.symbols, sizes, strict=True))
+        return instantiate(graph, values) if values else graph
+
+
+def plan(fn: Any, given: Sequence[InputType], listed: Listed) -> Plan:
+    """A network with open sizes (`loading.input_types`) as graphs of known sizes.
+
+    Raises:
+        UserError: sizes that cannot be served, with the line that asks for them and what to do.
+        CompileError: an error in the network.
+    """
+    names = list(dict.fromkeys(d for t in given for d in t.shape if isinstance(d, str)))
+    free = [n for n in names if n not in listed]
+    if len(free) > 1:
+        raise UserError(
+            f"the sizes {', '.join(free)} are open; one of them can be any, the batch: list the "
+            f"values of the others, as in --sizes {free[-1]}=16,32,64..128")
+    values = [listed[n] for n in names if n not in free]
+    if math.prod(map(len, values)) > MAX_VARIANTS:
+        raise UserError(f"--sizes: {math.prod(map(len, values))} choices of sizes are more than "
+                        f"an artifact holds ({MAX_VARIANTS})")
+    axes = tuple((i, axis, names.index(d)) for i, t in enumerate(given)
+                 for axis, d in enumerate(t.shape) if isinstance(d, str))
+    for i, axis, s in axes:
+        if names[s] in free and axis:
+            raise UserError(
+                f"the size {names[s]} is axis {axis} of {given[i].name}; only a first axis may be "
+                f"of any size: list its values, as in --sizes {names[s]}=16,32,64..128")
+    planner = _Planner(fn, given, names, free[0] if free else None, listed)
+    variants = [
+        v for choice in itertools.product(*values)
+        for v in planner.variants(dict(zip([n for n in names if n not in free], choice,
+                                           strict=True)))]
+    sizes = OpenSizes(tuple(names), axes, tuple(variants))
+    return Plan([t.traced for t in planner.traces], sizes, list(planner.notes))
+
+
+@dataclass
+class _Trace:
+    """The network traced with symbols, and what that assumes."""
+
+    traced: Traced
+    shapes: Shapes
+
+    def serves(self, sizes: Mapping[str, int]) -> bool:
+        return all(g.holds(sizes) for g in self.shapes.guards)
+
+
+class _Planner:
+    """Finds the variants of a network for choices of its listed sizes."""
+
+    def __init__(
+        self, fn: Any, given: Sequence[InputType], names: Sequence[str], batch: str | None,
+        listed: Listed,
+    ) -> None:
+        self.fn = fn
+        self.given = given
+        self.names = names
+        self.batch = batch
+        self.listed = listed
+        self.traces: list[_Trace] = []
+        self.notes: dict[str, None] = {}
+
+    def variants(self, choice: Mapping[str, int]) -> Iterator[Variant]:
+        """What serves this choice of listed values."""
+        at = tuple(choice.get(n, ANY) for n in self.names)
+        if self.batch is None:
+            known = (i for i, t in enumerate(self.traces) if t.serves(choice))
+            found = next(known, None)
+            if found is None:
+                _, error = self._trace(choice)
+                if error is not None:
+                    at_ = ", ".join(f"{n} = {v}" for n, v in choice.items())
+                    raise UserError(f"for {at_}: {error}") from error
+                found = len(self.traces) - 1
+            yield Variant(at, graph=found)
+            return
+        for number, ranges in self._cover(choice).items():
+            yield Variant(at, tuple(ranges), self._sizes(number, ranges, choice), number)
+
+    # --- ranges of the batch ----------------------------------------------------------------
+
+    def _cover(self, choice: Mapping[str, int]) -> dict[int, list[Range]]:
+        """By trace, the ranges of the batch that it serves."""
+        todo: list[Range] = [(1, ANY)]
+        out: dict[int, list[Range]] = {}
+        for number, t in enumerate(self.traces):
+            todo = self._take(number, _ranges(t.shapes, choice, self.batch), todo, out)
+        while todo:
+            if len(out) > _MOST_TRACES:
+                raise self._listing("the network asks too much about it", self.batch)
+            low, high = todo[-1]
+            hint = max(low, _STAND_IN) if high == ANY else high
+            shapes, error = self._trace({**choice, str(self.batch): hint}, high == ANY)
+            ranges = _ranges(shapes, choice, self.batch)
+            if high == ANY and ranges == [(hint, hint)]:
+                raise self._listing(
+                    "the network needs it as a number"
+                    f"{_place(shapes.guards, str(self.batch))}", self.batch)
+            if error is None:
+                todo = self._take(len(self.traces) - 1, ranges, todo, out)
+                continue
+            failed: dict[int, list[Range]] = {}
+            todo = self._take(0, ranges, todo, failed)
+            if not todo and not out:
+                raise error
+            line = str(error).partition("\n")[0]
+            self.notes[f"not served: {self.batch} {shown(failed[0])}: {line}"] = None
+        return {number: sorted(ranges) for number, ranges in out.items()}
+
+    def _take(
+        self, number: int, ranges: Sequence[Range], todo: list[Range],
+        out: dict[int, list[Range]],
+    ) -> list[Range]:
+        """What is still to do when a trace serves these ranges."""
+        taken = [both for a in ranges for b in todo if (both := _overlap(a, b)) is not None]
+        if taken:
+            out[number] = taken
+        return [rest for a in todo for rest in _without(a, taken)]
+
+    def _trace(
+        self, hints: Mapping[str, int], stand_in: bool = False
+    ) -> tuple[Shapes, CompileError | None]:
+        """Trace for these sizes; what was asked, and the error if there is one.
+
+        Raises:
+            UserError: a size follows from elements, or the error is about a stand-in.
+        """
+        shapes = Shapes()
+        dims = {n: self._symbol(shapes, n, hints[n], stand_in) for n in self.names}
+        types = [TensorType(tuple(dims[d] if isinstance(d, str) else d for d in t.shape), t.dtype)
+                 for t in self.given]
+        try:
+            traced = trace(self.fn, [OpenTensor.of(ty) for ty in types], {}, types, shapes)
+        except CompileError as e:
+            if stand_in and re.search(rf"\b{hints[str(self.batch)]}\b", str(e)):
+                place = _place(shapes.guards, str(self.batch))
+                raise self._listing(f"the network needs it as a number{place}",
+                                    self.batch) from None
+            return shapes, e
+        _refuse_measured(traced.graph)
+        self.traces.append(_Trace(traced, shapes))
+        return shapes, None
+
+    def _symbol(self, shapes: Shapes, name: str, hint: int, stand_in: bool) -> Dim:
+        """The symbol of an open size."""
+        t = next(t for t in self.given if name in t.shape)
+        values = self.listed.get(name, ())
+        low, high = (values[0], values[-1]) if values else (1, None)
+        origin = f"axis {t.shape.index(name)} of {t.name}"
+        return shapes.new(name, hint, SymbolInfo(low, high, origin,
+                                                 stand_in and name == self.batch))
+
+    def _listing(self, why: str, name: str | None) -> UserError:
+        return UserError(f"an artifact cannot serve all sizes of {name}: {why}; list the sizes to "
+                         f"serve, as in --sizes {name}=1,2,4..8")
+
+    # --- programs ---------------------------------------------------------------------------
+
+    def _sizes(
+        self, number: int, ranges: Sequence[Range], choice: Mapping[str, int]
+    ) -> tuple[int, ...]:
+        """The batch sizes whose programs serve these ranges."""
+        low, high = ranges[0][0], ranges[-1][1]
+        count = math.inf if high == ANY else sum(z - a + 1 for a, z in ranges)
+        each = [n for a, z in ranges for n in range(a, z + 1)] if count <= _FEW else []
+        if count <= 2:
+            return tuple(each)
+        graph = self.traces[number].traced.graph
+        try:
+            open_ = instantiate(graph, choice) if choice else graph
+            sizes = batch_sizes(open_)
+            first = max(n for n in sizes if n <= low)
+            found = tuple(n for n in sizes if first <= n and (high == ANY or n <= high))
+        except NotBatchIndependent as e:
+            if each:
+                return tuple(each)
+            raise self._listing(str(e), self.batch) from e
+        return found
+
+
+def _ranges(shapes: Shapes, choice: Mapping[str, int], batch: str | None) -> list[Range]:
+    """The values of the batch for which all guards hold, beside these values of the others.
+
+    Raises:
+        UserError: a guard that is no comparison of the batch with a number.
+    """
+    found: list[Range] = [(1, ANY)]
+    for guard in shapes.guards:
+        fixed = substitute(guard.expr, dict(choice))
+        if type(fixed) is not Dim:
+            found = found if Guard(guard.relation, fixed).holds({}) else []
+            continue
+        if any(m != (batch,) for m, _ in fixed.terms if m):
+            raise UserError(
+                f"an artifact cannot serve all sizes of {batch}: the network asks whether "
+                f"{shapes.shown(replace(guard, expr=fixed))}; list the sizes to serve, as in "
+                f"--sizes {batch}=8,16,32")
+        shift = evaluate(fixed, {str(batch): 0})
+        allowed = _solved(guard.relation, evaluate(fixed, {str(batch): 1}) - shift, shift)
+        found = [both for a in found for b in allowed if (both := _overlap(a, b)) is not None]
+    return sorted(found)
+
+
+def _solved(relation: str, factor: int, shift: int) -> list[Range]:
+    """The positive n for which `factor * n + shift` is (not) 0, or at least 0."""
+    if relation == ">=":
+        if factor > 0:
+            return [(max(1, -(shift // factor)), ANY)]
+        return [(1, shift // -factor)] if shift // -factor >= 1 else []
+    root, rest = divmod(-shift, factor)
+    hit = [(root, root)] if not rest and root >= 1 else []
+    return hit if relation == "==" else _without((1, ANY), hit)
+
+
+def _overlap(a: Range, b: Range) -> Range | None:
+    low = max(a[0], b[0])
+    ends = [z for z in (a[1], b[1]) if z != ANY]
+    high = min(ends) if ends else ANY
+    return (low, high) if high == ANY or low <= high else None
+
+
+def _without(whole: Range, parts: Sequence[Range]) -> list[Range]:
+    """What is left of a range without others, which lie in it or apart from it."""
+    out: list[Range] = []
+    at, end = whole
+    for low, high in sorted(parts):
+        if (high != ANY and high < at) or (end != ANY and low > end):
+            continue
+        if low > at:
+            out.append((at, low - 1))
+        if high == ANY or (end != ANY and high >= end):
+            return out
+        at = high + 1
+    return [*out, (at, end)]
+
+
+def _place(guards: Sequence[Guard], batch: str) -> str:
+    """Where the network asked for the number of the batch."""
+    pins = [g.where for g in guards
+            if g.relation == "==" and symbols_of(g.expr) == {batch} and g.where]
+    return f" ({pins[0]})" if pins else ""
+
+
+def _refuse_measured(graph: Graph) -> None:
+    """Refuse sizes that follow from elements."""
+    measured = next((n for n in graph.walk() if n.op == "measure"), None)
+    if measured is not None:
+        raise UserError(
+            f"{measured.span.file}:{measured.span.line}: a size follows from elements; an "
+            "artifact cannot find it out: use a form of fixed shape (where, masked_fill)")
+
+
+def plan_fixed(traced: Traced) -> Plan:
+    """A network without open sizes.
+
+    Raises:
+        UserError: a size follows from elements.
+    """
+    _refuse_measured(traced.graph)
+    assert not graph_symbols(traced.graph)
+    return Plan([traced])

@@ -1,0 +1,235 @@
+"""Artifacts in the place of networks: `NET.cellc` or `NET.cellc:ENTRY` where `FILE.py:NAME` may be.
+
+An entry's graph is read from the file and run as a Cell, in either mode; nothing of the file's own
+code is run. `code_fault` runs that, and holds it against the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler import driver
+from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.text import parse_graph
+from cellc_compiler.ir.verify import verify
+from cellc_compiler.passes.instantiate import instantiate
+from cellc_runtime import artifact
+from cellc_runtime.artifact import Artifact
+from cellc_runtime.errors import ArtifactError
+from cellc_runtime.executable import Executable
+from cellc_runtime.records import dataclass
+from cellc_runtime.target import best_of
+
+from ..calls.callbacks import host_callbacks
+from ..compiled.entries import Traced
+from ..nn.graph_cell import GraphCell, LoadedGraph
+from ..tensors.parameter import Parameter
+from ..tracing.exceptions import ERRORS
+from ..tracing.pytree import Box, Leaf
+from .errors import UserError
+from .loading import input_types
+
+Array = np.ndarray[Any, Any]
+SUFFIX = ".cellc"
+
+
+def is_saved(text: str) -> bool:
+    """Whether the text of the command line names an artifact."""
+    return _parts(text)[0].endswith(SUFFIX)
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """The file and the entry."""
+    path, sep, entry = text.rpartition(":")
+    return (path, entry) if sep and path.endswith(SUFFIX) else (text, artifact.DEFAULT_ENTRY)
+
+
+def load_graphs(loaded: Artifact) -> dict[str, list[Graph]]:
+    """The graphs of all entries, with symbols where sizes are open.
+
+    Raises:
+        ArtifactError: it was written without graphs, or one is malformed.
+    """
+    return {entry: [graph_of(loaded, entry, k) for k in _firsts(loaded, entry)]
+            for entry in loaded.entries}
+
+
+def _firsts(loaded: Artifact, entry: str) -> list[int]:
+    """For each graph of an entry the first variant that it is of."""
+    numbers = [v.graph for v in loaded.sizes(entry).variants]
+    return [numbers.index(k) for k in sorted(set(numbers))]
+
+
+def graph_of(loaded: Artifact, entry: str, variant: int = 0) -> Graph:
+    """A graph of an artifact, which may be hostile.
+
+    Raises:
+        ArtifactError: there is none, or it is malformed.
+    """
+    text = loaded.graph_text(entry, variant)
+    try:
+        graph = parse_graph(text)
+        verify(graph)
+    except Exception as e:  # whatever a parser meets in a file made to break it
+        raise ArtifactError(f"the graph of entry {entry!r} is malformed: {str(e)[:200]}") from e
+    return graph
+
+
+def graph_for(loaded: Artifact, entry: str, shapes: Sequence[Sequence[int]]) -> Graph:
+    """The graph of an entry for inputs of these shapes.
+
+    Raises:
+        ArtifactError: the artifact holds no graphs.
+        TypeError, ValueError: the shapes do not fit, or are not served.
+    """
+    sizes = loaded.sizes(entry)
+    if not sizes.symbols:
+        return graph_of(loaded, entry)
+    values = sizes.bind(loaded.signature(entry).inputs, shapes)
+    graph = graph_of(loaded, entry, sizes.find(values))
+    return instantiate(graph, dict(zip(sizes.symbols, values, strict=True)))
+
+
+@dataclass
+class Saved:
+    """An entry of an artifact, for inputs of known types.
+
+    Attributes:
+        path, entry: where it is from.
+        inputs: the names of its inputs.
+        graph: for the sizes of the inputs.
+        cell: runs the graph.
+        numerics: what it was compiled with.
+    """
+
+    path: str
+    entry: str
+    inputs: list[str]
+    graph: Graph
+    cell: GraphCell
+    numerics: str
+
+    @property
+    def traced(self) -> Traced:
+        """The graph as if it had been traced."""
+        parameters = [p for p in self.cell.get_parameters() if isinstance(p, Parameter)]
+        return Traced(self.graph, len(self.inputs), [*parameters], _results(self.graph), [], [])
+
+
+def input_specs(text: str, given: Sequence[str]) -> list[str]:
+    """`--input` options in the order of the entry's inputs; where none is given, its types.
+
+    Raises:
+        UserError: it cannot be read, or the options do not name its inputs.
+    """
+    loaded, entry = _opened(text)
+    names = [name for name, _, _ in loaded.signature(entry).inputs]
+    by_name = {spec.partition("=")[0]: spec for spec in given}
+    open_ = {d for t in input_types(given) or () for d in t.shape if isinstance(d, str)}
+    if not given and not loaded.sizes(entry).symbols:
+        return [f"{name}={dtype}[{','.join(map(str, shape))}]"
+                for name, dtype, shape in loaded.signature(entry).inputs]
+    if sorted(by_name) != sorted(names) or len(given) != len(names) or open_:
+        types = ", ".join(
+            f"{name}={dtype}[{','.join(map(str, loaded.sizes(entry).shown(i, shape)))}]"
+            for i, (name, dtype, shape) in enumerate(loaded.signature(entry).inputs))
+        raise UserError(f"{text} takes {types}: give each with --input, with numbers for sizes"
+                        f"{_served(loaded, entry)}")
+    return [by_name[name] for name in names]
+
+
+def _served(loaded: Artifact, entry: str) -> str:
+    sizes = loaded.sizes(entry)
+    return f" (served: {sizes})" if sizes.symbols else ""
+
+
+def load_saved(text: str, shapes: Sequence[Sequence[int]]) -> Saved:
+    """An entry of an artifact, for inputs of these shapes.
+
+    Raises:
+        UserError: it cannot be read, holds no graph, or does not serve them.
+    """
+    loaded, entry = _opened(text)
+    try:
+        graph = graph_for(loaded, entry, shapes)
+    except (ArtifactError, TypeError, ValueError) as e:
+        raise UserError(f"{text}: {e}") from e
+    outside = [v for v in graph.inputs if v.kind != "input"]
+    missing = [v.name for v in outside if v.name not in loaded.weights]
+    if missing:
+        raise UserError(f"{text}: the graph reads {missing[0]!r}, which is no weight of the file")
+    inputs = [v.name for v in graph.inputs if v.kind == "input"]
+    frozen = frozenset(v.name for v in outside if v.kind != "param")
+    weights = {v.name: np.array(loaded.weights[v.name]) for v in outside}
+    positional = Box(tuple, (), tuple(Leaf(i) for i in range(len(inputs))))
+    arguments = Box(tuple, (), (positional, Box(dict, (), ())))
+    cell = GraphCell(LoadedGraph(graph, weights, frozen, arguments, _results(graph)))
+    numerics = loaded.metadata.get("numerics", "strict")
+    return Saved(_parts(text)[0], entry, inputs, graph, cell, numerics)
+
+
+def _results(graph: Graph) -> Any:
+    """The structure of what an entry returns."""
+    count = len(graph.outputs)
+    return Leaf(0) if count == 1 else Box(tuple, (), tuple(Leaf(i) for i in range(count)))
+
+
+def _opened(text: str) -> tuple[Artifact, str]:
+    """The artifact of the command line, whose code is not run, and the entry."""
+    path, entry = _parts(text)
+    try:
+        loaded = artifact.load(path)
+        loaded.signature(entry)
+    except KeyError as e:
+        raise UserError(str(e.args[0])) from e
+    except OSError as e:
+        raise UserError(f"{path}: {e.strerror or e}") from e
+    except ArtifactError as e:
+        raise UserError(f"{path}: {e}") from e
+    return loaded, entry
+
+
+def open_trusted(path: str) -> Artifact:
+    """An artifact that may run, with the functions that print."""
+    loaded = artifact.load(path)
+    callbacks = {name: f for entry in loaded.entries if loaded.has_graph(entry)
+                 for variant in _firsts(loaded, entry)
+                 for name, f in host_callbacks(graph_of(loaded, entry, variant)).items()}
+    return artifact.load(path, trust_native_code=True, callbacks=callbacks)
+
+
+def code_fault(saved: Saved, arrays: Sequence[Array]) -> tuple[str, str]:
+    """The code of the file is run, which trusts it, and its results and updated weights are held
+    against those of its graph, compiled now for the same target.
+
+    Returns:
+        What was compared; the first difference, or "".
+
+    Raises:
+        UserError: the file has no code for this machine.
+    """
+    trusted = open_trusted(saved.path)
+    target = best_of(trusted.targets(saved.entry))
+    if target is None:
+        return "", ""
+    program = driver.compile_program(saved.graph, target, numerics=saved.numerics)
+    executable = Executable(program, host_callbacks(saved.graph), ERRORS)
+    names = [s.name for s in program.of_kind("param")]
+    weights = {n: np.array(trusted.weights[n]) for n in names}
+    executable.bind([weights[n] for n in names])
+    want = executable.call(arrays)
+    got = trusted.call(saved.entry, *arrays)
+    outputs = list(got) if isinstance(got, tuple) else [got]
+    updated = [program.slots[s.alias].name for s in program.slots if s.alias is not None]
+    pairs = [(f"output {i}", a, b) for i, (a, b) in enumerate(zip(outputs, want, strict=True))]
+    pairs += [(f"weight {n}", trusted.weights[n], weights[n]) for n in updated]
+    what = f"{len(outputs)} outputs and {len(updated)} updated weights on {target.name}"
+    for name, a, b in pairs:
+        if not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"):
+            return what, f"{name} of the code in the file differs from that of its graph"
+    return what, ""
+
+

@@ -1,0 +1,130 @@
+"""The weights of an artifact, and programs bound to them.
+
+A training step writes weights in place. What another program computed from them when they were
+bound (packed weights, say) is then of old values; so it is bound again before its next call, and
+what was computed from weights that nobody wrote is kept and shared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import ArtifactError
+from .executable import Executable
+from .program import Program, Slot
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Weights:
+    """Arrays by name, and how often each was written.
+
+    Attributes:
+        arrays: by name.
+        writes: how many calls have written some.
+        written: those that some bound program writes.
+    """
+
+    def __init__(self, arrays: dict[str, Array]) -> None:
+        self.arrays = arrays
+        self.writes = 0
+        self.written: set[str] = set()
+        self._versions: Counter[str] = Counter()
+        self._programs: list[BoundProgram] = []
+
+    def versions(self, names: Iterable[str]) -> list[int]:
+        """How often these were written."""
+        return [self._versions[n] for n in names]
+
+    def wrote(self, names: Iterable[str]) -> None:
+        """Note that a call has written these."""
+        self._versions.update(names)
+        self.writes += 1
+
+    def bind(self, executable: Executable) -> BoundProgram:
+        """An executable with its parameters bound.
+
+        Raises:
+            ArtifactError: there is no such weight.
+        """
+        program = executable.program
+        for slot in program.of_kind("param"):
+            if not suits(slot, self.arrays.get(slot.name)):
+                raise ArtifactError(f"there is no weight {slot.name!r}, {slot}")
+        bound = BoundProgram(executable, self)
+        self.written.update(bound.updated)
+        for name in bound.updated:
+            if not self.arrays[name].flags.writeable:  # a view of the file
+                self._own(name)
+        bound.bind()
+        self._programs.append(bound)
+        return bound
+
+    def _own(self, name: str) -> None:
+        """Replace an array by memory of our own, for the programs that read it too."""
+        self.arrays[name] = np.array(self.arrays[name])
+        for bound in self._programs:
+            if name in bound.names:
+                bound.bind()
+
+
+class BoundProgram:
+    """An executable and the weights it is bound to.
+
+    Attributes:
+        names: of the weights, in the order of its slots.
+        updated: those that a call writes.
+    """
+
+    def __init__(self, executable: Executable, weights: Weights) -> None:
+        self.executable = executable
+        self.program: Program = executable.program
+        slots = self.program.slots
+        self.names = tuple(s.name for s in self.program.of_kind("param"))
+        aliased = {s.alias for s in slots if s.alias is not None}
+        self.updated = tuple(slots[i].name for i in sorted(aliased) if slots[i].kind == "param")
+        self._watched = tuple(dict.fromkeys(
+            slots[i].name for made in self.program.precomputed for i in made.sources
+            if slots[i].kind == "param"))
+        self._weights = weights
+        self._seen = 0
+        self._versions: list[int] = []
+        self.entry = self.__call__
+
+    def bind(self) -> None:
+        """Bind the weights as they are now."""
+        w = self._weights
+        self.executable.bind([w.arrays[n] for n in self.names], w.versions(self.names))
+        self._seen, self._versions = w.writes, w.versions(self._watched)
+
+    def _refresh(self) -> None:
+        if self._weights.versions(self._watched) != self._versions:
+            self.bind()
+        self._seen = self._weights.writes
+
+    def __call__(self, *arrays: Array) -> Any:
+        """Run: one array, or a tuple."""
+        if self._seen != self._weights.writes:
+            self._refresh()
+        if not self.updated:
+            return self.executable.entry(*arrays)
+        try:
+            return self.executable.entry(*arrays)
+        finally:
+            self._weights.wrote(self.updated)
+
+    def call(self, arrays: Sequence[Array]) -> list[Array]:
+        """Run on these inputs; the outputs, as a list."""
+        out = self(*arrays)
+        return list(out) if isinstance(out, tuple) else [out]
+
+
+def suits(slot: Slot, array: Array | None) -> bool:
+    """Whether an array is what a slot takes."""
+    return (array is not None and array.shape == slot.shape and array.dtype == slot.dtype.numpy)
+
+
