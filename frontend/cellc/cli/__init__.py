@@ -12,9 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cellc_compiler import __version__
-from cellc_runtime.target import host_target
-
 from .errors import UserError
 
 if TYPE_CHECKING:
@@ -154,14 +151,13 @@ def parser() -> Parser:
     return parser
 
 
-def _version() -> str:
-    """The version line."""
-    return f"cellc {__version__} for {host_target().name}"
-
-
 def function(command: str) -> Callable[[argparse.Namespace], int]:
     """The function of a command."""
-    module, _, name = COMMANDS[command].partition(":")
+    return _loaded(COMMANDS[command])
+
+
+def _loaded(place: str) -> Callable[[argparse.Namespace], int]:
+    module, _, name = place.partition(":")
     found: Callable[[argparse.Namespace], int] = getattr(
         import_module(f"{__name__}.{module}"), name)
     return found
@@ -171,8 +167,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status (0 good, 1 found something, 2 bad usage)."""
     args = parser().parse_args(argv)
     if args.version:
-        print(_version())
-        return 0
+        return _loaded("version:version")(args)
     if args.command is None:
         parser().print_help()
         return 2
