@@ -136,6 +136,7 @@ RIGHT: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "gradient inside": (lambda x: ms.grad(lambda y: (y * y * y).sum())(x), (X,)),
     "rows": (lambda x: ops.vmap(lambda r: r * r.sum())(x), (X,)),
     "empty": (lambda x: x * 2, (Tensor(np.zeros((0, 3), np.float32)),)),
+    "one list twice": (lambda x: [[x + 1, x]] * 2, (X,)),
     "no tensors": (lambda x: float(x.sum()), (X,)),
     "steps": (lambda x: ops.round(x) * x + ops.sort(x)[0], (X,)),
 }

@@ -130,6 +130,9 @@ class Forward:
 
     Attributes:
         own_rules: whether a rule of the user is among its gradients.
+
+    Raises:
+        Unknown: results follow from Python functions, or gradients stop inside a region.
     """
 
     def __init__(self, graph: Graph) -> None:

@@ -194,7 +194,8 @@ class NodeJudge:
         if verdict.cancels:
             self.expansion(node, operands, results, place)
             return
-        self.report.judged(node, place.scope, verdict.ulps, verdict.share)
+        if verdict.limit is not None:
+            self.report.judged(node, place.scope, verdict.ulps, verdict.share)
         if verdict.problem:
             self.find("reference", place, node, verdict.problem, verdict)
 

@@ -102,7 +102,7 @@ def run(stage: Stage, seed: int, compiled: bool) -> Outcome:
         with contextlib.redirect_stdout(text), mode:
             try:
                 out.returned = (stage.compiled if compiled else stage.fn)(*args)
-                out.results = table_of(out.returned, "")
+                out.results = table_of(out.returned, "", aliases=False)
             except CompileError:
                 raise
             except Exception as e:

@@ -141,7 +141,8 @@ class Snapshot:
     def _variable(self, label: str, place: _Place, value: Any) -> None:
         if _is_data(value):
             self._place(label, place, value)
-        elif isinstance(value, (FunctionType, MethodType)):
+        elif isinstance(value, (FunctionType, MethodType)) or \
+                root(type(value).__module__) == "cellc":  # gradients, Primitives with seeds
             self._note(value, label)
 
     def _place(self, label: str, place: _Place, value: Any) -> None:

@@ -32,12 +32,14 @@ class Table(dict[str, Any]):
                 x if isinstance(x, tuple) else type(x) for path, x in self.items()}
 
 
-def table_of(value: Any, path: str) -> Table:
+def table_of(value: Any, path: str, aliases: bool = True) -> Table:
     """A value as a table; arrays are copied, so it stays as it is.
 
     Args:
         value: tensors, numbers, containers and objects with attributes, nested.
         path: what the value is called.
+        aliases: whether an object that was met before is just named; else its parts are given
+            again, unless it is inside itself.
     """
     out = Table()
     seen: dict[int, str] = {}
@@ -60,6 +62,8 @@ def table_of(value: Any, path: str) -> Table:
             out[at], parts = parts_of(x)
             for name, part in parts:
                 walk(part, at + name)
+            if not aliases:
+                del seen[id(x)]
 
     walk(value, path)
     return out
