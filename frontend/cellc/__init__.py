@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from .runtime import *  # noqa: F403
     from .tensors.dtype import *  # noqa: F403
     from .tools.explain import explain
+    from .tools.watch import NonFiniteError, watch_nans, watch_ranges
     from .train import *  # noqa: F403
     from .train.callback import *  # noqa: F403
     from .train.metrics import *  # noqa: F403
@@ -142,6 +143,7 @@ _LATER = {
         "reset_peak_memory_stats", "set_cpu_affinity", "set_memory", "synchronize",
     ),
     ".tools.explain": ("explain",),
+    ".tools.watch": ("NonFiniteError", "watch_nans", "watch_ranges"),
     ".train": (
         "F1", "MAE", "MSE", "ROC", "Accuracy", "BackupAndRestore", "BleuScore", "Callback",
         "CheckpointConfig", "ConfusionMatrix", "ConfusionMatrixMetric", "ConvertModelUtils",
@@ -178,7 +180,7 @@ __all__ = [
     "FixedLossScaleManager", "FlopsUtilizationCollector", "Generator", "HausdorffDistance",
     "History", "JitConfig", "LambdaCallback", "Layout", "LearningRateScheduler", "Loss",
     "LossMonitor", "LossScaleManager", "MeanSurfaceDistance", "Metric", "Model", "ModelCheckpoint",
-    "OcclusionSensitivity", "OnRequestExit", "ParallelMode", "Parameter", "ParameterTuple",
+    "NonFiniteError", "OcclusionSensitivity", "OnRequestExit", "ParallelMode", "Parameter", "ParameterTuple",
     "Perplexity", "Precision", "Profiler", "ProgressBar", "Recall", "ReduceLROnPlateau",
     "RootMeanSquareDistance", "RunContext", "SummaryCollector", "SummaryRecord", "Symbol", "Tensor",
     "TimeMonitor", "Top1CategoricalAccuracy", "Top5CategoricalAccuracy", "TopKCategoricalAccuracy",
@@ -206,4 +208,5 @@ __all__ = [
     "set_rng_state", "set_seed", "shard", "swap_tensors", "sync_pipeline_shared_parameters",
     "synchronize", "tensor", "to_dlpack", "train", "transform_checkpoint_by_rank",
     "transform_checkpoints", "unified_safetensors", "value_and_grad", "vjp", "vmap",
+    "watch_nans", "watch_ranges",
 ]

@@ -74,7 +74,7 @@ def reverse(
         if not any(dy is not None and r in active
                    for dy, r in zip(dys, node.results, strict=True)):
             continue
-        with b.at(span=node.span, scope=node.scope):
+        with b.at(span=node.span, scope=node.scope, origin=node.op):
             _guarded_step(b, node, dys, cotangents, active, presence)
     recompute_results(b, start, nodes, seeds)
     found = [cotangents.get(v) for v in wanted]

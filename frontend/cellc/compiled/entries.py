@@ -25,7 +25,7 @@ from cellc_runtime.records import dataclass, field, replace
 from .. import context
 from ..calls import budget as budgets
 from ..calls.callbacks import host_callbacks
-from ..core import timeline
+from ..core import timeline, watching
 from ..core.dispatch import tracing
 from ..core.invalidation import Stale, watch
 from ..core.lru import LRU
@@ -104,6 +104,8 @@ class Traced:
     """What it does to Python objects."""
     budget: int | None = None
     """Bytes for temporaries where gradients are computed: the least that a Cell in it asks for."""
+    root: str = ""
+    """The class of the Cell that was called, which the paths of its nodes leave out."""
 
     def fed(self, arrays: list[Any]) -> list[Any]:
         """What the program takes for the arrays of a call's arguments."""
@@ -177,7 +179,8 @@ def _traced_once(
     parameters = [order[v] for v in graph.inputs if v in order]
     attributes = state.own_attributes(list(outside.attributes.values()))
     traced = Traced(graph, len(leaves) + len(places), parameters, out, attributes, reads,
-                    tracer.functions, guards=shapes.guards, state=python, budget=tracer.budget)
+                    tracer.functions, guards=shapes.guards, state=python, budget=tracer.budget,
+                    root=type(fn).__name__ if lang.is_cell(fn) else "")
     watch(traced.attributes, traced.flag)
     return traced
 
@@ -216,13 +219,18 @@ class CompiledEntry(Entry):
 
     def __init__(self, traced: Traced, name: str) -> None:
         super().__init__(traced)
+        graph, functions = traced.graph, traced.functions
+        if watching.active:
+            graph, taps = watching.active[-1].tapped(
+                graph, traced.parameters, len(functions), traced.root)
+            functions = [*functions, *taps]
         with progress.stage(name) as say:
             program = compile_program(
-                traced.graph, report=self.report, progress=say, numerics=context.numerics(),
+                graph, report=self.report, progress=say, numerics=context.numerics(),
                 budget=budgets.least(traced.budget, budgets.active()),
             )
         self.report.seconds["total"] = time.perf_counter() - self.made
-        self.callbacks = host_callbacks(traced.graph, traced.functions)
+        self.callbacks = host_callbacks(graph, functions)
         self.executable = Executable(program, self.callbacks, ERRORS)
         self.bound: list[tuple[Any, int, int]] = []
         self.weights = [prepacked.Weight(p) for p in traced.parameters]
@@ -331,6 +339,7 @@ class EntryTable:
     history: list[Compilation] = field(default_factory=list)
     others: dict[Any, list[Entry]] = field(default_factory=dict)
     """Entries for other state of Python objects, the latest last."""
+    watched: EntryTable | None = None
 
     def open(self, spec: Any = None, automatic: bool = False) -> None:
         """From now on sizes may differ from call to call: see `compiled.dynamic`."""
@@ -338,6 +347,7 @@ class EntryTable:
             self.dynamic = Dynamic(spec, automatic) if spec is not None or automatic else None
             self.entries.clear()
             self.others.clear()
+            self.watched = None
 
     @property
     def causes(self) -> list[str]:
@@ -353,8 +363,9 @@ class EntryTable:
 
     def _call(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """See `call`."""
-        if budgets.active() is not None:
-            entry = self.prepare(fn, args, kwargs)
+        if budgets.active() is not None or watching.active:
+            table = self._watched() if watching.active else self
+            entry = table.prepare(fn, args, kwargs)
             return entry.call(arrays_of(take_apart_call(args, kwargs)[1]))
         if not kwargs:
             key: list[Any] = []
@@ -381,6 +392,14 @@ class EntryTable:
         if entry is None or not entry.fresh():
             entry = self._compiled(general, fn, args, kwargs)
         return entry.call(arrays_of(leaves))
+
+    def _watched(self) -> EntryTable:
+        """The entries that are used while results are watched: compiled with taps."""
+        if self.watched is None:
+            self.watched = EntryTable()
+            if self.dynamic is not None:
+                self.watched.open(self.dynamic.spec, self.dynamic.automatic)
+        return self.watched
 
     def prepare(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Compile for these arguments without running."""
@@ -502,7 +521,7 @@ class EntryTable:
             open_key(form[0], types, axes), axes, types, _argument_names(fn, structure),
             trace_open, _still_fresh,
         )
-        if once.instances >= OWN and once.windows is None:
+        if once.instances >= OWN and once.windows is None and not watching.active:
             few = once.batch_sizes()
             once.windows = few and BatchedEntry(
                 once, few, lambda t: CompiledEntry(t, _name_of(fn)))
