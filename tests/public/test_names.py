@@ -16,7 +16,7 @@ from .places import LISTING, PLACES, listed, module_of, theirs
 
 DOCS = Path(__file__).parents[2] / "docs"
 OURS = {
-    "": {"ProgressBar", "explain", "profile"},
+    "": {"NonFiniteError", "ProgressBar", "explain", "profile", "watch_nans", "watch_ranges"},
     "ops": {"fori_loop", "py_func", "scan", "while_loop"},
     "common.initializer": {"BilinearFiller"},
     "train": {"ProgressBar", "get_metrics"},

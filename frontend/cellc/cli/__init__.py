@@ -64,6 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     _checkpoint(p)
     text = "run an artifact on inputs, or a MindSpore script with cellc"
     p = sub.add_parser("run", help=text, description=text + " in the place of MindSpore")
+    p.add_argument("--watch", choices=("nan", "range"), help="of a script: stop at the first op "
+                   "that makes NaN or infinity, or print the range of every tensor at the end")
     p.add_argument("program", metavar="NET.cellc|SCRIPT.py", help="what to run")
     p.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="of an artifact: --input "
                    "x=@x.npy and more (`cellc run NET.cellc --help`); of a script: its arguments")

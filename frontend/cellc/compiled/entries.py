@@ -104,8 +104,8 @@ class Traced:
     """What it does to Python objects."""
     budget: int | None = None
     """Bytes for temporaries where gradients are computed: the least that a Cell in it asks for."""
-    root: str = ""
-    """The class of the Cell that was called, which the paths of its nodes leave out."""
+    root: Any = None
+    """The Cell that the paths of nodes begin in, which they leave out; None without one."""
 
     def fed(self, arrays: list[Any]) -> list[Any]:
         """What the program takes for the arrays of a call's arguments."""
@@ -180,7 +180,7 @@ def _traced_once(
     attributes = state.own_attributes(list(outside.attributes.values()))
     traced = Traced(graph, len(leaves) + len(places), parameters, out, attributes, reads,
                     tracer.functions, guards=shapes.guards, state=python, budget=tracer.budget,
-                    root=type(fn).__name__ if lang.is_cell(fn) else "")
+                    root=tracer.root)
     watch(traced.attributes, traced.flag)
     return traced
 

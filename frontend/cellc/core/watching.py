@@ -21,14 +21,14 @@ class Watcher(Protocol):
     """Sees the results of every op, in both modes."""
 
     def tapped(
-        self, graph: Graph, bound: Sequence[Tensor], first: int, root: str
+        self, graph: Graph, bound: Sequence[Tensor], first: int, root: Any
     ) -> tuple[Graph, list[Callable[..., Any]]]:
         """A graph that shows its results, and the functions of its taps.
 
         Args:
             bound: what its last inputs stand for.
             first: the number of the first function.
-            root: the path of the Cell that its paths begin in.
+            root: the Cell that its paths begin in, or None.
         """
 
     def executable(self, graph: Graph) -> Executable:

@@ -14,7 +14,6 @@ from cellc_compiler.ir.graph import Graph, Value
 from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass
 
-from ..core import watching
 from ..core.later import autodiff, driver
 from ..core.lru import LRU
 from ..tensors.parameter import Parameter
@@ -52,11 +51,10 @@ def folded(r: Recording, mark: Mark, ends: Sequence[int]) -> Folded | None:
 
     Returns:
         None where only running the Python code again gives it: it holds gradients of the user's
-        or hooks, or would keep much (random numbers that follow from nothing followed), or each
-        op is watched.
+        or hooks, or would keep much (random numbers that follow from nothing followed).
     """
     steps = r.steps[mark.steps:]
-    if watching.active or any(s.applied is None for s in steps):
+    if any(s.applied is None for s in steps):
         return None
     places: dict[int, int] = {}  # of computed values, counted up; of read ones, down from -1
     reads: list[int] = []

@@ -4,7 +4,6 @@
 `register_source` makes the text of an `exec`'d string known.
 """
 
-from ._model import is_cell
 from .api import check_call, interpret_call, note_read, position
 from .errors import CODES, CellcError, CompileError, explanation, kind
 from .interpreter import Hooks
@@ -13,5 +12,5 @@ from .state import State
 
 __all__ = [
     "CODES", "CellcError", "CompileError", "Hooks", "State", "check_call", "explanation",
-    "interpret_call", "is_cell", "kind", "note_read", "position", "register_source",
+    "interpret_call", "kind", "note_read", "position", "register_source",
 ]

@@ -7,18 +7,22 @@ are those whose `construct` is on the stack. Both modes give the same text for t
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from collections.abc import Hashable, Sequence
 from itertools import islice
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 from cellc_compiler.ir.graph import NOWHERE, Span, join_scope
 from cellc_runtime.records import dataclass
 
-from ..lang.errors import Place
 from ..lang._model import scope_paths
+from ..lang.errors import Place
 from ..nn.cell import Cell
+
+_LIBRARY = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +45,24 @@ class Spot:
 
     def resolved(self) -> tuple[Span, str]:
         """The place in the source, and the path of the Cell."""
-        if self.frame is None:
-            return self.span or NOWHERE, self.scope
-        return _span(*self.frame), _path(self.cells)
+        span = _span(*self.frame) if self.frame is not None else self.span or NOWHERE
+        return span, self.scope or path_of(self.cells)
 
 
 def of_node(span: Span, scope: str) -> Spot:
     """The place of a node of a graph."""
     return Spot((span, scope), span, scope)
+
+
+def of_call(scope: str) -> Spot:
+    """The place of a node that stands in no line of the user's: the call that runs now."""
+    spot, _ = running()
+    return Spot((spot.key, scope), None, scope, spot.frame, spot.cells)
+
+
+def is_users(span: Span) -> bool:
+    """Whether a place is in a file of the user's."""
+    return span.line > 0 and not span.file.startswith(_LIBRARY)
 
 
 def running() -> tuple[Spot, FrameType | None]:
@@ -61,7 +75,7 @@ def running() -> tuple[Spot, FrameType | None]:
         code = frame.f_code
         if user is None and not _is_own(frame):
             user = code, frame.f_lasti
-        if code.co_name == "construct" and code.co_argcount:
+        if code.co_name in ("construct", "bprop") and code.co_argcount:
             owner = frame.f_locals.get(code.co_varnames[0])
             if isinstance(owner, Cell):
                 cells.append(owner)
@@ -85,7 +99,7 @@ def _span(code: CodeType, at: int) -> Span:
                 end_line=end_line, end_column=end_column)
 
 
-def _path(cells: Sequence[Any]) -> str:
+def path_of(cells: Sequence[Any]) -> str:
     """The path of the last of some Cells that run one in another, as a trace names it."""
     paths: dict[int, str] = {}
     path = ""

@@ -34,7 +34,7 @@ from ..eager.sites import Asked
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, Tensors
 from ..tracing.exceptions import ERRORS
-from .places import Spot, of_node, running
+from .places import Spot, is_users, of_call, of_node, path_of, running
 
 Array = np.ndarray[Any, Any]
 
@@ -86,6 +86,25 @@ class _Thread(threading.local):
     """The node of a gradient that runs eagerly."""
 
 
+class _Call:
+    """A call of a compiled graph with taps.
+
+    Attributes:
+        path: of the Cell that its paths begin in.
+    """
+
+    def __init__(self, taps_: Taps, root: Any) -> None:
+        self._taps, self._root, self.path = taps_, root, ""
+
+    def begin(self) -> None:
+        """A call begins: by itself, or in a Cell that runs eagerly, of which it is a part."""
+        around = running()[0].cells
+        inside = around if self._root is None else (*around, self._root)
+        self.path = path_of(inside)
+        if not around:
+            self._taps.forget()
+
+
 class Taps:
     """Stands before the eager engine and behind compiled graphs.
 
@@ -132,9 +151,9 @@ class Taps:
             spot, outermost = running()
             origin = ""
             run = self._run(outermost, (op, spot.key))
-            if active_recordings():
-                for t in results:
-                    self._place(t, spot)
+        if active_recordings():
+            for t in results:
+                self._place(t, spot)
         given = tuple([Operand(i, t._data, t if isinstance(t, Parameter) else None)
                        for i, t in enumerate(operands) if _is_float(t)])
         self._show(Seen(op, origin, attrs, spot, given, floats, run))
@@ -192,35 +211,38 @@ class Taps:
     # --- graph mode -----------------------------------------------------------------------------
 
     def tapped(
-        self, graph: Graph, bound: Sequence[Tensor], first: int, root: str
+        self, graph: Graph, bound: Sequence[Tensor], first: int, root: Any
     ) -> tuple[Graph, list[Callable[..., Any]]]:
         """See `Watcher`."""
         inputs = graph.inputs[len(graph.inputs) - len(bound):]
         names = dict(zip(inputs, bound, strict=True))
-        functions: list[Callable[..., Any]] = [self._begin]
+        call = _Call(self, root)
+        functions: list[Callable[..., Any]] = [call.begin]
 
         def number(tap: taps.Tap) -> int:
-            functions.append(self._tap(tap, names, root))
+            functions.append(self._tap(tap, names, call))
             return first + len(functions) - 1
 
         return taps.tapped(graph, number, first), functions
 
-    def _begin(self) -> None:
+    def forget(self) -> None:
+        """Count runs anew."""
         self._outermost = None
         self._runs.clear()
 
     def _tap(
-        self, tap: taps.Tap, names: Mapping[Value, Tensor], root: str
+        self, tap: taps.Tap, names: Mapping[Value, Tensor], call: _Call
     ) -> Callable[..., None]:
         node = tap.node
         op, origin, attrs, span = node.op, node.origin, node.attrs, node.span
-        placed = of_node(span, join_scope(root, node.scope)) if span.line else None
+        users = is_users(span)
         bound = [(i, None if v is None else names.get(v)) for i, v in tap.inputs]
         inside = self._thread
 
         def show(*tensors: Tensor) -> None:
-            spot = placed or (running()[0] if inside.node is None else
-                              of_node(inside.node.span, inside.node.scope))
+            scope = join_scope(call.path, node.scope)
+            spot = of_node(span, scope) if users else of_call(scope) if inside.node is None \
+                else of_node(inside.node.span, inside.node.scope)
             operands = tuple([
                 Operand(i, t._data, p if isinstance(p, Parameter) else None)
                 for (i, p), t in zip(bound, tensors[tap.results:], strict=True)])
@@ -234,8 +256,8 @@ class Taps:
 
     def executable(self, graph: Graph) -> Executable:
         """See `Watcher`."""
-        shown, functions = self.tapped(graph, (), 0, "")
-        functions[0] = lambda: None  # it is a part of a call
+        shown, functions = self.tapped(graph, (), 0, None)
+        functions[0] = lambda: None  # it is a part of a call, and its paths are whole
         return Executable(compile_program(shown), host_callbacks(shown, functions), ERRORS)
 
     def _show(self, seen: Seen) -> None:
@@ -249,27 +271,29 @@ def _is_float(t: Tensor) -> bool:
 
 _lock = threading.Lock()
 _taps: list[Taps] = []
+"""The one there is, once something was watched: compiled taps call it."""
 
 
 def add(observer: Observer) -> None:
     """Show an observer what ops give from now on, in all threads."""
     with _lock:
         if not _taps:
-            taps_ = Taps(dispatch.installed())
-            _taps.append(taps_)
+            _taps.append(Taps(dispatch.installed()))
+        (taps_,) = _taps
+        if not taps_.observers:
             dispatch.install(taps_)
             watching.active.append(taps_)
             STATE.begin()
-        _taps[0].observers.append(observer)
+        taps_.observers.append(observer)
 
 
 def remove(observer: Observer) -> None:
     """Show it no more; without observers everything is as if there had never been one."""
     with _lock:
-        current = _taps[0]
-        current.observers.remove(observer)
-        if not current.observers:
-            _taps.clear()
+        (taps_,) = _taps
+        taps_.observers.remove(observer)
+        if not taps_.observers:
             watching.active.clear()
-            dispatch.install(current.engine)
+            dispatch.install(taps_.engine)
             STATE.end()
+            taps_.forget()

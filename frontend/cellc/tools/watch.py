@@ -167,14 +167,14 @@ class Range:
 
 def _outside(sizes: Array, limits: _Limits) -> tuple[int, int]:
     """How many magnitudes above 0 round to infinity, and how many to 0."""
-    top = limits.most + _spacing(limits.most, limits) / 2  # (a tie goes to the even one: infinity)
-    return int(np.count_nonzero(sizes >= top)), int(np.count_nonzero(sizes <= limits.least / 2))
+    return (int(np.count_nonzero(sizes >= _top(limits))),
+            int(np.count_nonzero(sizes <= limits.least / 2)))
 
 
-def _spacing(x: float, limits: _Limits) -> float:
-    """The distance to the next smaller number of a type at its largest one."""
+def _top(limits: _Limits) -> float:
+    """The least number that rounds to infinity: half a step above the largest one."""
     digits = round(math.log2(limits.normal / limits.least))
-    return float(2.0 ** (math.frexp(x)[1] - 1 - digits))
+    return limits.most + float(2.0 ** (math.frexp(limits.most)[1] - 2 - digits))
 
 
 def _sum(a: tuple[int, int], b: tuple[int, ...]) -> tuple[int, int]:
@@ -218,9 +218,9 @@ class Ranges:
                           in enumerate(zip(row, widths, strict=True))).rstrip() for row in table]
         return "\n".join([
             *body,
-            f"{len(rows)} tensors; {len(outside)} of them have elements outside of float16 "
-            f"(|x| > {FLOAT16.most:.0f} becomes infinite, |x| <= {FLOAT16.least / 2:.2g} becomes "
-            "0)",
+            f"{len(rows)} tensor{'s' * (len(rows) != 1)}; {len(outside)} of them have elements outside of float16 "
+            f"(|x| >= {_top(FLOAT16):.0f} becomes infinite, |x| <= {FLOAT16.least / 2:.2g} "
+            "becomes 0)",
         ])
 
     __repr__ = __str__

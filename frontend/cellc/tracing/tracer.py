@@ -108,6 +108,9 @@ class Tracer:
 
     Args:
         name: the graph's name.
+
+    Attributes:
+        root: the Cell that scopes begin in, which they leave out; None without one.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -118,6 +121,7 @@ class Tracer:
         self._taken: tuple[list[Value], int, set[str]] = graph.inputs, 0, set()
         self.span: Span = NOWHERE
         self.scope: str = ""
+        self.root: Any = None
         self.whereabouts: Callable[[str], str] = lambda code: ""
         self.checks = 0
         self.budget: int | None = None
