@@ -41,10 +41,11 @@ from ..tracing.pytree import (
     take_apart,
     take_apart_call,
 )
-from ..tracing.reads import Read, Reads, short
+from ..tracing.reads import Read, Reads, same, short
 from ..tracing.tracer import Tracer
 from . import sites
 from .batches import OWN, BatchedEntry
+from .causes import Cause, Facet, called_at, facets, of_call, of_function, of_read
 from .dynamic import Dynamic, open_key, parameter_names
 from .entry import Entry
 from .staged import StagedEntry, is_staged
@@ -107,6 +108,15 @@ class Traced:
     root: Any = None
     """The Cell that the paths of nodes begin in, which they leave out; None without one."""
 
+    def out_of_date(self) -> Cause | None:
+        """Why what was traced does not hold any more, as far as that is known."""
+        for read in self.reads:
+            if read.changed() or (read.watched and not same(read.now(), read.value)):
+                return of_read(read)
+        if self.state is not None and self.state.moved:
+            return Cause("state", self.state.moved)
+        return Cause("attribute", self.flag.cause) if self.flag.cause else None
+
     def fed(self, arrays: list[Any]) -> list[Any]:
         """What the program takes for the arrays of a call's arguments."""
         return arrays if self.state is None else [*arrays, *self.state.arrays()]
@@ -154,7 +164,7 @@ def _traced_once(
     given = types or [t._type for t in leaves]
     inputs = [tracer.input(ty, names[i]) for i, ty in enumerate(given)]
     shapes = shapes if shapes is not None else Shapes()
-    shapes.where = tracer.place
+    shapes.where, shapes.expression = tracer.place, tracer.expression
     outside = Reads(lang.position)
     hooks = lang.Hooks(
         on_attribute_read=outside.of_attribute,
@@ -309,6 +319,9 @@ class Compilation:
         cause: why it was not served by what was compiled before; "" for the first.
         seconds: it took.
         instance: of a trace with open sizes that served this call too: it was not traced again.
+        kind: of cause; a key of `causes.REMEDIES`, or "".
+        remedy: what helps against it.
+        parts: of the call, by path: what another one may differ in.
     """
 
     key: Any
@@ -316,6 +329,9 @@ class Compilation:
     cause: str
     seconds: float
     instance: bool = False
+    kind: str = ""
+    remedy: str = ""
+    parts: Mapping[str, Facet] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +356,9 @@ class EntryTable:
     others: dict[Any, list[Entry]] = field(default_factory=dict)
     """Entries for other state of Python objects, the latest last."""
     watched: EntryTable | None = None
+    alike: int = 1
+    """How many functions of this one's code had been compiled when it was."""
+    reopened: bool = False
 
     def open(self, spec: Any = None, automatic: bool = False) -> None:
         """From now on sizes may differ from call to call: see `compiled.dynamic`."""
@@ -348,6 +367,7 @@ class EntryTable:
             self.entries.clear()
             self.others.clear()
             self.watched = None
+            self.reopened = bool(self.history)
 
     @property
     def causes(self) -> list[str]:
@@ -437,19 +457,40 @@ class EntryTable:
                 timeline.running[-1].add(f"compile {_name_of(fn)}", "compile",
                                          now - int(seconds * 1e9), now, signature=signature)
             # (A new signature: only now, for the trace may have failed.)
-            cause = entry.cause() if entry is not None else (
-                f"{self.history[-1].signature} -> {signature}" if self.history else "")
+            given = facets(parameter_names(fn), args, kwargs)
+            cause = self._cause(entry, fn, key, signature, given)
             if isinstance(key, _Within):
                 if not made.gradient:
                     key = key.key  # there is nothing to recompute: it serves any budget
                 else:
                     signature += f" within {key.budget} bytes"
-            self.history.append(Compilation(key, signature, cause, seconds, not again))
+            self.history.append(Compilation(key, signature, cause.text, seconds, not again,
+                                            cause.kind, cause.remedy, given))
             if len(self.history) > _REMEMBERED:
                 del self.history[1]
             self.entries[key] = made
             self._warn(_name_of(fn))
             return made
+
+    def _cause(
+        self, entry: Entry | None, fn: Any, key: Any, signature: str,
+        given: Mapping[str, Facet],
+    ) -> Cause:
+        """Why a call was compiled that had no entry, or this one, which is out of date."""
+        refused = self.dynamic.refused if self.dynamic is not None else None
+        if entry is not None:
+            return entry.why()
+        if not self.history:
+            cause, self.alike = of_function(fn, _name_of(fn))
+            return cause
+        if refused is not None:
+            return refused
+        if self.reopened:
+            self.reopened = False
+            return Cause("opened", f"set_inputs described other arguments{called_at()}")
+        if isinstance(key, _Within):
+            return Cause("budget", f"a budget of {key.budget} bytes{called_at()}")
+        return of_call(self.history, signature, given, called_at())
 
     def _kept(self, key: Any, entry: Entry | None) -> Entry | None:
         """An entry that was compiled for other state of Python objects and serves this call."""
@@ -477,21 +518,18 @@ class EntryTable:
 
     def _warn(self, name: str) -> None:
         """Say that a network is compiled over and over, once in a while."""
-        if self.history[-1].instance:
+        last = self.history[-1]
+        if last.instance:
             return
         count = sum(not c.instance for c in self.history)
+        if count == 1:
+            count = self.alike
         if count % OFTEN or count & (count - 1):  # 8, 16, 32, ...
             return
-        again = self.causes
-        if 2 * len(again) > count:
-            advice = "make what changes an argument or a Parameter"
-        else:
-            advice = ("its arguments differ each time: pad them to few shapes, leave sizes open "
-                      "(set_inputs with None), or make numbers Tensors")
         logging.getLogger("cellc").warning(
             "%s has been compiled %d times, in %.1f s; the last time because %s. To avoid it, %s. "
             "cellc.explain() lists all of them.",
-            name, count, sum(c.seconds for c in self.history), self.history[-1].cause, advice,
+            name, count, sum(c.seconds for c in self.history), last.cause, last.remedy,
         )
 
     def _traced(

@@ -218,7 +218,8 @@ class Ranges:
                           in enumerate(zip(row, widths, strict=True))).rstrip() for row in table]
         return "\n".join([
             *body,
-            f"{len(rows)} tensor{'s' * (len(rows) != 1)}; {len(outside)} of them have elements outside of float16 "
+            f"{len(rows)} tensor{'s' * (len(rows) != 1)}; {len(outside)} of them have elements "
+            "outside of float16 "
             f"(|x| >= {_top(FLOAT16):.0f} becomes infinite, |x| <= {FLOAT16.least / 2:.2g} "
             "becomes 0)",
         ])

@@ -8,6 +8,7 @@ read after an assignment sees the assigned value; what a branch or loop assigns 
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -130,6 +131,14 @@ class Tracer:
     def place(self) -> str:
         """Where in the source the trace is."""
         return "" if self.span is NOWHERE else f"{self.span.file}:{self.span.line}"
+
+    def expression(self) -> str:
+        """What stands in the source where the trace is, if that is in one line."""
+        span = self.span
+        if span is NOWHERE or span.end_line != span.line:
+            return ""
+        text = linecache.getline(span.file, span.line).encode()
+        return text[span.column : span.end_column].decode(errors="replace")
 
     # --- values ---------------------------------------------------------------------------------
 
