@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellc_runtime import loader
-from cellc_runtime.lazy import public_names
+from cellc_runtime.lazy import no_attribute, public_names
 from cellc_runtime.site import STATE
 
 from . import options
@@ -38,7 +38,7 @@ if not TYPE_CHECKING:
         """Settings of parallel training are here too; they load when they are asked for."""
         if name in __all__:
             return getattr(import_module(".parallel.settings", __package__), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise no_attribute(__name__, name)
 
 
 class Device(NamedTuple):
