@@ -16,12 +16,13 @@ from .places import LISTING, PLACES, listed, module_of, theirs
 
 DOCS = Path(__file__).parents[2] / "docs"
 OURS = {
-    "": {"NonFiniteError", "ProgressBar", "explain", "profile", "watch_nans", "watch_ranges"},
+    "": {"ProgressBar", "explain", "profile"},
     "ops": {"fori_loop", "py_func", "scan", "while_loop"},
     "common.initializer": {"BilinearFiller"},
     "train": {"ProgressBar", "get_metrics"},
     "train.callback": {"ProgressBar"},
 }
+OURS[""] |= {"NonFiniteError", "watch_nans", "watch_ranges"}
 """What only cellc has. To add a name here, tell of it in the guide or in support.md."""
 UNTOLD = {"get_metrics"}
 """MindSpore has it one level deeper."""

@@ -75,10 +75,10 @@ class _Walk:
 
     def _taps(self, node: Node, outer: Mapping[Value, Value]) -> list[Node]:
         if node.regions:
-            for region, inputs in zip(node.regions, _inputs(node), strict=True):
-                known = {v: outer[o] for v, o in zip(region.inputs, inputs, strict=True)
-                         if o is not None and o in outer}
-                self.graph(region, known)
+            for region in node.regions:  # what each run of it captures are the last of both
+                count = lookup(node.op).captures(node)
+                pairs = zip(region.inputs[::-1], node.operands[::-1][:count], strict=False)
+                self.graph(region, {v: outer[o] for v, o in pairs if o in outer})
             return []
         results = [v for v in node.results if _shown(v)]
         if node.is_constant or not results:
@@ -93,20 +93,6 @@ class _Walk:
 
 def _shown(value: Value) -> bool:
     return value.dtype.is_float or value.dtype.is_complex
-
-
-def _inputs(node: Node) -> list[list[Value | None]]:
-    """For each region of a node, the operand that each of its inputs is in every run."""
-    given: list[Value | None] = list(node.operands)
-    if node.op == "cond":
-        return [given[1:], given[1:]]
-    if node.op == "while":
-        constant = [None] * node.attrs["carried"] + given[node.attrs["carried"]:]
-        return [constant, constant]
-    count = len(node.regions[0].inputs)
-    taken = node.attrs["carried"] + node.attrs["sequences"] + bool(node.attrs["limited"])
-    captures = given[taken:]
-    return [[None] * (count - len(captures)) + captures]
 
 
 def _inline(graph: Graph) -> None:

@@ -7,7 +7,7 @@ what that is now; a trace with open sizes says which expression needed a size as
 
 from __future__ import annotations
 
-import sys
+import inspect
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +18,7 @@ from weakref import ref
 import numpy as np
 
 from cellc_compiler.ir.dims import Guard, Shapes, symbols_of
+from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass
 
 from ..core.lru import LRU
@@ -104,7 +105,8 @@ def facets(
 
     def walk(path: str, value: Any) -> None:  # (kinds as `tracing.pytree` has them)
         if isinstance(value, Tensor):
-            out[path] = "tensor", str(value._type.dtype), str(value._type)
+            ty = TensorType(value.shape, value.dtype)
+            out[path] = "tensor", str(ty.dtype), str(ty)
         elif isinstance(value, dict):
             out[path] = "box", "", f"a dict of {len(value)}"
             for key, inner in value.items():
@@ -168,7 +170,7 @@ def _difference(path: str, before: Facet | None, now: Facet | None) -> str:
 
 def called_at() -> str:
     """The line of the user's that is calling, as ` (called at file:line)`; "" if there is none."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = inspect.currentframe()
     while frame is not None:
         if str(frame.f_globals.get("__name__")).partition(".")[0] != "cellc":
             name = frame.f_code.co_filename.replace("\\", "/").rpartition("/")[2]

@@ -6,9 +6,9 @@ are those whose `construct` is on the stack. Both modes give the same text for t
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import os
-import sys
 from collections.abc import Hashable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 from cellc_compiler.ir.graph import NOWHERE, Span, join_scope
 from cellc_runtime.records import dataclass
 
-from ..lang._model import scope_paths
+from ..lang import scope_paths
 from ..lang.errors import Place
 from ..nn.cell import Cell
 
@@ -67,7 +67,7 @@ def is_users(span: Span) -> bool:
 
 def running() -> tuple[Spot, FrameType | None]:
     """The place that is running now, and the frame of the outermost Cell there."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = inspect.currentframe()
     user: tuple[CodeType, int] | None = None
     outermost: FrameType | None = None
     cells: list[Any] = []
