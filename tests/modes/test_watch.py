@@ -5,6 +5,9 @@ from __future__ import annotations
 import inspect
 import logging
 import math
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -584,3 +587,75 @@ def test_layers_of_the_library_stand_where_they_are_called() -> None:
     said = both(lambda: dense(f32([1e30, 1])))
     assert said.startswith("matmul made infinity") and "test_watch.py" in said
     assert "(cell Dense)" in said
+
+
+def test_a_step_that_raises_writes_no_parameter() -> None:
+    ms.set_context(mode=ms.GRAPH_MODE)
+    net = nn.SequentialCell(*(nn.Dense(4, 4) for _ in range(3)))
+    net[2].weight.set_data(Tensor(np.full((4, 4), 1e30, np.float32)))
+    before = [p.asnumpy().copy() for p in net.get_parameters()]
+    step = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()),
+                               nn.SGD(net.trainable_params(), 1e10))
+    with pytest.raises(ms.NonFiniteError, match="made infinity"), ms.watch_nans():
+        step(f32([1, 2, 3, 4]), f32([1, 2, 3, 4]))
+    for p, old in zip(net.get_parameters(), before, strict=True):
+        np.testing.assert_array_equal(p.asnumpy(), old)
+
+
+def test_nothing_is_loaded_until_something_is_watched() -> None:
+    text = ("import sys, cellc as ms; from cellc import nn\n"
+            "ms.set_context(mode=0, debug_nan=False)\n"
+            "nn.Dense(2, 2)(ms.Tensor([[1.0, 2.0]]))\n"
+            "print([m for m in sys.modules if m.endswith(('.taps', '.watch', '.findings'))"
+            " and 'cpu' not in m])")
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_threads_are_watched(mode: int) -> None:
+    ms.set_context(mode=mode)
+    net = _Forward(lambda x: ops.log(x))
+    found: list[str] = []
+
+    def work() -> None:
+        try:
+            net(f32(-1))
+        except ms.NonFiniteError as e:
+            found.append(str(e))
+
+    with ms.watch_nans():
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert [f.split(":")[0] for f in found] == ["log made NaN"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_model_train_is_watched(mode: int) -> None:
+    ms.set_context(mode=mode)
+    net = nn.Dense(2, 1)
+    model = ms.Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1))
+    rows = [(np.array([[1.0, np.nan]], np.float32), np.zeros((1, 1), np.float32))]
+    with pytest.raises(ms.NonFiniteError, match="has NaN, which no op made"), ms.watch_nans():
+        model.train(1, rows)
+
+
+def test_jit_inside_and_mixed_precision() -> None:
+    @ms.jit
+    def half(x: Any) -> Any:
+        return ops.exp(x)
+
+    class Net(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Dense(2, 2, weight_init="ones", bias_init="zeros").to_float(ms.float16)
+
+        def construct(self, x: Any) -> Any:
+            return half(self.fc(x))
+
+    net = Net()
+    said = both(lambda: net(f32([1e3, 7e4])))
+    assert said.startswith("cast made infinity") and "(cell Net)" in said
+    said = both(lambda: net(f32([10, 10])))
+    assert said.startswith("exp made infinity") and "return ops.exp(x)" in said

@@ -59,8 +59,15 @@ class _Walk:
     def __init__(self, number: Callable[[Tap], int]) -> None:
         self.number = number
 
-    def graph(self, graph: Graph, outer: Mapping[Value, Value]) -> None:
-        """Tap a graph; `outer` says which inputs of the whole graph its inputs stand for."""
+    def graph(
+        self, graph: Graph, outer: Mapping[Value, Value], backward: bool = False
+    ) -> None:
+        """Tap a graph.
+
+        Args:
+            outer: the inputs of the whole graph that its inputs stand for.
+            backward: it belongs to a gradient: forward nodes in it compute again what was shown.
+        """
         _inline(graph)
         needed = set(graph.results())
         taken: list[tuple[Node, list[Node]]] = []
@@ -68,20 +75,23 @@ class _Walk:
             wanted = not needed.isdisjoint(node.results) or lookup(node.op).effect
             if wanted or not node.origin:
                 needed.update(node.operands)
-                taken.append((node, self._taps(node, outer)))
+                taken.append((node, self._taps(node, outer, backward)))
             else:
                 taken.append((node, []))
         graph.nodes = [n for node, taps in reversed(taken) for n in (node, *taps)]
 
-    def _taps(self, node: Node, outer: Mapping[Value, Value]) -> list[Node]:
+    def _taps(
+        self, node: Node, outer: Mapping[Value, Value], backward: bool
+    ) -> list[Node]:
         if node.regions:
             for region in node.regions:  # what each run of it captures are the last of both
                 count = lookup(node.op).captures(node)
                 pairs = zip(region.inputs[::-1], node.operands[::-1][:count], strict=False)
-                self.graph(region, {v: outer[o] for v, o in pairs if o in outer})
+                known = {v: outer[o] for v, o in pairs if o in outer}
+                self.graph(region, known, backward or bool(node.origin))
             return []
         results = [v for v in node.results if _shown(v)]
-        if node.is_constant or not results:
+        if node.is_constant or not results or (backward and not node.origin):
             return []
         places = [i for i, v in enumerate(node.operands) if _shown(v)]
         tap = Tap(node, tuple((i, outer.get(node.operands[i])) for i in places), len(results))

@@ -57,7 +57,7 @@ def of_node(span: Span, scope: str) -> Spot:
 def of_call(scope: str) -> Spot:
     """The place of a node that stands in no line of the user's: the call that runs now."""
     spot, _ = running()
-    return Spot((spot.key, scope), None, scope, spot.frame, spot.cells)
+    return spot if not scope else Spot((spot.key, scope), None, scope, spot.frame, spot.cells)
 
 
 def is_users(span: Span) -> bool:
