@@ -359,6 +359,32 @@ def test_an_open_size_that_is_asked_about() -> None:
     assert ms.explain(net).history[-1].instance
 
 
+def test_sizes_that_were_equal() -> None:
+    net = type("Two", (nn.Cell,), {"construct": lambda self, x, y: x + y})()
+    net.set_inputs(*(Tensor(shape=(None,), dtype=ms.float32) for _ in range(2)))
+    net(ones(2), ones(2))
+    net(ones(3), ones(1))
+    found = last(net)
+    assert found.kind == "question"
+    assert "made it serve axis 0 of x == axis 0 of y alone" in found.cause
+
+
+def test_a_size_that_is_not_open() -> None:
+    net = _open(_question)
+    net(ones(3, 2))
+    net(ones(0, 2))
+    assert last(net).kind == "fixed"
+
+
+def test_sizes_that_open_by_themselves() -> None:
+    fn = ms.jit(lambda x: ops.relu(x) * 2, dynamic=1)
+    for n in (2, 3, 5):
+        fn(ones(n, 2))
+    assert [c.instance for c in ms.explain(fn).history] == [False, False, True]
+    fn(ones(5, 3))
+    assert last(fn).kind == "shape"
+
+
 def test_a_stale_trace_of_open_sizes() -> None:
     net = _open(lambda self, x: x * FACTOR)
     net(ones(3, 2))

@@ -8,6 +8,7 @@ what that is now; a trace with open sizes says which expression needed a size as
 from __future__ import annotations
 
 import inspect
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -63,6 +64,8 @@ REMEDIES = {
                 "compiled once",
     "state": "let a Tensor or Parameter decide instead of a Python number, or let it take few "
              "values",
+    "fixed": "describe the size that differs as open too (None in set_inputs); a size of 0 is "
+             "never open",
     "opened": "call set_inputs once, before the first call",
     "budget": "call it under one budget of recompute",
     "dropped": "call it with fewer signatures: those used last are kept",
@@ -258,6 +261,8 @@ def _is_cell(value: Any) -> bool:
     return hasattr(type(value), "construct")
 
 
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
 # --- open sizes ----------------------------------------------------------------------------------
 
 
@@ -278,6 +283,7 @@ def of_sizes(
                          if n in shapes.symbols)
     line = guard.where.replace("\\", "/").rpartition("/")[2]
     asked = f"'{guard.expression}' at {line}" if guard.expression else line
-    holds = str(Guard(guard.relation, guard.expr))
-    return Cause("number" if guard.relation == "==" else "question",
-                 f"{asked or 'the trace'} made it hold for {holds} alone, and {about} now{where}")
+    holds = _NAME.sub(lambda m: shapes.symbols[m[0]].origin or m[0] if m[0] in shapes.symbols
+                      else m[0], str(Guard(guard.relation, guard.expr)))
+    return Cause("number" if guard.relation == "==" and len(names) == 1 else "question",
+                 f"{asked or 'the trace'} made it serve {holds} alone, and {about} now{where}")

@@ -346,7 +346,6 @@ class Dynamic:
             sizes = once.serves(types)
             if sizes is not None:
                 return once, sizes
-        self.refused = None
         if known:
             self.refused = causes.of_sizes(
                 known[-1].guards, known[-1].pattern.shapes, known[-1].pattern.bind(types),

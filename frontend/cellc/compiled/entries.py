@@ -490,7 +490,10 @@ class EntryTable:
             return Cause("opened", f"set_inputs described other arguments{called_at()}")
         if isinstance(key, _Within):
             return Cause("budget", f"a budget of {key.budget} bytes{called_at()}")
-        return of_call(self.history, signature, given, called_at())
+        cause = of_call(self.history, signature, given, called_at())
+        if cause.kind == "shape" and self.dynamic is not None and not self.dynamic.automatic:
+            return Cause("fixed", cause.text)
+        return cause
 
     def _kept(self, key: Any, entry: Entry | None) -> Entry | None:
         """An entry that was compiled for other state of Python objects and serves this call."""
@@ -542,6 +545,7 @@ class EntryTable:
         """
         if self.dynamic is None:
             return trace(fn, args, kwargs), True
+        self.dynamic.refused = None
         structure, leaves = take_apart_call(args, kwargs)
         types = [t._type for t in leaves]
         form = open_key(_fingerprint(structure), [t.with_shape((0,) * t.rank) for t in types], {})

@@ -9,6 +9,7 @@ Parameters of a network are collected.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_module
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 else:
     logging = lazy_module("logging")
 
+_FIRST = 1000
+"""Elements that are looked at: long lists hold numbers."""
 _told: set[tuple[type, str]] = set()
 
 
@@ -51,6 +54,6 @@ def look_at(cell: Attributes, name: str, value: Any, known: set[int]) -> None:
 
 
 def _cells(value: Any) -> Iterator[Any]:
-    for v in value.values() if isinstance(value, dict) else value:
+    for v in islice(value.values() if isinstance(value, dict) else value, _FIRST):
         if hasattr(type(v), "construct") and hasattr(v, "get_parameters"):
             yield v
