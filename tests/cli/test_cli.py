@@ -310,7 +310,7 @@ def test_a_script_is_watched(tmp_path: Path) -> None:
     assert "NonFiniteError: log made NaN: 1 of 2 elements" in done.stderr
     assert 'bad.py", line 3' in done.stderr
     text = cellc("run", "--watch", "range", tmp_path / "bad.py")
-    assert "behind" in text and "bad.py:3" in text and "1 tensor; 0 of them" in text
+    assert "behind" in text and "bad.py:3" in text and "2 tensors; 0 of them" in text
     assert "behind" in cellc("run", tmp_path / "bad.py")
 
 
