@@ -659,3 +659,54 @@ def test_jit_inside_and_mixed_precision() -> None:
     assert said.startswith("cast made infinity") and "(cell Net)" in said
     said = both(lambda: net(f32([10, 10])))
     assert said.startswith("exp made infinity") and "return ops.exp(x)" in said
+
+
+def test_budgets_and_fast_numerics() -> None:
+    ms.set_context(mode=ms.GRAPH_MODE)
+    net = nn.SequentialCell(*(cell for _ in range(4) for cell in (nn.Dense(32, 32), nn.Tanh())))
+    gradient = ms.value_and_grad(lambda x: net(x).sum(), None, net.trainable_params())
+    x = Tensor(np.random.default_rng(0).normal(size=(64, 32)).astype(np.float32))
+
+    def bits() -> list[bytes]:
+        value, grads = gradient(x)
+        return [t.asnumpy().tobytes() for t in (value, *grads)]
+
+    plain = bits()
+    with ms.recompute(budget="100KiB"), ms.watch_nans():
+        assert bits() == plain
+    ms.set_context(numerics="fast")
+    try:
+        fast = bits()
+        with ms.watch_nans():
+            assert bits() == fast
+    finally:
+        ms.set_context(numerics="strict")
+
+
+def test_what_is_watched_from_within_a_gradient() -> None:
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+
+    def forward(x: Any) -> Any:
+        with ms.watch_nans():
+            y = ops.log(x - 1)
+        return y.sum()
+
+    gradient = ms.value_and_grad(forward)
+    for _ in range(3):
+        assert float(gradient(f32(2, 2))[0]) == 0
+        with pytest.raises(ms.NonFiniteError, match="log made infinity: 1 of 2"):
+            gradient(f32(1, 2))
+
+
+def test_packed_weights_are_as_before() -> None:
+    net = nn.Dense(1024, 1024)
+    x = Tensor(np.random.default_rng(0).normal(size=(4, 1024)).astype(np.float32))
+    found = set()
+    for mode in MODES:
+        ms.set_context(mode=mode)
+        found |= {net(x).asnumpy().tobytes() for _ in range(4)}
+        with ms.watch_nans(), ms.watch_ranges() as ranges:
+            found.add(net(x).asnumpy().tobytes())
+        assert [r.op for r in ranges.rows] == ["matmul", "add"]
+        found |= {net(x).asnumpy().tobytes() for _ in range(2)}
+    assert len(found) == 1

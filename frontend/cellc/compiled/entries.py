@@ -230,14 +230,16 @@ class CompiledEntry(Entry):
     def __init__(self, traced: Traced, name: str) -> None:
         super().__init__(traced)
         graph, functions = traced.graph, traced.functions
+        budget = budgets.least(traced.budget, budgets.active())
         if watching.active:
+            budget = None  # every value is looked at once: none is worth computing again
             graph, taps = watching.active[-1].tapped(
                 graph, traced.parameters, len(functions), traced.root)
             functions = [*functions, *taps]
         with progress.stage(name) as say:
             program = compile_program(
                 graph, report=self.report, progress=say, numerics=context.numerics(),
-                budget=budgets.least(traced.budget, budgets.active()),
+                budget=budget,
             )
         self.report.seconds["total"] = time.perf_counter() - self.made
         self.callbacks = host_callbacks(graph, functions)

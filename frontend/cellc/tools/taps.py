@@ -286,6 +286,7 @@ def add(observer: Observer) -> None:
             dispatch.install(taps_)
             watching.active.append(taps_)
             STATE.begin()
+            STATE.lend(None)  # a recording under way is told of each op from now on
         taps_.observers.append(observer)
 
 
