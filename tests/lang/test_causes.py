@@ -100,8 +100,41 @@ def test_a_function_made_in_each_call() -> None:
     for _ in range(2):
         fn(ones(2), lambda x: x + 1)
     found = last(fn)
-    assert found.kind == "function" and "f is another function " in found.cause
+    assert found.kind == "function" and "f is another function, " in found.cause
     assert "<lambda>" in found.cause
+
+
+def test_arrays_are_arguments_by_content() -> None:
+    fn = ms.jit(lambda x, a: x + Tensor(a))
+    for value in (1, 5, 1, 9, 7, 5):  # each array may lie where the one before lay
+        assert float(fn(ones(1), np.full(1, value, np.float32))) == 1 + value
+    assert len(ms.explain(fn).history) == 4
+    found = last(fn)
+    assert found.kind == "value"
+    assert "a is array float32[1] [7.0], was array float32[1] [9.0]" in found.cause
+    array = np.full(1, 2, np.float32)
+    fn(ones(1), array)
+    array[0] = 3
+    assert float(fn(ones(1), array)) == 4
+
+
+def test_an_object_without_a_hash_counts_as_itself() -> None:
+    class Scale:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __init__(self, by: float) -> None:
+            self.by = by
+
+    fn = ms.jit(lambda x, s: x * s.by)
+    for by in (2.0, 3.0, 4.0, 5.0):
+        assert float(fn(ones(1), Scale(by))) == by
+    assert "s is another object, a Scale" in last(fn).cause
+
+
+def test_long_arguments_are_not_kept_whole() -> None:
+    fn = ms.jit(lambda x, many: x + len(many))
+    fn(ones(2), list(range(5000)))
+    assert len(ms.explain(fn).history[0].parts) <= 256
 
 
 def test_the_call_most_like_it_is_named() -> None:

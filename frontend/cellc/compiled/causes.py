@@ -19,6 +19,7 @@ from weakref import ref
 import numpy as np
 
 from cellc_compiler.ir.dims import Guard, Shapes, symbols_of
+from cellc_compiler.ir.graph import Literal
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass
 
@@ -96,6 +97,9 @@ FIRST = Cause()
 
 # --- arguments -----------------------------------------------------------------------------------
 
+_MOST = 256
+"""Parts of a call that are compared, and characters of a value."""
+
 Facet = tuple[str, str, str]
 """A part of a call: its kind, what distinguishes it beside its shape, and it in words."""
 
@@ -107,6 +111,8 @@ def facets(
     out: dict[str, Facet] = {}
 
     def walk(path: str, value: Any) -> None:  # (kinds as `tracing.pytree` has them)
+        if len(out) >= _MOST:
+            return
         if isinstance(value, Tensor):
             ty = TensorType(value.shape, value.dtype)
             out[path] = "tensor", str(ty.dtype), str(ty)
@@ -121,13 +127,24 @@ def facets(
         elif callable(value) and not isinstance(value, type):
             out[path] = "function", str(id(value)), short(value)
         else:
-            out[path] = "value", repr(value), short(value)
+            out[path] = "value", _identity(value), short(value)
 
     for i, a in enumerate(args):
         walk(names[i] if i < len(names) else f"argument {i}", a)
     for key, a in kwargs.items():
         walk(str(key), a)
     return out
+
+
+def _identity(value: Any) -> str:
+    """What tells a value from others: itself, or which object it is if it has no hash."""
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return Literal(value).digest.hex()
+    try:
+        hash(value)
+    except TypeError:
+        return str(id(value))
+    return repr(value)[:_MOST]
 
 
 def of_call(
@@ -166,8 +183,8 @@ def _kind(before: Facet | None, now: Facet | None) -> str:
 def _difference(path: str, before: Facet | None, now: Facet | None) -> str:
     if before is None or now is None:
         return f"{path} is {'new' if before is None else 'gone'}"
-    if now[0] == "function" and before[2] == now[2]:
-        return f"{path} is another function {now[2]}"
+    if before[2] == now[2]:
+        return f"{path} is another {'function' if now[0] == 'function' else 'object'}, {now[2]}"
     return f"{path} is {now[2]}, was {before[2]}"
 
 

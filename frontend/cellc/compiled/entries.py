@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.dims import Guard, Shapes, deciding
-from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.graph import Graph, Literal
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
@@ -113,9 +115,10 @@ class Traced:
         for read in self.reads:
             if read.changed() or (read.watched and not same(read.now(), read.value)):
                 return of_read(read)
-        if self.state is not None and self.state.moved:
-            return Cause("state", self.state.moved)
-        return Cause("attribute", self.flag.cause) if self.flag.cause else None
+        if self.flag.cause:
+            return Cause("attribute", self.flag.cause)
+        moved = self.state.moved if self.state is not None else ""
+        return Cause("state", moved) if moved else None
 
     def fed(self, arrays: list[Any]) -> list[Any]:
         """What the program takes for the arrays of a call's arguments."""
@@ -611,8 +614,24 @@ def _still_fresh(traced: Traced) -> bool:
                 or (traced.state is not None and not traced.state.holds()))
 
 
+class _Itself:
+    """A value that counts by identity; held, so that no other value gets its identity."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.value is self.value
+
+
 def _fingerprint(structure: Structure) -> Any:
-    """The structure as a key; values that cannot be hashed count by identity."""
+    """The structure as a key; arrays count by content, other values that cannot be hashed by
+    identity."""
     if isinstance(structure, Leaf):
         return structure
     if isinstance(structure, Box):
@@ -620,8 +639,10 @@ def _fingerprint(structure: Structure) -> Any:
                 tuple(_fingerprint(p) for p in structure.parts))
     assert isinstance(structure, Known)
     value = structure.value
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return np.ndarray, Literal(value).digest
     try:
         hash(value)
     except TypeError:
-        return type(value), id(value)
+        return type(value), _Itself(value)
     return type(value), value if not isinstance(value, float) else repr(value)
