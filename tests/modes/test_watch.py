@@ -710,3 +710,17 @@ def test_packed_weights_are_as_before() -> None:
         assert [r.op for r in ranges.rows] == ["matmul", "add"]
         found |= {net(x).asnumpy().tobytes() for _ in range(2)}
     assert len(found) == 1
+
+
+def test_a_loss_scale_that_is_too_large() -> None:
+    net = nn.SequentialCell(nn.Dense(4, 8), nn.ReLU(), nn.Dense(8, 2))
+    for cell, value in ((net[0], 0.5), (net[2], 0.25)):
+        cell.weight.set_data(Tensor(np.full(cell.weight.shape, value, np.float32)))
+    step = ms.amp.build_train_network(
+        net, nn.SGD(net.trainable_params(), 0.0), nn.MSELoss(), level="O2",
+        loss_scale_manager=ms.DynamicLossScaleManager(2.0**24, 2, 100))
+    step.set_train()
+    x, y = Tensor(np.ones((3, 4), np.float32)), Tensor(np.zeros((3, 2), np.float32))
+    said = both(lambda: step(x, y))
+    assert said.startswith("cast, in the gradient of cast, made infinity")
+    assert "(cell TrainOneStepWithLossScaleCell.network._backbone)" in said

@@ -492,14 +492,14 @@ def multi_margin_loss(
         ValueError: `p` is neither 1 nor 2, or other shapes than (n, c) and (n).
     """
     x, y = tensor(input, "multi_margin_loss"), tensor(target, "multi_margin_loss", "target")
-    if not y.dtype.is_integer:
-        raise TypeError(f"For 'multi_margin_loss', 'target' must be a tensor of ints (class "
-                        f"labels), but got {y.dtype}: labels.astype(ms.int32).")
     if p not in (1, 2):
         raise ValueError(f"For 'multi_margin_loss', 'p' must be 1 or 2, but got {p}.")
     if x.ndim != 2 or y.shape != x.shape[:1]:
         raise ValueError(f"For 'multi_margin_loss', shapes (n, c) and (n) are needed, but got "
                          f"{x.shape} and {y.shape}.")
+    if not y.dtype.is_integer:
+        raise TypeError(f"For 'multi_margin_loss', 'target' must be a tensor of ints (class "
+                        f"labels), but got {y.dtype}: labels.astype(ms.int32).")
     label = fa.reshape(cast_to(y, int64), (-1, 1))
     own: Tensor = apply("gather_elements", x, label, dim=1)
     hinge = m.maximum(m.add(m.sub(x, own), float(margin)), 0.0)
