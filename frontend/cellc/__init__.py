@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from .runtime import *  # noqa: F403
     from .tensors.dtype import *  # noqa: F403
     from .tools.explain import explain
+    from .tools.watch import NonFiniteError, watch_nans, watch_ranges
     from .train import *  # noqa: F403
     from .train.callback import *  # noqa: F403
     from .train.metrics import *  # noqa: F403
@@ -146,6 +147,7 @@ _LATER = {
         "reset_peak_memory_stats", "set_cpu_affinity", "set_memory", "synchronize",
     ),
     ".tools.explain": ("explain",),
+    ".tools.watch": ("NonFiniteError", "watch_nans", "watch_ranges"),
     ".train": (
         "F1", "MAE", "MSE", "ROC", "Accuracy", "BackupAndRestore", "BleuScore", "Callback",
         "CheckpointConfig", "ConfusionMatrix", "ConfusionMatrixMetric", "ConvertModelUtils",
@@ -182,16 +184,16 @@ __all__ = [
     "FixedLossScaleManager", "FlopsUtilizationCollector", "Generator", "HausdorffDistance",
     "History", "JitConfig", "LambdaCallback", "Layout", "LearningRateScheduler", "Loss",
     "LossMonitor", "LossScaleManager", "MeanSurfaceDistance", "Metric", "Model", "ModelCheckpoint",
-    "OcclusionSensitivity", "OnRequestExit", "ParallelMode", "Parameter", "ParameterTuple",
-    "Perplexity", "Precision", "Profiler", "ProgressBar", "Recall", "ReduceLROnPlateau",
-    "RootMeanSquareDistance", "RunContext", "SummaryCollector", "SummaryRecord", "Symbol", "Tensor",
-    "TimeMonitor", "Top1CategoricalAccuracy", "Top5CategoricalAccuracy", "TopKCategoricalAccuracy",
-    "TrainFaultTolerance", "amp", "async_ckpt_thread_status", "auc", "boost",
-    "build_searched_strategy", "build_train_network", "ckpt_to_safetensors", "common",
-    "communication", "connect_network_with_dataset", "context", "data_sink", "dataset",
-    "default_generator", "device_context", "dispatch_threads_num", "dtype", "empty_cache",
-    "enable_dynamic", "experimental", "explain", "export", "from_dlpack", "from_numpy",
-    "frombuffer", "get_algo_parameters", "get_auto_parallel_context", "get_context",
+    "NonFiniteError", "OcclusionSensitivity", "OnRequestExit", "ParallelMode", "Parameter",
+    "ParameterTuple", "Perplexity", "Precision", "Profiler", "ProgressBar", "Recall",
+    "ReduceLROnPlateau", "RootMeanSquareDistance", "RunContext", "SummaryCollector",
+    "SummaryRecord", "Symbol", "Tensor", "TimeMonitor", "Top1CategoricalAccuracy",
+    "Top5CategoricalAccuracy", "TopKCategoricalAccuracy", "TrainFaultTolerance", "amp",
+    "async_ckpt_thread_status", "auc", "boost", "build_searched_strategy", "build_train_network",
+    "ckpt_to_safetensors", "common", "communication", "connect_network_with_dataset", "context",
+    "data_sink", "dataset", "default_generator", "device_context", "dispatch_threads_num", "dtype",
+    "empty_cache", "enable_dynamic", "experimental", "explain", "export", "from_dlpack",
+    "from_numpy", "frombuffer", "get_algo_parameters", "get_auto_parallel_context", "get_context",
     "get_current_device", "get_grad", "get_level", "get_log_config", "get_metric_fn",
     "get_ps_context", "get_py_obj_dtype", "get_rng_state", "get_seed", "grad", "hal",
     "initial_seed", "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp", "launch_blocking",
@@ -209,5 +211,6 @@ __all__ = [
     "set_deterministic", "set_device", "set_memory", "set_ps_context", "set_recursion_limit",
     "set_rng_state", "set_seed", "shard", "swap_tensors", "sync_pipeline_shared_parameters",
     "synchronize", "tensor", "to_dlpack", "train", "transform_checkpoint_by_rank",
-    "transform_checkpoints", "unified_safetensors", "value_and_grad", "vjp", "vmap",
+    "transform_checkpoints", "unified_safetensors", "value_and_grad", "vjp", "vmap", "watch_nans",
+    "watch_ranges",
 ]

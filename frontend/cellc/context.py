@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellc_runtime import loader
-from cellc_runtime.lazy import public_names
+from cellc_runtime.lazy import no_attribute, public_names
 from cellc_runtime.site import STATE
 
 from . import options
@@ -40,7 +40,7 @@ if not TYPE_CHECKING:
         """Settings of parallel training are here too; they load when they are asked for."""
         if name in __all__:
             return getattr(import_module(".parallel.settings", __package__), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise no_attribute(__name__, name)
 
 
 class Device(NamedTuple):
@@ -104,8 +104,9 @@ def numerics() -> str:
 def set_context(**kwargs: Any) -> None:
     """Set options: `mode` (GRAPH_MODE or PYNATIVE_MODE), `device_target`, and MindSpore's others.
 
-    One is cellc's own: `numerics="fast"` lets graph mode rewrite arithmetic in ways that are right
+    Two are cellc's own. `numerics="fast"` lets graph mode rewrite arithmetic in ways that are right
     for real numbers but change the last digits; the default, `"strict"`, gives PyNative's bits.
+    `debug_nan=True` raises where an op makes NaN or infinity, as `cellc.watch_nans` does.
 
     Options that have no meaning here are kept for `get_context` and have no effect.
 
@@ -124,6 +125,9 @@ def set_context(**kwargs: Any) -> None:
         new[key] = options.OPTIONS[key].convert(key, value)
     if new.get("numerics", numerics()) != numerics():
         changed(OPTIONS, "numerics")
+    if new.get("debug_nan", False) != _values["debug_nan"] and "debug_nan" in new:
+        # (It stands on all of cellc, and loads when it is asked for.)
+        import_module(".tools.watch", __package__).debug_nan(new["debug_nan"])
     _values.update(new)
     STATE.graph_mode.value = int(_values["mode"] == GRAPH_MODE)
     if new.get("runtime_num_threads"):

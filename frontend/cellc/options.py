@@ -165,5 +165,5 @@ OPTIONS: dict[str, Option] = {
     "support_binary": _of(bool, False), "enable_profiling": _of(bool, False),
     "profiling_options": _of(str, "training_trace"),
     "host_scheduling_max_threshold": _of(str, ""), "topo_order": Option("", lambda _, v: v),
-    "numerics": _choice("strict", "strict", "fast"),
+    "numerics": _choice("strict", "strict", "fast"), "debug_nan": _of(bool, False),
 }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import public_names
+from cellc_runtime.lazy import names_of, public_names
 
 from . import context
 from .devices import (
@@ -81,3 +81,5 @@ __all__ = [
     "reset_peak_memory_stats", "set_cpu_affinity", "set_memory", "synchronize",
 ]
 __dir__ = public_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__, {})

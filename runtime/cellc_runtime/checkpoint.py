@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from . import dtypes
 from .container import is_count, parse_json
-from .errors import ArtifactError
+from .errors import ArtifactError, CutOff
 from .files import write_atomically
 
 Array = npt.NDArray[Any]
@@ -80,10 +80,11 @@ def decode(
     """
     view = memoryview(data).toreadonly().cast("B")
     if len(view) < 8:
-        raise ArtifactError(f"the {what} is cut off: {len(view)} bytes")
+        raise CutOff(f"the {what} is cut off: {len(view)} bytes")
     length, = struct.unpack_from("<Q", view)
     if length > MAX_HEADER or length > len(view) - 8:
-        raise ArtifactError(f"the {what} claims a header of {length} bytes")
+        kind = ArtifactError if length > MAX_HEADER else CutOff
+        raise kind(f"the {what} claims a header of {length} bytes")
     header = parse_json(bytes(view[8 : 8 + length]), what)
     if not isinstance(header, dict):
         raise ArtifactError(f"the {what}'s header is malformed")
@@ -119,7 +120,8 @@ def _entry(
         nbytes *= dim
     begin, end = offsets
     if end > size or end - begin != nbytes:
-        raise ArtifactError(f"array {name[:80]!r} of the {what} does not fit its place")
+        kind = CutOff if end > size else ArtifactError
+        raise kind(f"array {name[:80]!r} of the {what} does not fit its place")
     return dtype, tuple(shape), begin, end
 
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from . import dtypes
 from .checkpoint import array_over, map_file
-from .errors import ArtifactError
+from .errors import ArtifactError, CutOff
 from .files import write_atomically
 from .records import dataclass, field
 
@@ -119,8 +119,8 @@ class _Reader:
     def __init__(self, view: memoryview, what: str) -> None:
         self.view, self.what = view, what
 
-    def bad(self, why: str) -> ArtifactError:
-        return ArtifactError(f"the {self.what} is damaged or not a checkpoint: {why}")
+    def bad(self, why: str, kind: type[ArtifactError] = ArtifactError) -> ArtifactError:
+        return kind(f"the {self.what} is damaged or not a checkpoint: {why}")
 
     def varint(self, at: int) -> tuple[int, int]:
         n = shift = 0
@@ -131,7 +131,7 @@ class _Reader:
             at, shift = at + 1, shift + 7
             if byte < 0x80:
                 return n & (1 << 64) - 1, at
-        raise self.bad("a number has no end")
+        raise self.bad("a number has no end", CutOff)
 
     def fields(self) -> Iterator[tuple[int, int | memoryview]]:
         at = 0
@@ -149,7 +149,8 @@ class _Reader:
             else:
                 raise self.bad(f"field {key >> 3} is of the unknown kind {kind}")
             if size > len(self.view) - at:
-                raise self.bad(f"it claims {size} bytes where {len(self.view) - at} are left")
+                raise self.bad(
+                    f"it claims {size} bytes where {len(self.view) - at} are left", CutOff)
             yield key >> 3, self.view[at : at + size]
             at += size
 

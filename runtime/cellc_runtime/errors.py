@@ -12,6 +12,10 @@ class ArtifactError(ValueError):
     """A file is corrupt, truncated, of another version, or not ours."""
 
 
+class CutOff(ArtifactError):
+    """A file ends before what it says it holds."""
+
+
 _LIBRARY = ("cellc", "cellc_compiler", "cellc_runtime", "IPython", "ipykernel")
 """Packages whose lines tell a user of a network nothing."""
 

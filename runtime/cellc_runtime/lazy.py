@@ -52,6 +52,21 @@ def lazy_module(name: str) -> Any:
     return sys.modules.get(name) or _Lazy(name)
 
 
+difflib = lazy_module("difflib")
+
+
+def no_attribute(module: str, name: str) -> AttributeError:
+    """The error for a name that a public module has not, with the one that was meant, if any."""
+    given = name.casefold()
+    names = [] if name.startswith("_") else dir(sys.modules[module])
+    names.sort(key=lambda n: n[0] == name[0])  # of two names alike, that which begins so
+    known = {n.casefold(): n for n in names if n[0].casefold() == given[0]}
+    meant = [given] if given in known else difflib.get_close_matches(given, known, 1, 0.76) \
+        if len(name) > 2 else []
+    hint = f"; did you mean {known[meant[0]]!r}?" if meant else ""
+    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+
+
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """The `__getattr__` of a package whose names load the modules that define them.
 
@@ -70,7 +85,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         elif name in modules:
             value = _imported("." + name, package)
         else:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise no_attribute(package, name)
         # The next access finds it there, without this call.
         setattr(sys.modules[package], name, value)
         return value
@@ -84,7 +99,7 @@ def names_of(module: str, table: Mapping[str, Any]) -> Callable[[str], Any]:
     def find(name: str) -> Any:
         if name in table:
             return table[name]
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        raise no_attribute(module, name)
 
     return find
 

@@ -301,6 +301,25 @@ def test_run_a_script(tmp_path: Path) -> None:
     assert "arguments ['--epochs', '3', 'data'] __main__ True" in text
 
 
+def test_a_script_is_watched(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(
+        "import mindspore as ms\nfrom mindspore import ops\n"
+        "x = ops.log(ms.Tensor([-1.0, 1.0]))\nprint('behind', x[1])\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "cellc", "run", "--watch", "nan", str(tmp_path / "bad.py")],
+        capture_output=True, text=True)
+    assert done.returncode == 1 and "behind" not in done.stdout
+    assert "NonFiniteError: log made NaN: 1 of 2 elements" in done.stderr
+    assert 'bad.py", line 3' in done.stderr
+    text = cellc("run", "--watch", "range", tmp_path / "bad.py")
+    assert "behind" in text and "bad.py:3" in text and "2 tensors; 0 of them" in text
+    assert "behind" in cellc("run", tmp_path / "bad.py")
+
+
+def test_an_artifact_is_not_watched(tmp_path: Path) -> None:
+    assert "--watch goes with a script" in cellc("run", "--watch", "nan", "net.cellc", code=2)
+
+
 def test_a_script_beside_its_modules(tmp_path: Path) -> None:
     (tmp_path / "helper_beside.py").write_text("from mindspore import Tensor\nx = Tensor([1.0])\n")
     (tmp_path / "main.py").write_text("import helper_beside\nprint(helper_beside.x)\n")

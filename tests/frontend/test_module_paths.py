@@ -72,7 +72,8 @@ except AttributeError as e:
     print(e)
 """)
     assert shown.splitlines() == ["Adam False True True",
-                                  "module 'cellc.nn.optim' has no attribute 'Adams'"]
+                                  "module 'cellc.nn.optim' has no attribute 'Adams'; "
+                                  "did you mean 'Adam'?"]
 
 
 @needs_oracle

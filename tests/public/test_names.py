@@ -22,6 +22,7 @@ OURS = {
     "train": {"ProgressBar", "get_metrics"},
     "train.callback": {"ProgressBar"},
 }
+OURS[""] |= {"NonFiniteError", "watch_nans", "watch_ranges"}
 """What only cellc has. To add a name here, tell of it in the guide or in support.md."""
 PLACES_OF_OURS = {
     "testing": {

@@ -82,7 +82,7 @@ def _nodes(
     table: Table = dict(zip(graph.inputs, given, strict=True))
     for node in graph.nodes:
         pairs = [table[v] for v in node.operands]
-        with b.at(span=node.span, scope=node.scope or b.scope):
+        with b.at(span=node.span, scope=node.scope or b.scope, origin=node.origin):
             results, mapped = _node(b, node, [v for v, _ in pairs], [m for _, m in pairs], n)
         table.update(zip(node.results, zip(results, mapped, strict=True), strict=True))
     return [table[v] for v in graph.outputs]

@@ -35,6 +35,7 @@ def recompute_results(
         end = len(nodes_)
         with b.at(span=node.span, scope=node.scope):
             operands = [b.after(v, *others) for v in node.operands]
+        with b.at(scope=""):
             copies, _ = clone_into(b, node.regions[0], operands)
         fresh = nodes_[end:]
         moved = set(early)

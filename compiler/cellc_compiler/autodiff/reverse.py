@@ -74,7 +74,7 @@ def reverse(
         if not any(dy is not None and r in active
                    for dy, r in zip(dys, node.results, strict=True)):
             continue
-        with b.at(span=node.span, scope=node.scope):
+        with b.at(span=node.span, scope=node.scope, origin=node.op):
             _guarded_step(b, node, dys, cotangents, active, presence)
     recompute_results(b, start, nodes, seeds)
     found = [cotangents.get(v) for v in wanted]
@@ -292,7 +292,8 @@ def _custom_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
 ) -> Presence:
     given = [zero_cotangent(b, dy, r) for dy, r in zip(dys, node.results, strict=True)]
-    grads, _ = clone_into(b, node.regions[1], [*node.operands, *node.results, *given])
+    with b.at(scope=""):  # (nodes of a region have whole paths)
+        grads, _ = clone_into(b, node.regions[1], [*node.operands, *node.results, *given])
     for i, (operand, grad) in enumerate(zip(node.operands, grads, strict=True)):
         if operand in active and i not in node.attrs["none"] and differentiable(operand.type):
             accumulate(b, cotangents, operand, grad)
@@ -334,7 +335,8 @@ def _recompute_rule(
         node.regions[0], slots, results, tuple(before), saved, same)
     again = [b.after(v, *given) for v in dict.fromkeys(node.operands)]
     stored = [node.results[k.result] for k in saved]
-    out, _ = clone_into(b, graph, [*again, *given, *before.values(), *stored])
+    with b.at(scope=""):
+        out, _ = clone_into(b, graph, [*again, *given, *before.values(), *stored])
     cotangents.update((node.operands[i], grad) for i, grad in zip(reached, out, strict=False))
     return {node.operands[i]: v for i, v in zip(open_, out[len(reached):], strict=True)}
 

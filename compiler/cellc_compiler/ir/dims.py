@@ -527,12 +527,13 @@ class Guard:
     """What was assumed about sizes while tracing: `expr` is 0, is not 0, or is at least 0.
 
     Attributes:
-        where: the place in the source that asked, for reports.
+        where: the place in the source that asked, for reports; `expression` what stands there.
     """
 
     relation: str
     expr: Size
     where: str = ""
+    expression: str = ""
 
     def holds(self, sizes: Sizes) -> bool:
         """Whether it is so for these sizes."""
@@ -574,7 +575,7 @@ class Shapes:
     Attributes:
         symbols: by name.
         hints: a value for each, those of the call that is traced.
-        where: says where in the source the trace is.
+        where: says where in the source the trace is; `expression` what stands there.
         measured: what the sizes that follow from elements turned out to be, in order; `found`
             counts those that the trace has met.
     """
@@ -583,6 +584,7 @@ class Shapes:
     hints: dict[str, int] = field(default_factory=dict)
     guards: list[Guard] = field(default_factory=list)
     where: Callable[[], str] = str
+    expression: Callable[[], str] = str
     measured: list[int] = field(default_factory=list)
     found: int = 0
     _known: dict[tuple[str, Size], bool] = field(default_factory=dict)
@@ -649,13 +651,13 @@ class Shapes:
         value = evaluate(x, self.hints)
         answer = value == 0 if relation == "==" else value >= 0
         self._known[(relation, x)] = answer
-        where = self.where()
+        asked = self.where(), self.expression()
         if relation == "==":
-            self.guards.append(Guard("==" if answer else "!=", x, where))
+            self.guards.append(Guard("==" if answer else "!=", x, *asked))
             if answer:
                 self._solve(x)
         else:
-            self.guards.append(Guard(">=", x if answer else -x - 1, where))
+            self.guards.append(Guard(">=", x if answer else -x - 1, *asked))
             self._narrow(self.guards[-1].expr)
         return answer
 

@@ -137,6 +137,8 @@ class Node:
     regions: tuple[Graph, ...] = ()
     span: Span = field(default=NOWHERE, kw_only=True)
     scope: str = field(default="", kw_only=True)
+    origin: str = field(default="", kw_only=True)
+    """Of a node that belongs to the gradient of another: the op of that one."""
 
     @property
     def result(self) -> Value:
@@ -222,7 +224,7 @@ def clone_into(
     for node in graph.nodes:
         copy = Node(
             node.op, [table[v] for v in node.operands], node.attrs, (), node.regions,
-            span=node.span, scope=join_scope(builder.scope, node.scope),
+            span=node.span, scope=join_scope(builder.scope, node.scope), origin=node.origin,
         )
         copy.results = tuple(Value(r.type, copy, r.index) for r in node.results)
         builder.graph.nodes.append(copy)
@@ -240,24 +242,30 @@ class Builder:
 
     Args:
         graph: the graph that grows.
-        span, scope: given to each node; change them with `at`.
+        span, scope, origin: given to each node; change them with `at`.
     """
 
-    def __init__(self, graph: Graph, *, span: Span = NOWHERE, scope: str = "") -> None:
+    def __init__(
+        self, graph: Graph, *, span: Span = NOWHERE, scope: str = "", origin: str = ""
+    ) -> None:
         self.graph = graph
         self.span = span
         self.scope = scope
+        self.origin = origin
 
     @contextmanager
-    def at(self, *, span: Span | None = None, scope: str | None = None) -> Iterator[None]:
-        """Within the block, nodes carry this span and scope."""
-        saved = self.span, self.scope
+    def at(
+        self, *, span: Span | None = None, scope: str | None = None, origin: str | None = None
+    ) -> Iterator[None]:
+        """Within the block, nodes carry this span, scope and origin."""
+        saved = self.span, self.scope, self.origin
         self.span = span or self.span
         self.scope = self.scope if scope is None else scope
+        self.origin = self.origin if origin is None else origin
         try:
             yield
         finally:
-            self.span, self.scope = saved
+            self.span, self.scope, self.origin = saved
 
     def node(
         self,
@@ -272,7 +280,8 @@ class Builder:
         definition = lookup(op)
         full = definition.complete(attrs or {})
         node = Node(
-            op, list(operands), full, (), tuple(regions), span=self.span, scope=self.scope
+            op, list(operands), full, (), tuple(regions), span=self.span, scope=self.scope,
+            origin=self.origin,
         )
         types = definition.result_types(node)
         node.results = tuple(Value(t, node, i) for i, t in enumerate(types))

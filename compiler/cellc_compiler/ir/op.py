@@ -228,6 +228,11 @@ class Op:
         types = self.infer(*(v.type for v in node.operands), **node.attrs)
         return types if isinstance(types, tuple) else (types,)
 
+    def captures(self, node: Node) -> int:
+        """How many operands, the last ones, the regions of a node take as their last inputs, the
+        same in every run."""
+        return 0
+
     def _check_count(self, node: Node) -> None:
         names = self.operands
         variadic = bool(names) and names[-1].startswith("*")

@@ -73,6 +73,9 @@ class Cond(Control):
             raise TypeError("the branches of cond give different types")
         return types
 
+    def captures(self, node: Node) -> int:
+        return len(node.operands) - 1
+
 
 @register
 class While(Control):
@@ -100,6 +103,9 @@ class While(Control):
         if [v.type for v in body.outputs] != carried:
             raise TypeError("a loop body must give the types it carries")
         return tuple(carried)
+
+    def captures(self, node: Node) -> int:
+        return len(node.operands) - int(node.attrs["carried"])
 
 
 @register
@@ -144,6 +150,10 @@ class Scan(Control):
             raise TypeError("a scan body must give the types it carries")
         stacked = [v.type.with_shape((length, *v.type.shape)) for v in body.outputs[n:]]
         return (*types[:n], *stacked)
+
+    def captures(self, node: Node) -> int:
+        own = node.attrs["carried"] + node.attrs["sequences"] + node.attrs["limited"]
+        return len(node.operands) - int(own)
 
 
 def _element(self: Any, r: Reader, idx: tuple[Index, ...]) -> Expr:

@@ -130,6 +130,7 @@ def copy_graph(graph: Graph) -> Graph:
         copy = Node(
             node.op, [table[v] for v in node.operands], node.attrs, (),
             tuple(map(copy_graph, node.regions)), span=node.span, scope=node.scope,
+            origin=node.origin,
         )
         copy.results = tuple([Value(r.type, copy, r.index) for r in node.results])
         for r, made in zip(node.results, copy.results, strict=True):

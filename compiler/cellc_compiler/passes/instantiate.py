@@ -98,7 +98,7 @@ class _Instance:
             op = CONSTANT
             attrs = {"value": Literal(number_array(attrs["value"], attrs["dtype"]))}
         copy = Node(op, operands, attrs, (), tuple(self.graph(r) for r in node.regions),
-                    span=node.span, scope=node.scope)
+                    span=node.span, scope=node.scope, origin=node.origin)
         copy.results = tuple(Value(self.type(r.type), copy, r.index) for r in node.results)
         if not copy.is_constant and not _open(copy):
             self.check(copy, node)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cellc_runtime.lazy import public_names
+from typing import TYPE_CHECKING
+
+from cellc_runtime.lazy import names_of, public_names
 
 from .loss_scale_manager import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
 from .loss_scaler import DynamicLossScaler, LossScaler, StaticLossScaler, all_finite
@@ -20,3 +22,5 @@ __all__ = [
     "custom_mixed_precision", "get_black_list", "get_white_list",
 ]
 __dir__ = public_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__, {})

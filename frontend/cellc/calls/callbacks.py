@@ -17,6 +17,7 @@ from cellc_compiler.driver import callback_name
 from cellc_compiler.ir.graph import Graph, Node
 from cellc_compiler.ir.types import TensorType
 
+from ..core import watching
 from ..core.dispatch import active_tracer
 from ..core.journal import given_by
 from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
@@ -52,7 +53,10 @@ def host_call(
             return tracer.host_call(function, name, given, results)
         made = given_by(lambda: checked(
             name, function(*[tensor_of(t._data.copy()) for t in given]), results))
-        return [tensor_of(a.copy()) for a in made]
+        out = [tensor_of(a.copy()) for a in made]
+        if watching.active:
+            watching.active[-1].gave(name, given, out)
+        return out
 
     def refuse(*_: Any) -> Grads:
         raise TypeError(

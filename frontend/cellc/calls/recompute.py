@@ -17,7 +17,7 @@ from cellc_compiler.ir.graph import Graph
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
-from ..core import dispatch, journal
+from ..core import dispatch, journal, watching
 from ..core.journal import Array, Journal
 from ..eager.recorder import Mark, Recording, Sums, active_recordings, aliases, recording
 from ..storage import writes
@@ -99,6 +99,8 @@ def recorded(
         parameters: tensors that it may read and that may change before it runs again.
         python: gradients run the Python code again, whatever it is.
     """
+    if watching.active:  # each op is followed to its gradient: everything is kept
+        return call(args, kwargs)
     structure, leaves = take_apart((args, dict(kwargs)))
     marks = [(r, r.mark()) for r in active_recordings()]
     notes = Journal()

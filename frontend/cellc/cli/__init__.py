@@ -75,6 +75,16 @@ def _checkpoint(p: argparse.ArgumentParser) -> None:
                    help="load parameters (.ckpt of MindSpore or safetensors) first")
 
 
+def _run(sub: Commands) -> None:
+    text = "run an artifact on inputs, or a MindSpore script with cellc"
+    p = sub.add_parser("run", help=text, description=text + " in the place of MindSpore")
+    p.add_argument("--watch", choices=("nan", "range"), help="of a script: stop at the first op "
+                   "that makes NaN or infinity, or print the range of every tensor at the end")
+    p.add_argument("program", metavar="NET.cellc|SCRIPT.py", help="what to run")
+    p.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="of an artifact: --input "
+                   "x=@x.npy and more (`cellc run NET.cellc --help`); of a script: its arguments")
+
+
 def _reproducing(sub: Commands) -> None:
     """`bisect` and `replay`."""
     p = _network(sub, "bisect", "find what is wrong with a network: the pass, the node, and the "
@@ -183,11 +193,7 @@ def parser() -> Parser:
                    help="the file to write; its ending says which kind")
     p.add_argument("--opset", type=int, help="ONNX's op set, 17 to 21 (default 20)")
     _checkpoint(p)
-    text = "run an artifact on inputs, or a MindSpore script with cellc"
-    p = sub.add_parser("run", help=text, description=text + " in the place of MindSpore")
-    p.add_argument("program", metavar="NET.cellc|SCRIPT.py", help="what to run")
-    p.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="of an artifact: --input "
-                   "x=@x.npy and more (`cellc run NET.cellc --help`); of a script: its arguments")
+    _run(sub)
     p = _network(sub, "profile", "time every kernel of a network: by op, Cell and line")
     p.add_argument("--train", metavar="NAME", help="profile a training step: a function of "
                    "FILE.py that takes the network and returns the step as a Cell")

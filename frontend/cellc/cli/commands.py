@@ -34,7 +34,7 @@ from ..tools import budget_view, profiling
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
 from ..train.export import export, named_weights
-from . import artifacts
+from . import artifacts, watch
 from .errors import UserError
 from .loading import (
     input_types,
@@ -213,8 +213,11 @@ def run(args: argparse.Namespace) -> int:
         shim.install()
         sys.argv = [args.program, *args.rest]
         sys.path.insert(0, str(Path(args.program).resolve().parent))
-        runpy.run_path(args.program, run_name="__main__")
+        with watch.watching(args.watch):
+            runpy.run_path(args.program, run_name="__main__")
         return 0
+    if args.watch:
+        raise UserError(f"{args.program}: an artifact is not watched; --watch goes with a script")
     parser = argparse.ArgumentParser(
         prog=f"cellc run {args.program}", description="run an artifact, which is trusted: its code "
         "can do whatever you can")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import public_names
+from cellc_runtime.lazy import no_attribute, public_names
 
 from .. import ops as _ops  # noqa: F401  (whoever has a Tensor has its methods, and an engine)
 from ..tensors import dtype as _dtype
@@ -64,7 +64,7 @@ else:
             return getattr(import_module(home, __name__), name)
         if name in _dtype.__all__:
             return getattr(_dtype, name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise no_attribute(__name__, name)
 
 
 _own = public_names(__name__)

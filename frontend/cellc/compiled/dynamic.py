@@ -33,6 +33,8 @@ from ..core.lru import LRU
 from ..tensors.symbol import Axis, Described, Symbol
 from ..tensors.tensor import Tensor, Tensors
 from ..tracing.pytree import Box, Leaf, Structure
+from . import causes
+from .causes import Cause
 
 if TYPE_CHECKING:
     from .. import lang
@@ -279,6 +281,8 @@ class Dynamic:
     once: dict[Any, list[Once]] = field(default_factory=dict)
     seen: dict[Any, list[Axes]] = field(default_factory=dict)
     recent: OrderedDict[Any, None] = field(default_factory=OrderedDict)
+    refused: Cause | None = None
+    """Why no trace served the last call that was traced, if there was one."""
 
     def axes(
         self, structure: Structure, leaves: Tensors, parameters: Sequence[str], key: Any
@@ -337,11 +341,18 @@ class Dynamic:
             ValueError: sizes that contradict a unique Symbol.
         """
         known = self.once.setdefault(key, [])
-        known[:] = [o for o in known if fresh(o.traced)]
+        stale = [o for o in known if not fresh(o.traced)]
+        known[:] = [o for o in known if o not in stale]
         for once in known:
             sizes = once.serves(types)
             if sizes is not None:
                 return once, sizes
+        if known:
+            self.refused = causes.of_sizes(
+                known[-1].guards, known[-1].pattern.shapes, known[-1].pattern.bind(types),
+                causes.called_at())
+        elif stale:
+            self.refused = stale[-1].traced.out_of_date()
         for stand_ins in (True, False):
             pattern = make_pattern(types, names, axes, stand_ins)
             try:

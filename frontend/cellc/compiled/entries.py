@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.dims import Guard, Shapes, deciding
-from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.graph import Graph, Literal
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
@@ -25,7 +27,7 @@ from cellc_runtime.records import dataclass, field
 from .. import context
 from ..calls import budget as budgets
 from ..calls.callbacks import host_callbacks
-from ..core import observers, timeline
+from ..core import observers, timeline, watching
 from ..core.dispatch import tracing
 from ..core.invalidation import Stale, watch
 from ..core.lru import LRU
@@ -41,10 +43,11 @@ from ..tracing.pytree import (
     take_apart,
     take_apart_call,
 )
-from ..tracing.reads import Read, Reads, short
+from ..tracing.reads import Read, Reads, same, short
 from ..tracing.tracer import Tracer
 from . import sites
 from .batches import OWN, BatchedEntry
+from .causes import Cause, Facet, called_at, facets, of_call, of_function, of_read
 from .dynamic import Dynamic, open_key, parameter_names
 from .entry import Entry
 from .staged import StagedEntry, is_staged
@@ -104,6 +107,18 @@ class Traced:
     """What it does to Python objects."""
     budget: int | None = None
     """Bytes for temporaries where gradients are computed: the least that a Cell in it asks for."""
+    root: Any = None
+    """The Cell that the paths of nodes begin in, which they leave out; None without one."""
+
+    def out_of_date(self) -> Cause | None:
+        """Why what was traced does not hold any more, as far as that is known."""
+        for read in self.reads:
+            if read.changed() or (read.watched and not same(read.now(), read.value)):
+                return of_read(read)
+        if self.flag.cause:
+            return Cause("attribute", self.flag.cause)
+        moved = self.state.moved if self.state is not None else ""
+        return Cause("state", moved) if moved else None
 
     def fed(self, arrays: list[Any]) -> list[Any]:
         """What the program takes for the arrays of a call's arguments."""
@@ -149,7 +164,7 @@ def _traced_once(
     given = types or [t._type for t in leaves]
     inputs = [tracer.input(ty, names[i]) for i, ty in enumerate(given)]
     shapes = shapes if shapes is not None else Shapes()
-    shapes.where = tracer.place
+    shapes.where, shapes.expression = tracer.place, tracer.expression
     outside = Reads(lang.position)
     hooks = lang.Hooks(
         on_attribute_read=outside.of_attribute,
@@ -174,7 +189,8 @@ def _traced_once(
     parameters = [order[v] for v in graph.inputs if v in order]
     attributes = state.own_attributes(list(outside.attributes.values()))
     traced = Traced(graph, len(leaves) + len(places), parameters, out, attributes, reads,
-                    tracer.functions, guards=shapes.guards, state=python, budget=tracer.budget)
+                    tracer.functions, guards=shapes.guards, state=python, budget=tracer.budget,
+                    root=tracer.root)
     watch(traced.attributes, traced.flag)
     return traced
 
@@ -213,13 +229,20 @@ class CompiledEntry(Entry):
 
     def __init__(self, traced: Traced, name: str) -> None:
         super().__init__(traced)
+        graph, functions = traced.graph, traced.functions
+        budget = budgets.least(traced.budget, budgets.active())
+        if watching.active:
+            budget = None  # every value is looked at once: none is worth computing again
+            graph, taps = watching.active[-1].tapped(
+                graph, traced.parameters, len(functions), traced.root)
+            functions = [*functions, *taps]
         with progress.stage(name) as say:
             program = compile_program(
-                traced.graph, report=self.report, progress=say, numerics=context.numerics(),
-                budget=budgets.least(traced.budget, budgets.active()),
+                graph, report=self.report, progress=say, numerics=context.numerics(),
+                budget=budget,
             )
         self.report.seconds["total"] = time.perf_counter() - self.made
-        self.callbacks = host_callbacks(traced.graph, traced.functions)
+        self.callbacks = host_callbacks(graph, functions)
         self.executable = Executable(program, self.callbacks, ERRORS)
         self.bound: list[tuple[Any, int, int]] = []
         self.weights = [prepacked.Weight(p) for p in traced.parameters]
@@ -298,6 +321,9 @@ class Compilation:
         cause: why it was not served by what was compiled before; "" for the first.
         seconds: it took.
         instance: of a trace with open sizes that served this call too: it was not traced again.
+        kind: of cause; a key of `causes.REMEDIES`, or "".
+        remedy: what helps against it.
+        parts: of the call, by path: what another one may differ in.
     """
 
     key: Any
@@ -305,6 +331,9 @@ class Compilation:
     cause: str
     seconds: float
     instance: bool = False
+    kind: str = ""
+    remedy: str = ""
+    parts: Mapping[str, Facet] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +357,10 @@ class EntryTable:
     history: list[Compilation] = field(default_factory=list)
     others: dict[Any, list[Entry]] = field(default_factory=dict)
     """Entries for other state of Python objects, the latest last."""
+    watched: EntryTable | None = None
+    alike: int = 1
+    """How many functions of this one's code had been compiled when it was."""
+    reopened: bool = False
 
     def open(self, spec: Any = None, automatic: bool = False) -> None:
         """From now on sizes may differ from call to call: see `compiled.dynamic`."""
@@ -335,6 +368,8 @@ class EntryTable:
             self.dynamic = Dynamic(spec, automatic) if spec is not None or automatic else None
             self.entries.clear()
             self.others.clear()
+            self.watched = None
+            self.reopened = bool(self.history)
 
     @property
     def causes(self) -> list[str]:
@@ -350,8 +385,9 @@ class EntryTable:
 
     def _call(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """See `call`."""
-        if budgets.active() is not None:
-            entry = self.prepare(fn, args, kwargs)
+        if budgets.active() is not None or watching.active:
+            table = self._watched() if watching.active else self
+            entry = table.prepare(fn, args, kwargs)
             return entry.call(arrays_of(take_apart_call(args, kwargs)[1]))
         if not kwargs:
             key: list[Any] = []
@@ -378,6 +414,14 @@ class EntryTable:
         if entry is None or not entry.fresh():
             entry = self._compiled(general, fn, args, kwargs)
         return entry.call(arrays_of(leaves))
+
+    def _watched(self) -> EntryTable:
+        """The entries that are used while results are watched: compiled with taps."""
+        if self.watched is None:
+            self.watched = EntryTable()
+            if self.dynamic is not None:
+                self.watched.open(self.dynamic.spec, self.dynamic.automatic)
+        return self.watched
 
     def prepare(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Compile for these arguments without running."""
@@ -415,14 +459,15 @@ class EntryTable:
                 timeline.running[-1].add(f"compile {_name_of(fn)}", "compile",
                                          now - int(seconds * 1e9), now, signature=signature)
             # (A new signature: only now, for the trace may have failed.)
-            cause = entry.cause() if entry is not None else (
-                f"{self.history[-1].signature} -> {signature}" if self.history else "")
+            given = facets(parameter_names(fn), args, kwargs)
+            cause = self._cause(entry, fn, key, signature, given)
             if isinstance(key, _Within):
                 if not made.gradient:
                     key = key.key  # there is nothing to recompute: it serves any budget
                 else:
                     signature += f" within {key.budget} bytes"
-            self.history.append(Compilation(key, signature, cause, seconds, not again))
+            self.history.append(Compilation(key, signature, cause.text, seconds, not again,
+                                            cause.kind, cause.remedy, given))
             if len(self.history) > _REMEMBERED:
                 del self.history[1]
             self.entries[key] = made
@@ -430,6 +475,29 @@ class EntryTable:
                 told(_name_of(fn), self.history[-1])
             self._warn(_name_of(fn))
             return made
+
+    def _cause(
+        self, entry: Entry | None, fn: Any, key: Any, signature: str,
+        given: Mapping[str, Facet],
+    ) -> Cause:
+        """Why a call was compiled that had no entry, or this one, which is out of date."""
+        refused = self.dynamic.refused if self.dynamic is not None else None
+        if entry is not None:
+            return entry.why()
+        if not self.history:
+            cause, self.alike = of_function(fn, _name_of(fn))
+            return cause
+        if refused is not None:
+            return refused
+        if self.reopened:
+            self.reopened = False
+            return Cause("opened", f"set_inputs described other arguments{called_at()}")
+        if isinstance(key, _Within):
+            return Cause("budget", f"a budget of {key.budget} bytes{called_at()}")
+        cause = of_call(self.history, signature, given, called_at())
+        if cause.kind == "shape" and self.dynamic is not None and not self.dynamic.automatic:
+            return Cause("fixed", cause.text)
+        return cause
 
     def _kept(self, key: Any, entry: Entry | None) -> Entry | None:
         """An entry that was compiled for other state of Python objects and serves this call."""
@@ -457,21 +525,18 @@ class EntryTable:
 
     def _warn(self, name: str) -> None:
         """Say that a network is compiled over and over, once in a while."""
-        if self.history[-1].instance:
+        last = self.history[-1]
+        if last.instance:
             return
         count = sum(not c.instance for c in self.history)
+        if count == 1:
+            count = self.alike
         if count % OFTEN or count & (count - 1):  # 8, 16, 32, ...
             return
-        again = self.causes
-        if 2 * len(again) > count:
-            advice = "make what changes an argument or a Parameter"
-        else:
-            advice = ("its arguments differ each time: pad them to few shapes, leave sizes open "
-                      "(set_inputs with None), or make numbers Tensors")
         logging.getLogger("cellc").warning(
             "%s has been compiled %d times, in %.1f s; the last time because %s. To avoid it, %s. "
             "cellc.explain() lists all of them.",
-            name, count, sum(c.seconds for c in self.history), self.history[-1].cause, advice,
+            name, count, sum(c.seconds for c in self.history), last.cause, last.remedy,
         )
 
     def _traced(
@@ -484,6 +549,7 @@ class EntryTable:
         """
         if self.dynamic is None:
             return trace(fn, args, kwargs), True
+        self.dynamic.refused = None
         structure, leaves = take_apart_call(args, kwargs)
         types = [t._type for t in leaves]
         form = open_key(_fingerprint(structure), [t.with_shape((0,) * t.rank) for t in types], {})
@@ -501,7 +567,7 @@ class EntryTable:
             open_key(form[0], types, axes), axes, types, _argument_names(fn, structure),
             trace_open, _still_fresh,
         )
-        if once.instances >= OWN and once.windows is None:
+        if once.instances >= OWN and once.windows is None and not watching.active:
             few = once.batch_sizes()
             once.windows = few and BatchedEntry(
                 once, few, lambda t: CompiledEntry(t, _name_of(fn)))
@@ -547,8 +613,24 @@ def _still_fresh(traced: Traced) -> bool:
                 or (traced.state is not None and not traced.state.holds()))
 
 
+class _Itself:
+    """A value that counts by identity; held, so that no other value gets its identity."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.value is self.value
+
+
 def _fingerprint(structure: Structure) -> Any:
-    """The structure as a key; values that cannot be hashed count by identity."""
+    """The structure as a key; arrays count by content, other values that cannot be hashed by
+    identity."""
     if isinstance(structure, Leaf):
         return structure
     if isinstance(structure, Box):
@@ -556,8 +638,10 @@ def _fingerprint(structure: Structure) -> Any:
                 tuple(_fingerprint(p) for p in structure.parts))
     assert isinstance(structure, Known)
     value = structure.value
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return np.ndarray, Literal(value).digest
     try:
         hash(value)
     except TypeError:
-        return type(value), id(value)
+        return type(value), _Itself(value)
     return type(value), value if not isinstance(value, float) else repr(value)

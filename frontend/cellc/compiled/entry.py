@@ -10,7 +10,7 @@ from cellc_compiler.driver import Report, has_gradient
 
 from .. import context
 from ..core.invalidation import Stale, watch
-from ..tracing.reads import same
+from .causes import Cause
 
 if TYPE_CHECKING:
     from .entries import Traced
@@ -23,6 +23,7 @@ class Entry:
         self.traced = traced
         self.report = Report()
         self.flag = Stale()
+        self.numerics = context.numerics()
         watch([*traced.attributes, (context.OPTIONS, "numerics")], self.flag)
         self.compared = [r for r in traced.reads if r.compared]
         self.state = traced.state
@@ -40,12 +41,12 @@ class Entry:
                 return False
         return self.state is None or self.state.holds()
 
-    def cause(self) -> str:
+    def why(self) -> Cause:
         """Why the entry is stale."""
-        for read in self.traced.reads:  # an attribute that was set: what it was and is
-            if read.watched and not same(read.now(), read.value):
-                return read.describe()
-        return self.flag.cause or (self.state.moved if self.state is not None else "")
+        if context.numerics() != self.numerics:
+            return Cause("option", f"the option 'numerics' was {self.numerics!r} and is "
+                         f"{context.numerics()!r}")
+        return self.traced.out_of_date() or Cause("attribute", self.flag.cause)
 
     def count(self, part: Entry) -> None:
         """Another program is part of what was compiled."""

@@ -36,7 +36,13 @@ outputs of the step."""
 
 
 class Engine(Protocol):
-    """What runs ops eagerly (`cellc.eager.engine`)."""
+    """What runs ops eagerly (`cellc.eager.engine`).
+
+    Attributes:
+        whole: whether it is given compositions as the one op that they are.
+    """
+
+    whole: bool
 
     def run(self, op: str, operands: Tensors, attrs: Attrs) -> Any:
         """Run one op now."""
@@ -100,6 +106,11 @@ def install(engine: Engine) -> None:
     The engine stands on Tensor and Tensor on this module, so it is handed in rather than imported.
     """
     _engine[:] = [engine]
+
+
+def installed() -> Engine:
+    """The eager engine."""
+    return _engine[0]
 
 
 def active_tracer() -> Tracer | None:
@@ -180,7 +191,7 @@ def plain_calls() -> bool:
     as the one op it is. (Elsewhere its parts may be looked at one by one.)"""
     s = _state
     return s.tracer is None and s.around is None and s.read is None \
-        and s.precision is None and s.auto is None
+        and s.precision is None and s.auto is None and _engine[0].whole
 
 
 def auto_precision() -> DType | None:

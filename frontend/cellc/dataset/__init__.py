@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cellc_runtime.lazy import public_names
+from cellc_runtime.lazy import no_attribute, public_names
 
 from . import config, transforms, vision
 from .batching import BatchInfo
@@ -86,4 +86,5 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         instead = _ELSEWHERE.get(name) or ("GeneratorDataset" if name.endswith("Dataset") else "")
         hint = f": cellc has not got it; use {instead}" if instead else ""
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+        missing = no_attribute(__name__, name)
+        raise AttributeError(f"{missing}{hint}") if hint else missing

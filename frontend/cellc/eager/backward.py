@@ -18,6 +18,7 @@ from cellc_compiler.ir.types import seedable
 from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass
 
+from ..core import watching
 from ..core.later import autodiff, driver
 from ..core.lru import LRU
 from ..tensors.tensor import Tensor, Tensors, arrays_of, tensor_of
@@ -177,7 +178,8 @@ class Derived:
     def run(self, recording: Recording, given: Tensors) -> list[Tensor]:
         """The outputs, by a compiled program."""
         if self.executable is None:
-            self.executable = Executable(driver.compile_program(self.graph))
+            self.executable = watching.active[-1].executable(self.graph) if watching.active else \
+                Executable(driver.compile_program(self.graph))
         arrays = arrays_of(self.operands(recording, given))
         return [tensor_of(a) for a in self.executable.call(arrays)]
 
@@ -203,14 +205,16 @@ def derived(
     """
     recording.absorb()
     key = kind, _key(recording, seeds, given, wanted)
-    found = _derived.get(key)
+    found = None if watching.active else _derived.get(key)
     if found is None:
         nodes, values, _ = recording.graph()
         graph = Graph(kind)
         more = [graph.add_input(t._type, f"given{i}") for i, t in enumerate(given)]
         outputs = build(Builder(graph), nodes, [values[n] for n in wanted],
                         [values[n] for n in seeds], more)
-        found = _derived[key] = Derived(graph, closed(graph, values, outputs))
+        found = Derived(graph, closed(graph, values, outputs))
+        if not watching.active:  # (what is compiled with taps names the lines of this call)
+            _derived[key] = found
     return found
 
 

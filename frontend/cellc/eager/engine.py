@@ -57,6 +57,8 @@ class _Compiled:
 class EagerEngine:
     """Runs ops at once: `cellc.core.dispatch` sends them here."""
 
+    whole = True
+
     def __init__(self) -> None:
         self.entries: LRU[Any, _Compiled] = LRU(_KEPT)
         self.sized: LRU[Any, _Compiled | None] = LRU(_KEPT)

@@ -15,6 +15,7 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass
 
+from ..core import watching
 from ..core.dispatch import Attrs, Body, tracing
 from ..core.later import autodiff, driver
 from ..core.lru import LRU
@@ -71,7 +72,7 @@ class Loops:
                      if any(r.value_of(t) is not None for t in operands)]
         if following and not attrs["saved"]:
             body, attrs = self._with_residuals(body, attrs), {**attrs, "saved": True}
-        key = body, attrs["length"], attrs["reverse"]
+        key = body, attrs["length"], attrs["reverse"], bool(watching.active)
         found = self.entries.get(key)
         if found is None:
             found = self.entries[key] = _compile(operands, attrs, body)
@@ -106,5 +107,6 @@ def _compile(operands: Tensors, attrs: Attrs, body: Graph) -> tuple[Callable[...
     types: list[TensorType] = [t._type for t in operands]
     inputs = [graph.add_input(t, f"x{i}") for i, t in enumerate(types)]
     graph.outputs = list(Builder(graph).node("scan", inputs, attrs, [body]).results)
-    executable = Executable(driver.compile_program(graph), errors=ERRORS)
+    executable = watching.active[-1].executable(graph) if watching.active else \
+        Executable(driver.compile_program(graph), errors=ERRORS)
     return executable.entry, executable

@@ -21,6 +21,7 @@ from cellc_compiler.ir.types import differentiable, seedable
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
+from ..core import watching
 from ..core.dispatch import Attrs, apply, run_scan
 from ..core.later import autodiff, conditional
 from ..core.lru import LRU
@@ -306,6 +307,8 @@ class Recording:
             node = step.node(values)
             if step.rule is not None:
                 custom[node] = step.rule
+            if watching.active and step.results:
+                watching.active[-1].placed(node, self.tensors[step.results[0]])
             nodes.append(node)
         return nodes, values, custom
 
@@ -337,7 +340,7 @@ class Recording:
         """`gradients` of values by number; None counts for nothing."""
         self.absorb()
         hooked = self.hooked()
-        if not _active.stack and not self.custom and not hooked:
+        if not _active.stack and not self.custom and not hooked and not watching.active:
             found = backward.run(self, seeds, sens, wanted, last)
             if found is not None:
                 return found
@@ -492,6 +495,13 @@ class _BackwardWalk:
                     self.env.pop(v, None)
 
     def _run(self, node: Node) -> None:
+        if not watching.active:
+            self._run_now(node)
+            return
+        with watching.active[-1].at(node):
+            self._run_now(node)
+
+    def _run_now(self, node: Node) -> None:
         if node.op == "constant":
             self.env[node.result] = tensor_of(node.attrs["value"].array.copy())
             return

@@ -4,6 +4,7 @@
 `register_source` makes the text of an `exec`'d string known.
 """
 
+from ._model import scope_paths
 from .api import check_call, interpret_call, note_read, position
 from .errors import CODES, CellcError, CompileError, explanation, kind
 from .interpreter import Hooks
@@ -12,5 +13,5 @@ from .state import State
 
 __all__ = [
     "CODES", "CellcError", "CompileError", "Hooks", "State", "check_call", "explanation",
-    "interpret_call", "kind", "note_read", "position", "register_source",
+    "interpret_call", "kind", "note_read", "position", "register_source", "scope_paths",
 ]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.dispatch import apply
+from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from . import _model
 from .control import choose, truth
@@ -46,6 +47,9 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
         vm.state.mark(value)
         return value
     if isinstance(target, _PLAIN) and not isinstance(target, type):
+        if name == "requires_grad" and isinstance(target, Parameter) \
+                and vm.hooks.on_attribute_read is not None:
+            vm.hooks.on_attribute_read(target, name)
         return getattr(target, name)
     found = static_attribute(type(target), name)
     if isinstance(found, property) and isinstance(found.fget, FunctionType) \

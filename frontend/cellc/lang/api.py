@@ -99,6 +99,8 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     root = fn if _model.is_cell(fn) else getattr(fn, "__self__", None)
     if _model.is_cell(root):
         vm.add_root(root)
+        if vm.tracer.root is None:
+            vm.tracer.root = root
     saved = _active.vm
     _active.vm = vm
     span, scope, whereabouts = vm.tracer.span, vm.tracer.scope, vm.tracer.whereabouts

@@ -332,7 +332,7 @@ class _Copy:
             tracer.span, tracer.scope = node.span, self._scope(node.scope)
             copy = Node(node.op, [self._value(c) for c in codes], node.attrs, (),
                         tuple(map(self._graph, node.regions)), span=node.span,
-                        scope=tracer.scope)
+                        scope=tracer.scope, origin=node.origin)
             copy.results = tuple([Value(r.type, copy, r.index) for r in node.results])
             nodes.append(copy)
             made.extend(copy.results)

@@ -287,8 +287,16 @@ def _marked(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame
 
 
 def _cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    return precision.run(cell, tuple(args), kwargs,
-                         lambda a, k: _construct_of(vm, cell, list(a), k, frame))
+    tracer = vm.tracer
+    span, scope = tracer.span, tracer.scope
+
+    def construct(a: tuple[Any, ...], k: Kwargs) -> Any:
+        tracer.scope = vm.scope_of(cell, frame)
+        out = _construct_of(vm, cell, list(a), k, frame)
+        tracer.span, tracer.scope = span, scope  # what is done with it stands where the call does
+        return out
+
+    return precision.run(cell, tuple(args), kwargs, construct)
 
 
 def _construct_of(

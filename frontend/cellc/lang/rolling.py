@@ -20,6 +20,7 @@ import numpy as np
 
 from cellc_compiler.ir.graph import Value
 
+from ..core import watching
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.tracer import GraphTensor, Region
@@ -93,7 +94,7 @@ def _rest_as_one(
         nodes: those that the first trip made.
     """
     source, elements = walked
-    if vm.collect or not nodes:
+    if vm.collect or not nodes or watching.active:  # (each trip has Cells of its own)
         return False
     if isinstance(source, Tensor):
         known: Sequence[Any] = Rows(source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cellc_runtime.lazy import public_names
+from cellc_runtime.lazy import names_of, public_names
 
 from . import distributed as distributed
 from . import linalg as linalg
@@ -20,3 +20,5 @@ else:
 
 __all__ = sorted([*FUNCTIONS, "distributed", "linalg", "nn", "optim", "special"])
 __dir__ = public_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__, {})

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from cellc_runtime.lazy import no_attribute
+
 
 def offers(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` for a package below `cellc.nn`.
@@ -30,6 +32,6 @@ def offers(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]
             value = getattr(import_module("cellc.nn"), name, None)
             if getattr(value, "__module__", "").startswith(package + "."):
                 return value
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        raise no_attribute(package, name)
 
     return find, names

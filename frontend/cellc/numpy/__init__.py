@@ -6,6 +6,8 @@ tensors of int32, float32 or bool.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cellc_runtime.dtypes import (
     bool_,
     float16,
@@ -20,7 +22,7 @@ from cellc_runtime.dtypes import (
     uint32,
     uint64,
 )
-from cellc_runtime.lazy import public_names
+from cellc_runtime.lazy import names_of, public_names
 
 from . import applied, arrays, creation, elementwise, linear, reductions
 from .applied import *  # noqa: F403
@@ -43,3 +45,5 @@ __all__ += elementwise.__all__
 __all__ += linear.__all__
 __all__ += reductions.__all__
 __dir__ = public_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__, {})

@@ -11,7 +11,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import lazy_names
+from cellc_runtime.lazy import lazy_names, no_attribute
 
 from ..core import dispatch
 from ..eager.engine import EagerEngine
@@ -117,6 +117,6 @@ if not TYPE_CHECKING:
         classes = import_module("._primitives", __name__) if not name.startswith("_") else None
         found = getattr(classes, name, None)
         if found is None:
-            raise AttributeError(f"module 'cellc.ops' has no attribute {name!r}")
+            raise no_attribute(__name__, name)
         setattr(sys.modules[__name__], name, found)  # the next access finds it there
         return found

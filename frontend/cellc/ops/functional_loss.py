@@ -201,6 +201,11 @@ def _per_class(weight: Tensor, like: Tensor, axis: int, what: str) -> Tensor:
     return fa.reshape(w, tuple(w.size if i == axis else 1 for i in builtins.range(like.ndim)))
 
 
+def class_labels(t: Tensor) -> str:
+    """What to say of a float target that does not fit: class labels are ints."""
+    return f" of {t.dtype}; a target of class labels must be ints: labels.astype(ms.int32)"
+
+
 def _soft_targets(
     logp: Tensor, t: Tensor, weight: Tensor | None, reduction: str, smoothing: float, axis: int
 ) -> Tensor:
@@ -208,7 +213,7 @@ def _soft_targets(
     if t.shape != logp.shape:
         raise ValueError(
             f"For '{what}', a target of probabilities must have the shape of the input "
-            f"{logp.shape}, but got {t.shape}.")
+            f"{logp.shape}, but got {t.shape}{class_labels(t)}.")
     if smoothing > 0:
         t = m.add(m.mul(t, 1.0 - smoothing), smoothing / logp.shape[axis])
     terms = m.mul(logp, t)
@@ -238,7 +243,8 @@ def nll_loss(
     x = tensor(inputs, "nll_loss", "inputs")
     t = tensor(target, "nll_loss", "target")
     if not t.dtype.is_integer:
-        raise TypeError(f"For 'nll_loss', 'target' must be a tensor of ints, but got {t.dtype}.")
+        raise TypeError(f"For 'nll_loss', 'target' must be a tensor of ints (class labels), but "
+                        f"got {t.dtype}: labels.astype(ms.int32).")
     smoothing = _smoothing(label_smoothing, "nll_loss")
     wide = m.wide(inexact(x))
     if weight is None and smoothing == 0.0:
@@ -482,6 +488,7 @@ def multi_margin_loss(
         weight: of each class.
 
     Raises:
+        TypeError: the target is not of ints.
         ValueError: `p` is neither 1 nor 2, or other shapes than (n, c) and (n).
     """
     x, y = tensor(input, "multi_margin_loss"), tensor(target, "multi_margin_loss", "target")
@@ -490,6 +497,9 @@ def multi_margin_loss(
     if x.ndim != 2 or y.shape != x.shape[:1]:
         raise ValueError(f"For 'multi_margin_loss', shapes (n, c) and (n) are needed, but got "
                          f"{x.shape} and {y.shape}.")
+    if not y.dtype.is_integer:
+        raise TypeError(f"For 'multi_margin_loss', 'target' must be a tensor of ints (class "
+                        f"labels), but got {y.dtype}: labels.astype(ms.int32).")
     label = fa.reshape(cast_to(y, int64), (-1, 1))
     own: Tensor = apply("gather_elements", x, label, dim=1)
     hinge = m.maximum(m.add(m.sub(x, own), float(margin)), 0.0)

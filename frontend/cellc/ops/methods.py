@@ -78,11 +78,12 @@ def _reflected(
 def _comparison(
     fn_: Callable[[Any, Any], Tensor], plain: Callable[[Any, Any], Any], unequal: bool | None
 ) -> Any:
-    """A comparison; == and != with something that is no number or tensor are False and True."""
+    """A comparison; == and != with something that is no number, tensor or array are False and
+    True."""
     def method(self: Tensor, other: Any) -> Any:
         if isinstance(other, (Tensor, bool, int, float, complex, np.number, np.bool_)):
             return fn_(self, other)
-        if isinstance(other, np.ndarray) and unequal is None:  # numpy's operator gave way
+        if isinstance(other, np.ndarray):  # numpy's operator gave way: its result is an array
             return plain(self.asnumpy(), other)
         return NotImplemented if unequal is None else unequal
 

@@ -19,6 +19,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 
 from ..core.dispatch import active_tracer, assign, precision, same_value
+from ..core.invalidation import changed
 from ..storage import Storage, storage_of, writes
 from ..storage.memory import Array, aligned_copy, aligned_zeros
 from .tensor import Tensor, cast_array, tensor_of
@@ -79,7 +80,10 @@ class _Checked:
             raise ValueError(
                 f"The argument `{self.name}` must be at least {self.least}, but got {value}."
             )
-        instance.__dict__[self.name] = value
+        own = instance.__dict__
+        if own.get(self.name, value) != value:
+            changed(instance, self.name)  # a network may have asked
+        own[self.name] = value
 
 
 _skipping: list[bool] = []

@@ -96,6 +96,10 @@ class Explanation:
         if again:
             lines.append("  compiled again:")
         lines += [f"     {c.cause}" for c in again]
+        remedies = list(dict.fromkeys(c.remedy for c in again if c.remedy))
+        if remedies:
+            lines.append("  what helps:")
+        lines += [f"     {remedy}" for remedy in remedies]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -110,7 +114,8 @@ def explain(target: Any) -> Explanation:
 
     The report says for each signature how long its compilation took and what it compares before
     each call, and for each compilation after the first why it was needed: which attribute,
-    variable or argument differed, what it was and is, and where the source reads it.
+    variable, argument or size differed, what it was and is, where the source reads it or asks for
+    it, and what helps.
 
     Args:
         target: a Cell; what `jit`, `grad` or `value_and_grad` gave.

@@ -50,7 +50,7 @@ class Answer:
         except ArithmeticError as e:
             now = str(e)
         return f"a value that follows from state: {short(self.value)} -> {now} " \
-               f"(asked for at {self.where})"
+               f"(asked for at {self.where.rpartition('/')[2]})"
 
 
 @dataclass(slots=True)

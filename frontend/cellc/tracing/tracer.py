@@ -8,6 +8,7 @@ read after an assignment sees the assigned value; what a branch or loop assigns 
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -108,6 +109,9 @@ class Tracer:
 
     Args:
         name: the graph's name.
+
+    Attributes:
+        root: the Cell that scopes begin in, which they leave out; None without one.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -118,6 +122,7 @@ class Tracer:
         self._taken: tuple[list[Value], int, set[str]] = graph.inputs, 0, set()
         self.span: Span = NOWHERE
         self.scope: str = ""
+        self.root: Any = None
         self.whereabouts: Callable[[str], str] = lambda code: ""
         self.checks = 0
         self.budget: int | None = None
@@ -126,6 +131,14 @@ class Tracer:
     def place(self) -> str:
         """Where in the source the trace is."""
         return "" if self.span is NOWHERE else f"{self.span.file}:{self.span.line}"
+
+    def expression(self) -> str:
+        """What stands in the source where the trace is, if that is in one line."""
+        span = self.span
+        if span is NOWHERE or span.end_line != span.line:
+            return ""
+        text = linecache.getline(span.file, span.line).encode()
+        return text[span.column : span.end_column].decode(errors="replace")
 
     # --- values ---------------------------------------------------------------------------------
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cellc_runtime.lazy import public_names
+from typing import TYPE_CHECKING
+
+from cellc_runtime.lazy import names_of, public_names
 
 from ..amp import (
     DynamicLossScaleManager,
@@ -45,3 +47,5 @@ __all__ = [
 __all__ += callback.__all__
 __all__ += metrics.__all__
 __dir__ = public_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__, {})

@@ -21,6 +21,7 @@ import numpy as np
 from cellc_runtime.lazy import lazy_module
 
 from ..nn.cell import Cell
+from ..nn.cell.unregistered import look_through
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, tensor_of
 from .checks import of_kind
@@ -160,6 +161,7 @@ def _entries_of(save_obj: Any) -> dict[str, Array | str]:
 
 def _state_of(net: Cell) -> dict[str, Tensor]:
     """What a network keeps: its parameters and persistent buffers, by name."""
+    look_through(net)
     state: dict[str, Tensor] = {p.name: p for p in net.get_parameters()}
     kept = net.state_dict()
     return state | {name: b for name, b in net.named_buffers() if name in kept}

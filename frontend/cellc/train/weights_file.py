@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cellc_runtime import checkpoint, ckpt
-from cellc_runtime.errors import ArtifactError
+from cellc_runtime.errors import ArtifactError, CutOff
 from cellc_runtime.files import write_atomically
 
 Array = np.ndarray[Any, Any]
@@ -75,6 +75,23 @@ def read(
     """
     data = file.getbuffer() if isinstance(file, io.BytesIO) else checkpoint.map_file(file)
     what = "checkpoint" if isinstance(file, io.BytesIO) else f"checkpoint {Path(file).name}"
+    try:
+        found, has_crc = _decoded(data, what, format, crc)
+    except ArtifactError as e:
+        reason = _in_plain_words(bytes(data[:256]), format, e)
+        raise type(e)(f"the {what} cannot be loaded: {reason}. ({e})") from None
+    if crc and not has_crc:
+        warn(f"the {what} has no CRC-32 to check; it was saved without crc_check")
+    return found
+
+
+def _decoded(
+    data: memoryview | bytes, what: str, format: str, crc: bool
+) -> tuple[dict[str, Array | str], bool]:
+    """What is in a checkpoint, and whether it has a CRC-32."""
+    found: dict[str, Array | str]
+    if not len(data):
+        raise CutOff(f"the {what} is empty")
     if format == "ckpt":
         found, has_crc = ckpt.decode(data, what, crc)
     else:
@@ -88,6 +105,38 @@ def read(
         for key, text in metadata.items():
             if key.startswith(_TEXT_PREFIX):
                 found[key.removeprefix(_TEXT_PREFIX)] = text
-    if crc and not has_crc:
-        warn(f"the {what} has no CRC-32 to check; it was saved without crc_check")
-    return found
+    return found, has_crc
+
+
+_CONVERT = "convert it where it was written: save a dict of arrays, then ms.save_checkpoint it"
+_OTHERS = (
+    (b"<", "it is a web page: the download gave an error or a login page instead of the file"),
+    (b"version https://git-lfs", "it is a pointer of Git LFS: fetch the file itself (git lfs "
+     "pull)"),
+    (b"PK\x03\x04", f"it is a zip file, as PyTorch and numpy write them: {_CONVERT}"),
+    (b"\x80\x02", f"it is a pickle of Python, which could run code and is not read: {_CONVERT}"),
+    (b"\x80\x04", f"it is a pickle of Python, which could run code and is not read: {_CONVERT}"),
+    (b"\x1f\x8b", "it is compressed: unpack it first (gunzip)"),
+    (b"\x89HDF", f"it is an HDF5 file, as Keras writes them: {_CONVERT}"),
+    (b"\x93NUMPY", f"it is an array of numpy (.npy): {_CONVERT}"),
+    (bytes(16), "it begins with zeros, as files do when a disk was full or a machine went down: "
+     "take another copy, or save it again"),
+)
+"""How files begin that are no checkpoints, and what to say of them."""
+
+
+def _in_plain_words(head: bytes, format: str, error: ArtifactError) -> str:
+    """What is likely wrong with a file, and what to do."""
+    if not head:
+        return "it is empty: what was to write or copy it did not get that far"
+    for start, reason in _OTHERS:
+        if head.lstrip()[: len(start)] == start or head.startswith(start):
+            return reason
+    if format == "ckpt" and head[8:9] == b"{" and head[3:8] == bytes(5):
+        return "it is a safetensors file: give format='safetensors', and a name that ends so"
+    if format == "safetensors" and head[:1] == b"\n" and b"Float" in head:
+        return "it is a .ckpt file: give format='ckpt', and a name that ends so"
+    if isinstance(error, CutOff):
+        return "it ends too early: a copy, a download or a save was cut off. Take another copy, " \
+               "or save it again"
+    return "its bytes are not those that were saved: take another copy, or save it again"

@@ -357,7 +357,7 @@ class Inner:
     """The call of a transformation as something the construct compiler runs as it is."""
 
     def __init__(self, name: str, fn: Any, evaluate: Callable[..., Any]) -> None:
-        self.evaluate = evaluate
+        self.transformed, self.evaluate = fn, evaluate
         self.__name__ = f"{name}_{getattr(fn, '__name__', None) or type(fn).__name__}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

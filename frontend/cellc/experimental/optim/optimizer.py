@@ -12,6 +12,7 @@ from cellc_runtime.dtypes import float32, int32
 
 from ... import ops
 from ...core import checks
+from ...nn.optim.optimizer import WHY_EMPTY
 from ...nn.optim.steady import SteadySteps
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
@@ -113,7 +114,7 @@ class Optimizer(SteadySteps):
             )
         groups = list(params)
         if not groups:
-            raise ValueError("For 'Optimizer', the argument params must not be empty.")
+            raise ValueError(f"For 'Optimizer', the argument params must not be empty. {WHY_EMPTY}")
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         self.defaults = dict(defaults)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cellc_runtime.lazy import public_names
+from typing import TYPE_CHECKING
+
+from cellc_runtime.lazy import names_of, public_names
 
 from ...nn.layer.activation import HShrink as Hardshrink
 from ...nn.layer.activation import HSigmoid as Hardsigmoid
@@ -92,3 +94,5 @@ __all__ = [
     "functional",
 ]
 __dir__ = public_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__, {})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cellc_runtime.lazy import public_names
+from cellc_runtime.lazy import names_of, public_names
 
 from ._functional import FUNCTIONS as _FUNCTIONS
 
@@ -18,3 +18,5 @@ else:
 
 __all__ = sorted(_FUNCTIONS)
 __dir__ = public_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__, {})

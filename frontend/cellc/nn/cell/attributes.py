@@ -9,6 +9,7 @@ from ...compiled import entries
 from ...core.invalidation import changed
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
+from .unregistered import look_at
 
 if TYPE_CHECKING:
     from . import Cell
@@ -88,6 +89,8 @@ class Attributes:
             self._set_buffer(name, value)
         else:
             object.__setattr__(self, name, value)
+            if type(value) in (list, tuple, dict):
+                look_at(self, name, value, set(map(id, self._cells.values())))
         changed(self, name)
 
     def __delattr__(self, name: str) -> None:

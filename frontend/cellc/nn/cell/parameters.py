@@ -12,6 +12,7 @@ from ...core.invalidation import changed
 from ...tensors.parameter import Parameter
 from . import _state
 from .attributes import Attributes, as_cell
+from .unregistered import look_through
 
 if TYPE_CHECKING:
     from . import Cell, outline
@@ -144,6 +145,7 @@ class Parameters(Attributes):
 
     def trainable_params(self, recurse: bool = True) -> list[Parameter]:
         """Parameters with `requires_grad`."""
+        look_through(self)
         return [p for p in self.get_parameters(recurse) if p.requires_grad]
 
     def untrainable_params(self, recurse: bool = True) -> list[Parameter]:
@@ -152,6 +154,7 @@ class Parameters(Attributes):
 
     def parameters_dict(self, recurse: bool = True) -> OrderedDict[str, Parameter]:
         """Parameters by their names."""
+        look_through(self)
         return OrderedDict((p.name, p) for p in self.get_parameters(recurse))
 
     def parameters_broadcast_dict(self, recurse: bool = True) -> OrderedDict[str, Parameter] | None:

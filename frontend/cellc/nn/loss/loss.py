@@ -227,7 +227,8 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
         """
         _require_tensors(self.cls_name, logits=logits, labels=labels)
         if self.sparse == (not labels.dtype.is_integer):
-            wanted = "ints" if self.sparse else "floats"
+            wanted = "ints (class labels: labels.astype(ms.int32))" if self.sparse else \
+                "floats (one probability for each class; class labels take sparse=True)"
             raise TypeError(
                 f"For 'SoftmaxCrossEntropyWithLogits' with sparse={self.sparse}, the labels must "
                 f"be {wanted}, but got {labels.dtype}."

@@ -26,6 +26,13 @@ from ..learning_rate_schedule import LearningRateSchedule
 from .steady import SteadySteps
 
 _SHORT = (float16, bfloat16)
+WHY_EMPTY = (
+    "There is nothing to train: net.trainable_params() is empty if all Parameters are frozen "
+    "(requires_grad=False), if layers are held in a plain list (use nn.CellList) or made in "
+    "construct (make them in __init__), or if the network has none; an iterator is empty when it "
+    "has been read before."
+)
+"""Why a network may have no trainable Parameters, for messages."""
 _GROUP_KEYS = ("params", "lr", "weight_decay", "order_params", "grad_centralization")
 
 
@@ -148,7 +155,7 @@ def _groups(parameters: Any) -> tuple[list[_Group], list[Parameter] | None]:
         )
     items = list(parameters)
     if not items:
-        raise ValueError("For 'Optimizer', the argument parameters must not be empty.")
+        raise ValueError(f"For 'Optimizer', the argument parameters must not be empty. {WHY_EMPTY}")
     if all(isinstance(p, Parameter) for p in items):
         return [_Group(items)], None
     if not all(isinstance(g, dict) for g in items):
@@ -184,7 +191,8 @@ def _groups(parameters: Any) -> tuple[list[_Group], list[Parameter] | None]:
 def _group(given: dict[str, Any]) -> _Group:
     params = list(given["params"])
     if not params:
-        raise ValueError("For 'Optimizer', the argument group `params` must not be empty.")
+        raise ValueError(
+            f"For 'Optimizer', the argument group `params` must not be empty. {WHY_EMPTY}")
     for i, p in enumerate(params):
         if not isinstance(p, Parameter):
             raise TypeError(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import public_names
+from cellc_runtime.lazy import names_of, public_names
 
 from .bleu import BleuScore
 from .classification import (
@@ -91,3 +91,5 @@ __all__ = [
     "get_metric_fn", "get_metrics", "names", "rearrange_inputs",
 ]
 __dir__ = public_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = names_of(__name__, {})
