@@ -605,6 +605,7 @@ class Shapes:
     def copy(self) -> Shapes:
         """What is known and assumed so far."""
         return Shapes(dict(self.symbols), dict(self.hints), list(self.guards), self.where,
+                      self.expression,
                       list(self.measured), self.found, dict(self._known), dict(self._equal))
 
     def restore(self, before: Shapes) -> None:
