@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cellc as ms
-from cellc import Tensor
+from cellc import Tensor, nn
 
 from .state_programs import PROGRAMS, Made, Program
 
@@ -79,3 +79,26 @@ def test_modes_agree(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     got = _runs(program.make, ms.GRAPH_MODE)
     for number, (a, b) in enumerate(zip(want, got, strict=True)):
         assert a == b, f"call {number}"
+
+
+class _Box:
+    last: Any = None
+
+
+def test_the_gradient_of_what_an_inner_graph_left_in_an_attribute_is_an_error() -> None:
+    """It is read back from Python, where nothing says what it follows from."""
+    box = _Box()
+
+    def inside(x: Tensor) -> Tensor:
+        box.last = x * 2
+        return (box.last * x).sum()
+
+    class Outside(nn.Cell):
+        def construct(self, x: Tensor) -> Tensor:
+            return ms.grad(inside)(x) + box.last
+
+    ms.set_context(mode=ms.GRAPH_MODE)
+    net, x = Outside(), Tensor([1.0, 2.0])
+    np.testing.assert_array_equal(net(x).asnumpy(), [6.0, 12.0])
+    with pytest.raises(TypeError, match="the gradient of the attribute 'last' of _Box is not kno"):
+        ms.grad(net)(x)

@@ -121,7 +121,7 @@ def _step(
             if not any(differentiable(v.type) for v in node.operands if v in active):
                 return  # a function of integers that jumps
             raise GradientError(
-                op.no_gradient_reason.format(**node.attrs)
+                op.why_no_gradient(node)
                 or f"{node.op} is not differentiable", node)
         _through_expansion(b, node, dys, cotangents, active)
         return

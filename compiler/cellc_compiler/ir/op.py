@@ -117,9 +117,6 @@ class Op:
     """Each element of the only result follows from those that the operands, broadcast, have at its
     place, and from no size: PyNative compiles the op once for all shapes."""
     differentiable: ClassVar[bool] = True
-    no_gradient_reason: ClassVar[str] = ""
-    """What the error says when a gradient of an op that is not differentiable is asked for; a
-    format of its attributes."""
     function: ClassVar[str | None] = None
     """Name in `cellc.ops` generated from this definition (None: written by hand there)."""
     method: ClassVar[str | None] = None
@@ -246,6 +243,10 @@ class Op:
     def has_gradient(self) -> bool:
         """Whether the op states its own gradient rule (else a composition is expanded first)."""
         return type(self).gradient is not Op.gradient
+
+    def why_no_gradient(self, node: Node) -> str:
+        """What the error says when a gradient of an op that is not differentiable is asked for."""
+        return ""
 
 
 class _Registry(dict[str, Op]):

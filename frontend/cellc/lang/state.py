@@ -24,6 +24,7 @@ from cellc_compiler.ir.op import has_effect
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field
 
+from ..core.dispatch import apply
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, kind_of
 from ..tracing.python_state import PythonState, StateInput, can_be_input
@@ -352,7 +353,7 @@ class State:
         target, name = slot.target, slot.name
         kind = kind_of(value)
         (found,) = vm.tracer.host_call(
-            lambda: getattr(target, name), slot.label(), [], [value._type])
+            lambda *_: getattr(target, name), slot.label(), _of_none(vm.tracer), [value._type])
         assert isinstance(found, GraphTensor)
         return found if kind is None else type_of(found, kind)
 
@@ -409,6 +410,14 @@ class State:
         if vm.region_depth:
             self.handed.append((values, recipe.mark, what))
         self.emit(vm, what, act, recipe)
+
+
+def _of_none(tracer: Tracer) -> list[Tensor]:
+    """None of the elements of what gradients may be asked for: what is made of them says that its
+    gradient is not known, instead of counting as a constant."""
+    given = [GraphTensor(v) for r in tracer.regions for v in r.graph.inputs if v.dtype.is_inexact]
+    flat = [apply("reshape", t, shape=(t._type.size,)) for t in given]
+    return [apply("slice", t, start=(0,), stop=(0,), step=(1,)) for t in flat]
 
 
 def _box(box: Any) -> str:
