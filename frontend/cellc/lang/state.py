@@ -415,8 +415,8 @@ class State:
 def _of_none(tracer: Tracer) -> list[Tensor]:
     """None of the elements of what gradients may be asked for: what is made of them says that its
     gradient is not known, instead of counting as a constant."""
-    given = [GraphTensor(v) for r in tracer.regions for v in r.graph.inputs if v.dtype.is_inexact]
-    flat = [apply("reshape", t, shape=(t._type.size,)) for t in given]
+    given = [v for r in tracer.regions for v in r.graph.inputs if v.dtype.is_inexact]
+    flat = [apply("reshape", GraphTensor(v), shape=(v.type.size,)) for v in given]
     return [apply("slice", t, start=(0,), stop=(0,), step=(1,)) for t in flat]
 
 
