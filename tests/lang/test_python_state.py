@@ -3,8 +3,10 @@ error says what to do. None differs silently."""
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -102,3 +104,11 @@ def test_the_gradient_of_what_an_inner_graph_left_in_an_attribute_is_an_error() 
     np.testing.assert_array_equal(net(x).asnumpy(), [6.0, 12.0])
     with pytest.raises(TypeError, match="the gradient of the attribute 'last' of _Box is not kno"):
         ms.grad(net)(x)
+
+
+def test_the_table_of_the_documentation_is_that_of_the_programs() -> None:
+    page = (Path(__file__).parents[2] / "docs/architecture/testing.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (exact|\[CE\d+\][^|]*) \| ([^|]*) \|$", page, re.MULTILINE)
+    shown = {(name.strip(), "" if how == "exact" else how[1:6])
+             for how, names in rows for name in names.split(",")}
+    assert shown == {(p.name.replace("_", " "), p.code) for p in PROGRAMS}
