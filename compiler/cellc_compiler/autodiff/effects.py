@@ -17,10 +17,12 @@ from ..passes.base import copy_graph
 
 
 class GradientError(TypeError):
-    """A value that cannot be differentiated; `node` is the node at fault."""
+    """A value that cannot be differentiated; `node` is the node at fault, and the text says where
+    it is from."""
 
     def __init__(self, message: str, node: Node) -> None:
-        super().__init__(message)
+        where = f" ({node.op} at {node.span})" if node.span.line else ""
+        super().__init__(message + where)
         self.node = node
 
 
