@@ -127,8 +127,11 @@ def test_a_crash_is_survived(
 
 
 def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("net.py").write_text("from cellc import nn, ops\n\nclass Net(nn.Cell):\n"
-                              "    def construct(self, x):\n        return ops.softmax(x)\n")
+    text = ("from mindspore import nn, ops\n\nclass Net(nn.Cell):\n"
+            "    def construct(self, x):\n        return ops.softmax(x)\n")
+    Path("net.py").write_text(text)
+    Path("once.py").write_text("import sys\nassert not sys.modules['__main__'].__file__.endswith("
+                               f"'probe.py'), 'not here'\n{text}")
     assert main(["bisect", "net.py:Net", "--input", "x=float32[5,4]", "--grad"]) == 0
     assert "nothing is wrong" in capsys.readouterr().out
     testing.record("case.cellcase", ops.exp, tensor(2))
@@ -141,6 +144,8 @@ def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
         (["bisect", "nothing.txt"], "nothing.txt: No such file"),
         (["bisect", "case.cellcase", "--input", "x=float32[2]"], "a recorded case has its inputs"),
         (["bisect", "net.py:Net"], "Net takes x"),
+        (["bisect", "once.py:Net", "--input", "x=float32[2]"],
+         "once.py does not load in a process of its own: AssertionError: not here"),
     ):
         assert main(wrong) == 2
         assert told in capsys.readouterr().err

@@ -112,8 +112,8 @@ def _inspect(sub: Commands) -> None:
                    help="the page (default report.html), or JSON for Model Explorer")
     p.add_argument("--input", "-i", action="append", default=[], metavar="NAME=SPEC",
                    help="an input by name: x=float32[1,1,32,32], or x=@file.npy")
-    p.add_argument("--grad", action="store_true", help="show the gradient with respect to the "
-                   "parameters too")
+    p.add_argument("--grad", action="store_true", help="show the gradient by the "
+                   "parameters (by the inputs, if there are none) too")
     p.add_argument("--train", metavar="NAME", help="show a training step: a function of FILE.py "
                    "that takes the network and returns the step as a Cell")
     p.add_argument("--profile", action="store_true", help="time every kernel, and show that")
@@ -208,8 +208,8 @@ def parser() -> Parser:
     p = _network(sub, "dump", "write the graph after each pass as text and DOT, and the loop nests")
     p.add_argument("--output", "-o", default="cellc_dump", metavar="DIR",
                    help="the folder to write (default cellc_dump)")
-    p.add_argument("--grad", action="store_true", help="dump the gradient with respect to the "
-                   "parameters too")
+    p.add_argument("--grad", action="store_true", help="dump the gradient by the "
+                   "parameters (by the inputs, if there are none) too")
     _budget(p)
     _checkpoint(p)
     _numerics(p)

@@ -235,6 +235,8 @@ def run(args: argparse.Namespace) -> int:
         return _run_artifact(args.program, options)
     except KeyError as e:  # whose text would be quoted
         raise UserError(str(e.args[0])) from e
+    except BrokenPipeError:
+        raise
     except OSError as e:
         raise UserError(f"{args.program}: {e.strerror or e}") from e
     except (ArtifactError, TypeError, ValueError) as e:
@@ -363,12 +365,14 @@ def _dumped(graph: Graph, prefix: str, budget: int | None, lines: list[str]) -> 
 
 
 def _gradient(traced: Traced) -> Graph:
-    params = [i for i, v in enumerate(traced.graph.inputs)
-              if v.kind == "param" and v.dtype.is_float]
+    """The gradient by the parameters; by the inputs, if there are none."""
+    floats = [i for i, v in enumerate(traced.graph.inputs) if v.dtype.is_float]
+    wanted = [i for i in floats if traced.graph.inputs[i].kind == "param"] or floats
     first = [i for i, v in enumerate(traced.graph.outputs) if v.dtype.is_float]
-    if not params or not first:
-        raise UserError("there is no gradient: the network has no float parameters or outputs")
-    return gradient_graph(traced.graph, params, seeded=first)
+    if not wanted or not first:
+        raise UserError("there is no gradient: the network has no floats for inputs and "
+                        "parameters, or none for outputs")
+    return gradient_graph(traced.graph, wanted, seeded=first)
 
 
 def check(args: argparse.Namespace) -> int:

@@ -2,8 +2,9 @@
 
     python -m cellc.testing.probe [FILE.py]
 
-It loads the file, if one is given (what its graphs need: kernels of the user's own), reads the
-path of a case from each line, and answers with a line of JSON: the symptom, or null.
+It loads the file, if one is given (what its graphs need: kernels of the user's own) and says
+"ready", or why not. Then it reads the path of a case from each line, and answers with a line of
+JSON: the symptom, or null.
 """
 
 from __future__ import annotations
@@ -20,17 +21,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
 
+from .. import shim
 from .cases import SUFFIX, Case, load_case
 from .judging import Array, CannotJudge, Judge, Symptom
 
 _DEAD = "the judging process ended with "
+_READY = "ready"
 
 
 class ChildJudge:
@@ -63,7 +66,7 @@ class ChildJudge:
         """What is wrong with a graph on these inputs; None if nothing is."""
         path = Path(self.folder.name) / f"probe{SUFFIX}"
         Case(graph, arrays, options={"numerics": self.numerics}).save(path)
-        child = self.child if self.child is not None else self._start()
+        child = self.child if self.child is not None else self._started()
         stdin, stdout = child.stdin, child.stdout
         assert stdin is not None and stdout is not None
         try:
@@ -87,6 +90,20 @@ class ChildJudge:
         """A line; "" at the end, None if there is none in time."""
         ready, _, _ = select.select([stdout], [], [], self.seconds)
         return stdout.readline() if ready else None
+
+    def _started(self) -> subprocess.Popen[str]:
+        """The process, once it has run the file.
+
+        Raises:
+            ValueError: the file does not load there.
+        """
+        child = self._start()
+        assert child.stdout is not None
+        told = json.loads(self._answer(child.stdout) or '"it ends the process"')
+        if told != _READY:
+            self._stop()
+            raise ValueError(f"{self.setup} does not load in a process of its own: {told}")
+        return child
 
     def _start(self) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "cellc.testing.probe"]
@@ -120,8 +137,14 @@ def main(argv: Sequence[str]) -> None:
     """Answer until the input ends. What is printed meanwhile goes nowhere."""
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    for path in argv:
-        runpy.run_path(path)
+    shim.install()
+    try:
+        for path in argv:
+            runpy.run_path(path)
+    except Exception as e:
+        _tell(answers, f"{type(e).__name__}: {e}")
+        return
+    _tell(answers, _READY)
     Judge().symptom(parse_graph(_FIRST), [np.zeros(2, np.float32)])  # loads what all graphs need
     for line in sys.stdin:
         path = line.rstrip("\n")
@@ -141,8 +164,7 @@ def _in_fork(path: str, answers: int) -> None:
             os._exit(0)  # to take the interpreter down takes longer than most graphs
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
-        row = ("crash", f"{_DEAD}signal {os.WTERMSIG(status)}", -1)
-        os.write(answers, json.dumps(row).encode() + b"\n")
+        _tell(answers, ("crash", f"{_DEAD}signal {os.WTERMSIG(status)}", -1))
 
 
 def _answer(path: str, answers: int) -> None:
@@ -154,8 +176,11 @@ def _answer(path: str, answers: int) -> None:
         found = None
     except Exception as e:  # whoever asked waits for an answer
         found = Symptom("error", f"{type(e).__name__}: {e}")
-    row = None if found is None else (found.kind, found.text, found.node)
-    os.write(answers, json.dumps(row).encode() + b"\n")
+    _tell(answers, None if found is None else (found.kind, found.text, found.node))
+
+
+def _tell(answers: int, what: Any) -> None:
+    os.write(answers, json.dumps(what).encode() + b"\n")
 
 
 if __name__ == "__main__":
