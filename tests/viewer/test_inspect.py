@@ -103,7 +103,7 @@ def test_what_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     (folder / "bad" / "00_traced.txt").write_text("graph {")
     assert "no stages of a graph" in refused(capsys, "empty")
     assert "bad.cellc" in refused(capsys, "bad.cellc")
-    assert "not the text of a graph" in refused(capsys, "bad")
+    assert "00_traced.txt is malformed" in refused(capsys, "bad")
     assert "gone.cellc: No such file" in refused(capsys, "gone.cellc")
     assert ".html" in refused(capsys, NETWORK, *INPUT, "-o", "net.png")
     assert "--profile needs the network in Python" in refused(capsys, "empty", "--profile")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from cellc_runtime.errors import ArtifactError
+
 from .graph import Graph, Node, Value
 from .op import lookup
-from .text import print_graph
+from .text import parse_graph, print_graph
 
 
 class VerifyError(Exception):
@@ -74,3 +76,17 @@ def _fail(graph: Graph, message: str, position: int | None = None) -> None:
     at = 0 if position is None else position + 1
     around = "\n".join(lines[max(0, at - 4) : at + 4])
     raise VerifyError(f"in graph {graph.name}: {message}\n{around}")
+
+
+def untrusted_graph(text: str, what: str) -> Graph:
+    """The verified graph of a text from a file, which may be hostile.
+
+    Raises:
+        ArtifactError: it is none; `what` says what should be one.
+    """
+    try:
+        graph = parse_graph(text)
+        verify(graph)
+    except Exception as e:  # whatever a parser meets in a file made to break it
+        raise ArtifactError(f"{what} is malformed: {str(e)[:300]}") from e
+    return graph

@@ -14,8 +14,8 @@ import numpy as np
 
 from cellc_compiler import backends
 from cellc_compiler.ir.graph import Graph
-from cellc_compiler.ir.text import ParseError, parse_graph
-from cellc_compiler.ir.verify import verify
+from cellc_compiler.ir.text import ParseError
+from cellc_compiler.ir.verify import untrusted_graph
 from cellc_compiler.lower.machine import NoRule
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
 from cellc_runtime import artifact, portable
@@ -158,24 +158,14 @@ def _folder(path: Path, args: argparse.Namespace) -> Inspected:
     subjects = []
     for prefix, files in sorted(found.items()):
         (_, _, first), *rest = sorted(files)
-        stages = [(name, _parsed(f.read_text(encoding="utf-8"), f)) for _, name, f in rest]
-        subjects.append(Subject("gradient" if prefix else "forward",
-                                _parsed(first.read_text(encoding="utf-8"), first), stages))
+        stages = [(name, _stage(f)) for _, name, f in rest]
+        subjects.append(Subject("gradient" if prefix else "forward", _stage(first),
+                                stages))
     return Inspected(path.resolve().name, subjects, Sources(), [("folder", path.name)])
 
 
-def _parsed(text: str, path: Path) -> Graph:
-    """A graph from a file.
-
-    Raises:
-        UserError: it is none.
-    """
-    try:
-        graph = parse_graph(text)
-        verify(graph)
-    except Exception as e:  # whatever a parser meets in a file made to break it
-        raise UserError(f"{path}: not the text of a graph ({str(e)[:300]})") from e
-    return graph
+def _stage(path: Path) -> Graph:
+    return untrusted_graph(path.read_text(encoding="utf-8"), str(path))
 
 
 def _closed(graph: Graph, notes: list[str]) -> Graph:
@@ -194,7 +184,7 @@ def _artifact(path: Path, args: argparse.Namespace) -> Inspected:
     for entry in loaded.entries:
         notes = ["The graph is the artifact's; its stages and code are made from it by this cellc, "
                  "not read from the file's native code."]
-        graph = _closed(_parsed(loaded.graph_text(entry), path), notes)
+        graph = _closed(untrusted_graph(loaded.graph_text(entry), str(path)), notes)
         programs = loaded.programs(entry)
         targets.update((p.target, None) for p in programs)
         facts += [(entry, line) for line in map(_about, programs)]
@@ -220,7 +210,7 @@ def _target_of(names: Sequence[str]) -> Target | None:
 def _portable(path: Path, args: argparse.Namespace) -> Inspected:
     network = portable.load(path)
     notes: list[str] = []
-    graph = _closed(_parsed(network.graph, path), notes)
+    graph = _closed(untrusted_graph(network.graph, str(path)), notes)
     subject = Subject("forward", graph, notes=notes, callbacks=host_callbacks(graph))
     _give_arrays([subject], network.weights, args)
     return Inspected(path.stem, [subject], Sources(),

@@ -24,8 +24,8 @@ import numpy as np
 from cellc_compiler import __version__, backends
 from cellc_compiler.ir.graph import Graph, Literal
 from cellc_compiler.ir.printing import print_attr, print_graph
-from cellc_compiler.ir.text import ParseError, parse_graph, parse_literal
-from cellc_compiler.ir.verify import VerifyError, verify
+from cellc_compiler.ir.text import ParseError, parse_literal
+from cellc_compiler.ir.verify import untrusted_graph
 from cellc_runtime import checkpoint
 from cellc_runtime.container import pack, unpack
 from cellc_runtime.errors import ArtifactError
@@ -127,8 +127,9 @@ def load_case(path: str | os.PathLike[str]) -> Case:
         if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
             raise ArtifactError("the case's header is malformed")
         strings[name] = found
-    case = Case(_graph_of(text) if text else None, _numbered(arrays, "in"),
-                _numbered(arrays, "out"), str(box.meta.get("message", "")), **strings)
+    graph = untrusted_graph(text, "the case's graph") if text else None
+    case = Case(graph, _numbered(arrays, "in"), _numbered(arrays, "out"),
+                str(box.meta.get("message", "")), **strings)
     if len(case.arrays) + len(case.outputs) != len(arrays):
         raise ArtifactError("the case has arrays that belong to nothing")
     return _checked(case)
@@ -152,7 +153,7 @@ def _from_text(data: bytes) -> Case:
         raise ArtifactError(f"an input of the case cannot be read: {e}") from None
     options = dict(word.split("=", 1) for word in head[0][len(_MARK):].split() if "=" in word)
     text = "\n".join(line for line in lines if not line.startswith("#"))
-    return _checked(Case(_graph_of(text), arrays, options=options))
+    return _checked(Case(untrusted_graph(text, "the case's graph"), arrays, options=options))
 
 
 def _numbered(arrays: Mapping[str, Array], kind: str) -> list[Array]:
@@ -161,15 +162,6 @@ def _numbered(arrays: Mapping[str, Array], kind: str) -> list[Array]:
         return [arrays[f"{kind}{i}"] for i in range(count)]
     except KeyError as e:
         raise ArtifactError(f"the case has no array {e.args[0]!r}") from None
-
-
-def _graph_of(text: str) -> Graph:
-    try:
-        graph = parse_graph(text)
-        verify(graph)
-    except (ParseError, VerifyError) as e:
-        raise ArtifactError(f"the case's graph cannot be used: {e}") from None
-    return graph
 
 
 def _checked(case: Case) -> Case:

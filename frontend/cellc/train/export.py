@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_compiler.ir.graph import Graph
-from cellc_compiler.ir.text import parse_graph, print_graph
-from cellc_compiler.ir.verify import verify
+from cellc_compiler.ir.text import print_graph
+from cellc_compiler.ir.verify import untrusted_graph
 from cellc_runtime import portable
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.lazy import lazy_module
@@ -166,7 +165,7 @@ def load(file_name: str, **kwargs: Any) -> LoadedGraph:
 
 
 def _loaded(network: portable.Network) -> LoadedGraph:
-    graph = _checked(network.graph)
+    graph = untrusted_graph(network.graph, "its graph")
     arguments = [v for v in graph.inputs if v.kind == "input"]
     for value in graph.inputs:
         array = network.weights.get(value.name)
@@ -185,17 +184,3 @@ def _loaded(network: portable.Network) -> LoadedGraph:
         from_json(network.meta["arguments"], len(arguments)),
         from_json(network.meta["results"], len(graph.outputs)),
     )
-
-
-def _checked(text: str) -> Graph:
-    """A graph from an untrusted file.
-
-    Raises:
-        ArtifactError: it is not one.
-    """
-    try:
-        graph = parse_graph(text)
-        verify(graph)
-    except Exception as e:  # whatever a parser meets in a file made to break it
-        raise ArtifactError(f"its graph is malformed: {str(e)[:200]}") from e
-    return graph
