@@ -102,7 +102,7 @@ def test_the_gradient_of_what_an_inner_graph_left_in_an_attribute_is_an_error() 
     ms.set_context(mode=ms.GRAPH_MODE)
     net, x = Outside(), Tensor([1.0, 2.0])
     np.testing.assert_array_equal(net(x).asnumpy(), [6.0, 12.0])
-    with pytest.raises(TypeError, match="the gradient of the attribute 'last' of _Box is not kno"):
+    with pytest.raises(TypeError, match=r"'last' of _Box is not known .* at .*py:\d+"):
         ms.grad(net)(x)
 
 

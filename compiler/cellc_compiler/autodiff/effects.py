@@ -17,12 +17,10 @@ from ..passes.base import copy_graph
 
 
 class GradientError(TypeError):
-    """A value that cannot be differentiated; `node` is the node at fault, and the text says where
-    it is from."""
+    """A value that cannot be differentiated; `node` is the node at fault."""
 
     def __init__(self, message: str, node: Node) -> None:
-        where = f" ({node.op} at {node.span})" if node.span.line else ""
-        super().__init__(message + where)
+        super().__init__(message)
         self.node = node
 
 

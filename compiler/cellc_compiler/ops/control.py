@@ -321,9 +321,9 @@ class HostCall(Op):
         name = node.attrs["name"]
         if not name.startswith("the attribute "):
             return f"the gradient of the Python function {name}() is not known: give it a bprop"
-        return (f"the gradient of {name} is not known where it is read: it was set within a graph "
-                "of its own (a branch, a loop, a function that is differentiated); return the "
-                "value from there instead")
+        return (f"the gradient of {name} is not known where it is read, at {node.span}: it was set "
+                "within a graph of its own (a branch, a loop, a function that is differentiated); "
+                "return the value from there instead")
 
     def infer(
         self, *types: TensorType, number: int, name: str,
