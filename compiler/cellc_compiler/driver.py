@@ -16,7 +16,7 @@ import numpy as np
 
 from cellc_runtime import cache, dtypes
 from cellc_runtime.errors import ArtifactError
-from cellc_runtime.executable import Executable
+from cellc_runtime.executable import Errors, Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.program import Callback, Precomputed, Program, Slot
 from cellc_runtime.records import dataclass, field
@@ -447,12 +447,22 @@ def compile_graph(
 
     Inputs that the graph updates are copied first, so the caller's arrays stay as they are.
     """
-    executable = Executable(compile_program(graph, target), callbacks or {})
+    return loaded(compile_program(graph, target), graph, callbacks or {})
+
+
+def loaded(
+    program: Program, graph: Graph, callbacks: Mapping[str, Callable[..., None]],
+    errors: Errors | None = None,
+) -> Callable[[Sequence[Array]], list[Array]]:
+    """The program of a graph as a function, as `compile_graph` gives it; `errors` are the kinds
+    that its checks may raise."""
+    executable = Executable(program, callbacks, errors)
     replaced = [graph.inputs.index(old) for old, _ in graph.updates]
     params = [i for i, v in enumerate(graph.inputs) if v.kind != "input"]
 
     def run(arrays: Sequence[Array]) -> list[Array]:
-        given = [np.array(a) if i in replaced else np.asarray(a) for i, a in enumerate(arrays)]
+        given = [np.array(a) if i in replaced else np.ascontiguousarray(a).reshape(np.shape(a))
+                 for i, a in enumerate(arrays)]
         if params:
             executable.bind([given[i] for i in params])
         out = executable.call([a for i, a in enumerate(given) if i not in params])

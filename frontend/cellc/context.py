@@ -125,7 +125,7 @@ def set_context(**kwargs: Any) -> None:
         new[key] = options.OPTIONS[key].convert(key, value)
     if new.get("numerics", numerics()) != numerics():
         changed(OPTIONS, "numerics")
-    if new.get("debug_nan", False) != _values["debug_nan"] and "debug_nan" in new:
+    if new.get("debug_nan", _values["debug_nan"]) != _values["debug_nan"]:
         # (It stands on all of cellc, and loads when it is asked for.)
         import_module(".tools.watch", __package__).debug_nan(new["debug_nan"])
     _values.update(new)

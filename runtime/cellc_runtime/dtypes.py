@@ -9,9 +9,11 @@ import numpy as np
 from .records import dataclass, field
 
 try:
-    from ml_dtypes import bfloat16 as _bfloat16
+    import ml_dtypes
+    _bfloat16 = ml_dtypes.bfloat16
+    _finfo: Any = ml_dtypes.finfo
 except ImportError:  # running an artifact needs numpy alone; bfloat16 is then two opaque bytes
-    _bfloat16 = "V2"
+    _bfloat16, _finfo = "V2", np.finfo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +93,12 @@ BY_NAME: dict[str, DType] = {d.name: d for d in ALL} | {"bool": bool_}
 _BY_NUMPY: dict[np.dtype[Any], DType] = {d.numpy: d for d in ALL}
 OWN: dict[int, DType] = {id(d.numpy): d for d in ALL}
 """By the identity of the numpy type that `DType.numpy` holds: the usual one, found fastest."""
+
+
+def finfo(dtype: Any) -> Any:
+    """The limits of a numpy type of floats, bfloat16 included; of a complex one those of its parts.
+    """
+    return _finfo(np.zeros((), dtype).real.dtype)
 
 
 def from_numpy(dtype: Any) -> DType:

@@ -177,7 +177,7 @@ class Chains:
 
 def sum_of_row(f: Fn, dtype: DType, extent: int, take: Callable[[Chains, X, X], None]) -> X:
     """The sum of a row of floats of a dtype: `take(chains, element, place)` adds an element."""
-    parts, size = order.row_parts(extent), dtype.itemsize
+    parts, size = order.kernel_parts(extent), dtype.itemsize
     held = Chains(f, "sum", dtype, order.chains(size, parts if parts > 1 else extent))
     if parts == 1:
         with f.each(extent) as (i,):

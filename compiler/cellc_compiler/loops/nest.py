@@ -106,10 +106,10 @@ class Nest:
         return order.chains(self.accumulate, phase.loops[-1].extent // self.parts(phase))
 
     def parts(self, phase: Phase) -> int:
-        """Parts that the phase's reductions are cut into (`order.row_parts`)."""
+        """Parts that the phase's reductions are cut into (`order.kernel_parts`)."""
         if self.mode == "column" or len(phase.loops) != 1 or not phase.reduces:
             return 1
-        return order.row_parts(phase.loops[0].extent)
+        return order.kernel_parts(phase.loops[0].extent)
 
 
 def walk(roots: Sequence[Expr]) -> Iterator[Expr]:

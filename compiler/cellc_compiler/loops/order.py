@@ -53,11 +53,22 @@ LONG_ROW = 4 * PART
 """Elements from which on a row is cut into parts."""
 
 
+MOST_PARTS = 4096
+"""Parts whose results a kernel has room for on its stack."""
+
+
 def row_parts(extent: int) -> int:
     """Equal parts that a row of so many elements is cut into: as many as leave each a `PART`."""
     if extent < LONG_ROW:
         return 1
     return next(p for p in range(extent // PART, 0, -1) if extent % p == 0)
+
+
+def kernel_parts(extent: int) -> int:
+    """Parts that one kernel cuts a row into. Where they are more than it has room for, a pass has
+    cut what can be cut in a graph (`passes/split.py`); the rest is one part."""
+    parts = row_parts(extent)
+    return parts if parts <= MOST_PARTS else 1
 
 
 LONGEST_SEGMENT = 384
@@ -101,6 +112,6 @@ def image_runs(n: int, elements: int, work: int) -> int:
 
 
 __all__ = [
-    "CHAIN_BYTES", "FEW_CHANNELS", "LONG_ROW", "PART", "PIXEL_CHAINS", "accumulators", "chains",
-    "image_runs", "product_segment", "row_parts",
+    "CHAIN_BYTES", "FEW_CHANNELS", "LONG_ROW", "MOST_PARTS", "PART", "PIXEL_CHAINS", "accumulators",
+    "chains", "image_runs", "kernel_parts", "product_segment", "row_parts",
 ]

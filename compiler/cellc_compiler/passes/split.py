@@ -17,12 +17,10 @@ from ..ir.op import lookup
 from ..ir.types import prod
 from ..loops.build import BLOCKED_ELEMENTS, LEAST_BLOCK, MOST_BLOCK
 from ..loops.expr import Reduction
-from ..loops.order import LONG_ROW, PART, row_parts
+from ..loops.order import LONG_ROW, MOST_PARTS, PART, row_parts
 from .base import Pass, rewrite
 
 FEW_ROWS = 8
-MOST_PARTS = 4096
-"""Parts of a row that a nest has room for."""
 MANY_ROWS = 256
 """Rows from which on a sum over them is cut into blocks."""
 _KINDS = frozenset({"sum", "prod", "max", "min", "any", "all"})

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.batch_axis import PROBE
 from cellc_compiler.ir.dims import Dim, Shapes, SymbolInfo
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
@@ -257,7 +258,7 @@ def open_types(given: Sequence[InputType]) -> tuple[list[TensorType], Shapes]:
         for axis, d in enumerate(t.shape):
             if isinstance(d, str) and d not in symbols:
                 info = SymbolInfo(origin=f"axis {axis} of {t.name}", stand_in=True)
-                symbols[d] = shapes.new(d, 10007 + 2 * len(symbols), info)
+                symbols[d] = shapes.new(d, PROBE + 2 * len(symbols), info)
     return [TensorType(tuple(symbols[d] if isinstance(d, str) else d for d in t.shape), t.dtype)
             for t in given], shapes
 

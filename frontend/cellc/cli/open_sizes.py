@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cellc_compiler.ir.batch_axis import NotBatchIndependent
+from cellc_compiler.ir.batch_axis import PROBE, NotBatchIndependent
 from cellc_compiler.ir.dims import (
     Dim,
     Guard,
@@ -44,8 +44,6 @@ Range = tuple[int, int]
 """First and last value of the batch; `ANY` as the last is no end."""
 Listed = Mapping[str, Sequence[int]]
 
-_STAND_IN = 10007
-"""The size of a batch that may be any: a prime that nothing else is a multiple of."""
 _MOST_TRACES = 16
 """For one choice of listed values."""
 _FEW = 16
@@ -197,7 +195,7 @@ class _Planner:
             if len(out) > _MOST_TRACES:
                 raise self._listing("the network asks too much about it", self.batch)
             low, high = todo[-1]
-            hint = max(low, _STAND_IN) if high == ANY else high
+            hint = max(low, PROBE) if high == ANY else high
             shapes, error = self._trace({**choice, str(self.batch): hint}, high == ANY)
             ranges = _ranges(shapes, choice, self.batch)
             if high == ANY and ranges == [(hint, hint)]:

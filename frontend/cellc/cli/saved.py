@@ -18,7 +18,6 @@ from cellc_compiler.passes.instantiate import instantiate
 from cellc_runtime import artifact
 from cellc_runtime.artifact import Artifact
 from cellc_runtime.errors import ArtifactError
-from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import best_of
 
@@ -28,6 +27,7 @@ from ..nn.graph_cell import GraphCell, LoadedGraph
 from ..tensors.parameter import Parameter
 from ..tracing.exceptions import ERRORS
 from ..tracing.pytree import Box, Leaf
+from ..verification.values import same_bits
 from .errors import UserError
 from .loading import input_types
 
@@ -208,20 +208,19 @@ def code_fault(saved: Saved, arrays: Sequence[Array]) -> tuple[str, str]:
     target = best_of(trusted.targets(saved.entry))
     if target is None:
         return "", ""
-    program = driver.compile_program(saved.graph, target, numerics=saved.numerics)
-    executable = Executable(program, host_callbacks(saved.graph), ERRORS)
-    names = [s.name for s in program.of_kind("param")]
-    weights = {n: np.array(trusted.weights[n]) for n in names}
-    executable.bind([weights[n] for n in names])
-    want = executable.call(arrays)
+    graph = saved.graph
+    program = driver.compile_program(graph, target, numerics=saved.numerics)
+    own = iter(arrays)
+    given = [next(own) if v.kind == "input" else trusted.weights[v.name] for v in graph.inputs]
+    want = driver.loaded(program, graph, host_callbacks(graph), ERRORS)(given)
     got = trusted.call(saved.entry, *arrays)
     outputs = list(got) if isinstance(got, tuple) else [got]
-    updated = [program.slots[s.alias].name for s in program.slots if s.alias is not None]
-    pairs = [(f"output {i}", a, b) for i, (a, b) in enumerate(zip(outputs, want, strict=True))]
-    pairs += [(f"weight {n}", trusted.weights[n], weights[n]) for n in updated]
+    updated = [old.name for old, _ in graph.updates]
+    names = [*(f"output {i}" for i in range(len(outputs))), *(f"weight {n}" for n in updated)]
+    made = [*outputs, *(trusted.weights[n] for n in updated)]
     what = f"{len(outputs)} outputs and {len(updated)} updated weights on {target.name}"
-    for name, a, b in pairs:
-        if not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"):
+    for name, a, b in zip(names, made, want, strict=True):
+        if not same_bits(a, b):
             return what, f"{name} of the code in the file differs from that of its graph"
     return what, ""
 

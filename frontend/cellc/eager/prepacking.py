@@ -36,7 +36,7 @@ else:
 
 OPS = {"matmul": 1, "dense": 1, "conv2d": 1}
 """The ops whose kernels pack an operand, and which."""
-_LEAST = {"matmul": 1 << 18, "dense": 1 << 18, "conv2d": 1 << 18}
+_LEAST = {"matmul": 1 << 20, "dense": 1 << 20, "conv2d": 1 << 18}
 """Bytes of a weight from which on it is worth it: the way here takes ten microseconds, unless a
 native site knows the call."""
 _QUICK_CYCLES = 1e6

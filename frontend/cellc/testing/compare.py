@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
 from ..tensors.tensor import Tensor, arrays_of
+from ..verification.values import is_inexact, widened
 
 Array = np.ndarray[Any, Any]
 
@@ -247,11 +247,11 @@ def measure(a: Array, d: Array, limits: Limits) -> Difference | None:
     bad = ~(ulps <= limit)
     if limits.rtol is not None or limits.atol is not None:
         with np.errstate(all="ignore"):
-            room = (limits.atol or 0.0) + (limits.rtol or 0.0) * np.abs(_wide(y))
-            near = np.abs(_wide(x) - _wide(y)) <= room
-        bad &= ~(near & np.isfinite(_wide(x)) & np.isfinite(_wide(y)))
+            room = (limits.atol or 0.0) + (limits.rtol or 0.0) * np.abs(widened(y))
+            near = np.abs(widened(x) - widened(y)) <= room
+        bad &= ~(near & np.isfinite(widened(x)) & np.isfinite(widened(y)))
     if wide.kind not in "iub":
-        neither = np.isnan(_wide(x)) & np.isnan(_wide(y))
+        neither = np.isnan(widened(x)) & np.isnan(widened(y))
         bad = (bad & ~neither) | (neither & (not limits.equal_nan))
     count = int(np.count_nonzero(bad))
     if not count:
@@ -265,16 +265,11 @@ def measure(a: Array, d: Array, limits: Limits) -> Difference | None:
 
 def _common(a: Array, d: Array) -> np.dtype[Any]:
     """The element type that ulps are counted in: the coarser of two floats, else numpy's."""
-    inexact = [x.dtype for x in (a, d) if dtypes.from_numpy(x.dtype).is_inexact]
+    inexact = [x.dtype for x in (a, d) if is_inexact(x)]
     same = len(inexact) == 2 and inexact[0].kind == inexact[1].kind
     if same or len(inexact) == 1:
         return min(inexact, key=lambda t: t.itemsize)
     return np.result_type(a.dtype, d.dtype)
-
-
-def _wide(a: Array) -> Array:
-    """In a type that numpy computes in; integers of 64 bits keep what float64 does."""
-    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
 
 
 def ulps_apart(a: Array, d: Array) -> Array:
@@ -287,7 +282,7 @@ def ulps_apart(a: Array, d: Array) -> Array:
     if a.dtype.kind == "c":
         parts = [ulps_apart(getattr(a, p), getattr(d, p)) for p in ("real", "imag")]
         return np.asarray(np.maximum(*parts))
-    if not dtypes.from_numpy(a.dtype).is_inexact:
+    if not is_inexact(a):
         return np.asarray(np.abs(a.astype(np.float64) - d.astype(np.float64))
                           + ((a != d) & (a.astype(np.float64) == d.astype(np.float64))))
     x, y = _ordered(a), _ordered(d)

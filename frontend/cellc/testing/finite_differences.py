@@ -176,14 +176,13 @@ def _problem(
     step, allowed = _STEP, TOLERANCE[coarse]
     if not within or _fineness.index(coarse) < min(map(_fineness.index, own)):
         # The differences see roundings, of the function or of its casts to a coarser type.
-        step = _EPS[coarse] ** (1 / 3)
+        step = float(dtypes.finfo(dtypes.by_name(coarse).numpy).eps) ** (1 / 3)
         allowed = max(allowed, 10 * step)
     return _Problem(name, call, tensors, weights, [*labels, *(p.name for p in weights)], evaluate,
                     eps or step, allowed if tolerance is None else tolerance)
 
 
-_EPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
-_fineness = list(_EPS)
+_fineness = ["bfloat16", "float16", "float32", "float64"]
 
 
 def _of_graph(

@@ -23,7 +23,6 @@ from cellc_compiler.ir.graph import Graph, Node, Value, attrs_key
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.passes.base import Pass, copy_graph
 from cellc_compiler.passes.pipeline import run_pipeline
-from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass
 
 from ..calls.callbacks import executed
@@ -200,22 +199,7 @@ def load(program: Any, graph: Graph) -> Callable[[Sequence[Array]], list[Array]]
     """A program as a function of the graph's inputs; it prints nothing and calls no Python."""
     silent = {driver.callback_name(n): _nothing for n in executed(graph)
               if n.op in ("host_call", "print")}
-    executable = Executable(program, silent, ERRORS)
-    replaced = [graph.inputs.index(old) for old, _ in graph.updates]
-    params = [i for i, v in enumerate(graph.inputs) if v.kind != "input"]
-
-    def run(arrays: Sequence[Array]) -> list[Array]:
-        given = [np.array(a) if i in replaced else _plain(a) for i, a in enumerate(arrays)]
-        if params:
-            executable.bind([given[i] for i in params])
-        out = executable.call([a for i, a in enumerate(given) if i not in params])
-        return [*map(np.array, out), *(given[i] for i in replaced)]
-
-    return run
-
-
-def _plain(a: Array) -> Array:
-    return np.ascontiguousarray(a).reshape(np.shape(a))
+    return driver.loaded(program, graph, silent, ERRORS)
 
 
 def _nothing(*arrays: Array) -> None:

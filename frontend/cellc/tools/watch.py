@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_runtime.dtypes import from_numpy
+from cellc_runtime.dtypes import bfloat16, finfo, float16, from_numpy
 from cellc_runtime.errors import InNotebook
 from cellc_runtime.records import dataclass
 
@@ -94,17 +94,7 @@ def debug_nan(on: bool) -> None:
 # --- ranges --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    """A 16-bit type: its largest number, its smallest normal one, and the smallest above 0."""
-
-    most: float
-    normal: float
-    least: float
-
-
-FLOAT16 = _Limits(65504.0, 2.0**-14, 2.0**-24)
-BFLOAT16 = _Limits(float.fromhex("0x1.fep127"), 2.0**-126, 2.0**-133)
+FLOAT16, BFLOAT16 = finfo(float16.numpy), finfo(bfloat16.numpy)
 
 
 @dataclass(slots=True)
@@ -165,16 +155,20 @@ class Range:
         return counts[0] / max(self.elements, 1), counts[1] / max(self.elements, 1)
 
 
-def _outside(sizes: Array, limits: _Limits) -> tuple[int, int]:
-    """How many magnitudes above 0 round to infinity, and how many to 0."""
-    return (int(np.count_nonzero(sizes >= _top(limits))),
-            int(np.count_nonzero(sizes <= limits.least / 2)))
+def _outside(sizes: Array, of: Any) -> tuple[int, int]:
+    """How many magnitudes above 0 round to infinity, and how many to 0, in a type."""
+    return (int(np.count_nonzero(sizes >= _top(of))),
+            int(np.count_nonzero(sizes <= _bottom(of))))
 
 
-def _top(limits: _Limits) -> float:
+def _top(of: Any) -> float:
     """The least number that rounds to infinity: half a step above the largest one."""
-    digits = round(math.log2(limits.normal / limits.least))
-    return limits.most + float(2.0 ** (math.frexp(limits.most)[1] - 2 - digits))
+    return float(of.max) + 2.0 ** (int(of.maxexp) - 2 - int(of.nmant))
+
+
+def _bottom(of: Any) -> float:
+    """The largest number that rounds to 0: half of the smallest one."""
+    return float(of.smallest_subnormal) / 2
 
 
 def _sum(a: tuple[int, int], b: tuple[int, ...]) -> tuple[int, int]:
@@ -220,7 +214,7 @@ class Ranges:
             *body,
             f"{len(rows)} tensor{'s' * (len(rows) != 1)}; {len(outside)} of them have elements "
             "outside of float16 "
-            f"(|x| >= {_top(FLOAT16):.0f} becomes infinite, |x| <= {FLOAT16.least / 2:.2g} "
+            f"(|x| >= {_top(FLOAT16):.0f} becomes infinite, |x| <= {_bottom(FLOAT16):.2g} "
             "becomes 0)",
         ])
 

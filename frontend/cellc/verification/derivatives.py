@@ -23,7 +23,7 @@ from cellc_compiler.ir.op import lookup, run_regions
 from cellc_runtime import dtypes
 
 from .regions import WALKS
-from .values import is_inexact
+from .values import widened
 
 Array = np.ndarray[Any, Any]
 Seen = dict[Any, tuple[Node, list[Array]]]
@@ -251,7 +251,7 @@ class Quotient:
         for by in (1e-3, 2e-2, 0.0):
             at = list(self.arrays)
             for i in self.wanted:
-                a = _wide(at[i])
+                a = widened(at[i])
                 size = float(np.sqrt(np.mean(np.abs(a) ** 2))) if a.size else 0.0
                 with np.errstate(all="ignore"):
                     at[i] = a + by * (size or 1.0) * _noise(self.inputs[i], self.rng)
@@ -314,9 +314,3 @@ def _noise(v: Value, rng: np.random.Generator) -> Array:
 def _inner(a: Array, b: Array) -> float:
     """The real inner product."""
     return float(np.real(np.sum(np.conj(a) * b)))
-
-
-def _wide(a: Array) -> Array:
-    if not is_inexact(a):
-        return a
-    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)

@@ -22,6 +22,7 @@ from .derivatives import (
     smooth,
 )
 from .report import Report
+from .values import widened
 
 Array = np.ndarray[Any, Any]
 
@@ -125,5 +126,4 @@ def _cotangents(
     if not pair.sens:
         return [(i, np.ones(inner.graph.outputs[i].shape)) for i in seeded]
     given = pair.gradient_arrays[first : first + pair.sens]
-    return [(i, a.astype(np.complex128 if a.dtype.kind == "c" else np.float64))
-            for i, a in zip(numbers, given, strict=True) if i in seeded]
+    return [(i, widened(a)) for i, a in zip(numbers, given, strict=True) if i in seeded]

@@ -22,7 +22,7 @@ from cellc_compiler.ir.graph import Graph, Node
 from cellc_compiler.ir.op import lookup
 from cellc_runtime.records import dataclass
 
-from .values import eps, is_inexact, same_bits, tiny
+from .values import eps, is_inexact, largest_finite, same_bits, tiny, widened
 
 Array = np.ndarray[Any, Any]
 
@@ -80,7 +80,7 @@ def judge_expansion(node: Node, expansion: Graph, operands: Sequence[Array]) -> 
     want = evaluate(node, operands, precise=True)
     got = run(expansion, operands, precise=True)
     largest = max((float(np.max(np.abs(a[np.isfinite(a)]), initial=0.0))
-                   for a in map(_wide, (*operands, *got)) if a.size), default=0.0)
+                   for a in map(widened, (*operands, *got)) if a.size), default=0.0)
     for i, (a, b, r) in enumerate(zip(got, want, node.results, strict=True)):
         if not r.dtype.is_inexact:
             if not np.array_equal(a, b):
@@ -111,29 +111,18 @@ def _not_finite(i: int, got: Array, ref: Array) -> str:
     """Where one is finite and the other is not."""
     with np.errstate(over="ignore", invalid="ignore"):
         limited = ref.astype(got.dtype)
-        wide, have = _wide(limited), _wide(got)
+        wide, have = widened(limited), widened(got)
         # What lies next to the largest number may be rounded to either side of it.
-        border = np.abs(_wide(ref)) > _largest(got.dtype) * (1 - 64 * eps(got.dtype))
+        border = np.abs(widened(ref)) > largest_finite(got.dtype) * (1 - 64 * eps(got.dtype))
         infinite = np.isinf(wide) & np.isinf(have) & (wide == have)
         both = (np.isfinite(wide) & np.isfinite(have)) | (np.isnan(wide) & np.isnan(have))
-        fine = both | infinite | (border & np.isfinite(_wide(ref)) & ~np.isnan(have))
+        fine = both | infinite | (border & np.isfinite(widened(ref)) & ~np.isnan(have))
     if fine.all():
         return ""
     where = tuple(int(k) for k in np.unravel_index(int(np.argmin(fine)), got.shape))
     at = f" at {where}" if where else ""
     return (f"result {i}{at} is {got[where]}, the float64 reference {ref[where]} "
             f"({int((~fine).sum())} of {got.size} elements)")
-
-
-def _wide(a: Array) -> Array:
-    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
-
-
-def _largest(dtype: np.dtype[Any]) -> float:
-    found = {"float16": 65504.0, "float64": float(np.finfo(np.float64).max),
-             "complex128": float(np.finfo(np.float64).max)}
-    return found.get(dtype.name, 3.3895313892515355e38 if dtype.name == "bfloat16"
-                     else float(np.finfo(np.float32).max))
 
 
 def error_in_ulps(got: Array, ref: Array, terms: Array | None = None) -> float:
@@ -146,7 +135,7 @@ def error_in_ulps(got: Array, ref: Array, terms: Array | None = None) -> float:
     """
     if got.size == 0:
         return 0.0
-    wide = _wide(got)
+    wide = widened(got)
     finite = np.isfinite(ref) & np.isfinite(wide)
     scale = float(np.max(np.abs(ref), initial=0.0, where=finite))
     unit: Any = max(scale, tiny(got.dtype))

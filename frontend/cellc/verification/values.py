@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.dtypes import finfo
+
 from ..tensors.tensor import OpenTensor, Tensor, arrays_of
 
 Array = np.ndarray[Any, Any]
@@ -140,8 +142,7 @@ def _canonical(a: Array) -> Array:
 def ulps_between(a: Array, b: Array) -> float:
     """The largest difference of two arrays in ulps of the largest element of `b`; infinite where
     one is finite and the other is not."""
-    wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    x, y = a.astype(wide), b.astype(wide)
+    x, y = widened(a), widened(b)
     equal = (x == y) | (np.isnan(x) & np.isnan(y))
     if not np.all(equal | (np.isfinite(x) & np.isfinite(y))):
         return float("inf")
@@ -153,14 +154,22 @@ def ulps_between(a: Array, b: Array) -> float:
 
 def eps(dtype: np.dtype[Any]) -> float:
     """The distance from 1 to the next number of a float or complex type."""
-    found = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-52, "complex128": 2.0**-52}
-    return found.get(dtype.name, 2.0**-23)
+    return float(finfo(dtype).eps)
 
 
 def tiny(dtype: np.dtype[Any]) -> float:
     """The smallest normal number of a float or complex type."""
-    found = {"float16": 2.0**-14, "float64": 2.0**-1022, "complex128": 2.0**-1022}
-    return found.get(dtype.name, 2.0**-126)
+    return float(finfo(dtype).smallest_normal)
+
+
+def largest_finite(dtype: np.dtype[Any]) -> float:
+    """The largest finite number of a float or complex type."""
+    return float(finfo(dtype).max)
+
+
+def widened(a: Array) -> Array:
+    """Numbers in float64, or complex128."""
+    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
 
 
 def difference(a: Any, b: Any, names: tuple[str, str]) -> str:

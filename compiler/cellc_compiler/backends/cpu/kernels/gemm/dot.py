@@ -14,7 +14,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith, storage_type
 from cellc_compiler.backends.cpu.kernels.gemm.tile import OUT_BUFFER, TileLayout, store_result
 from cellc_compiler.backends.llvm.reduction import row_of_parts, total
 from cellc_compiler.backends.llvm.text import Function, V, sizeof
-from cellc_compiler.loops.order import CHAIN_BYTES, row_parts
+from cellc_compiler.loops.order import CHAIN_BYTES, kernel_parts
 
 
 def rows_together(arith: Arith) -> int:
@@ -46,7 +46,7 @@ def dot_function(name: str, lay: TileLayout, k: int, rows: int) -> Function:
 
 def _totals(f: Function, arith: Arith, k: int, rows: int) -> list[V]:
     """Every element: the chains of k, or of each part of it."""
-    parts, count = row_parts(k), _accumulators(arith)
+    parts, count = kernel_parts(k), _accumulators(arith)
     size, x, w = k // parts, f.arg("x"), f.arg("w")
     if parts == 1:
         accs = _chains(f, arith, x, w, k, size, rows)

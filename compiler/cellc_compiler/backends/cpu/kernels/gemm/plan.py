@@ -108,7 +108,7 @@ class Schedule:
         ntasks: tasks; each computes one or more (matrix, row group, column group).
         pack_a: `local` copies blocks of A to the task's stack.
         pack_b: `local` packs panels on the task's stack, `shared` in a kernel of its own.
-        turned: B, stored `[n][k]`, is read in place and turned in registers.
+        transposing: B, stored `[n][k]`, is read in place and transposed in registers.
         cycles: estimated cycles on one core.
     """
 
@@ -121,7 +121,7 @@ class Schedule:
     pack_a: Pack
     pack_b: Pack
     cycles: float
-    turned: bool = False
+    transposing: bool = False
 
 
 UNROLL = 4
@@ -198,8 +198,8 @@ def choose_tile(
 
 def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Schedule:
     """The schedule of a canonical, non-empty problem that does not go to `gemm/dot.py`."""
-    if _turns(p, arith, b_constant):
-        return _turned(p, arith)
+    if _transposes(p, arith, b_constant):
+        return _transposing(p, arith)
     rows, vecs = choose_tile(arith, target, p.m, p.n, max(p.k, 1))
     width = vecs * arith.lanes
     row_tiles, panels = ceil_div(p.m, rows), ceil_div(p.n, width)
@@ -225,25 +225,25 @@ def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sche
 
 
 _FEW_ROWS = 3
-"""Rows beside which packing B costs more than turning it wherever it is read."""
+"""Rows beside which packing B costs more than transposing it wherever it is read."""
 
 
-def _turns(p: Problem, arith: Arith, b_constant: bool) -> bool:
-    """Whether B is turned in registers: it is stored along k, and read once."""
+def _transposes(p: Problem, arith: Arith, b_constant: bool) -> bool:
+    """Whether B is transposed in registers: it is stored along k, and read once."""
     packed = b_constant or p.b_matrices < p.matrices
     fits = not arith.converts or block_bytes(p, arith, p.m, p.k)[0] <= _STACK
     return p.trans_b and p.m <= _FEW_ROWS and arith.parts == 1 and p.k > 0 and fits and not packed
 
 
-def _turned(p: Problem, arith: Arith) -> Schedule:
-    """The schedule of few rows by a matrix that is turned in registers."""
+def _transposing(p: Problem, arith: Arith) -> Schedule:
+    """The schedule of few rows by a matrix that is transposed in registers."""
     panels = ceil_div(p.n, arith.lanes)
     cycles = p.matrices * panels * (p.k * (5.0 + 0.5 * p.m) + 30.0)
     wanted = max(1, min(_MAX_TASKS, round(cycles / _TASK_CYCLES)))
     groups = min(panels, ceil_div(wanted, p.matrices))
     units = p.matrices * groups
     return Schedule(p.m, arith.lanes, p.k, 1, groups, ceil_div(units, max(1, units // wanted)),
-                    "local" if arith.converts else "none", "none", cycles, turned=True)
+                    "local" if arith.converts else "none", "none", cycles, transposing=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,7 +217,7 @@ class GemmWriter:
             prefetch=self._prefetch(),
             steps=self.s.kc // self._unroll(),
             segment=p.segment,
-            turned=(self.panels.n_stride, p.k % arith.lanes) if self.s.turned else None,
+            transposing=(self.panels.n_stride, p.k % arith.lanes) if self.s.transposing else None,
         )
 
     def _unroll(self) -> int:

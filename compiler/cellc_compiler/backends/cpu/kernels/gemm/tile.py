@@ -115,8 +115,8 @@ class TileLayout:
         prefetch: what is fetched ahead, if anything.
         steps: iterations of the main loop in a block of k.
         segment: k per segment, of which a block has a whole number; 0 if there is one.
-        turned: B is read as it is stored, `[n][k]`, and turned in registers: bytes from one column
-            of the output to the next, and k % lanes.
+        transposing: B is read as it is stored, `[n][k]`, and transposed in registers: bytes from
+            one column of the output to the next, and k % lanes.
     """
 
     arith: Arith
@@ -135,7 +135,7 @@ class TileLayout:
     prefetch: Prefetch | None = None
     steps: int = 0
     segment: int = 0
-    turned: tuple[int, int] | None = None
+    transposing: tuple[int, int] | None = None
 
 
 def tile_function(name: str, lay: TileLayout, rows: int, columns: int) -> Function:
@@ -201,8 +201,8 @@ class _Tile:
     def chain(self, first: V, end: V, state: list[V]) -> list[V]:
         """Steps `first` to `end` of k: an unrolled loop and a loop of single steps. The state is
         where A and B are, and the accumulators."""
-        if self.lay.turned:
-            return self.turned_chain(first, end, state)
+        if self.lay.transposing:
+            return self.transposing_chain(first, end, state)
         f, lay, u = self.f, self.lay, self.lay.unroll
         count = f.binary("and", f.sub(end, first), f.i64(-u))
         whole = f.add(first, count)
@@ -224,12 +224,12 @@ class _Tile:
         state = f.loop(first, whole, u, state, body(u))
         return f.loop(whole, end, 1, state, body(1)) if u > 1 else state
 
-    def turned_chain(self, first: V, end: V, state: list[V]) -> list[V]:
-        """The same by squares of B, as many k as lanes, that are turned in registers. What is left
-        of k comes last: a segment is a whole number of squares."""
+    def transposing_chain(self, first: V, end: V, state: list[V]) -> list[V]:
+        """The same by squares of B, as many k as lanes, that are transposed in registers. What is
+        left of k comes last: a segment is a whole number of squares."""
         f, lay, lanes = self.f, self.lay, self.lanes
-        assert lay.turned
-        pitch, rest = lay.turned
+        assert lay.transposing
+        pitch, rest = lay.transposing
 
         def squares(count: int, carried: list[V]) -> list[V]:
             a, b, *acc = carried
