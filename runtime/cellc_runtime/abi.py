@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-ABI_VERSION = 8
+ABI_VERSION = 9
 
 
 class Ext(IntEnum):
@@ -59,14 +59,27 @@ class Ext(IntEnum):
     THREAD_STATE_GET = 35
     TUPLE_GET_ITEM = 36
     ERR_CLEAR = 37
+    DEVICE_STREAM = 38
+    """The stream on which a device does what a program launches, not a function."""
+    DEVICE_LAUNCH = 39
+    """`cuLaunchKernel`, or what stands for it."""
+    DEVICE_COPY = 40
+    """`cuMemcpyAsync`: `i32 (ptr to, ptr source, i64 nbytes, ptr stream)`, from and to the memory
+    of device or host."""
+    DEVICE_WAIT = 41
+    """`cuStreamSynchronize`: `i32 (ptr stream)`."""
 
 
-FIRST_CALLBACK = 40
+FIRST_CALLBACK = 48
 """Host callback `i` of a program is table entry `FIRST_CALLBACK + i`:
 `i32 (ptr bufs)`, nonzero when the host raised (main then returns `CALLBACK_FAILED`)."""
 
 CALLBACK_FAILED = -1
 """What `cellc_main` returns after a callback returned nonzero."""
+
+DEVICE_FAILED = -2
+"""What `cellc_main` returns after a function of the device returned nonzero; `Device.wait` says
+what was wrong."""
 
 MAIN = "cellc_main"
 PRECOMPUTE = "cellc_ahead"
@@ -89,6 +102,9 @@ LARGE = 1 << 16
 memory is worth keeping."""
 
 MAX_CALLBACKS = 4096
+MAX_KERNELS = 1 << 15
+"""Kernels of a device that a program launches: kernel `i` is the table entry behind those of the
+callbacks, a handle that `DEVICE_LAUNCH` takes."""
 
 
 def _fields(*groups: str) -> tuple[tuple[str, str], ...]:

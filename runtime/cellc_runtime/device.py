@@ -1,8 +1,9 @@
 """Devices: where programs are loaded and run, and whose memory they run in.
 
-A device allocates memory, copies into it, loads code and launches it. The processor is one: its
-memory is the process's own, and a launch is a call that returns when it is done. An executable
-asks `device_of` for the device of its program's target.
+A device allocates memory, copies to and from it, loads code and launches it. The processor is one:
+its memory is the process's own, and a launch is a call that returns when it is done. A GPU has
+memory of its own, and does what is launched on a stream, in order, while the caller goes on. An
+executable asks `device_of` for the device of its program's target.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from . import fastcall
 from .abi import ENTRY, MAIN, PRECOMPUTE, WIN64
@@ -18,6 +19,7 @@ from .image import Image
 from .loader import Host, MappedImage, main_function, precompute_function
 from .platform import Scratch, uses_win64
 from .program import Program
+from .records import dataclass
 from .target import (
     TARGETS,
     Target,
@@ -56,10 +58,13 @@ class Device(ABC):
     Attributes:
         name: for errors.
         targets: whose programs it takes, by name.
+        own_memory: whether its memory is not the process's own: programs then take and give
+            `DeviceArray`s, and arrays are copied in.
     """
 
     name: str
     targets: Mapping[str, Target]
+    own_memory: ClassVar[bool] = False
 
     @abstractmethod
     def check(self, program: Program) -> None:
@@ -78,12 +83,26 @@ class Device(ABC):
         """
 
     @abstractmethod
-    def copy(self, to: int, source: bytes) -> None:
-        """Copy from the host to an address of the device."""
+    def copy(self, to: int, source: bytes | memoryview) -> None:
+        """Copy from the host to an address of the device, behind what was launched; `source` may
+        be written when this returns."""
 
     @abstractmethod
-    def load(self, image: Image, callbacks: Sequence[Host]) -> Code:
-        """Code, ready to be launched; it goes with the object.
+    def read(self, source: int, to: memoryview) -> None:
+        """Fill memory of the host from an address of the device, when all that was launched is
+        done.
+
+        Raises:
+            RuntimeError: what was launched failed.
+        """
+
+    def statistics(self) -> MemoryStatistics:
+        """What its memory is used for; a device without memory of its own has no figures."""
+        return MemoryStatistics()
+
+    @abstractmethod
+    def load(self, program: Program, callbacks: Sequence[Host]) -> Code:
+        """A program's code, ready to be launched; it goes with the object.
 
         Raises:
             ArtifactError: the image is malformed.
@@ -92,7 +111,30 @@ class Device(ABC):
 
     @abstractmethod
     def wait(self) -> None:
-        """Return when all that was launched is done."""
+        """Return when all that was launched is done.
+
+        Raises:
+            RuntimeError: some of it failed.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStatistics:
+    """Bytes of a device's memory.
+
+    Attributes:
+        allocated: in use by arrays and programs; `peak_allocated` the most since the process began
+            (or since that was reset).
+        reserved: taken from the system, in use or kept for what comes; `peak_reserved` likewise.
+        free, total: of the device, as its driver says.
+    """
+
+    allocated: int = 0
+    peak_allocated: int = 0
+    reserved: int = 0
+    peak_reserved: int = 0
+    free: int = 0
+    total: int = 0
 
 
 class _HostCode:
@@ -136,14 +178,24 @@ class HostDevice(Device):
     def allocate(self, nbytes: int) -> Memory:
         return Scratch(nbytes)
 
-    def copy(self, to: int, source: bytes) -> None:
-        ctypes.memmove(to, source, len(source))
+    def copy(self, to: int, source: bytes | memoryview) -> None:
+        raw = memoryview(source).cast("B")
+        host_memory(to, raw.nbytes)[:] = raw
 
-    def load(self, image: Image, callbacks: Sequence[Host]) -> Code:
-        return _HostCode(image, callbacks)
+    def read(self, source: int, to: memoryview) -> None:
+        raw = to.cast("B")
+        raw[:] = host_memory(source, raw.nbytes)
+
+    def load(self, program: Program, callbacks: Sequence[Host]) -> Code:
+        return _HostCode(program.image, callbacks)
 
     def wait(self) -> None:
         """Nothing to wait for: a launch returns when it is done."""
+
+
+def host_memory(address: int, nbytes: int) -> memoryview:
+    """Memory of this process as bytes."""
+    return memoryview((ctypes.c_char * nbytes).from_address(address)).cast("B")
 
 
 _HOST = HostDevice()

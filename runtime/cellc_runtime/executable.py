@@ -137,7 +137,7 @@ class _Core:
         self._raise = _Raise(program, errors)
         hosts = [self._host(c, callbacks) for c in program.callbacks]
         self._device = device_of(program.target)
-        self._code = self._device.load(program.image, hosts)
+        self._code = self._device.load(program, hosts)
         self._consts = self._device.allocate(len(program.constants))
         self._device.copy(self._consts.address, program.constants)
         self._arenas: list[Memory] = []

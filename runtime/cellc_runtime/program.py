@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import dtypes
-from .abi import ABI_VERSION, FIRST_CALLBACK, MAIN, MAX_CALLBACKS, PRECOMPUTE
+from .abi import ABI_VERSION, FIRST_CALLBACK, MAIN, MAX_CALLBACKS, MAX_KERNELS, PRECOMPUTE
 from .container import is_count, pack, unpack
 from .dtypes import DType
 from .errors import RUN_ERRORS, ArtifactError
@@ -134,6 +134,23 @@ class Precomputed:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceKernel:
+    """A kernel for a device of its own.
+
+    Attributes:
+        code: a cubin, or PTX text, whose one entry is `DEVICE_KERNEL`.
+        shared: bytes of shared memory that a launch asks for.
+    """
+
+    code: bytes = field(repr=False)
+    shared: int = 0
+
+
+DEVICE_KERNEL = "cellc_kernel"
+MAX_SHARED = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """Everything needed to run one compiled graph on one target.
 
@@ -153,6 +170,7 @@ class Program:
         broadcasts: of a shape-polymorphic program (`cellc_runtime.shape_polymorphic`), how each
             input lies over the result. Its slots have placeholder shapes, its constants are their
             rows and columns, and `cost` is that of an element.
+        kernels: what `cellc_main` launches on an accelerator, in the order of their table entries.
     """
 
     name: str
@@ -168,6 +186,7 @@ class Program:
     precomputed: tuple[Precomputed, ...] = ()
     unread: tuple[int, ...] = ()
     broadcasts: tuple[int, ...] = ()
+    kernels: tuple[DeviceKernel, ...] = ()
 
     def __post_init__(self) -> None:
         self.check()
@@ -223,7 +242,9 @@ class Program:
 
     def _check_image(self) -> None:
         target = known_target(self.target)
-        if target is None or not target.triple.startswith(self.image.machine):
+        if target is None or not (
+            target.accelerator or target.triple.startswith(self.image.machine)
+        ):
             raise ArtifactError(f"code for {self.image.machine} cannot run on {self.target!r}")
         self.image.check()
         kept = any(s.kind == "kept" for s in self.slots)
@@ -233,8 +254,11 @@ class Program:
     def _check_counts(self) -> None:
         if len(self.slots) > MAX_SLOTS or len(self.callbacks) > MAX_CALLBACKS:
             raise ArtifactError("the program claims too many slots or callbacks")
-        if self.image.table_entries < FIRST_CALLBACK + len(self.callbacks):
-            raise ArtifactError("the external table has no room for the callbacks")
+        if len(self.kernels) > MAX_KERNELS or any(k.shared > MAX_SHARED for k in self.kernels):
+            raise ArtifactError("the program claims too many kernels, or too much shared memory")
+        entries = len(self.callbacks) + len(self.kernels)
+        if self.image.table_entries < FIRST_CALLBACK + entries:
+            raise ArtifactError("the external table has no room for the callbacks and kernels")
         for nbytes in (self.arena_bytes, self.precompute_arena_bytes):
             if not is_count(nbytes, MAX_BYTES):
                 raise ArtifactError(f"an arena of {nbytes} bytes is not possible")
@@ -321,8 +345,10 @@ class Program:
             "unread": list(self.unread),
             "sized": list(self.broadcasts),
             "image": image,
+            "kernels": [k.shared for k in self.kernels],
         }
         sections = [(f"segment{i}", data) for i, data in enumerate(parts)]
+        sections += [(f"kernel{i}", k.code) for i, k in enumerate(self.kernels)]
         return b"".join(pack(MAGIC, VERSION, meta, [*sections, ("constants", self.constants)]))
 
     @staticmethod
@@ -377,6 +403,10 @@ def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Progra
             Callback(_text(n), _types_in(i), _types_in(o)) for n, i, o in meta["callbacks"]
         ),
         cost=float(meta["cost"]),
+        kernels=tuple(
+            DeviceKernel(bytes(sections[f"kernel{i}"]), _count(shared))
+            for i, shared in enumerate(meta["kernels"])
+        ),
     )
 
 

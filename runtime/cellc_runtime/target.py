@@ -1,4 +1,4 @@
-"""CPU targets: what code generation needs to know, and which of them this machine can run.
+"""Targets: what code generation needs to know, and which of them this machine's processor runs.
 
 A target is a *feature level*, not a machine: code for one level is the same wherever it was
 compiled, so an artifact and a cache entry are portable between machines of one level.
@@ -17,7 +17,7 @@ from .records import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A CPU feature level.
+    """A feature level of a processor, or an architecture of GPUs.
 
     Attributes:
         name: stable name, used in artifacts and cache keys.
@@ -28,6 +28,8 @@ class Target:
         vector_registers: number of vector registers.
         requires: operating-system feature names that must all be present to run.
         tiles: whether products of bfloat16 use AMX's tile registers.
+        accelerator: whether kernels run on a device of their own; `cellc_main`, which launches
+            them, is code for the machine at hand.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Target:
     vector_registers: int
     requires: frozenset[str]
     tiles: bool = False
+    accelerator: bool = False
 
     def lanes(self, itemsize: int) -> int:
         """Elements of `itemsize` bytes in one vector register."""
@@ -88,6 +91,24 @@ AMX = replace(
 TARGETS: dict[str, Target] = {t.name: t for t in (AVX512, AVX2, NEON, AMX)}
 
 
+def _gpu(architecture: str, ptx: str) -> Target:
+    return Target(
+        name=f"cuda-{architecture}", triple="nvptx64-nvidia-cuda", cpu=architecture,
+        features=f"+{ptx}", vector_bytes=16, vector_registers=64, requires=frozenset(),
+        accelerator=True,
+    )
+
+
+CUDA: dict[str, Target] = {
+    t.name: t for t in (_gpu("sm_80", "ptx83"), _gpu("sm_90a", "ptx83"), _gpu("sm_100a", "ptx88"))
+}
+"""NVIDIA's GPUs. A number without a letter runs on later ones of its generation, one with `a` on
+this one alone."""
+EMULATED: dict[str, Target] = {
+    t.name: t for t in (replace(g, name=g.name.replace("cuda", "emulated")) for g in CUDA.values())
+}
+"""The same, their kernels done by an emulator in this process."""
+
 _OTHERS: dict[str, Target] = {}
 
 
@@ -109,7 +130,7 @@ def forget_target(target: Target) -> None:
 
 def known_target(name: str) -> Target | None:
     """A target that a program may name, or None."""
-    return TARGETS.get(name) or _OTHERS.get(name)
+    return TARGETS.get(name) or CUDA.get(name) or EMULATED.get(name) or _OTHERS.get(name)
 
 
 @cache
