@@ -17,7 +17,10 @@ from cellc_compiler.backends.llvm.convert import register_type
 from cellc_compiler.backends.llvm.expressions import ExpressionEmitter, Scope
 from cellc_compiler.backends.llvm.main import FunctionWriter
 from cellc_compiler.backends.llvm.math.lanes import X
-from cellc_compiler.backends.llvm.text import V
+from cellc_compiler.backends.llvm.text import V, module
+from cellc_compiler.backends.plain.rules.table import RULES
+from cellc_compiler.backends.plain.writer import Buffer, Chains, PlainFunction
+from cellc_compiler.build.abi import PLACEHOLDER
 from cellc_compiler.build.llvm_version import llvm_version
 from cellc_compiler.ir.graph import Node, Value
 from cellc_compiler.loops import order
@@ -28,10 +31,29 @@ from cellc_compiler.lower.machine import Machine, Memory, NoRule
 from cellc_compiler.lower.plan import KernelPlan, Step, operand, result
 from cellc_runtime.device import HostDevice
 from cellc_runtime.program import Program
-from cellc_runtime.target import Target
+from cellc_runtime.records import replace
+from cellc_runtime.target import Target, host_targets
 
-from .scalar_rules import RULES
-from .scalar_text import TARGET, Buffer, Chains, Fn
+CPU = host_targets()[-1]
+"""The target of the CPU's back end that it is compared with."""
+TARGET = replace(CPU, name="scalar")
+
+
+class Fn(PlainFunction):
+    """A kernel of one task being written."""
+
+    def __init__(self) -> None:
+        super().__init__(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], TARGET)
+
+    def pointer(self, number: int) -> V:
+        """The address of a buffer."""
+        return self.load("ptr", self.gep(self.arg("bufs"), number, "ptr"))
+
+    def kernel(self, buffers: int) -> Kernel:
+        """The finished kernel."""
+        self.ret_()
+        return Kernel(module([self]), 1, buffers, 1.0)
+
 
 
 class ScalarDevice(HostDevice):

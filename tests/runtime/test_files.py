@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cellc_runtime.abi import ABI_VERSION
 from cellc_runtime.records import replace
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -173,9 +174,9 @@ def put(*keys: Any) -> Callable[[dict[str, Any]], None]:
 
 LIES = [
     (put("abi", 99),
-     "the program was compiled for runtime interface 99; this runtime has 8: compile it again"),
+     f"compiled for runtime interface 99; this runtime has {ABI_VERSION}: compile it again"),
     (put("abi", None),
-     "the program was compiled for runtime interface None; this runtime has 8: compile it again"),
+     f"compiled for runtime interface None; this runtime has {ABI_VERSION}: compile it again"),
     (put("name", 3), "the program's header is malformed: a text was expected"),
     (put("target", "pdp11"), "code for x86_64 cannot run on 'pdp11'"),
     (put("target", NEON.name), "code for x86_64 cannot run on 'aarch64-neon'"),

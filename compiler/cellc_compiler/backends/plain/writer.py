@@ -1,44 +1,30 @@
-"""How kernels of the scalar back end are written: loops and branches as `with` blocks, variables in
-memory, one element at a time."""
+"""How kernels of plain loops are written: loops and branches as `with` blocks, variables in memory,
+one element at a time.
+
+A rule (`rules.py`) says with `items` what is independent of one another; inside of it everything is
+in program order. Where nothing runs side by side that is one more loop; a GPU gives each item to a
+thread.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from cellc_compiler.backends.llvm import reduction, scalar
-from cellc_compiler.backends.llvm.convert import load_as, memory_type, register_type, store_as
-from cellc_compiler.backends.llvm.math.lanes import X
-from cellc_compiler.backends.llvm.text import Function, V, module
-from cellc_compiler.build.abi import PLACEHOLDER
-from cellc_compiler.loops import order
-from cellc_compiler.loops.expr import Expr
-from cellc_compiler.lower.kernel import Kernel
-from cellc_compiler.ops._complex import part_dtype
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
-from cellc_runtime.records import replace
-from cellc_runtime.target import host_targets
 
-CPU = host_targets()[-1]
-"""The target of the CPU's back end that it is compared with."""
-TARGET = replace(CPU, name="scalar")
+from ...loops import order
+from ...loops.expr import Expr
+from ...ops._complex import part_dtype
+from ..llvm import reduction, scalar
+from ..llvm.convert import load_as, memory_type, register_type, store_as
+from ..llvm.math.lanes import X
+from ..llvm.text import Function, V
 
 
-class Fn(Function):
-    """A kernel of one task being written."""
-
-    def __init__(self) -> None:
-        super().__init__(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], TARGET)
-
-    def pointer(self, number: int) -> V:
-        """The address of a buffer."""
-        return self.load("ptr", self.gep(self.arg("bufs"), number, "ptr"))
-
-    def kernel(self, buffers: int) -> Kernel:
-        """The finished kernel."""
-        self.ret_()
-        return Kernel(module([self]), 1, buffers, 1.0)
+class PlainFunction(Function):
+    """A function being written, one element at a time."""
 
     def i(self, value: int | X) -> X:
         """An index."""
@@ -51,6 +37,13 @@ class Fn(Function):
     def var(self, start: X) -> Var:
         """A variable."""
         return Var(self, start)
+
+    @contextmanager
+    def items(self, *extents: int) -> Iterator[list[X]]:
+        """What is independent of one another: numbers from 0 below each extent. All that a rule
+        writes is inside of such a block; what a block reads, those before it have written."""
+        with self.each(*extents) as at:
+            yield at
 
     @contextmanager
     def each(self, *extents: int | X) -> Iterator[list[X]]:
@@ -99,7 +92,7 @@ class Fn(Function):
 class Var:
     """A variable."""
 
-    def __init__(self, f: Fn, start: X) -> None:
+    def __init__(self, f: PlainFunction, start: X) -> None:
         self.f, self.ty, self.place = f, start.v.ty, f.alloca(8, 8)
         self.set(start)
 
@@ -114,7 +107,7 @@ class Buffer:
     """A kernel's buffer: elements at an index of its rank or at a linear offset; a complex one has
     two parts."""
 
-    def __init__(self, f: Fn, pointer: V, dtype: DType, shape: Sequence[int]) -> None:
+    def __init__(self, f: PlainFunction, pointer: V, dtype: DType, shape: Sequence[int]) -> None:
         self.f, self.pointer, self.dtype, self.shape = f, pointer, dtype, tuple(shape)
         self.parts = (0, 1) if dtype.is_complex else (0,)
         self.part = part_dtype(dtype) if dtype.is_complex else dtype
@@ -141,7 +134,7 @@ class Chains:
     """The partial results of a reduction: element i of a line goes to number i % count, and at the
     end halves are folded."""
 
-    def __init__(self, f: Fn, kind: str, dtype: DType, count: int) -> None:
+    def __init__(self, f: PlainFunction, kind: str, dtype: DType, count: int) -> None:
         self.f, self.kind, self.dtype, self.count = f, kind, dtype, count
         start = reduction.identity(f, kind, register_type(dtype), dtype)
         self.parts = [(v.ty, f.alloca(8 * count)) for v in start]
@@ -175,7 +168,9 @@ class Chains:
         return self._get(self.f.i(0))
 
 
-def sum_of_row(f: Fn, dtype: DType, extent: int, take: Callable[[Chains, X, X], None]) -> X:
+def sum_of_row(
+    f: PlainFunction, dtype: DType, extent: int, take: Callable[[Chains, X, X], None]
+) -> X:
     """The sum of a row of floats of a dtype: `take(chains, element, place)` adds an element."""
     parts, size = order.kernel_parts(extent), dtype.itemsize
     held = Chains(f, "sum", dtype, order.chains(size, parts if parts > 1 else extent))

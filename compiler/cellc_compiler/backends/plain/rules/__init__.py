@@ -1,0 +1,1 @@
+"""Op by op, plain loops: for ops that do not fuse."""
