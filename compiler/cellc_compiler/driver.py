@@ -357,6 +357,7 @@ def _assemble(
         callbacks=tuple(_callback(c.node) for c in lowered.callbacks),
         cost=sum(i.kernel.cost for i in instructions.walk(lowered.instructions)
                  if isinstance(i, instructions.Call)),
+        kernels=built.device_kernels,
     )
     return program, built
 

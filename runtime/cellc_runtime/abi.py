@@ -146,3 +146,16 @@ STRUCTURES = {
                      "i32 flags"),
 }  # fmt: skip
 """The structures that generated code and the runtime share: fields in order, with their kind."""
+
+EMULATOR_STRUCTURES = {
+    # A thread of an emulated kernel. The first three are what kernels read.
+    "thread": (("tid", "i32"), ("block", "i32"), ("shared", "ptr"), ("launch", "ptr"),
+               ("stack", "ptr"), ("state", "i32"), ("count", "i32"), ("given", "[2 x i32]"),
+               ("pad", "i64")),
+    # A launch: the stack of whoever launched, the kernel and its pointers, its threads.
+    "launch": _fields("ptr host code given threads stacks shared", "i64 count"),
+    # What stands for a stream: the first error since it was last asked for, and the order of
+    # threads.
+    "emulator": _fields("i64 error seed"),
+}
+"""Those of the emulator of GPUs (`cellc_compiler.backends.cuda.emulator`)."""

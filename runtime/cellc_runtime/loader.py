@@ -69,11 +69,20 @@ class MappedImage:
                 self._memory.protect(segment.offset, segment.size, segment.kind)
         self._fill_table(extra)
 
-    def _fill_table(self, extra: Mapping[Ext, int]) -> None:
+    def fill(self, entries: Mapping[Ext, int]) -> None:
+        """Put pointers in places of the external table."""
+        table = self._table()
+        for place, value in entries.items():
+            table[place] = value
+
+    def _table(self) -> Any:
         kind = ctypes.c_void_p * self._image.table_entries
-        table = kind.from_address(self._memory.address + self._image.table_offset)
-        for ext, value in (*platform.system_functions().items(), *extra.items()):
-            table[ext] = value
+        return kind.from_address(self._memory.address + self._image.table_offset)
+
+    def _fill_table(self, extra: Mapping[Ext, int]) -> None:
+        table = self._table()
+        self.fill(platform.system_functions())
+        self.fill(extra)
         for i, trampoline in enumerate(self._trampolines):
             table[FIRST_CALLBACK + i] = platform.address_of(trampoline)
         if POOL_RUN in self._image.symbols:  # else it makes no regions, and no large results

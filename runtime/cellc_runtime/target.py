@@ -154,6 +154,13 @@ def host_targets() -> tuple[Target, ...]:
     return found
 
 
+@cache
+def machine_target() -> Target:
+    """The least feature level of this machine's kind, whatever it has: code that any of them runs
+    where speed does not matter."""
+    return NEON if platform.machine() == "aarch64" else AVX2
+
+
 def tiles_usable() -> bool:
     """Whether this process may run code for `AMX`; the system is asked for it."""
     return AMX in runnable_targets() and platform.allow_tiles()

@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-from cellc_compiler.backends.cpu.host.notation import declarations, expand
+from cellc_compiler.backends.llvm.notation import declarations, expand
 from cellc_runtime.abi import STRUCTURES
 from cellc_runtime.fastcall import layout
 

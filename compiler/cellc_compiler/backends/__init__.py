@@ -22,7 +22,12 @@ def _cpu() -> Backend:
     return found
 
 
-_MAKERS: dict[str, Callable[[], Backend]] = {"cpu": _cpu}
+def _cuda() -> Backend:
+    found: Backend = import_module("cellc_compiler.backends.cuda.backend").CudaBackend()
+    return found
+
+
+_MAKERS: dict[str, Callable[[], Backend]] = {"cpu": _cpu, "cuda": _cuda}
 _MADE: dict[str, Backend] = {}
 
 

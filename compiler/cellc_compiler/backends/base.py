@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from cellc_runtime.image import Image
+from cellc_runtime.program import DeviceKernel
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
@@ -103,12 +104,14 @@ class Built:
     Attributes:
         image: the code.
         kernels: how many distinct ones it calls.
-        recording: how to read the records, if it records.
+        profile: how to read the records, if it records.
+        device_kernels: what it launches on a device of its own.
     """
 
     image: Image
     kernels: int
     profile: ProfileLayout | None = None
+    device_kernels: tuple[DeviceKernel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

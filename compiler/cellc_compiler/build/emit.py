@@ -39,6 +39,7 @@ def load_llvm() -> Any:
         llvm.set_option("cellc", option)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
     return llvm
 
 

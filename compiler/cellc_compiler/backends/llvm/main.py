@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from cellc_runtime.abi import CALLBACK_FAILED, FIRST_CALLBACK, TABLE
 from cellc_runtime.target import Target
@@ -48,13 +48,13 @@ class Kernels:
 
     def __init__(self) -> None:
         self.named: dict[str, Kernel] = {}
-        self.names: dict[str, str] = {}
+        self.names: dict[Any, str] = {}
 
     def name(self, kernel: Kernel) -> str:
         """The name of a kernel: equal text, equal name."""
         name = self.names.get(kernel.code)
         if name is None:
-            name = "k_" + hashlib.sha256(kernel.code.encode()).hexdigest()[:20]
+            name = "k_" + hashlib.sha256(str(kernel.code).encode()).hexdigest()[:20]
             self.names[kernel.code] = name
             self.named[name] = kernel
         return name
@@ -70,10 +70,11 @@ def write_main(
     if precompute:
         other.helpers, other.parts = writer.helpers, writer.parts  # of one module
         functions.append(other.write_parts(precompute))
-    declares = [f"declare hidden void @{n}(ptr, i64, i64)" for n in writer.kernels.named]
+    declares = [writer.declaration(name) for name in writer.kernels.named]
     declares += writer.declares
-    if any(isinstance(i, Callback) for i in walk(instructions)):
-        declares.append(f"@{TABLE} = external hidden global [0 x ptr]")
+    table = f"@{TABLE} = external hidden global [0 x ptr]"
+    if table not in declares and any(isinstance(i, Callback) for i in walk(instructions)):
+        declares.append(table)
     text = module([*functions, *writer.helpers], "\n".join(declares))
     return QUICK + text if sum(len(f.lines) for f in functions) > QUICK_LINES else text
 
@@ -107,20 +108,29 @@ class FunctionWriter:
         """The function that runs these instructions."""
         self.open(instructions)
         self.block(instructions)
-        self.f.ret_(V("i32", "0"))
+        self.finish()
         return self.f
+
+    def finish(self) -> None:
+        """The end: nothing was wrong."""
+        self.f.ret_(V("i32", "0"))
+
+    def declaration(self, name: str) -> str:
+        """Of a kernel."""
+        return f"declare hidden void @{name}(ptr, i64, i64)"
 
     def write_parts(self, parts: Sequence[list[Instruction]]) -> Function:
         """The function that runs the part whose number is the parameter `part`."""
         f = self.f
         self.open([i for part in parts for i in part])
-        if len(parts) >= call_table.LEAST and all(map(call_table.fits_table, chain(*parts))):
+        if self.tabulates and len(parts) >= call_table.LEAST and all(
+                map(call_table.fits_table, chain(*parts))):
             self._table_of_parts(parts)
             return f
         for number, part in enumerate(parts):
             chosen = f.cmp("eq", f.arg("part"), f.i64(number))
             f.when(chosen, functools.partial(self.block, part))
-        f.ret_(V("i32", "0"))
+        self.finish()
         return f
 
     def _table_of_parts(self, parts: Sequence[list[Instruction]]) -> None:
@@ -231,12 +241,21 @@ class FunctionWriter:
 
     def callback(self, i: Callback) -> None:
         """A host callback. One that fails ends the program: what it was to give is not there."""
-        f = self.f
         self.fill(i.places)
+        self.call_host(i, lambda: None)
+
+    def call_host(self, i: Callback, failed: Callable[[], None]) -> None:
+        """Call the host with the pointers that were filled in; `failed` is done before the end."""
+        f = self.f
         entry = f.gep(V("ptr", f"@{TABLE}"), FIRST_CALLBACK + i.number, "ptr")
         fn = f.load("ptr", entry)
         rc = f.emit("i32", f"call i32 {fn.ref}({self.bufs})")
-        f.return_unless(f.cmp("eq", rc, V("i32", "0")), lambda: V("i32", str(CALLBACK_FAILED)))
+
+        def stop() -> V:
+            failed()
+            return V("i32", str(CALLBACK_FAILED))
+
+        f.return_unless(f.cmp("eq", rc, V("i32", "0")), stop)
 
     def check(self, i: Check) -> None:
         """Return the number of a message, its values put aside, if an element is not allowed."""
@@ -294,18 +313,27 @@ class FunctionWriter:
         f = self.f
         trips: V | int = i.length
         if i.limit is not None:  # never more than there are rows
-            limit, length = f.load("i64", self.pointer(i.limit)), f.i64(i.length)
+            limit, length = self.limit(i), f.i64(i.length)
             trips = f.select(f.cmp("slt", limit, length), limit, length)
 
         def body(iv: V, _: list[V]) -> list[V]:
             last = f.sub(trips, f.i64(1)) if isinstance(trips, V) else f.i64(trips - 1)
             step = f.sub(last, iv) if i.reverse else iv
             self.counters[i.number] = step
-            f.store(step, self.pointer(i.index))
+            self.put_index(step, i.index)
             self.block(i.body)
             return []
 
         f.loop(0, trips, 1, [], body)
+
+    def limit(self, i: For) -> V:
+        """The most trips that a loop may make, an i64."""
+        assert i.limit is not None
+        return self.f.load("i64", self.pointer(i.limit))
+
+    def put_index(self, step: V, place: Place) -> None:
+        """Store the counter of a loop."""
+        self.f.store(step, self.pointer(place))
 
     def tasks(self, i: Tasks) -> None:
         """Trips in any order."""

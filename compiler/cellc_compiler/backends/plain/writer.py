@@ -74,10 +74,13 @@ class PlainFunction(Function):
     @contextmanager
     def given(self, test: X) -> Iterator[None]:
         """Where a test holds."""
-        once = self.var(test)
-        with self.repeat(once.get):
-            once.set(test.const(False))
-            yield
+        self._count += 1
+        then, after = f"given{self._count}", f"after{self._count}"
+        self.line(f"br {test.v}, label %{then}, label %{after}")
+        self._open(then)
+        yield
+        self.line(f"br label %{after}")
+        self._open(after)
 
     def compute(self, op: str, dtype: DType, *args: X) -> X:
         """An operation of loop nests on elements of a dtype, rounded to it."""

@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from cellc_runtime.abi import ENTRY, LARGE, MAIN
 from cellc_runtime.target import Target
 
+from ...llvm.notation import TABLE_DECLARATION, declarations
 from .blocks import blocks_text
 from .broadcast_sizes import measure_text
-from .notation import declarations
-from .pool import TABLE_DECLARATION, fill, pool_text
+from .pool import fill, pool_text
 from .site import SITE_CODE
 
 _ENTRY = """

@@ -24,10 +24,9 @@ inline. After a fork the pid differs: the child starts with a fresh pool.
 
 from __future__ import annotations
 
-from cellc_runtime.abi import FIRST_CALLBACK, TABLE, Ext
 from cellc_runtime.target import Target
 
-from .notation import expand
+from ...llvm.notation import expand
 
 _STATE = """
 ; One cache line pair for each thing that different threads write.
@@ -341,17 +340,10 @@ def pause_call(target: Target) -> tuple[str, str]:
     return "llvm.aarch64.isb(i32 15)", "declare void @llvm.aarch64.isb(i32)"
 
 
-def table_slot(ext: Ext) -> str:
-    """The address of a place in the external table, as a constant expression."""
-    return f"getelementptr (ptr, ptr @{TABLE}, i64 {ext.value})"
-
-
 def fill(code: str, target: Target) -> str:
     """Code in LLVM's own instructions (see `notation`), with the table's places (`{NAME}`) and the
     pool's fields (`[name]`) written into it."""
     code = expand(code).replace("{PAUSE}", pause_call(target)[0])
-    for ext in Ext:
-        code = code.replace(f"{{{ext.name}}}", table_slot(ext))
     for name, (index, _) in _FIELDS.items():
         field = f"getelementptr (%pool, ptr @pool, i32 0, i32 {index})"
         code = code.replace(f"ptr [{name}]", f"ptr {field}")
@@ -362,5 +354,3 @@ def pool_text(target: Target) -> str:
     """The pool's types, state and functions (without the table's declaration)."""
     return _STATE + fill(_CODE, target) + pause_call(target)[1] + "\n"
 
-
-TABLE_DECLARATION = f"@{TABLE} = external hidden global [{FIRST_CALLBACK} x ptr]\n"

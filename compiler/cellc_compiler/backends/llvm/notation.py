@@ -20,34 +20,49 @@ neither a number of a field nor its type stands in the text. A function begins w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
-from cellc_runtime.abi import STRUCTURES
+from cellc_runtime.abi import FIRST_CALLBACK, STRUCTURES, TABLE, Ext
 
 _ENDS = ("br", "ret", "switch")
 _LABEL = re.compile(r"([\w.]+):")
 _START = re.compile(r"  (?:%[\w.]+ = )?(?:tail )?(\w+)")
 
 
-def declarations() -> str:
+Structures = Mapping[str, Sequence[tuple[str, str]]]
+"""Fields in order, with their types, by name."""
+
+
+def declarations(structures: Structures = STRUCTURES) -> str:
     """The types, `%context` and so on."""
     return "".join(
         f"%{name} = type {{ {', '.join(kind for _, kind in fields)} }}\n"
-        for name, fields in STRUCTURES.items()
+        for name, fields in structures.items()
     )
 
 
-def expand(code: str) -> str:
-    """The text in LLVM's own instructions.
+def table_slot(ext: Ext) -> str:
+    """The address of a place in the external table, as a constant expression."""
+    return f"getelementptr (ptr, ptr @{TABLE}, i64 {ext.value})"
+
+
+TABLE_DECLARATION = f"@{TABLE} = external hidden global [{FIRST_CALLBACK} x ptr]\n"
+
+
+def expand(code: str, structures: Structures = STRUCTURES) -> str:
+    """The text in LLVM's own instructions, with the table's places (`{NAME}`) written into it.
 
     Raises:
         KeyError: there is no such structure, or no loop that a trip could end.
         ValueError: a structure has no such field.
     """
-    writer = _Writer()
+    writer = _Writer(structures)
     for line in code.split("\n"):
         writer.line(line)
-    return "\n".join(writer.out)
+    out = "\n".join(writer.out)
+    for ext in Ext:
+        out = out.replace(f"{{{ext.name}}}", table_slot(ext))
+    return out
 
 
 class _Writer:
@@ -59,7 +74,8 @@ class _Writer:
         loops: where the phi of each loop is, without the value of its next trip.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, structures: Structures) -> None:
+        self.structures = structures
         self.out: list[str] = []
         self.block, self.open = "entry", False
         self.count = 0
@@ -97,7 +113,7 @@ class _Writer:
         return f"{what}.{self.count}"
 
     def field(self, result: str, how: str, name: str, field: str, base: str, number: str) -> None:
-        fields = STRUCTURES[name]
+        fields = self.structures[name]
         index = [f for f, _ in fields].index(field)
         element = "i32 0" if number is None else f"i64 {number}"
         address = result if how == "place" else f"{result}.p"

@@ -1,0 +1,1 @@
+"""NVIDIA's GPUs, and their emulation, through LLVM text."""

@@ -1,0 +1,50 @@
+"""The CUDA back end as the driver sees it. What compiles loads when something is compiled."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.target import CUDA, EMULATED, Target
+
+from ..base import Backend
+
+if TYPE_CHECKING:
+    from ...build import llvm_version, workers
+    from . import build, machine
+else:  # a program found in the cache needs none of these
+    llvm_version, workers = (
+        lazy_module(f"cellc_compiler.build.{name}") for name in ("llvm_version", "workers"))
+    build, machine = (
+        lazy_module(f"cellc_compiler.backends.cuda.{name}") for name in ("build", "machine"))
+
+_MANY = 24
+"""Nodes of a graph that will have kernels enough for more than one process that compiles them."""
+
+
+class CudaBackend(Backend):
+    """NVIDIA's GPUs, and their emulation in this process."""
+
+    name = "cuda"
+    targets = {**CUDA, **EMULATED}
+
+    def default_target(self) -> Target:
+        return CUDA["cuda-sm_90a"]
+
+    def version(self) -> str:
+        return llvm_version.llvm_version()
+
+    def machine(self, target: Target) -> machine.GpuMachine:
+        return _machine(target)
+
+    def prepare(self, nodes: int) -> None:
+        workers.prepare(1 if nodes < _MANY else 2)
+
+    def build(self, target: Target) -> build.GpuBuild:
+        return build.GpuBuild(target)
+
+
+@cache
+def _machine(target: Target) -> machine.GpuMachine:
+    return machine.GpuMachine(target)

@@ -1,0 +1,99 @@
+"""A program for a GPU: kernels as cubins, or as code of the emulator, and the host's functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self
+
+from cellc_runtime.abi import MAIN, PRECOMPUTE
+from cellc_runtime.image import Image
+from cellc_runtime.program import DeviceKernel
+from cellc_runtime.target import Target
+
+from ...build import objects
+from ...lower.kernel import Kernel
+from ...lower.lowered import Lowered, PrecomputedBlock
+from ..base import Built
+from ..llvm.main import PRECOMPUTE_PARAMS, write_main
+from .code import HOST, KernelCode, is_emulated
+from .emulator import emulator_text
+from .main import EmulatedWriter, LaunchedKernels, LaunchWriter
+
+
+class GpuBuild:
+    """See `Build`."""
+
+    def __init__(self, target: Target) -> None:
+        self.target, self.emulated = target, is_emulated(target)
+        self._host = objects.Builder(HOST)
+        self._device = self._host if self.emulated else objects.Builder(target)
+
+    def __enter__(self) -> Self:
+        for builder in self._builders():
+            builder.__enter__()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        for builder in self._builders():
+            builder.__exit__(*args)
+
+    def _builders(self) -> list[objects.Builder]:
+        return list(dict.fromkeys((self._host, self._device)))
+
+    def add(self, kernel: Kernel) -> None:
+        """See `Build`."""
+        for code in variants(kernel.code):
+            self._device.add(code.text)
+
+    def watch(self, say: Callable[[int, int], None]) -> None:
+        """See `Build`."""
+        self._device.watch(say)
+
+    def finish(self, lowered: Lowered, profile_behind: int | None = None) -> Built:
+        """See `Build`."""
+        types = dict(enumerate(map(_types, lowered.callbacks)))
+        kind = EmulatedWriter if self.emulated else LaunchWriter
+        kernels = LaunchedKernels()
+        writer = kind(MAIN, kernels, types)
+        other = kind(PRECOMPUTE, kernels, types, PRECOMPUTE_PARAMS)
+        precompute = [b.instructions for b in lowered.precomputed]
+        text = write_main(lowered.instructions, precompute, writer, other)
+        return self._linked(text, kernels, len(types))
+
+    def _linked(self, text: str, kernels: LaunchedKernels, callbacks: int) -> Built:
+        codes = list(kernels.codes)
+        if self.emulated:
+            named = [(kernels.name_of(code), code.text) for code in codes]
+            image = self._image(text, named, (emulator_text(HOST),), callbacks)
+            return Built(image, len(codes))
+        image = self._image(text, [], (), callbacks + len(codes))
+        made = self._device.objects([code.text for code in codes])
+        on_device = tuple(DeviceKernel(m, c.shared) for m, c in zip(made, codes, strict=True))
+        return Built(image, len(codes), device_kernels=on_device)
+
+    def _image(
+        self, text: str, kernels: Sequence[tuple[str, str]], support: Sequence[str], entries: int
+    ) -> Image:
+        return objects.build_image(text, kernels, HOST, support=support, callbacks=entries,
+                                   builder=self._host)
+
+    def block_key(self, block: PrecomputedBlock, slot: int) -> tuple[bytes, bool]:
+        """See `Build`."""
+        kernels = LaunchedKernels()
+        text = EmulatedWriter("block", kernels, {}).write(block.instructions).text()
+        return text.encode(), "%consts" in text.split("{", 1)[1]
+
+
+def variants(code: KernelCode) -> Iterator[KernelCode]:
+    """A kernel, and those that may stand for it."""
+    at: KernelCode | None = code
+    while at is not None:
+        yield at
+        at = at.otherwise
+
+
+def _types(callback: object) -> tuple[Sequence[int], int]:
+    """Bytes of each of a callback's pointers, and how many are operands."""
+    node = callback.node  # type: ignore[attr-defined]
+    operands = [v.type.nbytes for v in node.operands]
+    return [*operands, *(v.type.nbytes for v in node.results)], len(operands)

@@ -1,0 +1,41 @@
+"""What a GPU kernel is to a build: its text, and how it is launched."""
+
+from __future__ import annotations
+
+from cellc_runtime.records import dataclass
+from cellc_runtime.target import EMULATED, Target, machine_target
+
+WARP = 32
+
+HOST = machine_target()
+"""What `cellc_main` is compiled for, and the kernels of the emulator."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCode:
+    """One kernel.
+
+    Attributes:
+        text: a module whose one entry is `KERNEL`.
+        blocks, threads: of a launch.
+        shared: bytes of shared memory of a block.
+        meets: whether threads of a block wait for one another.
+        align: bytes; what its pointers must be multiples of. Where they are not, `otherwise` runs.
+    """
+
+    text: str
+    blocks: int
+    threads: int
+    shared: int = 0
+    meets: bool = False
+    align: int = 1
+    otherwise: KernelCode | None = None
+
+    def __str__(self) -> str:
+        head = f"; {self.blocks} blocks of {self.threads} threads, {self.shared} bytes shared\n"
+        return head + self.text
+
+
+def is_emulated(target: Target) -> bool:
+    """Whether kernels for a target are run by the emulator."""
+    return target.name in EMULATED

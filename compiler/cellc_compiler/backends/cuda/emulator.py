@@ -1,0 +1,356 @@
+"""The emulator of a GPU, as LLVM text: the threads of a block as fibers, one block after the other.
+
+A thread of a kernel that meets others (a shuffle, a barrier) has a stack of its own and is switched
+away from where it waits. The scheduler runs the lanes of a warp until all of them wait at an
+exchange, and lets them go on; when all threads of the block wait at its barrier, these do. What can
+never go on (lanes that wait for different things, a barrier that some threads have passed by) ends
+the launch with an error, where a GPU would hang or go on with anything. The order of warps and
+lanes follows from a seed, so that what depends on it shows.
+
+Shared memory holds NaN where nothing was written. What this cannot show is said in `docs/cuda.md`.
+"""
+
+from __future__ import annotations
+
+from cellc_runtime.abi import EMULATOR_STRUCTURES
+from cellc_runtime.target import Target
+
+from ..llvm.notation import TABLE_DECLARATION, declarations, expand
+
+STACK_BYTES = 1 << 17
+"""Of a thread; untouched pages cost nothing."""
+
+LAUNCH = "cellc_emulated_launch"
+
+_SWITCH = {
+    "x86_64": (
+        "pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15; "
+        "movq %rsp, (%rdi); movq %rsi, %rsp; "
+        "popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp; retq",
+        "movq %rbx, %rdi; callq *%r12; ud2",
+    ),
+    "aarch64": (
+        "sub sp, sp, #160; stp x19, x20, [sp]; stp x21, x22, [sp, #16]; stp x23, x24, [sp, #32]; "
+        "stp x25, x26, [sp, #48]; stp x27, x28, [sp, #64]; stp x29, x30, [sp, #80]; "
+        "stp d8, d9, [sp, #96]; stp d10, d11, [sp, #112]; stp d12, d13, [sp, #128]; "
+        "stp d14, d15, [sp, #144]; mov x9, sp; str x9, [x0]; mov sp, x1; "
+        "ldp x19, x20, [sp]; ldp x21, x22, [sp, #16]; ldp x23, x24, [sp, #32]; "
+        "ldp x25, x26, [sp, #48]; ldp x27, x28, [sp, #64]; ldp x29, x30, [sp, #80]; "
+        "ldp d8, d9, [sp, #96]; ldp d10, d11, [sp, #112]; ldp d12, d13, [sp, #128]; "
+        "ldp d14, d15, [sp, #144]; add sp, sp, #160; ret",
+        "mov x0, x19; blr x20; brk #0",
+    ),
+}
+"""By machine: what saves the registers that a call keeps, exchanges stacks and restores them; and
+where a new stack begins: it calls a function that is in one register with what is in another."""
+
+_FRAME = {"x86_64": (72, 24, 32, 48), "aarch64": (160, 8, 0, 88)}
+"""By machine: bytes of what a new stack begins with (below a multiple of 16), and where in it the
+function, its argument and the place to go on at are. The stack is then aligned for a call."""
+
+_CODE = """
+define internal void @switch(ptr %save, ptr %load) naked noinline nounwind {
+  call void asm sideeffect "SWITCH", ""()
+  unreachable
+}
+
+define internal void @begin() naked noinline nounwind {
+  call void asm sideeffect "BEGIN", ""()
+  unreachable
+}
+
+; The life of a thread.
+define internal void @live(ptr %thread) noinline nounwind {
+  %launch = field %thread.launch, ptr %thread
+  %code = field %launch.code, ptr %launch
+  %given = field %launch.given, ptr %launch
+  call void %code(ptr %given, ptr %thread)
+  call void @wait(ptr %thread, i32 3)
+  unreachable
+}
+
+; Let the scheduler go on. State 0: ready, 1: at an exchange of the warp, 2: at the barrier,
+; 3: done.
+define internal void @wait(ptr %thread, i32 %what) noinline nounwind {
+  %state = place %thread.state, ptr %thread
+  store i32 %what, ptr %state
+  %own = place %thread.stack, ptr %thread
+  %launch = field %thread.launch, ptr %thread
+  %host = field %launch.host, ptr %launch
+  call void @switch(ptr %own, ptr %host)
+  ret void
+}
+
+define hidden void @cellc_emulated_barrier(ptr %thread) nounwind {
+  call void @wait(ptr %thread, i32 2)
+  ret void
+}
+
+; A lane may come to the next exchange before another has read what this one gave: two places.
+define hidden i32 @cellc_emulated_exchange(ptr %thread, i32 %value, i32 %lane) nounwind {
+  %count.p = place %thread.count, ptr %thread
+  %count = load i32, ptr %count.p
+  %which = and i32 %count, 1
+  %at = zext i32 %which to i64
+  %own = place %thread.given, ptr %thread
+  %own.p = getelementptr i32, ptr %own, i64 %at
+  store i32 %value, ptr %own.p
+  %more = add i32 %count, 1
+  store i32 %more, ptr %count.p
+  call void @wait(ptr %thread, i32 1)
+  %tid = field %thread.tid, ptr %thread
+  %lane.own = and i32 %tid, 31
+  %lane.other = and i32 %lane, 31
+  %far = sub i32 %lane.other, %lane.own
+  %far.wide = sext i32 %far to i64
+  %other = getelementptr %thread, ptr %thread, i64 %far.wide
+  %there = place %thread.given, ptr %other
+  %there.p = getelementptr i32, ptr %there, i64 %at
+  %got = load i32, ptr %there.p
+  ret i32 %got
+}
+
+define internal void @run(ptr %launch, ptr %thread) nounwind {
+  %host = place %launch.host, ptr %launch
+  %own = field %thread.stack, ptr %thread
+  call void @switch(ptr %host, ptr %own)
+  ret void
+}
+
+; Lanes of a warp in the order that the seed says, until none is ready; how many waited at an
+; exchange then.
+define internal i64 @run_lanes(ptr %launch, ptr %warp, i64 %turn) noinline nounwind {
+  %waiting.p = alloca i64
+  store i64 0, ptr %waiting.p
+  loop %i < 32, else %out
+  %turned = xor i64 %i, %turn
+  %lane = and i64 %turned, 31
+  %thread = getelementptr %thread, ptr %warp, i64 %lane
+  %state = field %thread.state, ptr %thread
+  if eq i32 %state, 0, else %look
+  call void @run(ptr %launch, ptr %thread)
+look:
+  %now = field %thread.state, ptr %thread
+  if eq i32 %now, 1, else %trip
+  %waiting = load i64, ptr %waiting.p
+  %one.more = add i64 %waiting, 1
+  store i64 %one.more, ptr %waiting.p
+trip:
+  next %i
+out:
+  %all = load i64, ptr %waiting.p
+  ret i64 %all
+}
+
+; Let threads that wait for something go on.
+define internal void @release(ptr %threads, i64 %count, i32 %what) noinline nounwind {
+  loop %i < %count, else %out
+  %thread = getelementptr %thread, ptr %threads, i64 %i
+  %state.p = place %thread.state, ptr %thread
+  %state = load i32, ptr %state.p
+  if eq i32 %state, %what, else %trip
+  store i32 0, ptr %state.p
+trip:
+  next %i
+out:
+  ret void
+}
+
+; How many threads are in a state.
+define internal i64 @count(ptr %threads, i64 %count, i32 %what) noinline nounwind {
+  %found.p = alloca i64
+  store i64 0, ptr %found.p
+  loop %i < %count, else %out
+  %thread = getelementptr %thread, ptr %threads, i64 %i
+  %state = field %thread.state, ptr %thread
+  if eq i32 %state, %what, else %trip
+  %found = load i64, ptr %found.p
+  %one.more = add i64 %found, 1
+  store i64 %one.more, ptr %found.p
+trip:
+  next %i
+out:
+  %all = load i64, ptr %found.p
+  ret i64 %all
+}
+
+; A warp until it can do no more alone; false where its lanes wait for different things.
+define internal i1 @run_warp(ptr %launch, ptr %warp, i64 %turn) noinline nounwind {
+again:
+  %waiting = call i64 @run_lanes(ptr %launch, ptr %warp, i64 %turn)
+  if ne i64 %waiting, 0, else %fine
+  if eq i64 %waiting, 32, else %torn
+  call void @release(ptr %warp, i64 32, i32 1)
+  br label %again
+fine:
+  ret i1 true
+torn:
+  ret i1 false
+}
+
+; A new stack for each thread, which begins in `live`.
+define internal void @prepare(ptr %launch, i64 %block) noinline nounwind {
+  %threads = field %launch.threads, ptr %launch
+  %count = field %launch.count, ptr %launch
+  %stacks = field %launch.stacks, ptr %launch
+  %shared = field %launch.shared, ptr %launch
+  %block.narrow = trunc i64 %block to i32
+  loop %i < %count, else %out
+  %thread = getelementptr %thread, ptr %threads, i64 %i
+  %tid.p = place %thread.tid, ptr %thread
+  %tid = trunc i64 %i to i32
+  store i32 %tid, ptr %tid.p
+  %block.p = place %thread.block, ptr %thread
+  store i32 %block.narrow, ptr %block.p
+  %shared.own = place %thread.shared, ptr %thread
+  store ptr %shared, ptr %shared.own
+  %launch.p = place %thread.launch, ptr %thread
+  store ptr %launch, ptr %launch.p
+  %state.p = place %thread.state, ptr %thread
+  store i32 0, ptr %state.p
+  %exchanges.p = place %thread.count, ptr %thread
+  store i32 0, ptr %exchanges.p
+  if ne ptr %stacks, null, else %trip
+  %number = add i64 %i, 1
+  %end = mul i64 %number, STACK
+  %start = sub i64 %end, FRAME
+  %frame = getelementptr i8, ptr %stacks, i64 %start
+  %function.p = getelementptr i8, ptr %frame, i64 FUNCTION
+  store ptr @live, ptr %function.p
+  %argument.p = getelementptr i8, ptr %frame, i64 ARGUMENT
+  store ptr %thread, ptr %argument.p
+  %place.p = getelementptr i8, ptr %frame, i64 PLACE
+  store ptr @begin, ptr %place.p
+  %stack.p = place %thread.stack, ptr %thread
+  store ptr %frame, ptr %stack.p
+trip:
+  next %i
+out:
+  ret void
+}
+
+; A block whose threads meet; false if they can never go on.
+define internal i1 @run_block(ptr %launch, i64 %seed) noinline nounwind {
+  %threads = field %launch.threads, ptr %launch
+  %count = field %launch.count, ptr %launch
+  %warps = lshr i64 %count, 5
+round:
+  loop %i < %warps, else %all
+  %turned = add i64 %i, %seed
+  %which = urem i64 %turned, %warps
+  %first = shl i64 %which, 5
+  %warp = getelementptr %thread, ptr %threads, i64 %first
+  %whole = call i1 @run_warp(ptr %launch, ptr %warp, i64 %seed)
+  if %whole, else %torn
+  next %i
+all:
+  %done = call i64 @count(ptr %threads, i64 %count, i32 3)
+  if ne i64 %done, %count, else %fine
+  %held = call i64 @count(ptr %threads, i64 %count, i32 2)
+  if eq i64 %held, %count, else %torn
+  call void @release(ptr %threads, i64 %count, i32 2)
+  br label %round
+fine:
+  ret i1 true
+torn:
+  ret i1 false
+}
+
+; A block whose threads never meet: one after the other, on this stack.
+define internal void @run_alone(ptr %launch) noinline nounwind {
+  %threads = field %launch.threads, ptr %launch
+  %count = field %launch.count, ptr %launch
+  %code = field %launch.code, ptr %launch
+  %given = field %launch.given, ptr %launch
+  loop %i < %count, else %out
+  %thread = getelementptr %thread, ptr %threads, i64 %i
+  call void %code(ptr %given, ptr %thread)
+  next %i
+out:
+  ret void
+}
+
+; What stands for cuLaunchKernel: 0, 2 (no memory), or 700 where threads can never go on.
+define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64 %bytes,
+                                         i1 %meets, ptr %stream, ptr %given) nounwind {
+  %launch = alloca %launch
+  %stacks.size = mul i64 %count, STACK
+  %threads = call ptr {MALLOC}(i64 65536)
+  %room = add i64 %bytes, 1024
+  %shared = call ptr {MALLOC}(i64 %room)
+  %wanted = select i1 %meets, i64 %stacks.size, i64 16
+  %stacks = call ptr {MALLOC}(i64 %wanted)
+  %code.p = place %launch.code, ptr %launch
+  store ptr %code, ptr %code.p
+  %given.p = place %launch.given, ptr %launch
+  store ptr %given, ptr %given.p
+  %threads.p = place %launch.threads, ptr %launch
+  store ptr %threads, ptr %threads.p
+  %count.p = place %launch.count, ptr %launch
+  store i64 %count, ptr %count.p
+  %stacks.p = place %launch.stacks, ptr %launch
+  %own.stacks = select i1 %meets, ptr %stacks, ptr null
+  store ptr %own.stacks, ptr %stacks.p
+  %shared.p = place %launch.shared, ptr %launch
+  %address = ptrtoint ptr %shared to i64
+  %up = add i64 %address, 1023
+  %aligned = and i64 %up, -1024
+  %place = inttoptr i64 %aligned to ptr
+  store ptr %place, ptr %shared.p
+  %seed = field %emulator.seed, ptr %stream
+  if ne ptr %threads, null, else %poor
+  if ne ptr %shared, null, else %poor
+  if ne ptr %stacks, null, else %poor
+  loop %block < %blocks, else %fine
+  call ptr {MEMSET}(ptr %place, i32 255, i64 %bytes)
+  call void @prepare(ptr %launch, i64 %block)
+  if %meets, else %alone
+  %whole = call i1 @run_block(ptr %launch, i64 %seed)
+  br i1 %whole, label %trip, label %torn
+alone:
+  call void @run_alone(ptr %launch)
+  br label %trip
+trip:
+  next %block
+poor:
+  br label %leave
+torn:
+  br label %leave
+fine:
+  br label %leave
+leave:
+  %code.out = phi i32 [ 2, %poor ], [ 700, %torn ], [ 0, %fine ]
+  call void {FREE}(ptr %threads)
+  call void {FREE}(ptr %shared)
+  call void {FREE}(ptr %stacks)
+  %error.p = place %emulator.error, ptr %stream
+  %before = load i64, ptr %error.p
+  %now = zext i32 %code.out to i64
+  %first = icmp eq i64 %before, 0
+  %kept = select i1 %first, i64 %now, i64 %before
+  store i64 %kept, ptr %error.p
+  ret i32 %code.out
+}
+
+define hidden i32 @cellc_emulated_copy(ptr %to, ptr %source, i64 %nbytes, ptr %stream) nounwind {
+  call ptr {MEMMOVE}(ptr %to, ptr %source, i64 %nbytes)
+  ret i32 0
+}
+
+define hidden i32 @cellc_emulated_wait(ptr %stream) nounwind {
+  ret i32 0
+}
+"""
+
+
+def emulator_text(target: Target) -> str:
+    """The module of the emulator for a processor."""
+    machine = target.triple.split("-")[0]
+    switch, begin = _SWITCH[machine]
+    nbytes, function, argument, place = _FRAME[machine]
+    code = _CODE.replace("SWITCH", switch).replace("BEGIN", begin)
+    for word, number in (("STACK", STACK_BYTES), ("FRAME", nbytes), ("FUNCTION", function),
+                         ("ARGUMENT", argument), ("PLACE", place)):
+        code = code.replace(f"i64 {word}", f"i64 {number}").replace(f", {word}\n", f", {number}\n")
+    structures = dict(EMULATOR_STRUCTURES)
+    return TABLE_DECLARATION + declarations(structures) + expand(code, structures)

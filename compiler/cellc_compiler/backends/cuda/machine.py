@@ -1,0 +1,63 @@
+"""A GPU as lowering sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from cellc_runtime.program import MAX_BYTES
+from cellc_runtime.target import Target
+
+from ...ir.graph import Node, Value
+from ...loops.expr import Expr
+from ...loops.nest import Nest
+from ...lower.kernel import Kernel
+from ...lower.machine import Machine, Memory, NoRule
+from ...lower.plan import KernelPlan, Step, operand, result
+from ..llvm import scalar
+from ..plain.rules.table import RULES
+from ..plain.writer import Buffer
+from .code import KernelCode
+from .nests import emit
+from .writer import ItemKernels
+
+MEMORY = Memory("device memory", align=256, capacity=MAX_BYTES)
+
+
+class GpuMachine(Machine):
+    """Kernels in LLVM text for an architecture, or for the emulator."""
+
+    backend = "cuda"
+    memory = MEMORY
+
+    def __init__(self, target: Target) -> None:
+        self.gpu = target
+        self.target = target.name
+
+    def plan(self, node: Node) -> KernelPlan:
+        rule = RULES.find(node.op)
+        if rule is None:
+            raise NoRule(node, self.backend)
+        if not any(r.type.size for r in node.results):
+            return KernelPlan(())
+        values, count = [*node.operands, *node.results], len(node.operands)
+
+        def write(f: Any) -> None:
+            buffers = [Buffer(f, f.pointer(i), v.dtype, v.shape) for i, v in enumerate(values)]
+            rule(f, node, buffers[:count], buffers[count:])
+
+        roles = (*map(operand, range(count)), *map(result, range(len(node.results))))
+        codes = ItemKernels(self.gpu, len(values)).write(write)
+        return KernelPlan(tuple(Step(kernel_of(c, len(values)), roles) for c in codes))
+
+    def nest(self, nest: Nest, streamed: Collection[Value]) -> tuple[Kernel, list[Any]]:
+        code, buffers = emit(nest, self.gpu)
+        return kernel_of(code, len(buffers)), buffers
+
+    def cycles(self, e: Expr) -> float:
+        return scalar.cycles(e)
+
+
+def kernel_of(code: KernelCode, buffers: int) -> Kernel:
+    """A kernel as lowering knows it: its blocks are its tasks."""
+    return Kernel(code, code.blocks, buffers, float(code.blocks * code.threads))

@@ -1,0 +1,229 @@
+"""`cellc_main` of a GPU's program: code for the host that launches kernels on a stream.
+
+It does not wait for the device but where it must: where it branches on a value, looks at what is
+checked, or calls the host. What a function of the device returns is gathered, and looked at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from cellc_runtime.abi import DEVICE_FAILED, FIRST_CALLBACK, TABLE, Ext
+
+from ...lower.instructions import Call, Callback, Check, For, Instruction, Place, walk
+from ...lower.kernel import Kernel
+from ...lower.memory import Buffer
+from ..llvm.main import MAIN_PARAMS, FunctionWriter, Kernels, Params
+from ..llvm.notation import table_slot
+from ..llvm.text import V
+from .code import HOST, KernelCode
+from .emulator import LAUNCH
+
+I32 = "i32"
+
+
+class LaunchedKernels(Kernels):
+    """The distinct kernels that a program launches, numbered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.codes: dict[KernelCode, int] = {}
+
+    def number(self, code: KernelCode) -> int:
+        """The number of a kernel."""
+        return self.codes.setdefault(code, len(self.codes))
+
+    def name_of(self, code: KernelCode) -> str:
+        """The name of a kernel as a function."""
+        self.number(code)
+        return self.name(Kernel(code, code.blocks, 0, 0.0))
+
+
+class LaunchWriter(FunctionWriter):
+    """Writes a function that launches.
+
+    Args:
+        types: bytes of each pointer of a callback, operands first, and how many are operands, by
+            its number.
+    """
+
+    kernels: LaunchedKernels
+    tabulates = False
+    declares: ClassVar[Sequence[str]] = (f"@{TABLE} = external hidden global [0 x ptr]",)
+
+    def __init__(
+        self, name: str, kernels: LaunchedKernels, types: Mapping[int, tuple[Sequence[int], int]],
+        params: Params = MAIN_PARAMS,
+    ) -> None:
+        super().__init__(name, HOST, kernels, params)
+        self.types = types
+
+    def open(self, instructions: list[Instruction]) -> None:
+        """Room for the pointers of a launch, and for the pointers to these."""
+        super().open(instructions)
+        f = self.f
+        most = max((len(i.words()) for i in walk(instructions) if isinstance(i, Call)), default=0)
+        self.parameters = f.alloca(max(most, 1) * 8, 8)
+        for k in range(most):
+            f.store(f.gep(self.bufs, 8 * k), f.gep(self.parameters, 8 * k))
+        self.failed, self.host = f.alloca(4, 4), f.alloca(8, 8)
+        f.store(V(I32, "0"), self.failed)
+        self.stream = self.external(Ext.DEVICE_STREAM)
+
+    def external(self, ext: Ext) -> V:
+        """An entry of the external table."""
+        return self.f.load("ptr", V("ptr", table_slot(ext)))
+
+    def note(self, code: V) -> None:
+        """Remember what a function of the device returned."""
+        f = self.f
+        f.store(f.binary("or", f.load(I32, self.failed), code), self.failed)
+
+    def finish(self) -> None:
+        f = self.f
+        bad = f.cmp("ne", f.load(I32, self.failed), V(I32, "0"))
+        f.ret_(f.select(bad, V(I32, str(DEVICE_FAILED)), V(I32, "0")))
+
+    def declaration(self, name: str) -> str:
+        """Kernels are no functions of the host."""
+        return ""
+
+    # --- launches -------------------------------------------------------------------------------
+
+    def call(self, i: Call) -> None:
+        """A kernel, or the one that stands for it where its pointers do not lie as it wants."""
+        code: KernelCode = i.kernel.code
+        if code.otherwise is not None and any(_align(p) % code.align for p in i.places):
+            code = code.otherwise
+        self.fill(i.words())
+        self.launch(code)
+
+    def launch(self, code: KernelCode) -> None:
+        """Through `cuLaunchKernel`; the handle is in the table, behind the callbacks."""
+        f, number = self.f, self.kernels.number(code)
+        at = FIRST_CALLBACK + len(self.types) + number
+        handle = f.load("ptr", f.gep(V("ptr", f"@{TABLE}"), at, "ptr"))
+        function = self.external(Ext.DEVICE_LAUNCH)
+        sizes = ", ".join(f"i32 {n}" for n in (code.blocks, 1, 1, code.threads, 1, 1, code.shared))
+        self.note(f.emit(I32, f"call i32 {function.ref}({handle}, {sizes}, {self.stream}, "
+                              f"{self.parameters}, ptr null)"))
+
+    def move(self, to: V, source: V, nbytes: V | int) -> None:
+        """In the stream's order, whatever memory they are in."""
+        count = nbytes if isinstance(nbytes, V) else self.f.i64(nbytes)
+        function = self.external(Ext.DEVICE_COPY)
+        self.note(self.f.emit(
+            I32, f"call i32 {function.ref}({to}, {source}, {count}, {self.stream})"))
+
+    def wait(self) -> None:
+        """Until all is done."""
+        function = self.external(Ext.DEVICE_WAIT)
+        code = self.f.emit(I32, f"call i32 {function.ref}({self.stream})")
+        self.note(code)
+        self.f.return_unless(
+            self.f.cmp("eq", self.f.load(I32, self.failed), V(I32, "0")),
+            lambda: V(I32, str(DEVICE_FAILED)))
+
+    # --- what the host reads and writes ---------------------------------------------------------
+
+    def fetched(self, ty: str, place: Place) -> V:
+        """A scalar of the device's memory."""
+        self.move(self.host, self.pointer(place), 8 if ty == "i64" else 1)
+        self.wait()
+        return self.f.load(ty, self.host)
+
+    def _flag(self, place: Place) -> V:
+        return self.f.cmp("ne", self.fetched("i8", place), V("i8", "0"))
+
+    def limit(self, i: For) -> V:
+        assert i.limit is not None
+        return self.fetched("i64", i.limit)
+
+    def put_index(self, step: V, place: Place) -> None:
+        """The copy reads the host's memory before it returns, so that may change at once."""
+        self.f.store(step, self.host)
+        self.move(self.pointer(place), self.host, 8)
+
+    def allocated(self, nbytes: int) -> V:
+        """Memory of the host."""
+        function = self.external(Ext.MALLOC)
+        return self.f.emit("ptr", f"call ptr {function.ref}(i64 {max(nbytes, 1)})")
+
+    def freed(self, memory: V) -> None:
+        """Give it back."""
+        self.f.line(f"call void {self.external(Ext.FREE).ref}({memory})")
+
+    def callback(self, i: Callback) -> None:
+        """On copies in the host's memory."""
+        f = self.f
+        sizes, operands = self.types[i.number]
+        starts = [sum(-(-n // 64) * 64 for n in sizes[:k]) for k in range(len(sizes) + 1)]
+        memory = self.allocated(starts[-1])
+        for k in range(operands):
+            self.move(f.gep(memory, starts[k]), self.pointer(i.places[k]), sizes[k])
+        self.wait()
+        for k in range(len(sizes)):
+            f.store(f.gep(memory, starts[k]), f.gep(self.bufs, k, "ptr"))
+        self.call_host(i, lambda: self.freed(memory))
+        for k in range(operands, len(sizes)):
+            self.move(self.pointer(i.places[k]), f.gep(memory, starts[k]), sizes[k])
+        self.wait()
+        self.freed(memory)
+
+    def check(self, i: Check) -> None:
+        """On a copy in the host's memory; what a message shows is put aside on the device."""
+        f, ty = self.f, f"i{i.bits}"
+        nbytes = i.count * i.bits // 8
+        memory = self.allocated(nbytes)
+        self.move(memory, self.pointer(i.checked), nbytes)
+        self.wait()
+        position = self.search(i, memory)
+        good = f.cmp("eq", position, f.i64(i.count))
+
+        def fail() -> V:
+            element = f.load(ty, f.gep(memory, position, ty))
+            shown = self.pointer(i.shown)
+            f.store(f.cast("sext" if i.signed else "zext", element, "i64"), self.host)
+            self.move(shown, self.host, 8)
+            offset = 8
+            for place, nbytes in i.values:
+                self.move(f.gep(shown, offset), self.pointer(place), nbytes)
+                offset += -(-nbytes // 8) * 8
+            self.freed(memory)
+            return V(I32, str(i.number))
+
+        f.return_unless(good, fail)
+        self.freed(memory)
+
+
+class EmulatedWriter(LaunchWriter):
+    """Launches through the emulator, which is part of the image."""
+
+    declares: ClassVar[Sequence[str]] = (
+        *LaunchWriter.declares,
+        f"declare hidden i32 @{LAUNCH}(ptr, i64, i64, i64, i1, ptr, ptr)",
+    )
+
+    def declaration(self, name: str) -> str:
+        return f"declare hidden void @{name}(ptr, ptr)"
+
+    def launch(self, code: KernelCode) -> None:
+        name = self.kernels.name_of(code)
+        meets = "true" if code.meets else "false"
+        self.note(self.f.emit(I32, f"call i32 @{LAUNCH}(ptr @{name}, i64 {code.blocks}, i64 "
+                                   f"{code.threads}, i64 {code.shared}, i1 {meets}, {self.stream}, "
+                                   f"{self.bufs})"))
+
+
+def _align(place: Place) -> int:
+    """A number of bytes whose multiples the addresses of a place are, from a multiple of 256."""
+    offset = place.offset
+    if isinstance(place.base, Buffer):
+        offset += place.base.offset
+        if place.base.frame is not None:
+            offset |= place.base.frame.nbytes | place.base.frame.whole.offset
+    for _, step in place.steps:
+        offset |= step
+    return offset
+

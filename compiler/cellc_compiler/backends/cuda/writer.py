@@ -1,0 +1,198 @@
+"""How GPU kernels are written: threads, warps and blocks, for a GPU and for the emulator.
+
+A kernel's text is the same for both but for what only a GPU has: the number of a thread, shared
+memory, shuffles and barriers. On a GPU these are intrinsics of LLVM; the emulator's are calls of
+its functions (`emulator.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from cellc_runtime.program import DEVICE_KERNEL
+from cellc_runtime.target import Target
+
+from ...build.abi import PLACEHOLDER
+from ...ir.types import prod
+from ..llvm.math.lanes import X
+from ..llvm.text import Function, V, module, sizeof
+from ..plain.writer import PlainFunction
+from .code import WARP, KernelCode, is_emulated
+
+THREADS = 256
+"""Of a block, where nothing speaks for another number."""
+ALL_LANES = V("i32", "-1")
+
+
+class GpuFunction(PlainFunction):
+    """A kernel being written.
+
+    Args:
+        target: an architecture, or its emulation.
+        buffers: pointers it is given.
+        threads: of a block.
+    """
+
+    def __init__(self, target: Target, buffers: int, threads: int = THREADS) -> None:
+        self.emulated = is_emulated(target)
+        self.buffers, self.threads, self.shared = buffers, threads, 0
+        self.collective = False
+        params = [("ptr", "given"), ("ptr", "thread")] if self.emulated else [
+            ("ptr", f"b{i}") for i in range(buffers)]
+        super().__init__(
+            PLACEHOLDER if self.emulated else DEVICE_KERNEL, params, target,
+            linkage="hidden" if self.emulated else "ptx_kernel",
+            attributes="" if self.emulated else f'"nvvm.reqntid"="{threads}"',
+        )
+        if self.emulated:
+            for i in range(buffers):
+                at = self.gep(self.arg("given"), i, "ptr")
+                self.line(f"%b{i} = load ptr, {at}")
+
+    def pointer(self, number: int) -> V:
+        """The address of a buffer."""
+        return V("ptr", f"%b{number}")
+
+    def finished(self, blocks: int, align: int = 1) -> KernelCode:
+        """The kernel, to be launched with so many blocks."""
+        self.ret_()
+        extra = "" if self.emulated else self._shared_declaration()
+        return KernelCode(module([self], extra), blocks, self.threads, self.shared, self.collective,
+                          align)
+
+    # --- what only a GPU has --------------------------------------------------------------------
+
+    def special(self, name: str, place: int) -> V:
+        """A special register; the emulator keeps it at a place of the thread's record."""
+        if self.emulated:
+            return self.load("i32", self.gep(self.arg("thread"), place))
+        return self.call(f"llvm.nvvm.read.ptx.sreg.{name}", "i32")
+
+    def thread(self) -> V:
+        """The number of the thread in its block (an i32)."""
+        return self.special("tid.x", 0)
+
+    def block(self) -> V:
+        """The number of the block (an i32)."""
+        return self.special("ctaid.x", 4)
+
+    def global_thread(self) -> V:
+        """The number of the thread among all (an i32 below 2^31)."""
+        base = self.mul(self.block(), V("i32", str(self.threads)))
+        return self.add(base, self.thread())
+
+    def shared_memory(self, nbytes: int) -> V:
+        """So many bytes more of the block's shared memory, from a multiple of 16 on."""
+        start, self.shared = self.shared, self.shared + -(-nbytes // 16) * 16
+        if self.emulated:
+            base = self.load("ptr", self.gep(self.arg("thread"), 8))
+        else:
+            base = self.emit("ptr", "addrspacecast ptr addrspace(3) @cellc_shared to ptr")
+        return self.gep(base, start)
+
+    def _shared_declaration(self) -> str:
+        if not self.shared:
+            return ""
+        return "@cellc_shared = external addrspace(3) global [0 x i8], align 1024"
+
+    def barrier(self) -> None:
+        """All threads of the block wait for one another; what was written before is seen behind."""
+        if self.emulated:
+            self.collective = True
+            self.call("cellc_emulated_barrier", "void", self.arg("thread"))
+        else:
+            self.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", V("i32", "0"))
+
+    def warp_barrier(self) -> None:
+        """The same for the threads of a warp."""
+        if self.emulated:
+            self.exchange(V("i32", "0"), V("i32", "0"))
+        else:
+            self.call("llvm.nvvm.bar.warp.sync", "void", ALL_LANES)
+
+    def exchange(self, value: V, lane: V) -> V:
+        """The value (4 bytes) that another lane of the warp gives; all lanes take part."""
+        bits = self.cast("bitcast", value, "i32")
+        if self.emulated:
+            self.collective = True
+            got = self.call("cellc_emulated_exchange", "i32", self.arg("thread"), bits, lane)
+        else:
+            got = self.call("llvm.nvvm.shfl.sync.idx.i32", "i32", ALL_LANES, bits, lane,
+                            V("i32", str(WARP - 1)))
+        return self.cast("bitcast", got, value.ty)
+
+    def from_lane(self, value: V, lane: V) -> V:
+        """The value of any scalar type that a lane of the warp has."""
+        size = sizeof(value.ty)
+        if value.ty == "i1":
+            return self.cast("trunc", self.exchange(self.cast("zext", value, "i32"), lane), "i1")
+        if size == 4:
+            return self.exchange(value, lane)
+        if size < 4:
+            wide = self.cast("zext", self.cast("bitcast", value, f"i{8 * size}"), "i32")
+            narrow = self.cast("trunc", self.exchange(wide, lane), f"i{8 * size}")
+            return self.cast("bitcast", narrow, value.ty)
+        bits = self.cast("bitcast", value, "i64")
+        low = self.exchange(self.cast("trunc", bits, "i32"), lane)
+        high = self.exchange(
+            self.cast("trunc", self.binary("lshr", bits, V("i64", "32")), "i32"), lane)
+        joined = self.binary("or", self.cast("zext", low, "i64"), self.binary(
+            "shl", self.cast("zext", high, "i64"), V("i64", "32")))
+        return self.cast("bitcast", joined, value.ty)
+
+    # --- items ----------------------------------------------------------------------------------
+
+    def split(self, number: V, extents: Sequence[int]) -> list[V]:
+        """A number below the product of extents, as one number below each; an i32 stays one."""
+        out: list[V] = []
+        for k, n in enumerate(reversed(extents)):
+            by = self.const(number.ty, max(n, 1))
+            last = k == len(extents) - 1
+            out.append(number if last else self.binary("urem", number, by))
+            number = number if last else self.binary("udiv", number, by)
+        return out[::-1]
+
+
+class ItemKernels:
+    """The kernels of a rule of plain loops: one for each block of `items`, a thread for each item.
+
+    Args:
+        target: of the kernels.
+        buffers: that all of them are given.
+    """
+
+    def __init__(self, target: Target, buffers: int) -> None:
+        self.target, self.buffers = target, buffers
+        self.kernels: list[KernelCode] = []
+
+    def write(self, rule: Callable[[PlainFunction], None]) -> list[KernelCode]:
+        """What a rule writes."""
+        rule(_ItemFunction(self))
+        return self.kernels
+
+
+class _ItemFunction(GpuFunction):
+    """Writes one kernel after the other: pointers have the same names in all."""
+
+    def __init__(self, kernels: ItemKernels) -> None:
+        super().__init__(kernels.target, kernels.buffers)
+        self._kernels = kernels
+        self._head = list(self.lines)
+
+    @contextmanager
+    def items(self, *extents: int) -> Iterator[list[X]]:
+        """See `PlainFunction.items`."""
+        count = prod(extents)
+        number = self.global_thread()
+        inside = X(self, self.cmp("ult", number, V("i32", str(count))))
+        with self.given(inside):
+            yield [X(self, self.cast("zext", v, "i64")) for v in self.split(number, extents)]
+        if count:
+            code = self.finished(-(-count // self.threads))
+            self._kernels.kernels.append(code)
+        self.lines, self.declares = list(self._head), set()
+        self._allocas, self._block, self.collective = [], "entry", False
+
+
+__all__ = ["ALL_LANES", "THREADS", "Function", "GpuFunction", "ItemKernels"]

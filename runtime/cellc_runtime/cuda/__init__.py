@@ -1,0 +1,1 @@
+"""NVIDIA's GPUs as devices, and their emulation in this process."""

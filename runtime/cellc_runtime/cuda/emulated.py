@@ -1,0 +1,180 @@
+"""A GPU that is emulated in this process: memory of its own, kernels run by the image's emulator.
+
+Its memory is the host's, but no array of the host's is in it, and a program is given only
+addresses that are: what a real GPU could not reach is an error here too.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+from collections.abc import Callable, Sequence
+
+from ..abi import EMULATOR_STRUCTURES, MAIN, PRECOMPUTE, Ext
+from ..device import Code, Device, MemoryStatistics, host_memory
+from ..loader import Host, MappedImage, main_function, precompute_function
+from ..platform import Scratch
+from ..program import Program
+from ..target import EMULATED, machine_target
+
+COPY, WAIT = "cellc_emulated_copy", "cellc_emulated_wait"
+_FIELDS = [name for name, _ in EMULATOR_STRUCTURES["emulator"]]
+_ERRORS = {
+    2: "there is no memory for the threads of a block",
+    700: "threads of a block wait for what never comes (lanes at different exchanges, or a barrier "
+         "that not all threads reach)",
+}
+
+
+class EmulatedMemory(Scratch):
+    """Memory of the emulated device, which knows what is in use."""
+
+    def __init__(self, device: EmulatedDevice, nbytes: int) -> None:
+        super().__init__(max(nbytes, 1))
+        self._device, self.nbytes = device, nbytes
+        device.enter(self.address, nbytes)
+
+    def __del__(self) -> None:
+        device = getattr(self, "_device", None)
+        if device is not None:
+            device.leave(self.address, self.nbytes)
+
+
+class EmulatedDevice(Device):
+    """See the module.
+
+    Args:
+        seed: the order in which warps and lanes run.
+        limit: bytes that may be in use; None for as many as the process gets.
+    """
+
+    name = "emulated"
+    targets = EMULATED
+    own_memory = True
+
+    def __init__(self, seed: int = 0, limit: int | None = None) -> None:
+        self.limit = limit
+        self._state = (ctypes.c_int64 * len(_FIELDS))()
+        self.seed = seed
+        self._starts: list[int] = []
+        self._sizes: dict[int, int] = {}
+        self._used = self._peak = 0
+
+    @property
+    def seed(self) -> int:
+        """The order in which warps and lanes run."""
+        return int(self._state[_FIELDS.index("seed")])
+
+    @seed.setter
+    def seed(self, value: int) -> None:
+        self._state[_FIELDS.index("seed")] = value
+
+    # --- memory ---------------------------------------------------------------------------------
+
+    def enter(self, address: int, nbytes: int) -> None:
+        """A block is in use."""
+        bisect.insort(self._starts, address)
+        self._sizes[address] = nbytes
+        self._used += nbytes
+        self._peak = max(self._peak, self._used)
+
+    def leave(self, address: int, nbytes: int) -> None:
+        """A block is free."""
+        del self._starts[bisect.bisect_left(self._starts, address)]
+        del self._sizes[address]
+        self._used -= nbytes
+
+    def owns(self, address: int, nbytes: int) -> bool:
+        """Whether bytes lie in one block that is in use."""
+        at = bisect.bisect_right(self._starts, address) - 1
+        if at < 0:
+            return False
+        start = self._starts[at]
+        return address + nbytes <= start + max(self._sizes[start], 1)
+
+    def allocate(self, nbytes: int) -> EmulatedMemory:
+        if self.limit is not None and self._used + nbytes > self.limit:
+            raise MemoryError(
+                f"the emulated GPU has no memory for {nbytes} bytes more: {self._used} of "
+                f"{self.limit} are in use")
+        return EmulatedMemory(self, nbytes)
+
+    def copy(self, to: int, source: bytes | memoryview) -> None:
+        raw = memoryview(source).cast("B")
+        self._owned(to, raw.nbytes)
+        host_memory(to, raw.nbytes)[:] = raw
+
+    def read(self, source: int, to: memoryview) -> None:
+        self.wait()
+        raw = to.cast("B")
+        self._owned(source, raw.nbytes)
+        raw[:] = host_memory(source, raw.nbytes)
+
+    def _owned(self, address: int, nbytes: int) -> None:
+        if nbytes and not self.owns(address, nbytes):
+            raise RuntimeError(f"{nbytes} bytes at {address:#x} are not in the memory of the "
+                               "emulated GPU")
+
+    def statistics(self) -> MemoryStatistics:
+        total = self.limit if self.limit is not None else 0
+        return MemoryStatistics(self._used, self._peak, self._used, self._peak,
+                                max(total - self._used, 0), total)
+
+    # --- programs -------------------------------------------------------------------------------
+
+    def check(self, program: Program) -> None:
+        machine = machine_target().triple.split("-")[0]
+        if program.target not in self.targets or program.image.machine != machine:
+            raise ValueError(
+                f"program {program.name!r} is compiled for {program.target} with a host of "
+                f"{program.image.machine}; the emulated GPU of this process runs "
+                f"{' and '.join(self.targets)} with one of {machine}")
+
+    def load(self, program: Program, callbacks: Sequence[Host]) -> Code:
+        return _EmulatedCode(self, program, callbacks)
+
+    def wait(self) -> None:
+        at = _FIELDS.index("error")
+        code, self._state[at] = int(self._state[at]), 0
+        if code:
+            raise RuntimeError(f"a launch on the emulated GPU failed (error {code}): "
+                               f"{_ERRORS.get(code, 'unknown')}")
+
+    @property
+    def stream(self) -> int:
+        """What programs launch on."""
+        return ctypes.addressof(self._state)
+
+
+class _EmulatedCode:
+    """See `Code`."""
+
+    native = False
+
+    def __init__(
+        self, device: EmulatedDevice, program: Program, callbacks: Sequence[Host]
+    ) -> None:
+        self._device, self._sizes = device, [s.nbytes for s in program.slots]
+        extra = {Ext.DEVICE_STREAM: device.stream}
+        self._image = MappedImage(program.image, extra, callbacks)
+        self._image.fill({Ext.DEVICE_COPY: self._image.address(COPY),
+                          Ext.DEVICE_WAIT: self._image.address(WAIT)})
+        self._main = main_function(self.address(MAIN))
+        self.launch: Callable[[int, int, int], int] = self._launch
+
+    def _launch(self, slots: int, arena: int, consts: int) -> int:
+        """Start `cellc_main`; every slot must be in the device's memory."""
+        table = (ctypes.c_void_p * max(len(self._sizes), 1)).from_address(slots)
+        for pointer, nbytes in zip(table, self._sizes, strict=False):
+            if nbytes and not self._device.owns(pointer or 0, nbytes):
+                raise RuntimeError("a program was given memory that is not the emulated GPU's")
+        return self._main(slots, arena, consts)
+
+    def precompute(self, slots: int, arena: int, consts: int, part: int) -> int:
+        """See `Code`."""
+        function = precompute_function(self.address(PRECOMPUTE))
+        return function(slots, arena, consts, part)
+
+    def address(self, symbol: str) -> int:
+        """See `Code`."""
+        return self._image.address(symbol)
