@@ -40,6 +40,12 @@ class Knobs:
         kept_memory: `CELLC_KEPT_MEMORY` in bytes, what may be kept of the memory of dead results
             for the next ones; 0 keeps none.
         target: `CELLC_TARGET`, the target to compile for and run, or None for the best.
+        ptxas: `CELLC_PTXAS`, the assembler of CUDA kernels, `"none"` for that of the driver, or
+            None for the one that is found.
+        gpu_graphs: `CELLC_GPU_GRAPHS`, whether programs on a GPU are captured and launched as one
+            graph; `0` launches kernel by kernel.
+        gpu_blocking: `CELLC_GPU_BLOCKING`, whether to wait behind each kernel, so that an error
+            names the one that failed.
     """
 
     cache_dir: pathlib.Path
@@ -48,6 +54,9 @@ class Knobs:
     compile_jobs: int | None = None
     kept_memory: int = DEFAULT_KEPT_MEMORY
     target: str | None = None
+    ptxas: str | None = None
+    gpu_graphs: bool = True
+    gpu_blocking: bool = False
 
 
 _OVERRIDE: ContextVar[dict[str, Any] | None] = ContextVar("cellc_knobs", default=None)
@@ -67,6 +76,9 @@ def read() -> Knobs:
         compile_jobs=_count("CELLC_COMPILE_JOBS", env("CELLC_COMPILE_JOBS")),
         kept_memory=_size("CELLC_KEPT_MEMORY", env("CELLC_KEPT_MEMORY"), DEFAULT_KEPT_MEMORY),
         target=env("CELLC_TARGET") or None,
+        ptxas=env("CELLC_PTXAS") or None,
+        gpu_graphs=_flag("CELLC_GPU_GRAPHS", env("CELLC_GPU_GRAPHS"), True),
+        gpu_blocking=_flag("CELLC_GPU_BLOCKING", env("CELLC_GPU_BLOCKING"), False),
     )
     changes = _OVERRIDE.get()
     return replace(knobs, **changes) if changes else knobs
@@ -97,3 +109,11 @@ def _count(name: str, text: str | None) -> int | None:
     if not text.strip().isdecimal() or int(text) < 1:
         raise ValueError(f"{name}={text!r} is not a positive whole number")
     return int(text)
+
+
+def _flag(name: str, text: str | None, default: bool) -> bool:
+    if not text:
+        return default
+    if text.strip() not in ("0", "1"):
+        raise ValueError(f"{name}={text!r} is neither 0 nor 1")
+    return text.strip() == "1"
