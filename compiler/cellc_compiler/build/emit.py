@@ -56,11 +56,14 @@ def _target(triple: str) -> Any:
 
 
 def emit_object(text: str, target: Target | Machine) -> bytes:
-    """Compile a module to a relocatable object (position-independent, no pass pipeline).
+    """Compile a module to a relocatable object (position-independent, no pass pipeline); for a GPU
+    to PTX, which is text.
 
     Raises:
         EmitError: LLVM's parser or verifier refuses the text.
     """
+    if target.triple.startswith("nvptx"):
+        return assembly(text, target).encode()
     return bytes(_emitted(text, target, "emit_object"))
 
 

@@ -11,11 +11,12 @@ from cellc_runtime.target import CUDA, EMULATED, Target
 from ..base import Backend
 
 if TYPE_CHECKING:
-    from ...build import llvm_version, workers
+    from ...build import llvm_version, ptxas, workers
     from . import build, machine
 else:  # a program found in the cache needs none of these
-    llvm_version, workers = (
-        lazy_module(f"cellc_compiler.build.{name}") for name in ("llvm_version", "workers"))
+    llvm_version, ptxas, workers = (
+        lazy_module(f"cellc_compiler.build.{name}")
+        for name in ("llvm_version", "ptxas", "workers"))
     build, machine = (
         lazy_module(f"cellc_compiler.backends.cuda.{name}") for name in ("build", "machine"))
 
@@ -33,7 +34,7 @@ class CudaBackend(Backend):
         return CUDA["cuda-sm_90a"]
 
     def version(self) -> str:
-        return llvm_version.llvm_version()
+        return f"{llvm_version.llvm_version()} ptxas {ptxas.version()}"
 
     def machine(self, target: Target) -> machine.GpuMachine:
         return _machine(target)

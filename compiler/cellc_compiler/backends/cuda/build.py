@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
 from cellc_runtime.abi import MAIN, PRECOMPUTE
@@ -10,7 +11,8 @@ from cellc_runtime.image import Image
 from cellc_runtime.program import DeviceKernel
 from cellc_runtime.target import Target
 
-from ...build import objects
+from ...build import objects, ptxas
+from ...build.workers import compile_jobs
 from ...lower.kernel import Kernel
 from ...lower.lowered import Lowered, PrecomputedBlock
 from ..base import Built
@@ -67,7 +69,8 @@ class GpuBuild:
             image = self._image(text, named, (emulator_text(HOST),), callbacks)
             return Built(image, len(codes))
         image = self._image(text, [], (), callbacks + len(codes))
-        made = self._device.objects([code.text for code in codes])
+        ptx = self._device.objects([code.text for code in codes])
+        made = assembled(ptx, self.target)
         on_device = tuple(DeviceKernel(m, c.shared) for m, c in zip(made, codes, strict=True))
         return Built(image, len(codes), device_kernels=on_device)
 
@@ -82,6 +85,19 @@ class GpuBuild:
         kernels = LaunchedKernels()
         text = EmulatedWriter("block", kernels, {}).write(block.instructions).text()
         return text.encode(), "%consts" in text.split("{", 1)[1]
+
+
+def assembled(texts: Sequence[bytes], target: Target) -> list[bytes]:
+    """Cubins of PTX, where there is an assembler; else the driver will make them.
+
+    Raises:
+        PtxasError: it refuses a text.
+    """
+    if ptxas.find() is None:
+        return list(texts)
+    with ThreadPoolExecutor(compile_jobs()) as pool:
+        return [c.code for c in pool.map(
+            lambda ptx: ptxas.assemble(ptx.decode(), target.cpu), texts)]
 
 
 def variants(code: KernelCode) -> Iterator[KernelCode]:

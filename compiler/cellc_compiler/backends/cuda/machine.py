@@ -15,10 +15,11 @@ from ...lower.kernel import Kernel
 from ...lower.machine import Machine, Memory, NoRule
 from ...lower.plan import KernelPlan, Step, operand, result
 from ..llvm import scalar
-from ..plain.rules.table import RULES
+from ..plain.rules.table import RULES as PLAIN
 from ..plain.writer import Buffer
 from .code import KernelCode
 from .nests import emit
+from .rules.table import RULES
 from .writer import ItemKernels
 
 MEMORY = Memory("device memory", align=256, capacity=MAX_BYTES)
@@ -35,11 +36,17 @@ class GpuMachine(Machine):
         self.target = target.name
 
     def plan(self, node: Node) -> KernelPlan:
-        rule = RULES.find(node.op)
-        if rule is None:
-            raise NoRule(node, self.backend)
         if not any(r.type.size for r in node.results):
             return KernelPlan(())
+        rule = RULES.find(node.op)
+        found = rule(node, self.gpu) if rule is not None else None
+        return found or self._plain(node)
+
+    def _plain(self, node: Node) -> KernelPlan:
+        """Plain loops, a thread for each item."""
+        rule = PLAIN.find(node.op)
+        if rule is None:
+            raise NoRule(node, self.backend)
         values, count = [*node.operands, *node.results], len(node.operands)
 
         def write(f: Any) -> None:

@@ -1,0 +1,1 @@
+"""Kernel families: functions of shapes, types and target that write kernels."""
