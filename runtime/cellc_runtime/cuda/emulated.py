@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
 
-from ..abi import EMULATOR_STRUCTURES, MAIN, PRECOMPUTE, Ext
+from ..abi import EMULATED_SHARED, EMULATOR_STRUCTURES, MAIN, PRECOMPUTE, Ext
 from ..device import Code, Device, MemoryStatistics, host_memory
 from ..loader import Host, MappedImage, main_function, precompute_function
 from ..platform import Scratch
@@ -55,19 +56,21 @@ class EmulatedDevice(Device):
     def __init__(self, seed: int = 0, limit: int | None = None) -> None:
         self.limit = limit
         self._state = (ctypes.c_int64 * len(_FIELDS))()
-        self.seed = seed
+        self._shared = Scratch(EMULATED_SHARED + 1024)
+        self.set_state("shared", -(-self._shared.address // 1024) * 1024)
+        self.set_state("seed", seed)
+        self.lock = threading.Lock()
         self._starts: list[int] = []
         self._sizes: dict[int, int] = {}
         self._used = self._peak = 0
 
-    @property
-    def seed(self) -> int:
-        """The order in which warps and lanes run."""
-        return int(self._state[_FIELDS.index("seed")])
+    def state(self, name: str) -> int:
+        """A field of what the emulator sees of this device (`abi.EMULATOR_STRUCTURES`)."""
+        return int(self._state[_FIELDS.index(name)])
 
-    @seed.setter
-    def seed(self, value: int) -> None:
-        self._state[_FIELDS.index("seed")] = value
+    def set_state(self, name: str, value: int) -> None:
+        """Set one."""
+        self._state[_FIELDS.index(name)] = value
 
     # --- memory ---------------------------------------------------------------------------------
 
@@ -134,15 +137,15 @@ class EmulatedDevice(Device):
         return _EmulatedCode(self, program, callbacks)
 
     def wait(self) -> None:
-        at = _FIELDS.index("error")
-        code, self._state[at] = int(self._state[at]), 0
+        code = self.state("error")
+        self.set_state("error", 0)
         if code:
             raise RuntimeError(f"a launch on the emulated GPU failed (error {code}): "
                                f"{_ERRORS.get(code, 'unknown')}")
 
     @property
-    def stream(self) -> int:
-        """What programs launch on."""
+    def state_address(self) -> int:
+        """What stands for the stream that programs launch on."""
         return ctypes.addressof(self._state)
 
 
@@ -155,7 +158,7 @@ class _EmulatedCode:
         self, device: EmulatedDevice, program: Program, callbacks: Sequence[Host]
     ) -> None:
         self._device, self._sizes = device, [s.nbytes for s in program.slots]
-        extra = {Ext.DEVICE_STREAM: device.stream}
+        extra = {Ext.DEVICE_STREAM: device.state_address}
         self._image = MappedImage(program.image, extra, callbacks)
         self._image.fill({Ext.DEVICE_COPY: self._image.address(COPY),
                           Ext.DEVICE_WAIT: self._image.address(WAIT)})
@@ -168,12 +171,14 @@ class _EmulatedCode:
         for pointer, nbytes in zip(table, self._sizes, strict=False):
             if nbytes and not self._device.owns(pointer or 0, nbytes):
                 raise RuntimeError("a program was given memory that is not the emulated GPU's")
-        return self._main(slots, arena, consts)
+        with self._device.lock:  # threads of a block are the device's, one block after the other
+            return self._main(slots, arena, consts)
 
     def precompute(self, slots: int, arena: int, consts: int, part: int) -> int:
         """See `Code`."""
         function = precompute_function(self.address(PRECOMPUTE))
-        return function(slots, arena, consts, part)
+        with self._device.lock:
+            return function(slots, arena, consts, part)
 
     def address(self, symbol: str) -> int:
         """See `Code`."""

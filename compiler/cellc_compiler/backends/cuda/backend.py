@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cellc_runtime.lazy import lazy_module
-from cellc_runtime.target import CUDA, EMULATED, Target
+from cellc_runtime.target import CHECKED, CUDA, EMULATED, Target
 
 from ..base import Backend
 
@@ -28,7 +28,7 @@ class CudaBackend(Backend):
     """NVIDIA's GPUs, and their emulation in this process."""
 
     name = "cuda"
-    targets = {**CUDA, **EMULATED}
+    targets = {**CUDA, **EMULATED, **CHECKED}
 
     def default_target(self) -> Target:
         return CUDA["cuda-sm_90a"]
