@@ -150,8 +150,13 @@ class Threads(NestKernel):
     def compute(
         self, phase: Phase, row: Scope, elements: list[Element], guard: X | None, held: list[Chain]
     ) -> None:
-        """Elements of a phase: operands first. Where they are not there, an element that is (the
-        first of the row) is computed and not used."""
+        """Elements of a phase: operands first. Where they are not there nothing is done; but where
+        rows stay in registers, which is known in every branch, an element that is there (the first
+        of the row) is computed and not used."""
+        if guard is not None and not self.resident:
+            with self.f.given(guard):
+                self.compute(phase, row, elements, None, held)
+            return
         found = []
         for e in elements:
             place = e.place if guard is None else guard.where(e.place, 0)
