@@ -40,6 +40,9 @@ class Knobs:
         kept_memory: `CELLC_KEPT_MEMORY` in bytes, what may be kept of the memory of dead results
             for the next ones; 0 keeps none.
         target: `CELLC_TARGET`, the target to compile for and run, or None for the best.
+        gpu: `CELLC_GPU`, what "GPU" means: `"cuda"` (or "") for NVIDIA's, `"emulated"` for an
+            emulation in this process, `"emulated-sm_80"` for that of an architecture, or the name
+            of a device that was registered.
     """
 
     cache_dir: pathlib.Path
@@ -48,6 +51,7 @@ class Knobs:
     compile_jobs: int | None = None
     kept_memory: int = DEFAULT_KEPT_MEMORY
     target: str | None = None
+    gpu: str = ""
 
 
 _OVERRIDE: ContextVar[dict[str, Any] | None] = ContextVar("cellc_knobs", default=None)
@@ -67,6 +71,7 @@ def read() -> Knobs:
         compile_jobs=_count("CELLC_COMPILE_JOBS", env("CELLC_COMPILE_JOBS")),
         kept_memory=_size("CELLC_KEPT_MEMORY", env("CELLC_KEPT_MEMORY"), DEFAULT_KEPT_MEMORY),
         target=env("CELLC_TARGET") or None,
+        gpu=env("CELLC_GPU") or "",
     )
     changes = _OVERRIDE.get()
     return replace(knobs, **changes) if changes else knobs

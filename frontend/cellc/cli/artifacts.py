@@ -187,7 +187,7 @@ class _Weights:
         for value, parameter in zip(inputs, traced.parameters, strict=True):
             if parameter not in self._names:
                 name = self._names[parameter] = self._free(value.name)
-                self.arrays[name] = parameter._data
+                self.arrays[name] = parameter._snapshot()
             value.name = self._names[parameter]
 
     def _free(self, name: str) -> str:

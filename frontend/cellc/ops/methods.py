@@ -145,8 +145,9 @@ def fresh(x: Tensor) -> Tensor:
     out: Tensor = apply("reshape", x, shape=x.shape)
     if isinstance(x, Parameter) or not x._eager:
         return out
-    if np.shares_memory(out._data, x._data):
-        out._set_data(x._data.copy())
+    held = x._host
+    if held is not None and out._host is not None and np.shares_memory(out._data, held):
+        out._set_data(held.copy())
     return out
 
 

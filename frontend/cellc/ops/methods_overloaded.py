@@ -23,7 +23,7 @@ from ..storage import storage_of, writes
 from ..tensors.dtype import convert
 from ..tensors.indexing import become, setitem
 from ..tensors.promotion import cast_to
-from ..tensors.tensor import Tensor, cast_array, tensor_of
+from ..tensors.tensor import Tensor, alias_of, cast_array, copy_of, elements_of, tensor_of
 from .arguments import is_int
 from .families import band, classes, fa, fc, fg, fi, fj, fl, fo, fr, fs, fx, m, rnd, solve
 
@@ -302,7 +302,8 @@ def log_normal(self: Tensor, mean: float = 1.0, std: float = 2.0) -> Tensor:
 
 def plain(self: Tensor) -> Tensor:
     """The value as a Tensor that shares this one's memory."""
-    return self if not self._eager else tensor_of(self._lent())
+    return self if not self._eager else tensor_of(self._lent()) if self._host is not None \
+        else alias_of(self)
 
 
 def value(self: Tensor) -> Tensor:
@@ -314,7 +315,7 @@ def assign_value(self: Tensor, value: Tensor) -> Tensor:
     """Take the value of another tensor; one of another shape or type replaces it. Itself."""
     if value.shape == self.shape and value.dtype is self.dtype:
         return become(self, value)
-    self._set_data(value._data.copy())
+    self._set_data(elements_of(value).copy())
     writes.written((self,))
     return self
 
@@ -322,7 +323,7 @@ def assign_value(self: Tensor, value: Tensor) -> Tensor:
 def set_dtype(self: Tensor, dtype: DType) -> DType:
     """Convert the tensor in place to another element type; that type."""
     to = convert(dtype, "Tensor.set_dtype")
-    self._set_data(cast_array(self._data, to))
+    self._set_data(cast_array(self._snapshot(), to))
     writes.written((self,))
     return to
 

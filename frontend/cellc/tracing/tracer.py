@@ -160,11 +160,11 @@ class Tracer:
             return self._read(tensor, depth)
         region = self.regions[depth]
         found = region.lifted.get(id(tensor))
-        if found is None and tensor._data.size > BAKED:
+        if found is None and tensor._layout.size > BAKED:
             return self._read(tensor, depth)
         if found is None:
             region.builder.span, region.builder.scope = self.span, self.scope
-            found = tensor, region.builder.literal(tensor._data)
+            found = tensor, region.builder.literal(tensor._snapshot())
             region.lifted[id(tensor)] = found
         return found[1]
 

@@ -256,14 +256,14 @@ def convert(cell: Cell, dtype: DType | None) -> None:
     def new(tensor: Tensor) -> Any:
         old = tensor.dtype
         fits = old.is_float or old.is_complex
-        return cast_array(tensor._data, dtype) if fits and old is not dtype else None
+        return cast_array(tensor._snapshot(), dtype) if fits and old is not dtype else None
 
     _replace(cell, True, new)
 
 
 def empty(cell: Cell, recurse: bool) -> None:
     """Give the tensors of a cell new memory."""
-    _replace(cell, recurse, lambda tensor: np.zeros_like(tensor._data))
+    _replace(cell, recurse, lambda tensor: np.zeros_like(tensor._snapshot()))
 
 
 def _replace(cell: Cell, recurse: bool, new: Any) -> None:
