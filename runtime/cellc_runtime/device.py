@@ -510,3 +510,8 @@ def best_for(names: Sequence[str]) -> Target | None:
         if found is not None:
             return found
     return best_of(names)
+
+
+def host() -> Device:
+    """This machine's processor."""
+    return _HOST

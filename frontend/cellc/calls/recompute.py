@@ -18,7 +18,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
 from ..core import dispatch, journal, watching
-from ..core.journal import Array, Journal
+from ..core.journal import Journal
 from ..eager.recorder import Mark, Recording, Sums, active_recordings, aliases, recording
 from ..storage import writes
 from ..tensors.tensor import Elements, Grads, Tensor, Tensors, alias_of, elements_of

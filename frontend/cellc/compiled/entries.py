@@ -53,8 +53,8 @@ from .batches import OWN, BatchedEntry
 from .causes import Cause, Facet, called_at, facets, of_call, of_function, of_read
 from .dynamic import Dynamic, open_key, parameter_names
 from .entry import Entry
-from .weights import OnDevice
 from .staged import StagedEntry, is_staged
+from .weights import OnDevice
 
 if TYPE_CHECKING:
     import logging
@@ -291,8 +291,10 @@ class CompiledEntry(Entry):
         keeps = bool(self.executable.program.precomputed_bytes)
         for p, (array, version, unpacked) in zip(self.traced.parameters, self.bound, strict=True):
             storage = p._storage or storage_of(p)
-            now = p._host if self.on is None else on_device.elements_of(p)
-            if (array is not None and now is not array) or (keeps and (
+            # (No name for its array: it would be somebody's.)
+            if (array is not None and array is not (
+                p._host if self.on is None else on_device.elements_of(p)
+            )) or (keeps and (
                 lent or storage.version != version or storage.unpacked != unpacked or p._is_lent
             )):
                 self.bind()

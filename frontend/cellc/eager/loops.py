@@ -57,7 +57,8 @@ class Loops:
     ) -> tuple[list[Tensor], list[Tensor]]:
         """See `cellc.core.dispatch.scan`."""
         given = [*init, *xs, *captures]
-        full = key, length, len(init), len(xs), tuple([(a.shape, a.dtype) for a in arrays_of(given)])
+        types = tuple([(a.shape, a.dtype) for a in arrays_of(given)])
+        full = key, length, len(init), len(xs), types
         template = self.templates.get(full)
         if template is None:
             template = self.templates[full] = _trace(init, xs, captures, length, body)

@@ -1,8 +1,8 @@
 """The eager engine on a device with memory of its own.
 
-Results stay on the device and calls do not wait for it: who looks at elements does. A Parameter that
-an op reads moves there for good, any other tensor of the host is copied for the call (constants
-once).
+Results stay on the device and calls do not wait for it: who looks at elements does. A Parameter
+that an op reads moves there for good, any other tensor of the host is copied for the call
+(constants once).
 """
 
 from __future__ import annotations

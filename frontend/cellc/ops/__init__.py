@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_names, no_attribute
 
-from ..core import dispatch
 from ..eager import on_device
 from .families import FAMILIES
 from .functional_array import *  # noqa: F403

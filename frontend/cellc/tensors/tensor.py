@@ -562,6 +562,12 @@ class OpenTensor(Tensor, Described):
     def _layout(self) -> Any:
         return self._data
 
+    def _lent(self) -> Any:
+        return self._data
+
+    def _snapshot(self) -> Any:
+        return self._data
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Length of each axis, -1 where it is open."""

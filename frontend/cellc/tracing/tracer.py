@@ -63,6 +63,16 @@ class GraphTensor(Tensor):
             "an operation here needs them (asnumpy, item, int(), float(), ...)"
         )
 
+    @property
+    def _layout(self) -> Any:
+        return self._data
+
+    def _lent(self) -> Any:
+        return self._data
+
+    def _snapshot(self) -> Any:
+        return self._data
+
     def __copy__(self) -> GraphTensor:
         return GraphTensor(self.ir_value)
 
