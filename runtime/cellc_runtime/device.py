@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
@@ -495,7 +495,7 @@ def device_of(target: str) -> Device:
     return gpu() if known is not None and known.accelerator else _HOST
 
 
-def best_for(names: Sequence[str]) -> Target | None:
+def best_for(names: Collection[str]) -> Target | None:
     """Of targets that there is code for, the one to run here: a GPU's, else the best of the
     processor's, or the one that the knob `CELLC_TARGET` names."""
     wanted = knobs.read().target

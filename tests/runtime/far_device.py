@@ -1,8 +1,7 @@
 """A device with memory of its own, over the processor's kernels.
 
 Its memory is blocks that it gave itself. A launch looks at every address that it is given: one that
-lies in none of the blocks (an array of the host that was handed in by mistake) is an error. Blocks
-that were given back are filled with rubbish, so that who still reads them is found out.
+lies in none of the blocks (an array of the host that was handed in by mistake) is an error.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -38,7 +38,7 @@ class Block(Scratch):
     def __init__(self, home: FarDevice, nbytes: int) -> None:
         super().__init__(nbytes)
         self.size = nbytes
-        weakref.finalize(self, home.forget, self.address, nbytes)
+        weakref.finalize(self, home.gone_blocks.append, self.address)
 
 
 class FarDevice(Device):
@@ -57,7 +57,8 @@ class FarDevice(Device):
         self.launches = self.reads = self.copies = 0
         self.failure = ""
         self.room = ROOM
-        self._lock = threading.Lock()
+        self.gone_blocks: deque[int] = deque()
+        self._lock = threading.RLock()
         self._blocks: dict[int, int] = {}
         self._peak = 0
 
@@ -71,22 +72,27 @@ class FarDevice(Device):
             if self.used() + nbytes > self.room:
                 raise MemoryError(f"{nbytes} bytes are more than there is room for")
             block = Block(self, nbytes)
+            self._present()  # the address may be that of one that is gone
             self._blocks[block.address] = max(nbytes, 1)
             self._peak = max(self._peak, self.used())
         return block
 
-    def forget(self, address: int, nbytes: int) -> None:
-        """A block is gone."""
-        self._blocks.pop(address, None)
+    def _present(self) -> dict[int, int]:
+        """The blocks, without those that are gone (which finalisers say at any time)."""
+        while self.gone_blocks:
+            del self._blocks[self.gone_blocks.popleft()]
+        return self._blocks
 
     def used(self) -> int:
         """Bytes of all blocks."""
-        return sum(list(self._blocks.values()))
+        with self._lock:
+            return sum(self._present().values())
 
     def owns(self, address: int, nbytes: int) -> bool:
         """Whether memory is all in one of the blocks."""
-        return any(start <= address and address + nbytes <= start + size
-                   for start, size in list(self._blocks.items()))
+        with self._lock:
+            return any(start <= address and address + nbytes <= start + size
+                       for start, size in self._present().items())
 
     def _checked(self, address: int, nbytes: int, what: str) -> None:
         if not self.owns(address, nbytes):
