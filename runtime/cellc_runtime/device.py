@@ -25,6 +25,7 @@ from .platform import Scratch, uses_win64
 from .program import Program
 from .records import dataclass
 from .target import (
+    CHECKED,
     EMULATED,
     TARGETS,
     Target,
@@ -428,11 +429,13 @@ def _opened(kind: str, number: int) -> Device:
     """
     if kind and kind != "cuda":
         name = kind if "-" in kind else f"{kind}-sm_90a"
-        if name not in EMULATED:
-            known = ", ".join(sorted(("cuda", "emulated", *EMULATED)))
+        if name not in EMULATED and name not in CHECKED:
+            known = ", ".join(sorted(("cuda", "emulated", *EMULATED, "checked", *CHECKED)))
             raise NoDevice(f"CELLC_GPU={kind!r} is none of {known}")
         if number:
             raise NoDevice(f"there is one emulated GPU, 0, but {number} was asked for")
+        if name in CHECKED:
+            return _made("checked", "CheckedDevice", CHECKED[name])
         return _made("emulated", "EmulatedDevice", EMULATED[name])
     return _made("device", "open_device", number)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..abi import EMULATED_SHARED, EMULATOR_STRUCTURES
 from ..records import dataclass
-from ..target import CHECKED
+from ..target import CHECKED, Target
 from .emulated import EmulatedDevice
 
 Array = np.ndarray[Any, Any]
@@ -99,15 +99,17 @@ class CheckedDevice(EmulatedDevice):
     """An emulated GPU that records what kernels do with memory.
 
     Args:
+        target: the architecture.
         seed: the order in which warps and lanes run.
         capacity: accesses that are recorded at most.
     """
 
     name = "checked"
-    targets = CHECKED
 
-    def __init__(self, seed: int = 0, capacity: int = 1 << 20) -> None:
-        super().__init__(seed)
+    def __init__(
+        self, target: Target = CHECKED["checked-sm_90a"], seed: int = 0, capacity: int = 1 << 20
+    ) -> None:
+        super().__init__(target, seed)
         self._records = np.zeros(capacity, ACCESS)
         self._blocks: list[tuple[int, int]] = []
         self.set_state("records", self._records.ctypes.data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from cellc_runtime import device
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import CHECKED, CUDA, EMULATED, Target
 
@@ -31,7 +32,7 @@ class CudaBackend(Backend):
     targets = {**CUDA, **EMULATED, **CHECKED}
 
     def default_target(self) -> Target:
-        return CUDA["cuda-sm_90a"]
+        return next(iter(device.gpu().targets.values()))
 
     def version(self) -> str:
         return f"{llvm_version.llvm_version()} ptxas {ptxas.version()}"
