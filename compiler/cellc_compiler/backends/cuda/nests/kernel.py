@@ -14,7 +14,7 @@ from ....loops.index import Dyn, Index, Quot, Rem, Var
 from ....loops.nest import Nest, Store, walk
 from ...llvm import scalar
 from ...llvm.convert import memory_type
-from ...llvm.expressions import ExpressionEmitter, Scope, _has_vector_dyn
+from ...llvm.expressions import ExpressionEmitter, Scope, has_vector_dyn
 from ...llvm.math.lanes import X
 from ...llvm.text import V, lanes_of, sizeof, vector
 from ..code import WARP, KernelCode
@@ -145,7 +145,7 @@ class NestKernel(ExpressionEmitter, ABC):
     def _is_vector(self, offset: Index, scope: Scope) -> bool:
         """Whether the lanes are beside one another, and begin at a multiple of their number."""
         assert scope.lane is not None
-        if offset.coefficient(scope.lane) != 1 or _has_vector_dyn(self, offset, scope):
+        if offset.coefficient(scope.lane) != 1 or has_vector_dyn(self, offset, scope):
             return False
         rest = [c for atom, c in offset.terms if atom != scope.lane]
         return not any(c % scope.lanes for c in (*rest, offset.const))
