@@ -217,7 +217,7 @@ class Program:
             "inputs": held("input"), "parameters": held("param", "state"),
             "outputs": held("output"), "temporaries": self.arena_bytes,
             "kept": self.precomputed_bytes, "constants": len(self.constants),
-            "code": self.image.size,
+            "code": self.image.size + sum(len(k.code) for k in self.kernels),
         }
 
     def check(self) -> None:
