@@ -1,0 +1,125 @@
+"""Streams and events of a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+from .driver import NON_BLOCKING, NOT_READY
+
+if TYPE_CHECKING:
+    from .device import CudaDevice
+
+
+class CudaStream:
+    """Work in order; programs run on their device's own.
+
+    Args:
+        handle: of a stream that lives as long as the device; a new one if None.
+    """
+
+    def __init__(self, device: CudaDevice, handle: int | None = None) -> None:
+        device.use()
+        self._device = device
+        self._own = handle is None
+        self.handle = device.driver.handle("cuStreamCreate", NON_BLOCKING) if handle is None \
+            else handle
+
+    def synchronize(self) -> None:
+        """Return when all that is on the stream is done.
+
+        Raises:
+            CudaError: some of it failed.
+        """
+        if not self._own:
+            self._device.wait()
+            return
+        self._device.use()
+        self._device.driver.call("cuStreamSynchronize", self.handle)
+
+    def query(self) -> bool:
+        """Whether all that is on the stream is done.
+
+        Raises:
+            CudaError: some of it failed.
+        """
+        self._device.use()
+        return _done(self._device, "cuStreamQuery", self.handle)
+
+    def record_event(self, event: CudaEvent | None = None) -> CudaEvent:
+        """An event behind what is on the stream."""
+        event = event or CudaEvent(self._device)
+        event.record(self)
+        return event
+
+    def wait_event(self, event: CudaEvent) -> None:
+        """Let what comes on the stream wait for an event."""
+        event.wait(self)
+
+    def wait_stream(self, other: CudaStream) -> None:
+        """Let what comes on the stream wait for what is on another."""
+        self.wait_event(other.record_event())
+
+    def __del__(self) -> None:
+        if getattr(self, "_own", False) and hasattr(self, "handle"):
+            self._device.discard("cuStreamDestroy_v2", self.handle)
+
+
+class CudaEvent:
+    """A point in a stream, with its time."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        device.use()
+        self._device = device
+        self.handle = device.driver.handle("cuEventCreate", 0)
+        self._recorded = False
+
+    def record(self, stream: CudaStream | None = None) -> None:
+        """Stand behind what is on a stream (that of the programs if None)."""
+        self._device.use()
+        self._device.driver.call("cuEventRecord", self.handle, self._of(stream))
+        self._recorded = True
+
+    def wait(self, stream: CudaStream | None = None) -> None:
+        """Let what comes on a stream (that of the programs if None) wait for the event."""
+        self._device.use()
+        self._device.driver.call("cuStreamWaitEvent", self._of(stream), self.handle, 0)
+
+    def query(self) -> bool:
+        """Whether all before the event is done; true if it was never recorded."""
+        self._device.use()
+        return _done(self._device, "cuEventQuery", self.handle)
+
+    def synchronize(self) -> None:
+        """Return when all before the event is done."""
+        self._device.use()
+        self._device.driver.call("cuEventSynchronize", self.handle)
+
+    def elapsed_time(self, end: CudaEvent) -> float:
+        """Milliseconds from this event to another, to half a microsecond.
+
+        Raises:
+            RuntimeError: one of them was not recorded, or is not done yet.
+        """
+        if not (self._recorded and end._recorded):
+            raise RuntimeError("the time between two events: both must have been recorded")
+        if not end.query() or not self.query():
+            raise RuntimeError("the time between two events: synchronize with the later one first")
+        time = ctypes.c_float()
+        self._device.driver.call("cuEventElapsedTime", ctypes.byref(time), self.handle,
+                                 end.handle)
+        return time.value
+
+    def _of(self, stream: CudaStream | None) -> int:
+        return self._device.stream_handle if stream is None else stream.handle
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            self._device.discard("cuEventDestroy_v2", self.handle)
+
+
+def _done(device: CudaDevice, name: str, handle: int) -> bool:
+    result = device.driver.result(name, handle)
+    if result and result != NOT_READY:
+        raise device.driver.error(result, name)
+    return not result
