@@ -41,26 +41,32 @@ _WAIT = ctypes.CFUNCTYPE(ctypes.c_int32, *cuda.SIGNATURES["cuStreamSynchronize"]
 
 
 @dataclass(frozen=True, slots=True)
-class Properties:
+class CudaProperties:
     """What a GPU is.
 
     Attributes:
         name: `"NVIDIA H200"`.
-        capability: its architecture, (9, 0) for sm_90.
         total_memory: bytes.
-        multiprocessors: how many.
+        major, minor: of its compute capability, 9 and 0 for sm_90.
+        multi_processor_count: how many.
         l2_bytes: of its cache.
         shared_bytes: of shared memory that a block may have.
         driver: the CUDA that the driver serves, 13000 is 13.0.
     """
 
     name: str
-    capability: tuple[int, int]
     total_memory: int
-    multiprocessors: int
+    major: int
+    minor: int
+    multi_processor_count: int
     l2_bytes: int
     shared_bytes: int
     driver: int
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """Its architecture, (9, 0) for sm_90."""
+        return self.major, self.minor
 
 
 class CudaDevice(Device):
@@ -75,12 +81,11 @@ class CudaDevice(Device):
         CudaError: the driver refuses it.
 
     Attributes:
-        properties: what it is.
         stream_handle: the stream that programs run on.
     """
 
     own_memory: ClassVar[bool] = True
-    targets = CUDA
+    gone: str = ""
 
     def __init__(self, driver: Driver, number: int = 0) -> None:
         count = driver.number("cuDeviceGetCount")
@@ -88,7 +93,8 @@ class CudaDevice(Device):
             raise GpuMissing(f"there is no GPU {number}: the driver shows {count}, numbered from 0")
         self.driver, self.number, self.name = driver, number, f"cuda:{number}"
         handle = driver.number("cuDeviceGet", number)
-        self.properties = _properties(driver, handle)
+        self._properties = _properties(driver, handle)
+        self.targets = self._targets()
         self._context = driver.handle("cuDevicePrimaryCtxRetain", handle)
         self._discarded: deque[tuple[str, int]] = deque()
         self._failures: dict[int, CudaError] = {}
@@ -100,62 +106,67 @@ class CudaDevice(Device):
         self._capture_handle = driver.handle("cuStreamCreate", cuda.NON_BLOCKING)
         self._allocator = Allocator(self._take, self._give, self._synchronize, self._sizes)
         self._staging = Staging(driver, self.stream_handle, self._synchronize)
-        self.modules = Modules(driver, self.properties.shared_bytes, self.discard)
+        self.modules = Modules(driver, self._properties.shared_bytes, self.discard)
 
-    def use(self) -> None:
-        """Make it the GPU that this thread's calls are for.
+    def properties(self) -> CudaProperties:
+        """What it is."""
+        return self._properties
+
+    def check_usable(self) -> None:
+        """Raise if it is not there any more.
 
         Raises:
             DeviceLost: it cannot be used any more.
             CudaError: this process is a fork of the one that has the GPU.
         """
         self.driver.ready()
+
+    def use(self) -> None:
+        """Make it the GPU that this thread's calls are for.
+
+        Raises: as `check_usable`.
+        """
+        self.check_usable()
         self.driver.call("cuCtxSetCurrent", self._context)
 
     # --- what runs ---------------------------------------------------------------------------
 
-    def best_target(self, ptx: bool = False) -> Target:
-        """What to compile for.
+    def _targets(self) -> dict[str, Target]:
+        """What it runs, machine code or PTX, the best first.
 
-        Args:
-            ptx: the driver will assemble the code.
-
-        Raises:
-            GpuMissing: cellc has none for this GPU.
+        Code with `a` runs on its own architecture alone, other machine code on its generation from
+        there on, other PTX on all later ones.
         """
-        found = [t for t in CUDA.values() if self._runs(t, ptx)]
+        found = [t for t in CUDA.values() if self._runs(t, ptx=True)]
         if not found:
-            raise GpuMissing(f"{self} is older than cellc's targets: "
-                             + " and ".join(t.name for t in CUDA.values()))
-        return found[-1]
+            raise GpuMissing(f"{self} is older than cellc's targets: {', '.join(CUDA)}")
+        return {t.name: t for t in reversed(found)}
 
     def _runs(self, target: Target, ptx: bool) -> bool:
-        """Whether it runs code for a target: code with `a` runs on its own architecture alone,
-        other machine code on its generation from there on, other PTX on all later ones."""
         number = target.cpu.removeprefix("sm_")
         wanted = divmod(int(number.rstrip("a")), 10)
-        own = self.properties.capability
+        own = self._properties.capability
         if number.endswith("a"):
             return own == wanted
         return own >= wanted and (ptx or own[0] == wanted[0])
 
     def check(self, program: Program) -> None:
         """See `Device.check`."""
-        target = self.targets.get(program.target)
+        target = CUDA.get(program.target)
         cubin = any(is_cubin(k) for k in program.kernels)
         if target is None or not self._runs(target, not cubin):
-            best = [t.name for t in CUDA.values() if self._runs(t, not cubin)]
-            runs = f"it runs {' and '.join(best)}" if best else "cellc has no target for it"
+            runs = [n if self._runs(t, False) else f"{n} as PTX" for n, t in self.targets.items()]
             raise ValueError(f"program {program.name!r} is compiled for {program.target}"
-                             f"{' (machine code)' if cubin else ''}; this GPU is {self}: {runs}")
+                             f"{' (machine code)' if cubin else ''}; this GPU is {self} and runs "
+                             + " or ".join(runs))
         if cubin and self.driver.version < cuda.CUBIN_VERSION:
             raise ValueError(f"program {program.name!r} carries machine code; "
                              + self.driver.too_old("cubins of ptxas 13.0", cuda.CUBIN_VERSION))
         planned = program.memory()
-        if sum(planned.values()) > self.properties.total_memory:
+        if sum(planned.values()) > self._properties.total_memory:
             raise MemoryError(f"program {program.name!r} needs {_shown(sum(planned.values()))} "
                               f"({_plan(planned)}); {self} has "
-                              f"{_shown(self.properties.total_memory)}")
+                              f"{_shown(self._properties.total_memory)}")
 
     def load(self, program: Program, callbacks: Sequence[Host]) -> Code:
         """See `Device.load`; also CudaError: the driver refuses a kernel."""
@@ -203,7 +214,7 @@ class CudaDevice(Device):
 
     def _sizes(self) -> tuple[int, int]:
         if self.driver.lost is not None or self.driver.forked:
-            return 0, self.properties.total_memory
+            return 0, self._properties.total_memory
         self.use()
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self.driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
@@ -217,10 +228,10 @@ class CudaDevice(Device):
         """Let the peaks of `statistics` begin at what is in use now."""
         self._allocator.reset_peaks()
 
-    def release(self) -> int:
-        """Give memory that is kept for the next allocations back to the driver; how many bytes."""
+    def trim(self) -> None:
+        """Give memory that is kept for the next allocations back to the driver."""
         self.use()
-        return self._allocator.release()
+        self._allocator.release()
 
     def copy(self, to: int, source: bytes | memoryview) -> None:
         """See `Device.copy`."""
@@ -257,16 +268,16 @@ class CudaDevice(Device):
         self._collect()
 
     def stream(self) -> CudaStream:
-        """A new stream; programs run on the device's own (`current_stream`)."""
+        """A stream beside the one that programs run on."""
         return CudaStream(self)
 
-    def current_stream(self) -> CudaStream:
-        """The stream that programs run on."""
+    def default_stream(self) -> CudaStream:
+        """The one that programs run on."""
         return CudaStream(self, self.stream_handle)
 
-    def event(self) -> CudaEvent:
-        """A new event."""
-        return CudaEvent(self)
+    def event(self, timing: bool = False) -> CudaEvent:
+        """A mark, not set yet; with `timing` it has the time at which it is reached."""
+        return CudaEvent(self, timing)
 
     def discard(self, function: str, handle: int) -> None:
         """Call a function of the driver on a handle later, when nothing runs that may use it.
@@ -322,8 +333,8 @@ class CudaDevice(Device):
         return told
 
     def __str__(self) -> str:
-        major, minor = self.properties.capability
-        return f"{self.name} ({self.properties.name}, sm_{major}{minor})"
+        major, minor = self._properties.capability
+        return f"{self.name} ({self._properties.name}, sm_{major}{minor})"
 
 
 class CudaCode:
@@ -356,11 +367,11 @@ class CudaCode:
         device = self._device
         device.use()
         device.launched(self._name)
-        if self._first or not self.graphs.possible:
+        if not self.graphs.possible:
             return self._run(lambda: self._main(slots, arena, consts))
         # While a program is taken down its launches do not go to the stream.
         with self._lock:
-            code = self.graphs.launch(slots, arena, consts)
+            code = self.graphs.launch(slots, arena, consts)  # none in the first call
             return self._run(lambda: self._main(slots, arena, consts)) if code is None else code
 
     def precompute(self, slots: int, arena: int, consts: int, part: int) -> int:
@@ -487,7 +498,7 @@ def _plan(planned: dict[str, int]) -> str:
     return ", ".join(f"{what} {_shown(n)}" for what, n in planned.items() if n)
 
 
-def _properties(driver: Driver, handle: int) -> Properties:
+def _properties(driver: Driver, handle: int) -> CudaProperties:
     def attribute(number: int) -> int:
         return driver.number("cuDeviceGetAttribute", number, handle)
 
@@ -495,20 +506,43 @@ def _properties(driver: Driver, handle: int) -> Properties:
     driver.call("cuDeviceGetName", text, len(text), handle)
     total = ctypes.c_size_t()
     driver.call("cuDeviceTotalMem_v2", ctypes.byref(total), handle)
-    return Properties(
+    return CudaProperties(
         name=text.value.decode("utf-8", "replace"),
-        capability=(attribute(cuda.MAJOR), attribute(cuda.MINOR)),
         total_memory=total.value,
-        multiprocessors=attribute(cuda.MULTIPROCESSORS),
+        major=attribute(cuda.MAJOR),
+        minor=attribute(cuda.MINOR),
+        multi_processor_count=attribute(cuda.MULTIPROCESSORS),
         l2_bytes=attribute(cuda.L2_BYTES),
         shared_bytes=attribute(cuda.SHARED_BYTES),
         driver=driver.version,
     )
 
 
-_LOCK = threading.Lock()
-_OPEN: dict[int, CudaDevice] = {}
-_DRIVER: list[Driver] = []
+class _Opened:
+    """The driver and the GPUs that this process has opened."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._driver: Driver | None = None
+        self._devices: dict[int, CudaDevice] = {}
+
+    def driver(self) -> Driver:
+        """The driver, loaded at first."""
+        with self._lock:
+            if self._driver is None:
+                self._driver = cuda.load()
+            return self._driver
+
+    def device(self, number: int) -> CudaDevice:
+        """A GPU, opened at first."""
+        driver = self.driver()
+        with self._lock:
+            if number not in self._devices:
+                self._devices[number] = CudaDevice(driver, number)
+            return self._devices[number]
+
+
+_OPENED = _Opened()
 
 
 def open_device(number: int = 0) -> CudaDevice:
@@ -518,9 +552,13 @@ def open_device(number: int = 0) -> CudaDevice:
         GpuMissing: there is none, no driver, or one that is too old.
         CudaError: the driver refuses it.
     """
-    with _LOCK:
-        if number not in _OPEN:
-            if not _DRIVER:
-                _DRIVER.append(cuda.load())
-            _OPEN[number] = CudaDevice(_DRIVER[0], number)
-        return _OPEN[number]
+    return _OPENED.device(number)
+
+
+def device_count() -> int:
+    """How many GPUs the driver shows.
+
+    Raises:
+        GpuMissing: there is none, no driver, or one that is too old.
+    """
+    return _OPENED.driver().number("cuDeviceGetCount")

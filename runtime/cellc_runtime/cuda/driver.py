@@ -271,7 +271,7 @@ class Driver:
 
 _DRIVERS: Mapping[int, str] = {
     LEAST_VERSION: "version 545 or newer (580 for all of cellc)",
-    CUBIN_VERSION: "version 580 or newer, or compile with CELLC_PTXAS=none: programs carry PTX then",
+    CUBIN_VERSION: "version 580 or newer, or compile with CELLC_PTXAS=none for PTX",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-from .driver import NON_BLOCKING, NOT_READY
+from .driver import NO_TIMING, NON_BLOCKING, NOT_READY
 
 if TYPE_CHECKING:
     from .device import CudaDevice
@@ -66,12 +66,12 @@ class CudaStream:
 
 
 class CudaEvent:
-    """A point in a stream, with its time."""
+    """A point in a stream; with `timing` it has its time."""
 
-    def __init__(self, device: CudaDevice) -> None:
+    def __init__(self, device: CudaDevice, timing: bool = False) -> None:
         device.use()
-        self._device = device
-        self.handle = device.driver.handle("cuEventCreate", 0)
+        self._device, self._timing = device, timing
+        self.handle = device.driver.handle("cuEventCreate", 0 if timing else NO_TIMING)
         self._recorded = False
 
     def record(self, stream: CudaStream | None = None) -> None:
@@ -99,8 +99,10 @@ class CudaEvent:
         """Milliseconds from this event to another, to half a microsecond.
 
         Raises:
-            RuntimeError: one of them was not recorded, or is not done yet.
+            RuntimeError: one of them has no time, was not recorded, or is not done yet.
         """
+        if not (self._timing and end._timing):
+            raise RuntimeError("the time between two events: make both with timing")
         if not (self._recorded and end._recorded):
             raise RuntimeError("the time between two events: both must have been recorded")
         if not end.query() or not self.query():
