@@ -211,7 +211,7 @@ def test_a_kernel_that_breaks_is_told_by_the_wait_with_what_was_launched() -> No
     fine = program(CHAIN, arena=2048, name="Fine")
     run = Running(program((Launch(0, (0, 1), N),), ("breaks",), name="Bad"))
     output = run.device.allocate(BYTES)
-    run.device.launched("Earlier")
+    run.device.context.launched("Earlier")
     run.device.wait()
     before: Any = run.device.load(fine, ())
     assert run.launch(output) == 0

@@ -17,14 +17,11 @@ from __future__ import annotations
 import ctypes
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ..abi import DEVICE_FAILED, Ext
+from ..loader import MappedImage
+from .context import Context
 from .driver import CAPTURE_THREAD_LOCAL, CudaError
-
-if TYPE_CHECKING:
-    from ..loader import MappedImage
-    from .device import CudaDevice
 
 LIMIT = 4
 """Graphs of a program: results often take turns in two places."""
@@ -53,10 +50,10 @@ class Graphs:
     """
 
     def __init__(
-        self, device: CudaDevice, image: MappedImage, main: Callable[[int, int, int], int],
+        self, context: Context, image: MappedImage, main: Callable[[int, int, int], int],
         slots: int,
     ) -> None:
-        self._device, self._image, self._main, self._nbytes = device, image, main, 8 * slots
+        self._context, self._image, self._main, self._nbytes = context, image, main, 8 * slots
         self._graphs: OrderedDict[bytes, int] = OrderedDict()
         self._seen: OrderedDict[bytes, None] = OrderedDict()
         self.possible = True
@@ -82,10 +79,10 @@ class Graphs:
         else:
             self._graphs.move_to_end(key)
         self.launches += 1
-        driver = self._device.driver
-        result = driver.result("cuGraphLaunch", graph, self._device.stream_handle)
+        driver = self._context.driver
+        result = driver.result("cuGraphLaunch", graph, self._context.stream)
         if result:
-            self._device.failed(driver.error(result, "launching a graph"))
+            self._context.failed(driver.error(result, "launching a graph"))
             return DEVICE_FAILED
         return 0
 
@@ -94,7 +91,7 @@ class Graphs:
         if description is None:
             self.possible = False
             return None
-        driver = self._device.driver
+        driver = self._context.driver
         try:
             graph = self._updated(description) or driver.handle(
                 "cuGraphInstantiateWithFlags", description, 0)
@@ -114,25 +111,25 @@ class Graphs:
             return None
         _, graph = self._graphs.popitem(last=False)
         told = _UpdateResult()
-        if not self._device.driver.result(
+        if not self._context.driver.result(
             "cuGraphExecUpdate_v2", graph, description, ctypes.byref(told)
         ):
             return graph
-        self._device.discard("cuGraphExecDestroy", graph)
+        self._context.discard("cuGraphExecDestroy", graph)
         return None
 
     def _describe(self, slots: int, arena: int, consts: int) -> int | None:
         """What main launches, as a graph that cannot run yet; None if main cannot be taken down,
         or launches too little."""
-        device, driver = self._device, self._device.driver
-        with device.capture_stream() as stream:
+        driver = self._context.driver
+        with self._context.capture_stream() as stream:
             if driver.result("cuStreamBeginCapture_v2", stream, CAPTURE_THREAD_LOCAL):
                 return None
             self._image.set_entry(Ext.DEVICE_STREAM, stream)
             try:
                 code = self._main(slots, arena, consts)
             finally:
-                self._image.set_entry(Ext.DEVICE_STREAM, device.stream_handle)
+                self._image.set_entry(Ext.DEVICE_STREAM, self._context.stream)
                 out = ctypes.c_void_p()
                 result = driver.result("cuStreamEndCapture", stream, ctypes.byref(out))
         graph = out.value
@@ -147,4 +144,4 @@ class Graphs:
 
     def __del__(self) -> None:
         for graph in getattr(self, "_graphs", {}).values():
-            self._device.discard("cuGraphExecDestroy", graph)
+            self._context.discard("cuGraphExecDestroy", graph)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
 
+from .context import Context
 from .driver import NO_TIMING, NON_BLOCKING, NOT_READY
-
-if TYPE_CHECKING:
-    from .device import CudaDevice
 
 
 class CudaStream:
@@ -18,11 +15,11 @@ class CudaStream:
         handle: of a stream that lives as long as the device; a new one if None.
     """
 
-    def __init__(self, device: CudaDevice, handle: int | None = None) -> None:
-        device.use()
-        self._device = device
+    def __init__(self, context: Context, handle: int | None = None) -> None:
+        context.use()
+        self._context = context
         self._own = handle is None
-        self.handle = device.driver.handle("cuStreamCreate", NON_BLOCKING) if handle is None \
+        self.handle = context.driver.handle("cuStreamCreate", NON_BLOCKING) if handle is None \
             else handle
 
     def synchronize(self) -> None:
@@ -32,10 +29,10 @@ class CudaStream:
             CudaError: some of it failed.
         """
         if not self._own:
-            self._device.wait()
+            self._context.wait()
             return
-        self._device.use()
-        self._device.driver.call("cuStreamSynchronize", self.handle)
+        self._context.use()
+        self._context.driver.call("cuStreamSynchronize", self.handle)
 
     def query(self) -> bool:
         """Whether all that is on the stream is done.
@@ -43,12 +40,12 @@ class CudaStream:
         Raises:
             CudaError: some of it failed.
         """
-        self._device.use()
-        return _done(self._device, "cuStreamQuery", self.handle)
+        self._context.use()
+        return _done(self._context, "cuStreamQuery", self.handle)
 
     def record_event(self, event: CudaEvent | None = None) -> CudaEvent:
         """An event behind what is on the stream."""
-        event = event or CudaEvent(self._device)
+        event = event or CudaEvent(self._context)
         event.record(self)
         return event
 
@@ -62,38 +59,38 @@ class CudaStream:
 
     def __del__(self) -> None:
         if getattr(self, "_own", False) and hasattr(self, "handle"):
-            self._device.discard("cuStreamDestroy_v2", self.handle)
+            self._context.discard("cuStreamDestroy_v2", self.handle)
 
 
 class CudaEvent:
     """A point in a stream; with `timing` it has its time."""
 
-    def __init__(self, device: CudaDevice, timing: bool = False) -> None:
-        device.use()
-        self._device, self._timing = device, timing
-        self.handle = device.driver.handle("cuEventCreate", 0 if timing else NO_TIMING)
+    def __init__(self, context: Context, timing: bool = False) -> None:
+        context.use()
+        self._context, self._timing = context, timing
+        self.handle = context.driver.handle("cuEventCreate", 0 if timing else NO_TIMING)
         self._recorded = False
 
     def record(self, stream: CudaStream | None = None) -> None:
         """Stand behind what is on a stream (that of the programs if None)."""
-        self._device.use()
-        self._device.driver.call("cuEventRecord", self.handle, self._of(stream))
+        self._context.use()
+        self._context.driver.call("cuEventRecord", self.handle, self._of(stream))
         self._recorded = True
 
     def wait(self, stream: CudaStream | None = None) -> None:
         """Let what comes on a stream (that of the programs if None) wait for the event."""
-        self._device.use()
-        self._device.driver.call("cuStreamWaitEvent", self._of(stream), self.handle, 0)
+        self._context.use()
+        self._context.driver.call("cuStreamWaitEvent", self._of(stream), self.handle, 0)
 
     def query(self) -> bool:
         """Whether all before the event is done; true if it was never recorded."""
-        self._device.use()
-        return _done(self._device, "cuEventQuery", self.handle)
+        self._context.use()
+        return _done(self._context, "cuEventQuery", self.handle)
 
     def synchronize(self) -> None:
         """Return when all before the event is done."""
-        self._device.use()
-        self._device.driver.call("cuEventSynchronize", self.handle)
+        self._context.use()
+        self._context.driver.call("cuEventSynchronize", self.handle)
 
     def elapsed_time(self, end: CudaEvent) -> float:
         """Milliseconds from this event to another, to half a microsecond.
@@ -108,20 +105,20 @@ class CudaEvent:
         if not end.query() or not self.query():
             raise RuntimeError("the time between two events: synchronize with the later one first")
         time = ctypes.c_float()
-        self._device.driver.call("cuEventElapsedTime", ctypes.byref(time), self.handle,
+        self._context.driver.call("cuEventElapsedTime", ctypes.byref(time), self.handle,
                                  end.handle)
         return time.value
 
     def _of(self, stream: CudaStream | None) -> int:
-        return self._device.stream_handle if stream is None else stream.handle
+        return self._context.stream if stream is None else stream.handle
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):
-            self._device.discard("cuEventDestroy_v2", self.handle)
+            self._context.discard("cuEventDestroy_v2", self.handle)
 
 
-def _done(device: CudaDevice, name: str, handle: int) -> bool:
-    result = device.driver.result(name, handle)
+def _done(context: Context, name: str, handle: int) -> bool:
+    result = context.driver.result(name, handle)
     if result and result != NOT_READY:
-        raise device.driver.error(result, name)
+        raise context.driver.error(result, name)
     return not result
