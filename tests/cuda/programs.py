@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -47,6 +47,14 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Put:
+    """A number of main's own memory, which changes at once, goes to a place."""
+
+    to: int | str
+    value: float
+
+
+@dataclass(frozen=True)
 class Wait:
     """A wait for all that was launched."""
 
@@ -58,7 +66,7 @@ class Call:
     pointers: tuple[int | str, ...]
 
 
-Step = Launch | Copy | Wait | Call
+Step = Launch | Copy | Put | Wait | Call
 
 
 @dataclass
@@ -67,7 +75,9 @@ class Writer:
 
     f: Function
     callbacks: int
-    fails: list[V] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.host = self.f.alloca(8, 8)
 
     def entry(self, number: int) -> V:
         """An entry of the external table."""
@@ -89,6 +99,10 @@ class Writer:
             to, source = self.place(step.to), self.place(step.source)
             return f.emit("i32", f"call i32 {self.entry(Ext.DEVICE_COPY).ref}(ptr {to.ref}, "
                                  f"ptr {source.ref}, i64 {step.nbytes}, ptr {stream.ref})")
+        if isinstance(step, Put):
+            f.store(f.const("float", step.value), self.host)
+            return f.emit("i32", f"call i32 {self.entry(Ext.DEVICE_COPY).ref}"
+                                 f"({self.place(step.to)}, {self.host}, i64 4, {stream})")
         if isinstance(step, Call):
             return f.emit("i32", f"call i32 {self.entry(FIRST_CALLBACK).ref}"
                                  f"(ptr {self.pointers(step.pointers).ref})")

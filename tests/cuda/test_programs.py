@@ -20,7 +20,7 @@ from cellc_runtime.loader import Host
 from cellc_runtime.program import Program
 
 from .fake_driver import FakeDriver, GraphExec
-from .programs import KERNELS, Call, Copy, Launch, Wait, addresses, floats, program
+from .programs import KERNELS, Call, Copy, Launch, Put, Wait, addresses, floats, program
 
 N = 64
 BYTES = 4 * N
@@ -335,6 +335,17 @@ def test_a_program_that_waits_goes_on_kernel_by_kernel() -> None:
         assert run.launch(output) == 0
         # The first step doubles the input in place: twice would show.
         assert np.array_equal(run.result(output), floats() * 2.0 ** (i + 1))
+    assert not run.code.graphs.possible and run.fake.count(GraphExec) == 0
+
+
+def test_a_program_that_copies_from_its_stack_goes_on_kernel_by_kernel() -> None:
+    """A graph would read what is there when it runs."""
+    steps = (Put(0, 7.0), Launch(0, (0, "+0"), N), Put(0, 9.0), Launch(1, (0, "+0", 1), N))
+    run = Running(program(steps, ("scale", "add"), arena=BYTES))
+    want = 3 * floats()
+    want[0] = 2 * 7 + 9
+    for _ in range(4):
+        assert np.array_equal(run(floats()), want)
     assert not run.code.graphs.possible and run.fake.count(GraphExec) == 0
 
 

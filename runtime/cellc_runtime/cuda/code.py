@@ -15,21 +15,28 @@ from ..program import Program
 from . import driver as cuda
 from .context import Context
 from .driver import CudaError
-from .graphs import Graphs
+from .graphs import COPY, Graphs
 from .modules import Kernel, Modules
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int32, *cuda.SIGNATURES["cuLaunchKernel"])
-_COPY = ctypes.CFUNCTYPE(ctypes.c_int32, *cuda.SIGNATURES["cuMemcpyAsync"])
 _WAIT = ctypes.CFUNCTYPE(ctypes.c_int32, *cuda.SIGNATURES["cuStreamSynchronize"])
 
 
 class CudaCode:
-    """See `Code`: a program's code, its kernels loaded."""
+    """See `Code`: a program's code, its kernels loaded.
+
+    Args:
+        owns: whether bytes from an address on are the device's.
+
+    Raises:
+        CudaError: the driver refuses a kernel.
+    """
 
     native = False
 
     def __init__(
-        self, context: Context, modules: Modules, program: Program, callbacks: Sequence[Host]
+        self, context: Context, modules: Modules, program: Program, callbacks: Sequence[Host],
+        owns: Callable[[int, int], bool],
     ) -> None:
         settings = knobs.read()
         self._context, self._name = context, program.name
@@ -46,7 +53,7 @@ class CudaCode:
         self.launch: Callable[[int, int, int], int] = self._launch
         self._first = True
         self._lock = threading.Lock()
-        self.graphs = Graphs(context, self._image, self._main, len(program.slots))
+        self.graphs = Graphs(context, self._image, self._main, len(program.slots), owns)
         self.graphs.possible = bool(settings.gpu_graphs and not callbacks and program.kernels
                                     and not self._blocking)
 
@@ -84,8 +91,7 @@ class CudaCode:
         elif self._first and not stays and not self._blocking:
             # What the driver refuses of a launch it refuses the first time: sizes are the same.
             self._first = False
-            for entry, name in _ENTRIES.items():
-                self._image.set_entry(entry, self._context.driver.address(name))
+            self._image.fill({e: self._context.driver.address(n) for e, n in _ENTRIES.items()})
         return code
 
     def _unnamed(self) -> CudaError:
@@ -115,7 +121,7 @@ class _Checked:
         self._failures: dict[int, CudaError] = {}
         # ctypes keeps only what is referenced.
         self._functions = {Ext.DEVICE_LAUNCH: _LAUNCH(self._launch),
-                           Ext.DEVICE_COPY: _COPY(self._copy), Ext.DEVICE_WAIT: _WAIT(self._wait)}
+                           Ext.DEVICE_COPY: COPY(self._copy), Ext.DEVICE_WAIT: _WAIT(self._wait)}
 
     def entries(self) -> dict[Ext, int]:
         """The entries of the external table."""
@@ -149,7 +155,8 @@ class _Checked:
         return result
 
     def _keep(self, result: int, doing: str) -> None:
-        self._failures[threading.get_ident()] = self._driver.error(result, doing)
+        # A main gathers results and goes on: the first says what went wrong.
+        self._failures.setdefault(threading.get_ident(), self._driver.error(result, doing))
 
     def _label(self, function: int) -> str:
         for kernel, label in zip(self._code._kernels, self._code._labels, strict=True):

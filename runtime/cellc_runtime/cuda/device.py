@@ -141,7 +141,7 @@ class CudaDevice(Device):
     def load(self, program: Program, callbacks: Sequence[Host]) -> Code:
         """See `Device.load`; also CudaError: the driver refuses a kernel."""
         self.context.use()
-        return CudaCode(self.context, self._modules, program, callbacks)
+        return CudaCode(self.context, self._modules, program, callbacks, self._allocator.owns)
 
     # --- memory ------------------------------------------------------------------------------
 

@@ -3,13 +3,12 @@
 A launch costs the processor about 2 us, a graph of many kernels hardly more than one. So the second
 time that a program is called with the same addresses, its `cellc_main` is run once with a stream
 that takes down what is launched, and from then on the graph is launched. A main that waits for the
-device or calls the host cannot be taken down: the driver refuses the wait, nothing has run by then,
-and the program goes on kernel by kernel.
+device, calls the host or copies from its own memory (which is gone or changed when the graph runs)
+cannot be taken down: such a wait or copy is refused, nothing has run by then, and the program goes
+on kernel by kernel.
 
 Addresses are part of a graph. Blocks come back at the same ones from call to call, so a few graphs
 serve; one more takes the oldest's place, which is cheaper than a new one.
-
-A main that is taken down must not copy from memory that is gone when it returns (its stack).
 """
 
 from __future__ import annotations
@@ -20,14 +19,20 @@ from collections.abc import Callable
 
 from ..abi import DEVICE_FAILED, Ext
 from ..loader import MappedImage
+from ..platform import address_of
 from .context import Context
-from .driver import CAPTURE_THREAD_LOCAL, CudaError
+from .driver import CAPTURE_THREAD_LOCAL, SIGNATURES, CudaError
 
 LIMIT = 4
 """Graphs of a program: results often take turns in two places."""
 _REMEMBERED = 32
 _LEAST = 2
 """Launches and copies from which on a graph is worth it."""
+
+
+_REFUSED = 900
+"""`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`, as the driver says it of a wait."""
+COPY = ctypes.CFUNCTYPE(ctypes.c_int32, *SIGNATURES["cuMemcpyAsync"])
 
 
 class _UpdateResult(ctypes.Structure):
@@ -43,6 +48,7 @@ class Graphs:
         image: the program's code.
         main: its `cellc_main`.
         slots: how many pointers main is given.
+        owns: whether bytes from an address on are the device's.
 
     Attributes:
         possible: whether main can be taken down and it is worth it, as far as is known.
@@ -51,9 +57,11 @@ class Graphs:
 
     def __init__(
         self, context: Context, image: MappedImage, main: Callable[[int, int, int], int],
-        slots: int,
+        slots: int, owns: Callable[[int, int], bool],
     ) -> None:
         self._context, self._image, self._main, self._nbytes = context, image, main, 8 * slots
+        self._owns = owns
+        self._copy = COPY(self._take_down_copy)
         self._graphs: OrderedDict[bytes, int] = OrderedDict()
         self._seen: OrderedDict[bytes, None] = OrderedDict()
         self.possible = True
@@ -125,11 +133,13 @@ class Graphs:
         with self._context.capture_stream() as stream:
             if driver.result("cuStreamBeginCapture_v2", stream, CAPTURE_THREAD_LOCAL):
                 return None
-            self._image.set_entry(Ext.DEVICE_STREAM, stream)
+            self._image.fill({Ext.DEVICE_STREAM: stream,
+                              Ext.DEVICE_COPY: address_of(self._copy)})
             try:
                 code = self._main(slots, arena, consts)
             finally:
-                self._image.set_entry(Ext.DEVICE_STREAM, self._context.stream)
+                self._image.fill({Ext.DEVICE_STREAM: self._context.stream,
+                                  Ext.DEVICE_COPY: driver.address("cuMemcpyAsync")})
                 out = ctypes.c_void_p()
                 result = driver.result("cuStreamEndCapture", stream, ctypes.byref(out))
         graph = out.value
@@ -141,6 +151,12 @@ class Graphs:
             driver.call("cuGraphDestroy", graph)
             return None
         return graph
+
+    def _take_down_copy(self, to: int, source: int, nbytes: int, stream: int) -> int:
+        """A copy of a main that is taken down."""
+        if not (self._owns(to, nbytes) and self._owns(source, nbytes)):
+            return _REFUSED
+        return self._context.driver.result("cuMemcpyAsync", to, source, nbytes, stream)
 
     def __del__(self) -> None:
         for graph in getattr(self, "_graphs", {}).values():

@@ -109,6 +109,12 @@ class Allocator:
             self._peak_allocated = max(self._peak_allocated, self._allocated)
         return Memory.over(_Owner(block, self._returned), block.address, nbytes)
 
+    def owns(self, address: int, nbytes: int) -> bool:
+        """Whether bytes lie in one segment."""
+        with self._lock:
+            return any(s.address <= address and address + nbytes <= s.address + s.nbytes
+                       for s in self._segments)
+
     def release(self) -> int:
         """Give what is kept back to the driver; how many bytes that were."""
         with self._lock:
