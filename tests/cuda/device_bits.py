@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
-
-# A package that is called `tests` too may be installed: this is the one meant.
-_TESTS = ModuleType("tests")
-_TESTS.__path__ = [str(Path(__file__).parents[1])]
-sys.modules["tests"] = _TESTS
-
 from tests.modes.law import bits, type_of
 from tests.ops.test_matrix import cases
 from tests.samples.networks import NETWORKS, Sample

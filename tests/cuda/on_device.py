@@ -361,15 +361,14 @@ def chosen(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
     return [n for n in names if not patterns or any(fnmatch.fnmatch(n, p) for p in patterns)]
 
 
-def bit_names(env: dict[str, str]) -> list[str]:
+def bit_names(run: Run) -> list[str]:
     """Cases of bits, as a process that has cellc says."""
-    text = f"import sys; sys.path.insert(0, {str(HERE)!r}); import device_bits, json; " \
-           "print(json.dumps(device_bits.names()))"
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False,
-                          env=env, cwd=ROOT, timeout=120)
-    if done.returncode:
-        raise SystemExit(f"cellc cannot be loaded:\n{done.stderr[-2000:]}")
-    names: list[str] = json.loads(done.stdout.splitlines()[-1])
+    worker = Worker(run, "bits")
+    row = worker.ask("", BITS_SECONDS)
+    worker.close()
+    if "names" not in row:
+        raise SystemExit(f"cellc cannot be loaded: {row.get('said')}; see {run.log}")
+    names: list[str] = row["names"]
     return names
 
 
@@ -384,7 +383,7 @@ def perform(args: argparse.Namespace) -> dict[str, Any]:
     timed = chosen(list(CASES), args.only or (DRY_SPEED if args.dry else ())) \
         if "speed" in args.parts else []
     if "bits" in args.parts:
-        names = chosen(bit_names(env), args.only or (DRY_BITS if args.dry else ()))
+        names = chosen(bit_names(run), args.only or (DRY_BITS if args.dry else ()))
         check_bits(run, names, [] if args.dry else timed, args,
                    begin + 60 * args.minutes * BITS_SHARE)
     if "sanitizer" in args.parts:
