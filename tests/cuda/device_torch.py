@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from device_cases import Case, inputs
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 Run = Callable[[], Any]
+DEVICE = "cpu" if os.environ.get("CELLC_ON_DEVICE") == "CPU" else "cuda"
+"""The processor to try the cases themselves."""
 
 
 def build(case: Case, compiled: bool) -> Run:
@@ -24,7 +27,7 @@ def build(case: Case, compiled: bool) -> Run:
     torch._dynamo.reset()
     if case.kind in ("lenet", "resnet50", "gpt"):
         return _step(case, compiled)
-    given = [torch.from_numpy(a).cuda().to(getattr(torch, case.dtype)) for a in inputs(case)]
+    given = [torch.from_numpy(a).to(DEVICE, getattr(torch, case.dtype)) for a in inputs(case)]
     call = _function(case)
     if not case.gradient:
         forward = torch.compile(call) if compiled else call
@@ -52,7 +55,8 @@ def build(case: Case, compiled: bool) -> Run:
 
 def wait() -> None:
     """Return when the device has done all."""
-    torch.cuda.synchronize()
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
 
 
 def results(value: Any) -> list[np.ndarray[Any, Any]]:
@@ -90,15 +94,15 @@ def _step(case: Case, compiled: bool) -> Run:
         net = nets_torch.LeNet5() if case.kind == "lenet" else nets_torch.resnet((3, 4, 6, 3), True)
         shape = (sizes[0], 1, 32, 32) if case.kind == "lenet" else (sizes[0], 3, sizes[1], sizes[1])
         x, labels = rng.standard_normal(shape, np.float32), rng.integers(0, 10, (sizes[0],))
-    net = net.cuda().train()
-    given, wanted = torch.from_numpy(x).cuda(), torch.from_numpy(labels).cuda()
+    net = net.to(DEVICE).train()
+    given, wanted = (torch.from_numpy(a).to(DEVICE) for a in (x, labels))
     params, adam = list(net.parameters()), torch.optim.AdamW
     optimizer: Any = adam(params, lr=1e-3, weight_decay=0.01, fused=True) if case.kind == "gpt" \
         else torch.optim.SGD(params, lr=0.02, momentum=0.9, fused=True)
     low = getattr(torch, case.dtype)
 
     def loss_of(x: Any) -> Any:
-        with torch.autocast("cuda", low, enabled=low != torch.float32):
+        with torch.autocast(DEVICE, low, enabled=low != torch.float32):
             return F.cross_entropy(net(x).flatten(0, -2).float(), wanted)
 
     loss = torch.compile(loss_of) if compiled else loss_of

@@ -25,12 +25,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+SCRIPT = HERE / "device_worker.py"
 sys.path.insert(0, str(HERE))
 
 import device_table  # noqa: E402 (beside this file, which is run as a script)
@@ -49,6 +51,8 @@ BITS_SHARE = 0.45
 MEASURING = 3.0
 """Seconds of the rounds of a case."""
 SANITIZED = (("memcheck", "op softmax"), ("racecheck", "op softmax"), ("memcheck", "net lenet"))
+STEPS = ("lenet", "gpt", "resnet50")
+"""Whole steps, which are not written in JAX."""
 DRY_BITS = ("op softmax", "op matmul", "function tanh", "net lenet")
 DRY_SPEED = ("launch*", "softmax*float32", "product 512*float32", "lenet*")
 
@@ -121,12 +125,14 @@ class Worker:
         if process is not None:
             process.kill()
             process.wait()
+            with suppress(OSError):  # what was not read is no matter
+                process.stdin.close()  # type: ignore[union-attr]
 
     def _started(self) -> subprocess.Popen[str]:
         if self._process is None:
             with self._run.log.open("a") as log:
                 process = subprocess.Popen(
-                    [sys.executable, str(HERE / "device_worker.py"), self._kind], text=True,
+                    [sys.executable, str(SCRIPT), self._kind], text=True,
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
                     env=self._run.environment, cwd=ROOT)
             answers: queue.Queue[str] = queue.Queue()
@@ -138,8 +144,9 @@ class Worker:
 def _forward(process: subprocess.Popen[str], answers: queue.Queue[str]) -> None:
     """Lines of a process, and an empty one when it ends."""
     assert process.stdout is not None
-    for line in process.stdout:
-        answers.put(line)
+    with process.stdout:
+        for line in process.stdout:
+            answers.put(line)
     answers.put("")
 
 
@@ -161,7 +168,7 @@ def check_bits(run: Run, names: Sequence[str], timed: Sequence[str], args: argpa
                        peers="torch" in args.peers)
 
     # What takes longest to compile is compiled first.
-    later = sorted(timed, key=lambda n: not n.startswith(("resnet50", "gpt")))
+    later = sorted(timed, key=lambda n: not n.startswith(STEPS))
     _together([*_pulling(run, "bits", names, bits, min(args.jobs, len(names))),
                *_pulling(run, "warm", later, warm, WARMERS)])
     run.rows["bits"] = {n: run.rows["bits"][n] for n in names if n in run.rows.get("bits", {})}
@@ -203,7 +210,7 @@ def sanitize(run: Run) -> None:
     for check, case in SANITIZED:
         asked = json.dumps({"case": case, "small": True})
         command = [tool, "--tool", check, "--error-exitcode", "99", "--target-processes", "all",
-                   sys.executable, str(HERE / "device_worker.py"), "bits"]
+                   sys.executable, str(SCRIPT), "bits"]
         try:
             done = subprocess.run(command, input=asked + "\n", capture_output=True, text=True,
                                   check=False, env=run.environment, cwd=ROOT,
@@ -225,7 +232,7 @@ def time_cases(run: Run, names: Sequence[str], libraries: Sequence[str]) -> None
             run.keep("speed", name, {"status": "not run", "said": "no time was left"})
             continue
         row = ours.ask(name, SPEED_SECONDS, peers="torch" in libraries, seconds=MEASURING)
-        if "jax" in libraries and run.left() > 10:
+        if "jax" in libraries and run.left() > 10 and not name.startswith(STEPS):
             peer = jax.ask(name, JAX_SECONDS, seconds=MEASURING)
             row.setdefault("ms", {}).update(peer.get("ms", {}))
             said = peer.get("said")
