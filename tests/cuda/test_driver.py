@@ -13,7 +13,7 @@ import pytest
 from cellc_runtime import platform
 from cellc_runtime.cuda import driver as cuda
 from cellc_runtime.cuda.device import CudaDevice
-from cellc_runtime.cuda.driver import CudaError, DeviceLost, Driver, GpuMissing
+from cellc_runtime.cuda.driver import CudaError, DeviceLost, Driver, NoDevice
 
 from .fake_driver import FakeDriver
 
@@ -22,27 +22,27 @@ def test_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Driver(FakeDriver(version=13010)).version == 13010
     monkeypatch.setattr(platform, "gpu_driver_version", lambda: "525.60.13")
     said = r"NVIDIA's driver 525.60.13 serves CUDA 12.0; programs of cellc need CUDA 12.3: install"
-    with pytest.raises(GpuMissing, match=said):
+    with pytest.raises(NoDevice, match=said):
         Driver(FakeDriver(version=12000))
 
 
 def test_an_old_library_lacks_functions() -> None:
     said = r"has no cuGraphExecUpdate_v2: it is older than CUDA 12.3"
-    with pytest.raises(GpuMissing, match=said):
+    with pytest.raises(NoDevice, match=said):
         Driver(FakeDriver(missing=["cuGraphExecUpdate_v2"]))
 
 
 def test_no_gpu() -> None:
     said = r"(?s)no GPU to use: cuInit: CUDA_ERROR_NO_DEVICE.*hides it"
-    with pytest.raises(GpuMissing, match=said):
+    with pytest.raises(NoDevice, match=said):
         Driver(FakeDriver(devices=0))
-    with pytest.raises(GpuMissing, match="no GPU 1: the driver shows 1, numbered from 0"):
+    with pytest.raises(NoDevice, match="no GPU 1: the driver shows 1, numbered from 0"):
         CudaDevice(Driver(FakeDriver()), 1)
 
 
 def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "gpu_driver", lambda: "libcuda-that-is-not-there.so.1")
-    with pytest.raises(GpuMissing, match=r"libcuda-that-is-not-there.*CELLC_GPU=emulated"):
+    with pytest.raises(NoDevice, match=r"libcuda-that-is-not-there.*CELLC_GPU=emulated"):
         cuda.load()
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from cellc_runtime import device
-
 from . import device_cases, device_table, on_device
 
 HERE = Path(__file__).parent
@@ -117,7 +115,6 @@ def test_cases() -> None:
             assert all(a.size for a in device_cases.inputs(case.small()))
 
 
-@pytest.mark.skipif(not hasattr(device, "gpu"), reason="such a machine has no emulated GPU")
 def test_a_dry_run(tmp_path: Path) -> None:
     """All of it on an emulated GPU, peers left out: some seconds."""
     done = subprocess.run(

@@ -9,7 +9,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..device import Code, Device, Memory, MemoryStatistics
+from ..device import (
+    Code,
+    Device,
+    Event,
+    Memory,
+    MemoryStatistics,
+    NoDevice,
+    Properties,
+    Stream,
+)
 from ..loader import Host
 from ..program import Program
 from ..records import dataclass
@@ -17,7 +26,7 @@ from ..target import CUDA, Target
 from . import driver as cuda
 from .code import CudaCode
 from .context import Context
-from .driver import Driver, GpuMissing
+from .driver import Driver
 from .memory import Allocator, NoMemory
 from .modules import Modules, is_cubin
 from .staging import Staging
@@ -25,27 +34,18 @@ from .streams import CudaEvent, CudaStream
 
 
 @dataclass(frozen=True, slots=True)
-class CudaProperties:
+class CudaProperties(Properties):
     """What a GPU is.
 
     Attributes:
-        name: `"NVIDIA H200"`.
-        total_memory: bytes.
-        major, minor: of its compute capability, 9 and 0 for sm_90.
-        multi_processor_count: how many.
         l2_bytes: of its cache.
         shared_bytes: of shared memory that a block may have.
         driver: the CUDA that the driver serves, 13000 is 13.0.
     """
 
-    name: str
-    total_memory: int
-    major: int
-    minor: int
-    multi_processor_count: int
-    l2_bytes: int
-    shared_bytes: int
-    driver: int
+    l2_bytes: int = 0
+    shared_bytes: int = 0
+    driver: int = 0
 
     @property
     def capability(self) -> tuple[int, int]:
@@ -61,7 +61,7 @@ class CudaDevice(Device):
         number: of the GPU, as the driver counts those it shows.
 
     Raises:
-        GpuMissing: there are not so many.
+        NoDevice: there are not so many.
         CudaError: the driver refuses it.
 
     Attributes:
@@ -69,12 +69,11 @@ class CudaDevice(Device):
     """
 
     own_memory: ClassVar[bool] = True
-    gone: str = ""
 
     def __init__(self, driver: Driver, number: int = 0) -> None:
         count = driver.number("cuDeviceGetCount")
         if not 0 <= number < count:
-            raise GpuMissing(f"there is no GPU {number}: the driver shows {count}, numbered from 0")
+            raise NoDevice(f"there is no GPU {number}: the driver shows {count}, numbered from 0")
         self.driver, self.number, self.name = driver, number, f"cuda:{number}"
         handle = driver.number("cuDeviceGet", number)
         self._properties = _properties(driver, handle)
@@ -97,6 +96,7 @@ class CudaDevice(Device):
             DeviceLost: it cannot be used any more.
             CudaError: this process is a fork of the one that has the GPU.
         """
+        super().check_usable()
         self.driver.ready()
 
     # --- what runs ---------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class CudaDevice(Device):
         """
         found = [t for t in CUDA.values() if self._runs(t, ptx=True)]
         if not found:
-            raise GpuMissing(f"{self} is older than cellc's targets: {', '.join(CUDA)}")
+            raise NoDevice(f"{self} is older than cellc's targets: {', '.join(CUDA)}")
         return {t.name: t for t in reversed(found)}
 
     def _runs(self, target: Target, ptx: bool) -> bool:
@@ -233,15 +233,15 @@ class CudaDevice(Device):
         """See `Device.wait`."""
         self.context.wait()
 
-    def stream(self) -> CudaStream:
+    def stream(self) -> Stream:
         """A stream beside the one that programs run on."""
         return CudaStream(self.context)
 
-    def default_stream(self) -> CudaStream:
+    def default_stream(self) -> Stream:
         """The one that programs run on."""
         return CudaStream(self.context, self.context.stream)
 
-    def event(self, timing: bool = False) -> CudaEvent:
+    def event(self, timing: bool = False) -> Event:
         """A mark, not set yet; with `timing` it has the time at which it is reached."""
         return CudaEvent(self.context, timing)
 
@@ -317,7 +317,7 @@ def open_device(number: int = 0) -> CudaDevice:
     """A GPU of this machine; the same object for a number.
 
     Raises:
-        GpuMissing: there is none, no driver, or one that is too old.
+        NoDevice: there is none, no driver, or one that is too old.
         CudaError: the driver refuses it.
     """
     return _OPENED.device(number)
@@ -327,6 +327,6 @@ def device_count() -> int:
     """How many GPUs the driver shows.
 
     Raises:
-        GpuMissing: there is none, no driver, or one that is too old.
+        NoDevice: there is none, no driver, or one that is too old.
     """
     return _OPENED.driver().number("cuDeviceGetCount")

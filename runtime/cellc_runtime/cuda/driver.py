@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from .. import platform
+from ..device import NoDevice
 
 Handle = ctypes.c_void_p
 _OUT = ctypes.c_void_p
@@ -137,10 +138,6 @@ class DeviceLost(CudaError):
     """The GPU cannot be used by this process any more: a kernel broke it, or it fell out."""
 
 
-class GpuMissing(RuntimeError):
-    """There is no GPU that this process can use; what is missing, and what to do."""
-
-
 class Driver:
     """The driver.
 
@@ -151,7 +148,7 @@ class Driver:
         version: the newest CUDA that it serves: 13000 is 13.0.
 
     Raises:
-        GpuMissing: it is too old, or finds no GPU.
+        NoDevice: it is too old, or finds no GPU.
     """
 
     def __init__(self, library: Library) -> None:
@@ -164,19 +161,19 @@ class Driver:
         self.call("cuDriverGetVersion", ctypes.byref(number))
         self.version = number.value
         if self.version < LEAST_VERSION:
-            raise GpuMissing(self.too_old("programs of cellc", LEAST_VERSION))
+            raise NoDevice(self.too_old("programs of cellc", LEAST_VERSION))
         self._bind(library, SIGNATURES)
         try:
             self.call("cuInit", 0)
         except CudaError as error:
-            raise GpuMissing(f"there is no GPU to use: {error}") from None
+            raise NoDevice(f"there is no GPU to use: {error}") from None
 
     def _bind(self, library: Library, names: Any) -> None:
         for name in names:
             try:
                 function = getattr(library, name)
             except AttributeError:
-                raise GpuMissing(
+                raise NoDevice(
                     f"the driver's library has no {name}: it is older than CUDA "
                     f"{_dotted(LEAST_VERSION)}; install a newer driver") from None
             function.argtypes, function.restype = SIGNATURES[name], ctypes.c_int
@@ -284,13 +281,13 @@ def load() -> Driver:
     """The driver of this machine.
 
     Raises:
-        GpuMissing: there is none, it is too old, or it finds no GPU.
+        NoDevice: there is none, it is too old, or it finds no GPU.
     """
     name = platform.gpu_driver()
     try:
         library = ctypes.CDLL(name)
     except OSError as error:
-        raise GpuMissing(f"there is no GPU to use: NVIDIA's driver library {name} cannot be loaded "
+        raise NoDevice(f"there is no GPU to use: NVIDIA's driver library {name} cannot be loaded "
                          f"({error}); install the driver, or without a GPU set "
                          "CELLC_GPU=emulated") from None
     return Driver(library)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
+from ..device import Event, Stream
 from .context import Context
 from .driver import NO_TIMING, NON_BLOCKING, NOT_READY
 
@@ -71,13 +72,13 @@ class CudaEvent:
         self.handle = context.driver.handle("cuEventCreate", 0 if timing else NO_TIMING)
         self._recorded = False
 
-    def record(self, stream: CudaStream | None = None) -> None:
+    def record(self, stream: Stream | None = None) -> None:
         """Stand behind what is on a stream (that of the programs if None)."""
         self._context.use()
         self._context.driver.call("cuEventRecord", self.handle, self._of(stream))
         self._recorded = True
 
-    def wait(self, stream: CudaStream | None = None) -> None:
+    def wait(self, stream: Stream | None = None) -> None:
         """Let what comes on a stream (that of the programs if None) wait for the event."""
         self._context.use()
         self._context.driver.call("cuStreamWaitEvent", self._of(stream), self.handle, 0)
@@ -92,12 +93,15 @@ class CudaEvent:
         self._context.use()
         self._context.driver.call("cuEventSynchronize", self.handle)
 
-    def elapsed_time(self, end: CudaEvent) -> float:
+    def elapsed_time(self, end: Event) -> float:
         """Milliseconds from this event to another, to half a microsecond.
 
         Raises:
             RuntimeError: one of them has no time, was not recorded, or is not done yet.
+            TypeError: the other is not a GPU's.
         """
+        if not isinstance(end, CudaEvent):
+            raise TypeError(f"an event of a GPU was expected, got {type(end).__name__}")
         if not (self._timing and end._timing):
             raise RuntimeError("the time between two events: make both with timing")
         if not (self._recorded and end._recorded):
@@ -109,8 +113,12 @@ class CudaEvent:
                                  end.handle)
         return time.value
 
-    def _of(self, stream: CudaStream | None) -> int:
-        return self._context.stream if stream is None else stream.handle
+    def _of(self, stream: Stream | None) -> int:
+        if stream is None:
+            return self._context.stream
+        if not isinstance(stream, CudaStream):
+            raise TypeError(f"a stream of a GPU was expected, got {type(stream).__name__}")
+        return stream.handle
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):
