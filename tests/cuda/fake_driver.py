@@ -408,7 +408,8 @@ class FakeDriver:
     def _cuModuleLoadDataEx(self, out: int, image: int, count: int, keys: int,
                             values: int) -> None:
         text = ctypes.string_at(image)
-        if text.startswith(b"\x7fELF\2"):  # from ptxas: it can be launched, and does nothing
+        if text.startswith(b"\x7fELF\2") or b".entry cellc_kernel" in text:
+            # From ptxas, or PTX from LLVM: it can be launched, and does nothing.
             said = {"name": REAL}
         elif text.startswith(b"\x7fELF"):
             said = json.loads(text[4:])

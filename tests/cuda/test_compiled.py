@@ -15,6 +15,7 @@ import pytest
 from cellc_compiler.build import ptxas
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.text import parse_graph
+from cellc_runtime import knobs
 from cellc_runtime.cuda.device import CudaDevice
 from cellc_runtime.cuda.driver import Driver
 from cellc_runtime.cuda.modules import is_cubin
@@ -68,6 +69,16 @@ def test_a_network(target: str, capability: tuple[int, int]) -> None:
     assert all(launch.block[0] % 32 == 0 for launch in fake.launches)
     assert code.graphs.launches == 4 and fake.count(GraphExec) == 1
     assert len(fake.done) == 5 * first
+
+
+def test_without_ptxas_programs_carry_ptx() -> None:
+    with knobs.override(ptxas="none"):
+        program = network("cuda-sm_80")
+    assert program.kernels and not any(map(is_cubin, program.kernels))
+    assert all(b".target sm_80" in k.code for k in program.kernels)
+    fake, device = opened((12, 0))
+    device.check(program)
+    assert device.load(program, ()) and fake.log.count("cuModuleLoadDataEx") >= 2
 
 
 def test_another_gpu_is_told() -> None:

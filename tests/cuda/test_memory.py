@@ -50,7 +50,7 @@ def test_memory_is_zeroed_and_apart() -> None:
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
     assert all(b.address % 512 == 0 for b in blocks)
     assert all(held(device, b, b.nbytes) == bytes(b.nbytes) for b in blocks)
-    assert held(device, device.allocate(64, zeroed=False), 64) == bytes([FRESH]) * 64
+    assert held(device, device.allocate_unset(64), 64) == bytes([FRESH]) * 64
     assert fake.count(Memory) == 0
 
 

@@ -145,20 +145,18 @@ class CudaDevice(Device):
 
     # --- memory ------------------------------------------------------------------------------
 
-    def allocate(self, nbytes: int, *, zeroed: bool = True) -> Memory:
-        """See `Device.allocate`.
-
-        Args:
-            zeroed: whether it must be; else it is as it was left.
-        """
-        self.context.use()
-        try:
-            memory = self._allocator.allocate(nbytes)
-        except NoMemory:
-            raise self._no_memory(nbytes) from None
-        if zeroed and nbytes:
+    def allocate(self, nbytes: int) -> Memory:
+        memory = self.allocate_unset(nbytes)
+        if nbytes:
             self.driver.call("cuMemsetD8Async", memory.address, 0, nbytes, self.context.stream)
         return memory
+
+    def allocate_unset(self, nbytes: int) -> Memory:
+        self.context.use()
+        try:
+            return self._allocator.allocate(nbytes)
+        except NoMemory:
+            raise self._no_memory(nbytes) from None
 
     def _no_memory(self, nbytes: int) -> MemoryError:
         held = self._allocator.statistics()

@@ -26,7 +26,7 @@ from .driver import CAPTURE_THREAD_LOCAL, SIGNATURES, CudaError
 LIMIT = 4
 """Graphs of a program: results often take turns in two places."""
 _REMEMBERED = 32
-_LEAST = 2
+_LEAST = 3
 """Launches and copies from which on a graph is worth it."""
 
 
