@@ -39,6 +39,11 @@ def wait() -> None:
     jax.block_until_ready(_LAST)
 
 
+def release() -> None:
+    """Let go of the last results."""
+    _LAST.clear()
+
+
 def results(value: Any) -> list[np.ndarray[Any, Any]]:
     """The arrays of a result, wide."""
     return [np.asarray(a, np.float32) for a in jax.tree_util.tree_leaves(value)]

@@ -110,6 +110,11 @@ def wait() -> None:
     ms.hal.synchronize()
 
 
+def release() -> None:
+    """Give memory that is kept back, for the other libraries."""
+    ms.runtime.empty_cache()
+
+
 def results(value: Any) -> list[np.ndarray[Any, Any]]:
     """The arrays of a result, wide."""
     if isinstance(value, (tuple, list)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import time
 from collections.abc import Callable
@@ -47,6 +48,7 @@ def warm(name: str, peers: bool) -> Row:
         timed.append(Timed("device_torch", case, True))
     for each in timed:
         each.start()
+        each.end()
     return {"status": "measured", "said": {str(i): t.said for i, t in enumerate(timed) if t.said}}
 
 
@@ -60,12 +62,15 @@ def measured(case: Case, timed: dict[str, Timed], seconds: float, small: bool) -
             each.round(small)
         if time.monotonic() > end:
             break
+    apart = _apart(timed)
+    for each in timed.values():
+        each.end()
     ours = timed.get("cellc")
     return {
         "status": "measured" if ours is None or not ours.said else "failed",
         "ms": {n: t.median() for n, t in timed.items() if t.times},
         "said": {n: t.said for n, t in timed.items() if t.said},
-        "apart": _apart(timed),
+        "apart": apart,
         "flops": case.flops(), "nbytes": case.nbytes(),
         "lost": any("cannot be used by this process any more" in t.said for t in timed.values()),
     }
@@ -120,6 +125,16 @@ class Timed:
             self.times.append((time.perf_counter() - began) / calls)
         except Exception as error:
             self.said, self._run = f"{type(error).__name__}: {error}"[:600], None
+
+    def end(self) -> None:
+        """Let go of all, for the next case."""
+        self._run, self.arrays = None, []
+        gc.collect()
+        try:
+            if self._library is not None:
+                self._library.release()
+        except Exception as error:
+            self.said = self.said or f"{type(error).__name__}: {error}"[:600]
 
     def median(self) -> float:
         """Milliseconds of a call."""

@@ -24,7 +24,6 @@ def build(case: Case, compiled: bool) -> Run:
     torch.backends.cuda.matmul.allow_tf32 = case.fast
     torch.backends.cudnn.allow_tf32 = case.fast
     torch.backends.cudnn.benchmark = True
-    torch._dynamo.reset()
     if case.kind in ("lenet", "resnet50", "gpt"):
         return _step(case, compiled)
     given = [torch.from_numpy(a).to(DEVICE, getattr(torch, case.dtype)) for a in inputs(case)]
@@ -57,6 +56,13 @@ def wait() -> None:
     """Return when the device has done all."""
     if DEVICE == "cuda":
         torch.cuda.synchronize()
+
+
+def release() -> None:
+    """Give memory that is kept back, for the other libraries."""
+    torch._dynamo.reset()
+    if DEVICE == "cuda":
+        torch.cuda.empty_cache()
 
 
 def results(value: Any) -> list[np.ndarray[Any, Any]]:

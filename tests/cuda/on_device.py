@@ -57,6 +57,9 @@ DRY_BITS = ("op softmax", "op matmul", "function tanh", "net lenet")
 DRY_SPEED = ("launch*", "softmax*float32", "product 512*float32", "lenet*")
 
 
+_KEEPING = threading.Lock()
+
+
 @dataclass
 class Run:
     """A run of the command.
@@ -71,14 +74,23 @@ class Run:
     environment: dict[str, str]
     log: Path
     rows: dict[str, dict[str, Row]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    begin: float = field(default_factory=time.monotonic)
 
     def left(self) -> float:
         """Seconds."""
         return self.deadline - time.monotonic()
 
+    def found(self) -> dict[str, Any]:
+        """All that is known so far."""
+        return {"machine": self.facts, "rows": self.rows, "dry": self.dry,
+                "seconds": round(time.monotonic() - self.begin, 1)}
+
     def keep(self, group: str, name: str, row: Row) -> None:
-        """A row is known."""
-        self.rows.setdefault(group, {})[name] = row
+        """A row is known; it is on the disk at once, whatever happens to this process."""
+        with _KEEPING:
+            self.rows.setdefault(group, {})[name] = row
+            self.log.with_name("on_device.json").write_text(json.dumps(self.found(), indent=1))
         why = row.get("said") or row.get("differ") or row.get("ms") or ""
         print(f"{group}: {name}: {row['status']} {str(why)[:200]}", flush=True)
 
@@ -386,7 +398,7 @@ def perform(args: argparse.Namespace) -> dict[str, Any]:
     env = environment(args.dry, unpack(ROOT))
     begin = time.monotonic()
     run = Run(args.dry, begin + 60 * args.minutes, env, args.out / "processes.log")
-    found = {"machine": machine(env), "rows": run.rows, "dry": args.dry}
+    run.facts = machine(env)
     timed = chosen(list(CASES), args.only or (DRY_SPEED if args.dry else ())) \
         if "speed" in args.parts else []
     if "bits" in args.parts:
@@ -396,8 +408,7 @@ def perform(args: argparse.Namespace) -> dict[str, Any]:
     if "sanitizer" in args.parts:
         sanitize(run)
     time_cases(run, timed, () if args.dry else args.peers)
-    found["seconds"] = round(time.monotonic() - begin, 1)
-    return found
+    return run.found()
 
 
 def main(given: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from .driver import NON_BLOCKING, CudaError, DeviceLost, Driver
 
@@ -64,13 +64,20 @@ class Context:
             CudaError: some of it failed, or a launch of this thread did.
         """
         self.use()
-        self.raise_failure()
-        discarded = len(self._discarded)  # what comes later may still be launched
-        self.synchronize()
+        with self.waiting():
+            self.raise_failure()
+            self.synchronize()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """The block returns when all that was launched before it is done."""
+        discarded = len(self._discarded)  # what is discarded later may be in use later
+        yield
         self._launched.clear()
-        for _ in range(discarded):
-            function, handle = self._discarded.popleft()
-            self.driver.result(function, handle)
+        with suppress(IndexError):  # another thread may have waited too
+            for _ in range(discarded):
+                function, handle = self._discarded.popleft()
+                self.driver.result(function, handle)
 
     @contextmanager
     def capture_stream(self) -> Iterator[int]:

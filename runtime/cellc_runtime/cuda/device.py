@@ -216,7 +216,8 @@ class CudaDevice(Device):
             with self._lock, self.context.blaming():
                 self.context.use()
                 self.context.raise_failure()
-                self._staging.read(source, held, nbytes)
+                with self.context.waiting():
+                    self._staging.read(source, held, nbytes)
 
     def move(self, to: int, source: int, nbytes: int) -> None:
         """Copy from one place of its memory to another, behind what was launched."""

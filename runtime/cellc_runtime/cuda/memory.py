@@ -89,7 +89,8 @@ class Allocator:
         wait: Callable[[], None], sizes: Callable[[], tuple[int, int]],
     ) -> None:
         self._take, self._give, self._wait, self._sizes = take, give, wait, sizes
-        self._lock = threading.Lock()
+        # What the garbage collector ends may allocate, while this thread is at work here.
+        self._lock = threading.RLock()
         self._returned: deque[_Block] = deque()
         self._free: dict[int, list[_Block]] = {}
         self._segments: set[_Segment] = set()

@@ -85,16 +85,16 @@ class Modules:
                             f"this GPU has at most {self._shared:,}")
         key = hashlib.sha256(kernel.code).digest()
         with self._lock:
-            found = self._kernels.get(key)
-            if found is None:
-                try:
+            try:
+                found = self._kernels.get(key)
+                if found is None:
                     found = Kernel(self._driver, kernel.code, self._discard)
-                except CudaError as error:
-                    self._driver.ready()
-                    raise CudaError(f"{where} cannot be loaded: {error}{self._hint(error.code)}",
-                                    error.code, error.name) from None
-                self._kernels[key] = found
-            found.allow_shared(kernel.shared)
+                    self._kernels[key] = found
+                found.allow_shared(kernel.shared)
+            except CudaError as error:
+                self._driver.ready()
+                raise CudaError(f"{where} cannot be loaded: {error}{self._hint(error.code)}",
+                                error.code, error.name) from None
         return found
 
     def _hint(self, code: int) -> str:
