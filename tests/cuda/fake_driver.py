@@ -38,7 +38,8 @@ NAMES = {
 }
 _SINGLE = {"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",
            "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute",
-           "cuDeviceTotalMem_v2", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"}  # fmt: skip
+           "cuDeviceTotalMem_v2", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent",
+           "cuTensorMapEncodeTiled"}  # fmt: skip
 """What needs no context."""
 
 
@@ -458,6 +459,16 @@ class FakeDriver:
             self.done.append(found.name)
 
         self._put(stream, found.name, work)
+
+    def _cuTensorMapEncodeTiled(self, out: int, dtype: int, rank: int, at: int, sizes: int,
+                                strides: int, box: int, steps: int, *options: int) -> None:
+        if not 1 <= rank <= 5 or at % 16 or out % 64:
+            raise Refused(1)
+        rows = (ctypes.c_uint64 * max(rank - 1, 1)).from_address(strides)
+        boxes = (ctypes.c_uint32 * rank).from_address(box)
+        if any(s % 16 for s in rows[: rank - 1]) or not all(0 < b <= 256 for b in boxes):
+            raise Refused(1)
+        ctypes.memset(out, 7, 128)
 
     def _cuGraphInstantiateWithFlags(self, out: int, graph: int, flags: int) -> None:
         self._new(out, GraphExec(list(self._of(graph, Graph).nodes)))

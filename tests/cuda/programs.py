@@ -55,6 +55,14 @@ class Put:
 
 
 @dataclass(frozen=True)
+class Map:
+    """A tensor map of a place: two axes of 16-bit floats, rows of `stride` bytes."""
+
+    at: int | str
+    stride: int = 128
+
+
+@dataclass(frozen=True)
 class Wait:
     """A wait for all that was launched."""
 
@@ -66,7 +74,7 @@ class Call:
     pointers: tuple[int | str, ...]
 
 
-Step = Launch | Copy | Put | Wait | Call
+Step = Launch | Copy | Put | Map | Wait | Call
 
 
 @dataclass
@@ -103,6 +111,16 @@ class Writer:
             f.store(f.const("float", step.value), self.host)
             return f.emit("i32", f"call i32 {self.entry(Ext.DEVICE_COPY).ref}"
                                  f"({self.place(step.to)}, {self.host}, i64 4, {stream})")
+        if isinstance(step, Map):
+            given = [f.alloca(16, 16) for _ in range(4)]
+            for place, ty, values in zip(given, ("i64", "i64", "i32", "i32"), (
+                    (64, 64), (step.stride, 0), (64, 64), (1, 1)), strict=True):
+                for i, value in enumerate(values):
+                    f.store(V(ty, str(value)), f.gep(place, i, ty))
+            pointers = ", ".join(str(p) for p in (self.place(step.at), *given))
+            return f.emit("i32", f"call i32 {self.entry(Ext.DEVICE_TENSOR_MAP).ref}"
+                                 f"({f.alloca(128, 64)}, i32 9, i32 2, {pointers}, "
+                                 "i32 0, i32 3, i32 2, i32 0)")
         if isinstance(step, Call):
             return f.emit("i32", f"call i32 {self.entry(FIRST_CALLBACK).ref}"
                                  f"(ptr {self.pointers(step.pointers).ref})")

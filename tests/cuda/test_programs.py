@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +21,7 @@ from cellc_runtime.loader import Host
 from cellc_runtime.program import Program
 
 from .fake_driver import FakeDriver, GraphExec
-from .programs import KERNELS, Call, Copy, Launch, Put, Wait, addresses, floats, program
+from .programs import KERNELS, Call, Copy, Launch, Map, Put, Wait, addresses, floats, program
 
 N = 64
 BYTES = 4 * N
@@ -205,6 +206,44 @@ def test_a_launch_that_is_refused_names_kernel_and_program() -> None:
         run.device.wait()
     run.device.wait()  # told once; the device goes on
     assert np.array_equal(Running(program(CHAIN, arena=2048))(floats()), 8 * floats())
+
+
+def test_tensor_maps() -> None:
+    steps = (Map(0), Launch(0, (0, "+0"), N), Map("+0"), Launch(0, ("+0", 1), N))
+    run = Running(program(steps, arena=BYTES))
+    for _ in range(4):
+        assert np.array_equal(run(floats()), 4 * floats())
+    bad = Running(program((Map(0, stride=100), Launch(0, (0, 1), N)), name="Net"))
+    assert bad.launch(bad.device.allocate(BYTES)) == DEVICE_FAILED
+    with pytest.raises(CudaError, match=r"a tensor map of program 'Net', rank 2, at 0x.*INVALID_V"):
+        bad.device.wait()
+
+
+def test_several_threads() -> None:
+    """One program, called by several threads at once with memory of their own, graphs and all."""
+    run = Running(program(CHAIN, arena=2048))
+    failures: list[str] = []
+
+    def calls(seed: int) -> None:
+        source, arena = run.device.allocate(BYTES), run.device.allocate(2048)
+        given = floats() * seed
+        for _ in range(20):
+            run.device.copy(source.address, given.data)
+            output = run.device.allocate(BYTES)
+            slots = addresses(source.address, output.address)
+            if run.code.launch(ctypes.addressof(slots), arena.address, 0):
+                failures.append("failed")
+            if not np.array_equal(run.result(output), 8 * given):
+                failures.append(f"wrong for {seed}")
+            if seed % 2:
+                run.device.wait()
+
+    threads = [threading.Thread(target=calls, args=(i,)) for i in range(1, 6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures and run.code.graphs.launches > 0
 
 
 def test_a_kernel_that_breaks_is_told_by_the_wait_with_what_was_launched() -> None:

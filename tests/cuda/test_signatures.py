@@ -17,6 +17,7 @@ import pytest
 from cellc_runtime.cuda import driver as cuda
 
 _WORDS = {"size_t": "u64", "unsigned long long": "u64", "CUdeviceptr": "u64", "unsigned int": "u32",
+          "cuuint32_t": "u32",
           "unsigned char": "u8", "int": "i32", "CUdevice": "i32"}  # fmt: skip
 _KINDS: dict[Any, str] = {
     ctypes.c_void_p: "pointer", ctypes.c_char_p: "pointer", ctypes.c_int: "i32",

@@ -19,6 +19,7 @@ from .graphs import COPY, Graphs
 from .modules import Kernel, Modules
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int32, *cuda.SIGNATURES["cuLaunchKernel"])
+_MAP = ctypes.CFUNCTYPE(ctypes.c_int32, *cuda.SIGNATURES["cuTensorMapEncodeTiled"])
 _WAIT = ctypes.CFUNCTYPE(ctypes.c_int32, *cuda.SIGNATURES["cuStreamSynchronize"])
 
 
@@ -105,7 +106,8 @@ class CudaCode:
 
 
 _ENTRIES = {Ext.DEVICE_LAUNCH: "cuLaunchKernel", Ext.DEVICE_COPY: "cuMemcpyAsync",
-            Ext.DEVICE_WAIT: "cuStreamSynchronize"}
+            Ext.DEVICE_WAIT: "cuStreamSynchronize",
+            Ext.DEVICE_TENSOR_MAP: "cuTensorMapEncodeTiled"}
 
 
 class _Checked:
@@ -121,7 +123,8 @@ class _Checked:
         self._failures: dict[int, CudaError] = {}
         # ctypes keeps only what is referenced.
         self._functions = {Ext.DEVICE_LAUNCH: _LAUNCH(self._launch),
-                           Ext.DEVICE_COPY: COPY(self._copy), Ext.DEVICE_WAIT: _WAIT(self._wait)}
+                           Ext.DEVICE_COPY: COPY(self._copy), Ext.DEVICE_WAIT: _WAIT(self._wait),
+                           Ext.DEVICE_TENSOR_MAP: _MAP(self._map)}
 
     def entries(self) -> dict[Ext, int]:
         """The entries of the external table."""
@@ -152,6 +155,13 @@ class _Checked:
         result = self._driver.result("cuStreamSynchronize", stream)
         if result:
             self._keep(result, f"program {self._code._name!r}, or one launched before it")
+        return result
+
+    def _map(self, *given: Any) -> int:
+        result = self._driver.result("cuTensorMapEncodeTiled", *given)
+        if result:
+            self._keep(result, f"a tensor map of program {self._code._name!r}, rank {given[2]}, at "
+                               f"{given[3] or 0:#x}")
         return result
 
     def _keep(self, result: int, doing: str) -> None:

@@ -60,6 +60,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuFuncSetAttribute": (Handle, _INT, _INT),
     "cuFuncGetAttribute": (_OUT, _INT, Handle),
     "cuLaunchKernel": (Handle, *(_UINT,) * 7, Handle, _OUT, _OUT),
+    "cuTensorMapEncodeTiled": (_OUT, _INT, _UINT, *(ctypes.c_void_p,) * 5, *(_INT,) * 4),
     "cuGraphInstantiateWithFlags": (_OUT, Handle, ctypes.c_ulonglong),
     "cuGraphGetNodes": (Handle, _OUT, _OUT),
     "cuGraphExecUpdate_v2": (Handle, Handle, _OUT),
