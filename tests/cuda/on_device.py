@@ -386,7 +386,8 @@ def bit_names(run: Run) -> list[str]:
     row = worker.ask("", BITS_SECONDS)
     worker.close()
     if "names" not in row:
-        raise SystemExit(f"cellc cannot be loaded: {row.get('said')}; see {run.log}")
+        lines = run.log.read_text().strip().splitlines() or [str(row.get("said"))]
+        raise SystemExit(f"cellc does not run here: {lines[-1]}\nmore is in {run.log}")
     names: list[str] = row["names"]
     return names
 

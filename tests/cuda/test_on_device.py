@@ -115,6 +115,16 @@ def test_cases() -> None:
             assert all(a.size for a in device_cases.inputs(case.small()))
 
 
+def test_without_a_gpu_it_says_why(tmp_path: Path) -> None:
+    if Path("/dev/nvidia0").exists():
+        pytest.skip("such a machine has a GPU")
+    done = subprocess.run(
+        [sys.executable, str(HERE / "on_device.py"), "--out", str(tmp_path), "--minutes", "1"],
+        capture_output=True, text=True, check=False, timeout=120,
+        env={k: v for k, v in os.environ.items() if k != "CELLC_GPU"})
+    assert done.returncode == 1 and "libcuda" in done.stderr, done.stderr
+
+
 def test_a_dry_run(tmp_path: Path) -> None:
     """All of it on an emulated GPU, peers left out: some seconds."""
     done = subprocess.run(
