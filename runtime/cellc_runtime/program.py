@@ -140,7 +140,7 @@ class DeviceKernel:
     Attributes:
         code: a cubin, or PTX text, whose one entry is `DEVICE_KERNEL`.
         shared: bytes of shared memory that a launch asks for.
-        name: what it computes and where in the source, for errors; or "".
+        name: the ops that it computes, for errors; or "".
     """
 
     code: bytes = field(repr=False)

@@ -52,6 +52,7 @@ def opened(capability: tuple[int, int]) -> tuple[FakeDriver, CudaDevice]:
 def test_a_network(target: str, capability: tuple[int, int]) -> None:
     program = network(target)
     assert program.kernels and all(map(is_cubin, program.kernels))
+    assert "matmul" in " ".join(k.name for k in program.kernels), "errors name the ops"
     program = Program.from_bytes(program.to_bytes())
     fake, device = opened(capability)
     device.check(program)
