@@ -3,8 +3,8 @@
     python tests/cuda/counts.py             shows what differs from counts.json
     python tests/cuda/counts.py --update    writes counts.json anew
 
-Nothing is timed or run: registers, bytes of spills and instructions are the assembler's. A change of
-code generation changes the file, and the change is read with the rest of the commit.
+Nothing is timed or run: registers, bytes of spills and instructions are the assembler's. A change
+of code generation changes the file, and the change is read with the rest of the commit.
 """
 
 from __future__ import annotations
