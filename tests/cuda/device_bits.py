@@ -24,7 +24,7 @@ Row = dict[str, Any]
 KINDS = (dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.float64, dtypes.int32,
          dtypes.int64, dtypes.uint8, dtypes.bool_)  # fmt: skip
 SIXTEEN = (dtypes.float16, dtypes.bfloat16)
-PRODUCTS = ("matmul", "dense", "conv", "attention", "einsum", "lstm", "gru")
+PRODUCTS = ("matmul", "dense", "conv")
 """Beginnings of ops that are products: of 16 bits a GPU computes them by tensor cores, whose sums
 have other bits."""
 SLACK = 2.0**-6
