@@ -18,13 +18,15 @@ from cellc_runtime.records import dataclass
 
 from ..ir.dims import Dim
 from ..ir.types import TensorType
-from .functions import BUFFERS, CASTS, PAIRS, SCOPES
+from .functions import BUFFERS, CASTS, PAIRS
 from .language import NotStatic, Typed
 
 PREFIX = "_k_"
 """How the functions that a back end provides begin."""
 STATUS = PREFIX + "status"
 """Where the first position that is out of bounds is told: line, position, axis, size."""
+DEFINED = PREFIX + "_"
+"""What the function is called in the module that is compiled."""
 SOURCE_OF = PREFIX + "from_"
 """How the elements come in of an input that is a result, too."""
 
@@ -44,8 +46,8 @@ class Native:
     """What numba compiles.
 
     Attributes:
-        name: of the function.
-        module: the syntax tree of a module that defines it.
+        name: of the kernel.
+        module: the syntax tree of a module that defines `DEFINED`.
         file: where its lines are.
         pointers: the element types of its arguments (those of the operands, the results, memory
             of its own), before the one of the status.
@@ -73,7 +75,7 @@ def native(typed: Typed) -> Native:
     names = [*operands, *k.results, *scratch, STATUS]
     body = _Writer(typed).function()
     define = ast.FunctionDef(
-        name=PREFIX + k.name, args=ast.arguments(
+        name=DEFINED, args=ast.arguments(
             posonlyargs=[], args=[ast.arg(arg=n) for n in names], kwonlyargs=[], kw_defaults=[],
             defaults=[]),
         body=body, decorator_list=[], returns=None, type_params=[], lineno=1, col_offset=0)
@@ -81,7 +83,7 @@ def native(typed: Typed) -> Native:
     ast.fix_missing_locations(module)
     ast.increment_lineno(module, k.source.line - 1)
     types = [typed.types[n] for n in (*k.params, *k.results, *scratch)]
-    return Native(PREFIX + k.name, module, k.source.file, tuple(t.dtype for t in types),
+    return Native(k.name, module, k.source.file, tuple(t.dtype for t in types),
                   tuple(typed.types[n] for n in k.params),
                   tuple(typed.types[n] for n in scratch))
 
@@ -398,5 +400,3 @@ _EXPRESSIONS: Mapping[type[ast.expr], Callable[[_Writer, Any], ast.expr]] = {
     ast.UnaryOp: _Writer._unary, ast.BoolOp: _Writer._logical, ast.Compare: _Writer._compare,
     ast.IfExp: _Writer._choice, ast.Call: _Writer._call,
 }
-
-__all__ = ["PREFIX", "SCOPES", "Native", "native"]

@@ -42,7 +42,7 @@ from ...build.abi import PLACEHOLDER
 from ...build.emit import OPTIMIZE
 from ...hybrid.functions import FLOAT, NUMBERS, SAME, TESTS
 from ...hybrid.language import KernelError
-from ...hybrid.native import PREFIX, Native
+from ...hybrid.native import DEFINED, PREFIX, Native
 from . import convert
 from .math import functions as math
 from .text import Function, V
@@ -458,7 +458,7 @@ def lowered(kernel: Native) -> tuple[str, str]:
     pointers = [types.CPointer(_MEMORY[d]) for d in kernel.pointers]
     arguments = (*pointers, types.CPointer(types.int64))
     try:
-        made = compiler.compile_extra(kinds, context, space[kernel.name], arguments, types.none,
+        made = compiler.compile_extra(kinds, context, space[DEFINED], arguments, types.none,
                                       flags, {})
     except errors.NumbaError as error:
         raise KernelError(_said(kernel, error)) from None
@@ -477,7 +477,7 @@ def _said(kernel: Native, error: Any) -> str:
     places = _PLACE.findall(str(error))
     loc = getattr(error, "loc", None)
     line = places[-1] if places else getattr(loc, "line", "?")
-    name = kernel.name.removeprefix(PREFIX)
+    name = kernel.name
     return (f"the kernel {name}() cannot be compiled: "
             f"{text.replace(PREFIX, '')}\n  at {kernel.file}:{line}")
 
@@ -525,7 +525,7 @@ def _own(kernel: Native, symbol: str, text: str) -> tuple[str, set[str]]:
         name = match[1].strip('"')
         (helpers if name.startswith("cellc.") else foreign).add(name)
     if outside := {n for n in foreign if not n.startswith("llvm.")}:
-        raise KernelError(f"the kernel {kernel.name.removeprefix(PREFIX)}() needs "
+        raise KernelError(f"the kernel {kernel.name}() needs "
                           f"{', '.join(sorted(outside))} of numba's run time, which compiled code "
                           f"does not have")
     kept = [line for line in text.splitlines()
