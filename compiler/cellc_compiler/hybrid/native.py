@@ -73,13 +73,10 @@ def native(typed: Typed) -> Native:
     scratch = [n for n, b in k.buffers.items() if not b.output]
     operands = [SOURCE_OF + n if n in k.results else n for n in k.params]
     names = [*operands, *k.results, *scratch, STATUS]
-    body = _Writer(typed).function()
-    define = ast.FunctionDef(
-        name=DEFINED, args=ast.arguments(
-            posonlyargs=[], args=[ast.arg(arg=n) for n in names], kwonlyargs=[], kw_defaults=[],
-            defaults=[]),
-        body=body, decorator_list=[], returns=None, type_params=[], lineno=1, col_offset=0)
-    module = ast.Module(body=[define], type_ignores=[])
+    module = ast.parse(f"def {DEFINED}({', '.join(names)}): pass")
+    (define,) = module.body
+    assert isinstance(define, ast.FunctionDef)
+    define.body = _Writer(typed).function()
     ast.fix_missing_locations(module)
     ast.increment_lineno(module, k.source.line - 1)
     types = [typed.types[n] for n in (*k.params, *k.results, *scratch)]

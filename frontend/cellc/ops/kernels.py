@@ -1,8 +1,8 @@
 """Users' own kernels: the decorator `kernel`, and `Custom`, the operator that runs one.
 
-A kernel of the type `hybrid` is part of the graph: its text is the attribute of a node, and native
-code in either mode (`cellc_compiler/ops/custom.py`). One of the type `pyfunc` is called back, one of
-the type `aot` is a function of a library.
+A kernel of the type `hybrid` is part of the graph: its text is the attribute of a node, and it is
+native code in either mode (`cellc_compiler/ops/custom.py`). One of the type `pyfunc` is called
+back, one of the type `aot` is a function of a library.
 """
 
 from __future__ import annotations
@@ -276,6 +276,7 @@ def run_kernel(source: Source, *operands: Tensor) -> list[Tensor]:
         KernelError: it does not fit the operands.
         IndexError: a position is out of bounds (when it runs).
     """
+    results: list[Tensor]
     *results, status = apply(
         "custom_kernel", *operands, text=source.text, constants=source.constants,
         file=source.file, line=source.line)

@@ -3,7 +3,8 @@
     int name(int nparam, void **params, int *ndims, int64_t **shapes, const char **dtypes,
              void *stream, void *extra)
 
-`params` are the addresses of the inputs, then of the results; the function fills these and returns 0.
+`params` are the addresses of the inputs, then of the results, which the function fills; it returns
+0.
 """
 
 from __future__ import annotations

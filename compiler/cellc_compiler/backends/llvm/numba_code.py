@@ -2,383 +2,53 @@
 
 Numba compiles the function that `hybrid/native.py` writes, with a calling convention that needs
 nothing at run time (an int says whether it ended early) and with no library beyond its own loops,
-branches and variables. What the function calls is lowered here: arithmetic as plain instructions,
-functions of numbers as calls of the ones in `math/`, which are written beside it. So a kernel's
-bits are those of cellc's ops on every machine, and the code refers to nothing outside of it.
+branches and variables. What the function calls is lowered in `numba_functions.py`: arithmetic as
+plain instructions, functions of numbers as calls of the ones in `math/`, which are written beside
+it here. So a kernel's bits are those of cellc's ops on every machine, and the code refers to nothing
+outside of it.
 
-Numba's own passes do not run: its text is for no machine yet. LLVM optimizes it where it is compiled
-(`build/emit.py`), without contraction or reassociation.
+Numba's own passes do not run: its text is for no machine yet (`lowered` gives it to any back end
+through LLVM). LLVM optimizes it where it is compiled (`build/emit.py`), without contraction or
+reassociation.
 
-This is the one module that imports numba, and it is loaded when a kernel is compiled.
+This module and `numba_functions.py` import numba, and load when a kernel is compiled.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from llvmlite import ir
-from numba.core import (
-    callconv,
-    cgutils,
-    codegen,
-    compiler,
-    cpu,
-    errors,
-    imputils,
-    types,
-    typing,
+from numba.core import callconv, codegen, compiler, cpu, errors, types, typing
+from numba.cpython import (  # noqa: F401  # what a context knows of the language
+    builtins,
+    numbers,
+    rangeobj,
+    tupleobj,
 )
-from numba.core.typing import templates
-from numba.cpython import builtins, numbers, rangeobj, tupleobj  # what the context knows
 
-from cellc_runtime import dtypes
 from cellc_runtime.dtypes import BY_NAME, DType
 from cellc_runtime.target import Target
 
 from ...build.abi import PLACEHOLDER
 from ...build.emit import OPTIMIZE
-from ...hybrid.functions import FLOAT, NUMBERS, SAME, TESTS
 from ...hybrid.language import KernelError
 from ...hybrid.native import DEFINED, PREFIX, Native
 from . import convert
 from .math import functions as math
-from .text import Function, V
+from .numba_functions import FUNCTIONS, LOWERING, MEMORY, TYPING
+from .text import Function
 
 _ALWAYS = 'alwaysinline nounwind "no-builtins"'
 """Attributes of all functions of the module: LLVM puts no calls of memset and its like there."""
 
-_REGISTERS: dict[DType, Any] = {
-    **{d: getattr(types, d.name) for d in NUMBERS if d.kind in ("int", "uint")},
-    dtypes.bool_: types.boolean, dtypes.float16: types.float32, dtypes.bfloat16: types.float32,
-    dtypes.float32: types.float32, dtypes.float64: types.float64,
-}
-"""What numbers of a dtype are computed in."""
-_MEMORY: dict[DType, Any] = {
-    **_REGISTERS, dtypes.bool_: types.uint8, dtypes.float16: types.uint16,
-    dtypes.bfloat16: types.uint16,
-}
-_OF: dict[Any, DType] = {
-    **{getattr(types, d.name): d for d in NUMBERS if d.kind in ("int", "uint")},
-    types.boolean: dtypes.bool_, types.float32: dtypes.float32, types.float64: dtypes.float64,
-}
-
-Generate = Callable[[Any, Any, Any, Sequence[Any]], Any]
-"""Lowers a call: context, builder, signature, arguments."""
-
-_TYPES: Any = templates.Registry()
-_CODE: Any = imputils.Registry("cellc")
-FUNCTIONS: dict[str, Any] = {}
-"""What kernels may call, by name: stands for itself in the module that numba compiles."""
-
-
-def _define(name: str, rule: Callable[..., Any], generate: Generate) -> None:
-    """A function that kernels call; `rule` gives its signature from types."""
-    def stand_in(*_: Any) -> None:
-        raise RuntimeError("only compiled code calls this")
-
-    stand_in.__name__ = stand_in.__qualname__ = PREFIX + name
-
-    class Template(templates.AbstractTemplate):  # type: ignore[misc]
-        key = stand_in
-
-        def generic(self, args: Any, kws: Any) -> Any:
-            return rule(*map(types.unliteral, args))
-
-    FUNCTIONS[PREFIX + name] = stand_in
-    _TYPES.register(Template)
-    _TYPES.register_global(stand_in, types.Function(Template))
-    _CODE.lower(stand_in, types.VarArg(types.Any))(generate)
-
-
-# --- types ----------------------------------------------------------------------------------------
-
-
-def _known(*given: Any) -> None:
-    for t in given:
-        if t not in _OF:
-            raise errors.TypingError(f"a number is expected here, but this is {t}")
-
-
-def _common(x: Any, y: Any, weak: str) -> Any:
-    """The type that two numbers meet in, as for numpy's scalars; `weak` says which of them is
-    written down and so takes the other's type, if it is of the kind."""
-    _known(x, y)
-    if weak:
-        held, free = (y, x) if weak == "l" else (x, y)
-        if _rank(free) <= _rank(held):
-            return held
-        return types.float64 if _rank(free) == 2 else types.int64
-    a, b = _OF[x], _OF[y]
-    if a.is_float or b.is_float:
-        return max((t for t, d in ((x, a), (y, b)) if d.is_float), key=lambda t: t.bitwidth)
-    if {a.kind, b.kind} == {"int", "uint"} and "uint64" in (a.name, b.name):
-        return types.int64
-    found = next(d for d in NUMBERS if d.numpy == _numpy_common(a, b))
-    return _REGISTERS[found]
-
-
-def _numpy_common(a: DType, b: DType) -> Any:
-    import numpy as np
-
-    return np.promote_types(a.numpy, b.numpy)
-
-
-def _rank(t: Any) -> int:
-    """Bool, int, float: a number that is written down changes no kind above its own."""
-    return 2 if isinstance(t, types.Float) else 1 if isinstance(t, types.Integer) else 0
-
-
-def _arithmetic(t: Any) -> Any:
-    """Python counts with bools as ints."""
-    return types.int64 if t is types.boolean else t
-
-
-def _float(t: Any) -> Any:
-    return t if isinstance(t, types.Float) else types.float64
-
-
-def _same(*args: Any) -> Any:
-    return args[0]
-
-
-def _binary_rule(result: Callable[[Any], Any], compare: bool, weak: str) -> Callable[..., Any]:
-    def rule(x: Any, y: Any) -> Any:
-        t = result(_common(x, y, weak))
-        return templates.signature(types.boolean if compare else t, t, t)
-
-    return rule
-
-
-def _unary_rule(
-    argument: Callable[[Any], Any], result: Callable[[Any], Any] = _same
-) -> Callable[..., Any]:
-    def rule(x: Any) -> Any:
-        _known(x)
-        t = argument(x)
-        return templates.signature(result(t), t)
-
-    return rule
-
-
-# --- code -----------------------------------------------------------------------------------------
-
-
-def _helper(context: Any, builder: Any, symbol: str, ret: Any, values: Sequence[Any]) -> Any:
-    """A call of one of our functions, which `_write` adds to the module."""
-    kind = ir.FunctionType(ret, [v.type for v in values])
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, symbol), values)
-
-
-def _math(name: str) -> Generate:
-    """A function of `math/`, of as many numbers as there are arguments."""
-    def generate(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-        symbol = f"cellc.math.{name}.{_OF[sig.args[0]].name}.{len(args)}"
-        return _helper(context, builder, symbol, args[0].type, args)
-
-    return generate
-
-
-def _instruction(name: str, real: str) -> Generate:
-    def generate(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-        is_float = isinstance(sig.args[0], types.Float)
-        return getattr(builder, real if is_float else name)(*args)
-
-    return generate
-
-
-def _compare(builder: Any, op: str, t: Any, x: Any, y: Any) -> Any:
-    if isinstance(t, types.Float):
-        return (builder.fcmp_unordered if op == "!=" else builder.fcmp_ordered)(op, x, y)
-    signed = isinstance(t, types.Integer) and t.signed
-    return (builder.icmp_signed if signed else builder.icmp_unsigned)(op, x, y)
-
-
-def _comparison(op: str) -> Generate:
-    return lambda context, builder, sig, args: _compare(builder, op, sig.args[0], *args)
-
-
-def _extreme(op: str) -> Generate:
-    """The later one if it is greater (less), as Python's max and min have it."""
-    def generate(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-        x, y = args
-        return builder.select(_compare(builder, op, sig.args[0], y, x), y, x)
-
-    return generate
-
-
-def _finite(builder: Any, x: Any) -> Any:
-    rest = builder.fsub(x, x)
-    return builder.fcmp_ordered("ord", rest, rest)
-
-
-def _is(question: str) -> Generate:
-    def generate(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-        (x,) = args
-        if question == "isfinite":
-            return _finite(builder, x)
-        if question == "isnan":
-            return builder.fcmp_unordered("uno", x, x)
-        number = builder.fcmp_ordered("ord", x, x)
-        return builder.and_(number, builder.not_(_finite(builder, x)))
-
-    return generate
-
-
-def _square(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-    return _instruction("mul", "fmul")(context, builder, sig, [args[0], args[0]])
-
-
-def _to_dtype(source: DType, dst: DType) -> Generate:
-    def generate(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-        ret = context.get_value_type(sig.return_type)
-        return _helper(context, builder, f"cellc.cast.{source.name}.{dst.name}", ret, args)
-
-    return generate
-
-
-def _cast(dst: DType) -> Generate:
-    def generate(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-        return _to_dtype(_OF[sig.args[0]], dst)(context, builder, sig, args)
-
-    return generate
-
-
-def _load(dtype: DType) -> Generate:
-    def generate(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-        x = builder.load(builder.gep(args[0], [args[1]]))
-        if dtype is dtypes.bool_ or dtype.is_float and dtype.itemsize == 2:
-            ret = context.get_value_type(sig.return_type)
-            return _helper(context, builder, f"cellc.load.{dtype.name}", ret, [x])
-        return x
-
-    return generate
-
-
-def _store(dtype: DType) -> Generate:
-    def generate(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-        p, at, x = args
-        given = _OF[sig.args[2]]
-        register = context.get_value_type(_REGISTERS[dtype])
-        x = _helper(context, builder, f"cellc.cast.{given.name}.{dtype.name}", register, [x])
-        if dtype is dtypes.bool_ or dtype.is_float and dtype.itemsize == 2:
-            x = _helper(context, builder, f"cellc.store.{dtype.name}", p.type.pointee, [x])
-        builder.store(x, builder.gep(p, [at]))
-        return context.get_dummy_value()
-
-    return generate
-
-
-def _at(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-    """A flat index. Out of bounds, the status is told and the function ends."""
-    status, line, *rest = args
-    i64 = ir.IntType(64)
-    flat: Any = ir.Constant(i64, 0)
-    for axis, (given, size) in enumerate(zip(rest[::2], rest[1::2], strict=True)):
-        behind = builder.icmp_signed("<", given, ir.Constant(i64, 0))
-        i = builder.select(behind, builder.add(given, size), given)
-        bad = builder.icmp_unsigned(">=", i, size)
-        with cgutils.if_unlikely(builder, bad):
-            for k, v in enumerate((line, given, ir.Constant(i64, axis), size)):
-                builder.store(v, builder.gep(status, [ir.Constant(i64, k)]))
-            context.call_conv.return_user_exc(builder, IndexError, ())
-        flat = builder.add(builder.mul(flat, size), i)
-    return flat
-
-
-def _at_rule(status: Any, *rest: Any) -> Any:
-    for t in rest:
-        if not isinstance(t, types.Integer):
-            raise errors.TypingError(f"a position of an element must be an int, but this is {t}")
-    return templates.signature(types.int64, status, *[types.int64] * len(rest))
-
-
-def _int_rule(x: Any) -> Any:
-    if not isinstance(x, types.Integer):
-        raise errors.TypingError(f"the bounds of a loop must be ints, but this is {x}")
-    return templates.signature(types.int64, types.int64)
-
-
-def _each(do: Callable[[Any, Sequence[Any], Any], None]) -> Generate:
-    """A loop over a buffer's elements (a plain one: LLVM widens it)."""
-    def generate(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-        with cgutils.for_range(builder, args[-1]) as loop:
-            do(builder, args, loop.index)
-        return context.get_dummy_value()
-
-    return generate
-
-
-def _zero(builder: Any, args: Sequence[Any], i: Any) -> None:
-    p = args[0]
-    builder.store(ir.Constant(p.type.pointee, 0), builder.gep(p, [i]))
-
-
-def _copy(builder: Any, args: Sequence[Any], i: Any) -> None:
-    builder.store(builder.load(builder.gep(args[1], [i])), builder.gep(args[0], [i]))
-
-
-def _fill() -> None:
-    """Define every function."""
-    binary: dict[str, tuple[Callable[[Any], Any], bool, Generate]] = {
-        "add": (_arithmetic, False, _instruction("add", "fadd")),
-        "sub": (_arithmetic, False, _instruction("sub", "fsub")),
-        "mul": (_arithmetic, False, _instruction("mul", "fmul")),
-        "div": (_float, False, _instruction("fdiv", "fdiv")),
-        "and": (_same, False, _instruction("and_", "and_")),
-        "or": (_same, False, _instruction("or_", "or_")),
-        "xor": (_same, False, _instruction("xor", "xor")),
-        **{n: (_arithmetic, False, _math(n))
-           for n in ("floor_div", "floor_mod", "pow", "shl", "shr")},
-        "atan2": (_float, False, _math("atan2")),
-        "max": (_same, False, _extreme(">")), "min": (_same, False, _extreme("<")),
-        **{n: (_same, True, _comparison(op)) for n, op in (
-            ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("eq", "=="), ("ne", "!="))},
-    }
-    for name, (result, compare, generate) in binary.items():
-        for weak in ("", "l", "r"):
-            _define(f"{name}_{weak}" if weak else name, _binary_rule(result, compare, weak),
-                    generate)
-    for name in FLOAT:
-        _define(name, _unary_rule(_float), _math(name))
-    for name in (*SAME, "neg"):
-        _define(name, _unary_rule(_arithmetic), _math(name))
-    for name in TESTS:
-        _define(name, _unary_rule(_float, lambda t: types.boolean), _is(name))
-    _define("square", _unary_rule(_arithmetic), _square)
-    _define("invert", _unary_rule(_same), _math("not"))
-    _define("int", _int_rule, lambda context, builder, sig, args: args[0])
-    _define("at", _at_rule, _at)
-    _define("zero", lambda p, n: templates.signature(types.none, p, types.int64), _each(_zero))
-    _define("copy", lambda p, q, n: templates.signature(types.none, p, q, types.int64),
-            _each(_copy))
-    for d in NUMBERS:
-        _fill_dtype(d)
-
-
-def _fill_dtype(d: DType) -> None:
-    def cast_rule(x: Any) -> Any:
-        _known(x)
-        return templates.signature(_REGISTERS[d], x)
-
-    def store_rule(p: Any, at: Any, x: Any) -> Any:
-        _known(x)
-        return templates.signature(types.none, p, types.int64, x)
-
-    _define(f"cast_{d.name}", cast_rule, _cast(d))
-    _define(f"load_{d.name}",
-            lambda p, at: templates.signature(_REGISTERS[d], p, types.int64), _load(d))
-    _define(f"store_{d.name}", store_rule, _store(d))
-
-
-_fill()
-
 # --- numba's contexts -----------------------------------------------------------------------------
 
 
-class _Convention(callconv.MinimalCallConv):  # type: ignore[misc]
+class _Convention(callconv.MinimalCallConv):  # type: ignore[misc]  # numba has no types
     """Pointers never name the memory that another one writes."""
 
     def decorate_function(
@@ -390,7 +60,7 @@ class _Convention(callconv.MinimalCallConv):  # type: ignore[misc]
                 a.add_attribute("noalias")
 
 
-class _Library(codegen.CPUCodeLibrary):  # type: ignore[misc]
+class _Library(codegen.CPUCodeLibrary):  # type: ignore[misc]  # numba has no types
     """Text as it is lowered: it runs nowhere here."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
@@ -403,27 +73,27 @@ class _Library(codegen.CPUCodeLibrary):  # type: ignore[misc]
         pass
 
 
-class _Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
+class _Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]  # numba has no types
     _library_class = _Library
 
 
-class _Context(cpu.CPUContext):  # type: ignore[misc]
+class _Context(cpu.CPUContext):  # type: ignore[misc]  # numba has no types
     def init(self) -> None:
         super().init()
         self._internal_codegen = _Codegen("cellc")
 
     def load_additional_registries(self) -> None:
-        self.install_registry(_CODE)
+        self.install_registry(LOWERING)
 
     @property
     def call_conv(self) -> Any:
         return _Convention(self)
 
 
-class _Typing(typing.Context):  # type: ignore[misc]
+class _Typing(typing.Context):  # type: ignore[misc]  # numba has no types
     def load_additional_registries(self) -> None:
         super().load_additional_registries()
-        self.install_registry(_TYPES)
+        self.install_registry(TYPING)
 
 
 @cache
@@ -455,7 +125,7 @@ def lowered(kernel: Native) -> tuple[str, str]:
     flags.error_model = "numpy"
     flags.boundscheck = False
     kinds, context = _contexts()
-    pointers = [types.CPointer(_MEMORY[d]) for d in kernel.pointers]
+    pointers = [types.CPointer(MEMORY[d]) for d in kernel.pointers]
     arguments = (*pointers, types.CPointer(types.int64))
     try:
         made = compiler.compile_extra(kinds, context, space[DEFINED], arguments, types.none,
@@ -547,7 +217,11 @@ def _helper_text(symbol: str, target: Target) -> Function:
         ty = convert.register_type(dtype)
         f = _function(symbol, [ty] * count, ty, target)
         args = [f.arg(f"x{i}") for i in range(count)]
-        f.ret_(math.emit(f, name, *args, signed=dtype.kind == "int"))
+        value = math.emit(f, name, *args, signed=dtype.kind == "int")
+        if ty == "float" and any("@llvm.copysign.f64" in d for d in f.declares):
+            # Narrowed to float16, LLVM would take the sign from the double by a library call.
+            value = f.intrinsic("arithmetic.fence", ty, value)
+        f.ret_(value)
         return f
     if kind == "cast":
         src, dst = BY_NAME[rest[0]], BY_NAME[rest[1]]
