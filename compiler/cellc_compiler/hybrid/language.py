@@ -480,19 +480,3 @@ _STATIC: Mapping[type[ast.expr], Callable[[Typed, Any], Any]] = {
     ast.UnaryOp: Typed._unary,
     ast.Call: Typed._call,
 }
-
-
-def typed(source: Source, operands: tuple[TensorType, ...]) -> Typed:
-    """The kernel of a text on operands of these types.
-
-    Raises:
-        KernelError: it is not written in the language, or they do not fit it.
-    """
-    if all(ty.is_static for ty in operands):
-        return _typed(source, operands)
-    return Typed(read(source), operands)  # to compare open sizes would be to ask for them
-
-
-@lru_cache(1024)
-def _typed(source: Source, operands: tuple[TensorType, ...]) -> Typed:
-    return Typed(read(source), operands)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from cellc_runtime.dtypes import DType
@@ -19,7 +20,7 @@ from cellc_runtime.records import dataclass
 from ..ir.dims import Dim
 from ..ir.types import TensorType
 from .functions import BUFFERS, CASTS, PAIRS
-from .language import NotStatic, Typed
+from .language import NotStatic, Source, Typed, read
 
 PREFIX = "_k_"
 """How the functions that a back end provides begin."""
@@ -48,7 +49,7 @@ class Native:
     Attributes:
         name: of the kernel.
         module: the syntax tree of a module that defines `DEFINED`.
-        file: where its lines are.
+        source: what it is made of.
         pointers: the element types of its arguments (those of the operands, the results, memory
             of its own), before the one of the status.
         operands: for each operand, the type.
@@ -57,18 +58,39 @@ class Native:
 
     name: str
     module: ast.Module
-    file: str
+    source: Source
     pointers: tuple[DType, ...]
     operands: tuple[TensorType, ...]
     scratch: tuple[TensorType, ...]
 
 
-def native(typed: Typed) -> Native:
-    """The function for a kernel whose types are known.
+def typed(source: Source, operands: tuple[TensorType, ...]) -> Typed:
+    """The kernel of a text on operands of these types.
 
     Raises:
-        KernelError: an expression has no meaning for these types.
+        KernelError: it is not written in the language, or they do not fit it.
     """
+    if all(ty.is_static for ty in operands):
+        return _forms(source, operands)[0]
+    return Typed(read(source), operands)  # to compare open sizes would be to ask for them
+
+
+def native(source: Source, operands: tuple[TensorType, ...]) -> Native:
+    """The function for a kernel on operands of these types, whose sizes are known.
+
+    Raises:
+        KernelError: as `typed`.
+    """
+    return _forms(source, operands)[1]
+
+
+@lru_cache(1024)
+def _forms(source: Source, operands: tuple[TensorType, ...]) -> tuple[Typed, Native]:
+    found = Typed(read(source), operands)
+    return found, _native(found)
+
+
+def _native(typed: Typed) -> Native:
     k = typed.kernel
     scratch = [n for n, b in k.buffers.items() if not b.output]
     operands = [SOURCE_OF + n if n in k.results else n for n in k.params]
@@ -80,7 +102,7 @@ def native(typed: Typed) -> Native:
     ast.fix_missing_locations(module)
     ast.increment_lineno(module, k.source.line - 1)
     types = [typed.types[n] for n in (*k.params, *k.results, *scratch)]
-    return Native(k.name, module, k.source.file, tuple(t.dtype for t in types),
+    return Native(k.name, module, k.source, tuple(t.dtype for t in types),
                   tuple(typed.types[n] for n in k.params),
                   tuple(typed.types[n] for n in scratch))
 
@@ -137,7 +159,7 @@ class _Writer:
             if target.id in self.typed.kernel.known and self._is_tuple(call):
                 return []  # it is known wherever it is used
             return [ast.Assign([ast.Name(target.id, ast.Store())], self.expr(call))]
-        return [self._store(target, self.number(call))]
+        return [self._store(target, self.expr(call))]
 
     def _is_tuple(self, e: ast.expr) -> bool:
         try:
@@ -255,15 +277,9 @@ class _Writer:
             return [self.expr(i) for i in index.elts]
         if self._is_tuple(index):
             return [_number(d) for d in self.typed.value(index)]
-        if isinstance(index, ast.Slice):
-            self.fail(index, "a kernel reads and writes single elements, no slices")
         return [self.expr(index)]
 
     # --- expressions ------------------------------------------------------------------------------
-
-    def number(self, e: ast.expr) -> ast.expr:
-        """A number, written in full where it is known."""
-        return self.expr(e)
 
     def known(self, e: ast.expr) -> ast.expr | None:
         """A number that is known ahead, which takes the type of what it meets; else None."""
@@ -282,7 +298,9 @@ class _Writer:
             return found
         rule = _EXPRESSIONS.get(type(e))
         if rule is None:
-            self.fail(e, "this is no number")
+            slices = isinstance(e, ast.Slice)
+            self.fail(e, "a kernel reads and writes single elements, no slices" if slices
+                      else "this is no number")
         return ast.copy_location(rule(self, e), e)
 
     def _variable(self, e: ast.Name) -> ast.expr:

@@ -14,7 +14,8 @@ import numpy as np
 from cellc_runtime import dtypes
 
 from ..hybrid.functions import NUMBERS
-from ..hybrid.language import Source, typed
+from ..hybrid.language import Source
+from ..hybrid.native import typed
 from ..hybrid.python import call
 from ..ir.graph import Node
 from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
@@ -82,7 +83,7 @@ _SUMS = """def sums(a):
     c = output_tensor((a.shape[0],), a.dtype)
     for i in parallel(a.shape[0]):
         for j in range(a.shape[1]):
-            d[j] = max(a[i, j], -a[i, -1 - j])
+            d[j] = max(a[i, j], 1 - a[i, -1 - j])
         for j in reduce(a.shape[1]):
             c[i] += d[j]
     return c

@@ -99,6 +99,10 @@ def _decorated(function: Any, reg_info: Any) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def run(*arrays: Any) -> Any:
+        if any(isinstance(a, Tensor) for a in arrays):
+            name = function.__name__
+            raise TypeError(f"the kernel {name}() takes numpy arrays: for Tensors make an operator "
+                            f"of it, ops.Custom({name}, func_type='hybrid').")
         # Names of the language come before those of the module, as in MindSpore.
         space = {**function.__globals__, **PYTHON}
         return FunctionType(function.__code__, space, function.__name__, function.__defaults__,

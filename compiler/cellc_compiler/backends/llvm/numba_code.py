@@ -4,7 +4,7 @@ Numba compiles the function that `hybrid/native.py` writes, with a calling conve
 nothing at run time (an int says whether it ended early) and with no library beyond its own loops,
 branches and variables. What the function calls is lowered in `numba_functions.py`: arithmetic as
 plain instructions, functions of numbers as calls of the ones in `math/`, which are written beside
-it here. So a kernel's bits are those of cellc's ops on every machine, and the code refers to nothing
+it here. So a kernel's bits are those of cellc's ops on every machine; the code refers to nothing
 outside of it.
 
 Numba's own passes do not run: its text is for no machine yet (`lowered` gives it to any back end
@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from llvmlite import ir
 from numba.core import callconv, codegen, compiler, cpu, errors, types, typing
@@ -36,7 +36,7 @@ from cellc_runtime.target import Target
 from ...build.abi import PLACEHOLDER
 from ...build.emit import OPTIMIZE
 from ...hybrid.language import KernelError
-from ...hybrid.native import DEFINED, PREFIX, Native
+from ...hybrid.native import DEFINED, Native
 from . import convert
 from .math import functions as math
 from .numba_functions import FUNCTIONS, LOWERING, MEMORY, TYPING
@@ -118,7 +118,7 @@ def lowered(kernel: Native) -> tuple[str, str]:
         KernelError: numba cannot type it.
     """
     space: dict[str, Any] = dict(FUNCTIONS)
-    exec(compile(kernel.module, kernel.file, "exec"), space)
+    exec(compile(kernel.module, kernel.source.file, "exec"), space)
     flags = compiler.Flags()
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.nrt = False
@@ -131,25 +131,26 @@ def lowered(kernel: Native) -> tuple[str, str]:
         made = compiler.compile_extra(kinds, context, space[DEFINED], arguments, types.none,
                                       flags, {})
     except errors.NumbaError as error:
-        raise KernelError(_said(kernel, error)) from None
+        _refuse(kernel, error)
     return made.fndesc.llvm_func_name, made.library.get_llvm_str()
 
 
 _PLACE = re.compile(r'File "[^"]*", line (\d+)')
 
 
-def _said(kernel: Native, error: Any) -> str:
-    """What numba says, in a few words, and where."""
+def _refuse(kernel: Native, error: Any) -> NoReturn:
+    """Say what numba says, in a few words, and where.
+
+    Raises:
+        KernelError: always.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    own = [line for line in lines if "expected here" in line or "must be" in line]
-    text = own[0] if own else next(
+    own = [line for line in lines if line.startswith("TypingError: ")]
+    text = own[0].removeprefix("TypingError: ") if own else next(
         (x for x in lines if not x.startswith(("Failed in", "- Resolution", "During"))), lines[0])
-    places = _PLACE.findall(str(error))
-    loc = getattr(error, "loc", None)
-    line = places[-1] if places else getattr(loc, "line", "?")
-    name = kernel.name
-    return (f"the kernel {name}() cannot be compiled: "
-            f"{text.replace(PREFIX, '')}\n  at {kernel.file}:{line}")
+    places = _PLACE.findall(str(error)) or [getattr(error.loc, "line", 1)]
+    kernel.source.fail(int(places[-1]) - kernel.source.line + 1,
+                       f"the kernel {kernel.name}() cannot be compiled: {text}")
 
 
 _DECLARED = re.compile(r"^declare .*@([\w.$]+|\"[^\"]*\")\(.*$", re.MULTILINE)

@@ -108,6 +108,16 @@ def _same(*args: Any) -> Any:
     return args[0]
 
 
+def _bits(t: Any) -> Any:
+    if isinstance(t, types.Float):
+        raise errors.TypingError(f"a bit operation takes ints and bools, but this is {t}")
+    return t
+
+
+def _shifted(t: Any) -> Any:
+    return _arithmetic(_bits(t))
+
+
 def _binary_rule(result: Callable[[Any], Any], compare: bool, weak: str) -> Callable[..., Any]:
     def rule(x: Any, y: Any) -> Any:
         t = result(_common(x, y, weak))
@@ -296,11 +306,11 @@ def _fill() -> None:
         "sub": (_arithmetic, False, _instruction("sub", "fsub")),
         "mul": (_arithmetic, False, _instruction("mul", "fmul")),
         "div": (_float, False, _instruction("fdiv", "fdiv")),
-        "and": (_same, False, _instruction("and_", "and_")),
-        "or": (_same, False, _instruction("or_", "or_")),
-        "xor": (_same, False, _instruction("xor", "xor")),
-        **{n: (_arithmetic, False, _math(n))
-           for n in ("floor_div", "floor_mod", "pow", "shl", "shr")},
+        "and": (_bits, False, _instruction("and_", "and_")),
+        "or": (_bits, False, _instruction("or_", "or_")),
+        "xor": (_bits, False, _instruction("xor", "xor")),
+        "shl": (_shifted, False, _math("shl")), "shr": (_shifted, False, _math("shr")),
+        **{n: (_arithmetic, False, _math(n)) for n in ("floor_div", "floor_mod", "pow")},
         "atan2": (_float, False, _math("atan2")),
         "max": (_same, False, _extreme(">")), "min": (_same, False, _extreme("<")),
         **{n: (_same, True, _comparison(op)) for n, op in (
@@ -317,7 +327,7 @@ def _fill() -> None:
     for name in TESTS:
         _define(name, _unary_rule(_float, lambda t: types.boolean), _is(name))
     _define("square", _unary_rule(_arithmetic), _square)
-    _define("invert", _unary_rule(_same), _math("not"))
+    _define("invert", _unary_rule(_bits), _math("not"))
     _define("int", _int_rule, lambda context, builder, sig, args: args[0])
     _define("at", _at_rule, _at)
     _define("zero", lambda p, n: templates.signature(types.none, p, types.int64), _each(_zero))
