@@ -21,7 +21,7 @@ SKIPPED_FOR = {
     "MindSpore": re.compile("CELLC_ORACLE_PYTHON"),
     "ONNX Runtime": re.compile("onnxruntime"),
     "onnx": re.compile(r"'onnx'"),
-    "numba": re.compile("numba"),
+    "numba": re.compile("'numba'|numba is not"),
     "Chromium": re.compile("Chromium|Selenium"),
     "mypy, pyright": re.compile("mypy|pyright"),
     "other shells": re.compile("no (bash|zsh|fish)\\b"),

@@ -108,9 +108,10 @@ def _decorated(function: Any, reg_info: Any) -> Callable[..., Any]:
         return FunctionType(function.__code__, space, function.__name__, function.__defaults__,
                             function.__closure__)(*arrays)
 
-    run.ms_kernel_flag = True  # type: ignore[attr-defined]
+    made: Any = run
+    made.ms_kernel_flag = True
     if reg_info is not None:
-        run.reg_info = reg_info  # type: ignore[attr-defined]
+        made.reg_info = reg_info
     return run
 
 

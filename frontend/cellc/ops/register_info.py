@@ -19,13 +19,12 @@ def custom_info_register(*reg_info: Any) -> Callable[[Callable[..., Any]], Calla
     Returns:
         A decorator; the function it gives does the same.
     """
-    def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
+    def decorator(function: Any) -> Any:
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             return function(*args, **kwargs)
 
-        function.reg_info = wrapper.reg_info = reg_info  # type: ignore[attr-defined]
-        return wrapper
+        function.reg_info = reg_info
+        return functools.update_wrapper(wrapper, function)
 
     return decorator
 
@@ -106,7 +105,7 @@ class CustomRegOp:
         for arg in args:
             if not isinstance(arg, tuple) or len(arg) not in (2, 3):
                 raise ValueError("dtype and format value must be tuple of two or three elements")
-            _facts(str, dict(enumerate(arg)), {})  # type: ignore[arg-type]
+            _facts(str, {str(i): part for i, part in enumerate(arg)}, {})
         self.formats.append(args)
         return self
 
