@@ -19,11 +19,14 @@ from cellc_runtime.records import dataclass
 
 from ..ir.dims import Dim
 from ..ir.types import TensorType
+from .analysis import Analysis
 from .functions import BUFFERS, CASTS, PAIRS
 from .language import NotStatic, Source, Typed, read
 
 PREFIX = "_k_"
 """How the functions that a back end provides begin."""
+LOW, HIGH = PREFIX + "low", PREFIX + "high"
+"""Which rows are to be done."""
 STATUS = PREFIX + "status"
 """Where the first position that is out of bounds is told: line, position, axis, size."""
 DEFINED = PREFIX + "_"
@@ -51,7 +54,8 @@ class Native:
         module: the syntax tree of a module that defines `DEFINED`.
         source: what it is made of.
         pointers: the element types of its arguments (those of the operands, the results, memory
-            of its own), before the one of the status.
+            of its own), before the one of the status and the two ints of the rows.
+        rows: how many it has that are independent; 1 if it does all at once.
         operands: for each operand, the type.
         scratch: the types of memory of its own.
     """
@@ -60,6 +64,7 @@ class Native:
     module: ast.Module
     source: Source
     pointers: tuple[DType, ...]
+    rows: int
     operands: tuple[TensorType, ...]
     scratch: tuple[TensorType, ...]
 
@@ -94,15 +99,17 @@ def _native(typed: Typed) -> Native:
     k = typed.kernel
     scratch = [n for n, b in k.buffers.items() if not b.output]
     operands = [SOURCE_OF + n if n in k.results else n for n in k.params]
-    names = [*operands, *k.results, *scratch, STATUS]
+    names = [*operands, *k.results, *scratch, STATUS, LOW, HIGH]
+    writer = _Writer(typed)
     module = ast.parse(f"def {DEFINED}({', '.join(names)}): pass")
     (define,) = module.body
     assert isinstance(define, ast.FunctionDef)
-    define.body = _Writer(typed).function()
+    define.body = writer.function()
     ast.fix_missing_locations(module)
     ast.increment_lineno(module, k.source.line - 1)
     types = [typed.types[n] for n in (*k.params, *k.results, *scratch)]
     return Native(k.name, module, k.source, tuple(t.dtype for t in types),
+                  1 if writer.rows is None else writer.rows,
                   tuple(typed.types[n] for n in k.params),
                   tuple(typed.types[n] for n in scratch))
 
@@ -124,20 +131,29 @@ class _Writer:
         self.tuples: dict[str, tuple[str, ...]] = {}
         """Variables that are positions of several axes, by the variables of each."""
         self.loops = 0
+        self.analysis = Analysis(typed)
+        self.rows = self.analysis.rows()
 
     def function(self) -> list[ast.stmt]:
         k = self.typed.kernel
         first: list[ast.stmt] = []
         for name in k.params:
             if name in k.results:
-                size = ast.Constant(self.typed.types[name].size)
-                first.append(ast.Expr(_call("copy", _name(name), _name(SOURCE_OF + name), size)))
+                first.append(ast.Expr(_call(
+                    "copy", _name(name), _name(SOURCE_OF + name), *self._part(name))))
         # Memory made in a branch may be read behind it: it is zeros there.
         first += [self._zeros(n) for n, b in k.buffers.items() if not b.output]
         return [*first, *self.block(k.body), ast.Return(value=None)]
 
+    def _part(self, name: str) -> list[ast.expr]:
+        """The elements of a tensor that the rows at hand hold: first, and behind the last."""
+        size = self.typed.types[name].size
+        if not self.rows:
+            return [ast.Constant(0), ast.Constant(size)]
+        return [_call("mul", _name(end), ast.Constant(size // self.rows)) for end in (LOW, HIGH)]
+
     def _zeros(self, name: str) -> ast.stmt:
-        return ast.Expr(_call("zero", _name(name), ast.Constant(self.typed.types[name].size)))
+        return ast.Expr(_call("zero", _name(name), *self._part(name)))
 
     # --- statements -------------------------------------------------------------------------------
 
@@ -152,7 +168,7 @@ class _Writer:
         target, call = s.targets[0], s.value
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) \
                 and call.func.id in BUFFERS and isinstance(target, ast.Name):
-            return [self._zeros(target.id)]
+            return [] if self.analysis.filled(target.id) else [self._zeros(target.id)]
         if isinstance(target, (ast.Tuple, ast.List)):
             return self._unpack(target, s)
         if isinstance(target, ast.Name):
@@ -199,7 +215,9 @@ class _Writer:
         assert isinstance(s.iter, ast.Call) and isinstance(s.iter.func, ast.Name)
         if s.iter.func.id == "grid":
             return self._grid(s, s.iter.args[0])
-        args = [_call("int", self.expr(a)) for a in s.iter.args]
+        args: list[ast.expr] = [_call("int", self.expr(a)) for a in s.iter.args]
+        if s is self.analysis.outer:
+            args = [_name(LOW), _name(HIGH)]
         if len(args) == 3:
             try:
                 step = self.typed.value(s.iter.args[2])
@@ -235,7 +253,9 @@ class _Writer:
             self.fail(s, f"grid() of {len(sizes)} axes gives as many positions")
         body = self.block(s.body)
         for name, size in zip(reversed(names), reversed(sizes), strict=True):
-            count = ast.Call(_name("range"), [_call("int", size)], [])
+            ends = [_name(LOW), _name(HIGH)] if s is self.analysis.outer and name == names[0] \
+                else [_call("int", size)]
+            count = ast.Call(_name("range"), [*ends], [])
             body = [ast.copy_location(
                 ast.For(ast.Name(name, ast.Store()), count, body, []), s)]
         return body

@@ -40,7 +40,7 @@ from ...hybrid.native import DEFINED, Native
 from . import convert
 from .math import functions as math
 from .numba_functions import FUNCTIONS, LOWERING, MEMORY, TYPING
-from .text import Function
+from .text import Function, V, kernel_function, module
 
 _ALWAYS = 'alwaysinline nounwind "no-builtins"'
 """Attributes of all functions of the module: LLVM puts no calls of memset and its like there."""
@@ -126,7 +126,7 @@ def lowered(kernel: Native) -> tuple[str, str]:
     flags.boundscheck = False
     kinds, context = _contexts()
     pointers = [types.CPointer(MEMORY[d]) for d in kernel.pointers]
-    arguments = (*pointers, types.CPointer(types.int64))
+    arguments = (*pointers, types.CPointer(types.int64), types.int64, types.int64)
     try:
         made = compiler.compile_extra(kinds, context, space[DEFINED], arguments, types.none,
                                       flags, {})
@@ -156,8 +156,10 @@ def _refuse(kernel: Native, error: Any) -> NoReturn:
 _DECLARED = re.compile(r"^declare .*@([\w.$]+|\"[^\"]*\")\(.*$", re.MULTILINE)
 
 
-def kernel_text(kernel: Native, target: Target) -> str:
-    """The module of a kernel that does it all as one task: `KERNEL` and what it calls.
+def kernel_text(kernel: Native, target: Target, tasks: int) -> str:
+    """The module of a kernel: `KERNEL`, whose tasks are parts of the rows, and what it calls.
+
+    Each task has a status of its own; those that one call does have the first one's.
 
     Raises:
         KernelError: numba cannot type it, or it needs numba's run time.
@@ -167,17 +169,42 @@ def kernel_text(kernel: Native, target: Target) -> str:
     f = Function(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target,
                  attributes='"no-builtins"')
     count = len(kernel.pointers) + 1
-    pointers = [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(count)]
-    for i in range(4):
-        f.store(f.i64(0), f.gep(pointers[-1], i, "i64"))
+    *pointers, status = [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(count)]
+    low, high = f.arg("lo"), f.arg("hi")
+    slot = f.i64(STATUS_INTS)
+    f.loop(f.mul(low, slot), f.mul(high, slot), 1, [],
+           lambda i, _: f.store(f.i64(0), f.gep(status, i, "i64")))
+    rows = [f.binary("udiv", f.mul(end, f.i64(kernel.rows)), f.i64(tasks)) for end in (low, high)]
     nothing = f.emit("ptr", "alloca ptr")
-    f.emit("i32", f"call i32 @{_SYMBOL}({', '.join(map(str, (nothing, *pointers)))})")
+    args = (nothing, *pointers, f.gep(status, f.mul(low, slot), "i64"), *rows)
+    f.emit("i32", f"call i32 @{_SYMBOL}({', '.join(map(str, args))})")
     f.ret_()
     parts = [_helper_text(name, target) for name in sorted(helpers)]
     declares = {d for part in parts for d in part.declares}
     return OPTIMIZE + "\n".join([body, f.text(), *(p.text() for p in parts),
                                  *sorted(declares)]) + "\n"
 
+
+def first_status(tasks: int, target: Target) -> str:
+    """A kernel that copies the first status of a task that ended early, or the last one."""
+    f, (given, out) = kernel_function(target, 2)
+
+    def step(i: V, held: list[V]) -> list[V]:
+        at = f.mul(i, f.i64(STATUS_INTS))
+        seen = [f.load("i64", f.gep(given, f.add(at, f.i64(k)), "i64"))
+                for k in range(STATUS_INTS)]
+        none = f.cmp("eq", held[0], f.i64(0))
+        return [f.select(none, s, h) for s, h in zip(seen, held, strict=True)]
+
+    found = f.loop(0, f.i64(tasks), 1, [f.i64(0)] * STATUS_INTS, step)
+    for k, v in enumerate(found):
+        f.store(v, f.gep(out, k, "i64"))
+    f.ret_()
+    return module([f])
+
+
+STATUS_INTS = 4
+"""Line, position, axis and size."""
 
 _SYMBOL = "user_kernel"
 """What the kernel's function is called in its module."""

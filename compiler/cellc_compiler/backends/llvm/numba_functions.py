@@ -281,10 +281,11 @@ def _int_rule(x: Any) -> Any:
 
 
 def _each(do: Callable[[Any, Sequence[Any], Any], None]) -> Generate:
-    """A loop over a buffer's elements (a plain one: LLVM widens it)."""
+    """A loop over elements of a buffer (a plain one: LLVM widens it)."""
     def generate(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-        with cgutils.for_range(builder, args[-1]) as loop:
-            do(builder, args, loop.index)
+        first, last = args[-2:]
+        with cgutils.for_range(builder, builder.sub(last, first)) as loop:
+            do(builder, args, builder.add(first, loop.index))
         return context.get_dummy_value()
 
     return generate
@@ -330,9 +331,10 @@ def _fill() -> None:
     _define("invert", _unary_rule(_bits), _math("not"))
     _define("int", _int_rule, lambda context, builder, sig, args: args[0])
     _define("at", _at_rule, _at)
-    _define("zero", lambda p, n: templates.signature(types.none, p, types.int64), _each(_zero))
-    _define("copy", lambda p, q, n: templates.signature(types.none, p, q, types.int64),
-            _each(_copy))
+    _define("zero", lambda p, *ends: templates.signature(
+        types.none, p, types.int64, types.int64), _each(_zero))
+    _define("copy", lambda p, q, *ends: templates.signature(
+        types.none, p, q, types.int64, types.int64), _each(_copy))
     for d in NUMBERS:
         _fill_dtype(d)
 

@@ -1,4 +1,4 @@
-"""Users' own kernels on a back end through LLVM: one task, in numba's code of it.
+"""Users' own kernels on a back end through LLVM: numba's code of them, rows in tasks.
 
 Numba is loaded when such a kernel is compiled, not before, and may be absent.
 """
@@ -20,6 +20,7 @@ from ...lower.plan import KernelPlan, Step, operand, result, scratch
 
 _CYCLES = 10.0
 """Of an element, roughly."""
+_MOST_TASKS = 64
 
 
 class NumbaMissing(ImportError):
@@ -34,13 +35,21 @@ def user_kernel(node: Node, target: Target) -> KernelPlan:
         KernelError: numba cannot type it.
     """
     kernel = native(Source(**node.attrs), tuple(v.type for v in node.operands))
-    code = _numba_code().kernel_text(kernel, target)
-    own = [scratch(f"kernel{i}") for i in range(len(kernel.scratch))]
+    numba = _numba_code()
+    tasks = max(1, min(kernel.rows, _MOST_TASKS))
+    memory = {scratch(f"kernel{i}"): ty.nbytes for i, ty in enumerate(kernel.scratch)}
     *outputs, status = [result(i) for i in range(len(node.results))]
-    roles = (*map(operand, range(len(node.operands))), *outputs, *own, status)
+    told = status
+    if tasks > 1:
+        told = scratch("statuses")
+    roles = (*map(operand, range(len(node.operands))), *outputs, *memory, told)
     cost = _CYCLES * sum(v.type.size for v in (*node.operands, *node.results))
-    return KernelPlan((Step(Kernel(code, 1, len(roles), cost), roles),),
-                      {role: ty.nbytes for role, ty in zip(own, kernel.scratch, strict=True)})
+    steps = [Step(Kernel(numba.kernel_text(kernel, target, tasks), tasks, len(roles), cost), roles)]
+    if told is not status:
+        memory[told] = tasks * numba.STATUS_INTS * 8
+        text = numba.first_status(tasks, target)
+        steps.append(Step(Kernel(text, 1, 2, 4.0 * tasks), (told, status)))
+    return KernelPlan(tuple(steps), memory)
 
 
 @cache
