@@ -68,6 +68,25 @@ class Analysis:
         parts = e.slice.elts if isinstance(e.slice, (ast.Tuple, ast.List)) else [e.slice]
         return tuple(p.id if isinstance(p, ast.Name) else None for p in parts)
 
+    def counted(self) -> dict[str, int]:
+        """The variables that hold nothing but positions of loops, and what they stay below (0
+        before the first trip: a loop without any tells nothing)."""
+        loops: dict[str, int] = {}
+        other: set[str] = set()
+        for s in self.typed.kernel.body:
+            for n in ast.walk(s):
+                if isinstance(n, ast.For):
+                    found = self.loop(n)
+                    names = {x.id for x in ast.walk(n.target) if isinstance(x, ast.Name)}
+                    if found is None or names != set(found):
+                        other |= names
+                    for name, count in (found or {}).items():
+                        loops[name] = max(loops.get(name, 0), count)
+                elif isinstance(n, (ast.Assign, ast.AugAssign)):
+                    target = n.targets[0] if isinstance(n, ast.Assign) else n.target
+                    other |= {t.id for t in _targets(target) if isinstance(t, ast.Name)}
+        return {name: count for name, count in loops.items() if count and name not in other}
+
     # --- zeros ------------------------------------------------------------------------------------
 
     def filled(self, name: str) -> bool:

@@ -1,10 +1,10 @@
 """A kernel for given types, as a function that numba compiles.
 
 Tensors become pointers, shapes numbers; an element is read and written at a flat index that
-`_k_at` makes of its positions once it has checked them. Arithmetic is spelled as calls, so that
-its types are those of the same lines run by Python over numpy arrays: a number that is written
-down takes the type of what it meets, float32 stays float32. What the calls do is a back end's
-(`backends/llvm/numba_code.py`).
+`_k_at` makes of its positions; `_k_in` checks those that are not variables of loops which fit.
+Arithmetic is spelled as calls, so that its types are those of the same lines run by Python over
+numpy arrays: a number that is written down takes the type of what it meets, float32 stays float32.
+What the calls do is a back end's (`backends/llvm/numba_functions.py`).
 """
 
 from __future__ import annotations
@@ -133,6 +133,7 @@ class _Writer:
         self.loops = 0
         self.analysis = Analysis(typed)
         self.rows = self.analysis.rows()
+        self.below = self.analysis.counted()
 
     def function(self) -> list[ast.stmt]:
         k = self.typed.kernel
@@ -174,7 +175,7 @@ class _Writer:
         if isinstance(target, ast.Name):
             if target.id in self.typed.kernel.known and self._is_tuple(call):
                 return []  # it is known wherever it is used
-            return [ast.Assign([ast.Name(target.id, ast.Store())], self.expr(call))]
+            return [ast.Assign([ast.Name(target.id, ast.Store())], self.held(call))]
         return [self._store(target, self.expr(call))]
 
     def _is_tuple(self, e: ast.expr) -> bool:
@@ -190,7 +191,7 @@ class _Writer:
         if not isinstance(s.value, (ast.Tuple, ast.List)) \
                 or len(s.value.elts) != len(target.elts):
             self.fail(s, "several names are given as many numbers, or a shape")
-        values = [self.expr(v) for v in s.value.elts]
+        values = [self.held(v) for v in s.value.elts]
         names: list[ast.stmt] = []
         for t, v in zip(target.elts, values, strict=True):
             if not isinstance(t, ast.Name):
@@ -246,6 +247,7 @@ class _Writer:
             self.loops += 1
             names = tuple(f"{PREFIX}axis{self.loops}_{i}" for i in range(len(sizes)))
             self.tuples[s.target.id] = names
+            self.below.update(zip(names, (self.analysis.loop(s) or {}).values(), strict=False))
         else:
             parts = s.target.elts if isinstance(s.target, (ast.Tuple, ast.List)) else []
             names = tuple(p.id for p in parts if isinstance(p, ast.Name))
@@ -284,10 +286,13 @@ class _Writer:
         if len(parts) != len(dims):
             self.fail(e, f"{e.value.id!r} has {len(dims)} axes, but {len(parts)} positions are "
                          f"given: a kernel reads and writes single elements")
-        args: list[ast.expr] = [_name(STATUS),
-                                ast.Constant(self.typed.kernel.source.line + e.lineno - 1)]
-        for part, size in zip(parts, dims, strict=True):
-            args += [part, ast.Constant(int(size))]
+        line = ast.Constant(self.typed.kernel.source.line + e.lineno - 1)
+        args: list[ast.expr] = []
+        for axis, (part, size) in enumerate(zip(parts, dims, strict=True)):
+            extent = ast.Constant(int(size))
+            if not isinstance(part, ast.Name) or self.below.get(part.id, size + 1) > size:
+                part = _call("in", _name(STATUS), line, ast.Constant(axis), part, extent)
+            args += [part, extent]
         return _call("at", *args)
 
     def _positions(self, index: ast.expr) -> list[ast.expr]:
@@ -310,6 +315,16 @@ class _Writer:
         if isinstance(value, (bool, int, float, Dim)):
             return ast.copy_location(_number(value), e)
         return None
+
+    def held(self, e: ast.expr) -> ast.expr:
+        """An expression whose value a variable holds. A float that is written down will meet the
+        kernel's floats, so it is of their type; Python would wait until it does."""
+        x = self.expr(e)
+        if isinstance(x, ast.Constant) and isinstance(x.value, float):
+            floats = {t.dtype.itemsize for t in self.typed.types.values() if t.dtype.is_float}
+            if floats and max(floats) < 8:
+                return ast.copy_location(_call("cast_float32", x), e)
+        return x
 
     def expr(self, e: ast.expr) -> ast.expr:
         """An expression that is a number."""
@@ -404,7 +419,7 @@ class _Writer:
         return out
 
     def _choice(self, e: ast.IfExp) -> ast.expr:
-        return ast.IfExp(self.expr(e.test), self.expr(e.body), self.expr(e.orelse))
+        return ast.IfExp(self.expr(e.test), self.held(e.body), self.held(e.orelse))
 
     def _logical(self, e: ast.BoolOp) -> ast.expr:
         return ast.BoolOp(e.op, [self.expr(v) for v in e.values])

@@ -91,6 +91,14 @@ class _Context(cpu.CPUContext):  # type: ignore[misc]  # numba has no types
 
 
 class _Typing(typing.Context):  # type: ignore[misc]  # numba has no types
+    """A variable that is an int on one path and a float on another is that float."""
+
+    def unify_pairs(self, first: Any, second: Any) -> Any:
+        for x, y in ((first, second), (second, first)):
+            if isinstance(x, types.Float) and isinstance(y, types.Integer):
+                return x
+        return super().unify_pairs(first, second)
+
     def load_additional_registries(self) -> None:
         super().load_additional_registries()
         self.install_registry(TYPING)

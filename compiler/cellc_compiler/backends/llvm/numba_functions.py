@@ -250,28 +250,36 @@ def _store(dtype: DType) -> Generate:
     return generate
 
 
-def _at(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-    """A flat index. Out of bounds, the status is told and the function ends."""
-    status, line, *rest = args
+def _in(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
+    """A position, from the end if it is negative. Out of bounds, the status is told and the
+    function ends."""
+    status, line, axis, given, size = args
     i64 = ir.IntType(64)
-    flat: Any = ir.Constant(i64, 0)
-    for axis, (given, size) in enumerate(zip(rest[::2], rest[1::2], strict=True)):
-        behind = builder.icmp_signed("<", given, ir.Constant(i64, 0))
-        i = builder.select(behind, builder.add(given, size), given)
-        bad = builder.icmp_unsigned(">=", i, size)
-        with cgutils.if_unlikely(builder, bad):
-            for k, v in enumerate((line, given, ir.Constant(i64, axis), size)):
-                builder.store(v, builder.gep(status, [ir.Constant(i64, k)]))
-            context.call_conv.return_user_exc(builder, IndexError, ())
+    behind = builder.icmp_signed("<", given, ir.Constant(i64, 0))
+    i = builder.select(behind, builder.add(given, size), given)
+    with cgutils.if_unlikely(builder, builder.icmp_unsigned(">=", i, size)):
+        for k, v in enumerate((line, given, axis, size)):
+            builder.store(v, builder.gep(status, [ir.Constant(i64, k)]))
+        context.call_conv.return_user_exc(builder, IndexError, ())
+    return i
+
+
+def _at(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
+    """A flat index, of positions and sizes."""
+    flat: Any = ir.Constant(ir.IntType(64), 0)
+    for i, size in zip(args[::2], args[1::2], strict=True):
         flat = builder.add(builder.mul(flat, size), i)
     return flat
 
 
-def _at_rule(status: Any, *rest: Any) -> Any:
-    for t in rest:
-        if not isinstance(t, types.Integer):
-            raise errors.TypingError(f"a position of an element must be an int, but this is {t}")
-    return templates.signature(types.int64, status, *[types.int64] * len(rest))
+def _in_rule(status: Any, line: Any, axis: Any, given: Any, size: Any) -> Any:
+    if not isinstance(given, types.Integer):
+        raise errors.TypingError(f"a position of an element must be an int, but this is {given}")
+    return templates.signature(types.int64, status, *[types.int64] * 4)
+
+
+def _at_rule(*args: Any) -> Any:
+    return templates.signature(types.int64, *[types.int64] * len(args))
 
 
 def _int_rule(x: Any) -> Any:
@@ -330,6 +338,7 @@ def _fill() -> None:
     _define("square", _unary_rule(_arithmetic), _square)
     _define("invert", _unary_rule(_bits), _math("not"))
     _define("int", _int_rule, lambda context, builder, sig, args: args[0])
+    _define("in", _in_rule, _in)
     _define("at", _at_rule, _at)
     _define("zero", lambda p, *ends: templates.signature(
         types.none, p, types.int64, types.int64), _each(_zero))
