@@ -245,6 +245,65 @@ def test_numba_is_not_imported_before_a_kernel_is_compiled() -> None:
     assert done.stdout.strip() == "False"
 
 
+EXAMPLE = """
+import numpy as np
+import mindspore as ms
+from mindspore import Tensor, nn, ops
+from mindspore.ops import CustomRegOp, DataType, kernel, ms_kernel
+
+info = CustomRegOp().input(0, "a").input(0, "b").output(0, "y") \\
+    .dtype_format(DataType.F32_None, DataType.F32_None, DataType.F32_None) \\
+    .target("CPU").get_op_info()
+
+@kernel(reg_info=info, compile_attrs={"test1": True, "test3": 12})
+def product(a, b):
+    d = allocate(a.shape, a.dtype)
+    c = output_tensor(a.shape, a.dtype)
+    for i0 in range(a.shape[0]):
+        for i1 in range(b.shape[1]):
+            c[i0, i1] = 0.0
+            for i2 in range(a.shape[1]):
+                d[i0, i2] = 2 * a[i0, i2]
+                c[i0, i1] = c[i0, i1] + sin(d[i0, i2] * b[i2, i1])
+    return c
+
+@ms_kernel
+def older(a):
+    c = output_tensor(a.shape, a.dtype)
+    for i, j in grid(a.shape):
+        c[i, j] = a[i, j]
+    return c
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        def infer(x, y):
+            return x
+        self.op = ops.Custom(product, out_shape=infer, out_dtype=infer, func_type="hybrid")
+        self.older = ops.Custom(older, func_type="hybrid")
+
+    def construct(self, x, y):
+        return self.older(self.op(x, y))
+
+x = np.arange(16, dtype=np.float32).reshape(4, 4) / 16
+for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
+    ms.set_context(mode=mode, device_target="CPU")
+    out = Net()(Tensor(x), Tensor(x)).asnumpy()
+    assert np.allclose(out, product(x, x), 1e-6), out
+    other = ops.Custom(product, lambda a, _: a, lambda a, _: a, "pyfunc")(Tensor(x), Tensor(x))
+    assert np.allclose(out, other.asnumpy(), 1e-6)
+print("runs")
+"""
+
+
+def test_an_example_of_mindspores(tmp_path: Path) -> None:
+    """The forms in which its documentation writes such functions."""
+    (tmp_path / "example.py").write_text(EXAMPLE)
+    done = subprocess.run([sys.executable, "-m", "cellc", "run", "example.py"], cwd=tmp_path,
+                          capture_output=True, text=True, check=False)
+    assert done.stdout == "runs\n", done.stderr
+
+
 # --- registration, and functions of libraries -----------------------------------------------------
 
 
