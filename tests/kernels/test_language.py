@@ -225,11 +225,19 @@ def test_other_texts(text: str, message: str) -> None:
 
 def test_shapes_do_not_compute_for_long() -> None:
     """Graphs are read from files: what follows from a text must not take forever."""
-    text = HEAD + "    d = allocate((9 ** 9 ** 9,), 'int8')\n    return c\n"
-    graph = Graph("k")
-    x = graph.add_input(TensorType((2, 3), dtypes.float32), "x")
-    with pytest.raises(KernelError, match="must follow from"):
-        Builder(graph).node("custom_kernel", [x], {"text": text})
+    chain = "    n0 = 9\n" + "".join(f"    n{i + 1} = n{i} * n{i}\n" for i in range(60))
+    deep = "ceil_div(1, " * 60 + "2" + ")" * 60
+    for line, message in (
+        ("    d = allocate((9 ** 9 ** 9,), 'int8')\n", "must follow from"),
+        (chain + "    d = allocate((n60,), 'int8')\n", "cannot be computed: it is too large"),
+        (f"    d = allocate(({deep} - 2,), 'int8')\n", "must hold non-negative ints"),
+        (f"    k = a[0, 0] + {deep.replace('2', 'a[0, 0]')}\n    d = allocate((-1,), 'int8')\n",
+         "must hold non-negative ints"),
+    ):
+        graph = Graph("k")
+        x = graph.add_input(TensorType((2, 3), dtypes.float32), "x")
+        with pytest.raises(KernelError, match=message):
+            Builder(graph).node("custom_kernel", [x], {"text": f"{HEAD}{line}    return c\n"})
 
 
 @pytest.mark.parametrize(("made", "kind", "text"), [

@@ -359,6 +359,7 @@ class Typed:
             self._accept(1, f"the input {name!r}", ty.dtype)
         self._constants = dict(kernel.source.constants)
         self._asked: set[str] = set()
+        self._found: dict[str, Any] = {}
         for name, buffer in kernel.buffers.items():
             self.types[name] = self._made(name, buffer.call)
         self.outputs = tuple(self.types[name] for name in kernel.results)
@@ -409,14 +410,17 @@ class Typed:
     def _name(self, e: ast.Name) -> Any:
         if e.id in self._constants:
             return self._constants[e.id]
+        if e.id in self._found:
+            return self._found[e.id]
         found = self.kernel.known.get(e.id)
         if found is None or e.id in self._asked:
             raise NotStatic
         self._asked.add(e.id)
         try:
-            return self.value(found)
+            self._found[e.id] = self.value(found)
         finally:
             self._asked.discard(e.id)
+        return self._found[e.id]
 
     def _attribute(self, e: ast.Attribute) -> Any:
         if not isinstance(e.value, ast.Name) or e.value.id not in self.types:
@@ -442,7 +446,10 @@ class Typed:
         if not _numbers(a, b) and not (isinstance(e.op, ast.Add) and isinstance(a, tuple)
                                        and isinstance(b, tuple)):
             raise NotStatic
-        return apply(a, b)
+        made = apply(a, b)
+        if (isinstance(made, int) and abs(made) >> 63) or (isinstance(made, tuple) and len(made) > 64):
+            raise OverflowError("it is too large")
+        return made
 
     def _unary(self, e: ast.UnaryOp) -> Any:
         x = self.value(e.operand)

@@ -400,10 +400,6 @@ class _Writer:
             if len(e.args) < 2:
                 self.fail(e, f"{name}() takes two numbers or more")
             return self._extreme(name, e.args)
-        if name == "ceil_div":
-            a, b = e.args
-            up = ast.BinOp(ast.BinOp(a, ast.Add(), b), ast.Sub(), ast.Constant(1))
-            return self.expr(_located(ast.BinOp(up, ast.FloorDiv(), b), e))
         if name in PAIRS:
             return self.pair(_PAIR_NAMES.get(name, name), *e.args)
         if name == "len":
@@ -430,13 +426,6 @@ def _number(value: Any) -> ast.expr:
     if isinstance(value, (bool, float)):
         return ast.Constant(value)
     return ast.Constant(int(value))
-
-
-def _located(node: ast.expr, at: ast.expr) -> ast.expr:
-    for each in ast.walk(node):
-        if isinstance(each, (ast.BinOp, ast.Constant)) and not hasattr(each, "lineno"):
-            ast.copy_location(each, at)
-    return node
 
 
 _STATEMENTS: Mapping[type[ast.stmt], Callable[[_Writer, Any], list[ast.stmt]]] = {

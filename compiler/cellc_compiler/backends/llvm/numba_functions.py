@@ -205,6 +205,15 @@ def _square(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
     return _instruction("mul", "fmul")(context, builder, sig, [args[0], args[0]])
 
 
+def _ceil_div(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
+    """(x + y - 1) // y, as Python has it."""
+    x, y = args
+    one = ir.Constant(x.type, 1)
+    add, sub = (builder.fadd, builder.fsub) if isinstance(sig.args[0], types.Float) else \
+        (builder.add, builder.sub)
+    return _math("floor_div")(context, builder, sig, [sub(add(x, y), one), y])
+
+
 def _to_dtype(source: DType, dst: DType) -> Generate:
     def generate(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
         ret = context.get_value_type(sig.return_type)
@@ -320,6 +329,7 @@ def _fill() -> None:
         "xor": (_bits, False, _instruction("xor", "xor")),
         "shl": (_shifted, False, _math("shl")), "shr": (_shifted, False, _math("shr")),
         **{n: (_arithmetic, False, _math(n)) for n in ("floor_div", "floor_mod", "pow")},
+        "ceil_div": (_arithmetic, False, _ceil_div),
         "atan2": (_float, False, _math("atan2")),
         "max": (_same, False, _extreme(">")), "min": (_same, False, _extreme("<")),
         **{n: (_same, True, _comparison(op)) for n, op in (
