@@ -68,6 +68,8 @@ CASES = [  # body, rows, whether the zeros of c are needed
      "            continue\n        c[i, j] = a[i, j]\n", N, True),
     ("for i in range(len(a)):\n    for j in range(a.shape[1]):\n        j = j // 2\n"
      "        c[i, j] = a[i, j]\n", None, True),
+    ("for i, j in grid(a.shape):\n    c[i, j] = c[i, j] + a[i, j]\n    for i in range(3):\n"
+     "        s = a[i, j]\n    for j in range(2):\n        c[j, i] = s\n", None, True),
     ("for i in range(len(a)):\n    for i in range(3):\n        c[i, 0] = a[i, 0]\n", None, True),
     ("for i in range(len(a)):\n    for j in range(a.shape[1]):\n"
      "        c[i, j] = a[i, j]\n        c[i, j] = c[i, j] + c[i, 0]\n", N, True),

@@ -447,7 +447,8 @@ class Typed:
                                        and isinstance(b, tuple)):
             raise NotStatic
         made = apply(a, b)
-        if (isinstance(made, int) and abs(made) >> 63) or (isinstance(made, tuple) and len(made) > 64):
+        if (isinstance(made, int) and abs(made) >> 63) or (
+                isinstance(made, tuple) and len(made) > 64):
             raise OverflowError("it is too large")
         return made
 

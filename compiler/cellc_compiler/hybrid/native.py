@@ -253,9 +253,17 @@ class _Writer:
             names = tuple(p.id for p in parts if isinstance(p, ast.Name))
         if len(names) != len(sizes) or not names:
             self.fail(s, f"grid() of {len(sizes)} axes gives as many positions")
-        body = self.block(s.body)
-        for name, size in zip(reversed(names), reversed(sizes), strict=True):
-            ends = [_name(LOW), _name(HIGH)] if s is self.analysis.outer and name == names[0] \
+        # Python counts positions apart from the variables: what the body makes of these is lost.
+        stored = {n.id for x in s.body for n in ast.walk(x) if isinstance(n, ast.Name)
+                  and isinstance(n.ctx, ast.Store)}
+        self.loops += 1
+        counters = tuple(f"{PREFIX}at{self.loops}_{n}" if n in stored else n for n in names)
+        body: list[ast.stmt] = [
+            ast.Assign([ast.Name(n, ast.Store())], _name(c))
+            for n, c in zip(names, counters, strict=True) if n != c]
+        body += self.block(s.body)
+        for name, size in zip(reversed(counters), reversed(sizes), strict=True):
+            ends = [_name(LOW), _name(HIGH)] if s is self.analysis.outer and name == counters[0] \
                 else [_call("int", size)]
             count = ast.Call(_name("range"), [*ends], [])
             body = [ast.copy_location(
