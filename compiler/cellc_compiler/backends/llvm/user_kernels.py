@@ -27,8 +27,8 @@ class NumbaMissing(ImportError):
     """A kernel is to be compiled, and there is no numba."""
 
 
-def user_kernel(node: Node, target: Target) -> KernelPlan:
-    """The plan of a `custom_kernel`.
+def user_kernel(node: Node, target: Target, most_tasks: int = _MOST_TASKS) -> KernelPlan:
+    """The plan of a `custom_kernel`, with so many tasks at most.
 
     Raises:
         NumbaMissing: numba is not installed, or not one that it works with.
@@ -36,7 +36,7 @@ def user_kernel(node: Node, target: Target) -> KernelPlan:
     """
     kernel = native(Source(**node.attrs), tuple(v.type for v in node.operands))
     numba = _numba_code()
-    tasks = max(1, min(kernel.rows, _MOST_TASKS))
+    tasks = max(1, min(kernel.rows, most_tasks))
     memory = {scratch(f"kernel{i}"): ty.nbytes for i, ty in enumerate(kernel.scratch)}
     *outputs, status = [result(i) for i in range(len(node.results))]
     told = status
