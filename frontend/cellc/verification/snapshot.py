@@ -20,9 +20,10 @@ import numpy as np
 from ..core.invalidation import changed
 from ..lang.trust import is_user_function, root
 from ..storage import writes
+from ..storage.device import elements_of
 from ..tensors import seed as seeds
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import OpenTensor, Tensor, arrays_of
+from ..tensors.tensor import OpenTensor, Tensor
 from .values import Table, attributes, parts_of, same_bits, table_of
 
 Array = np.ndarray[Any, Any]
@@ -217,8 +218,9 @@ def _is_data(value: Any) -> bool:
 
 
 def _array(x: Any) -> Array:
-    array: Array = arrays_of([x])[0] if isinstance(x, Tensor) else x
-    return array
+    if not isinstance(x, Tensor):
+        return x  # type: ignore[no-any-return]  # an array
+    return x._data if elements_of(x) is None else x._snapshot()
 
 
 def _elements_undo(x: Any) -> Undo:
@@ -237,8 +239,9 @@ def _elements_undo(x: Any) -> Undo:
             return
         if isinstance(x, Tensor):
             writes.before()
+        held = elements_of(x) if isinstance(x, Tensor) else None
         if now.shape == saved.shape and now.dtype == saved.dtype:
-            np.copyto(now, saved)
+            np.copyto(now, saved) if held is None else held.fill(saved)
         elif isinstance(x, Tensor):
             x._set_data(saved.copy())
         if isinstance(x, Tensor):
