@@ -442,15 +442,14 @@ def _opened(kind: str, number: int) -> Device:
     return _made("device", "open_device", number)
 
 
-def _made(module: str, name: str, argument: object) -> Device:
+def _made(module: str, name: str, *arguments: object) -> Device:
     """What a part of `cuda` gives, which loads with its first use."""
     try:
-        make: Callable[[Any], Device] = getattr(
-            import_module(f"{__package__}.cuda.{module}"), name)
+        make: Callable[..., Device] = getattr(import_module(f"{__package__}.cuda.{module}"), name)
     except ModuleNotFoundError as e:
         raise NoDevice(f"this installation has no module {e.name}") from None
     try:
-        return make(argument)
+        return make(*arguments)
     except NoDevice:
         raise
     except (OSError, RuntimeError, ValueError) as e:
