@@ -15,7 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from . import fastcall, knobs
 from .abi import ENTRY, MAIN, PRECOMPUTE, WIN64
