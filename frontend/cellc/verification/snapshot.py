@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.device_array import on_host
+
 from ..core.invalidation import changed
 from ..lang.trust import is_user_function, root
 from ..storage import writes
 from ..storage.device import elements_of
 from ..tensors import seed as seeds
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import OpenTensor, Tensor
+from ..tensors.tensor import OpenTensor, Tensor, arrays_of
 from .values import Table, attributes, parts_of, same_bits, table_of
 
 Array = np.ndarray[Any, Any]
@@ -218,9 +220,8 @@ def _is_data(value: Any) -> bool:
 
 
 def _array(x: Any) -> Array:
-    if not isinstance(x, Tensor):
-        return x  # type: ignore[no-any-return]  # an array
-    return x._data if elements_of(x) is None else x._snapshot()
+    array: Array = on_host(arrays_of([x])[0]) if isinstance(x, Tensor) else x
+    return array
 
 
 def _elements_undo(x: Any) -> Undo:
