@@ -390,6 +390,19 @@ def test_gradients(gpu: Any, mode: int) -> None:
     assert all(map(same_bits, run(), on_cpu(run)))
 
 
+def test_gradients_of_each_device(gpu: Any) -> None:
+    """What was compiled for a structure on the processor does not serve it here."""
+    net = nn.SequentialCell(nn.Dense(3, 3), nn.Tanh(), nn.Dense(3, 2), nn.Sigmoid())
+    net[0].recompute()
+    step = ms.value_and_grad(lambda t: (net(t) ** 2).sum(), None, net.trainable_params())
+    on_cpu(lambda: [step(Tensor(A)) for _ in range(4)])
+    for _ in range(4):
+        loss, grads = step(Tensor(A))
+        assert {loss.device, *(g.device for g in grads)} == {"GPU:0"}
+    loss, grads = on_cpu(lambda: step(Tensor(A)))
+    assert {loss.device, *(g.device for g in grads)} == {"CPU"}
+
+
 def test_dynamic_shapes(gpu: Any, mode: int) -> None:
     class Net(nn.Cell):
         def construct(self, x: Tensor) -> Tensor:
