@@ -39,7 +39,7 @@ from .target import (
 )
 
 Memory = Scratch
-"""Memory of a device, zeroed, with an `address`; freed with the object."""
+"""Memory of a device, with an `address`; freed with the object."""
 
 
 class Code(Protocol):
@@ -145,7 +145,7 @@ class Device(ABC):
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Memory:
-        """Fresh memory.
+        """Memory; the processor's is of zeros, others' may hold anything.
 
         Raises:
             MemoryError: there is not enough.
