@@ -141,11 +141,18 @@ class DeviceKernel:
         code: a cubin, or PTX text, whose one entry is `DEVICE_KERNEL`.
         shared: bytes of shared memory that a launch asks for.
         name: the ops that it computes, for errors; or "".
+        ptx: the same as PTX, if a later GPU may run it, too, and `code` is a cubin.
     """
 
     code: bytes = field(repr=False)
     shared: int = 0
     name: str = ""
+    ptx: bytes = field(default=b"", repr=False)
+
+    @property
+    def is_cubin(self) -> bool:
+        """Whether `code` is machine code; else it is PTX."""
+        return self.code[:4] == b"\x7fELF"
 
 
 DEVICE_KERNEL = "cellc_kernel"
@@ -219,7 +226,7 @@ class Program:
             "inputs": held("input"), "parameters": held("param", "state"),
             "outputs": held("output"), "temporaries": self.arena_bytes,
             "kept": self.precomputed_bytes, "constants": len(self.constants),
-            "code": self.image.size + sum(len(k.code) for k in self.kernels),
+            "code": self.image.size + sum(len(k.code) + len(k.ptx) for k in self.kernels),
         }
 
     def check(self) -> None:
@@ -350,7 +357,8 @@ class Program:
             "kernels": [[k.shared, k.name] for k in self.kernels],
         }
         sections = [(f"segment{i}", data) for i, data in enumerate(parts)]
-        sections += [(f"kernel{i}", k.code) for i, k in enumerate(self.kernels)]
+        for i, k in enumerate(self.kernels):
+            sections += [(f"kernel{i}", k.code), (f"ptx{i}", k.ptx)]
         return b"".join(pack(MAGIC, VERSION, meta, [*sections, ("constants", self.constants)]))
 
     @staticmethod
@@ -406,7 +414,8 @@ def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Progra
         ),
         cost=float(meta["cost"]),
         kernels=tuple(
-            DeviceKernel(bytes(sections[f"kernel{i}"]), _count(shared), _text(name))
+            DeviceKernel(bytes(sections[f"kernel{i}"]), _count(shared), _text(name),
+                         bytes(sections[f"ptx{i}"]))
             for i, (shared, name) in enumerate(meta["kernels"])
         ),
     )

@@ -18,7 +18,6 @@ from cellc_compiler.ir.text import parse_graph
 from cellc_runtime import knobs
 from cellc_runtime.cuda.device import CudaDevice
 from cellc_runtime.cuda.driver import Driver
-from cellc_runtime.cuda.modules import is_cubin
 from cellc_runtime.program import Program
 from cellc_runtime.target import CUDA
 
@@ -51,7 +50,7 @@ def opened(capability: tuple[int, int]) -> tuple[FakeDriver, CudaDevice]:
     ("cuda-sm_80", (8, 6)), ("cuda-sm_90a", (9, 0)), ("cuda-sm_100a", (10, 0))])  # fmt: skip
 def test_a_network(target: str, capability: tuple[int, int]) -> None:
     program = network(target)
-    assert program.kernels and all(map(is_cubin, program.kernels))
+    assert program.kernels and all(k.is_cubin for k in program.kernels)
     assert "matmul" in " ".join(k.name for k in program.kernels), "errors name the ops"
     program = Program.from_bytes(program.to_bytes())
     fake, device = opened(capability)
@@ -75,11 +74,24 @@ def test_a_network(target: str, capability: tuple[int, int]) -> None:
 def test_without_ptxas_programs_carry_ptx() -> None:
     with knobs.override(ptxas="none"):
         program = network("cuda-sm_80")
-    assert program.kernels and not any(map(is_cubin, program.kernels))
+    assert program.kernels and not any(k.is_cubin for k in program.kernels)
     assert all(b".target sm_80" in k.code for k in program.kernels)
     fake, device = opened((12, 0))
     device.check(program)
     assert device.load(program, ()) and fake.log.count("cuModuleLoadDataEx") >= 2
+
+
+def test_later_gpus_take_the_ptx_beside_a_cubin() -> None:
+    """Cubins of sm_80 serve GPUs of that generation; beside them is what others run."""
+    program = network("cuda-sm_80")
+    assert all(k.is_cubin and b".target sm_80" in k.ptx for k in program.kernels)
+    again = Program.from_bytes(program.to_bytes())
+    assert again.kernels == program.kernels
+    for capability in ((8, 6), (12, 0)):
+        _, device = opened(capability)
+        device.check(again)
+        assert device.load(again, ())
+    assert not any(k.ptx for k in network("cuda-sm_90a").kernels)
 
 
 def test_another_gpu_is_told() -> None:

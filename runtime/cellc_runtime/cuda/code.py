@@ -28,6 +28,7 @@ class CudaCode:
 
     Args:
         owns: whether bytes from an address on are the device's.
+        as_ptx: its cubins are another GPU's, or a later driver's; where there is PTX it is taken.
 
     Raises:
         CudaError: the driver refuses a kernel.
@@ -37,13 +38,13 @@ class CudaCode:
 
     def __init__(
         self, context: Context, modules: Modules, program: Program, callbacks: Sequence[Host],
-        owns: Callable[[int, int], bool],
+        owns: Callable[[int, int], bool], as_ptx: bool = False,
     ) -> None:
         settings = knobs.read()
         self._context, self._name = context, program.name
         self._labels = [_label(program, i) for i in range(len(program.kernels))]
         self._kernels: list[Kernel] = [
-            modules.load(k, where)
+            modules.load(k, where, as_ptx)
             for k, where in zip(program.kernels, self._labels, strict=True)]
         self._blocking = settings.gpu_blocking
         self._checked = _Checked(self)

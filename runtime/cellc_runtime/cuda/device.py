@@ -28,7 +28,7 @@ from .code import CudaCode
 from .context import Context
 from .driver import Driver
 from .memory import Allocator, NoMemory
-from .modules import Modules, is_cubin
+from .modules import Modules
 from .staging import Staging
 from .streams import CudaEvent, CudaStream
 
@@ -123,7 +123,7 @@ class CudaDevice(Device):
     def check(self, program: Program) -> None:
         """See `Device.check`."""
         target = CUDA.get(program.target)
-        cubin = any(is_cubin(k) for k in program.kernels)
+        cubin = any(k.is_cubin and not k.ptx for k in program.kernels)  # nothing else
         if target is None or not self._runs(target, not cubin):
             runs = [n if self._runs(t, False) else f"{n} as PTX" for n, t in self.targets.items()]
             raise ValueError(f"program {program.name!r} is compiled for {program.target}"
@@ -141,7 +141,10 @@ class CudaDevice(Device):
     def load(self, program: Program, callbacks: Sequence[Host]) -> Code:
         """See `Device.load`; also CudaError: the driver refuses a kernel."""
         self.context.use()
-        return CudaCode(self.context, self._modules, program, callbacks, self._allocator.owns)
+        as_ptx = not self._runs(CUDA[program.target], ptx=False) or \
+            self.driver.version < cuda.CUBIN_VERSION
+        return CudaCode(self.context, self._modules, program, callbacks, self._allocator.owns,
+                        as_ptx)
 
     # --- memory ------------------------------------------------------------------------------
 

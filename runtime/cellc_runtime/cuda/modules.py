@@ -25,11 +25,6 @@ WITHOUT_ASKING = 48 << 10
 _LOG_BYTES = 8192
 
 
-def is_cubin(kernel: DeviceKernel) -> bool:
-    """Whether a kernel is machine code; else it is PTX."""
-    return kernel.code[:4] == b"\x7fELF"
-
-
 class Kernel:
     """A kernel that can be launched; its module goes with the object.
 
@@ -71,11 +66,12 @@ class Modules:
         self._lock = threading.Lock()
         self._kernels: WeakValueDictionary[bytes, Kernel] = WeakValueDictionary()
 
-    def load(self, kernel: DeviceKernel, where: str) -> Kernel:
+    def load(self, kernel: DeviceKernel, where: str, as_ptx: bool) -> Kernel:
         """A kernel, which may be loaded already.
 
         Args:
             where: the kernel and its program, for errors.
+            as_ptx: the cubin is another GPU's.
 
         Raises:
             CudaError: the driver refuses it.
@@ -83,12 +79,13 @@ class Modules:
         if kernel.shared > self._shared:
             raise CudaError(f"{where} wants {kernel.shared:,} bytes of shared memory; a block of "
                             f"this GPU has at most {self._shared:,}")
-        key = hashlib.sha256(kernel.code).digest()
+        code = kernel.ptx if as_ptx and kernel.ptx else kernel.code
+        key = hashlib.sha256(code).digest()
         with self._lock:
             try:
                 found = self._kernels.get(key)
                 if found is None:
-                    found = Kernel(self._driver, kernel.code, self._discard)
+                    found = Kernel(self._driver, code, self._discard)
                     self._kernels[key] = found
                 found.allow_shared(kernel.shared)
             except CudaError as error:

@@ -71,8 +71,10 @@ class GpuBuild:
         image = self._image(text, [], (), callbacks + len(codes))
         ptx = self._device.objects([code.text for code in codes])
         made = assembled(ptx, self.target)
-        on_device = tuple(DeviceKernel(m, c.shared, kernels.labels.get(c, ""))
-                          for m, c in zip(made, codes, strict=True))
+        later = not self.target.cpu.endswith("a")  # such code is for one architecture alone
+        on_device = tuple(
+            DeviceKernel(m, c.shared, kernels.labels.get(c, ""), p if later and m != p else b"")
+            for m, p, c in zip(made, ptx, codes, strict=True))
         return Built(image, len(codes), device_kernels=on_device)
 
     def _image(
