@@ -1,7 +1,7 @@
 """Tiles of operands on their way from memory through registers to shared memory.
 
-A thread reads the same places of each tile: its rows are found once, a step of k is found anew. What
-is loaded for the next tile waits in registers while the present one is multiplied, and is then
+A thread reads the same places of each tile: its rows are found once, a step of k is found anew.
+What is loaded for the next tile waits in registers while the present one is multiplied, and is then
 stored in the other half of shared memory. (`cp.async` would save these few registers, but can
 neither turn round what lies along k nor widen 16-bit floats.)
 """
@@ -80,12 +80,13 @@ class Loader:
         pointer: its memory.
         how: which elements a thread reads.
         ty: what a sum is computed in.
-        neutral: what stands behind the last step of k. A product of 0 and -0 is -0, which changes
-            no sum at all; that of 0 and 0 would turn -0 into 0.
+        neutral: what stands behind the last step of k; None where tiles are whole. A product of 0
+            and -0 is -0, which changes no sum at all; that of 0 and 0 would turn -0 into 0.
     """
 
     def __init__(
-        self, f: GpuFunction, operand: Operand, pointer: V, how: Mapping, ty: str, neutral: float
+        self, f: GpuFunction, operand: Operand, pointer: V, how: Mapping, ty: str,
+        neutral: float | None,
     ) -> None:
         self.f, self.operand, self.pointer, self.how = f, operand, pointer, how
         self.ty, self.neutral = ty, neutral
@@ -113,16 +114,16 @@ class Loader:
         f, dtype, lanes = self.f, self.operand.dtype, self.how.lanes
         memory = vector(memory_type(dtype), lanes)
         where = row + spot(f, step, self.operand.steps)
-        there = step.cmp("slt", end)
+        there = None if self.neutral is None else step.cmp("slt", end)
         inside = self.operand.inside(where)
-        valid = there if inside is None else there & inside
-        offset = f.select(valid.v, where.offset.v, number(f, 0).v)
-        raw = f.load(memory, f.gep(self.pointer, offset, memory_type(dtype)), sizeof(memory))
+        valid = inside if there is None else there if inside is None else there & inside
+        offset = where.offset if valid is None else valid.where(where.offset, 0)
+        raw = f.load(memory, f.gep(self.pointer, offset.v, memory_type(dtype)), sizeof(memory))
         value = from_memory(f, raw, dtype)
-        value = f.select(there.v, value, f.const(value.ty, self.neutral))
         if inside is not None:
-            value = f.select(valid.v, value, f.select(
-                there.v, f.const(value.ty, 0.0), f.const(value.ty, self.neutral)))
+            value = f.select(inside.v, value, f.const(value.ty, 0.0))
+        if there is not None:
+            value = f.select(there.v, value, f.const(value.ty, self.neutral or 0.0))
         return value
 
     def store(self, values: Sequence[V], shared: V) -> None:

@@ -96,7 +96,7 @@ def choose(m: int, n: int, k: int, batch: int, segments: int, itemsize: int, tar
         itemsize: of a sum.
         split: parts it must be.
     """
-    units = _UNITS[target.cpu] if target.cpu in _UNITS else 132
+    units = _UNITS.get(target.cpu, 132)
 
     def cycles(tile: Tile, parts: int) -> float:
         blocks = -(-m // tile.rows) * -(-n // tile.columns) * batch * parts

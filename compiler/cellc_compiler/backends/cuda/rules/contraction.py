@@ -26,10 +26,10 @@ def batch_digits(own: tuple[int, ...], out: tuple[int, ...], size: int) -> Digit
 
 def product_of(node: Node) -> Product | None:
     """The product that a node computes; None if it is none of floats, or has no elements."""
-    x, y, out = (v.type for v in (*node.operands, node.result))
+    x, y, out = *node.operands, node.result
     ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
     (m, n), k = out.shape[-2:], x.shape[-2 if ta else -1]
-    if not out.dtype.is_float or not k or not fits((x.size, y.size, out.size)):
+    if not out.dtype.is_float or not k or not fits(v.type.size for v in (x, y, out)):
         return None
     batch = out.shape[:-2]
     a = Operand(x.dtype, batch_digits(x.shape[:-2], batch, m * k),
