@@ -43,9 +43,7 @@ SMALL = 1 << 31
 
 def emit(nest: Nest, target: Target) -> tuple[KernelCode, list[Any]]:
     """The kernel of a nest, and its values in the order of the buffers."""
-    loads = [e.payload.buffer for e in walk(list(nest.roots())) if e.op == "load"]
-    found = dict.fromkeys([*loads, *(s.buffer for p in nest.phases for s in p.stores)])
-    buffers = [b for b in found if not isinstance(b, Scratch)]
+    buffers = buffers_of(nest)
     lanes = _vector_lanes(nest)
     code = _kind(nest, lanes)(nest, target, buffers, lanes).kernel()
     if lanes > 1:
@@ -55,32 +53,40 @@ def emit(nest: Nest, target: Target) -> tuple[KernelCode, list[Any]]:
     return code, buffers
 
 
+def buffers_of(nest: Nest) -> list[Any]:
+    """The values that a nest loads and stores."""
+    loads = [e.payload.buffer for e in walk(list(nest.roots())) if e.op == "load"]
+    found = dict.fromkeys([*loads, *(s.buffer for p in nest.phases for s in p.stores)])
+    return [b for b in found if not isinstance(b, Scratch)]
+
+
 def _kind(nest: Nest, lanes: int) -> type[_NestKernel]:
     if any(nest.parts(p) > 1 for p in nest.phases):
         return _Blocks
-    if _is_flat(nest):
+    if is_flat(nest):
         return _Elements
     one_each = nest.mode == "column" or not any(p.loops for p in nest.phases)
     return _Threads if one_each and not nest.block else _Warps
 
 
-def _is_flat(nest: Nest) -> bool:
+def is_flat(nest: Nest) -> bool:
     """Whether all phases run over one space and nothing is reduced."""
     return not nest.block and len({p.loops for p in nest.phases}) == 1 and not any(
         p.reduces for p in nest.phases) and not any(
         isinstance(s.buffer, Scratch) for p in nest.phases for s in p.stores)
 
 
-def _space(nest: Nest) -> tuple[Var, ...]:
+def space_of(nest: Nest) -> tuple[Var, ...]:
+    """The variables of a flat nest."""
     return (*nest.rows, *nest.phases[0].loops)
 
 
 def _vector_lanes(nest: Nest) -> int:
     """Elements that a thread does: as many as 16 bytes of the smallest type have, where the last
     axis lies so in memory that whole vectors are read and written."""
-    if not _is_flat(nest) or not _space(nest):
+    if not is_flat(nest) or not space_of(nest):
         return 1
-    last = _space(nest)[-1]
+    last = space_of(nest)[-1]
     accesses = [(e.dtype, e.payload.offset, e.payload.part) for e in walk(list(nest.roots()))
                 if e.op == "load"]
     stores = [(s.value.dtype, s.offset, s.part) for p in nest.phases for s in p.stores]
@@ -96,40 +102,25 @@ def _vector_lanes(nest: Nest) -> int:
     return lanes
 
 
-class _NestKernel(ExpressionEmitter):
-    """A kernel of a nest.
+class NestWriter(ExpressionEmitter):
+    """Writes elements of a nest into a kernel.
 
     Args:
-        nest: what it does.
+        f: the kernel.
+        nest: whose elements.
         target: for which architecture.
-        buffers: its values.
-        lanes: elements that an expression is computed for at once.
+        buffers: values, in the order of the kernel's pointers from `first` on.
     """
 
     f: GpuFunction
-    threads = WARPS * WARP
 
-    def __init__(self, nest: Nest, target: Target, buffers: Sequence[Any], lanes: int) -> None:
-        super().__init__(GpuFunction(target, len(buffers), self.threads), target)
-        self.nest, self.buffers, self.lanes = nest, buffers, lanes
-        self.pointers.update((b, self.f.pointer(i)) for i, b in enumerate(buffers))
+    def __init__(
+        self, f: GpuFunction, nest: Nest, target: Target, buffers: Sequence[Any], first: int = 0
+    ) -> None:
+        super().__init__(f, target)
+        self.nest = nest
+        self.pointers.update((b, f.pointer(first + i)) for i, b in enumerate(buffers))
         self.index = "i32" if _is_small(nest) else "i64"
-
-    def kernel(self) -> KernelCode:
-        """The kernel, written."""
-        units = self.units()
-        number = self.f.global_thread()
-        with self.f.given(X(self.f, self.f.cmp("ult", number, V("i32", str(units))))):
-            self.unit(number)
-        return self.f.finished(-(-units // self.threads))
-
-    def units(self) -> int:
-        """How many threads do something."""
-        raise NotImplementedError
-
-    def unit(self, number: V) -> None:
-        """What a thread does."""
-        raise NotImplementedError
 
     # --- loops ----------------------------------------------------------------------------------
 
@@ -259,16 +250,49 @@ class _NestKernel(ExpressionEmitter):
         f.store(raw, at, _vector_align(raw.ty) if scope.lanes > 1 else None)
 
 
+class _NestKernel(NestWriter):
+    """A kernel of a nest.
+
+    Args:
+        nest: what it does.
+        target: for which architecture.
+        buffers: its values.
+        lanes: elements that an expression is computed for at once.
+    """
+
+    threads = WARPS * WARP
+
+    def __init__(self, nest: Nest, target: Target, buffers: Sequence[Any], lanes: int) -> None:
+        super().__init__(GpuFunction(target, len(buffers), self.threads), nest, target, buffers)
+        self.lanes = lanes
+
+    def kernel(self) -> KernelCode:
+        """The kernel, written."""
+        units = self.units()
+        number = self.f.global_thread()
+        with self.f.given(X(self.f, self.f.cmp("ult", number, V("i32", str(units))))):
+            self.unit(number)
+        return self.f.finished(-(-units // self.threads))
+
+    def units(self) -> int:
+        """How many threads do something."""
+        raise NotImplementedError
+
+    def unit(self, number: V) -> None:
+        """What a thread does."""
+        raise NotImplementedError
+
+
 class _Elements(_NestKernel):
     """See the module: elements."""
 
     threads = 2 * WARPS * WARP
 
     def units(self) -> int:
-        return prod(v.extent for v in _space(self.nest)) // self.lanes
+        return prod(v.extent for v in space_of(self.nest)) // self.lanes
 
     def unit(self, number: V) -> None:
-        space = _space(self.nest)
+        space = space_of(self.nest)
         extents = [v.extent for v in space]
         last = space[-1] if space else None
         if last is not None:

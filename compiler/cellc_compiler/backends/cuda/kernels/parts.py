@@ -10,17 +10,17 @@ from ...llvm.text import vector
 from ..code import KernelCode
 from ..writer import THREADS, GpuFunction
 from .operands import number
-from .product import Finish, Product, StoresSums
+from .product import Epilogue, Product, StoresSums, stored
 from .tiles import VECTOR_BYTES
 
 
 def sum_of_parts(
-    product: Product, parts: int, target: Target, vectors: bool, finish: Finish | None = None,
-    extra: int = 0,
+    product: Product, parts: int, target: Target, vectors: bool, epilogue: Epilogue | None = None
 ) -> KernelCode:
-    """The kernel; its buffers are the partial sums, the output, and those of `finish`."""
-    f = GpuFunction(target, 2 + extra, THREADS)
-    store = StoresSums(f, product, product.out, f.pointer(1), finish, vectors)
+    """The kernel; its buffers are the partial sums, and the output or those of an epilogue."""
+    f = GpuFunction(target, 1 + (1 if epilogue is None else epilogue.buffers), THREADS)
+    put = stored(f, product.out.dtype, f.pointer(1)) if epilogue is None else epilogue.begin(f, 1)
+    store = StoresSums(f, product, product.out, put, vectors)
     lanes, n = product.lanes, product.n
     across, ty = -(-n // lanes), memory_type(product.sums)
     items = product.batch * product.m * across

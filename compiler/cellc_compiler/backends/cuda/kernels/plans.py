@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cellc_runtime.records import replace
+from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Role, Step, scratch
 from ..code import KernelCode
 from .parts import sum_of_parts
-from .product import Finish, Product, ProductKernel, kept_bytes
-from .tiles import VECTOR_BYTES, Tile, choose
+from .product import Epilogue, Product, ProductKernel, kept_bytes
+from .tiles import VECTOR_BYTES, choose
 
 
 def aligned(vectors: KernelCode, plain: KernelCode) -> KernelCode:
@@ -28,46 +28,46 @@ def step(code: KernelCode, roles: Sequence[Role]) -> Step:
     return Step(kernel, tuple(roles))
 
 
-def product_plan(
-    product: Product, target: Target, a: Role, b: Role, out: Role, finish: Finish | None = None,
-    extra: Sequence[Role] = (), split: bool = False,
-) -> KernelPlan:
-    """The kernels of a product.
+@dataclass(frozen=True, slots=True)
+class Tiled:
+    """A product that is computed by tiles.
 
-    Args:
-        a, b, out: its buffers.
-        finish: what is done with sums before they are stored, on the buffers `extra`.
+    Attributes:
+        a, b: its operands.
         split: whether parts of k must be blocks of their own.
     """
-    p, size = product, product.sums.itemsize
-    chosen = choose(p.m, p.n, p.k, p.batch, p.segments, size, target, split and p.segments > 1)
-    if chosen.parts > 1:
-        return _in_parts(product, target, chosen.tile, chosen.parts, (a, b, out), finish, extra)
 
-    def code(vectors: bool) -> KernelCode:
-        return ProductKernel(p, chosen.tile, 1, target, vectors, finish, len(extra)).code()
+    product: Product
+    a: Role
+    b: Role
+    split: bool = False
 
-    kept = scratch("sums")
-    roles = [a, b, out, *([kept] if p.segments > 1 else []), *extra]
-    # What is written is last.
-    main = step(aligned(code(True), code(False)), roles)
-    return KernelPlan((main,), {kept: kept_bytes(p, chosen.tile)} if p.segments > 1 else {})
+    def plan(
+        self, target: Target, out: Sequence[Role], epilogue: Epilogue | None = None
+    ) -> KernelPlan:
+        """The kernels.
 
+        Args:
+            out: its result; or the buffers of the epilogue, which is done instead of storing it.
+        """
+        p, size = self.product, self.product.sums.itemsize
+        chosen = choose(p.m, p.n, p.k, p.batch, p.segments, size, target,
+                        self.split and p.segments > 1)
+        tile, parts, held = chosen.tile, chosen.parts, scratch("sums")
 
-def _in_parts(
-    p: Product, target: Target, tile: Tile, parts: int, roles: tuple[Role, Role, Role],
-    finish: Finish | None, extra: Sequence[Role],
-) -> KernelPlan:
-    """Parts of k side by side, and what adds them."""
-    a, b, out = roles
-    held = scratch("parts")
+        def code(vectors: bool) -> KernelCode:
+            own = epilogue if parts == 1 else None
+            return ProductKernel(p, tile, parts, target, vectors, own).code()
 
-    def code(vectors: bool) -> KernelCode:
-        return ProductKernel(p, tile, parts, target, vectors).code()
+        def total(vectors: bool) -> KernelCode:
+            return sum_of_parts(p, parts, target, vectors, epilogue)
 
-    def total(vectors: bool) -> KernelCode:
-        return sum_of_parts(p, parts, target, vectors, finish, len(extra))
-
-    steps = (step(aligned(code(True), code(False)), (a, b, held)),
-             step(aligned(total(True), total(False)), (held, out, *extra)))
-    return KernelPlan(steps, {held: parts * p.batch * p.m * p.n * p.sums.itemsize})
+        main = aligned(code(True), code(False))
+        if p.segments == 1:
+            return KernelPlan((step(main, (self.a, self.b, *out)),))
+        if parts == 1:
+            return KernelPlan((step(main, (self.a, self.b, held, *out)),),
+                              {held: kept_bytes(p, tile)})
+        adds = aligned(total(True), total(False))
+        return KernelPlan((step(main, (self.a, self.b, held)), step(adds, (held, *out))),
+                          {held: parts * p.batch * p.m * p.n * size})

@@ -14,6 +14,7 @@ over eight steps is 512 multiply-adds of about 570 instructions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
@@ -23,13 +24,28 @@ from ...llvm.convert import memory_type, to_memory
 from ...llvm.math.lanes import X
 from ...llvm.text import V, sizeof, vector
 from ..code import WARP, KernelCode
-from ..writer import GpuFunction
+from ..writer import THREADS, GpuFunction
 from .loaders import Loader, mapping
 from .operands import Digit, Operand, Output, number, spot
 from .tiles import DEPTH, LANE_COLUMNS, LANE_ROWS, VECTOR_BYTES, Tile, pitch
 
-Finish = Callable[[GpuFunction, V, X], V]
-"""What is stored for sums (one or a vector) whose first one lies at an offset of the output."""
+Finish = Callable[[V, X], None]
+"""Stores what follows from sums (one or a vector), the first of which is the element of the product
+at an offset."""
+
+
+class Epilogue(Protocol):
+    """What is done with the sums of a product instead of storing them.
+
+    Attributes:
+        buffers: pointers that it needs.
+    """
+
+    @property
+    def buffers(self) -> int: ...
+
+    def begin(self, f: GpuFunction, first: int) -> Finish:
+        """In a kernel, on its pointers from `first` on."""
 
 _ROWS_TOGETHER = 8
 """Rows of tiles that blocks beside one another go down together, so that both operands stay in the
@@ -80,14 +96,19 @@ def _dense(dtype: DType, batch: int, m: int, n: int) -> Output:
 
 
 class StoresSums:
-    """Stores sums of a product."""
+    """Stores sums of a product.
+
+    Args:
+        out: where.
+        put: stores one or a vector, or does what an epilogue does.
+        vectors: whether vectors may be stored.
+    """
 
     def __init__(
-        self, f: GpuFunction, product: Product, out: Output, pointer: V, finish: Finish | None,
-        vectors: bool,
+        self, f: GpuFunction, product: Product, out: Output, put: Finish, vectors: bool
     ) -> None:
-        self.f, self.product, self.out, self.pointer = f, product, out, pointer
-        self.finish, self.whole = finish, vectors and out.vectors(product.lanes)
+        self.f, self.product, self.out, self._put = f, product, out, put
+        self.whole = vectors and out.vectors(product.lanes)
 
     def row(self, batch: X, i: X) -> X:
         """Where a row begins."""
@@ -109,43 +130,49 @@ class StoresSums:
             with f.given((j + lane).cmp("slt", n)):
                 self._put(one, row + column)
 
-    def _put(self, value: V, at: X) -> None:
-        f, dtype = self.f, self.out.dtype
-        if self.finish is not None:
-            value = self.finish(f, value, at)
+
+def stored(f: GpuFunction, dtype: DType, pointer: V) -> Finish:
+    """Sums are rounded and stored."""
+    def put(value: V, at: X) -> None:
         raw = to_memory(f, value, dtype)
-        f.store(raw, f.gep(self.pointer, at.v, memory_type(dtype)), sizeof(raw.ty))
+        f.store(raw, f.gep(pointer, at.v, memory_type(dtype)), sizeof(raw.ty))
+
+    return put
 
 
 class ProductKernel:
     """The kernel of a product.
 
-    Its buffers are `a`, `b` and the output; `sums` of threads (where one block does several
-    segments); and those of what is done with sums before they are stored.
+    Its buffers are `a` and `b`; the output, or the partial sums; `sums` of threads, where one block
+    does several segments. Those of an epilogue come in the output's place, last.
 
     Args:
         product: what is computed.
         tile: of a block.
         parts: of k that are blocks of their own; then the output is partial sums.
         vectors: whether pointers are multiples of 16.
-        extra: buffers of `finish`.
+        epilogue: what is done with the sums.
     """
 
     def __init__(
         self, product: Product, tile: Tile, parts: int, target: Target, vectors: bool,
-        finish: Finish | None = None, extra: int = 0,
+        epilogue: Epilogue | None = None,
     ) -> None:
         self.p, self.tile, self.parts = product, tile, parts
         self.kept = parts == 1 and product.segments > 1
-        f = self.f = GpuFunction(target, 3 + self.kept + extra, tile.threads)
-        if tile.threads == 256:
+        behind = 2 + self.kept
+        count = behind + (1 if epilogue is None else epilogue.buffers)
+        f = self.f = GpuFunction(target, count, tile.threads)
+        if tile.threads == THREADS:
             f.attributes += ' "nvvm.minctasm"="2"'
         self.lanes = product.lanes
         self.ty = memory_type(product.sums)
         self.vec = vector(self.ty, self.lanes)
         self.thread = X(f, f.thread())
         out = product.partial(parts) if parts > 1 else product.out
-        self.store = StoresSums(f, product, out, f.pointer(2), finish, vectors)
+        put = stored(f, out.dtype, f.pointer(behind)) if epilogue is None \
+            else epilogue.begin(f, behind)
+        self.store = StoresSums(f, product, out, put, vectors)
         lanes = self.lanes if vectors else 1
         tail = self.tail = product.k % DEPTH > 0 or product.segment % DEPTH > 0
         self.a = Loader(f, product.a, f.pointer(0), mapping(
@@ -283,7 +310,7 @@ class ProductKernel:
         f, tile = self.f, self.tile
         count = tile.tm * tile.tn // self.lanes
         first = X(f, f.block()) * (count * tile.threads) + self.thread
-        base = f.gep(f.pointer(3), first.v, self.vec)
+        base = f.gep(f.pointer(2), first.v, self.vec)
         return [f.gep(base, s * tile.threads, self.vec) for s in range(count)]
 
     def _keep(self, following: X, end: X, sums: list[V]) -> list[V]:
@@ -326,4 +353,4 @@ def kept_bytes(product: Product, tile: Tile) -> int:
     return blocks * tile.rows * tile.columns * product.sums.itemsize
 
 
-__all__ = ["Finish", "Product", "ProductKernel", "StoresSums", "kept_bytes"]
+__all__ = ["Epilogue", "Finish", "Product", "ProductKernel", "StoresSums", "kept_bytes", "stored"]

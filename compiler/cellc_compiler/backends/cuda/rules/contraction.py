@@ -10,9 +10,9 @@ from ....ir.types import prod
 from ....loops.order import product_segment
 from ....lower.plan import KernelPlan, operand, result
 from ..kernels.operands import Digit, Digits, Operand, Output, digits, fits
-from ..kernels.plans import product_plan
+from ..kernels.plans import Tiled
 from ..kernels.product import Product
-from .table import lowers
+from .table import lowers, tiles
 
 
 def batch_digits(own: tuple[int, ...], out: tuple[int, ...], size: int) -> Digits:
@@ -45,7 +45,12 @@ def product_of(node: Node) -> Product | None:
 @lowers("matmul")
 def matmul(node: Node, target: Target) -> KernelPlan | None:
     """Tiles; integers and complex numbers are left to plain loops."""
+    tiled = matmul_tiles(node, target)
+    return None if tiled is None else tiled.plan(target, [result(0)])
+
+
+@tiles("matmul")
+def matmul_tiles(node: Node, target: Target) -> Tiled | None:
+    """The product in tiles."""
     product = product_of(node)
-    if product is None:
-        return None
-    return product_plan(product, target, operand(0), operand(1), result(0))
+    return None if product is None else Tiled(product, operand(0), operand(1))

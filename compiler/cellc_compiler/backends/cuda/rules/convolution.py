@@ -19,9 +19,9 @@ from ....ir.types import prod
 from ....loops import order
 from ....lower.plan import KernelPlan, Step, operand, result
 from ..kernels.operands import Digit, Digits, Operand, Output, Window, digits, fits
-from ..kernels.plans import product_plan
+from ..kernels.plans import Tiled
 from ..kernels.product import Product
-from .table import lowers
+from .table import lowers, tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +224,17 @@ def backward_weight(g: Geometry, dtype: DType) -> Product:
 @lowers("conv2d")
 def conv2d(node: Node, target: Target) -> KernelPlan | None:
     """Tiles of channels and pixels."""
+    tiled = conv2d_tiles(node, target)
+    return None if tiled is None else tiled.plan(target, [result(0)])
+
+
+@tiles("conv2d")
+def conv2d_tiles(node: Node, target: Target) -> Tiled | None:
+    """The product in tiles."""
     if not _takes(node):
         return None
     x, w = node.operands
-    product = forward(geometry(node, x, w, node.result), x.dtype)
-    return product_plan(product, target, operand(1), operand(0), result(0))
+    return Tiled(forward(geometry(node, x, w, node.result), x.dtype), operand(1), operand(0))
 
 
 @lowers("conv2d_backward_data")
@@ -242,7 +248,7 @@ def conv2d_backward_data(node: Node, target: Target) -> KernelPlan | None:
     for rows in phases(g, 0):
         for columns in phases(g, 1):
             product = backward_data(g, dy.dtype, rows, columns)
-            steps += product_plan(product, target, operand(1), operand(0), result(0)).steps
+            steps += Tiled(product, operand(1), operand(0)).plan(target, [result(0)]).steps
     return KernelPlan(tuple(steps))
 
 
@@ -256,4 +262,4 @@ def conv2d_backward_weight(node: Node, target: Target) -> KernelPlan | None:
     if g.per <= order.FEW_CHANNELS:
         return None
     product = backward_weight(g, x.dtype)
-    return product_plan(product, target, operand(1), operand(0), result(0), split=True)
+    return Tiled(product, operand(1), operand(0), split=True).plan(target, [result(0)])
