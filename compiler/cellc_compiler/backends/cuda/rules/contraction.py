@@ -7,10 +7,11 @@ from cellc_runtime.target import Target
 
 from ....ir.graph import Node
 from ....ir.types import prod
-from ....loops.order import product_segment
+from ....loops.order import CHAIN_BYTES, product_segment
 from ....lower.plan import KernelPlan, operand, result
+from ..kernels.chains import Dots, dots
 from ..kernels.operands import Digit, Digits, Operand, Output, digits, fits
-from ..kernels.plans import Tiled
+from ..kernels.plans import Tiled, step
 from ..kernels.product import Product
 from .table import lowers, tiles
 
@@ -44,13 +45,27 @@ def product_of(node: Node) -> Product | None:
 
 @lowers("matmul")
 def matmul(node: Node, target: Target) -> KernelPlan | None:
-    """Tiles; integers and complex numbers are left to plain loops."""
-    tiled = matmul_tiles(node, target)
-    return None if tiled is None else tiled.plan(target, [result(0)])
+    """Tiles, or rows of chains; integers and complex numbers are left to plain loops."""
+    product = product_of(node)
+    if product is None:
+        return None
+    if is_row_of_chains(node, product):
+        code = dots(Dots(product.batch, product.m, product.k, product.a, product.b,
+                         node.result.dtype, product.sums), target)
+        return KernelPlan((step(code, (operand(0), operand(1), result(0))),))
+    return Tiled(product, operand(0), operand(1)).plan(target, [result(0)])
+
+
+def is_row_of_chains(node: Node, product: Product) -> bool:
+    """Whether an element is a reduction of products along k, not a chain (`loops/order.py`)."""
+    along = not node.attrs["transpose_a"] or product.m == 1
+    return product.n == 1 and along and product.k >= CHAIN_BYTES // product.sums.itemsize
 
 
 @tiles("matmul")
 def matmul_tiles(node: Node, target: Target) -> Tiled | None:
     """The product in tiles."""
     product = product_of(node)
-    return None if product is None else Tiled(product, operand(0), operand(1))
+    if product is None or is_row_of_chains(node, product):
+        return None
+    return Tiled(product, operand(0), operand(1))

@@ -17,9 +17,12 @@ from cellc_runtime.target import Target
 from ....ir.graph import Node, Value
 from ....ir.types import prod
 from ....loops import order
-from ....lower.plan import KernelPlan, Step, operand, result
+from ....lower.plan import KernelPlan, Step, operand, result, scratch
+from ..code import KernelCode
+from ..kernels.chains import PixelSums, pixel_sums
 from ..kernels.operands import Digit, Digits, Operand, Output, Window, digits, fits
-from ..kernels.plans import Tiled
+from ..kernels.parts import sum_of_parts
+from ..kernels.plans import Tiled, aligned, step
 from ..kernels.product import Product
 from .table import lowers, tiles
 
@@ -259,7 +262,30 @@ def conv2d_backward_weight(node: Node, target: Target) -> KernelPlan | None:
         return None
     x, dy = node.operands
     g = geometry(node, x, node.result, dy)
-    if g.per <= order.FEW_CHANNELS:
-        return None
     product = backward_weight(g, x.dtype)
+    if g.per <= order.FEW_CHANNELS:
+        return _by_pixels(g, product, target)
     return Tiled(product, operand(1), operand(0), split=True).plan(target, [result(0)])
+
+
+def _by_pixels(g: Geometry, p: Product, target: Target) -> KernelPlan:
+    """A sum is a group of lanes that goes along the pixels of a run of images."""
+    how = _forward_reading(g)
+    # Unlike those of a product, digits of images and of places are not joined.
+    a = Operand(p.a.dtype, digits(Digit(g.oc, g.places)), (),
+                (Digit(g.n, g.oc * g.places), *digits(Digit(g.places, 1))))
+    b = Operand(p.b.dtype, (Digit(g.groups, g.ic * g.pixels), Digit(g.per, 0)),
+                p.b.free, (Digit(g.n, g.channels * g.pixels), *digits(*how.pixel_digits())),
+                how.start, how.window)
+    sums = PixelSums(g.oc, g.steps, g.n, g.places, p.segments, p.segment // g.places or g.n, a, b,
+                     p.out.dtype, p.sums)
+    code, held = pixel_sums(sums, target), scratch("sums")
+    if p.segments == 1:
+        return KernelPlan((step(code, (operand(1), operand(0), result(0))),))
+
+    def total(vectors: bool) -> KernelCode:
+        return sum_of_parts(p, p.segments, target, vectors)
+
+    return KernelPlan((step(code, (operand(1), operand(0), held)),
+                       step(aligned(total(True), total(False)), (held, result(0)))),
+                      {held: p.segments * sums.elements * p.sums.itemsize})
