@@ -12,7 +12,9 @@ Shared memory holds NaN where nothing was written. What this cannot show is said
 
 from __future__ import annotations
 
-from cellc_runtime.abi import EMULATOR_STRUCTURES
+import re
+
+from cellc_runtime.abi import EMULATED_SHARED, EMULATOR_STRUCTURES
 from cellc_runtime.target import Target
 
 from ..llvm.notation import TABLE_DECLARATION, declarations, expand
@@ -83,6 +85,56 @@ define internal void @wait(ptr %thread, i32 %what) noinline nounwind {
 
 define hidden void @cellc_emulated_barrier(ptr %thread) nounwind {
   call void @wait(ptr %thread, i32 2)
+  %passed.at = place %thread.barriers, ptr %thread
+  %passed = load i32, ptr %passed.at
+  %more = add i32 %passed, 1
+  store i32 %more, ptr %passed.at
+  ret void
+}
+
+define hidden void @cellc_emulated_warp_barrier(ptr %thread) nounwind {
+  call i32 @cellc_emulated_exchange(ptr %thread, i32 0, i32 0)
+  %passed.at = place %thread.meetings, ptr %thread
+  %passed = load i32, ptr %passed.at
+  %more = add i32 %passed, 1
+  store i32 %more, ptr %passed.at
+  ret void
+}
+
+; Record an access.
+define hidden void @cellc_emulated_touch(ptr %thread, ptr %at, i64 %what) nounwind {
+  %launch = field %thread.launch, ptr %thread
+  %stream = field %launch.stream, ptr %launch
+  %used.at = place %emulator.used, ptr %stream
+  %used = load i64, ptr %used.at
+  %more = add i64 %used, 1
+  store i64 %more, ptr %used.at
+  %capacity = field %emulator.capacity, ptr %stream
+  if slt i64 %used, %capacity, else %full
+  %records = field %emulator.records, ptr %stream
+  %record = getelementptr %access, ptr %records, i64 %used
+  %address = ptrtoint ptr %at to i64
+  %address.at = place %access.address, ptr %record
+  store i64 %address, ptr %address.at
+  %what.at = place %access.what, ptr %record
+  store i64 %what, ptr %what.at
+  %tid = field %thread.tid, ptr %thread
+  %tid.at = place %access.tid, ptr %record
+  store i32 %tid, ptr %tid.at
+  %block = field %thread.block, ptr %thread
+  %block.at = place %access.block, ptr %record
+  store i32 %block, ptr %block.at
+  %barriers = field %thread.barriers, ptr %thread
+  %barriers.at = place %access.barriers, ptr %record
+  store i32 %barriers, ptr %barriers.at
+  %meetings = field %thread.meetings, ptr %thread
+  %meetings.at = place %access.meetings, ptr %record
+  store i32 %meetings, ptr %meetings.at
+  %number = field %launch.number, ptr %launch
+  %narrow = trunc i64 %number to i32
+  %launch.at = place %access.launch, ptr %record
+  store i32 %narrow, ptr %launch.at
+full:
   ret void
 }
 
@@ -210,6 +262,10 @@ define internal void @prepare(ptr %launch, i64 %block) noinline nounwind {
   store i32 0, ptr %state.p
   %exchanges.p = place %thread.count, ptr %thread
   store i32 0, ptr %exchanges.p
+  %barriers.at = place %thread.barriers, ptr %thread
+  store i32 0, ptr %barriers.at
+  %meetings.at = place %thread.meetings, ptr %thread
+  store i32 0, ptr %meetings.at
   if ne ptr %stacks, null, else %trip
   %number = add i64 %i, 1
   %end = mul i64 %number, STACK
@@ -276,8 +332,7 @@ define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64
   %launch = alloca %launch
   %stacks.size = mul i64 %count, STACK
   %threads = call ptr {MALLOC}(i64 65536)
-  %room = add i64 %bytes, 1024
-  %shared = call ptr {MALLOC}(i64 %room)
+  %place = field %emulator.shared, ptr %stream
   %wanted = select i1 %meets, i64 %stacks.size, i64 16
   %stacks = call ptr {MALLOC}(i64 %wanted)
   %code.p = place %launch.code, ptr %launch
@@ -292,14 +347,18 @@ define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64
   %own.stacks = select i1 %meets, ptr %stacks, ptr null
   store ptr %own.stacks, ptr %stacks.p
   %shared.p = place %launch.shared, ptr %launch
-  %address = ptrtoint ptr %shared to i64
-  %up = add i64 %address, 1023
-  %aligned = and i64 %up, -1024
-  %place = inttoptr i64 %aligned to ptr
   store ptr %place, ptr %shared.p
+  %stream.at = place %launch.stream, ptr %launch
+  store ptr %stream, ptr %stream.at
+  %launches.at = place %emulator.launches, ptr %stream
+  %launches = load i64, ptr %launches.at
+  %launches.more = add i64 %launches, 1
+  store i64 %launches.more, ptr %launches.at
+  %number.at = place %launch.number, ptr %launch
+  store i64 %launches, ptr %number.at
   %seed = field %emulator.seed, ptr %stream
   if ne ptr %threads, null, else %poor
-  if ne ptr %shared, null, else %poor
+  if sle i64 %bytes, SHARED, else %poor
   if ne ptr %stacks, null, else %poor
   loop %block < %blocks, else %fine
   call ptr {MEMSET}(ptr %place, i32 255, i64 %bytes)
@@ -321,7 +380,6 @@ fine:
 leave:
   %code.out = phi i32 [ 2, %poor ], [ 700, %torn ], [ 0, %fine ]
   call void {FREE}(ptr %threads)
-  call void {FREE}(ptr %shared)
   call void {FREE}(ptr %stacks)
   %error.p = place %emulator.error, ptr %stream
   %before = load i64, ptr %error.p
@@ -349,8 +407,9 @@ def emulator_text(target: Target) -> str:
     switch, begin = _SWITCH[machine]
     nbytes, function, argument, place = _FRAME[machine]
     code = _CODE.replace("SWITCH", switch).replace("BEGIN", begin)
-    for word, number in (("STACK", STACK_BYTES), ("FRAME", nbytes), ("FUNCTION", function),
-                         ("ARGUMENT", argument), ("PLACE", place)):
-        code = code.replace(f"i64 {word}", f"i64 {number}").replace(f", {word}\n", f", {number}\n")
+    numbers = {"STACK": STACK_BYTES, "SHARED": EMULATED_SHARED, "FRAME": nbytes,
+               "FUNCTION": function, "ARGUMENT": argument, "PLACE": place}
+    for word, number in numbers.items():
+        code = re.sub(rf"(?<=[ ,]){word}\b(?=[\n,])", str(number), code)
     structures = dict(EMULATOR_STRUCTURES)
     return TABLE_DECLARATION + declarations(structures) + expand(code, structures)

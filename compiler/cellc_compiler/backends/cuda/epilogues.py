@@ -32,7 +32,9 @@ from ..llvm.math.lanes import X
 from ..llvm.text import V, lanes_of
 from .kernels.plans import Tiled
 from .kernels.product import Finish
-from .nests import NestWriter, buffers_of, is_flat, space_of
+from .nests import buffers_of
+from .nests.elements import is_flat, space_of
+from .nests.kernel import NestWriter
 from .rules.table import TILES
 from .writer import GpuFunction
 
@@ -85,9 +87,7 @@ class _OnSums(NestWriter):
                                  self.source.dtype)
             self.place(space, (at + lane).v)
             last = space[-1] if whole and lanes > 1 else None
-            scope = Scope(lanes if whole else 1, last, None, None)
-            for phase in self.nest.phases:
-                self.evaluate(phase, scope)
+            self.elements(Scope(lanes if whole else 1, last, None, None))
 
     def _load(self, e: Expr, scope: Scope) -> V:
         return self.sums if e.payload.buffer is self.source else super()._load(e, scope)
