@@ -44,12 +44,17 @@ class Mapping:
         """Of a thread for a tile."""
         return max(1, self.width * DEPTH // (self.lanes * self.threads))
 
+    @property
+    def readers(self) -> int:
+        """Threads that read something that no other does."""
+        return min(self.threads, self.width * DEPTH // self.lanes)
+
     def place(
         self, thread: N, load: int, div: Callable[[N, int], N], rem: Callable[[N, int], N]
     ) -> tuple[N, N]:
         """Position and step of k in the tile of a thread's load, by division and remainder."""
         per = (self.width if self.along == "free" else DEPTH) // self.lanes
-        threads = min(self.threads, self.width * DEPTH // self.lanes)
+        threads = self.readers
         t = rem(thread, threads) if threads < self.threads else thread
         if per <= threads:
             first, second = rem(t, per) * self.lanes, div(t, per) + load * (threads // per)
@@ -114,7 +119,8 @@ class Loader:
         f, dtype, lanes = self.f, self.operand.dtype, self.how.lanes
         memory = vector(memory_type(dtype), lanes)
         where = row + spot(f, step, self.operand.steps)
-        there = None if self.neutral is None else step.cmp("slt", end)
+        neutral = self.neutral
+        there = None if neutral is None else step.cmp("slt", end)
         inside = self.operand.inside(where)
         valid = inside if there is None else there if inside is None else there & inside
         offset = where.offset if valid is None else valid.where(where.offset, 0)
@@ -122,12 +128,20 @@ class Loader:
         value = from_memory(f, raw, dtype)
         if inside is not None:
             value = f.select(inside.v, value, f.const(value.ty, 0.0))
-        if there is not None:
-            value = f.select(there.v, value, f.const(value.ty, self.neutral or 0.0))
+        if there is not None and neutral is not None:
+            value = f.select(there.v, value, f.const(value.ty, neutral))
         return value
 
     def store(self, values: Sequence[V], shared: V) -> None:
-        """Elements in a tile of shared memory."""
+        """Elements in a tile of shared memory, by the first thread that has them."""
+        f, readers = self.f, self.how.readers
+        if readers == self.how.threads:
+            self._store(values, shared)
+            return
+        with f.given(X(f, f.thread()).cmp("ult", readers)):
+            self._store(values, shared)
+
+    def _store(self, values: Sequence[V], shared: V) -> None:
         f, step = self.f, pitch(self.how.width, VECTOR_BYTES // sizeof(self.ty))
         for v, (at, k) in zip(values, self.places, strict=True):
             place = f.gep(shared, (k * step + at).v, self.ty)
