@@ -224,9 +224,9 @@ FAULTS = {
             self, sums, stage.const(0))),
     "a row of the tile too far": (
         loaders.Loader, "_store", lambda self, values, shared: _STORE(
-            self, values, self.f.gep(shared, 1, self.ty))),
-    "k is never at its end": (
-        loaders.Loader, "load", lambda self, step, end: _LOAD(self, step, end + 8)),
+            self, values, self.f.gep(shared, 4, self.ty))),
+    "k ends too early": (
+        loaders.Loader, "load", lambda self, step, end: _LOAD(self, step, end - 1)),
     "segments are not put by": (product.ProductKernel, "_keep", lambda self, at, end, sums: sums),
     "sums are stored in other rows": (
         product.ProductKernel, "_end", lambda self, batch, i, j, sums: _END(

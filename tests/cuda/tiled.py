@@ -105,5 +105,5 @@ def assembled(graph: Graph, architecture: str) -> list[ptxas.Cubin]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ptxas, "assemble", noted)
         program = compile_program(graph, CUDA[f"cuda-{architecture}"], use_cache=False)
-    kept = {kernel.code for kernel in program.device_kernels}
+    kept = {kernel.code for kernel in program.kernels}
     return [cubin for cubin in made if cubin.code in kept]
