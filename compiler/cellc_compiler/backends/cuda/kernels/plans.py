@@ -10,6 +10,7 @@ from cellc_runtime.target import Target
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Role, Step, scratch
 from ..code import KernelCode
+from .direct import direct, is_direct
 from .parts import sum_of_parts
 from .product import Epilogue, Product, ProductKernel, kept_bytes
 from .tiles import VECTOR_BYTES, choose
@@ -51,6 +52,8 @@ class Tiled:
             out: its result; or the buffers of the epilogue, which is done instead of storing it.
         """
         p, size = self.product, self.product.sums.itemsize
+        if is_direct(p):
+            return KernelPlan((step(direct(p, target, epilogue), (self.a, self.b, *out)),))
         chosen = choose(p.m, p.n, p.k, p.batch, p.segments, size, target,
                         self.split and p.segments > 1)
         tile, parts, held = chosen.tile, chosen.parts, scratch("sums")
