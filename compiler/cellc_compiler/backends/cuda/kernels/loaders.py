@@ -77,6 +77,58 @@ def mapping(operand: Operand, width: int, threads: int, lanes: int) -> Mapping:
     return Mapping(operand.nearest, 1, width, threads)
 
 
+_MOST_STEPS = 8192
+"""Steps of k of which a table is kept: 8 bytes each."""
+_MOST_TAPS = 64
+"""Taps that are the bits of a word, or of two."""
+
+
+class StepTable:
+    """What each step of k adds, where dividing it into digits would take longer than to read it.
+
+    An entry is an offset and the number of a tap. Which taps of a row are in the image are the bits
+    of a word, found once, so that a load asks for one bit instead of comparing rows and columns.
+    """
+
+    def __init__(self, f: GpuFunction, operand: Operand, name: str) -> None:
+        shifts = operand.shifts()
+        self.f, self.operand = f, operand
+        self.taps = list(dict.fromkeys((y, x) for _, y, x in shifts))
+        number_of = {tap: i for i, tap in enumerate(self.taps)}
+        entries = [n for o, y, x in shifts for n in (o, number_of[y, x])]
+        behind = [0] * (4 * DEPTH)  # the tile behind the last one
+        self.memory = f.constant_table(name, "i32", [*entries, *behind])
+
+    @staticmethod
+    def pays(operand: Operand) -> bool:
+        """Whether there is one of an operand."""
+        return len(operand.steps) > 1 and extent(operand.steps) <= _MOST_STEPS and len(
+            {(y, x) for _, y, x in operand.shifts()}) <= _MOST_TAPS
+
+    def taps_inside(self, row: Spot) -> X | None:
+        """The taps of a row that are in the image, as bits; None where all are."""
+        f, ty = self.f, "i32" if len(self.taps) <= _MOST_TAPS // 2 else "i64"
+        bits, word = _MOST_TAPS if ty == "i64" else _MOST_TAPS // 2, X(f, V(ty, "0"))
+        for i, (y, x) in enumerate(self.taps):
+            inside = self.operand.inside(row + Spot(number(f, 0), number(f, y), number(f, x)))
+            if inside is None:
+                return None
+            bit = 1 << i if i < bits - 1 else -(1 << i)
+            word = word | inside.where(word.const(bit), 0)
+        return word
+
+    def at(self, row: Spot, taps: X | None, step: X) -> tuple[X, X | None]:
+        """Offset of an element, and whether it is in the image."""
+        f = self.f
+        entry = f.load("<2 x i32>", f.gep(self.memory, step.v, "i64"), 8)
+        offset = row.offset + X(f, f.extract(entry, 0))
+        if taps is None:
+            return offset, None
+        tap = f.cast("zext", f.extract(entry, 1), taps.v.ty)
+        bit = taps.op("lshr", X(f, tap)) & 1
+        return offset, bit.cmp("ne", 0)
+
+
 class Loader:
     """Reads tiles of an operand.
 
@@ -95,7 +147,10 @@ class Loader:
     ) -> None:
         self.f, self.operand, self.pointer, self.how = f, operand, pointer, how
         self.ty, self.neutral = ty, neutral
+        self.table = StepTable(f, operand, f"steps_{pointer.ref[1:]}") \
+            if StepTable.pays(operand) else None
         self.rows: list[Spot] = []
+        self.taps: list[X | None] = []
         self.places: list[tuple[X, X]] = []
 
     def begin(self, thread: X, batch: X, first: X) -> None:
@@ -109,21 +164,28 @@ class Loader:
             row = X(f, f.intrinsic("umin", "i32", (first + at).v, number(f, last).v))
             self.places.append((at, step))
             self.rows.append(self.operand.begin(f, batch, row))
+            self.taps.append(self.table.taps_inside(self.rows[-1]) if self.table else None)
 
     def load(self, step: X, end: X) -> list[V]:
         """A thread's elements of the tile that begins with a step of k, as they are computed."""
-        return [self._load(at, row, step + own, end)
-                for (at, own), row in zip(self.places, self.rows, strict=True)]
+        return [self._load(row, taps, step + own, end)
+                for (_, own), row, taps in zip(self.places, self.rows, self.taps, strict=True)]
 
-    def _load(self, at: X, row: Spot, step: X, end: X) -> V:
+    def _at(self, row: Spot, taps: X | None, step: X) -> tuple[X, X | None]:
+        """Offset of an element, and whether it is in the image."""
+        if self.table is not None:
+            return self.table.at(row, taps, step)
+        where = row + spot(self.f, step, self.operand.steps)
+        return where.offset, self.operand.inside(where)
+
+    def _load(self, row: Spot, taps: X | None, step: X, end: X) -> V:
         f, dtype, lanes = self.f, self.operand.dtype, self.how.lanes
         memory = vector(memory_type(dtype), lanes)
-        where = row + spot(f, step, self.operand.steps)
+        place, inside = self._at(row, taps, step)
         neutral = self.neutral
         there = None if neutral is None else step.cmp("slt", end)
-        inside = self.operand.inside(where)
         valid = inside if there is None else there if inside is None else there & inside
-        offset = where.offset if valid is None else valid.where(where.offset, 0)
+        offset = place if valid is None else valid.where(place, 0)
         raw = f.load(memory, f.gep(self.pointer, offset.v, memory_type(dtype)), sizeof(memory))
         value = from_memory(f, raw, dtype)
         if inside is not None:

@@ -139,6 +139,14 @@ class Operand:
         rest = [d.stride for d in (*along[:-1], *other, *self.batch)]
         return not any(n % lanes for n in (*rest, along[-1].extent, self.start))
 
+    def shifts(self) -> list[tuple[int, int, int]]:
+        """What each step of k adds: elements, rows and columns."""
+        out = [(0, 0, 0)]
+        for d in self.steps:
+            out = [(o + i * d.stride, y + i * d.y, x + i * d.x)
+                   for o, y, x in out for i in range(d.extent)]
+        return out
+
     @property
     def nearest(self) -> str:
         """The axis along which elements are nearer to one another."""
