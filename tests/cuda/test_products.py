@@ -78,7 +78,8 @@ def test_dtypes(size: tuple[int, int, int], dtype: DType) -> None:
 
 @pytest.mark.parametrize(("a", "b"), [
     ((3, 1, 20, 30), (4, 30, 24)), ((2, 1, 5, 6), (6, 7)), ((5, 6), (2, 3, 6, 8)),
-    ((2, 3, 4, 500), (1, 3, 500, 8)), ((2, 1, 3, 1, 9), (4, 1, 9, 5)),
+    ((2, 3, 4, 500), (1, 3, 500, 8)), ((2, 1, 3, 1, 9), (4, 1, 9, 5)), ((5, 4, 20), (1, 20, 12)),
+    ((9, 1, 400), (400, 16)), ((3, 2, 40), (40, 1)), ((7, 5, 500), (7, 500, 6)),
 ])
 def test_batches(a: Shape, b: Shape) -> None:
     """Matrices of a batch, and those that are the same for a part of it."""
@@ -272,6 +273,8 @@ def test_small_products_are_cut_finer() -> None:
     assert choose(256, 256, 256, 1, 1, 4, target).tile == SINGLE[-1]
     assert choose(32, 64, 16, 4096, 1, 4, target).parts == 1
     assert choose(64, 64, 10_000, 1, 9, 8, target, True).parts == 9
+    # Many small ones: what blocks put by for whole tiles would be more than the parts are.
+    assert choose(4, 4, 500, 100_000, 2, 4, target).parts == 2
 
 
 ASSEMBLED = [(4096, 4096, 4096, float32), (4096, 4096, 256, float32), (513, 1023, 97, float32),

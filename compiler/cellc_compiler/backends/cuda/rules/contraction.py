@@ -32,11 +32,14 @@ def product_of(node: Node) -> Product | None:
     (m, n), k = out.shape[-2:], x.shape[-2 if ta else -1]
     if not out.dtype.is_float or not k or not fits(v.type.size for v in (x, y, out)):
         return None
-    batch = out.shape[:-2]
-    a = Operand(x.dtype, batch_digits(x.shape[:-2], batch, m * k),
-                digits(Digit(m, 1 if ta else k)), digits(Digit(k, m if ta else 1)))
-    b = Operand(y.dtype, batch_digits(y.shape[:-2], batch, k * n),
-                digits(Digit(n, k if tb else 1)), digits(Digit(k, 1 if tb else n)))
+    left, right, batch = x.shape[:-2], y.shape[:-2], out.shape[:-2]
+    if not ta and left == batch and prod(right) == 1:
+        # Rows that all meet the same matrix.
+        m, left, right, batch = m * prod(batch), (), (), ()
+    a = Operand(x.dtype, batch_digits(left, batch, m * k), digits(Digit(m, 1 if ta else k)),
+                digits(Digit(k, m if ta else 1)))
+    b = Operand(y.dtype, batch_digits(right, batch, k * n), digits(Digit(n, k if tb else 1)),
+                digits(Digit(k, 1 if tb else n)))
     store = Output(out.dtype, digits(Digit(prod(batch), m * n)), digits(Digit(m, n)),
                    digits(Digit(n, 1)))
     sums = dtypes.float64 if out.dtype is dtypes.float64 else dtypes.float32
