@@ -68,6 +68,8 @@ class Ext(IntEnum):
     of device or host."""
     DEVICE_WAIT = 41
     """`cuStreamSynchronize`: `i32 (ptr stream)`."""
+    DEVICE_TENSOR_MAP = 42
+    """`cuTensorMapEncodeTiled`, or what stands for it; null where a device has no such maps."""
 
 
 FIRST_CALLBACK = 48

@@ -151,6 +151,13 @@ class Device(ABC):
             MemoryError: there is not enough.
         """
 
+    def allocate_unset(self, nbytes: int) -> Memory:
+        """The same, for what is written before it is read: it may be as it was left.
+
+        Raises: as `allocate`.
+        """
+        return self.allocate(nbytes)
+
     @abstractmethod
     def copy(self, to: int, source: bytes | memoryview) -> None:
         """Copy from the host to an address of the device, behind what was launched; `source` may
@@ -350,13 +357,14 @@ _OTHERS: list[Device] = []
 
 
 def register(device: Device) -> None:
-    """Add a device with its targets.
+    """Add a device with its targets, which may be those of GPUs: it then stands for one.
 
     Raises:
-        ValueError: one of its targets has a device.
+        ValueError: there is another target of a name.
     """
     for target in device.targets.values():
-        register_target(target)
+        if known_target(target.name) is not target:
+            register_target(target)
     _OTHERS.append(device)
 
 
@@ -364,7 +372,8 @@ def unregister(device: Device) -> None:
     """Forget a device that was registered, and its targets."""
     _OTHERS.remove(device)
     for target in device.targets.values():
-        forget_target(target)
+        if not target.accelerator:
+            forget_target(target)
 
 
 class NoDevice(RuntimeError):

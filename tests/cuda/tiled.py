@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,12 +17,13 @@ from cellc_compiler.driver import compile_graph, compile_program
 from cellc_compiler.ir.graph import Graph
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.dtypes import DType
-from cellc_runtime.program import Program
-from cellc_runtime.target import CUDA, host_targets
+from cellc_runtime.executable import Executable
+from cellc_runtime.target import CUDA
+
+from .emulation import CPU, using
 
 Array = np.ndarray[Any, Any]
 
-CPU = host_targets()[-1]
 ARCHITECTURES = ["sm_80", "sm_90a", "sm_100a"]
 needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason="such a machine has no ptxas")
 
@@ -31,30 +31,9 @@ needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason="such a machine ha
 def run_on(device: EmulatedDevice, graph: Graph, arrays: Sequence[Array]) -> list[Array]:
     """What a graph gives on an emulated GPU; nothing of it is from a cache of programs."""
     (target,) = device.targets.values()
-    return _run(device, compile_program(graph, target, use_cache=False), arrays)
-
-
-def _run(device: EmulatedDevice, program: Program, arrays: Sequence[Array]) -> list[Array]:
-    device.check(program)
-    code, given = device.load(program, []), iter(arrays)
-    constants = device.allocate(len(program.constants))
-    device.copy(constants.address, program.constants)
-    memory = [device.allocate(s.nbytes) for s in program.slots]
-    for slot, block in zip(program.slots, memory, strict=True):
-        if slot.kind == "input":
-            device.copy(block.address, np.ascontiguousarray(next(given)).view(np.uint8).data)
-    slots = (ctypes.c_void_p * len(memory))(*(block.address for block in memory))
-    arena = device.allocate(program.arena_bytes)
-    assert code.launch(ctypes.addressof(slots), arena.address, constants.address) == 0
-    device.wait()
-    return [_read(device, block.address, slot) for slot, block in
-            zip(program.slots, memory, strict=True) if slot.kind == "output"]
-
-
-def _read(device: EmulatedDevice, address: int, slot: Any) -> Array:
-    out = np.empty(slot.shape, slot.dtype.numpy)
-    device.read(address, out.reshape(-1).view(np.uint8).data)
-    return out
+    with using(device):
+        executable = Executable(compile_program(graph, target, use_cache=False))
+        return [np.asarray(a.numpy()) for a in executable.call(list(arrays))]
 
 
 def run_cpu(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
