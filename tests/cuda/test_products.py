@@ -169,6 +169,15 @@ def test_epilogues(name: str, dtype: DType, monkeypatch: pytest.MonkeyPatch) -> 
         assert len(fused) == before + 1
 
 
+@pytest.mark.parametrize("vectors", [True, False])
+def test_epilogues_however_it_is_cut(vectors: bool) -> None:
+    """Behind segments of one block, and behind parts."""
+    for m, n, k in [(70, 136, 808), (30, 45, 797)]:
+        for parts in (1, -(-k // product_segment(n, k, 4))):
+            with cut(Choice(SINGLE[1], parts), vectors):
+                check(*matmul((m, k), (k, n), behind=_bias), float32)
+
+
 def test_a_product_that_others_read_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """A result of the graph, or what two nests read, is in memory as before."""
     monkeypatch.setattr(epilogues.EpiloguePattern, "emit", None)
