@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
@@ -20,6 +21,8 @@ from ..llvm.main import PRECOMPUTE_PARAMS, write_main
 from .code import HOST, KernelCode, is_emulated
 from .emulator import emulator_text
 from .main import EmulatedWriter, LaunchedKernels, LaunchWriter
+
+_SEVERAL = re.compile(r"^\.minnctapersm .*\n", re.MULTILINE)
 
 
 class GpuBuild:
@@ -99,8 +102,16 @@ def assembled(texts: Sequence[bytes], target: Target) -> list[bytes]:
     if ptxas.find() is None:
         return list(texts)
     with ThreadPoolExecutor(compile_jobs()) as pool:
-        return [c.code for c in pool.map(
-            lambda ptx: ptxas.assemble(ptx.decode(), target.cpu), texts)]
+        return list(pool.map(lambda ptx: _assembled(ptx.decode(), target.cpu), texts))
+
+
+def _assembled(ptx: str, architecture: str) -> bytes:
+    """A kernel that asks for several blocks of a multiprocessor has them where its registers then
+    still suffice: what is spilled costs more."""
+    made = ptxas.assemble(ptx, architecture)
+    if made.spill_bytes and _SEVERAL.search(ptx):
+        made = ptxas.assemble(_SEVERAL.sub("", ptx), architecture)
+    return made.code
 
 
 def variants(code: KernelCode) -> Iterator[KernelCode]:

@@ -18,6 +18,7 @@ from ..llvm import scalar
 from ..plain.rules.table import RULES as PLAIN
 from ..plain.writer import Buffer
 from .code import HOST, KernelCode, is_emulated
+from .epilogues import EpiloguePattern
 from .nests import emit
 from .rules.table import RULES
 from .writer import ItemKernels
@@ -34,6 +35,7 @@ class GpuMachine(Machine):
     def __init__(self, target: Target) -> None:
         self.gpu = target
         self.target = target.name
+        self.patterns = (EpiloguePattern(target),)
 
     def plan(self, node: Node) -> KernelPlan:
         if not any(r.type.size for r in node.results):

@@ -15,6 +15,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....fusion.clusters import Cluster, Schedule
+from ....fusion.readers import readers_of
 from ....ir.graph import Graph, Node, Value, attrs_key
 from ....loops.index import Index
 from ....loops.nest import Nest, Phase, Store
@@ -25,7 +26,7 @@ from ....lower.plan import KernelPlan, Step, epilogue_operand, operand, packed, 
 from ....lower.precompute import prepacks
 from ..nests.epilogue import OPERANDS_AT, BlockFused
 from ..rules.blocked import problem
-from .epilogues import Attached, readers_of, signature
+from .epilogues import Attached, signature
 
 if TYPE_CHECKING:
     from ..kernels.blocked import conv, pack

@@ -14,6 +14,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....fusion.clusters import Cluster, Schedule
+from ....fusion.readers import readers_of
 from ....ir.graph import Graph, Node, Value
 from ....ir.op import lookup
 from ....ir.types import prod
@@ -147,23 +148,6 @@ def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
         if attached is not None and reader.number not in found:
             found[reader.number] = attached
     return found
-
-
-def readers_of(
-    users: dict[Value, list[Node]], schedule: Schedule, home: dict[Node, Cluster], value: Value
-) -> set[Cluster | None]:
-    """The clusters that read a value, through inlining; None if an alias or region reads it."""
-    out: set[Cluster | None] = set()
-    stack = [value]
-    while stack:
-        for node in users.get(stack.pop(), ()):
-            if node.results and node.results[0] in schedule.inline:
-                stack.append(node.results[0])
-            elif node in home and not node.regions:
-                out.add(home[node])
-            else:
-                out.add(None)
-    return out
 
 
 def _attach(

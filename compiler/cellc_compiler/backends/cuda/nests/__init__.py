@@ -26,15 +26,20 @@ from .rows import Blocks, Threads, Warps
 
 def emit(nest: Nest, target: Target) -> tuple[KernelCode, list[Any]]:
     """The kernel of a nest, and its values in the order of the buffers."""
-    loads = [e.payload.buffer for e in walk(list(nest.roots())) if e.op == "load"]
-    found = dict.fromkeys([*loads, *(s.buffer for p in nest.phases for s in p.stores)])
-    buffers = [b for b in found if not isinstance(b, Scratch)]
+    buffers = buffers_of(nest)
     lanes = vector_lanes(nest)
     code = _kind(nest)(nest, target, buffers, lanes).kernel()
     if lanes > 1:
         code = replace(code, align=VECTOR_BYTES,
                        otherwise=Elements(nest, target, buffers, 1).kernel())
     return code, buffers
+
+
+def buffers_of(nest: Nest) -> list[Any]:
+    """The values that a nest loads and stores."""
+    loads = [e.payload.buffer for e in walk(list(nest.roots())) if e.op == "load"]
+    found = dict.fromkeys([*loads, *(s.buffer for p in nest.phases for s in p.stores)])
+    return [b for b in found if not isinstance(b, Scratch)]
 
 
 def _kind(nest: Nest) -> type[NestKernel]:

@@ -6,7 +6,7 @@ from ....ir.types import prod
 from ....loops.index import Var
 from ....loops.nest import Nest, Scratch, walk
 from ...llvm.expressions import Scope
-from ...llvm.text import V, lanes_of
+from ...llvm.text import V
 from ..code import WARP
 from .kernel import VECTOR_BYTES, WARPS, NestKernel
 
@@ -20,16 +20,17 @@ def is_flat(nest: Nest) -> bool:
         isinstance(s.buffer, Scratch) for p in nest.phases for s in p.stores)
 
 
-def _space(nest: Nest) -> tuple[Var, ...]:
+def space_of(nest: Nest) -> tuple[Var, ...]:
+    """The variables of a flat nest."""
     return (*nest.rows, *nest.phases[0].loops)
 
 
 def vector_lanes(nest: Nest) -> int:
     """Elements that a thread does: as many as 16 bytes of the smallest type have, where the last
     axis lies so in memory that whole vectors are written."""
-    if not is_flat(nest) or not _space(nest):
+    if not is_flat(nest) or not space_of(nest):
         return 1
-    last = _space(nest)[-1]
+    last = space_of(nest)[-1]
     stores = [(s.value.dtype, s.offset, s.part) for p in nest.phases for s in p.stores]
     if any(part is not None or offset.coefficient(last) != 1 for _, offset, part in stores):
         return 1
@@ -49,10 +50,10 @@ class Elements(NestKernel):
     threads = 2 * WARPS * WARP
 
     def units(self) -> int:
-        return prod(v.extent for v in _space(self.nest)) // self.lanes
+        return prod(v.extent for v in space_of(self.nest)) // self.lanes
 
     def unit(self, number: V) -> None:
-        f, space = self.f, _space(self.nest)
+        f, space = self.f, space_of(self.nest)
         extents = [v.extent for v in space]
         last = space[-1] if self.lanes > 1 else None
         if last is not None:
@@ -60,9 +61,4 @@ class Elements(NestKernel):
         for v, i in zip(space, f.split(number, extents), strict=True):
             place = self.widened(i)
             self.vars[v] = f.mul(place, f.const(self.index, self.lanes)) if v is last else place
-        scope = Scope(self.lanes, last, None, None)
-        for phase in self.nest.phases:
-            values = [self._value(s.value, scope) for s in phase.stores]
-            for s, value in zip(phase.stores, values, strict=True):
-                wide = value if lanes_of(value.ty) == self.lanes else f.splat(value, self.lanes)
-                self.store(s, wide, self.addresses(s, scope))
+        self.elements(Scope(self.lanes, last, None, None))

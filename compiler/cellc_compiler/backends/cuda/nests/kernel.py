@@ -27,40 +27,25 @@ _SMALL = 1 << 29
 """Indices below fit 32 bits, with room for sums of a few."""
 
 
-class NestKernel(ExpressionEmitter, ABC):
-    """A kernel of a nest.
+class NestWriter(ExpressionEmitter):
+    """Writes elements of a nest into a kernel.
 
     Args:
-        nest: what it does.
+        f: the kernel.
+        nest: whose elements.
         target: for which architecture.
-        buffers: its values.
-        lanes: elements that an expression is computed for at once.
+        buffers: its values, in the order of the kernel's pointers from `first` on.
     """
 
     f: GpuFunction
-    threads = WARPS * WARP
 
-    def __init__(self, nest: Nest, target: Target, buffers: Sequence[Any], lanes: int) -> None:
-        super().__init__(GpuFunction(target, len(buffers), self.threads), target)
-        self.nest, self.buffers, self.lanes = nest, buffers, lanes
-        self.pointers.update((b, self.f.pointer(i)) for i, b in enumerate(buffers))
+    def __init__(
+        self, f: GpuFunction, nest: Nest, target: Target, buffers: Sequence[Any], first: int = 0
+    ) -> None:
+        super().__init__(f, target)
+        self.nest, self.buffers = nest, buffers
+        self.pointers.update((b, f.pointer(first + i)) for i, b in enumerate(buffers))
         self.index = "i32" if _is_small(nest) else "i64"
-
-    def kernel(self) -> KernelCode:
-        """The kernel, written."""
-        units = self.units()
-        number = self.f.global_thread()
-        with self.f.given(X(self.f, self.f.cmp("ult", number, V("i32", str(units))))):
-            self.unit(number)
-        return self.f.finished(-(-units // self.threads))
-
-    @abstractmethod
-    def units(self) -> int:
-        """How many threads do something."""
-
-    @abstractmethod
-    def unit(self, number: V) -> None:
-        """What a thread does."""
 
     # --- loops ----------------------------------------------------------------------------------
 
@@ -170,6 +155,48 @@ class NestKernel(ExpressionEmitter, ABC):
             return
         for lane, at in enumerate(to):
             f.store(f.extract(raw, lane), at)
+
+    def elements(self, scope: Scope) -> None:
+        """An element of each phase, or a vector of them, of a nest that reduces nothing."""
+        for phase in self.nest.phases:
+            values = [self._value(s.value, scope) for s in phase.stores]
+            for s, value in zip(phase.stores, values, strict=True):
+                wide = value if lanes_of(value.ty) == scope.lanes else self.f.splat(
+                    value, scope.lanes)
+                self.store(s, wide, self.addresses(s, scope))
+
+
+class NestKernel(NestWriter, ABC):
+    """A kernel of a nest.
+
+    Args:
+        nest: what it does.
+        target: for which architecture.
+        buffers: its values.
+        lanes: elements that an expression is computed for at once.
+    """
+
+    threads = WARPS * WARP
+
+    def __init__(self, nest: Nest, target: Target, buffers: Sequence[Any], lanes: int) -> None:
+        super().__init__(GpuFunction(target, len(buffers), self.threads), nest, target, buffers)
+        self.lanes = lanes
+
+    def kernel(self) -> KernelCode:
+        """The kernel, written."""
+        units = self.units()
+        number = self.f.global_thread()
+        with self.f.given(X(self.f, self.f.cmp("ult", number, V("i32", str(units))))):
+            self.unit(number)
+        return self.f.finished(-(-units // self.threads))
+
+    @abstractmethod
+    def units(self) -> int:
+        """How many threads do something."""
+
+    @abstractmethod
+    def unit(self, number: V) -> None:
+        """What a thread does."""
 
 
 def _vector_align(ty: str) -> int:

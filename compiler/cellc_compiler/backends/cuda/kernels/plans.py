@@ -1,0 +1,76 @@
+"""From a product to the kernels that compute it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cellc_runtime.records import dataclass, replace
+from cellc_runtime.target import Target
+
+from ....lower.kernel import Kernel
+from ....lower.plan import KernelPlan, Role, Step, scratch
+from ..code import KernelCode
+from .direct import direct, is_direct
+from .parts import sum_of_parts
+from .product import Epilogue, Product, ProductKernel, kept_bytes
+from .tiles import VECTOR_BYTES, choose
+
+
+def aligned(vectors: KernelCode, plain: KernelCode) -> KernelCode:
+    """A kernel that reads vectors, and the one for pointers that are no multiples of 16."""
+    if vectors == plain:
+        return plain
+    return replace(vectors, align=VECTOR_BYTES, otherwise=plain)
+
+
+def step(code: KernelCode, roles: Sequence[Role]) -> Step:
+    """A kernel with its buffers: its blocks are its tasks."""
+    kernel = Kernel(code, code.blocks, len(roles), float(code.blocks * code.threads))
+    return Step(kernel, tuple(roles))
+
+
+@dataclass(frozen=True, slots=True)
+class Tiled:
+    """A product that is computed by tiles.
+
+    Attributes:
+        a, b: its operands.
+        split: whether parts of k must be blocks of their own.
+    """
+
+    product: Product
+    a: Role
+    b: Role
+    split: bool = False
+
+    def plan(
+        self, target: Target, out: Sequence[Role], epilogue: Epilogue | None = None
+    ) -> KernelPlan:
+        """The kernels.
+
+        Args:
+            out: its result; or the buffers of the epilogue, which is done instead of storing it.
+        """
+        p, size = self.product, self.product.sums.itemsize
+        if is_direct(p):
+            return KernelPlan((step(direct(p, target, epilogue), (self.a, self.b, *out)),))
+        chosen = choose(p.m, p.n, p.k, p.batch, p.segments, size, target,
+                        self.split and p.segments > 1)
+        tile, parts, held = chosen.tile, chosen.parts, scratch("sums")
+
+        def code(vectors: bool) -> KernelCode:
+            own = epilogue if parts == 1 else None
+            return ProductKernel(p, tile, parts, target, vectors, own).code()
+
+        def total(vectors: bool) -> KernelCode:
+            return sum_of_parts(p, parts, target, vectors, epilogue)
+
+        main = aligned(code(True), code(False))
+        if p.segments == 1:
+            return KernelPlan((step(main, (self.a, self.b, *out)),))
+        if parts == 1:
+            return KernelPlan((step(main, (self.a, self.b, held, *out)),),
+                              {held: kept_bytes(p, tile)})
+        adds = aligned(total(True), total(False))
+        return KernelPlan((step(main, (self.a, self.b, held)), step(adds, (held, *out))),
+                          {held: parts * p.batch * p.m * p.n * size})

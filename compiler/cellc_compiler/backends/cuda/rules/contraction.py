@@ -1,0 +1,74 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from cellc_runtime import dtypes
+from cellc_runtime.target import Target
+
+from ....ir.graph import Node
+from ....ir.types import prod
+from ....loops.order import CHAIN_BYTES, product_segment
+from ....lower.plan import KernelPlan, operand, result
+from ..kernels.chains import Dots, dots
+from ..kernels.operands import Digit, Digits, Operand, Output, digits, fits
+from ..kernels.plans import Tiled, step
+from ..kernels.product import Product
+from .table import lowers, tiles
+
+
+def batch_digits(own: tuple[int, ...], out: tuple[int, ...], size: int) -> Digits:
+    """Digits of an output's batch, as an operand with matrices of `size` elements follows them (not
+    at all where it is broadcast)."""
+    padded = (1,) * (len(out) - len(own)) + own
+    return digits(*(
+        Digit(n, 0 if d == 1 else prod(padded[i + 1:]) * size)
+        for i, (n, d) in enumerate(zip(out, padded, strict=True))))
+
+
+def product_of(node: Node) -> Product | None:
+    """The product that a node computes; None if it is none of floats, or has no elements."""
+    x, y, out = *node.operands, node.result
+    ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
+    (m, n), k = out.shape[-2:], x.shape[-2 if ta else -1]
+    if not out.dtype.is_float or not k or not fits(v.type.size for v in (x, y, out)):
+        return None
+    left, right, batch = x.shape[:-2], y.shape[:-2], out.shape[:-2]
+    if not ta and left == batch and prod(right) == 1:
+        # Rows that all meet the same matrix.
+        m, left, right, batch = m * prod(batch), (), (), ()
+    a = Operand(x.dtype, batch_digits(left, batch, m * k), digits(Digit(m, 1 if ta else k)),
+                digits(Digit(k, m if ta else 1)))
+    b = Operand(y.dtype, batch_digits(right, batch, k * n), digits(Digit(n, k if tb else 1)),
+                digits(Digit(k, 1 if tb else n)))
+    store = Output(out.dtype, digits(Digit(prod(batch), m * n)), digits(Digit(m, n)),
+                   digits(Digit(n, 1)))
+    sums = dtypes.float64 if out.dtype is dtypes.float64 else dtypes.float32
+    return Product(m, n, k, prod(batch), a, b, store, sums, product_segment(n, k, sums.itemsize))
+
+
+@lowers("matmul")
+def matmul(node: Node, target: Target) -> KernelPlan | None:
+    """Tiles, or rows of chains; integers and complex numbers are left to plain loops."""
+    product = product_of(node)
+    if product is None:
+        return None
+    if is_row_of_chains(node, product):
+        code = dots(Dots(product.batch, product.m, product.k, product.a, product.b,
+                         node.result.dtype, product.sums), target)
+        return KernelPlan((step(code, (operand(0), operand(1), result(0))),))
+    return Tiled(product, operand(0), operand(1)).plan(target, [result(0)])
+
+
+def is_row_of_chains(node: Node, product: Product) -> bool:
+    """Whether an element is a reduction of products along k, not a chain (`loops/order.py`)."""
+    along = not node.attrs["transpose_a"] or product.m == 1
+    return product.n == 1 and along and product.k >= CHAIN_BYTES // product.sums.itemsize
+
+
+@tiles("matmul")
+def matmul_tiles(node: Node, target: Target) -> Tiled | None:
+    """The product in tiles."""
+    product = product_of(node)
+    if product is None or is_row_of_chains(node, product):
+        return None
+    return Tiled(product, operand(0), operand(1))
