@@ -144,12 +144,12 @@ class TensorCoreFunction(GpuFunction):
         """A pointer, for loads and stores."""
         return place if self.emulated else self.emit(SHARED, f"inttoptr {place} to {SHARED}")
 
-    def named_barrier(self, name: int, threads: int) -> None:
-        """So many threads (whole warps) wait for one another at barrier 1 to 15."""
+    def named_barrier(self, name: V, threads: int) -> None:
+        """So many threads (whole warps) wait for one another at barrier 1 to 15 (an i32)."""
         if self.emulated:
-            self.emulate("named_barrier", self.i32(name), self.i32(threads))
+            self.emulate("named_barrier", name, self.i32(threads))
         else:
-            self.asm(f"bar.sync {name}, {threads};", "")
+            self.asm("bar.sync $0, $1;", "r,n", name, self.i32(threads))
 
     # --- fragments ------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cellc_runtime.dtypes import DType, float32
-from cellc_runtime.records import dataclass
+from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
 from ....ir.types import prod
@@ -139,9 +139,10 @@ def steps_of(f: GpuFunction, p: Product, first: V, step: int) -> V:
     return f.cast("zext", f.binary("udiv", up, V("i32", str(step))), "i64")
 
 
-def added_segments(p: Product, target: Target) -> KernelCode:
-    """The kernel that adds the sums of segments in order, and rounds: given these and the result."""
-    lanes = next(n for n in (4, 2, 1) if p.elements % n == 0)
+def added_segments(p: Product, target: Target, most: int = 4) -> KernelCode:
+    """The kernel that adds the sums of segments in order, and rounds: given these and the result.
+    A thread does up to `most` elements."""
+    lanes = next(n for n in (4, 2, 1) if n <= most and p.elements % n == 0)
     f = GpuFunction(target, 2)
     total = p.elements // lanes
     number = f.global_thread()
@@ -157,4 +158,6 @@ def added_segments(p: Product, target: Target) -> KernelCode:
         f.store(narrow, f.gep(f.pointer(1), at, memory_type(p.dtype)), 2 * lanes)
 
     f.when(f.cmp("ult", number, V("i32", str(total))), add)
-    return f.finished(-(-total // f.threads), align=2 * lanes)
+    code = f.finished(-(-total // f.threads))
+    return replace(code, align=4 * lanes, otherwise=added_segments(p, target, 1)) if (
+        lanes > 1) else code

@@ -13,6 +13,8 @@ along the operand's rows, 64 of these for each step of k.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
@@ -139,23 +141,28 @@ class _WgmmaKernel:
         """The one that its readers do."""
         return self.f.at(self.full(stage), 8 * MOST_STAGES)
 
-    def each_tile(self, state: list[V], body: object) -> list[V]:
+    def each_tile(self, state: list[V], body: Callable[[Tile, list[V]], list[V]]) -> list[V]:
         """The block's tiles, one after the other."""
         f = self.f
 
         def step(number: V, carried: list[V]) -> list[V]:
             at = tile_at(f, self.p, f.cast("trunc", number, "i32"), ROWS, self.tile.columns)
-            return body(at, carried)  # type: ignore[operator,no-any-return]
+            return body(at, carried)
 
         first = f.cast("zext", self.block, "i64")
         return f.loop(first, self.tiles, self.blocks, state, step)
+
+    def set_registers(self, count: int, more: bool) -> None:
+        """Only the widest tile needs more registers than all threads begin with."""
+        if self.tile.columns == 256:
+            self.f.set_registers(count, more)
 
     # --- the producer ---------------------------------------------------------------------------
 
     def producer(self) -> None:
         """One thread of it asks for boxes."""
         f = self.f
-        f.set_registers(PRODUCER_REGISTERS, False)
+        self.set_registers(PRODUCER_REGISTERS, False)
         f.when(f.cmp("eq", self.number, f.i32(0)), self.produce)
 
     def produce(self) -> None:
@@ -196,7 +203,7 @@ class _WgmmaKernel:
     def consumer(self) -> None:
         """Multiply and store, tile after tile."""
         f = self.f
-        f.set_registers(CONSUMER_REGISTERS, True)
+        self.set_registers(CONSUMER_REGISTERS, True)
         own = f.sub(self.number, f.i32(GROUP_THREADS))
         self.own = f.binary("and", own, f.i32(GROUP_THREADS - 1))
         self.group = f.binary("lshr", own, f.i32(7))
@@ -282,9 +289,7 @@ class _WgmmaKernel:
 
     def meet(self) -> None:
         """The threads of a consumer wait for one another; each has a barrier."""
-        f = self.f
-        f.when(f.cmp("eq", self.group, f.i32(0)), lambda: f.named_barrier(1, GROUP_THREADS),
-               lambda: f.named_barrier(2, GROUP_THREADS))
+        self.f.named_barrier(self.f.add(self.group, self.f.i32(1)), GROUP_THREADS)
 
     def stage_columns(self, values: list[V], place: V) -> None:
         """Accumulators, rounded, to rows of 128 bytes: of each 8 columns two rows of two."""
