@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cellc_runtime import cache, dtypes
+from cellc_runtime.device_array import on_host
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.executable import Errors, Executable
 from cellc_runtime.lazy import lazy_module
@@ -147,7 +148,7 @@ def compile_program(
     numerics: str = "strict",
     budget: int | None = None,
 ) -> Program:
-    """Compile a graph for a target (default: this machine).
+    """Compile a graph for a target (default: the device of the context).
 
     Args:
         graph: any verified graph; it is not changed.
@@ -164,8 +165,8 @@ def compile_program(
         ValueError: no recomputation is enough for the budget.
         CompilerBug: LLVM refused what was generated.
     """
-    backend = backends.backend() if target is None else backends.backend_of(target)
-    target = target or backend.target_of(graph, numerics)
+    target = target or backends.target_of(graph, numerics)
+    backend = backends.backend_of(target)
     report = report if report is not None else Report()
     say = progress or (lambda stage: None)
     if budget is not None and not has_gradient(graph):
@@ -212,8 +213,8 @@ def compile_shape_polymorphic(
     Raises:
         TypeError, ValueError: the op does not take such operands.
     """
-    backend = backends.backend()
-    target = backend.default_target()
+    target = backends.default_target()
+    backend = backends.backend_of(target)
     graph = placeholder_sizes.placeholder_graph(op, given, broadcasts, attrs)
     key = cache.make_key(
         "sized", printing.print_graph(graph, spans=False), target.name, backend.version(),
@@ -282,8 +283,8 @@ def compile_profiled(
     graph: Graph, numerics: str = "strict", budget: int | None = None
 ) -> Profiled:
     """Compile a graph for this machine into a program that records; the kernels are the same."""
-    backend = backends.backend()
-    target = backend.target_of(graph, numerics)
+    target = backends.target_of(graph, numerics)
+    backend = backends.backend_of(target)
     if budget is not None and not has_gradient(graph):
         budget = None
     optimized, _ = optimize_within(graph, target, numerics, budget)
@@ -467,6 +468,9 @@ def loaded(
         if params:
             executable.bind([given[i] for i in params])
         out = executable.call([a for i, a in enumerate(given) if i not in params])
-        return [*out, *(given[i] for i in replaced)]
+        for i, bound in zip(params, executable.params, strict=True):
+            if i in replaced:
+                given[i] = on_host(bound)
+        return [*map(on_host, out), *(given[i] for i in replaced)]
 
     return run

@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cellc_runtime import device as hardware
 from cellc_runtime import loader
 from cellc_runtime.lazy import no_attribute, public_names
 from cellc_runtime.site import STATE
 
 from . import options
+from .core import device as devices
 from .core.invalidation import changed
 
 if TYPE_CHECKING:
@@ -123,15 +125,41 @@ def set_context(**kwargs: Any) -> None:
                 f"expected one of {', '.join(sorted(options.OPTIONS))}."
             )
         new[key] = options.OPTIONS[key].convert(key, value)
+    device = _device_of(new)
     if new.get("numerics", numerics()) != numerics():
         changed(OPTIONS, "numerics")
     if new.get("debug_nan", _values["debug_nan"]) != _values["debug_nan"]:
         # (It stands on all of cellc, and loads when it is asked for.)
         import_module(".tools.watch", __package__).debug_nan(new["debug_nan"])
+    devices.use(device)
+    if {**_values, **new}["device_target"] != _values["device_target"] or "device_id" in new:
+        changed(OPTIONS, "device")
     _values.update(new)
     STATE.graph_mode.value = int(_values["mode"] == GRAPH_MODE)
     if new.get("runtime_num_threads"):
         loader.set_num_threads(new["runtime_num_threads"])
+
+
+def _device_of(new: dict[str, Any]) -> hardware.Device | None:
+    """The GPU that options choose; None for the CPU.
+
+    Raises:
+        TypeError: another CPU than 0.
+        RuntimeError: there is no such GPU.
+    """
+    if "device_target" in new:
+        new.setdefault("device_id", 0)
+    chosen = {**_values, **new}
+    number: int = chosen["device_id"]
+    if chosen["device_target"] == "GPU":
+        before = devices.current()
+        if before is not None and before.number == number and not before.gone:
+            return before
+        options.gpu("device_target", number)
+        return hardware.use_gpu(number)
+    if number:
+        raise TypeError(f"For 'set_context', there is one CPU device, 0, but got {number}.")
+    return None
 
 
 def get_context(attr_key: str) -> Any:
@@ -149,16 +177,30 @@ def get_context(attr_key: str) -> Any:
 
 
 def check_device(device: str | None) -> None:
-    """Raise unless a tensor can be on a device: `"CPU"`, also as `"CPU:0"`; None is the default.
+    """Raise unless a tensor can be on a device: see `gpu_named`; None is the default.
 
     Raises:
         ValueError: an unknown device.
         RuntimeError: one this installation cannot use.
     """
     if device is not None:
-        kind = device.partition(":")[0]
-        known = {d.lower(): d for d in options.DEVICES}
-        options.device("device", known.get(kind.lower(), kind))
+        gpu_named(device)
+
+
+def gpu_named(device: str) -> hardware.Device | None:
+    """The GPU that a name stands for, `"GPU"` (the one in use) or `"GPU:1"`; None for `"CPU"`.
+
+    Raises:
+        ValueError: an unknown device.
+        RuntimeError: one this installation cannot use.
+    """
+    kind, _, number = device.partition(":")
+    known = {d.lower(): d for d in options.DEVICES}
+    if options.device("device", known.get(kind.lower(), kind)) == "CPU":
+        return None
+    if number and not number.isdecimal():
+        raise ValueError(f"a device is 'CPU', 'GPU' or 'GPU:' and a number, but got {device!r}")
+    return options.gpu("device", int(number) if number else None)
 
 
 def set_device(device_target: str, device_id: int | None = None) -> None:
@@ -170,9 +212,9 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
     """
     if device_id is not None and options.of_kind("device_id", int, device_id) < 0:
         raise ValueError(f"'device_id' must not be negative, but got {device_id}.")
-    set_context(device_target=device_target)
-    if device_id:
+    if device_id and options.device("device_target", device_target) == "CPU":
         raise RuntimeError(f"set_device: there is one CPU device, 0, but got {device_id}")
+    set_context(device_target=device_target, device_id=device_id or 0)
 
 
 def set_deterministic(deterministic: bool) -> None:
@@ -208,7 +250,7 @@ def check(name: str, value: Any) -> None:
 
 def get_current_device() -> Device:
     """The device that computes. Source: `mindspore.get_current_device`."""
-    return Device("CPU", 0)
+    return Device(_values["device_target"], _values["device_id"])
 
 
 __all__ = [

@@ -1,6 +1,12 @@
 """Devices and their memory, under the older names. Source: `mindspore.hal`."""
 
 from .devices import (
+    Event,
+    Stream,
+    StreamCtx,
+    communication_stream,
+    current_stream,
+    default_stream,
     device_count,
     empty_cache,
     get_arch_list,
@@ -18,13 +24,15 @@ from .devices import (
     reset_max_memory_allocated,
     reset_max_memory_reserved,
     reset_peak_memory_stats,
+    set_cur_stream,
     synchronize,
 )
 
 __all__ = [
+    "Event", "Stream", "StreamCtx", "communication_stream", "current_stream", "default_stream",
     "device_count", "empty_cache", "get_arch_list", "get_device_capability", "get_device_name",
     "get_device_properties", "is_available", "is_initialized", "max_memory_allocated",
-    "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
-    "memory_summary", "reset_max_memory_allocated", "reset_max_memory_reserved",
-    "reset_peak_memory_stats", "synchronize",
+    "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats", "memory_summary",
+    "reset_max_memory_allocated", "reset_max_memory_reserved", "reset_peak_memory_stats",
+    "set_cur_stream", "synchronize",
 ]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from cellc_runtime import device as devices
 from cellc_runtime.records import dataclass
 
 T = TypeVar("T")
@@ -123,18 +124,38 @@ def device(name: str, value: Any) -> str:
         ValueError: no device.
         RuntimeError: one it does not run on.
     """
-    if _one_of(name, of_kind(name, str, value), DEVICES, DEVICES) != "CPU":
-        raise RuntimeError(
-            f"{name}={value!r}: this installation of cellc runs on the CPU only; use "
-            f"{name}='CPU'"
-        )
-    return "CPU"
+    kind = str(_one_of(name, of_kind(name, str, value), DEVICES, DEVICES))
+    if kind not in ("CPU", "GPU"):
+        raise _cpu_only(name, value, "")
+    if kind == "GPU":
+        gpu(name)
+    return kind
+
+
+def gpu(name: str, number: int | None = None) -> devices.Device:
+    """A GPU; None is the one in use.
+
+    Args:
+        name: what asks for it.
+
+    Raises:
+        RuntimeError: there is none; what is missing.
+    """
+    try:
+        return devices.gpu(number)
+    except devices.NoDevice as e:
+        raise _cpu_only(name, "GPU", f" ({e})") from None
+
+
+def _cpu_only(name: str, value: str, why: str) -> RuntimeError:
+    return RuntimeError(
+        f"{name}={value!r}: this installation of cellc runs on the CPU only; use "
+        f"{name}='CPU'{why}"
+    )
 
 
 def _device_id(name: str, value: Any) -> int:
-    if _within(name, of_kind(name, int, value), 0, 4095):
-        raise TypeError(f"For 'set_context', there is one CPU device, 0, but got {value}.")
-    return 0
+    return _within(name, of_kind(name, int, value), 0, 4095)
 
 
 def _cache_path(name: str, value: Any) -> str:

@@ -41,7 +41,8 @@ def profile(
         raise ValueError(f"runs must be positive, got {runs}")
     traced = trace(fn, args, kwargs)
     _, leaves = take_apart((args, kwargs))
-    return profiling.profile_traced(traced, traced.fed([t._data for t in leaves]), runs, numerics)
+    arrays = [t._snapshot() for t in leaves]
+    return profiling.profile_traced(traced, traced.fed(arrays), runs, numerics)
 
 
 __all__ = ["profile"]

@@ -9,6 +9,12 @@ from cellc_runtime.lazy import names_of, public_names
 
 from . import context
 from .devices import (
+    Event,
+    Stream,
+    StreamCtx,
+    communication_stream,
+    current_stream,
+    default_stream,
     empty_cache,
     max_memory_allocated,
     max_memory_reserved,
@@ -19,6 +25,7 @@ from .devices import (
     reset_max_memory_allocated,
     reset_max_memory_reserved,
     reset_peak_memory_stats,
+    set_cur_stream,
     synchronize,
 )
 
@@ -75,10 +82,11 @@ def set_cpu_affinity(
 
 
 __all__ = [
+    "Event", "Stream", "StreamCtx", "communication_stream", "current_stream", "default_stream",
     "dispatch_threads_num", "empty_cache", "launch_blocking", "max_memory_allocated",
-    "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
-    "memory_summary", "reset_max_memory_allocated", "reset_max_memory_reserved",
-    "reset_peak_memory_stats", "set_cpu_affinity", "set_memory", "synchronize",
+    "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats", "memory_summary",
+    "reset_max_memory_allocated", "reset_max_memory_reserved", "reset_peak_memory_stats",
+    "set_cpu_affinity", "set_cur_stream", "set_memory", "synchronize",
 ]
 __dir__ = public_names(__name__)
 if not TYPE_CHECKING:

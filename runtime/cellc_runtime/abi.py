@@ -155,14 +155,21 @@ EMULATOR_STRUCTURES = {
     # products.
     "thread": (("tid", "i32"), ("block", "i32"), ("shared", "ptr"), ("launch", "ptr"),
                ("stack", "ptr"), ("state", "i32"), ("count", "i32"), ("given", "[2 x i32]"),
+               ("barriers", "i32"), ("meetings", "i32"),
                ("barrier", "i32"), ("expected", "i32"), ("operation", "ptr"), ("data", "ptr"),
                *_fields("i64 copies groups stores products product_groups fenced")),
     # A launch: the stack of whoever launched, the kernel and its pointers, its threads, shared
     # memory and what is under way; the order of threads, the first error, whether a round moved.
-    "launch": _fields("ptr host code given threads stacks shared queues",
-                      "i64 count bytes bulk seed random error progress"),
-    # What stands for a stream: the first error since it was last asked for, and the order of
-    # threads.
-    "emulator": _fields("i64 error seed"),
+    "launch": _fields("ptr host code given threads stacks shared stream queues",
+                      "i64 count number bytes bulk seed random error progress"),
+    # What stands for a stream: the first error since it was last asked for, the order of threads,
+    # how many launches there were, the memory that blocks share, one after the other, and the
+    # records of accesses with room for so many.
+    "emulator": _fields("i64 error seed launches", "ptr shared records", "i64 capacity used"),
+    # An access of a checked kernel: `what` is its bytes, 1 << 16 for a write, and the number of
+    # the instruction in the upper half.
+    "access": _fields("i64 address what", "i32 tid block barriers meetings launch pad"),
 }
 """Those of the emulator of GPUs (`cellc_compiler.backends.cuda.emulator`)."""
+EMULATED_SHARED = 227 << 10
+"""Bytes of shared memory that a block may have."""

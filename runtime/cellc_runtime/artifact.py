@@ -25,13 +25,14 @@ from . import checkpoint
 from .batched import Batched
 from .bound import BoundProgram, Weights, suits
 from .container import Container, is_count, pack, unpack
+from .device import best_for
 from .errors import ArtifactError
 from .executable import Executable
 from .files import write_atomically
 from .lazy import lazy_module
 from .program import Program, Slot
 from .records import dataclass, field
-from .target import best_of, runnable_targets
+from .target import runnable_targets
 from .variants import ANY, OpenSizes, Variant
 
 if TYPE_CHECKING:
@@ -222,8 +223,6 @@ class Artifact:
 
     Attributes:
         name: the file's name.
-        weights: arrays by name. The first call of an entry that updates some copies them, and
-            the updated arrays are then found here. Not to be written: programs keep some packed.
         metadata: what the writer put in.
     """
 
@@ -236,12 +235,19 @@ class Artifact:
         self._trusted = trusted
         self._callbacks = callbacks
         self._entries, self.metadata = _read_meta(box)
-        self.weights, _ = checkpoint.decode(box.section("weights"), "artifact's weights")
-        self._weights = Weights(self.weights)
+        arrays, _ = checkpoint.decode(box.section("weights"), "artifact's weights")
+        self._weights = Weights(arrays)
         self._open: dict[tuple[str, int], BoundProgram | Batched] = {}
         self._direct: dict[str, Callable[..., Any]] = {}
         """Of entries of fixed sizes, what a call comes to."""
         self._known_shapes: dict[tuple[Any, ...], BoundProgram | Batched] = {}
+
+    @property
+    def weights(self) -> dict[str, Array]:
+        """Arrays by name. The first call of an entry that updates some copies them, and the updated
+        arrays are then found here (from a GPU they are copied when they are asked for). Not to be
+        written: programs keep some packed."""
+        return self._weights.settled()
 
     def __repr__(self) -> str:
         nbytes = sum(a.nbytes for a in self.weights.values())
@@ -319,6 +325,9 @@ class Artifact:
     def call(self, entry: str, *arrays: Array) -> Any:
         """Run an entry on these inputs: one array, or a tuple.
 
+        Where the code is a GPU's, arrays are copied there and back. Who gives a `DeviceArray` gets
+        `DeviceArray`s, and nothing is waited for.
+
         Raises:
             PermissionError: the artifact was loaded without `trust_native_code=True`.
             KeyError: it has no such entry.
@@ -360,7 +369,8 @@ class Artifact:
         opened = self._open[key]
         if isinstance(opened, BoundProgram) and not found.sizes.symbols:
             # Where no program writes weights, none need be bound again.
-            plain = not self._weights.written
+            device = opened.executable.device
+            plain = not self._weights.written and not device.own_memory
             self._direct[entry] = opened.executable.entry if plain else opened
         return opened
 
@@ -387,7 +397,7 @@ class Artifact:
                 f"{self.name} holds native code, which can do anything your account can; if you "
                 "trust who made it, load it with trust_native_code=True"
             )
-        chosen = best_of(entry.targets)
+        chosen = best_for(entry.targets)
         if chosen is None:
             raise ArtifactError(
                 f"{self.name} has code for {', '.join(entry.targets)}; this machine runs "

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .device_array import on_host
 from .program import Program
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -76,6 +77,7 @@ class Batched:
         Raises:
             TypeError, ValueError: which argument is wrong, what was expected and what came.
         """
+        arrays = [on_host(a) for a in arrays]  # windows are cut there
         n = arrays[self.open_inputs[0]].shape[0]
         out = [np.empty((n, *s.shape[1:]), s.dtype.numpy) for s in self.outputs]
         for start, size in windows(n, self.sizes) if n else ():

@@ -3,6 +3,9 @@
 A training step writes weights in place. What another program computed from them when they were
 bound (packed weights, say) is then of old values; so it is bound again before its next call, and
 what was computed from weights that nobody wrote is kept and shared.
+
+On a device with memory of its own the weights are there, for all programs that run on it; they come
+back to the host when somebody asks for them.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from .device import Device
+from .device_array import DeviceArray
 from .errors import ArtifactError
 from .executable import Executable
 from .program import Program, Slot
@@ -35,15 +40,47 @@ class Weights:
         self.written: set[str] = set()
         self._versions: Counter[str] = Counter()
         self._programs: list[BoundProgram] = []
+        self._placed: dict[tuple[str, str], DeviceArray] = {}
+        self._behind: dict[str, DeviceArray] = {}
+        """Weights that were written on a device since they were copied to the host."""
 
     def versions(self, names: Iterable[str]) -> list[int]:
         """How often these were written."""
         return [self._versions[n] for n in names]
 
-    def wrote(self, names: Iterable[str]) -> None:
-        """Note that a call has written these."""
+    def wrote(self, names: Sequence[str], device: Device) -> None:
+        """Note that a call on a device has written these."""
         self._versions.update(names)
         self.writes += 1
+        for key in [k for k in self._placed if k[1] in names and k[0] != device.name]:
+            del self._placed[key]  # what another device has of them is old
+        for name in names if device.own_memory else ():
+            self._behind[name] = self._placed[device.name, name]
+
+    def elements(self, name: str, device: Device) -> Array | DeviceArray:
+        """A weight as it is now, where programs on a device read and write it."""
+        if not device.own_memory:
+            self.settled([name])
+            return self.arrays[name]
+        found = self._placed.get((device.name, name))
+        if found is None:
+            self.settled([name])
+            found = DeviceArray.of(device, self.arrays[name], f"the weight {name!r}")
+            self._placed[device.name, name] = found
+        return found
+
+    def settled(self, names: Iterable[str] | None = None) -> dict[str, Array]:
+        """The arrays, after what was written of them (of some) on a device has come back."""
+        for name in list(self._behind) if names is None else names:
+            behind = self._behind.pop(name, None)
+            if behind is not None:
+                self.arrays[name] = behind.numpy()
+        return self.arrays
+
+    @property
+    def mixed(self) -> bool:
+        """Whether programs that read these run on several devices."""
+        return len({p.executable.device.name for p in self._programs}) > 1
 
     def bind(self, executable: Executable) -> BoundProgram:
         """An executable with its parameters bound.
@@ -55,9 +92,10 @@ class Weights:
         for slot in program.of_kind("param"):
             if not suits(slot, self.arrays.get(slot.name)):
                 raise ArtifactError(f"there is no weight {slot.name!r}, {slot}")
-        bound = BoundProgram(executable, self)
+        kind = OnDevice if executable.device.own_memory else BoundProgram
+        bound = kind(executable, self)
         self.written.update(bound.updated)
-        for name in bound.updated:
+        for name in () if executable.device.own_memory else bound.updated:
             if not self.arrays[name].flags.writeable:  # a view of the file
                 self._own(name)
         bound.bind()
@@ -98,15 +136,16 @@ class BoundProgram:
     def bind(self) -> None:
         """Bind the weights as they are now."""
         w = self._weights
-        self.executable.bind([w.arrays[n] for n in self.names], w.versions(self.names))
+        device = self.executable.device
+        self.executable.bind([w.elements(n, device) for n in self.names], w.versions(self.names))
         self._seen, self._versions = w.writes, w.versions(self._watched)
 
     def _refresh(self) -> None:
-        if self._weights.versions(self._watched) != self._versions:
+        if self._weights.mixed or self._weights.versions(self._watched) != self._versions:
             self.bind()
         self._seen = self._weights.writes
 
-    def __call__(self, *arrays: Array) -> Any:
+    def __call__(self, *arrays: Any) -> Any:
         """Run: one array, or a tuple."""
         if self._seen != self._weights.writes:
             self._refresh()
@@ -115,12 +154,25 @@ class BoundProgram:
         try:
             return self.executable.entry(*arrays)
         finally:
-            self._weights.wrote(self.updated)
+            self._weights.wrote(self.updated, self.executable.device)
 
     def call(self, arrays: Sequence[Array]) -> list[Array]:
         """Run on these inputs; the outputs, as a list."""
         out = self(*arrays)
         return list(out) if isinstance(out, tuple) else [out]
+
+
+class OnDevice(BoundProgram):
+    """A program on a device with memory of its own: it takes and gives arrays of the host, or
+    `DeviceArray`s where it is given one."""
+
+    def __call__(self, *arrays: Any) -> Any:
+        """See `BoundProgram`."""
+        out = super().__call__(*arrays)
+        if any(isinstance(a, DeviceArray) for a in arrays):
+            return out
+        return tuple(a.numpy() for a in out) if isinstance(out, tuple) else \
+            out.numpy() if isinstance(out, DeviceArray) else out
 
 
 def suits(slot: Slot, array: Array | None) -> bool:

@@ -9,11 +9,15 @@ executable asks `device_of` for the device of its program's target.
 from __future__ import annotations
 
 import ctypes
+import os
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib import import_module
+from typing import Any, ClassVar, Protocol
 
-from . import fastcall
+from . import fastcall, knobs
 from .abi import ENTRY, MAIN, PRECOMPUTE, WIN64
 from .image import Image
 from .loader import Host, MappedImage, main_function, precompute_function
@@ -21,10 +25,14 @@ from .platform import Scratch, uses_win64
 from .program import Program
 from .records import dataclass
 from .target import (
+    CHECKED,
+    EMULATED,
     TARGETS,
     Target,
+    best_of,
     forget_target,
     host_targets,
+    known_target,
     register_target,
     runnable_targets,
     tiles_usable,
@@ -52,19 +60,80 @@ class Code(Protocol):
         """Where a function is."""
 
 
+class Event(Protocol):
+    """A mark in what a stream does."""
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Set the mark behind all that a stream (None: the one programs run on) has to do now."""
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Let a stream go on only when the mark is reached."""
+
+    def query(self) -> bool:
+        """Whether it is reached."""
+
+    def synchronize(self) -> None:
+        """Return when it is reached."""
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds from this mark to another; both were made with `timing`."""
+
+
+class Stream(Protocol):
+    """What a device does in order."""
+
+    def query(self) -> bool:
+        """Whether it has done all it was given."""
+
+    def synchronize(self) -> None:
+        """Return when it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What a device is.
+
+    Attributes:
+        name: of the product.
+        total_memory: bytes.
+        major, minor: of its compute capability.
+        multi_processor_count: of what runs blocks of threads.
+    """
+
+    name: str
+    total_memory: int = 0
+    major: int = 0
+    minor: int = 0
+    multi_processor_count: int = 0
+
+
 class Device(ABC):
     """Where programs run.
 
     Attributes:
         name: for errors.
-        targets: whose programs it takes, by name.
+        targets: whose programs it takes, by name, the best first.
+        number: which of its kind.
         own_memory: whether its memory is not the process's own: programs then take and give
-            `DeviceArray`s, and arrays are copied in.
+            `DeviceArray`s, and arrays are copied in. Memory is given back in the order of the
+            stream: what was launched may still use it when the last reference goes.
+        gone: why it cannot be used any more; "" while it can.
     """
 
     name: str
     targets: Mapping[str, Target]
+    number: int = 0
     own_memory: ClassVar[bool] = False
+    gone: str = ""
+
+    def check_usable(self) -> None:
+        """Raise if it is not there any more.
+
+        Raises:
+            RuntimeError: it is not; why.
+        """
+        if self.gone:
+            raise RuntimeError(f"{self.name}: {self.gone}")
 
     @abstractmethod
     def check(self, program: Program) -> None:
@@ -96,9 +165,37 @@ class Device(ABC):
             RuntimeError: what was launched failed.
         """
 
+    def move(self, to: int, source: int, nbytes: int) -> None:
+        """Copy within the device, behind what was launched; the two places do not overlap."""
+        raw = bytearray(nbytes)
+        self.read(source, memoryview(raw))
+        self.copy(to, bytes(raw))
+
     def statistics(self) -> MemoryStatistics:
         """What its memory is used for; a device without memory of its own has no figures."""
         return MemoryStatistics()
+
+    def reset_peaks(self) -> None:  # noqa: B027 (a device without figures has no peaks)
+        """Count peaks anew from now on."""
+
+    def trim(self) -> None:  # noqa: B027 (a device may keep nothing)
+        """Give memory that is kept for what comes back to the system."""
+
+    def properties(self) -> Properties:
+        """What it is."""
+        return Properties(self.name)
+
+    def stream(self) -> Stream:
+        """A stream beside the one that programs run on."""
+        return HostStream(self)
+
+    def default_stream(self) -> Stream:
+        """The one that programs run on."""
+        return HostStream(self)
+
+    def event(self, timing: bool = False) -> Event:
+        """A mark, not set yet."""
+        return HostEvent(self)
 
     @abstractmethod
     def load(self, program: Program, callbacks: Sequence[Host]) -> Code:
@@ -116,6 +213,56 @@ class Device(ABC):
         Raises:
             RuntimeError: some of it failed.
         """
+
+
+class HostStream:
+    """The stream of a device that does everything on the one stream of its programs."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def query(self) -> bool:
+        """See `Stream`."""
+        self._device.wait()
+        return True
+
+    def synchronize(self) -> None:
+        """See `Stream`."""
+        self._device.wait()
+
+
+class HostEvent:
+    """A mark on such a device: the time at which it was set, when all before it was done."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._at: float | None = None
+
+    def record(self, stream: Stream | None = None) -> None:
+        """See `Event`."""
+        self._device.wait()
+        self._at = time.perf_counter()
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """See `Event`: what is in order waits for itself."""
+
+    def query(self) -> bool:
+        """See `Event`."""
+        return True
+
+    def synchronize(self) -> None:
+        """See `Event`."""
+        self._device.wait()
+
+    def elapsed_time(self, end: Event) -> float:
+        """See `Event`.
+
+        Raises:
+            RuntimeError: one of them was never recorded.
+        """
+        if not isinstance(end, HostEvent) or self._at is None or end._at is None:
+            raise RuntimeError("the time between two events is known when both were recorded")
+        return (end._at - self._at) * 1e3
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +367,154 @@ def unregister(device: Device) -> None:
         forget_target(target)
 
 
+class NoDevice(RuntimeError):
+    """There is no GPU that can be used; what is missing."""
+
+
+class _Gpus:
+    """The GPUs that were opened, by the knob `CELLC_GPU` and their number."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._opened: dict[tuple[str, int], Device] = {}
+        self.number = 0
+        self.forked = False
+
+    def get(self, number: int) -> Device:
+        """One of them, opened at first."""
+        kind = knobs.read().gpu
+        registered = next((d for d in _OTHERS if d.own_memory and d.name == kind), None)
+        if registered is not None:
+            return registered
+        with self._lock:
+            if self.forked:
+                raise NoDevice(_FORKED)
+            found = self._opened.get((kind, number))
+            if found is None:
+                found = self._opened[kind, number] = _opened(kind, number)
+            return found
+
+    def count(self) -> int:
+        """How many there are."""
+        try:
+            self.get(0)
+        except NoDevice:
+            return 0
+        kind = knobs.read().gpu
+        if kind and kind != "cuda":
+            return 1
+        count: int = import_module(f"{__package__}.cuda.device").device_count()
+        return count
+
+    def fork(self) -> None:
+        """In a child: what the parent opened is the parent's."""
+        self._lock = threading.RLock()
+        for device in (*self._opened.values(), *_OTHERS):
+            if device.own_memory:
+                device.gone = _FORKED
+        self.forked = bool(self._opened)
+        self._opened.clear()
+
+
+_FORKED = ("this process was forked from one that had used the GPU, whose memory and programs it "
+           "does not have; start it anew (multiprocessing.get_context('spawn')), or fork before "
+           "the GPU is used")
+
+
+def _opened(kind: str, number: int) -> Device:
+    """A GPU, or its emulation where the knob says so.
+
+    Raises:
+        NoDevice: it is not there, or cannot be used.
+    """
+    if kind and kind != "cuda":
+        name = kind if "-" in kind else f"{kind}-sm_90a"
+        if name not in EMULATED and name not in CHECKED:
+            known = ", ".join(sorted(("cuda", "emulated", *EMULATED, "checked", *CHECKED)))
+            raise NoDevice(f"CELLC_GPU={kind!r} is none of {known}")
+        if number:
+            raise NoDevice(f"there is one emulated GPU, 0, but {number} was asked for")
+        if name in CHECKED:
+            return _made("checked", "CheckedDevice", CHECKED[name])
+        return _made("emulated", "EmulatedDevice", EMULATED[name])
+    return _made("device", "open_device", number)
+
+
+def _made(module: str, name: str, argument: object) -> Device:
+    """What a part of `cuda` gives, which loads with its first use."""
+    try:
+        make: Callable[[Any], Device] = getattr(
+            import_module(f"{__package__}.cuda.{module}"), name)
+    except ModuleNotFoundError as e:
+        raise NoDevice(f"this installation has no module {e.name}") from None
+    try:
+        return make(argument)
+    except NoDevice:
+        raise
+    except (OSError, RuntimeError, ValueError) as e:
+        raise NoDevice(str(e)) from e
+
+
+_GPUS = _Gpus()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_GPUS.fork)
+
+
+def gpu(number: int | None = None) -> Device:
+    """A GPU (None: the one in use): NVIDIA's by its driver, or what the knob `CELLC_GPU` says.
+
+    Raises:
+        NoDevice: there is none; what is missing.
+    """
+    return _GPUS.get(_GPUS.number if number is None else number)
+
+
+def gpu_count() -> int:
+    """How many GPUs there are."""
+    return _GPUS.count()
+
+
+def use_gpu(number: int) -> Device:
+    """Run programs for GPUs on this one from now on.
+
+    Raises:
+        NoDevice: as `gpu`.
+    """
+    found = _GPUS.get(number)
+    _GPUS.number = number
+    return found
+
+
 def device_of(target: str) -> Device:
-    """The device of a target; that of this machine's processor says no to what no device takes."""
-    return next((d for d in _OTHERS if target in d.targets), _HOST)
+    """The device of a target; that of this machine's processor says no to what no device takes.
+
+    Raises:
+        NoDevice: the target is a GPU's, and there is none.
+    """
+    for device in _OTHERS:
+        if target in device.targets:
+            return device
+    known = known_target(target)
+    return gpu() if known is not None and known.accelerator else _HOST
+
+
+def best_for(names: Collection[str]) -> Target | None:
+    """Of targets that there is code for, the one to run here: a GPU's, else the best of the
+    processor's, or the one that the knob `CELLC_TARGET` names."""
+    wanted = knobs.read().target
+    if wanted in names:
+        names = [wanted] if wanted else names
+    kinds = map(known_target, names)
+    if any(t is not None and t.accelerator for t in kinds):
+        try:
+            found = next((t for n, t in gpu().targets.items() if n in names), None)
+        except NoDevice:
+            found = None
+        if found is not None:
+            return found
+    return best_of(names)
+
+
+def host() -> Device:
+    """This machine's processor."""
+    return _HOST

@@ -95,6 +95,13 @@ OWN: dict[int, DType] = {id(d.numpy): d for d in ALL}
 """By the identity of the numpy type that `DType.numpy` holds: the usual one, found fastest."""
 
 
+def part_dtype(dtype: DType) -> DType:
+    """The real dtype of the parts of a complex dtype; a real dtype is its own."""
+    if dtype is complex64:
+        return float32
+    return float64 if dtype is complex128 else dtype
+
+
 def finfo(dtype: Any) -> Any:
     """The limits of a numpy type of floats, bfloat16 included; of a complex one those of its parts.
     """

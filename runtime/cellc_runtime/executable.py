@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from . import dtypes, fastcall
-from .abi import CALLBACK_FAILED, ENTRY, LARGE, MAIN
-from .device import Memory, device_of
+from .abi import CALLBACK_FAILED, DEVICE_FAILED, ENTRY, LARGE, MAIN
+from .device import Device, Memory, device_of
+from .device_array import DeviceArray, allocate, on_device, on_host
 from .dtypes import DType
 from .errors import message_text, run_error
 from .loader import Host
@@ -26,6 +27,8 @@ from .records import dataclass, field
 from .shape_polymorphic import measure
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Elements = Array | DeviceArray
+"""What programs take and give."""
 HostFunction = Callable[..., object]
 
 _RELEASE_CYCLES = 30_000.0
@@ -45,6 +48,11 @@ class Executable:
 
     Raises:
         ValueError: this machine cannot run the program's target, or a callback is missing.
+        NoDevice: the program is for a GPU, and there is none.
+        MemoryError: the device has no room for it.
+
+    A program for a device with memory of its own gives `DeviceArray`s, and takes those and arrays
+    of the host, which are copied in. A call of it does not wait for the device.
 
     Attributes:
         entry: `entry(*inputs)` -> one array, or a tuple of arrays.
@@ -54,9 +62,12 @@ class Executable:
         self, program: Program, callbacks: Mapping[str, HostFunction] | None = None,
         errors: Errors | None = None,
     ) -> None:
-        device_of(program.target).check(program)
-        kind = _ShapePolymorphicCore if program.broadcasts else _Core
-        self._core = kind(program, callbacks or {}, errors or Errors())
+        device = device_of(program.target)
+        device.check_usable()
+        device.check(program)
+        kind = _DeviceCore if device.own_memory else \
+            _ShapePolymorphicCore if program.broadcasts else _Core
+        self._core: _Core = kind(program, callbacks or {}, errors or Errors(), device)
         self.entry: Callable[..., Any] = self._core.make_entry()
 
     @property
@@ -65,17 +76,22 @@ class Executable:
         return self._core.program
 
     @property
-    def params(self) -> tuple[Array | None, ...]:
+    def device(self) -> Device:
+        """Where it runs."""
+        return self._core._device
+
+    @property
+    def params(self) -> tuple[Elements | None, ...]:
         """The bound parameters; None for a `Source` that no call reads."""
         return self._core.params
 
     @property
-    def states(self) -> dict[str, Array]:
+    def states(self) -> dict[str, Elements]:
         """The executable's own state, by slot name; write into the arrays to set it."""
         return dict(self._core.states)
 
     def bind(
-        self, params: Sequence[Array | Source], versions: Sequence[int] | None = None
+        self, params: Sequence[Elements | Source], versions: Sequence[int] | None = None
     ) -> None:
         """Use these arrays for the `param` slots, in order, from the next call on.
 
@@ -88,12 +104,15 @@ class Executable:
         array that changes when its contents do, executables that compute the same share it.
         A `Source` is asked for its array where one is needed, and told when it no longer is.
 
+        On a device with memory of its own, an array of the host is copied there now; what a call
+        updates is in `params` then.
+
         Raises:
             TypeError, ValueError: which parameter is wrong, what was expected and what came.
         """
         self._core.bind(params, versions)
 
-    def call(self, arrays: Sequence[Array]) -> list[Array]:
+    def call(self, arrays: Sequence[Elements]) -> list[Any]:
         """Run on these inputs; the outputs, as a list.
 
         Raises:
@@ -122,7 +141,7 @@ class Executable:
         """
         return self._core.arena(start, nbytes)
 
-    def __call__(self, *arrays: Array) -> Any:
+    def __call__(self, *arrays: Elements) -> Any:
         """`entry`, for those who hold the executable."""
         return self.entry(*arrays)
 
@@ -131,25 +150,27 @@ class _Core:
     """What runs. The native entry keeps it alive, so it must not refer to the entry."""
 
     def __init__(
-        self, program: Program, callbacks: Mapping[str, HostFunction], errors: Errors
+        self, program: Program, callbacks: Mapping[str, HostFunction], errors: Errors,
+        device: Device,
     ) -> None:
         self.program = program
-        self._raise = _Raise(program, errors)
+        self._device = device
+        self._raise = _Raise(program, errors, device)
         hosts = [self._host(c, callbacks) for c in program.callbacks]
-        self._device = device_of(program.target)
-        self._code = self._device.load(program, hosts)
-        self._consts = self._device.allocate(len(program.constants))
-        self._device.copy(self._consts.address, program.constants)
+        self._code = device.load(program, hosts)
+        self._consts = self._room(len(program.constants), "the constants")
+        if program.constants:
+            device.copy(self._consts.address, program.constants)
         self._arenas: list[Memory] = []
         self._inputs = [(i, s) for i, s in enumerate(program.slots) if s.kind == "input"]
         self._outputs = [(i, s) for i, s in enumerate(program.slots) if s.kind == "output"]
         self._params = [(i, s) for i, s in enumerate(program.slots) if s.kind == "param"]
         self._written = {s.alias for s in program.slots if s.alias is not None}
-        self.states = {s.name: np.zeros(s.shape, s.dtype.numpy) for s in program.of_kind("state")}
-        self.params: tuple[Array | None, ...] = ()
-        self._given: tuple[Array | None, ...] = ()
+        self.states = {s.name: self._zeros(s) for s in program.of_kind("state")}
+        self.params: tuple[Any, ...] = ()
+        self._given: tuple[Any, ...] = ()
         self._unread = frozenset(program.unread)
-        self._blocks = Blocks(program, self._fill)
+        self._blocks = Blocks(program, self._fill, device)
         self._bound: tuple[tuple[object, ...], list[tuple[int, int]], list[tuple[int, int]]]
         self._context: fastcall.Context | None = None
         self._ready = False
@@ -163,6 +184,14 @@ class _Core:
     def address(self, symbol: str) -> int:
         """Where a function of the image is."""
         return self._code.address(symbol)
+
+    def _room(self, nbytes: int, what: str) -> Memory:
+        """Memory for the program."""
+        return allocate(self._device, nbytes, f"{what} of program {self.program.name!r}")
+
+    def _zeros(self, slot: Slot) -> Any:
+        """The elements of a state at first."""
+        return np.zeros(slot.shape, slot.dtype.numpy)
 
     def _host(self, callback: Callback, given: Mapping[str, HostFunction]) -> Host:
         if callback.name not in given:
@@ -181,7 +210,7 @@ class _Core:
     # --- parameters -------------------------------------------------------------------------
 
     def bind(
-        self, params: Sequence[Array | Source], versions: Sequence[int] | None = None
+        self, params: Sequence[Elements | Source], versions: Sequence[int] | None = None
     ) -> None:
         """See `Executable.bind`."""
         if len(params) != len(self._params):
@@ -224,13 +253,13 @@ class _Core:
         return int(self.program.cost >= _RELEASE_CYCLES or bool(self.program.callbacks))
 
     def _accept_all(
-        self, given: Sequence[Array | None], sources: Mapping[int, Source]
-    ) -> tuple[Array | None, ...]:
+        self, given: Sequence[Any], sources: Mapping[int, Source]
+    ) -> tuple[Any, ...]:
         """The arrays, checked, and copied where they are not laid out right."""
         old = zip(self._given, self.params, strict=True) if self._ready else ()
         # Keyed by identity, and only arrays whose layout cannot have changed since: themselves.
         kept = {id(g): p for g, p in old if g is p and p is not None and _direct(p)}
-        arrays: list[Array | None] = []
+        arrays: list[Any] = []
         for array, (index, slot) in zip(given, self._params, strict=True):
             if index in sources:
                 _check_type(sources[index], slot, self._described_slot(index)[2])
@@ -247,7 +276,7 @@ class _Core:
         return slot, index in self._written, f"parameter {slot.name!r}"
 
     def _keys(
-        self, params: Sequence[Array | Source], versions: Sequence[int] | None,
+        self, params: Sequence[Elements | Source], versions: Sequence[int] | None,
         addresses: Mapping[int, int],
     ) -> dict[int, Hashable | None]:
         """What names the contents of arrays, by slot."""
@@ -263,7 +292,7 @@ class _Core:
         slots = (ctypes.c_void_p * len(self.program.slots))()
         for index, address in addresses.items():
             slots[index] = address
-        arena = self._device.allocate(self.program.precompute_arena_bytes)
+        arena = self._room(self.program.precompute_arena_bytes, "what is computed ahead")
         code = self._code.precompute(
             ctypes.addressof(slots), arena.address, self._consts.address, number
         )
@@ -282,11 +311,11 @@ class _Core:
 
     # --- calls ------------------------------------------------------------------------------
 
-    def __call__(self, *arrays: Array) -> Any:
+    def __call__(self, *arrays: Elements) -> Any:
         outputs = self.call(arrays)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def call(self, arrays: Sequence[Array]) -> list[Array]:
+    def call(self, arrays: Sequence[Elements]) -> list[Any]:
         """See `Executable.call`."""
         if len(arrays) != len(self._inputs):
             expected = ", ".join(f"{s.name}: {s}" for _, s in self._inputs)
@@ -303,7 +332,7 @@ class _Core:
         for index, address in bound[1]:
             slots[index] = address
         inputs = self._take_inputs(arrays, bound[2])
-        outputs = [_output(s) for _, s in self._outputs]
+        outputs = [self._output(s) for _, s in self._outputs]
         for (index, _), array in zip((*self._inputs, *self._outputs), (*inputs, *outputs),
                                      strict=True):  # fmt: skip
             slots[index] = _address(array)
@@ -311,12 +340,20 @@ class _Core:
             if slot.alias is not None:
                 slots[index] = slots[slot.alias]
         self._run(slots)
+        self._give_back(arrays, inputs)
         return outputs
 
+    def _output(self, slot: Slot) -> Any:
+        """Where an output goes."""
+        return _output(slot)
+
+    def _give_back(self, arrays: Sequence[Any], taken: Sequence[Any]) -> None:
+        """A call has updated its inputs, which are the caller's own."""
+
     def _take_inputs(
-        self, arrays: Sequence[Array], written: Sequence[tuple[int, int]]
-    ) -> list[Array]:
-        taken = []
+        self, arrays: Sequence[Elements], written: Sequence[tuple[int, int]]
+    ) -> list[Any]:
+        taken: list[Any] = []
         ranges = list(written)
         for number, (array, (index, slot)) in enumerate(zip(arrays, self._inputs, strict=True), 1):
             where = f"argument {number} ({slot.name!r}) of {self.program.name}"
@@ -338,10 +375,9 @@ class _Core:
         try:
             arena = self._arenas.pop()
         except IndexError:
-            arena = self._device.allocate(self.program.arena_bytes)
+            arena = self._room(self.program.arena_bytes, "the temporaries")
         try:
             code = self._code.launch(ctypes.addressof(slots), arena.address, self._consts.address)
-            self._device.wait()
             if code:
                 self._raise(code, arena.address)
         finally:
@@ -351,10 +387,14 @@ class _Core:
         """See `Executable.arena`."""
         if not 0 <= start <= start + nbytes <= self.program.arena_bytes or not self._arenas:
             raise ValueError(f"no arena with bytes {start} to {start + nbytes}")
-        return ctypes.string_at(self._arenas[-1].address + start, nbytes)
+        out = bytearray(nbytes)
+        self._device.read(self._arenas[-1].address + start, memoryview(out))
+        return bytes(out)
 
-    def _accept(self, value: object, slot: Slot, written: bool, where: str) -> Array:
+    def _accept(self, value: Any, slot: Slot, written: bool, where: str) -> Any:
         """The array itself, or a copy laid out as the program needs it."""
+        if not written:
+            value = on_host(value)
         if not isinstance(value, (np.ndarray, np.generic)):
             raise TypeError(f"{where}: expected a numpy array {slot}, got {type(value).__name__}")
         array: Array = np.asarray(value)
@@ -378,13 +418,45 @@ class _Core:
         return array
 
 
+class _DeviceCore(_Core):
+    """Runs a program on a device with memory of its own: all slots are there, and a call returns
+    before the device has done it."""
+
+    def _zeros(self, slot: Slot) -> Any:
+        return DeviceArray.of(self._device, super()._zeros(slot), self._for(slot))
+
+    def _for(self, slot: Slot) -> str:
+        return f"{slot.name!r} of program {self.program.name!r}, {slot}"
+
+    def _output(self, slot: Slot) -> Any:
+        return DeviceArray(self._device, slot.shape, slot.dtype.numpy, self._for(slot))
+
+    def call(self, arrays: Sequence[Elements]) -> list[Any]:
+        self._device.check_usable()
+        return super().call(arrays)
+
+    def _accept(self, value: Any, slot: Slot, written: bool, where: str) -> Any:
+        if not isinstance(value, DeviceArray):
+            array = super()._accept(value, slot, False, where)
+            return DeviceArray.of(self._device, array, self._for(slot))
+        _check_type(value, slot, where)
+        return on_device(value, self._device, where)
+
+    def _give_back(self, arrays: Sequence[Any], taken: Sequence[Any]) -> None:
+        """An array of the host that is updated gets what its copy on the device has."""
+        for given, array, (index, slot) in zip(arrays, taken, self._inputs, strict=True):
+            if index in self._written and given is not array:
+                super()._accept(given, slot, True, f"argument {slot.name!r}")
+                array.numpy(given)
+
+
 class _ShapePolymorphicCore(_Core):
     """Runs a program for any sizes: slots have the shapes of the call."""
 
     def _release(self) -> int:
         return int(_RELEASE_CYCLES / max(self.program.cost, 0.1))
 
-    def call(self, arrays: Sequence[Array]) -> list[Array]:
+    def call(self, arrays: Sequence[Elements]) -> list[Any]:
         program = self.program
         if len(arrays) != len(self._inputs):
             raise TypeError(
@@ -403,7 +475,6 @@ class _ShapePolymorphicCore(_Core):
         slots = (ctypes.c_void_p * len(program.slots))(*map(_address, [*taken, output]))
         sizes = (ctypes.c_int64 * 2)(*found[1:])
         code = self._code.launch(ctypes.addressof(slots), 0, ctypes.addressof(sizes))
-        self._device.wait()
         if code:
             self._raise(code, 0)
         return [output]
@@ -425,7 +496,8 @@ class Errors:
 class _Raise:
     """Turns an error code into the exception it stands for."""
 
-    def __init__(self, program: Program, errors: Errors) -> None:
+    def __init__(self, program: Program, errors: Errors, device: Device) -> None:
+        self._device = device
         self._name = program.name
         self._messages = program.messages
         self._errors = errors
@@ -439,13 +511,24 @@ class _Raise:
         error = self._failures.pop(threading.get_ident(), None)
         if code == CALLBACK_FAILED and error is not None:
             raise error
+        if code == DEVICE_FAILED:
+            self._device.wait()  # it says what is wrong
+            raise RuntimeError(f"{self._name}: {self._device.name} took a launch, a copy or a "
+                               "wait for an error, and has none to tell")
         if 1 <= code <= len(self._messages):
             m = self._messages[code - 1]
-            values = [_view(arena + v.place, v.dtype, v.shape, False).copy() for v in m.values]
+            values = [self._value(arena + v.place, v.dtype, v.shape) for v in m.values]
             text = message_text(m.parts, values[0] if values else 0, values[1:],
                                 self._errors.show)
             raise run_error(m.kind, text, m.file, m.line, m.detail, self._errors.own.get(m.own))
         raise run_error("RuntimeError", f"{self._name} stopped with unknown error {code}", "", 0)
+
+    def _value(self, address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
+        """What a message shows, from the arena."""
+        out: Array = np.empty(shape, dtype.numpy)
+        if out.nbytes:
+            self._device.read(address, out.reshape(-1).view(np.uint8).data)
+        return out
 
 
 class _HostCall:
@@ -488,15 +571,17 @@ def _output(slot: Slot) -> Array:
     return raw[at : at + slot.nbytes].view(slot.dtype.numpy).reshape(slot.shape)
 
 
-def _address(array: Array) -> int:
+def _address(array: Elements) -> int:
+    if isinstance(array, DeviceArray):
+        return array.address
     return int(array.__array_interface__["data"][0]) if array.size else int(array.ctypes.data)
 
 
-def _direct(array: Array) -> bool:
-    return bool(array.flags.c_contiguous and array.flags.aligned)
+def _direct(array: Elements) -> bool:
+    return isinstance(array, DeviceArray) or bool(array.flags.c_contiguous and array.flags.aligned)
 
 
-def _check_type(source: Source, slot: Slot, where: str) -> None:
+def _check_type(source: Source | DeviceArray, slot: Slot, where: str) -> None:
     """Refuse a source of another type than the slot's."""
     if source.dtype != slot.dtype.numpy:
         raise TypeError(f"{where}: expected {slot}, got {source.dtype}")
@@ -504,8 +589,9 @@ def _check_type(source: Source, slot: Slot, where: str) -> None:
         raise ValueError(f"{where}: expected {slot}, got shape {source.shape}")
 
 
-def _suits(slot: Slot, array: Array) -> bool:
-    return array.shape == slot.shape and array.dtype == slot.dtype.numpy and array.flags.writeable
+def _suits(slot: Slot, array: Elements) -> bool:
+    return array.shape == slot.shape and array.dtype == slot.dtype.numpy and (
+        isinstance(array, DeviceArray) or array.flags.writeable)
 
 
 def _described(array: Array) -> str:

@@ -46,6 +46,9 @@ class Knobs:
             graph; `0` launches kernel by kernel.
         gpu_blocking: `CELLC_GPU_BLOCKING`, whether to wait behind each kernel, so that an error
             names the one that failed.
+        gpu: `CELLC_GPU`, what "GPU" means: `"cuda"` (or "") for NVIDIA's, `"emulated"` for an
+            emulation in this process, `"emulated-sm_80"` for that of an architecture, or the name
+            of a device that was registered.
     """
 
     cache_dir: pathlib.Path
@@ -57,6 +60,7 @@ class Knobs:
     ptxas: str | None = None
     gpu_graphs: bool = True
     gpu_blocking: bool = False
+    gpu: str = ""
 
 
 _OVERRIDE: ContextVar[dict[str, Any] | None] = ContextVar("cellc_knobs", default=None)
@@ -79,6 +83,7 @@ def read() -> Knobs:
         ptxas=env("CELLC_PTXAS") or None,
         gpu_graphs=_flag("CELLC_GPU_GRAPHS", env("CELLC_GPU_GRAPHS"), True),
         gpu_blocking=_flag("CELLC_GPU_BLOCKING", env("CELLC_GPU_BLOCKING"), False),
+        gpu=env("CELLC_GPU") or "",
     )
     changes = _OVERRIDE.get()
     return replace(knobs, **changes) if changes else knobs

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .device import Device, Memory
+from .device_array import DeviceArray, allocate
 from .packing import Packing
 from .platform import Scratch, trim_memory
 from .program import Program
@@ -21,8 +23,8 @@ from .program import Program
 Array = np.ndarray[Any, Any]
 Fill = Callable[[int, Mapping[int, int]], None]
 
-_shared: weakref.WeakValueDictionary[Any, Scratch] = weakref.WeakValueDictionary()
-"""Blocks in use, by what fills them and the contents of their sources."""
+_shared: weakref.WeakValueDictionary[Any, Memory] = weakref.WeakValueDictionary()
+"""Blocks in use, by where they are, what fills them and the contents of their sources."""
 
 _TRIM = 16 << 20
 """Bytes that were given up after which the system gets them back."""
@@ -93,11 +95,11 @@ class Source(ABC):
         """Differs whenever the elements do; None if they may change at any time, unseen."""
 
     @abstractmethod
-    def array(self) -> Array:
+    def array(self) -> Array | DeviceArray:
         """The elements."""
 
     @abstractmethod
-    def release(self, key: Hashable, block: Scratch, packing: Packing) -> Array | None:
+    def release(self, key: Hashable, block: Memory, packing: Packing) -> Array | None:
         """The elements that were there under `key` are in a block, in this layout.
 
         Returns:
@@ -111,18 +113,20 @@ class Blocks:
     Args:
         program: the program.
         fill: called with the number of a block and the addresses of its slot and sources.
+        device: where the program runs.
     """
 
-    def __init__(self, program: Program, fill: Fill) -> None:
+    def __init__(self, program: Program, fill: Fill, device: Device) -> None:
         self._program = program
+        self._device = device
         self._fill = fill
         self._first = len(program.slots) - len(program.precomputed)
         self._last = {s: number for number, a in enumerate(program.precomputed) for s in a.sources}
 
     def bind(
         self, addresses: Mapping[int, int], keys: Mapping[int, Hashable | None],
-        sources: Mapping[int, Source], take: Callable[[int], Array],
-    ) -> list[Scratch]:
+        sources: Mapping[int, Source], take: Callable[[int], Array | DeviceArray],
+    ) -> list[Memory]:
         """The blocks for parameters of these contents, in order.
 
         One after the other: a weight that is packed is given up before the next one is.
@@ -134,13 +138,13 @@ class Blocks:
             take: the array of such a parameter, laid out as the program needs it.
         """
         known = dict(keys)
-        blocks: list[Scratch] = []
-        packed: dict[int, tuple[Scratch, Packing]] = {}
+        blocks: list[Memory] = []
+        packed: dict[int, tuple[Memory, Packing]] = {}
         # One copy of all weights, and room for the largest block beside it.
         free = _FreeBlocks(max((s.nbytes for s in self._program.slots[self._first :]), default=0))
         for number, precomputed in enumerate(self._program.precomputed):
             parts = tuple(known[s] for s in precomputed.sources)
-            key = None if None in parts else (precomputed.key, parts)
+            key = None if None in parts else (self._place(), precomputed.key, parts)
             block = _shared.get(key) if key is not None else None
             if block is None:
                 block = self._made(number, blocks, addresses, sources, take, free)
@@ -148,7 +152,7 @@ class Blocks:
                     _shared[key] = block
             known[self._first + number] = key
             blocks.append(block)
-            if key is None:
+            if key is None or self._device.own_memory:
                 continue
             if precomputed.packing is not None:
                 packed.setdefault(precomputed.sources[0], (block, precomputed.packing))
@@ -158,24 +162,37 @@ class Blocks:
         free.drop()
         return blocks
 
+    def _place(self) -> Hashable:
+        """Which memory: that of the process, or that of a device."""
+        return (self._device.name, self._device.number) if self._device.own_memory else ""
+
+    def _room(self, number: int, free: _FreeBlocks) -> Memory:
+        """Memory for a block; of zeros where it has gaps between its elements."""
+        precomputed = self._program.precomputed[number]
+        nbytes = self._program.slots[self._first + number].nbytes
+        if self._device.own_memory:
+            return allocate(self._device, nbytes, f"packed weights of {self._program.name!r}")
+        whole = precomputed.packing is not None and precomputed.packing.stored_bytes == nbytes
+        return free.take(nbytes, zeroed=not whole)
+
     def _made(
-        self, number: int, before: list[Scratch], addresses: Mapping[int, int],
-        sources: Mapping[int, Source], take: Callable[[int], Array], free: _FreeBlocks,
-    ) -> Scratch:
+        self, number: int, before: list[Memory], addresses: Mapping[int, int],
+        sources: Mapping[int, Source], take: Callable[[int], Array | DeviceArray],
+        free: _FreeBlocks,
+    ) -> Memory:
         """A block, filled: memory of its own, for a call that still runs may use the old."""
         slot, precomputed = self._first + number, self._program.precomputed[number]
-        nbytes = self._program.slots[slot].nbytes
-        # A block with gaps between its elements has zeros there.
-        whole = precomputed.packing is not None and precomputed.packing.stored_bytes == nbytes
-        block = free.take(nbytes, zeroed=not whole)
+        block = self._room(number, free)
         places = {slot: block.address}
-        held = []  # until the block is filled
+        held: list[Array | DeviceArray] = []  # until the block is filled
         for s in precomputed.sources:
             if s >= self._first:
                 places[s] = before[s - self._first].address
             elif s in sources:
-                held.append(take(s))
-                places[s] = int(held[-1].__array_interface__["data"][0])
+                array = take(s)
+                held.append(array)
+                places[s] = array.address if isinstance(array, DeviceArray) else \
+                    int(array.__array_interface__["data"][0])
             else:
                 places[s] = addresses[s]
         self._fill(number, places)

@@ -108,6 +108,10 @@ EMULATED: dict[str, Target] = {
     t.name: t for t in (replace(g, name=g.name.replace("cuda", "emulated")) for g in CUDA.values())
 }
 """The same, their kernels done by an emulator in this process."""
+CHECKED: dict[str, Target] = {
+    t.name: t for t in (replace(g, name=g.name.replace("cuda", "checked")) for g in CUDA.values())
+}
+"""The same, with every access of memory recorded."""
 
 _OTHERS: dict[str, Target] = {}
 
@@ -130,7 +134,8 @@ def forget_target(target: Target) -> None:
 
 def known_target(name: str) -> Target | None:
     """A target that a program may name, or None."""
-    return TARGETS.get(name) or CUDA.get(name) or EMULATED.get(name) or _OTHERS.get(name)
+    tables = (TARGETS, CUDA, EMULATED, CHECKED, _OTHERS)
+    return next((table[name] for table in tables if name in table), None)
 
 
 @cache

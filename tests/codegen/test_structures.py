@@ -6,8 +6,8 @@ import ctypes
 
 import pytest
 
-from cellc_compiler.backends.llvm.notation import declarations, expand
-from cellc_runtime.abi import STRUCTURES
+from cellc_compiler.backends.llvm.notation import declarations, expand, table_slot
+from cellc_runtime.abi import STRUCTURES, Ext
 from cellc_runtime.fastcall import layout
 
 
@@ -42,7 +42,7 @@ def test_calls_items_and_conditions() -> None:
         "go.1:\n"
         "  %place.3 = getelementptr ptr, ptr %a, i64 1\n"
         "  store ptr %x, ptr %place.3\n"
-        "  %function.4 = load ptr, ptr {DEC_REF}\n"
+        f"  %function.4 = load ptr, ptr {table_slot(Ext.DEC_REF)}\n"
         "  call void %function.4(ptr %x)\n"
         "  ret i1 true\n"
         "no:\n"

@@ -1,6 +1,8 @@
 """The back ends there are, and the one place that says which of them, and which target, is meant.
 
-A back end is registered by the name of its module, which loads when it is first asked for.
+A back end is registered by the name of its module, which loads when it is first asked for. Which
+one is meant where nothing else is said follows from the device of the context (`use`), which is the
+process's.
 """
 
 from __future__ import annotations
@@ -9,9 +11,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from cellc_runtime.device import Device
 from cellc_runtime.target import Target
 
 if TYPE_CHECKING:
+    from ..ir.graph import Graph
     from .base import Backend
 
 DEFAULT = "cpu"
@@ -29,6 +33,8 @@ def _cuda() -> Backend:
 
 _MAKERS: dict[str, Callable[[], Backend]] = {"cpu": _cpu, "cuda": _cuda}
 _MADE: dict[str, Backend] = {}
+_chosen: Target | None = None
+"""What is compiled for where nothing else is said; None: what the default back end says."""
 
 
 class UnknownTarget(ValueError):
@@ -52,12 +58,37 @@ def unregister(name: str) -> None:
     _MADE.pop(name, None)
 
 
-def backend(name: str = DEFAULT) -> Backend:
-    """A back end by name.
+def use(device: Device | None) -> None:
+    """Compile for a device from now on; None: for this machine's processor.
+
+    Raises:
+        UnknownTarget: no back end compiles for any of its targets.
+    """
+    global _chosen
+    _chosen = None if device is None else _target_of(device)
+
+
+def _target_of(device: Device) -> Target:
+    """The first target of a device that some back end compiles for."""
+    for target in device.targets.values():
+        for name in _MAKERS:
+            if backend(name).targets.get(target.name) is target:
+                return target
+    there = ", ".join(_MAKERS)
+    raise UnknownTarget(f"no back end compiles for {device.name} "
+                        f"({', '.join(device.targets)}); there are {there}")
+
+
+def backend(name: str | None = None) -> Backend:
+    """A back end by name; None is the one in use.
 
     Raises:
         ValueError: there is none.
     """
+    if name is None:
+        if _chosen is not None:
+            return backend_of(_chosen)
+        name = DEFAULT
     if name not in _MADE:
         if name not in _MAKERS:
             raise ValueError(f"there is no back end {name!r}; there are {', '.join(_MAKERS)}")
@@ -102,4 +133,12 @@ def default_target() -> Target:
     Raises:
         RuntimeError, ValueError: the default back end does not run on this machine.
     """
-    return backend().default_target()
+    return _chosen or backend().default_target()
+
+
+def target_of(graph: Graph, numerics: str) -> Target:
+    """The same, for a graph under these numerics.
+
+    Raises: as `default_target`.
+    """
+    return _chosen or backend().target_of(graph, numerics)

@@ -11,21 +11,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cellc_runtime import dtypes
-from cellc_runtime.dtypes import DType
-
 from ..ir.graph import Builder, Value
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr
 
 Element = Expr | ComplexExpr
-
-
-def part_dtype(dtype: DType) -> DType:
-    """The real dtype of the parts of a complex dtype; a real dtype is its own."""
-    if dtype is dtypes.complex64:
-        return dtypes.float32
-    return dtypes.float64 if dtype is dtypes.complex128 else dtype
 
 
 def conj(b: Builder, v: Value) -> Value:

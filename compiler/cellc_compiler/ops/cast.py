@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cellc_runtime import dtypes as dt
-from cellc_runtime.dtypes import DType
+from cellc_runtime.dtypes import DType, part_dtype
 
 from ..ir.graph import Builder, Node
 from ..ir.op import ANY, COMPLEX, FLOATS, INTS, REQUIRED, Array, Op, Sample, Spec, register
@@ -22,7 +22,7 @@ from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis, _identities
 from . import _complex as C
-from ._complex import Element, part_dtype
+from ._complex import Element
 from ._members import Grads, case, define, no_gradient
 from .batching import pointwise
 from .elementwise import Binary, Unary, both, check_dtype
@@ -165,7 +165,7 @@ class _Part(Unary):
     dtypes = COMPLEX
 
     def result_dtype(self, dtype: DType) -> DType:
-        return C.part_dtype(dtype)
+        return part_dtype(dtype)
 
 
 define(_Part, "real", "The real part. Source: `mindspore.ops.real`.", np.real,

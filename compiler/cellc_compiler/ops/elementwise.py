@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cellc_runtime import dtypes as dt
-from cellc_runtime.dtypes import DType
+from cellc_runtime.dtypes import DType, part_dtype
 
 from ..ir.dims import is_symbolic, surely_equal
 from ..ir.graph import Builder, Node, Value
@@ -423,7 +423,7 @@ class Abs(Unary):
     reference = same_as(np.abs)
 
     def result_dtype(self, dtype: DType) -> DType:
-        return C.part_dtype(dtype)
+        return part_dtype(dtype)
 
     def scalar(self, x: Element) -> Expr:
         return C.modulus(x) if isinstance(x, ComplexExpr) else E.call("abs", x)

@@ -52,7 +52,7 @@ def host_call(
         if tracer is not None:
             return tracer.host_call(function, name, given, results)
         made = given_by(lambda: checked(
-            name, function(*[tensor_of(t._data.copy()) for t in given]), results))
+            name, function(*[tensor_of(t._snapshot().copy()) for t in given]), results))
         out = [tensor_of(a.copy()) for a in made]
         if watching.active:
             watching.active[-1].gave(name, given, out)
@@ -88,7 +88,7 @@ def checked(name: str, given: Any, results: Sequence[TensorType]) -> list[Array]
 def _array(name: str, number: int, value: Any, ty: TensorType) -> Array:
     which = f"result {number} of {name}()"
     if isinstance(value, Tensor):
-        array: Array = value._data
+        array: Array = value._snapshot()
     elif isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         array = np.array(value, ty.dtype.numpy)
     elif isinstance(value, (np.ndarray, np.generic)):
@@ -175,7 +175,7 @@ def written_part(mark: tuple[str, str, str] | None, tensor: Tensor) -> str:
     if mark is None:
         return str(tensor)
     kind, style, spec = mark
-    value: Any = _NUMBERS[kind](tensor._data.item()) if kind else tensor
+    value: Any = _NUMBERS[kind](tensor._snapshot().item()) if kind else tensor
     if style == "!r":
         return repr(value)
     return str(spec % (value,)) if style == "%" else format(value, spec)

@@ -23,7 +23,7 @@ from ..core.dispatch import active_tracer, apply, reader, reading
 from ..core.invalidation import changed
 from ..eager.recorder import active_recordings, recording, tensor_hooks
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, Tensors, tensor_of
+from ..tensors.tensor import Tensor, Tensors, alias_of, tensor_of
 from ..tracing.inline import call_here
 from ..tracing.pytree import Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer
@@ -333,7 +333,7 @@ def taps(values: Tensors, change: Callable[[Tensors], Tensors]) -> list[Tensor]:
                  if any(r.value_of(t) is not None for t in values)]
     if not following:
         return list(values)
-    results = [tensor_of(t._data) for t in values]
+    results = [alias_of(t) for t in values]
     for r in following:
         r.note_custom(values, results, rule)
     return results

@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import DType
 
 from ..core import dispatch
 from ..tensors.promotion import cast_to
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, elements_of
 from ..tracing.pytree import put_together, take_apart
 
 FLAGS = {"fp16": dtypes.float16, "fp32": dtypes.float32, "bf16": dtypes.bfloat16}
@@ -54,13 +54,13 @@ class Constant(Tensor):
         """The same elements, in the same memory."""
         out = cls.__new__(cls)
         out.__dict__.update(tensor.__dict__)
-        out._host = tensor._data
+        out._set_data(elements_of(tensor))
         return out
 
     @property
     def dtype(self) -> DType:
         """Element type; within a Cell under `to_float`, the one it is read in there."""
-        own = dtypes.from_numpy(self._data.dtype)
+        own = dtypes.from_numpy(self._layout.dtype)
         wanted = dispatch.precision()
         return own if wanted is None or not own.is_float else wanted
 

@@ -18,10 +18,10 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
 from ..core import dispatch, journal, watching
-from ..core.journal import Array, Journal
+from ..core.journal import Journal
 from ..eager.recorder import Mark, Recording, Sums, active_recordings, aliases, recording
 from ..storage import writes
-from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
+from ..tensors.tensor import Elements, Grads, Tensor, Tensors, alias_of, elements_of
 from ..tracing.pytree import Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer
 
@@ -130,7 +130,7 @@ def _noted(r: Recording, mark: Mark, results: Tensors, written: Tensors) -> bool
         if n is not None and n >= mark.tensors and not any(
                 t is other for other in standing.get(n, ())):
             overwritten.append((t, n))
-            standing.setdefault(n, []).append(tensor_of(t._data))
+            standing.setdefault(n, []).append(alias_of(t))
     found = folding.folded(r, mark, list(standing))
     if found is None:
         return False
@@ -207,7 +207,7 @@ class Replay:
             return
         for p in parameters:
             reads.setdefault(r.number(p), [p])
-        fresh = [tensor_of(t._data) for t in changed]
+        fresh = [alias_of(t) for t in changed]
         rule = Sums(partial(self.gradients, list(reads.values()), own, changed))
         r.note_sums(reads, [*(results[i] for i in own), *fresh], rule)
         for t, value in zip(changed, fresh, strict=True):
@@ -218,7 +218,7 @@ class Replay:
         dys: Grads, so_far: Grads, wanted: Sequence[bool],
     ) -> list[Tensor | None]:
         """Run again, and go on with the cotangents so far; see `Sums`."""
-        arrays = {id(t): (t, o._data) for many, o in zip(objects, operands, strict=True)
+        arrays = {id(t): (t, elements_of(o)) for many, o in zip(objects, operands, strict=True)
                   for t in many}
         arrays.update((k, (t, a.copy())) for k, (t, a) in self.notes.before.items())
         with journal.replaying(self.notes), _holding(arrays.values()), \
@@ -243,11 +243,12 @@ def _track(r: Recording, many: Tensors) -> int:
 @contextmanager
 def _holding(arrays: Any) -> Iterator[None]:
     """Within the block, tensors have these elements; what is written then is lost."""
-    saved: list[tuple[Tensor, Array]] = []
+    saved: list[tuple[Tensor, Elements]] = []
     writes.before()
     for tensor, array in arrays:
-        if tensor._data is not array:
-            saved.append((tensor, tensor._data))
+        now = elements_of(tensor)
+        if now is not array:
+            saved.append((tensor, now))
             tensor._set_data(array)
     if saved:
         writes.written(t for t, _ in saved)

@@ -13,9 +13,10 @@ from cellc_compiler import driver
 from cellc_compiler.interpret import run as interpret
 from cellc_compiler.ir.text import print_graph
 from cellc_runtime import artifact
+from cellc_runtime.device import best_for
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
-from cellc_runtime.target import Target, best_of
+from cellc_runtime.target import Target
 from cellc_runtime.variants import ANY, OpenSizes
 
 from .. import context
@@ -187,7 +188,7 @@ class _Weights:
         for value, parameter in zip(inputs, traced.parameters, strict=True):
             if parameter not in self._names:
                 name = self._names[parameter] = self._free(value.name)
-                self.arrays[name] = parameter._data
+                self.arrays[name] = parameter._snapshot()
             value.name = self._names[parameter]
 
     def _free(self, name: str) -> str:
@@ -203,7 +204,7 @@ def call(path: str, entry: str, inputs: Sequence[Array], save: str | None = None
         save: a file to write the artifact to afterwards, with what the call has updated.
     """
     loaded = artifact.load(path)
-    if best_of(loaded.targets(entry)) is None and loaded.has_graph(entry):
+    if best_for(loaded.targets(entry)) is None and loaded.has_graph(entry):
         if save is not None:
             raise UserError(f"--save: {path} has no code for this machine")
         graph = graph_for(loaded, entry, [np.shape(a) for a in inputs])

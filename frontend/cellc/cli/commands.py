@@ -97,7 +97,7 @@ def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]
     inputs = sample_inputs(specs, seed)
     with _errors_told():
         traced = trace(net, inputs, {})
-    return traced, traced.fed([t._data for t in inputs])
+    return traced, traced.fed([t._snapshot() for t in inputs])
 
 
 def _traced_open(net: Any, specs: Sequence[str]) -> tuple[Traced, Shapes]:
@@ -268,7 +268,7 @@ def profile(args: argparse.Namespace) -> int:
         net, specs = training_step(module, net, args.train, args.input)
         inputs = sample_inputs(specs)
         traced = trace(net, inputs, {})
-        arrays = traced.fed([t._data for t in inputs])
+        arrays = traced.fed([t._snapshot() for t in inputs])
     else:
         traced, arrays = _traced(args)
     found = profiling.profile_traced(traced, arrays, args.runs, _numerics(args), _budget(args))

@@ -19,17 +19,18 @@ from cellc_compiler.ir.verify import untrusted_graph
 from cellc_compiler.lower.machine import NoRule
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
 from cellc_runtime import artifact, portable
+from cellc_runtime.device import best_for
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass, field
-from cellc_runtime.target import Target, best_of
+from cellc_runtime.target import Target
 
 from .. import context
 from ..calls.budget import least
 from ..calls.callbacks import host_callbacks
 from ..compiled.entries import Traced
 from ..core import progress
-from ..tensors.tensor import arrays_of
+from ..tensors.tensor import host_arrays_of
 from ..tools.profiling import profile_traced
 from ..viewer.model_explorer import collection
 from ..viewer.page import page
@@ -107,7 +108,7 @@ def of_network(
     file, _, name = args.network.rpartition(":")
     limit = least(budget, traced.budget)
     subjects = [Subject(n, g, budget=limit) for n, g in graphs.items()]
-    weights = arrays_of(traced.parameters)
+    weights = host_arrays_of(traced.parameters)
     arrays = [*inputs, *map(np.array, weights)]
     for subject in subjects:
         subject.callbacks = host_callbacks(subject.graph, traced.functions)
@@ -203,7 +204,7 @@ def _about(program: Program) -> str:
 
 def _target_of(names: Sequence[str]) -> Target | None:
     """The target that code is shown for: this machine's best one of an artifact's, or its first."""
-    best = best_of(names)
+    best = best_for(names)
     return best or (backends.target_named(names[0]) if names else None)
 
 
@@ -229,7 +230,7 @@ def _give_arrays(
         inputs = [v for v in subject.graph.inputs if v.kind == "input"]
         specs = args.input or [
             f"{v.name}={v.dtype.name}[{','.join(map(str, v.shape))}]" for v in inputs]
-        given = arrays_of(sample_inputs(specs))
+        given = host_arrays_of(sample_inputs(specs))
         wanted = [(v.shape, v.dtype.numpy) for v in inputs]
         if [(a.shape, a.dtype) for a in given] != wanted:
             takes = ", ".join(f"{v.name} {v.type}" for v in inputs)

@@ -17,9 +17,9 @@ from cellc_compiler.ir.verify import untrusted_graph
 from cellc_compiler.passes.instantiate import instantiate
 from cellc_runtime import artifact
 from cellc_runtime.artifact import Artifact
+from cellc_runtime.device import best_for
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.records import dataclass
-from cellc_runtime.target import best_of
 
 from ..calls.callbacks import host_callbacks
 from ..compiled.entries import Traced
@@ -205,7 +205,7 @@ def code_fault(saved: Saved, arrays: Sequence[Array]) -> tuple[str, str]:
         UserError: the file has no code for this machine.
     """
     trusted = open_trusted(saved.path)
-    target = best_of(trusted.targets(saved.entry))
+    target = best_for(trusted.targets(saved.entry))
     if target is None:
         return "", ""
     graph = saved.graph

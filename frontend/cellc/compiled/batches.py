@@ -16,7 +16,7 @@ import numpy as np
 from cellc_runtime.batched import windows
 from cellc_runtime.records import replace
 
-from ..tensors.tensor import tensor_of
+from ..tensors.tensor import arrays_of, host_arrays_of, result_of, tensor_of
 from ..tracing.pytree import Box, Leaf, put_together
 from .entry import Entry
 
@@ -68,13 +68,13 @@ class BatchedEntry(Entry):
         n = arrays[self.open_inputs[0]].shape[0]
         self.uses[n] += 1
         if self.uses[n] >= OFTEN and (n in self.parts or len(self.parts) < MOST):
-            pieces = [t._data for t in self.part(n).run(arrays)]
-            return put_together(self.traced.out, [tensor_of(a) for a in pieces])
+            pieces = arrays_of(self.part(n).run(arrays))
+            return put_together(self.traced.out, [result_of(a) for a in pieces])
         whole: list[Any] = []
         for start, size in windows(n, self.sizes):
             rows = [a[start : start + size] if i in self.open_inputs else a
                     for i, a in enumerate(arrays)]
-            pieces = [t._data for t in self.part(size).run(rows)]
+            pieces = host_arrays_of(self.part(size).run(rows))
             if size == n:
                 whole = pieces
                 break

@@ -22,17 +22,20 @@ from cellc_compiler.ir.graph import Graph, Literal
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
+from cellc_runtime.prepacking import Source
 from cellc_runtime.records import dataclass, field
 
 from .. import context
 from ..calls import budget as budgets
 from ..calls.callbacks import host_callbacks
+from ..core import device as devices
 from ..core import observers, timeline, watching
 from ..core.dispatch import tracing
 from ..core.invalidation import Stale, watch
 from ..core.lru import LRU
+from ..storage import device as on_device
 from ..storage import storage_of, writes
-from ..tensors.tensor import OpenTensor, Tensor, arrays_of, tensor_of
+from ..tensors.tensor import OpenTensor, Tensor, arrays_of, result_of, tensor_of
 from ..tracing.exceptions import ERRORS
 from ..tracing.pytree import (
     Box,
@@ -51,6 +54,7 @@ from .causes import Cause, Facet, called_at, facets, of_call, of_function, of_re
 from .dynamic import Dynamic, open_key, parameter_names
 from .entry import Entry
 from .staged import StagedEntry, is_staged
+from .weights import OnDevice
 
 if TYPE_CHECKING:
     import logging
@@ -245,7 +249,13 @@ class CompiledEntry(Entry):
         self.callbacks = host_callbacks(graph, functions)
         self.executable = Executable(program, self.callbacks, ERRORS)
         self.bound: list[tuple[Any, int, int]] = []
-        self.weights = [prepacked.Weight(p) for p in traced.parameters]
+        device = self.executable.device
+        self.on = device if device.own_memory else None
+        """The device, if it has memory of its own; parameters are there then."""
+        self.result = tensor_of if self.on is None else result_of
+        self.weights: list[Source] = [
+            prepacked.Weight(p) if self.on is None else OnDevice(p, self.on)
+            for p in traced.parameters]
         unread = set(program.unread)
         slots = (i for i, s in enumerate(program.slots) if s.kind == "param")
         self.read = [i not in unread for i in slots]
@@ -265,11 +275,15 @@ class CompiledEntry(Entry):
             if p.init is not None:
                 p.init_data()
         # What no call reads is not held here, so that it can go.
-        self.bound = [(p._data if read else None, s.version, s.unpacked) for p, s, read
+        self.bound = [(self._held(p) if read else None, s.version, s.unpacked) for p, s, read
                       in zip(parameters, map(storage_of, parameters), self.read, strict=True)]
         if self.executable.program.precomputed_bytes > 0 and any(p._is_lent for p in parameters):
             self.weights_version = -1  # lent memory may be written before any call
         self.executable.bind(self.weights)
+
+    def _held(self, p: Tensor) -> Any:
+        """The elements of a parameter where the program reads them; it moves there."""
+        return p._data if self.on is None else on_device.to_device(p, self.on)
 
     def _catch_up(self) -> None:
         """Some parameter somewhere has changed: bind again if it is one of these."""
@@ -277,7 +291,10 @@ class CompiledEntry(Entry):
         keeps = bool(self.executable.program.precomputed_bytes)
         for p, (array, version, unpacked) in zip(self.traced.parameters, self.bound, strict=True):
             storage = p._storage or storage_of(p)
-            if (array is not None and p._host is not array) or (keeps and (
+            # (No name for its array: it would be somebody's.)
+            if (array is not None and array is not (
+                p._host if self.on is None else on_device.elements_of(p)
+            )) or (keeps and (
                 lent or storage.version != version or storage.unpacked != unpacked or p._is_lent
             )):
                 self.bind()
@@ -298,9 +315,9 @@ class CompiledEntry(Entry):
             if same:
                 self.weights_version = weights_version
         if self.single:
-            return tensor_of(out)
+            return self.result(out)
         many = out if isinstance(out, tuple) else (out,) if out is not None else ()
-        return put_together(self.traced.out, [tensor_of(a) for a in many])
+        return put_together(self.traced.out, [self.result(a) for a in many])
 
 
 STATES = 32
@@ -394,7 +411,7 @@ class EntryTable:
             for a in args:
                 if type(a) is not Tensor:
                     break
-                data = a._data if (array := a._host) is None else array
+                data = a._layout if (array := a._host) is None else array
                 key.append(data.shape)
                 key.append(data.dtype)
             else:
@@ -427,7 +444,7 @@ class EntryTable:
         """Compile for these arguments without running."""
         structure, leaves = take_apart_call(args, kwargs)
         if not kwargs and all(type(a) is Tensor for a in args):
-            key: Any = tuple(x for a in args for x in (a._data.shape, a._data.dtype))
+            key: Any = tuple(x for a in args for x in (a._layout.shape, a._layout.dtype))
         else:
             key = (_fingerprint(structure), tuple(t._type for t in leaves))
         budget = budgets.active()
@@ -567,7 +584,10 @@ class EntryTable:
             open_key(form[0], types, axes), axes, types, _argument_names(fn, structure),
             trace_open, _still_fresh,
         )
-        if once.instances >= OWN and once.windows is None and not watching.active:
+        if once.windows and not once.windows.fresh():
+            once.windows = None
+        if once.instances >= OWN and once.windows is None and not watching.active \
+                and devices.current() is None:
             few = once.batch_sizes()
             once.windows = few and BatchedEntry(
                 once, few, lambda t: CompiledEntry(t, _name_of(fn)))

@@ -24,7 +24,9 @@ class Entry:
         self.report = Report()
         self.flag = Stale()
         self.numerics = context.numerics()
-        watch([*traced.attributes, (context.OPTIONS, "numerics")], self.flag)
+        self.device = context.get_current_device()
+        watch([*traced.attributes, (context.OPTIONS, "numerics"), (context.OPTIONS, "device")],
+              self.flag)
         self.compared = [r for r in traced.reads if r.compared]
         self.state = traced.state
         self.gradient = has_gradient(traced.graph)
@@ -46,6 +48,9 @@ class Entry:
         if context.numerics() != self.numerics:
             return Cause("option", f"the option 'numerics' was {self.numerics!r} and is "
                          f"{context.numerics()!r}")
+        if context.get_current_device() != self.device:
+            return Cause("option", f"the device was {self.device} and is "
+                         f"{context.get_context('device_target')}")
         return self.traced.out_of_date() or Cause("attribute", self.flag.cause)
 
     def count(self, part: Entry) -> None:

@@ -19,6 +19,7 @@ from cellc_runtime.records import dataclass, field, replace
 
 from ..core.later import instantiate
 from ..core.lru import LRU
+from ..tensors.tensor import arrays_of
 from ..tracing.pytree import Box, Leaf
 from .entry import Entry
 
@@ -164,7 +165,7 @@ class StagedEntry(Entry):
                              if i.kind == "input"])
             if stage is self.stages[-1]:
                 return out
-            env.update(zip(stage.gives, (t._data for t in out), strict=True))
+            env.update(zip(stage.gives, arrays_of(out), strict=True))
             sizes |= {s: int(np.asarray(env[v])) for s, v in stage.measured.items()}
         raise AssertionError("a graph has a last stage")
 

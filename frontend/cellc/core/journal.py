@@ -17,6 +17,7 @@ import numpy as np
 from cellc_runtime.records import dataclass, field
 
 from ..storage import writes
+from ..storage.device import elements_of
 
 if TYPE_CHECKING:
     from ..tensors.tensor import Tensor
@@ -72,7 +73,13 @@ def before_write(tensor: Tensor) -> None:
     writes.before()
     for journal in _open.journals:
         if id(tensor) not in journal.before:
-            journal.before[id(tensor)] = tensor, tensor._data.copy()
+            journal.before[id(tensor)] = tensor, _elements(tensor).copy()
+
+
+def _elements(tensor: Tensor) -> Any:
+    """What to keep of a tensor that is about to change, where it is."""
+    found = elements_of(tensor)
+    return tensor._data if found is None else found
 
 
 def given_by(function: Callable[[], list[Array]]) -> list[Array]:

@@ -21,7 +21,7 @@ from cellc_runtime.records import dataclass
 from ..core import watching
 from ..core.later import autodiff, driver
 from ..core.lru import LRU
-from ..tensors.tensor import Tensor, Tensors, arrays_of, tensor_of
+from ..tensors.tensor import Tensor, Tensors, arrays_of, result_of
 
 if TYPE_CHECKING:
     from .recorder import Recording
@@ -113,7 +113,7 @@ def run(
     if last:
         recording.release()
     out = plan.executable.entry(*given, *arrays)
-    results = [tensor_of(a) for a in (out if plan.count > 1 else (out,))]
+    results = [result_of(a) for a in (out if plan.count > 1 else (out,))]
     return [results[p] if p is not None else None for p in plan.places]
 
 
@@ -181,7 +181,7 @@ class Derived:
             self.executable = watching.active[-1].executable(self.graph) if watching.active else \
                 Executable(driver.compile_program(self.graph))
         arrays = arrays_of(self.operands(recording, given))
-        return [tensor_of(a) for a in self.executable.call(arrays)]
+        return [result_of(a) for a in self.executable.call(arrays)]
 
     def operands(self, recording: Recording, given: Tensors) -> list[Tensor]:
         """What the inputs of the graph stand for."""

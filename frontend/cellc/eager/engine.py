@@ -25,7 +25,7 @@ from ..core.later import driver
 from ..core.lru import LRU
 from ..storage import writes
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Array, Tensor, Tensors, arrays_of, tensor_of
+from ..tensors.tensor import Array, Elements, Tensor, Tensors, arrays_of, elements_of, tensor_of
 from . import prepacking, sites
 from .loops import Loops
 from .recorder import Applied, active_recordings, applied, attrs_key, stand_for
@@ -64,7 +64,7 @@ class EagerEngine:
         self.sized: LRU[Any, _Compiled | None] = LRU(_KEPT)
         self.prepacking = prepacking.Prepacking(self._learn_bound)
         self.asked = sites.Asked()
-        loops = Loops(self.asked)
+        self.loops = loops = Loops(self.asked)
         self.scan, self.run_scan = loops.scan, loops.run
         self.site: sites.OpSite | None = None
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class EagerEngine:
     def run(self, op: str, operands: Tensors, attrs: Attrs) -> Any:
         """Run one op: a Tensor, or a tuple of them."""
         if list in map(type, attrs.values()):
-            attrs = {k: _frozen(v) for k, v in attrs.items()}
+            attrs = {k: frozen(v) for k, v in attrs.items()}
         if op in _APART:
             out = self._apart(op, operands, attrs)
             if out is not None:
@@ -97,7 +97,7 @@ class EagerEngine:
         return result
 
     def _found(
-        self, op: str, operands: Tensors, arrays: Sequence[Array], attrs: Attrs
+        self, op: str, operands: Tensors, arrays: Sequence[Elements], attrs: Attrs
     ) -> _Compiled:
         """What runs an op on operands like these."""
         key = (op, attrs_key(attrs), tuple([(a.shape, a.dtype) for a in arrays]))
@@ -142,7 +142,7 @@ class EagerEngine:
 
         def make() -> Array:
             prepacking.read_as_given((x,))
-            array = x._data
+            array = elements_of(x)
             made: Array = self._found("transpose", (x,), (array,), attrs).entry(array)
             return made
 
@@ -225,11 +225,15 @@ class EagerEngine:
         journal.before_write(parameter)
         for r in active_recordings():
             r.before_overwrite(parameter)
-        held = parameter._overwrite(value._data)  # until the new version says that it has changed
+        held = self._overwrite(parameter, value)  # until the new version says that it has changed
         writes.written((parameter,))
         del held
         for r in active_recordings():
             r.rebind(parameter, value)
+
+    def _overwrite(self, parameter: Tensor, value: Tensor) -> Any:
+        """Write all elements; what holds them now."""
+        return parameter._overwrite(value._data)
 
     def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Array) -> None:
         """Overwrite a part of a tensor's buffer; nothing is recorded now."""
@@ -293,5 +297,6 @@ def _straight(op: str, operands: Tensors, attrs: Attrs) -> tuple[Tensors, Mappin
     return operands, attrs
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
+def frozen(value: Any) -> Any:
+    """An attribute's value with tuples for lists."""
+    return tuple(frozen(v) for v in value) if isinstance(value, list) else value

@@ -17,7 +17,7 @@ from cellc_runtime.records import dataclass
 from ..core.later import autodiff, driver
 from ..core.lru import LRU
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Grads, Tensor, Tensors, arrays_of, tensor_of
+from ..tensors.tensor import Grads, Tensor, Tensors, arrays_of, result_of
 from .recorder import Applied, Mark, Recording, Step, applied, tensor_hooks
 
 _SMALL = 1 << 16
@@ -68,7 +68,7 @@ def folded(r: Recording, mark: Mark, ends: Sequence[int]) -> Folded | None:
         for n in s.results:
             places[n] = count
             count += 1
-            dropped += r.tensors[n]._data.nbytes
+            dropped += r.tensors[n]._type.nbytes
         assert s.applied is not None
         rows.append((s.applied.number, tuple([places[n] for n in s.operands])))
     if _keeps_much(r, mark, reads, dropped) or (
@@ -84,7 +84,7 @@ def folded(r: Recording, mark: Mark, ends: Sequence[int]) -> Folded | None:
 
 
 def _keeps_much(r: Recording, mark: Mark, reads: Sequence[int], dropped: int) -> bool:
-    made = sum(r.tensors[n]._data.nbytes for n in reads
+    made = sum(r.tensors[n]._type.nbytes for n in reads
                if n >= mark.tensors and not isinstance(r.tensors[n], Parameter))
     return made > max(_SMALL, dropped // 8)
 
@@ -123,5 +123,5 @@ def gradients(
         return [None] * len(operands)
     given = [*operands, *(dys[i] for i in results), *(so_far[i] for i in before)]
     out = executable.call(arrays_of(t for t in given if t is not None))
-    new = dict(zip(reached_by, map(tensor_of, out), strict=True))
+    new = dict(zip(reached_by, map(result_of, out), strict=True))
     return [new.get(i) for i in range(len(operands))]

@@ -20,7 +20,7 @@ from cellc_runtime.records import dataclass, field
 from .. import context
 from ..core import invalidation
 from ..core.dispatch import active_tracer, scope
-from ..tensors.tensor import Tensor, Tensors, tensor_of
+from ..tensors.tensor import Tensor, Tensors, alias_of, copy_of
 from ..tracing.pytree import Structure, put_together, take_apart
 from .recorder import Recording, recording
 
@@ -67,7 +67,7 @@ class Run:
 
     def settle(self) -> None:
         """Note what must be the same when the run is used."""
-        self.before = [t._data.copy() for t in (*self.leaves, *self.results)]
+        self.before = [copy_of(t) for t in (*self.leaves, *self.results)]
         self.state = _state(self.parameters)
 
     def serves(self, structure: Structure, leaves: Tensors) -> bool:
@@ -76,13 +76,13 @@ class Run:
             structure == self.structure
             and all(a is b for a, b in zip(leaves, self.leaves, strict=True))
             and _state(self.parameters) == self.state
-            and all(np.array_equal(_bits(t._data), _bits(old))
+            and all(np.array_equal(_bits(t), _bits(old))
                     for t, old in zip((*self.leaves, *self.results), self.before, strict=True))
         )
 
 
-def _bits(array: Any) -> Any:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+def _bits(t: Tensor) -> Any:
+    return np.ascontiguousarray(t._snapshot()).reshape(-1).view(np.uint8)
 
 
 def _state(parameters: Sequence[Any]) -> Any:
@@ -101,13 +101,13 @@ def call(cell: Any, run: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     if memory.unused >= _PATIENCE or any(t._hooks for t in leaves) or not leaves:
         return run(args, kwargs)
     memory.unused += 1
-    own = [tensor_of(t._data) for t in leaves]
+    own = [alias_of(t) for t in leaves]
     parameters = list(cell.get_parameters())
     with recording() as r:
         numbers = {i: r.track(t) for i, t in enumerate(own) if seedable(t._type)}
         weights = {id(p): r.track(p) for p in parameters if seedable(p._type)}
         out, results = take_apart(run(*put_together(structure, own)))
-    given = [tensor_of(t._data) for t in results]
+    given = [alias_of(t) for t in results]
     found = Run(r, structure, leaves, numbers, weights, parameters, out, results, given)
     found.settle()
     memory.run = found

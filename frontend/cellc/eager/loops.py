@@ -19,7 +19,7 @@ from ..core import watching
 from ..core.dispatch import Attrs, Body, tracing
 from ..core.later import autodiff, driver
 from ..core.lru import LRU
-from ..tensors.tensor import Tensor, Tensors, arrays_of, tensor_of
+from ..tensors.tensor import Tensor, Tensors, arrays_of, result_of
 from ..tracing.exceptions import ERRORS
 from ..tracing.tracer import Tracer
 from .recorder import active_recordings, applied
@@ -49,6 +49,7 @@ class Loops:
         self.asked = asked
         self.templates: LRU[Hashable, Template] = LRU(_KEPT)
         self.grown: LRU[Graph, Graph] = LRU(_KEPT)
+        self.elements: Callable[[Tensors], list[Any]] = arrays_of
         self.entries: LRU[Hashable, tuple[Callable[..., Any], Executable]] = LRU(_KEPT)
 
     def scan(
@@ -56,7 +57,8 @@ class Loops:
     ) -> tuple[list[Tensor], list[Tensor]]:
         """See `cellc.core.dispatch.scan`."""
         given = [*init, *xs, *captures]
-        full = key, length, len(init), len(xs), tuple([(t.shape, t._data.dtype) for t in given])
+        types = tuple([(a.shape, a.dtype) for a in arrays_of(given)])
+        full = key, length, len(init), len(xs), types
         template = self.templates.get(full)
         if template is None:
             template = self.templates[full] = _trace(init, xs, captures, length, body)
@@ -76,8 +78,8 @@ class Loops:
         found = self.entries.get(key)
         if found is None:
             found = self.entries[key] = _compile(operands, attrs, body)
-        out = found[0](*arrays_of(operands))
-        results = [tensor_of(a) for a in (out if isinstance(out, tuple) else (out,))]
+        out = found[0](*self.elements(operands))
+        results = [result_of(a) for a in (out if isinstance(out, tuple) else (out,))]
         for r in following:
             r.note(applied("scan", attrs, (body,)), operands, tuple(results))
         return results[:count]

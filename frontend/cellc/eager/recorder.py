@@ -26,7 +26,7 @@ from ..core.dispatch import Attrs, apply, run_scan
 from ..core.later import autodiff, conditional
 from ..core.lru import LRU
 from ..storage import writes
-from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
+from ..tensors.tensor import Grads, Tensor, Tensors, alias_of, copy_of, tensor_of
 from . import backward
 from .composites import Composite
 
@@ -288,7 +288,7 @@ class Recording:
         self.absorb()
         found = self._numbers.pop(id(tensor), None)
         if found is not None:
-            self.tensors[found[1]] = tensor_of(tensor._data.copy())
+            self.tensors[found[1]] = copy_of(tensor)
 
     def rebind(self, tensor: Tensor, source: Tensor) -> None:
         """`tensor` now stands for what `source` was computed as."""
@@ -366,7 +366,7 @@ class Recording:
 
 def ones_like(t: Tensor) -> Tensor:
     """Ones of the type of a tensor."""
-    return tensor_of(np.ones(t.shape, t._data.dtype))
+    return tensor_of(np.ones(t.shape, t._type.dtype.numpy))
 
 
 class _BackwardWalk:
@@ -537,7 +537,7 @@ def stand_for(tensor: Tensor, source: Tensor) -> None:
 
 def aliases(tensors: Tensors) -> list[Tensor]:
     """Other tensors of the same elements, which recordings take for the same values."""
-    out = [tensor_of(t._data) for t in tensors]
+    out = [alias_of(t) for t in tensors]
     if _active.stack:
         for t, source in zip(out, tensors, strict=True):
             stand_for(t, source)

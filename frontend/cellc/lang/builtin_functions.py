@@ -265,7 +265,7 @@ def _number(cls: Any) -> Handler:
         if len(args) == 1 and isinstance(args[0], Tensor):
             value = args[0]
             if not is_runtime(value):
-                return cls(value._data.item())
+                return cls(value._snapshot().item())
             if isinstance(value, StateNumber):
                 return value.converted(cls)
             if value._type.size != 1:

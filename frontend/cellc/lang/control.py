@@ -65,7 +65,7 @@ def truth(vm: Interpreter, value: Any, frame: Frame) -> Known:
             hint="reduce it first: .any() or .all()",
         )
     if not is_runtime(value):
-        return bool(value._data.item())
+        return bool(value._snapshot().item())
     one: Tensor = apply("reshape", value, shape=()) if value.shape else value
     if one.dtype is not dtypes.bool_:
         one = apply("ne", one, scalar(0, one.dtype))

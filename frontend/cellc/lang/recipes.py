@@ -80,7 +80,7 @@ class _Maker:
             return self._tensor(value)
         if is_symbolic(value):
             made = self._tensor_of(scalar(value))
-            return lambda tensors: made(tensors)._data.item()
+            return lambda tensors: made(tensors)._snapshot().item()
         if isinstance(value, Text):
             return self._text(value)
         if isinstance(value, (InterpretedFunction, Callback, PerTrip, Poison, RuntimeRange)) or (
@@ -118,7 +118,7 @@ class _Maker:
         self.recipe.marks.append(id(value.ir_value))
         if isinstance(value, GraphNumber):
             kind = value._number
-            return lambda tensors: kind(tensors[place]._data.item())
+            return lambda tensors: kind(tensors[place]._snapshot().item())
         return lambda tensors: tensors[place]
 
     def _text(self, value: Text) -> Build:
@@ -142,7 +142,7 @@ class _Maker:
         kind: Any = type(value)
         self.recipe.marks.append((kind, len(value) if hasattr(value, "__len__") else 0))
         if isinstance(value, Tensor):
-            array = value._data
+            array = value._snapshot()
             return lambda _: tensor_of(array.copy())
         if isinstance(value, np.ndarray):
             self.recipe.marks.append(value.tobytes())

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_names, no_attribute
 
-from ..core import dispatch
-from ..eager.engine import EagerEngine
+from ..eager import on_device
 from .families import FAMILIES
 from .functional_array import *  # noqa: F403
 from .functional_band import *  # noqa: F403
@@ -69,7 +68,7 @@ else:
 
 # Whoever has a Tensor has its methods, and an engine that runs them.
 install_methods()
-dispatch.install(EagerEngine())
+on_device.install()
 
 _LATER = {
     ".functional_blocks": "batch_to_space_nd channel_shuffle space_to_batch_nd",

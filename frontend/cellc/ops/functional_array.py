@@ -80,7 +80,7 @@ def reshape(input: Tensor, shape: Any) -> Tensor:
     """
     x = tensor(input, "reshape")
     dims = ints(shape, "reshape", "shape")
-    return to_shape(x, _known_dims(x._data.size, dims) if x._eager else _worked_out(x.size, dims))
+    return to_shape(x, _known_dims(x._layout.size, dims) if x._eager else _worked_out(x.size, dims))
 
 
 def _worked_out(size: int, given: Ints) -> Ints:
@@ -120,7 +120,7 @@ def flatten(input: Tensor, order: str = "C", *, start_dim: int = 1, end_dim: int
     """
     x = tensor(input, "flatten")
     if x._eager and type(order) is str and order == "C" and type(start_dim) is type(end_dim) is int:
-        return to_shape(x, _flat(x._data.shape, start_dim, end_dim))
+        return to_shape(x, _flat(x._layout.shape, start_dim, end_dim))
     if choice(order, ("C", "F"), "flatten", "order") == "F":
         x = transpose(x, tuple(reversed(range(x.ndim))))
     return to_shape(x, _flattened(x.shape, start_dim, end_dim))

@@ -17,14 +17,14 @@ from cellc_runtime.dtypes import DType, float32, int64
 from ..core.dispatch import apply, apply_one
 from ..core.native import native, native_of_types
 from ..tensors.promotion import cast_to, common, constant, is_scalar
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, copy_of, tensor_of
 from . import functional_math as m
 from .arguments import Ints, dtype_of, integer, is_int, number, plain_size, shape_of, tensor
 
 
 def _filled(shape: Ints, value: Any, dtype: DType) -> Tensor:
     cell = constant(value, dtype)
-    return apply_one("broadcast_to", cell, shape=shape) if shape else tensor_of(cell._data.copy())
+    return apply_one("broadcast_to", cell, shape=shape) if shape else copy_of(cell)
 
 
 @native

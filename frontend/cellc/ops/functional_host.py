@@ -78,7 +78,7 @@ def call_python(
     name = getattr(function, "__name__", what)
 
     def on_arrays(*given: Tensor) -> Any:
-        return function(*put_together(structure, [t._data for t in given]))
+        return function(*put_together(structure, [t._snapshot() for t in given]))
 
     rule = None
     if bprop is not None:

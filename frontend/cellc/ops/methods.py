@@ -27,7 +27,7 @@ from ..tensors.tensor import Tensor
 from ._generated import ALIASES, generated_methods, make_function
 from .arguments import is_int
 from .families import fa, fc, fg, fi, fj, fl, fn, fo, fr, fs, fx, m, rnd, st, win
-from .methods_overloaded import METHODS, in_place, index_add
+from .methods_overloaded import METHODS, in_place, index_add, placed
 
 # --- operators ------------------------------------------------------------------------------------
 
@@ -145,27 +145,39 @@ def fresh(x: Tensor) -> Tensor:
     out: Tensor = apply("reshape", x, shape=x.shape)
     if isinstance(x, Parameter) or not x._eager:
         return out
-    if np.shares_memory(out._data, x._data):
-        out._set_data(x._data.copy())
+    held = x._host
+    if held is not None and out._host is not None and np.shares_memory(out._data, held):
+        out._set_data(held.copy())
     return out
 
 
 @native
-def to(self: Tensor, *args: Any, dtype: Any = None, **_: Any) -> Tensor:
-    """The tensor in another element type (device names are accepted and ignored).
+def to(
+    self: Tensor, *args: Any, dtype: Any = None, device: str | None = None, copy: bool = False,
+    **_: Any,
+) -> Tensor:
+    """The tensor in another element type, and on a device (which in a graph has no effect).
+
+    Called as `to(dtype)`, `to(device, dtype)` or `to(other)`, for the type and device of another.
 
     Raises:
         ValueError: what is given is neither an element type nor a device.
+        RuntimeError: a device this installation does not run on.
     """
     given = dtype
     for a in args:
         if isinstance(a, DType):
             given = a
         elif isinstance(a, Tensor):
-            given = a.dtype
-        elif isinstance(a, str) and a.lower().partition(":")[0] not in ("cpu", "gpu", "ascend"):
-            raise ValueError(f"Failed to convert the value {a!r} of input 'device' of 'to'.")
-    return self if given is None else cast_to(self, convert(given, "Tensor.to"))
+            given, device = a.dtype, a.device if a._eager else None
+        elif isinstance(a, str):
+            device = a
+    if device is not None and device.lower().partition(":")[0] not in ("cpu", "gpu", "ascend"):
+        raise ValueError(f"Failed to convert the value {device!r} of input 'device' of 'to'.")
+    out = self if given is None else cast_to(self, convert(given, "Tensor.to"))
+    if device is not None and self._eager:
+        out = placed(out, device)
+    return fresh(out) if copy and out is self else out
 
 
 def _converter(dtype: DType) -> Callable[[Tensor], Tensor]:

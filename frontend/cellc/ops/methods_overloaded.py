@@ -14,16 +14,27 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.types import broadcast_all
+from cellc_runtime.device_array import DeviceArray
 from cellc_runtime.dtypes import DType, bool_, float32, int64
 
+from .. import context
 from ..calls.hooks import register_on_tensor
-from ..core.dispatch import apply, apply_one
+from ..core.dispatch import apply, apply_one, same_value
 from ..core.native import native, native_of_any_shape
+from ..storage import device as on_device
 from ..storage import storage_of, writes
 from ..tensors.dtype import convert
 from ..tensors.indexing import become, setitem
 from ..tensors.promotion import cast_to
-from ..tensors.tensor import Tensor, cast_array, tensor_of
+from ..tensors.tensor import (
+    Tensor,
+    alias_of,
+    cast_array,
+    copy_of,
+    elements_of,
+    result_of,
+    tensor_of,
+)
 from .arguments import is_int
 from .families import band, classes, fa, fc, fg, fi, fj, fl, fo, fr, fs, fx, m, rnd, solve
 
@@ -302,7 +313,8 @@ def log_normal(self: Tensor, mean: float = 1.0, std: float = 2.0) -> Tensor:
 
 def plain(self: Tensor) -> Tensor:
     """The value as a Tensor that shares this one's memory."""
-    return self if not self._eager else tensor_of(self._lent())
+    return self if not self._eager else tensor_of(self._lent()) if self._host is not None \
+        else alias_of(self)
 
 
 def value(self: Tensor) -> Tensor:
@@ -314,7 +326,7 @@ def assign_value(self: Tensor, value: Tensor) -> Tensor:
     """Take the value of another tensor; one of another shape or type replaces it. Itself."""
     if value.shape == self.shape and value.dtype is self.dtype:
         return become(self, value)
-    self._set_data(value._data.copy())
+    self._set_data(elements_of(value).copy())
     writes.written((self,))
     return self
 
@@ -322,7 +334,7 @@ def assign_value(self: Tensor, value: Tensor) -> Tensor:
 def set_dtype(self: Tensor, dtype: DType) -> DType:
     """Convert the tensor in place to another element type; that type."""
     to = convert(dtype, "Tensor.set_dtype")
-    self._set_data(cast_array(self._data, to))
+    self._set_data(cast_array(self._snapshot(), to))
     writes.written((self,))
     return to
 
@@ -365,15 +377,45 @@ def convert_bytes_to_tensor(
     return Tensor(np.frombuffer(bytes_data, dtype.numpy).reshape(shape))
 
 
-def move_to(self: Tensor, to: str, blocking: bool = True) -> Tensor:
-    """The tensor on a device; there is only the CPU.
+def placed(x: Tensor, device: str) -> Tensor:
+    """A tensor on a device, by its name: itself if it is there, else a copy, whose gradient is
+    that of the tensor.
 
     Raises:
-        ValueError: another device is asked for.
+        ValueError: an unknown device.
+        RuntimeError: one this installation does not run on.
     """
-    if str(to).lower() != "cpu":
-        raise ValueError(f"For 'move_to', 'to' must be 'CPU', but got {to!r}.")
-    return tensor_of(self._data.copy())
+    gpu, held = context.gpu_named(device), on_device.elements_of(x)
+    if (None if held is None else held.device) is gpu:
+        return x
+    array = x._snapshot()
+    out = tensor_of(array) if gpu is None else result_of(DeviceArray.of(gpu, array))
+    same_value(out, x)
+    return out
+
+
+def move_to(self: Tensor, to: str, blocking: bool = True) -> Tensor:
+    """A copy of the tensor on a device, `"CPU"` or `"GPU"`.
+
+    Args:
+        blocking: whether the copy is done when this returns; without, who reads it waits.
+
+    Raises:
+        ValueError: no such device, one this installation does not run on, or no bool.
+    """
+    if not isinstance(blocking, bool):
+        raise ValueError(f"For 'move_to', 'blocking' must be bool, but got {blocking!r}.")
+    try:
+        out = placed(self, str(to))
+    except (ValueError, RuntimeError) as e:
+        raise ValueError(f"For 'move_to', 'to' must be 'CPU', but got {to!r}: {e}") from None
+    if out is self:
+        out = copy_of(self)
+        same_value(out, self)
+    gpu = context.gpu_named(str(to))
+    if blocking and gpu is not None:
+        gpu.wait()
+    return out
 
 
 def set_const_arg(self: Tensor, const_arg: bool = True) -> Tensor:

@@ -9,10 +9,10 @@ there is no such array:
     `Deferred`                initial values that nobody has asked for          `deferred`
     `Prepacked`               in a block of compiled programs, weights packed   `prepacked`
     `LazyTranspose`           those of a Parameter, last two axes exchanged     `transposed`
+    `OnDevice`                in the memory of a device                         `device`
 
 Whoever reads `tensor._data` gets an array: the state makes it and is left. Shape and element type
-are known without. The elements of a tensor on a device are one more state, whose `array` copies
-them.
+are known without. Who only looks asks for `tensor._snapshot()`: some states stay then.
 
 Two rules hold everywhere. A state is entered and left with `LOCK` held, so that each thread sees
 the array or the state. And an array is given up only if that is safe: its memory was allocated

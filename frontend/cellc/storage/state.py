@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from cellc_runtime.device_array import DeviceArray
 from cellc_runtime.parallel_copy import copy_array
 
 from .memory import Array, Lease, Owner, aligned_copy, owner_of
@@ -45,6 +47,11 @@ class State(ABC):
     stays = False
     """Whether the tensor stays in this state for one who only looks at its elements."""
 
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
     @abstractmethod
     def array(self) -> Array:
         """A new array of the elements."""
@@ -65,6 +72,7 @@ class Storage:
         prepacked: programs of single ops that are bound to the tensor (`eager/prepacking.py`).
         read_plain: the version that some op last read as an array beside these.
         leases: of arrays that were lent and are in use, or were when the last one was lent.
+        twin: a copy on a device, of a constant.
     """
 
     state: State | None = None
@@ -73,6 +81,7 @@ class Storage:
     prepacked: dict[Any, Any] | None = None
     read_plain = -1
     leases: tuple[weakref.ref[Lease], ...] = ()
+    twin: DeviceArray | None = None
 
     def __init__(self) -> None:
         self.number = self.version = next(versions)
@@ -189,6 +198,9 @@ class Storage:
         """The address of the array, which stays there from now on."""
         with LOCK:
             self.pinned = True
+            elements = getattr(self.state, "elements", None)
+            if elements is not None:  # on a device
+                return int(elements.address)
             address: int = self.load(tensor).ctypes.data
             return address
 

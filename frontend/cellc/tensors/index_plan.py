@@ -117,7 +117,7 @@ def known_elements(x: Tensor) -> Array | None:
     if active_tracer() is not None and isinstance(x, Parameter):
         return None
     try:
-        return x._data
+        return x._snapshot()
     except TypeError:
         return None
 

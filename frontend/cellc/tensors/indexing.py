@@ -123,7 +123,7 @@ def _known_plan(x: Tensor, key: Any) -> tuple[Plan, str, dict[str, Ints]] | None
     if active_tracer() is not None:
         return None
     short = key if type(key) is int else _hashable(key)
-    return None if short is NotImplemented else _basic_plan(x._data.shape, short)
+    return None if short is NotImplemented else _basic_plan(x._layout.shape, short)
 
 
 def _starts(plan: Plan, rank: int) -> Tensor:

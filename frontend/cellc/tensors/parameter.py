@@ -21,8 +21,9 @@ from cellc_runtime.lazy import lazy_module
 from ..core.dispatch import active_tracer, assign, precision, same_value
 from ..core.invalidation import changed
 from ..storage import Storage, storage_of, writes
+from ..storage import device as on_device
 from ..storage.memory import Array, aligned_copy, aligned_zeros
-from .tensor import Tensor, cast_array, tensor_of
+from .tensor import Tensor, alias_of, cast_array, tensor_of
 
 if TYPE_CHECKING:
     from ..storage import deferred
@@ -246,7 +247,7 @@ class Parameter(Tensor):
     @property
     def data(self) -> Tensor:
         """The value as a plain Tensor that shares this parameter's memory."""
-        return self if active_tracer() is not None else tensor_of(self._lent())
+        return self if active_tracer() is not None else self._shared()
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -256,13 +257,19 @@ class Parameter(Tensor):
         """The value as a plain Tensor that shares this parameter's memory, and its gradient."""
         if active_tracer() is not None:
             return self
-        plain = tensor_of(self._lent())
+        plain = self._shared()
         same_value(plain, self)
         return plain
+
+    def _shared(self) -> Tensor:
+        """A plain Tensor over the same memory."""
+        return tensor_of(self._lent()) if on_device.elements_of(self) is None else alias_of(self)
 
     def _lent(self) -> Array:
         if self.init is not None:
             self.init_data()
+        if on_device.elements_of(self) is not None:
+            return self._snapshot()  # a copy: nobody writes the elements by it
         writes.before()
         array = storage_of(self).lend(self)
         writes.written((self,))  # it may be, before anyone looks
@@ -294,7 +301,7 @@ class Parameter(Tensor):
         if active_tracer() is not None or value.shape == self.shape:
             assign(self, value)  # where a recording sees it: old elements may be needed yet
         else:
-            self._replace(value._data)
+            self._replace(value._snapshot())
         return self
 
     def _replace(self, array: Array) -> None:
@@ -318,7 +325,7 @@ class Parameter(Tensor):
         """
         if dtype not in dtypes.ALL:
             raise TypeError(f"'set_dtype' takes an element type, but got {dtype!r}")
-        self._replace(cast_array(self._data, dtype))
+        self._replace(cast_array(self._snapshot(), dtype))
         return dtype
 
     def init_data(
@@ -353,7 +360,8 @@ class Parameter(Tensor):
         state = {k: v for k, v in self.__dict__.items() if k not in _OWN}
         out = _without_value(type(self), state)
         if isinstance(init, str) and init == "same":
-            out._host = aligned_copy(self._snapshot())
+            found = on_device.elements_of(self)
+            out._set_data(aligned_copy(self._snapshot()) if found is None else found.copy())
             out.init = self.init
         else:
             filled = initializers.initializer(init, self.shape, self.dtype)

@@ -17,10 +17,12 @@ import numpy as np
 
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
+from cellc_runtime.device_array import DeviceArray
 from cellc_runtime.dtypes import DType
 from cellc_runtime.parallel_copy import copy_array
 
 from ..storage import Storage, storage_of
+from ..storage import device as on_device
 from ..storage.memory import Array as Array
 from .printing import tensor_repr, tensor_str
 from .symbol import ANY_RANK, Axis, Described, Symbol, checked_axes, describes
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from ..stubs.methods import TensorMethods
 else:
     TensorMethods = object  # `cellc.ops.methods` sets them, which stands on this class
+
+Elements = Array | DeviceArray
+"""Elements as programs take them: on the host, or on a device."""
 
 _OWN = dtypes.OWN
 
@@ -62,7 +67,7 @@ def cast_array(array: Array, dtype: DType | None) -> Array:
 
 def _nested(data: Any) -> Any:
     if isinstance(data, Tensor):
-        return data._data
+        return data._snapshot()
     if isinstance(data, (list, tuple)):
         return [_nested(x) for x in data]
     return data
@@ -82,7 +87,7 @@ def _from_sequence(data: list[Any] | tuple[Any, ...], narrow: bool) -> Array:
 def _to_array(data: Any, narrow: bool) -> Array:
     """A fresh array of what `Tensor(data)` accepts; Python floats in float32 if `narrow`."""
     if isinstance(data, Tensor):
-        return own(data._data)
+        return own(data._snapshot())
     if isinstance(data, (np.ndarray, np.number, np.bool_)):
         return own(np.asarray(data))
     if isinstance(data, (list, tuple)):
@@ -198,10 +203,12 @@ class Tensor(TensorMethods):
         array = self._host
         return array if array is not None else storage_of(self).load(self)
 
-    def _set_data(self, array: Array) -> None:
-        """Take the elements of an array (contiguous, native-endian, writeable), wherever those
-        before are."""
-        if self._storage is None:
+    def _set_data(self, array: Elements) -> None:
+        """Take the elements of an array (contiguous, native-endian, writeable) or of one on a
+        device, wherever those before are."""
+        if isinstance(array, DeviceArray):
+            on_device.hold(self, array)
+        elif self._storage is None:
             self._host = array
         else:
             self._storage.put(self, array)
@@ -278,8 +285,9 @@ class Tensor(TensorMethods):
 
     @property
     def device(self) -> str:
-        """Where the elements live."""
-        return "CPU"
+        """Where the elements live: `"CPU"`, or `"GPU:0"`."""
+        elements = on_device.elements_of(self)
+        return "CPU" if elements is None else on_device.named(elements.device)
 
     @property
     def has_init(self) -> bool:
@@ -323,7 +331,8 @@ class Tensor(TensorMethods):
     # --- its elements, as Python and numpy values -----------------------------------------------
 
     def asnumpy(self) -> Array:
-        """The elements as a numpy array that shares this tensor's memory."""
+        """The elements as a numpy array that shares this tensor's memory; of a tensor on a GPU,
+        a copy, when the GPU has done what was launched."""
         return self._lent()
 
     def numpy(self) -> Array:
@@ -334,7 +343,7 @@ class Tensor(TensorMethods):
         """The elements, for someone who may write them."""
         array = self._host
         if array is None:
-            return self._data
+            return storage_of(self).peek(self)
         return array
 
     def _snapshot(self) -> Array:
@@ -351,6 +360,9 @@ class Tensor(TensorMethods):
         return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if on_device.elements_of(self) is not None:
+            data = self._snapshot()
+            return data if dtype is None else data.astype(dtype)
         data = self._data
         if dtype is not None and np.dtype(dtype) != data.dtype:
             return data.astype(dtype)
@@ -360,7 +372,7 @@ class Tensor(TensorMethods):
         return self._lent().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self._data.__dlpack_device__()
+        return 1, 0  # a processor's: of a tensor on a GPU, `__dlpack__` gives a copy
 
     @staticmethod
     def from_numpy(array: Array) -> Tensor:
@@ -389,7 +401,7 @@ class Tensor(TensorMethods):
     def tolist(self) -> Any:
         """The elements as a nested list of Python numbers (a number for a 0-d tensor)."""
         array = self._host
-        return (array if array is not None else self._data).tolist()
+        return (array if array is not None else self._snapshot()).tolist()
 
     def _one(self) -> Array:
         if self.size != 1:
@@ -397,7 +409,7 @@ class Tensor(TensorMethods):
                 f"The tensor should have only one element, but got {self.size}, "
                 "more than one element is ambiguous."
             )
-        return self._data.reshape(())
+        return self._snapshot().reshape(())
 
     def __bool__(self) -> bool:
         array = self._host
@@ -423,14 +435,14 @@ class Tensor(TensorMethods):
     def _scalar(self) -> Array:
         if self.size != 1:
             raise ValueError("Only one element tensors can be converted to Python scalars")
-        return self._data.reshape(())
+        return self._snapshot().reshape(())
 
     def __index__(self) -> int:
         if self.size != 1 or not (self.dtype.is_integer or self.dtype is dtypes.bool_):
             raise ValueError(
                 "Only integer tensors of a single element can be converted to an index."
             )
-        return int(self._data.reshape(()))
+        return int(self._snapshot().reshape(()))
 
     def __len__(self) -> int:
         if self.ndim == 0:
@@ -443,20 +455,20 @@ class Tensor(TensorMethods):
         return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, element: Any) -> bool:
-        return bool(np.any(self._data == np.asarray(element)))
+        return bool(np.any(self._snapshot() == np.asarray(element)))
 
     # --- identity, copies, printing -------------------------------------------------------------
 
     __hash__ = object.__hash__
 
     def __copy__(self) -> Tensor:
-        return tensor_of(self._data.copy())
+        return copy_of(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return tensor_of(self._data.copy())
+        return copy_of(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Tensor._unpickled, (self._data,)
+        return Tensor._unpickled, (self._snapshot(),)
 
     @classmethod
     def _unpickled(cls, array: Array) -> Tensor:
@@ -464,14 +476,14 @@ class Tensor(TensorMethods):
         return tensor_of(array)
 
     def __repr__(self) -> str:
-        return tensor_repr(self._data, self.dtype)
+        return tensor_repr(self._snapshot(), self.dtype)
 
     def __str__(self) -> str:
         if self.init is not None:
             gap = "\n" if self.ndim > 1 else ""
             return (f"Tensor(shape={list(self.shape)}, dtype={self.dtype!s}, "
                     f"value={gap}<uninitialized>)")
-        return tensor_str(self._data, self.dtype)
+        return tensor_str(self._snapshot(), self.dtype)
 
     def __format__(self, spec: str) -> str:
         if spec:
@@ -491,9 +503,40 @@ def tensor_of(array: Array) -> Tensor:
     return self
 
 
-def arrays_of(tensors: Iterable[Tensor]) -> list[Array]:
-    """The arrays of tensors; they are made now where there are none."""
-    return [t._data if (array := t._host) is None else array for t in tensors]
+def result_of(elements: Any) -> Tensor:
+    """A Tensor that owns what a program gave, on the host or on a device."""
+    if not isinstance(elements, DeviceArray):
+        return tensor_of(elements)
+    self = object.__new__(Tensor)
+    on_device.hold(self, elements)
+    return self
+
+
+def elements_of(tensor: Tensor) -> Elements:
+    """The elements where they are: on the host, where an array is made now if there is none, or on
+    a device."""
+    found = on_device.elements_of(tensor)
+    return tensor._data if found is None else found
+
+
+def arrays_of(tensors: Iterable[Tensor]) -> list[Any]:
+    """The elements of tensors, as programs take them (`elements_of`)."""
+    return [elements_of(t) if (array := t._host) is None else array for t in tensors]
+
+
+def host_arrays_of(tensors: Iterable[Tensor]) -> list[Array]:
+    """The elements of tensors on the host, for someone who reads them now."""
+    return [t._snapshot() for t in tensors]
+
+
+def alias_of(tensor: Tensor) -> Tensor:
+    """Another Tensor over the same memory."""
+    return result_of(elements_of(tensor))
+
+
+def copy_of(tensor: Tensor) -> Tensor:
+    """A Tensor with a copy of the elements, where they are."""
+    return result_of(elements_of(tensor).copy())
 
 
 class OpenTensor(Tensor, Described):
@@ -517,6 +560,12 @@ class OpenTensor(Tensor, Described):
 
     @property
     def _layout(self) -> Any:
+        return self._data
+
+    def _lent(self) -> Any:
+        return self._data
+
+    def _snapshot(self) -> Any:
         return self._data
 
     @property

@@ -33,7 +33,7 @@ from cellc_runtime.files import write_atomically
 from cellc_runtime.records import dataclass, field
 
 from ..compiled.entries import Traced, trace
-from ..tensors.tensor import arrays_of
+from ..tensors.tensor import host_arrays_of
 from ..tracing.pytree import take_apart_call
 from ..verification.runs import fresh
 from ..verification.snapshot import Snapshot
@@ -215,7 +215,7 @@ def traced_call(
         traced = trace(function, given, named)
         leaves = take_apart_call(given, named)[1]
         arrays = [np.array(a) for a in
-                  (*traced.fed(arrays_of(leaves)), *arrays_of(traced.parameters))]
+                  (*traced.fed(host_arrays_of(leaves)), *host_arrays_of(traced.parameters))]
     finally:
         saved.restore()
     return traced, arrays

@@ -13,7 +13,7 @@ import numpy as np
 
 from cellc_runtime.records import dataclass
 
-from ..tensors.tensor import Tensor, arrays_of
+from ..tensors.tensor import Tensor, host_arrays_of
 from ..verification.values import is_inexact, widened
 
 Array = np.ndarray[Any, Any]
@@ -178,7 +178,7 @@ def arrays_of_pair(actual: Any, desired: Any) -> tuple[Array, Array]:
 
 
 def _array(value: Any) -> Array:
-    return np.asarray(arrays_of([value])[0] if isinstance(value, Tensor) else value)
+    return np.asarray(host_arrays_of([value])[0] if isinstance(value, Tensor) else value)
 
 
 def _weak(number: Array, dtype: np.dtype[Any]) -> Array:

@@ -24,7 +24,7 @@ from ..compiled.dynamic import parameter_names
 from ..compiled.entries import trace
 from ..core.dispatch import active_tracer
 from ..nn.cell import Cell
-from ..tensors.tensor import Tensor, arrays_of, tensor_of
+from ..tensors.tensor import Tensor, host_arrays_of, tensor_of
 from ..tracing.inline import inline
 from ..tracing.pytree import take_apart
 from ..transforms.gradient import grad
@@ -192,9 +192,9 @@ def _of_graph(
     traced = trace(call, tensors, {})
     graph = traced.graph
     floats = [i for i, v in enumerate(graph.outputs) if v.dtype.is_float]
-    fixed = traced.fed(arrays_of(tensors))[len(tensors):]
+    fixed = traced.fed(host_arrays_of(tensors))[len(tensors):]
     state = [(p, np.array(a)) for p, a in
-             zip(traced.parameters, arrays_of(traced.parameters), strict=True)]
+             zip(traced.parameters, host_arrays_of(traced.parameters), strict=True)]
     place = {id(p): len(tensors) + i for i, p in enumerate(weights)}
 
     def evaluate(arrays: list[Array]) -> list[Array]:
@@ -228,7 +228,7 @@ def _kind(tensor: Tensor) -> dtypes.DType:
 
 def _wide(tensors: Iterable[Tensor]) -> list[Array]:
     """The elements in float64."""
-    return [a.astype(np.float64) for a in arrays_of(tensors)]
+    return [a.astype(np.float64) for a in host_arrays_of(tensors)]
 
 
 def _like(tensor: Tensor, a: Array) -> Tensor:

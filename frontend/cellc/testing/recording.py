@@ -15,7 +15,7 @@ from .. import context
 from ..compiled.entries import Traced
 from ..core.observers import unwatched, watching_calls
 from ..lang import CompileError
-from ..tensors.tensor import arrays_of
+from ..tensors.tensor import host_arrays_of
 from ..tracing.pytree import take_apart
 from .cases import Array, Case, traced_call, versions
 from .judging import refuse_unknown
@@ -67,9 +67,9 @@ def _options() -> dict[str, str]:
 def _outputs(traced: Traced, out: Any) -> Sequence[Array]:
     """What a call gave and what it updated, as the graph lists them; empty where it gave something
     else."""
-    found = arrays_of(take_apart(out)[1])
+    found = host_arrays_of(take_apart(out)[1])
     held = dict(zip(traced.graph.inputs[traced.arguments:], traced.parameters, strict=True))
-    found += arrays_of(held[old] for old, _ in traced.graph.updates if old in held)
+    found += host_arrays_of(held[old] for old, _ in traced.graph.updates if old in held)
     wanted = traced.graph.results()
     alike = len(found) == len(wanted) and all(
         a.shape == v.shape and a.dtype == v.dtype.numpy for a, v in zip(found, wanted, strict=True))

@@ -230,7 +230,7 @@ def profile_traced(
     recorded = compile_profiled(traced.graph, numerics, least(traced.budget, budget))
     callbacks = host_callbacks(traced.graph, traced.functions)
     executable = Executable(recorded.program, callbacks, ERRORS)
-    executable.bind([aligned_copy(p._data) for p in traced.parameters])
+    executable.bind([aligned_copy(p._snapshot()) for p in traced.parameters])
     for _ in range(2):
         executable.call(arrays)
     before = time.perf_counter_ns()

@@ -32,7 +32,7 @@ from ..eager.loops import Loops
 from ..eager.recorder import active_recordings
 from ..eager.sites import Asked
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, Tensors, arrays_of
+from ..tensors.tensor import Tensor, Tensors, host_arrays_of
 from ..tracing.exceptions import ERRORS
 from .places import Spot, is_users, of_call, of_node, path_of, running
 
@@ -141,7 +141,7 @@ class Taps:
         self._seen("host_call", {"name": name}, operands, results)
 
     def _seen(self, op: str, attrs: Attrs, operands: Tensors, results: Tensors) -> None:
-        floats = tuple(arrays_of([t for t in results if _is_float(t)]))
+        floats = tuple(host_arrays_of([t for t in results if _is_float(t)]))
         if not floats:
             return
         node = self._thread.node
@@ -154,8 +154,9 @@ class Taps:
         if active_recordings():
             for t in results:
                 self._place(t, spot)
+        arrays = host_arrays_of(operands)
         given = tuple([Operand(i, a, t if isinstance(t, Parameter) else None)
-                       for i, (a, t) in enumerate(zip(arrays_of(operands), operands, strict=True))
+                       for i, (a, t) in enumerate(zip(arrays, operands, strict=True))
                        if _is_float(t)])
         self._show(Seen(op, origin, attrs, spot, given, floats, run))
 
@@ -244,7 +245,7 @@ class Taps:
             scope = join_scope(call.path, node.scope)
             spot = of_node(span, scope) if users else of_call(scope) if inside.node is None \
                 else of_node(inside.node.span, inside.node.scope)
-            arrays = arrays_of(tensors)
+            arrays = host_arrays_of(tensors)
             operands = tuple([
                 Operand(i, a, p if isinstance(p, Parameter) else None)
                 for (i, p), a in zip(bound, arrays[tap.results:], strict=True)])

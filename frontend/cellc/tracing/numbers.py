@@ -237,7 +237,7 @@ def _plain(value: object) -> bool:
 def as_number(tensor: Tensor, kind: Kind) -> Any:
     """A tensor of one element as a number: of the graph, or, if its element is known, Python's."""
     if not isinstance(tensor, GraphTensor):
-        return kind(tensor._data.item())
+        return kind(tensor._snapshot().item())
     one = apply("reshape", tensor, shape=()) if tensor.shape else tensor
     if one.dtype is not DTYPES[kind]:
         one = apply("cast", one, dtype=DTYPES[kind]) if kind is not bool else \

@@ -17,7 +17,7 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field
 
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, elements_of
 from .numbers import DTYPES, Kind
 from .reads import Read, short
 from .state_numbers import Answer, fits_int64
@@ -49,7 +49,7 @@ class StateInput:
     def array(self) -> Any:
         """The value as the program takes it."""
         value = self.read()
-        return value._data if self.kind is None else \
+        return elements_of(value) if self.kind is None else \
             np.asarray(value, dtype=DTYPES[self.kind].numpy)
 
 

@@ -52,7 +52,7 @@ def short(value: Any) -> str:
     elif isinstance(value, Tensor):
         text = f"Tensor {value._type}"
         if value._type.size <= 4:
-            text += f" {value._data.tolist()}"
+            text += f" {value._snapshot().tolist()}"
     elif isinstance(value, np.ndarray):
         text = f"array {value.dtype}{list(value.shape)}"
         if value.size <= 4:
@@ -128,7 +128,7 @@ def content(value: Any) -> Any:
     if isinstance(value, (set, bytearray)):
         return (value.copy(),)
     if isinstance(value, Tensor):
-        if isinstance(value, (Parameter, GraphTensor)) or value._data.size > BAKED:
+        if isinstance(value, (Parameter, GraphTensor)) or value._layout.size > BAKED:
             return None
         return value._data, value._data.tobytes()
     if isinstance(value, np.ndarray) and value.nbytes <= LARGEST_ARRAY and value.dtype != object:

@@ -63,6 +63,16 @@ class GraphTensor(Tensor):
             "an operation here needs them (asnumpy, item, int(), float(), ...)"
         )
 
+    @property
+    def _layout(self) -> Any:
+        return self._data
+
+    def _lent(self) -> Any:
+        return self._data
+
+    def _snapshot(self) -> Any:
+        return self._data
+
     def __copy__(self) -> GraphTensor:
         return GraphTensor(self.ir_value)
 
@@ -160,11 +170,11 @@ class Tracer:
             return self._read(tensor, depth)
         region = self.regions[depth]
         found = region.lifted.get(id(tensor))
-        if found is None and tensor._data.size > BAKED:
+        if found is None and tensor._layout.size > BAKED:
             return self._read(tensor, depth)
         if found is None:
             region.builder.span, region.builder.scope = self.span, self.scope
-            found = tensor, region.builder.literal(tensor._data)
+            found = tensor, region.builder.literal(tensor._snapshot())
             region.lifted[id(tensor)] = found
         return found[1]
 

@@ -125,7 +125,7 @@ def named_weights(traced: Traced) -> tuple[dict[str, Array], set[str]]:
     for value, tensor in zip(outside, traced.parameters, strict=True):
         if value.kind == "state":
             continue
-        weights[value.name] = tensor._data
+        weights[value.name] = tensor._snapshot()
         if not (isinstance(tensor, Parameter) and tensor.requires_grad):
             frozen.add(value.name)
     return weights, frozen

@@ -201,7 +201,7 @@ def _recorded(
 
 def zeros_of(t: Tensor) -> Tensor:
     """Zeros of the type of a tensor."""
-    return tensor_of(np.zeros(t.shape, t._data.dtype))
+    return tensor_of(np.zeros(t.shape, t._layout.dtype))
 
 
 # --- traced --------------------------------------------------------------------------------------

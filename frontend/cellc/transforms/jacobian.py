@@ -171,8 +171,8 @@ class Transposed:
 
 def _units(t: Tensor) -> Iterator[Tensor]:
     """Zeros but for a one, at each element in turn."""
-    for i in range(t._data.size):
-        hot = np.zeros(t._data.size, t._data.dtype)
+    for i in range(t._layout.size):
+        hot = np.zeros(t._layout.size, t._layout.dtype)
         hot[i] = 1
         yield tensor_of(hot.reshape(t.shape))
 
@@ -180,7 +180,7 @@ def _units(t: Tensor) -> Iterator[Tensor]:
 def _stacked(rows: Tensors, like: Tensor) -> Tensor:
     """Tensors along a new first axis."""
     if not rows:
-        return tensor_of(np.zeros((0, *like.shape), like._data.dtype))
+        return tensor_of(np.zeros((0, *like.shape), like._layout.dtype))
     return apply_one("stack", *rows, axis=0)
 
 
@@ -233,7 +233,7 @@ def _eager_jacobians(run: Recorded, chosen: Sequence[int], forward: bool) -> lis
         for k in chosen:
             shape = (*t.shape, *run.inputs[k].shape)
             out.append(next(rows) if i in found[0] else
-                       tensor_of(np.zeros(shape, run.inputs[k]._data.dtype)))
+                       tensor_of(np.zeros(shape, run.inputs[k]._layout.dtype)))
     return out
 
 

@@ -23,7 +23,7 @@ from cellc_compiler.passes.base import copy_graph
 from ..calls.callbacks import host_callbacks
 from ..compiled.entries import Traced
 from ..core.dispatch import apply
-from ..tensors.tensor import arrays_of, tensor_of
+from ..tensors.tensor import host_arrays_of, tensor_of
 from .judge import Verdict, judge, judge_expansion
 from .origins import Origins
 from .place import Place
@@ -248,4 +248,4 @@ def _eager(node: Node, operands: Sequence[Array]) -> list[Array]:
     given = [tensor_of(np.ascontiguousarray(a).reshape(v.shape))
              for a, v in zip(operands, node.operands, strict=True)]
     out = apply(node.op, *given, **node.attrs)
-    return arrays_of(out if isinstance(out, tuple) else (out,))
+    return host_arrays_of(out if isinstance(out, tuple) else (out,))

@@ -22,7 +22,7 @@ from cellc_compiler.ir.op import lookup
 
 from .. import context
 from ..core.dispatch import apply, saving
-from ..tensors.tensor import Tensor, Tensors, arrays_of
+from ..tensors.tensor import Tensor, Tensors, host_arrays_of
 from .report import Report
 from .runs import Stage, fresh, seeded
 from .snapshot import Snapshot
@@ -77,7 +77,7 @@ def _steps(stage: Stage, seed: int) -> Steps:
         with saving(None):
             out = apply(op, *operands, **attrs)
         many = out if isinstance(out, tuple) else (out,)
-        results = arrays_of(t for t in many if isinstance(t, Tensor))
+        results = host_arrays_of(t for t in many if isinstance(t, Tensor))
         digests = [digest(a) for a in results if telling(a)]
         steps.append((op, next(_places(), "?"), digests))
         return out

@@ -21,7 +21,7 @@ from cellc_runtime.records import dataclass, field
 from .. import context
 from ..lang import CompileError
 from ..tensors.seed import set_seed
-from ..tensors.tensor import arrays_of, tensor_of
+from ..tensors.tensor import host_arrays_of, tensor_of
 from ..tracing.pytree import put_together, take_apart_call
 from .report import Report
 from .snapshot import Snapshot, random_table
@@ -72,7 +72,7 @@ class Outcome:
 def fresh(args: Sequence[Any]) -> tuple[Any, ...]:
     """Arguments with copies of their Tensors; Parameters stay themselves."""
     structure, leaves = take_apart_call(args, {})
-    copies = [tensor_of(np.array(a)) for a in arrays_of(leaves)]
+    copies = [tensor_of(np.array(a)) for a in host_arrays_of(leaves)]
     for copy, t in zip(copies, leaves, strict=True):
         for hook in t.hooks():
             copy.register_hook(hook)

@@ -12,7 +12,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import finfo
 
-from ..tensors.tensor import OpenTensor, Tensor, arrays_of
+from ..tensors.tensor import OpenTensor, Tensor, host_arrays_of
 
 Array = np.ndarray[Any, Any]
 
@@ -53,7 +53,7 @@ def table_of(value: Any, path: str, aliases: bool = True) -> Table:
         elif isinstance(x, OpenTensor):
             out[at] = str(x.shape), x.dtype
         elif isinstance(x, Tensor):
-            out[at] = arrays_of([x])[0].copy()
+            out[at] = host_arrays_of([x])[0].copy()
         elif isinstance(x, np.ndarray):
             out[at] = np.array(x)
         elif id(x) in seen:

@@ -15,7 +15,7 @@ from ..compiled.jit import Jitted
 from ..compiled.staged import is_staged
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import arrays_of, tensor_of
+from ..tensors.tensor import host_arrays_of, tensor_of
 from ..tracing.pytree import Known, Structure, take_apart, take_apart_call
 from ..transforms.gradient import GradFunction, Inner, make_request
 from .gradients import Pair, check_gradient
@@ -122,8 +122,8 @@ class _Run:
             seeded(self.seed)
             traced = trace(fn, args, {})
             leaves = take_apart_call(args, {})[1]
-            fed = traced.fed(arrays_of(leaves))
-            arrays = [np.array(a) for a in (*fed, *arrays_of(traced.parameters))]
+            fed = traced.fed(host_arrays_of(leaves))
+            arrays = [np.array(a) for a in (*fed, *host_arrays_of(traced.parameters))]
             link(traced.graph)
             if is_staged(traced.graph):
                 self.report.not_compared[

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
 
-from ..abi import EMULATOR_STRUCTURES, MAIN, PRECOMPUTE, Ext
+from ..abi import EMULATED_SHARED, EMULATOR_STRUCTURES, MAIN, PRECOMPUTE, Ext
 from ..device import Code, Device, MemoryStatistics, host_memory
 from ..loader import Host, MappedImage, main_function, precompute_function
 from ..platform import Scratch
 from ..program import Program
-from ..target import EMULATED, machine_target
+from ..target import EMULATED, Target, machine_target
 
 COPY, WAIT = "cellc_emulated_copy", "cellc_emulated_wait"
 TENSOR_MAP = "cellc_emulated_tensor_map"
@@ -54,52 +55,60 @@ class EmulatedDevice(Device):
     """See the module.
 
     Args:
+        target: the architecture.
         seed: the order in which warps and lanes run.
         limit: bytes that may be in use; None for as many as the process gets.
     """
 
     name = "emulated"
-    targets = EMULATED
     own_memory = True
 
-    def __init__(self, seed: int = 0, limit: int | None = None) -> None:
+    def __init__(
+        self, target: Target = EMULATED["emulated-sm_90a"], seed: int = 0, limit: int | None = None
+    ) -> None:
+        self.targets = {target.name: target}
         self.limit = limit
         self._state = (ctypes.c_int64 * len(_FIELDS))()
-        self.seed = seed
-        self._starts: list[int] = []
+        self._shared = Scratch(EMULATED_SHARED + 1024)
+        self.set_state("shared", -(-self._shared.address // 1024) * 1024)
+        self.set_state("seed", seed)
+        self.lock = threading.Lock()
+        self._starts: list[int] | None = None
         self._sizes: dict[int, int] = {}
         self._used = self._peak = 0
 
-    @property
-    def seed(self) -> int:
-        """The order in which warps and lanes run."""
-        return int(self._state[_FIELDS.index("seed")])
+    def state(self, name: str) -> int:
+        """A field of what the emulator sees of this device (`abi.EMULATOR_STRUCTURES`)."""
+        return int(self._state[_FIELDS.index(name)])
 
-    @seed.setter
-    def seed(self, value: int) -> None:
-        self._state[_FIELDS.index("seed")] = value
+    def set_state(self, name: str, value: int) -> None:
+        """Set one."""
+        self._state[_FIELDS.index(name)] = value
 
     # --- memory ---------------------------------------------------------------------------------
 
     def enter(self, address: int, nbytes: int) -> None:
         """A block is in use."""
-        bisect.insort(self._starts, address)
         self._sizes[address] = nbytes
+        self._starts = None
         self._used += nbytes
         self._peak = max(self._peak, self._used)
 
     def leave(self, address: int, nbytes: int) -> None:
         """A block is free."""
-        del self._starts[bisect.bisect_left(self._starts, address)]
-        del self._sizes[address]
+        del self._sizes[address]  # (at the interpreter's end there are no modules any more)
+        self._starts = None
         self._used -= nbytes
 
     def owns(self, address: int, nbytes: int) -> bool:
         """Whether bytes lie in one block that is in use."""
-        at = bisect.bisect_right(self._starts, address) - 1
+        starts = self._starts
+        if starts is None:
+            starts = self._starts = sorted(self._sizes)
+        at = bisect.bisect_right(starts, address) - 1
         if at < 0:
             return False
-        start = self._starts[at]
+        start = starts[at]
         return address + nbytes <= start + max(self._sizes[start], 1)
 
     def allocate(self, nbytes: int) -> EmulatedMemory:
@@ -144,15 +153,15 @@ class EmulatedDevice(Device):
         return _EmulatedCode(self, program, callbacks)
 
     def wait(self) -> None:
-        at = _FIELDS.index("error")
-        code, self._state[at] = int(self._state[at]), 0
+        code = self.state("error")
+        self.set_state("error", 0)
         if code:
             raise RuntimeError(f"a launch on the emulated GPU failed (error {code}): "
                                f"{_ERRORS.get(code, 'unknown')}")
 
     @property
-    def stream(self) -> int:
-        """What programs launch on."""
+    def state_address(self) -> int:
+        """What stands for the stream that programs launch on."""
         return ctypes.addressof(self._state)
 
 
@@ -164,8 +173,8 @@ class _EmulatedCode:
     def __init__(
         self, device: EmulatedDevice, program: Program, callbacks: Sequence[Host]
     ) -> None:
-        self._device, self._sizes = device, [s.nbytes for s in program.slots]
-        extra = {Ext.DEVICE_STREAM: device.stream}
+        self._device, self._program = device, program
+        extra = {Ext.DEVICE_STREAM: device.state_address}
         self._image = MappedImage(program.image, extra, callbacks)
         self._image.fill({Ext.DEVICE_COPY: self._image.address(COPY),
                           Ext.DEVICE_WAIT: self._image.address(WAIT),
@@ -175,16 +184,21 @@ class _EmulatedCode:
 
     def _launch(self, slots: int, arena: int, consts: int) -> int:
         """Start `cellc_main`; every slot must be in the device's memory."""
-        table = (ctypes.c_void_p * max(len(self._sizes), 1)).from_address(slots)
-        for pointer, nbytes in zip(table, self._sizes, strict=False):
-            if nbytes and not self._device.owns(pointer or 0, nbytes):
-                raise RuntimeError("a program was given memory that is not the emulated GPU's")
-        return self._main(slots, arena, consts)
+        given = self._program.slots
+        table = (ctypes.c_void_p * max(len(given), 1)).from_address(slots)
+        for number, (pointer, slot) in enumerate(zip(table, given, strict=False)):
+            if slot.nbytes and number not in self._program.unread and not self._device.owns(
+                    pointer or 0, slot.nbytes):
+                raise RuntimeError(f"{self._program.name!r} was given memory for {slot.name!r} "
+                                   f"({slot}, {slot.kind}) that is not the emulated GPU's")
+        with self._device.lock:  # threads of a block are the device's, one block after the other
+            return self._main(slots, arena, consts)
 
     def precompute(self, slots: int, arena: int, consts: int, part: int) -> int:
         """See `Code`."""
         function = precompute_function(self.address(PRECOMPUTE))
-        return function(slots, arena, consts, part)
+        with self._device.lock:
+            return function(slots, arena, consts, part)
 
     def address(self, symbol: str) -> int:
         """See `Code`."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from cellc_runtime import device
 from cellc_runtime.lazy import lazy_module
-from cellc_runtime.target import CUDA, EMULATED, Target
+from cellc_runtime.target import CHECKED, CUDA, EMULATED, Target
 
 from ..base import Backend
 
@@ -28,10 +29,10 @@ class CudaBackend(Backend):
     """NVIDIA's GPUs, and their emulation in this process."""
 
     name = "cuda"
-    targets = {**CUDA, **EMULATED}
+    targets = {**CUDA, **EMULATED, **CHECKED}
 
     def default_target(self) -> Target:
-        return CUDA["cuda-sm_90a"]
+        return next(iter(device.gpu().targets.values()))
 
     def version(self) -> str:
         return f"{llvm_version.llvm_version()} ptxas {ptxas.version()}"

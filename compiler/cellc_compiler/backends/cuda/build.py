@@ -14,7 +14,7 @@ from cellc_runtime.target import Target
 from ...build import objects, ptxas
 from ...build.workers import compile_jobs
 from ...lower.kernel import Kernel
-from ...lower.lowered import Lowered, PrecomputedBlock
+from ...lower.lowered import HostCallback, Lowered, PrecomputedBlock
 from ..base import Built
 from ..llvm.main import PRECOMPUTE_PARAMS, write_main
 from .code import HOST, KernelCode, is_emulated
@@ -108,8 +108,8 @@ def variants(code: KernelCode) -> Iterator[KernelCode]:
         at = at.otherwise
 
 
-def _types(callback: object) -> tuple[Sequence[int], int]:
+def _types(callback: HostCallback) -> tuple[Sequence[int], int]:
     """Bytes of each of a callback's pointers, and how many are operands."""
-    node = callback.node  # type: ignore[attr-defined]
+    node = callback.node
     operands = [v.type.nbytes for v in node.operands]
     return [*operands, *(v.type.nbytes for v in node.results)], len(operands)

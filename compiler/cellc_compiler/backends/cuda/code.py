@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
-from cellc_runtime.target import EMULATED, Target, machine_target
+from cellc_runtime.target import CHECKED, EMULATED, Target, machine_target
 
 WARP = 32
 
@@ -61,4 +61,9 @@ class KernelCode:
 
 def is_emulated(target: Target) -> bool:
     """Whether kernels for a target are run by the emulator."""
-    return target.name in EMULATED
+    return target.name in EMULATED or is_checked(target)
+
+
+def is_checked(target: Target) -> bool:
+    """Whether the emulator records every access of memory."""
+    return target.name in CHECKED

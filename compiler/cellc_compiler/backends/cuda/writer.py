@@ -18,7 +18,7 @@ from ...ir.types import prod
 from ..llvm.math.lanes import X
 from ..llvm.text import Function, V, module, sizeof
 from ..plain.writer import PlainFunction
-from .code import WARP, KernelCode, is_emulated
+from .code import WARP, KernelCode, is_checked, is_emulated
 
 THREADS = 256
 """Of a block, where nothing speaks for another number."""
@@ -37,7 +37,8 @@ class GpuFunction(PlainFunction):
     def __init__(self, target: Target, buffers: int, threads: int = THREADS) -> None:
         self.emulated = is_emulated(target)
         self.buffers, self.threads, self.shared = buffers, threads, 0
-        self.collective = False
+        self.collective, self.checked, self._sites = False, is_checked(target), 0
+        self._private: set[str] = {"%given", "%thread"}
         params = [("ptr", "given"), ("ptr", "thread")] if self.emulated else [
             ("ptr", f"b{i}") for i in range(buffers)]
         super().__init__(
@@ -107,7 +108,8 @@ class GpuFunction(PlainFunction):
     def warp_barrier(self) -> None:
         """The same for the threads of a warp."""
         if self.emulated:
-            self.exchange(V("i32", "0"), V("i32", "0"))
+            self.collective = True
+            self.call("cellc_emulated_warp_barrier", "void", self.arg("thread"))
         else:
             self.call("llvm.nvvm.bar.warp.sync", "void", ALL_LANES)
 
@@ -140,6 +142,41 @@ class GpuFunction(PlainFunction):
         joined = self.binary("or", self.cast("zext", low, "i64"), self.binary(
             "shl", self.cast("zext", high, "i64"), V("i64", "32")))
         return self.cast("bitcast", joined, value.ty)
+
+    # --- memory, as the emulator checks it -------------------------------------------------------
+
+    def alloca(self, nbytes: int, align: int = 64) -> V:
+        """Memory of a thread."""
+        made = super().alloca(nbytes, align)
+        self._private.add(made.ref)
+        return made
+
+    def gep(self, base: V, offset: V | int, ty: str = "i8") -> V:
+        """See `Function.gep`."""
+        made = super().gep(base, offset, ty)
+        if self._is_private(base):
+            self._private.add(made.ref)
+        return made
+
+    def load(self, ty: str, ptr: V, align: int | None = None, note: str = "") -> V:
+        """See `Function.load`."""
+        self._touch(ptr, sizeof(ty))
+        return super().load(ty, ptr, align, note)
+
+    def store(self, value: V, ptr: V, align: int | None = None, note: str = "") -> None:
+        """See `Function.store`."""
+        self._touch(ptr, sizeof(value.ty) | 1 << 16)
+        super().store(value, ptr, align, note)
+
+    def _is_private(self, pointer: V) -> bool:
+        """Whether only this thread can see what a pointer points to, or nobody writes it."""
+        return pointer.ref in self._private or pointer.ref.startswith("@")
+
+    def _touch(self, pointer: V, what: int) -> None:
+        if self.checked and not self._is_private(pointer):
+            self._sites += 1
+            self.call("cellc_emulated_touch", "void", self.arg("thread"), pointer,
+                      self.i64(what | self._sites << 32))
 
     # --- items ----------------------------------------------------------------------------------
 

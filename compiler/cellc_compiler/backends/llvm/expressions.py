@@ -142,7 +142,7 @@ class ExpressionEmitter:
         assert scope.lane is not None
         wide = vector(ty, n)
         stride = index.coefficient(scope.lane)
-        if stride is not None and not _has_vector_dyn(self, index, scope):
+        if stride is not None and not has_vector_dyn(self, index, scope):
             base = f.splat(_to(f, self._index(index, scope), ty), n)
             steps = [str(stride * i) for i in range(n)]
             ramp = V(wide, "<" + ", ".join(f"{ty} {s}" for s in steps) + ">")
@@ -196,7 +196,7 @@ class ExpressionEmitter:
         ty = vector(memory, n)
         mask = self._mask(where, scope)
         assert scope.lane is not None
-        if offset.coefficient(scope.lane) == 1 and not _has_vector_dyn(self, offset, scope):
+        if offset.coefficient(scope.lane) == 1 and not has_vector_dyn(self, offset, scope):
             p = f.gep(pointer, self._index(offset, scope), memory)
             return f.masked_load(ty, p, mask if n > 1 else None)
         full = mask if mask is not None else V(vector("i1", n), "splat (i1 true)")
@@ -250,7 +250,7 @@ def _dyns(index: Index) -> list[Dyn]:
     return out
 
 
-def _has_vector_dyn(em: ExpressionEmitter, offset: Index, scope: Scope) -> bool:
+def has_vector_dyn(em: ExpressionEmitter, offset: Index, scope: Scope) -> bool:
     return any(lanes_of(em._value(d.expr, scope).ty) > 1 for d in _dyns(offset))
 
 

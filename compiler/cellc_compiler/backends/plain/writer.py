@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from cellc_runtime import dtypes
-from cellc_runtime.dtypes import DType
+from cellc_runtime.dtypes import DType, part_dtype
 
 from ...loops import order
 from ...loops.expr import Expr
-from ...ops._complex import part_dtype
 from ..llvm import reduction, scalar
 from ..llvm.convert import load_as, memory_type, register_type, store_as
 from ..llvm.math.lanes import X

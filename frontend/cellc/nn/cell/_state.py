@@ -12,6 +12,8 @@ from cellc_runtime.dtypes import ALL, DType
 
 from ... import context
 from ...core.invalidation import changed
+from ...storage import storage_of
+from ...storage.device import elements_of, to_device
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor, cast_array, tensor_of
 
@@ -219,8 +221,10 @@ def load_own(
 # --- element types and memory ---------------------------------------------------------------------
 
 
-def destination(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[DType | None]:
-    """The element type that arguments of `Cell.to` ask for, checked.
+def destination(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[str | None, DType | None]:
+    """The device and the element type that arguments of `Cell.to` ask for, checked.
 
     Raises:
         TypeError: they fit no form of the call, or the type is no float.
@@ -245,7 +249,20 @@ def destination(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[DType
     dtype: Any = tensor.dtype if tensor is not None else given.get("dtype")
     if dtype is not None and (dtype not in ALL or not (dtype.is_float or dtype.is_complex)):
         raise TypeError(f"Cell.to takes a floating point or complex dtype, but got {dtype}.")
-    return (dtype,)
+    return tensor.device if tensor is not None else device, dtype
+
+
+def place(cell: Cell, device: str | None) -> None:
+    """Move the tensors of a cell and all below it to a device; None: they stay."""
+    if device is None:
+        return
+    gpu = context.gpu_named(device)
+    for _, each in cell.cells_and_names():
+        for _, tensor in [*each._own_parameters(), *own_buffers(each)]:
+            if gpu is not None:
+                to_device(tensor, gpu)
+            elif tensor._host is None and elements_of(tensor) is not None:
+                storage_of(tensor).load(tensor)
 
 
 def convert(cell: Cell, dtype: DType | None) -> None:
@@ -256,14 +273,14 @@ def convert(cell: Cell, dtype: DType | None) -> None:
     def new(tensor: Tensor) -> Any:
         old = tensor.dtype
         fits = old.is_float or old.is_complex
-        return cast_array(tensor._data, dtype) if fits and old is not dtype else None
+        return cast_array(tensor._snapshot(), dtype) if fits and old is not dtype else None
 
     _replace(cell, True, new)
 
 
 def empty(cell: Cell, recurse: bool) -> None:
     """Give the tensors of a cell new memory."""
-    _replace(cell, recurse, lambda tensor: np.zeros_like(tensor._data))
+    _replace(cell, recurse, lambda tensor: np.zeros_like(tensor._snapshot()))
 
 
 def _replace(cell: Cell, recurse: bool, new: Any) -> None:

@@ -198,9 +198,11 @@ class State(Parameters):
         Raises:
             TypeError: other arguments, or a dtype that is no float.
             ValueError: an unknown device.
-            RuntimeError: a device other than the CPU.
+            RuntimeError: a device that this installation does not run on.
         """
-        _state.convert(as_cell(self), *_state.destination(args, kwargs))
+        device, dtype = _state.destination(args, kwargs)
+        _state.convert(as_cell(self), dtype)
+        _state.place(as_cell(self), device)
         return self
 
     def to_empty(self, *, device: str | None = None, recurse: bool = True) -> Self:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 
+from cellc_runtime.abi import EMULATED_SHARED
 from cellc_runtime.target import Target
 
 STACK_BYTES = 1 << 17
@@ -100,6 +101,56 @@ define hidden void @cellc_emulated_named_barrier(ptr %thread, i32 %name, i32 %co
   %count.p = place %thread.expected, ptr %thread
   store i32 %count, ptr %count.p
   call void @wait(ptr %thread, i32 2)
+  %passed.at = place %thread.barriers, ptr %thread
+  %passed = load i32, ptr %passed.at
+  %more = add i32 %passed, 1
+  store i32 %more, ptr %passed.at
+  ret void
+}
+
+define hidden void @cellc_emulated_warp_barrier(ptr %thread) nounwind {
+  call i32 @cellc_emulated_exchange(ptr %thread, i32 0, i32 0)
+  %passed.at = place %thread.meetings, ptr %thread
+  %passed = load i32, ptr %passed.at
+  %more = add i32 %passed, 1
+  store i32 %more, ptr %passed.at
+  ret void
+}
+
+; Record an access.
+define hidden void @cellc_emulated_touch(ptr %thread, ptr %at, i64 %what) nounwind {
+  %launch = field %thread.launch, ptr %thread
+  %stream = field %launch.stream, ptr %launch
+  %used.at = place %emulator.used, ptr %stream
+  %used = load i64, ptr %used.at
+  %more = add i64 %used, 1
+  store i64 %more, ptr %used.at
+  %capacity = field %emulator.capacity, ptr %stream
+  if slt i64 %used, %capacity, else %full
+  %records = field %emulator.records, ptr %stream
+  %record = getelementptr %access, ptr %records, i64 %used
+  %address = ptrtoint ptr %at to i64
+  %address.at = place %access.address, ptr %record
+  store i64 %address, ptr %address.at
+  %what.at = place %access.what, ptr %record
+  store i64 %what, ptr %what.at
+  %tid = field %thread.tid, ptr %thread
+  %tid.at = place %access.tid, ptr %record
+  store i32 %tid, ptr %tid.at
+  %block = field %thread.block, ptr %thread
+  %block.at = place %access.block, ptr %record
+  store i32 %block, ptr %block.at
+  %barriers = field %thread.barriers, ptr %thread
+  %barriers.at = place %access.barriers, ptr %record
+  store i32 %barriers, ptr %barriers.at
+  %meetings = field %thread.meetings, ptr %thread
+  %meetings.at = place %access.meetings, ptr %record
+  store i32 %meetings, ptr %meetings.at
+  %number = field %launch.number, ptr %launch
+  %narrow = trunc i64 %number to i32
+  %launch.at = place %access.launch, ptr %record
+  store i32 %narrow, ptr %launch.at
+full:
   ret void
 }
 
@@ -349,6 +400,10 @@ define internal void @prepare(ptr %launch, i64 %block) noinline nounwind {
   store i32 0, ptr %exchanges.p
   call void @begin_copies(ptr %thread)
   call void @begin_products(ptr %thread)
+  %barriers.at = place %thread.barriers, ptr %thread
+  store i32 0, ptr %barriers.at
+  %meetings.at = place %thread.meetings, ptr %thread
+  store i32 0, ptr %meetings.at
   if ne ptr %stacks, null, else %trip
   %number = add i64 %i, 1
   %end = mul i64 %number, STACK
@@ -426,8 +481,7 @@ define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64
   %launch = alloca %launch
   %stacks.size = mul i64 %count, STACK
   %threads = call ptr {MALLOC}(i64 THREADS)
-  %room = add i64 %bytes, 1024
-  %shared = call ptr {MALLOC}(i64 %room)
+  %place = field %emulator.shared, ptr %stream
   %wanted = select i1 %meets, i64 %stacks.size, i64 16
   %queues.wanted = select i1 %meets, i64 QUEUES, i64 16
   %queues = call ptr {MALLOC}(i64 %queues.wanted)
@@ -444,10 +498,6 @@ define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64
   %own.stacks = select i1 %meets, ptr %stacks, ptr null
   store ptr %own.stacks, ptr %stacks.p
   %shared.p = place %launch.shared, ptr %launch
-  %address = ptrtoint ptr %shared to i64
-  %up = add i64 %address, 1023
-  %aligned = and i64 %up, -1024
-  %place = inttoptr i64 %aligned to ptr
   store ptr %place, ptr %shared.p
   %bytes.p = place %launch.bytes, ptr %launch
   store i64 %bytes, ptr %bytes.p
@@ -457,6 +507,14 @@ define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64
   store i64 0, ptr %bulk.p
   %failed.p = place %launch.error, ptr %launch
   store i64 0, ptr %failed.p
+  %stream.at = place %launch.stream, ptr %launch
+  store ptr %stream, ptr %stream.at
+  %launches.at = place %emulator.launches, ptr %stream
+  %launches = load i64, ptr %launches.at
+  %launches.more = add i64 %launches, 1
+  store i64 %launches.more, ptr %launches.at
+  %number.at = place %launch.number, ptr %launch
+  store i64 %launches, ptr %number.at
   %seed = field %emulator.seed, ptr %stream
   %own.seed = place %launch.seed, ptr %launch
   store i64 %seed, ptr %own.seed
@@ -464,7 +522,7 @@ define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64
   store i64 %seed, ptr %random.p
   if ne ptr %queues, null, else %poor
   if ne ptr %threads, null, else %poor
-  if ne ptr %shared, null, else %poor
+  if sle i64 %bytes, SHARED, else %poor
   if ne ptr %stacks, null, else %poor
   loop %block < %blocks, else %fine
   call ptr {MEMSET}(ptr %place, i32 255, i64 %bytes)
@@ -490,7 +548,6 @@ leave:
   %code.out = phi i32 [ 2, %poor ], [ %code.torn, %torn ], [ 0, %fine ]
   call void {FREE}(ptr %queues)
   call void {FREE}(ptr %threads)
-  call void {FREE}(ptr %shared)
   call void {FREE}(ptr %stacks)
   %error.p = place %emulator.error, ptr %stream
   %before = load i64, ptr %error.p
@@ -523,8 +580,9 @@ def fibers_code(target: Target, queues: int) -> str:
     switch, begin = _SWITCH[machine]
     nbytes, function, argument, place = _FRAME[machine]
     code = _CODE.replace("SWITCH", switch).replace("BEGIN", begin)
-    for word, number in (("STACK", STACK_BYTES), ("FRAME", nbytes), ("FUNCTION", function),
-                         ("ARGUMENT", argument), ("PLACE", place), ("THREADS", _THREADS_BYTES),
-                         ("QUEUES", queues)):
-        code = re.sub(rf"(i64|,) {word}\b", rf"\1 {number}", code)
+    numbers = {"STACK": STACK_BYTES, "SHARED": EMULATED_SHARED, "FRAME": nbytes,
+               "FUNCTION": function, "ARGUMENT": argument, "PLACE": place,
+               "THREADS": _THREADS_BYTES, "QUEUES": queues}
+    for word, number in numbers.items():
+        code = re.sub(rf"(?<=[ ,]){word}\b(?=[\n,)])", str(number), code)
     return code

@@ -1,0 +1,46 @@
+"""Loop nests on a GPU: what a thread, a warp or a block does of them.
+
+- *Elements*: nothing is reduced. A thread does one vector of up to 16 bytes of the last axis, or
+  one element where that does not lie so.
+- *Threads*: a row is a thread's. Where the last axis is kept (mode `column`) threads beside one
+  another read elements beside one another; an element is one chain either way.
+- *Warps*: a row (or a block of rows whose sums are added to) is a warp's. Lane i is chain i of the
+  table (`loops/order.py`), so the halves that are folded are lanes that exchange what they have.
+- *Blocks*: a row in parts. Warps do them in turn; what they gave lies in shared memory, and each
+  warp reduces it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cellc_runtime.records import replace
+from cellc_runtime.target import Target
+
+from ....loops.nest import Nest, Scratch, walk
+from ..code import KernelCode
+from .elements import Elements, is_flat, vector_lanes
+from .kernel import VECTOR_BYTES, NestKernel
+from .rows import Blocks, Threads, Warps
+
+
+def emit(nest: Nest, target: Target) -> tuple[KernelCode, list[Any]]:
+    """The kernel of a nest, and its values in the order of the buffers."""
+    loads = [e.payload.buffer for e in walk(list(nest.roots())) if e.op == "load"]
+    found = dict.fromkeys([*loads, *(s.buffer for p in nest.phases for s in p.stores)])
+    buffers = [b for b in found if not isinstance(b, Scratch)]
+    lanes = vector_lanes(nest)
+    code = _kind(nest)(nest, target, buffers, lanes).kernel()
+    if lanes > 1:
+        code = replace(code, align=VECTOR_BYTES,
+                       otherwise=Elements(nest, target, buffers, 1).kernel())
+    return code, buffers
+
+
+def _kind(nest: Nest) -> type[NestKernel]:
+    if any(nest.parts(p) > 1 for p in nest.phases):
+        return Blocks
+    if is_flat(nest):
+        return Elements
+    alone = nest.mode == "column" or not any(p.loops for p in nest.phases)
+    return Threads if alone and not nest.block else Warps

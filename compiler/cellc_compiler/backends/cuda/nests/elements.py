@@ -1,0 +1,68 @@
+"""Nests that reduce nothing: a thread does a vector of elements beside one another."""
+
+from __future__ import annotations
+
+from ....ir.types import prod
+from ....loops.index import Var
+from ....loops.nest import Nest, Scratch, walk
+from ...llvm.expressions import Scope
+from ...llvm.text import V, lanes_of
+from ..code import WARP
+from .kernel import VECTOR_BYTES, WARPS, NestKernel
+
+_MOST_LANES = 8
+
+
+def is_flat(nest: Nest) -> bool:
+    """Whether all phases run over one space and nothing is reduced."""
+    return not nest.block and len({p.loops for p in nest.phases}) == 1 and not any(
+        p.reduces for p in nest.phases) and not any(
+        isinstance(s.buffer, Scratch) for p in nest.phases for s in p.stores)
+
+
+def _space(nest: Nest) -> tuple[Var, ...]:
+    return (*nest.rows, *nest.phases[0].loops)
+
+
+def vector_lanes(nest: Nest) -> int:
+    """Elements that a thread does: as many as 16 bytes of the smallest type have, where the last
+    axis lies so in memory that whole vectors are written."""
+    if not is_flat(nest) or not _space(nest):
+        return 1
+    last = _space(nest)[-1]
+    stores = [(s.value.dtype, s.offset, s.part) for p in nest.phases for s in p.stores]
+    if any(part is not None or offset.coefficient(last) != 1 for _, offset, part in stores):
+        return 1
+    loads = [e for e in walk(list(nest.roots())) if e.op == "load"]
+    sizes = [d.itemsize for d, _, _ in stores]
+    sizes += [e.dtype.itemsize for e in loads
+              if e.payload.part is None and e.payload.offset.coefficient(last) == 1]
+    lanes = min(VECTOR_BYTES // min(sizes), _MOST_LANES)
+    while lanes > 1 and last.extent % lanes:
+        lanes //= 2
+    return lanes
+
+
+class Elements(NestKernel):
+    """See the module."""
+
+    threads = 2 * WARPS * WARP
+
+    def units(self) -> int:
+        return prod(v.extent for v in _space(self.nest)) // self.lanes
+
+    def unit(self, number: V) -> None:
+        f, space = self.f, _space(self.nest)
+        extents = [v.extent for v in space]
+        last = space[-1] if self.lanes > 1 else None
+        if last is not None:
+            extents[-1] //= self.lanes
+        for v, i in zip(space, f.split(number, extents), strict=True):
+            place = self.widened(i)
+            self.vars[v] = f.mul(place, f.const(self.index, self.lanes)) if v is last else place
+        scope = Scope(self.lanes, last, None, None)
+        for phase in self.nest.phases:
+            values = [self._value(s.value, scope) for s in phase.stores]
+            for s, value in zip(phase.stores, values, strict=True):
+                wide = value if lanes_of(value.ty) == self.lanes else f.splat(value, self.lanes)
+                self.store(s, wide, self.addresses(s, scope))

@@ -1,0 +1,375 @@
+"""Nests of rows: by a thread, a warp or a block each.
+
+Elements are computed several at a time: first all that they need is loaded, then all is stored and
+reduced, so that many loads are under way. Where the elements that a lane has of a row fit into its
+registers they stay there: what an earlier phase has loaded or computed a later one has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass
+from cellc_runtime.target import Target
+
+from ....ir.types import prod
+from ....loops import order
+from ....loops.expr import Expr
+from ....loops.nest import Nest, Phase, Reduce, Scratch, walk
+from ...llvm import reduction
+from ...llvm.convert import memory_type, register_type
+from ...llvm.expressions import Scope
+from ...llvm.math.lanes import X
+from ...llvm.text import V, sizeof
+from ...plain.writer import Var as Cell
+from ..code import WARP, KernelCode
+from ..writer import GpuFunction
+from .kernel import NestKernel
+
+ROW_WARPS = 16
+"""Warps of a block that do one row."""
+AT_ONCE = 4
+"""Elements whose operands are loaded before the first of them is used."""
+MOST_RESIDENT = 32
+"""Elements of a row that a lane may keep in registers, by the text that computes them."""
+_MOST_TEXT = 1500
+"""Operations of a kernel whose rows stay in registers."""
+
+
+class Chain:
+    """One chain of a reduction, in variables."""
+
+    def __init__(self, f: GpuFunction, kind: str, dtype: DType) -> None:
+        self.f, self.kind, self.dtype = f, kind, dtype
+        self.cells: list[Cell] = [f.var(X(f, v)) for v in identity(f, kind, dtype)]
+
+    def values(self) -> list[V]:
+        """What was taken in so far."""
+        return [c.get().v for c in self.cells]
+
+    def take(self, x: Sequence[V], guard: X | None) -> None:
+        """An element (an extreme with its position), where the guard holds."""
+        old = self.values()
+        new = reduction.combine(self.f, self.kind, self.dtype, old, list(x)[: len(old)])
+        for c, before, after in zip(self.cells, old, new, strict=True):
+            kept = after if guard is None else self.f.select(guard.v, after, before)
+            c.set(X(self.f, kept))
+
+
+def identity(f: GpuFunction, kind: str, dtype: DType) -> list[V]:
+    """What a reduction begins with."""
+    return reduction.identity(f, kind, register_type(dtype), dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element of a row that a lane computes: its number among the lane's, and its place."""
+
+    number: int
+    place: X
+
+
+class Threads(NestKernel):
+    """A row is a thread's."""
+
+    stride = 1
+    """Elements from one of a lane's to its next."""
+    resident = False
+    """Whether what a lane has of a row stays in registers."""
+
+    def units(self) -> int:
+        return prod(v.extent for v in self.nest.rows)
+
+    def unit(self, number: V) -> None:
+        self.begin(number)
+
+    def begin(self, number: V) -> None:
+        """A row, by its number."""
+        self.place(self.nest.rows, number)
+        self.scopes: dict[int, Scope] = {}
+        self.kept: dict[tuple[Scratch, int], V] = {}
+        row = Scope(1, None, None, None)
+        for phase in self.nest.phases:
+            self.phase(phase, row)
+
+    def lane_number(self) -> X | None:
+        """Which of the lanes that share a row this one is; None if it is alone."""
+        return None
+
+    def phase(self, phase: Phase, row: Scope) -> None:
+        """All elements of a phase, and what they are reduced to."""
+        held = self.sweep(phase, row, 0, phase.loops[-1].extent if phase.loops else 1)
+        for r, chain in zip(phase.reduces, held, strict=True):
+            self.result(r, self.folded(r, chain.values(), self.stride), row)
+
+    def folded(self, reduce: Reduce, values: list[V], chains: int) -> list[V]:
+        """The result of all chains."""
+        return values
+
+    def result(self, reduce: Reduce, values: list[V], row: Scope) -> None:
+        """A value of the row: what was reduced, or its position."""
+        value = values[-1]
+        row.memo[id(reduce.result)] = value if len(values) == 1 else self.f.cast(
+            "trunc", value, register_type(reduce.result.dtype))
+
+    # --- elements -------------------------------------------------------------------------------
+
+    def sweep(self, phase: Phase, row: Scope, first: X | int, extent: int) -> list[Chain]:
+        """Elements `first` to `first + extent - 1` of the last loop (all of the others), those that
+        are this lane's."""
+        f = self.f
+        held = [Chain(f, r.kind, r.value.dtype) for r in phase.reduces]
+        outer = phase.loops[:-1]
+        with f.each(*(v.extent for v in outer)) as at:
+            self.vars.update((v, self.narrow(i.v)) for v, i in zip(outer, at, strict=True))
+            for elements, guard in self.steps(first, extent):
+                self.compute(phase, row, elements, guard, held)
+        return held
+
+    def steps(self, first: X | int, extent: int) -> Iterator[tuple[list[Element], X | None]]:
+        """Elements that are computed at once, and where they are there at all."""
+        f, lane, stride = self.f, self.lane_number(), self.stride
+        own = lane if lane is not None else f.i(0)
+        guard = own.cmp("slt", stride) if stride < WARP and lane is not None else None
+        base = own if isinstance(first, int) else own + first
+        full, rest = divmod(extent, stride)
+        together = max(full, 1) if self.resident else AT_ONCE
+        if full // together > 1:
+            with f.each(full // together) as (k,):
+                yield [Element(-1, base + (k * together + u) * stride) for u in range(together)], \
+                    guard
+        done = full // together * together if full // together > 1 else 0
+        if done < full:
+            yield [Element(t, base + t * stride) for t in range(done, full)], guard
+        if rest:
+            yield [Element(full, base + full * stride)], own.cmp("slt", rest)
+
+    def compute(
+        self, phase: Phase, row: Scope, elements: list[Element], guard: X | None, held: list[Chain]
+    ) -> None:
+        """Elements of a phase: operands first. Where they are not there nothing is done; but where
+        rows stay in registers, which is known in every branch, an element that is there (the first
+        of the row) is computed and not used."""
+        if guard is not None and not self.resident:
+            with self.f.given(guard):
+                self.compute(phase, row, elements, None, held)
+            return
+        found = []
+        for e in elements:
+            place = e.place if guard is None else guard.where(e.place, 0)
+            scope = self.scope_of(phase, row, e.number, place)
+            values = [self._value(s.value, scope) for s in phase.stores]
+            reduced = [self._value(r.value, scope) for r in phase.reduces]
+            for s, v in zip(phase.stores, values, strict=True):
+                if self.resident and isinstance(s.buffer, Scratch):
+                    self.kept[s.buffer, e.number] = v
+            found.append((e, values, reduced, [
+                None if self.resident and isinstance(s.buffer, Scratch)
+                else self.addresses(s, scope) for s in phase.stores]))
+        for e, values, reduced, to in found:
+            with self.where(guard):
+                for s, v, at in zip(phase.stores, values, to, strict=True):
+                    if at is not None:
+                        self.store(s, v, at)
+            for chain, x in zip(held, reduced, strict=True):
+                chain.take([x, e.place.v], guard)
+
+    @contextmanager
+    def where(self, guard: X | None) -> Iterator[None]:
+        """Under a guard, if there is one."""
+        if guard is None:
+            yield
+        else:
+            with self.f.given(guard):
+                yield
+
+    def scope_of(self, phase: Phase, row: Scope, number: int, place: X) -> Scope:
+        """Where the expressions of an element are computed: in a scope that later phases have too,
+        if rows stay in registers."""
+        self.number = number
+        if phase.loops:
+            self.vars[phase.loops[-1]] = self.narrow(place.v)
+        if not self.resident or not phase.loops:
+            return Scope(1, None, None, None, row)
+        return self.scopes.setdefault(number, Scope(1, None, None, None, row))
+
+    def _load(self, e: Expr, scope: Scope) -> V:
+        if self.resident and isinstance(e.payload.buffer, Scratch):
+            return self.kept[e.payload.buffer, self.number]
+        return super()._load(e, scope)
+
+
+class Warps(Threads):
+    """A row, or a block of rows, is a warp's."""
+
+    def __init__(self, nest: Nest, target: Target, buffers: Sequence[Any], lanes: int) -> None:
+        super().__init__(nest, target, buffers, lanes)
+        looped = [p for p in nest.phases if p.loops]
+        self.stride = min((nest.chains(p) for p in looped if p.reduces), default=WARP)
+        self.resident = len(looped) > 1 and self._fits(looped)
+
+    def _fits(self, looped: Sequence[Phase]) -> bool:
+        """Whether the elements that a lane has of a row fit into its registers."""
+        if len({p.loops for p in looped}) > 1 or len(looped[0].loops) != 1:
+            return False
+        each = -(-looped[0].loops[0].extent // self.stride)
+        text = sum(1 for _ in walk(list(self.nest.roots())))
+        return each <= MOST_RESIDENT and each * text <= _MOST_TEXT
+
+    def units(self) -> int:
+        return super().units() // max(self.nest.block, 1) * WARP
+
+    def unit(self, number: V) -> None:
+        f = self.f
+        self.lane = f.binary("and", number, V("i32", str(WARP - 1)))
+        first = f.binary("lshr", number, V("i32", "5"))
+        if not self.resident:
+            self.scratch()
+        if not self.nest.block:
+            self.begin(first)
+            return
+        base = f.mul(first, V("i32", str(self.nest.block)))
+        with f.each(self.nest.block) as (i,):
+            self.place(self.nest.rows, f.add(base, f.cast("trunc", i.v, "i32")))
+            with f.given(i.cmp("eq", 0)):
+                for phase in self.nest.phases:
+                    self.clear(phase)
+            self.begin(f.add(base, f.cast("trunc", i.v, "i32")))
+
+    def lane_number(self) -> X:
+        return X(self.f, self.f.cast("zext", self.lane, "i64"))
+
+    def scratch(self) -> None:
+        """Room for what a row keeps, in shared memory; a lane reads what it has written."""
+        for b in dict.fromkeys(s.buffer for p in self.nest.phases for s in p.stores):
+            if isinstance(b, Scratch):
+                self.pointers[b] = self.scratch_of(b)
+
+    def scratch_of(self, buffer: Scratch) -> V:
+        """A part for each warp of the block."""
+        f = self.f
+        nbytes = -(-buffer.elements * buffer.dtype.itemsize // 16) * 16
+        warp = f.binary("lshr", f.thread(), V("i32", "5"))
+        memory = f.shared_memory(nbytes * (self.threads // WARP))
+        return f.gep(memory, f.mul(warp, V("i32", str(nbytes))))
+
+    def clear(self, phase: Phase) -> None:
+        """Zeros for the sums of a block, by the lanes that add to them."""
+        adding = Phase(phase.loops, [s for s in phase.stores if s.adds])
+        if not adding.stores:
+            return
+        outer = phase.loops[:-1]
+        with self.f.each(*(v.extent for v in outer)) as at:
+            self.vars.update((v, self.narrow(i.v)) for v, i in zip(outer, at, strict=True))
+            for elements, guard in self.steps(0, phase.loops[-1].extent):
+                with self.where(guard):
+                    for e in elements:
+                        self.vars[phase.loops[-1]] = self.narrow(e.place.v)
+                        for s in adding.stores:
+                            at_ = self.addresses(s, Scope(1, None, None, None))
+                            self.f.store(self.f.zero(memory_type(s.value.dtype)), at_[0])
+
+    def phase(self, phase: Phase, row: Scope) -> None:
+        if phase.loops:
+            super().phase(phase, row)
+        else:
+            self.once(phase, row)
+
+    def once(self, phase: Phase, row: Scope) -> None:
+        """What is computed once for a row: by all lanes, stored by one."""
+        scope = Scope(1, None, None, None, row)
+        values = [self._value(s.value, row) for s in phase.stores]
+        to = [self.addresses(s, scope) for s in phase.stores]
+        with self.f.given(self.is_first()):
+            for s, v, at in zip(phase.stores, values, to, strict=True):
+                self.store(s, v, at)
+
+    def is_first(self) -> X:
+        """Whether this is the first of the threads that share a row."""
+        return X(self.f, self.lane).cmp("eq", 0)
+
+    def folded(self, reduce: Reduce, values: list[V], chains: int) -> list[V]:
+        """The result of lanes that are chains, in all lanes."""
+        f, half = self.f, chains // 2
+        while half:
+            other = f.binary("xor", self.lane, V("i32", str(half)))
+            theirs = [f.from_lane(v, other) for v in values]
+            values = reduction.combine(f, reduce.kind, reduce.value.dtype, values, theirs)
+            half //= 2
+        return [f.from_lane(v, V("i32", "0")) for v in values]
+
+
+class Blocks(Warps):
+    """A row is a block's, in parts."""
+
+    threads = ROW_WARPS * WARP
+
+    def kernel(self) -> KernelCode:
+        f = self.f
+        self.resident = False
+        self.lane = f.binary("and", f.thread(), V("i32", str(WARP - 1)))
+        self.warp = f.binary("lshr", f.thread(), V("i32", "5"))
+        self.scratch()
+        self.begin(f.block())
+        return f.finished(prod(v.extent for v in self.nest.rows))
+
+    def scratch_of(self, buffer: Scratch) -> V:
+        return self.f.shared_memory(buffer.elements * buffer.dtype.itemsize)
+
+    def is_first(self) -> X:
+        return X(self.f, self.f.thread()).cmp("eq", 0)
+
+    def phase(self, phase: Phase, row: Scope) -> None:
+        parts = self.nest.parts(phase)
+        if parts > 1:
+            self.in_parts(phase, row, parts)
+        elif phase.reduces or not phase.loops:
+            super().phase(phase, row)
+        else:
+            lane, stride = self.lane, self.stride
+            self.lane, self.stride = self.f.thread(), self.threads
+            self.sweep(phase, row, 0, phase.loops[-1].extent)
+            self.lane, self.stride = lane, stride
+
+    def in_parts(self, phase: Phase, row: Scope, parts: int) -> None:
+        """Warp w does parts w, w + ROW_WARPS, ...; all warps reduce what they gave."""
+        f, size = self.f, phase.loops[0].extent // parts
+        self.stride = chains = self.nest.chains(phase)
+        tables = [[f.shared_memory(parts * sizeof(v.ty)) for v in identity(
+            f, r.kind, r.value.dtype)] for r in phase.reduces]
+        part = f.var(X(f, f.cast("zext", self.warp, "i64")))
+        with f.repeat(lambda: part.get().cmp("slt", parts)):
+            now = part.get()
+            held = self.sweep(phase, row, now * size, size)
+            for r, chain, table in zip(phase.reduces, held, tables, strict=True):
+                total = self.folded(r, chain.values(), chains)
+                with f.given(X(f, self.lane).cmp("eq", 0)):
+                    for v, at in zip(total, table, strict=True):
+                        f.store(v, f.gep(at, now.v, _stored(v.ty)))
+            part.set(now + ROW_WARPS)
+        f.barrier()
+        for r, table in zip(phase.reduces, tables, strict=True):
+            self.result(r, self.row_of_parts(r, table, parts), row)
+        f.barrier()  # the tables may be written again
+
+    def row_of_parts(self, reduce: Reduce, table: Sequence[V], parts: int) -> list[V]:
+        """The results of parts, reduced as a row."""
+        f = self.f
+        chains = order.chains(self.nest.accumulate, parts)
+        chain = Chain(f, reduce.kind, reduce.value.dtype)
+        lane = self.lane_number()
+        i = f.var(lane)
+        with f.repeat(lambda: i.get().cmp("slt", parts) & lane.cmp("slt", chains)):
+            now = i.get()
+            chain.take([f.load(c.ty, f.gep(at, now.v, _stored(c.ty)))
+                        for c, at in zip(chain.cells, table, strict=True)], None)
+            i.set(now + chains)
+        return self.folded(reduce, chain.values(), chains)
+
+
+def _stored(ty: str) -> str:
+    """What a type is in memory (a flag takes a byte)."""
+    return "i8" if ty == "i1" else ty

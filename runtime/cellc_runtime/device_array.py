@@ -1,0 +1,154 @@
+"""Elements in the memory of a device.
+
+What programs on a device with memory of its own take and give. Whoever holds one keeps the memory;
+its elements are copied to the host when somebody asks for them, which waits for the device.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .device import Device, Memory
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class DeviceArray:
+    """An array on a device, contiguous and row-major.
+
+    Args:
+        device: where it is.
+        shape: length of each axis.
+        dtype: numpy's element type.
+        what: it is for, as an error of memory says.
+
+    Attributes:
+        address: of the first element, in the device's memory.
+
+    Raises:
+        MemoryError: the device has no room for it: what was asked for, and what there is.
+        RuntimeError: the device is gone.
+    """
+
+    __slots__ = ("__weakref__", "_memory", "address", "device", "dtype", "nbytes", "shape")
+
+    def __init__(
+        self, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any], what: str = ""
+    ) -> None:
+        self.device, self.shape = device, shape
+        self.dtype = dtypes.from_numpy(dtype).numpy
+        self.nbytes = math.prod(shape) * self.dtype.itemsize
+        self._memory: Memory = allocate(device, self.nbytes, what or f"an array {self}")
+        self.address = self._memory.address
+
+    @staticmethod
+    def of(device: Device, array: Array, what: str = "") -> DeviceArray:
+        """A copy of an array of the host.
+
+        Raises: as the class, and
+            TypeError: no tensor has this element type.
+        """
+        out = DeviceArray(device, array.shape, array.dtype, what)
+        out.fill(array)
+        return out
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def fill(self, array: Array) -> None:
+        """Overwrite the elements by those of the host, of this shape and type."""
+        self.device.check_usable()
+        if self.nbytes:
+            plain = np.ascontiguousarray(array, self.dtype)
+            self.device.copy(self.address, plain.reshape(-1).view(np.uint8).data)
+
+    def assign(self, other: DeviceArray) -> None:
+        """Overwrite the elements by those of another array of this shape and type.
+
+        Raises:
+            ValueError: it is on another device.
+        """
+        self.device.check_usable()
+        on_device(other, self.device, "a value that is assigned")
+        if self.nbytes and other.address != self.address:
+            self.device.move(self.address, other.address, self.nbytes)
+
+    def copy(self) -> DeviceArray:
+        """A copy on the device."""
+        out = DeviceArray(self.device, self.shape, self.dtype)
+        out.assign(self)
+        return out
+
+    def numpy(self, out: Array | None = None) -> Array:
+        """The elements on the host, when what was launched is done.
+
+        Args:
+            out: takes them: contiguous, of this shape and type.
+
+        Raises:
+            RuntimeError: what was launched failed, or the device is gone.
+        """
+        self.device.check_usable()
+        array: Array = np.empty(self.shape, self.dtype) if out is None else out
+        if self.nbytes:
+            self.device.read(self.address, array.reshape(-1).view(np.uint8).data)
+        return array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __str__(self) -> str:
+        dims = ", ".join(map(str, self.shape))
+        return f"{dtypes.from_numpy(self.dtype).name}[{dims}]"
+
+    def __repr__(self) -> str:
+        return f"<DeviceArray {self} on {self.device.name}>"
+
+
+def allocate(device: Device, nbytes: int, what: str) -> Memory:
+    """Memory of a device.
+
+    Raises:
+        MemoryError: there is not enough: what it was for, and what there is.
+        RuntimeError: the device is gone.
+    """
+    device.check_usable()
+    try:
+        return device.allocate(nbytes)
+    except MemoryError as e:
+        s = device.statistics()
+        there = f"; of its {s.total} bytes {s.allocated} are in use by arrays and programs and " \
+                f"{s.free} are free" if s.total else ""
+        raise MemoryError(
+            f"{device.name} has no memory for {what} of {nbytes} bytes{there}: {e}") from None
+
+
+def on_device(array: DeviceArray, device: Device, where: str) -> DeviceArray:
+    """An array that is on this device.
+
+    Raises:
+        ValueError: it is on another one.
+    """
+    if array.device is not device:
+        raise ValueError(
+            f"{where}: a tensor on {device.name} (number {device.number}) is expected, but it is "
+            f"on {array.device.name} (number {array.device.number}); move it first "
+            "(Tensor.move_to('CPU') gives a copy that goes anywhere)")
+    return array
+
+
+def on_host(value: Any) -> Any:
+    """An array of the host for a `DeviceArray`; anything else itself."""
+    return value.numpy() if isinstance(value, DeviceArray) else value
