@@ -350,13 +350,14 @@ _OTHERS: list[Device] = []
 
 
 def register(device: Device) -> None:
-    """Add a device with its targets.
+    """Add a device with its targets, which may be those of GPUs: it then stands for one.
 
     Raises:
-        ValueError: one of its targets has a device.
+        ValueError: there is another target of a name.
     """
     for target in device.targets.values():
-        register_target(target)
+        if known_target(target.name) is not target:
+            register_target(target)
     _OTHERS.append(device)
 
 
@@ -364,7 +365,8 @@ def unregister(device: Device) -> None:
     """Forget a device that was registered, and its targets."""
     _OTHERS.remove(device)
     for target in device.targets.values():
-        forget_target(target)
+        if not target.accelerator:
+            forget_target(target)
 
 
 class NoDevice(RuntimeError):
