@@ -158,6 +158,7 @@ class TensorCoreFunction(GpuFunction):
         row i % 8 of matrix i / 8."""
         how = ".trans" if trans else ""
         if self.emulated:
+            self._touch(place, 16)
             self.emulate(f"ldmatrix{how.replace('.', '_')}", self._given([place]))
             return self._results(I32, 8, 4)
         ret = _structure(I32, 4)
@@ -183,6 +184,7 @@ class TensorCoreFunction(GpuFunction):
     def copy_async(self, to: V, source: V, nbytes: int, valid: V) -> None:
         """4, 8 or 16 bytes to shared memory: `valid` (an i32) of them, and zeros."""
         if self.emulated:
+            self._touch(to, nbytes | 1 << 16)
             self.emulate("copy_async", to, source, self.i32(nbytes), valid)
             return
         how = "cg" if nbytes == 16 else "ca"

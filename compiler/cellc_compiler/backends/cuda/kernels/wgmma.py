@@ -272,9 +272,11 @@ class _WgmmaKernel:
         leads = f.cmp("eq", self.own, f.i32(0))
         row = f.add(at.row, f.mul(self.group, f.i32(64)))
         mine = f.at(self.staging, f.mul(self.group, f.i32(2 * STORE_BYTES)))
-        for c in range(self.tile.columns // per):
-            place = f.at(mine, c % 2 * STORE_BYTES)
-            f.when(leads, lambda: f.wait_stores(1))
+        pieces = self.tile.columns // per
+        buffers = min(pieces, 2)  # where the next tile's first piece finds the first one free
+        for c in range(pieces):
+            place = f.at(mine, c % buffers * STORE_BYTES)
+            f.when(leads, lambda: f.wait_stores(buffers - 1))
             self.meet()
             self.stage_columns(total[c * per // 2:(c + 1) * per // 2], place)
             f.fence_async()
