@@ -52,8 +52,8 @@ def run(graph: Graph, arrays: list[Array], target: Target, seed: int = 0,
 
 
 def chains(graph: Graph, arrays: list[Array]) -> Array:
-    """What the emulator promises: a segment of k is a chain of fused multiply-adds in float32 over k
-    ascending, segments are added in order, and the sum is rounded once.
+    """What the emulator promises: a segment of k is a chain of fused multiply-adds in float32 over
+    k ascending, segments are added in order, and the sum is rounded once.
 
     A product of 16-bit floats is a float32, and the sum of two of these, rounded to float64 first,
     is rounded to float32 as it would be at once.

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from .tensor_core_programs import BF16, SM80, SM90, chains, differing, matmul_graph, operands, run
 
 from cellc_compiler.backends.cuda.kernels import mma, wgmma
 from cellc_compiler.backends.cuda.kernels.mma import _MmaKernel
@@ -16,6 +15,8 @@ from cellc_compiler.backends.cuda.tensor_cores import Pipeline, TensorCoreFuncti
 from cellc_compiler.backends.llvm.text import V
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.target import Target
+
+from .tensor_core_programs import BF16, SM80, SM90, chains, differing, matmul_graph, operands, run
 
 SEEDS = range(5)
 Plant = Callable[[pytest.MonkeyPatch], None]

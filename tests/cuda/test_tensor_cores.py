@@ -1,10 +1,11 @@
-"""Products by tensor cores on emulated GPUs: the emulator's order of sums to the bit, any shape, any
-order of threads and copies; and code that ptxas takes without spills."""
+"""Products by tensor cores on emulated GPUs: the emulator's order of sums to the bit, any shape,
+any order of threads and copies; and code that ptxas takes without spills."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from .tensor_core_programs import (
 
 Shape = tuple[int, ...]
 needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason="such a machine has no ptxas")
+NAME = attrgetter("name")
 TURNS = list(product((False, True), repeat=2))
 
 
@@ -70,7 +72,7 @@ def plan_codes(graph: Graph, target: Target) -> list[KernelCode]:
 
 
 @pytest.mark.parametrize("turns", TURNS)
-@pytest.mark.parametrize("target", [SM80, SM90], ids=str)
+@pytest.mark.parametrize("target", [SM80, SM90], ids=NAME)
 @pytest.mark.parametrize(("m", "k", "n"), [
     (1, 1, 1), (1, 40, 3), (17, 16, 1), (33, 7, 65), (70, 90, 34), (128, 64, 128), (200, 136, 264),
     (31, 100, 140), (140, 100, 31), (8, 8, 8), (264, 520, 72)])
@@ -79,7 +81,7 @@ def test_bits(m: int, k: int, n: int, turns: tuple[bool, bool], target: Target) 
     check(*matrices(m, k, n, turns), turns, BF16 if turns[0] else F16, target)
 
 
-@pytest.mark.parametrize("target", [SM80, SM90], ids=str)
+@pytest.mark.parametrize("target", [SM80, SM90], ids=NAME)
 @pytest.mark.parametrize(("x", "y", "turns"), [
     ((3, 40, 24), (24, 48), (False, False)), ((3, 24, 40), (24, 48), (True, False)),
     ((40, 24), (3, 24, 48), (False, False)), ((2, 1, 40, 24), (3, 48, 24), (False, True)),
@@ -90,7 +92,7 @@ def test_batches(x: Shape, y: Shape, turns: tuple[bool, bool], target: Target) -
     check(x, y, turns, BF16, target)
 
 
-@pytest.mark.parametrize("target", [SM80, SM90], ids=str)
+@pytest.mark.parametrize("target", [SM80, SM90], ids=NAME)
 @pytest.mark.parametrize(("m", "k", "n", "turns"), [
     (72, 4096, 24, (True, False)), (40, 3100, 56, (False, False)), (16, 2056, 8, (False, True)),
     (5, 2049, 3, (False, False))])
@@ -257,7 +259,7 @@ def assembled(code: KernelCode, target: Target) -> ptxas.Cubin:
 
 
 @needs_ptxas
-@pytest.mark.parametrize("target", CUDA.values(), ids=str)
+@pytest.mark.parametrize("target", CUDA.values(), ids=NAME)
 @pytest.mark.parametrize("turns", TURNS)
 def test_mma_assembles(target: Target, turns: tuple[bool, bool]) -> None:
     for tile in (mma.LARGE, mma.SMALL, mma.FLAT, mma.TALL):

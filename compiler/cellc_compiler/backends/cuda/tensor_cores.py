@@ -1,4 +1,4 @@
-"""How kernels with tensor cores are written: fragments, asynchronous copies, mbarriers, tensor maps.
+"""How kernels with tensor cores are written: fragments, asynchronous copies, mbarriers, tensors.
 
 Each method is one instruction (or a run of them) of PTX, or a call of the emulator's function that
 stands for it. A place in shared memory is a 32-bit address on a GPU, and a pointer to the emulator;
@@ -154,8 +154,8 @@ class TensorCoreFunction(GpuFunction):
     # --- fragments ------------------------------------------------------------------------------
 
     def ldmatrix(self, place: V, trans: bool = False) -> list[V]:
-        """Four matrices of 8 x 8 elements of 16 bits, one register each; lane i gives the address of
-        row i % 8 of matrix i / 8."""
+        """Four matrices of 8 x 8 elements of 16 bits, one register each; lane i gives the address
+        of row i % 8 of matrix i / 8."""
         how = ".trans" if trans else ""
         if self.emulated:
             self._touch(place, 16)

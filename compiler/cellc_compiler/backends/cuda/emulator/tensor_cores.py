@@ -277,11 +277,11 @@ def _ldmatrix(name: str, trans: bool, structures: Structures) -> _Operation:
                 f.fail(launch, 704)
         with f.each(WARP) as (lane,):
             for e in (0, 1):
-                r, c = lane >> 2, ((lane & 3) << 1) + e
+                across, along = lane >> 2, ((lane & 3) << 1) + e
                 if trans:
-                    r, c = c, r
-                row = f.load("ptr", f.lane_data(matrix * 8 + r))
-                bits = f.load("i16", f.gep(row, c.v, "i16"))
+                    across, along = along, across
+                row = f.load("ptr", f.lane_data(matrix * 8 + across))
+                bits = f.load("i16", f.gep(row, along.v, "i16"))
                 f.put(bits, f.gep(f.lane_data(lane), 8), (matrix << 1) + e)
     f.ret_()
     f.declares = {d for d in f.declares if "@is_shared" not in d}
@@ -307,9 +307,9 @@ def _mma(kind: str, structures: Structures) -> _Operation:
     with f.each(16) as (row,):
         at = f.gep(c, (row * 8).v, "float")
         total = f.load("<8 x float>", at)
-        for k in range(depth):
-            x = f.load("float", f.gep(a, (row * depth + k).v, "float"))
-            total = f.fma(f.splat(x, 8), f.load("<8 x float>", f.gep(b, 32 * k)), total)
+        for step in range(depth):
+            x = f.load("float", f.gep(a, (row * depth + step).v, "float"))
+            total = f.fma(f.splat(x, 8), f.load("<8 x float>", f.gep(b, 32 * step)), total)
         f.store(total, at)
     with f.each(WARP) as (lane,):
         data, g, t = f.lane_data(lane), lane >> 2, lane & 3
@@ -434,9 +434,9 @@ def _accumulate(f: _Operation, kind: str, shape: X, narrow_a: V, narrow_b: V) ->
     with f.each(16, n >> 4) as (row, block):
         at = f.gep(c, (row * n + (block << 4)).v, "float")
         total = [f.load("<8 x float>", f.gep(at, 32 * h)) for h in (0, 1)]
-        for k in range(16):
-            x = f.splat(f.load("float", f.gep(wide_a, (row * 16 + k).v, "float")), 8)
-            y = f.gep(wide_b, (n * k + (block << 4)).v, "float")
+        for step in range(16):
+            x = f.splat(f.load("float", f.gep(wide_a, (row * 16 + step).v, "float")), 8)
+            y = f.gep(wide_b, (n * step + (block << 4)).v, "float")
             total = [f.fma(x, f.load("<8 x float>", f.gep(y, 32 * h)), total[h]) for h in (0, 1)]
         for h in (0, 1):
             f.store(total[h], f.gep(at, 32 * h))

@@ -295,5 +295,7 @@ class _MmaKernel:
                    lambda: f.store(f.pair(*narrow), place, 2 * size))
             return
         for e in (0, 1):
-            f.when(f.cmp("ult", f.add(column, f.i32(e)), f.i32(p.n)),
-                   lambda e=e: f.store(narrow[e], f.gep(place, e, ty)))
+            def store_one(e: int = e) -> None:
+                f.store(narrow[e], f.gep(place, e, ty))
+
+            f.when(f.cmp("ult", f.add(column, f.i32(e)), f.i32(p.n)), store_one)

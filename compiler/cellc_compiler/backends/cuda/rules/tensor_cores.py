@@ -42,9 +42,9 @@ def product_of(node: Node) -> Product | None:
     dtype = node.result.dtype
     if dtype not in (dtypes.float16, dtypes.bfloat16) or not k or not prod(out):
         return None
-    strides = [_batch_strides(s[:-2], out[:-2]) for s in (x, y)]
-    p = _folded(Product(out[-2], out[-1], k, out[:-2], *strides, bool(trans_a), bool(trans_b),
-                        dtype))
+    a_strides, b_strides = (_batch_strides(s[:-2], out[:-2]) for s in (x, y))
+    p = _folded(Product(out[-2], out[-1], k, out[:-2], a_strides, b_strides, bool(trans_a),
+                        bool(trans_b), dtype))
     sizes = (p.m, p.n, p.k, p.segments * p.count * -(-p.m // 32) * -(-p.n // 32))
     return p if max(sizes) < MOST - 512 else None
 
