@@ -13,7 +13,7 @@ import pytest
 
 from cellc_compiler.backends.cuda.code import KernelCode
 from cellc_compiler.backends.cuda.kernels import mma, wgmma
-from cellc_compiler.backends.cuda.kernels.product import Product, added_segments
+from cellc_compiler.backends.cuda.kernels.tensor_core_tiles import HalfProduct, added_segments
 from cellc_compiler.backends.cuda.rules import tensor_cores
 from cellc_compiler.backends.cuda.tensor_cores import TensorCoreFunction
 from cellc_compiler.build import ptxas
@@ -177,11 +177,11 @@ def test_which_kernel() -> None:
 def test_order_does_not_follow_from_the_kernel() -> None:
     """An architecture's kernels cut k alike: what follows from a shape is the same for both."""
     for m, k, n in ((128, 8192, 128), (4096, 8192, 4096), (128, 1000, 128), (64, 65536, 64)):
-        p = Product(m, n, k, (), (), (), False, False, dt.bfloat16)
+        p = HalfProduct(m, n, k, (), (), (), False, False, dt.bfloat16)
         assert p.segment % 64 == 0 and p.segment * p.segments >= k > p.segment * (p.segments - 1)
         assert p.segments == 1 or p.segment >= 1024
-    assert Product(128, 128, 8192, (), (), (), False, False, dt.bfloat16).segments == 8
-    assert Product(4096, 4096, 8192, (), (), (), False, False, dt.bfloat16).segments == 1
+    assert HalfProduct(128, 128, 8192, (), (), (), False, False, dt.bfloat16).segments == 8
+    assert HalfProduct(4096, 4096, 8192, (), (), (), False, False, dt.bfloat16).segments == 1
 
 
 # --- shared memory ------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_no_bank_conflicts_and_no_races(name: str, turns: tuple[bool, bool]) -> 
 def test_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fragment of TF32: operands without their low 13 bits, k = 8. The operands and the result
     are passed as halves of their words."""
-    def kernel(_: Product, target: Target) -> KernelCode:
+    def kernel(_: HalfProduct, target: Target) -> KernelCode:
         f = TensorCoreFunction(target, 3, 32)
         lane = f.thread()
         g, t = f.binary("lshr", lane, f.i32(2)), f.binary("and", lane, f.i32(3))
@@ -247,8 +247,8 @@ def test_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- code ---------------------------------------------------------------------------------------
 
 
-def big(turns: tuple[bool, bool], k: int = 4096) -> Product:
-    return Product(4096, 4096, k, (), (), (), *turns, dt.bfloat16)
+def big(turns: tuple[bool, bool], k: int = 4096) -> HalfProduct:
+    return HalfProduct(4096, 4096, k, (), (), (), *turns, dt.bfloat16)
 
 
 def assembled(code: KernelCode, target: Target) -> ptxas.Cubin:
@@ -287,7 +287,7 @@ def test_wgmma_assembles(turns: tuple[bool, bool]) -> None:
 @needs_ptxas
 def test_sums_of_segments_assemble() -> None:
     for target in CUDA.values():
-        p = Product(128, 128, 8192, (), (), (), False, False, dt.float16)
+        p = HalfProduct(128, 128, 8192, (), (), (), False, False, dt.float16)
         assembled(added_segments(p, target), target)
         codes = [mma.mma_kernel(p, target), wgmma.wgmma_kernel(p, target)]
         for code in codes:

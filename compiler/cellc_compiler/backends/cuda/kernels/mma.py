@@ -19,7 +19,7 @@ from ...llvm.convert import memory_type, to_memory
 from ...llvm.text import V
 from ..code import WARP, KernelCode
 from ..tensor_cores import I32, TensorCoreFunction, kind_of
-from .product import UNITS, Product, steps_of, tile_at, tiles_of
+from .tensor_core_tiles import UNITS, HalfProduct, steps_of, tile_at, tiles_of
 
 K_STEP = 32
 STAGES = 4
@@ -46,7 +46,7 @@ FLAT = MmaTile(32, 128, 1, 4)
 TALL = MmaTile(128, 32, 4, 1)
 
 
-def tile_of(p: Product) -> MmaTile:
+def tile_of(p: HalfProduct) -> MmaTile:
     """The tile for a shape: the largest that leaves no unit of the device without one."""
     if p.m <= 32:
         return FLAT
@@ -85,7 +85,7 @@ class _Operand:
         return math.gcd(self.inner, 8)
 
 
-def _operands(p: Product, tile: MmaTile) -> tuple[_Operand, _Operand]:
+def _operands(p: HalfProduct, tile: MmaTile) -> tuple[_Operand, _Operand]:
     def operand(number: int, along_k: bool, extent: int, size: int, base: int) -> _Operand:
         if along_k:
             return _Operand(number, True, extent, K_STEP, size, p.k, base)
@@ -95,7 +95,7 @@ def _operands(p: Product, tile: MmaTile) -> tuple[_Operand, _Operand]:
     return a, operand(1, p.trans_b, tile.columns, p.n, a.nbytes)
 
 
-def mma_kernel(p: Product, target: Target, whole: bool = True,
+def mma_kernel(p: HalfProduct, target: Target, whole: bool = True,
                tile: MmaTile | None = None) -> KernelCode:
     """The kernel of a product; with the sums of segments, if there are several.
 
@@ -112,7 +112,7 @@ def mma_kernel(p: Product, target: Target, whole: bool = True,
 class _MmaKernel:
     """Writes it."""
 
-    def __init__(self, p: Product, target: Target, tile: MmaTile, whole: bool) -> None:
+    def __init__(self, p: HalfProduct, target: Target, tile: MmaTile, whole: bool) -> None:
         self.p, self.target, self.tile, self.whole = p, target, tile, whole
         self.f = f = TensorCoreFunction(target, 3, tile.threads)
         self.operands = _operands(p, tile)

@@ -23,7 +23,7 @@ from ...llvm.text import V
 from ..code import WARP, KernelCode, TensorMap
 from ..tensor_cores import ATOM, SWIZZLE, Pipeline, TensorCoreFunction, kind_of
 from .mma import mma_kernel
-from .product import UNITS, Product, Tile, steps_of, tile_at, tiles_of
+from .tensor_core_tiles import UNITS, HalfProduct, Tile, steps_of, tile_at, tiles_of
 
 K_STEP = 64
 CONSUMERS = 2
@@ -61,7 +61,7 @@ class WgmmaTile:
 TILES = tuple(map(WgmmaTile, (256, 128, 64)))
 
 
-def tile_of(p: Product) -> WgmmaTile:
+def tile_of(p: HalfProduct) -> WgmmaTile:
     """The widest tile that no more than a quarter is left of, and that leaves no unit without."""
     for tile in TILES:
         wide = p.n > tile.columns * 3 // 4
@@ -70,7 +70,9 @@ def tile_of(p: Product) -> WgmmaTile:
     return TILES[-1] if p.n <= 64 else TILES[-2]
 
 
-def wgmma_kernel(p: Product, target: Target, tile: WgmmaTile | None = None) -> KernelCode | None:
+def wgmma_kernel(
+    p: HalfProduct, target: Target, tile: WgmmaTile | None = None
+) -> KernelCode | None:
     """The kernel of a product, with the sums of segments if there are several; None where the
     architecture has no `wgmma`, or rows are no multiples of 16 bytes.
 
@@ -85,7 +87,7 @@ def wgmma_kernel(p: Product, target: Target, tile: WgmmaTile | None = None) -> K
     return _WgmmaKernel(p, target, tile or tile_of(p)).kernel()
 
 
-def _maps(p: Product, tile: WgmmaTile) -> tuple[TensorMap, TensorMap, TensorMap]:
+def _maps(p: HalfProduct, tile: WgmmaTile) -> tuple[TensorMap, TensorMap, TensorMap]:
     size = p.dtype.itemsize
 
     def operand(number: int, along_k: bool, extent: int, matrices: int, box: int) -> TensorMap:
@@ -104,7 +106,7 @@ def _maps(p: Product, tile: WgmmaTile) -> tuple[TensorMap, TensorMap, TensorMap]
 class _WgmmaKernel:
     """Writes it."""
 
-    def __init__(self, p: Product, target: Target, tile: WgmmaTile) -> None:
+    def __init__(self, p: HalfProduct, target: Target, tile: WgmmaTile) -> None:
         self.p, self.target, self.tile = p, target, tile
         self.f = f = TensorCoreFunction(target, 3, THREADS, _maps(p, tile))
         self.stages, self.a_bytes = tile.stages, ROWS * SWIZZLE

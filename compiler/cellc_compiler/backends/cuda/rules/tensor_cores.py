@@ -11,7 +11,7 @@ from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Role, Step, operand, result, scratch
 from ..code import KernelCode
 from ..kernels.mma import mma_kernel
-from ..kernels.product import Product, added_segments
+from ..kernels.tensor_core_tiles import HalfProduct, added_segments
 from ..kernels.wgmma import wgmma_kernel
 
 MOST = 1 << 31
@@ -34,7 +34,7 @@ def tensor_core_plan(node: Node, target: Target) -> KernelPlan | None:
                       {sums: 4 * p.segments * p.elements})
 
 
-def product_of(node: Node) -> Product | None:
+def product_of(node: Node) -> HalfProduct | None:
     """What a `matmul` computes, if it is for tensor cores."""
     x, y, out = node.operands[0].shape, node.operands[1].shape, node.result.shape
     trans_a, trans_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
@@ -43,17 +43,17 @@ def product_of(node: Node) -> Product | None:
     if dtype not in (dtypes.float16, dtypes.bfloat16) or not k or not prod(out):
         return None
     a_strides, b_strides = (_batch_strides(s[:-2], out[:-2]) for s in (x, y))
-    p = _folded(Product(out[-2], out[-1], k, out[:-2], a_strides, b_strides, bool(trans_a),
+    p = _folded(HalfProduct(out[-2], out[-1], k, out[:-2], a_strides, b_strides, bool(trans_a),
                         bool(trans_b), dtype))
     sizes = (p.m, p.n, p.k, p.segments * p.count * -(-p.m // 32) * -(-p.n // 32))
     return p if max(sizes) < MOST - 512 else None
 
 
-def _folded(p: Product) -> Product:
+def _folded(p: HalfProduct) -> HalfProduct:
     """Matrices that lie behind one another and meet the same B are one of more rows."""
     if not p.batch or p.trans_a or any(p.b_strides) or not all(p.a_strides):
         return p
-    return Product(p.count * p.m, p.n, p.k, (), (), (), False, p.trans_b, p.dtype)
+    return HalfProduct(p.count * p.m, p.n, p.k, (), (), (), False, p.trans_b, p.dtype)
 
 
 def _batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
