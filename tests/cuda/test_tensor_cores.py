@@ -184,6 +184,21 @@ def test_order_does_not_follow_from_the_kernel() -> None:
     assert HalfProduct(4096, 4096, 8192, (), (), (), False, False, dt.bfloat16).segments == 1
 
 
+@pytest.mark.parametrize("wrong", [
+    {"box": (64, 257)}, {"box": (128, 64)}, {"strides": (136, 1 << 16)}, {"sizes": (0, 8, 1)}])
+def test_a_map_that_cannot_be_made(wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel is not launched, and the program says that it failed."""
+    def kernel(p: HalfProduct, target: Target) -> KernelCode:
+        code = wgmma.wgmma_kernel(p, target)
+        assert code is not None
+        return replace(code, maps=(replace(code.maps[0], **wrong), *code.maps[1:]))
+
+    monkeypatch.setattr(tensor_cores, "wgmma_kernel", kernel)
+    graph = matmul_graph((64, 64), (64, 64), False, False, BF16)
+    with pytest.raises(RuntimeError, match="product.*emulated took a launch"):
+        run(graph, operands((64, 64), (64, 64), BF16), SM90)
+
+
 # --- shared memory ------------------------------------------------------------------------------
 
 

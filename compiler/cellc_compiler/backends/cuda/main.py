@@ -104,20 +104,25 @@ class LaunchWriter(FunctionWriter):
             code = code.otherwise
         words = i.words()
         self.fill(words)
-        self.launch(code, self.with_maps(code, len(words)) if code.maps else None)
+        if code.maps:
+            self.launch_with_maps(code, len(words))
+        else:
+            self.launch(code, None)
 
-    def with_maps(self, code: KernelCode, words: int) -> V:
-        """What a kernel is given, its tensor maps behind the pointers."""
+    def launch_with_maps(self, code: KernelCode, words: int) -> None:
+        """The same of a kernel whose tensor maps are behind its pointers, if all could be made."""
         f = self.f
         function, given = self.external(Ext.DEVICE_TENSOR_MAP), self.given_with_maps
+        failed = V(I32, "0")
         for k in range(words):
             f.store(self.parameter(k), f.gep(given, 8 * k))
         for k, m in enumerate(code.maps):
             place = f.gep(self.maps, MAP_BYTES * k)
             pointer = f.load("ptr", f.gep(self.bufs, m.buffer, "ptr"))
-            self.note(encoded(f, function, m, pointer, place))
+            failed = f.binary("or", failed, encoded(f, function, m, pointer, place))
             f.store(place, f.gep(given, 8 * (words + k)))
-        return given
+        self.note(failed)
+        f.when(f.cmp("eq", failed, V(I32, "0")), lambda: self.launch(code, given))
 
     def parameter(self, number: int) -> V:
         """What stands for a pointer among those of a launch: where it is."""
