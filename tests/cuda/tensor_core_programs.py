@@ -20,7 +20,8 @@ from cellc_runtime.target import EMULATED, Target
 Array = np.ndarray[Any, Any]
 SM80, SM90 = EMULATED["emulated-sm_80"], EMULATED["emulated-sm_90a"]
 BF16, F16 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)
-_DTYPES = {BF16: dt.bfloat16, F16: dt.float16}
+F32 = np.dtype(np.float32)
+_DTYPES = {BF16: dt.bfloat16, F16: dt.float16, F32: dt.float32}
 
 
 def matmul_graph(x: tuple[int, ...], y: tuple[int, ...], trans_a: bool, trans_b: bool,
@@ -58,9 +59,9 @@ def chains(graph: Graph, arrays: list[Array]) -> Array:
     A product of 16-bit floats is a float32, and the sum of two of these, rounded to float64 first,
     is rounded to float32 as it would be at once.
     """
-    p = product_of(graph.nodes[0])
+    p = product_of(graph.nodes[0], fast=True)
     assert p is not None
-    x, y = oriented(graph, arrays)
+    x, y = oriented(graph, [tf32(a) if a.dtype == F32 else a for a in arrays])
     total: Array | None = None
     for start in range(0, p.k, p.segment):
         held = np.zeros(graph.nodes[0].result.shape, np.float32)
@@ -69,6 +70,12 @@ def chains(graph: Graph, arrays: list[Array]) -> Array:
         total = held if total is None else total + held
     assert total is not None
     return total.astype(arrays[0].dtype)
+
+
+def tf32(x: Array) -> Array:
+    """Rounded to 10 bits of fraction, halves away from zero."""
+    up: Array = ((x.view(np.int32) + np.int32(1 << 12)) & np.int32(-1 << 13)).view(np.float32)
+    return np.where(np.isnan(x), x, up)
 
 
 def oriented(graph: Graph, arrays: list[Array]) -> list[Array]:
@@ -80,4 +87,5 @@ def oriented(graph: Graph, arrays: list[Array]) -> list[Array]:
 
 def differing(a: Array, b: Array) -> int:
     """Elements whose bits differ."""
-    return int((a.view(np.uint16) != b.view(np.uint16)).sum())
+    bits = np.uint32 if a.dtype == F32 else np.uint16
+    return int((a.view(bits) != b.view(bits)).sum())

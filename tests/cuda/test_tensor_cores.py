@@ -13,7 +13,8 @@ import pytest
 
 from cellc_compiler.backends.cuda.code import KernelCode
 from cellc_compiler.backends.cuda.kernels import mma, wgmma
-from cellc_compiler.backends.cuda.kernels.tensor_core_tiles import HalfProduct, added_segments
+from cellc_compiler.backends.cuda.kernels.tensor_core_tiles import TensorCoreProduct, added_segments
+from cellc_compiler.backends.cuda.machine import GpuMachine
 from cellc_compiler.backends.cuda.rules import tensor_cores
 from cellc_compiler.backends.cuda.tensor_cores import TensorCoreFunction
 from cellc_compiler.build import ptxas
@@ -27,9 +28,9 @@ from cellc_runtime.target import CHECKED, CUDA, Target
 from .tensor_core_programs import (
     BF16,
     F16,
+    F32,
     SM80,
     SM90,
-    Array,
     chains,
     differing,
     matmul_graph,
@@ -58,6 +59,8 @@ def check(x: Shape, y: Shape, turns: tuple[bool, bool], dtype: np.dtype[Any], ta
     a, b = oriented(graph, arrays)
     bound = a.shape[-1] * 2.0**-23 * (np.abs(a) @ np.abs(b)) + np.abs(a @ b) * (
         2.0**-8 if dtype == BF16 else 2.0**-10) + 2.0**-24
+    if dtype == F32:
+        bound += 2.0**-10 * (np.abs(a) @ np.abs(b))
     assert (np.abs(out.astype(np.float64) - a @ b) <= bound).all()
 
 
@@ -177,25 +180,25 @@ def test_which_kernel() -> None:
 def test_order_does_not_follow_from_the_kernel() -> None:
     """An architecture's kernels cut k alike: what follows from a shape is the same for both."""
     for m, k, n in ((128, 8192, 128), (4096, 8192, 4096), (128, 1000, 128), (64, 65536, 64)):
-        p = HalfProduct(m, n, k, (), (), (), False, False, dt.bfloat16)
+        p = TensorCoreProduct(m, n, k, (), (), (), False, False, dt.bfloat16)
         assert p.segment % 64 == 0 and p.segment * p.segments >= k > p.segment * (p.segments - 1)
         assert p.segments == 1 or p.segment >= 1024
-    assert HalfProduct(128, 128, 8192, (), (), (), False, False, dt.bfloat16).segments == 8
-    assert HalfProduct(4096, 4096, 8192, (), (), (), False, False, dt.bfloat16).segments == 1
+    assert TensorCoreProduct(128, 128, 8192, (), (), (), False, False, dt.bfloat16).segments == 8
+    assert TensorCoreProduct(4096, 4096, 8192, (), (), (), False, False, dt.bfloat16).segments == 1
 
 
 @pytest.mark.parametrize("wrong", [
     {"box": (64, 257)}, {"box": (128, 64)}, {"strides": (136, 1 << 16)}, {"sizes": (0, 8, 1)}])
 def test_a_map_that_cannot_be_made(wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel is not launched, and the program says that it failed."""
-    def kernel(p: HalfProduct, target: Target) -> KernelCode:
+    def kernel(p: TensorCoreProduct, target: Target) -> KernelCode:
         code = wgmma.wgmma_kernel(p, target)
         assert code is not None
         return replace(code, maps=(replace(code.maps[0], **wrong), *code.maps[1:]))
 
     monkeypatch.setattr(tensor_cores, "wgmma_kernel", kernel)
     graph = matmul_graph((64, 64), (64, 64), False, False, BF16)
-    with pytest.raises(RuntimeError, match="product.*emulated took a launch"):
+    with pytest.raises(RuntimeError, match="emulated took a launch"):
         run(graph, operands((64, 64), (64, 64), BF16), SM90)
 
 
@@ -203,11 +206,14 @@ def test_a_map_that_cannot_be_made(wrong: dict[str, Any], monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("turns", TURNS)
-@pytest.mark.parametrize("name", ["checked-sm_80", "checked-sm_90a"])
-def test_no_bank_conflicts_and_no_races(name: str, turns: tuple[bool, bool]) -> None:
+@pytest.mark.parametrize(("name", "dtype"), [
+    ("checked-sm_80", BF16), ("checked-sm_90a", BF16), ("checked-sm_80", F32)])
+@pytest.mark.usefixtures("tf32")
+def test_no_bank_conflicts_and_no_races(name: str, dtype: np.dtype[Any], turns: tuple[bool, bool]
+                                        ) -> None:
     """Each access of shared memory takes as many turns as its bytes need; none races."""
     x, y = matrices(128, 96, 128, turns)
-    graph, arrays = matmul_graph(x, y, *turns, BF16), operands(x, y, BF16)
+    graph, arrays = matmul_graph(x, y, *turns, dtype), operands(x, y, dtype)
     device = CheckedDevice(CHECKED[name], capacity=1 << 20)
     out = run(graph, arrays, CHECKED[name], device=device)
     assert differing(out, chains(graph, arrays)) == 0
@@ -220,50 +226,53 @@ def test_no_bank_conflicts_and_no_races(name: str, turns: tuple[bool, bool]) -> 
 # --- instructions -------------------------------------------------------------------------------
 
 
-def test_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fragment of TF32: operands without their low 13 bits, k = 8. The operands and the result
-    are passed as halves of their words."""
-    def kernel(_: HalfProduct, target: Target) -> KernelCode:
-        f = TensorCoreFunction(target, 3, 32)
-        lane = f.thread()
-        g, t = f.binary("lshr", lane, f.i32(2)), f.binary("and", lane, f.i32(3))
+@pytest.mark.parametrize("turns", TURNS)
+@pytest.mark.parametrize(("m", "k", "n"), [
+    (1, 1, 1), (70, 90, 34), (200, 136, 264), (31, 100, 140), (140, 100, 31), (17, 33, 65)])
+@pytest.mark.usefixtures("tf32")
+def test_tf32(m: int, k: int, n: int, turns: tuple[bool, bool]) -> None:
+    """Products of float32 whose operands are rounded to TF32."""
+    check(*matrices(m, k, n, turns), turns, F32, SM80)
 
-        def word(buffer: int, row: Any, column: Any, ty: str = "i32") -> Any:
-            at = f.add(f.mul(row, f.i32(8)), column)
-            return f.load(ty, f.gep(f.pointer(buffer), at, "i32"))
 
-        a = [word(0, f.add(g, f.i32(8 * (i & 1))), f.add(t, f.i32(4 * (i >> 1)))) for i in range(4)]
-        b = [word(1, f.add(t, f.i32(4 * i)), g) for i in range(2)]
-        c = f.mma("tf32", a, b, [f.const("float", 0.0)] * 4)
-        for i in range(4):
-            row = f.add(g, f.i32(8 * (i >> 1)))
-            column = f.add(f.mul(t, f.i32(2)), f.i32(i & 1))
-            at = f.add(f.mul(row, f.i32(8)), column)
-            f.store(c[i], f.gep(f.pointer(2), at, "float"))
-        return f.finished(1)
+@pytest.fixture
+def tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Float32 may be rounded."""
+    monkeypatch.setattr(GpuMachine, "plan", lambda machine, node: tensor_cores.tensor_core_plan(
+        node, machine.gpu, fast=True))
 
-    monkeypatch.setattr(tensor_cores, "mma_kernel", kernel)
-    rng = np.random.default_rng(3)
-    a, b = rng.normal(size=(16, 8)).astype(np.float32), np.zeros((16, 8), np.float32)
-    b[:8] = rng.normal(size=(8, 8))
-    graph = matmul_graph((16, 16), (16, 16), False, False, F16)
-    out = run(graph, [a.view(F16), b.view(F16)], SM80).view(np.float32)
 
-    def cut(x: Array) -> Array:
-        kept: Array = (x.view(np.int32) & np.int32(-1 << 13)).view(np.float32)
-        return kept.astype(np.float64)
+@pytest.mark.parametrize("tile", [mma.LARGE, mma.SMALL, mma.FLAT, mma.TALL], ids=str)
+@pytest.mark.usefixtures("tf32")
+def test_tiles_of_tf32(tile: mma.MmaTile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_cores, "mma_kernel",
+                        lambda p, target: mma.mma_kernel(p, target, True, tile))
+    for turns in TURNS:
+        check(*matrices(136, 72, 152, turns), turns, F32, SM90)
 
-    held = np.zeros((16, 8), np.float32)
-    for k in range(8):
-        held = (cut(a)[:, k : k + 1] * cut(b)[k : k + 1] + held).astype(np.float32)
-    np.testing.assert_array_equal(out, held)
+
+@pytest.mark.usefixtures("tf32")
+def test_what_tf32_makes_of_special_values() -> None:
+    x, y = np.ones((16, 16), np.float32), np.eye(16, dtype=np.float32)
+    x[0, :8] = [np.inf, -np.inf, np.nan, 1 + 2.0**-11, 1 + 2.0**-12, 1e-40, 3.4e38, -0.0]
+    x.view(np.uint32)[1, 0] = 0x7FFFFFFF
+    graph = matmul_graph(x.shape, y.shape, False, False, F32)
+    with np.errstate(all="ignore"):
+        want = chains(graph, [x, y])
+    np.testing.assert_array_equal(run(graph, [x, y], SM80), want)
+
+
+def test_tf32_is_only_for_fast_numerics() -> None:
+    graph = matmul_graph((64, 64), (64, 64), False, False, F32)
+    assert tensor_cores.tensor_core_plan(graph.nodes[0], SM90) is None
+    assert tensor_cores.tensor_core_plan(graph.nodes[0], SM90, fast=True) is not None
 
 
 # --- code ---------------------------------------------------------------------------------------
 
 
-def big(turns: tuple[bool, bool], k: int = 4096) -> HalfProduct:
-    return HalfProduct(4096, 4096, k, (), (), (), *turns, dt.bfloat16)
+def big(turns: tuple[bool, bool], k: int = 4096) -> TensorCoreProduct:
+    return TensorCoreProduct(4096, 4096, k, (), (), (), *turns, dt.bfloat16)
 
 
 def assembled(code: KernelCode, target: Target) -> ptxas.Cubin:
@@ -280,6 +289,7 @@ def test_mma_assembles(target: Target, turns: tuple[bool, bool]) -> None:
     for tile in (mma.LARGE, mma.SMALL, mma.FLAT, mma.TALL):
         code = mma.mma_kernel(big(turns), target, tile=tile)
         made = assembled(code, target)
+        assembled(mma.mma_kernel(replace(big(turns), dtype=dt.float32), target, tile=tile), target)
         # Two blocks of the largest tile fit the registers of a unit.
         assert made.registers <= 128 and code.shared <= 64 << 10
         if tile in (mma.LARGE, mma.TALL) and turns[0] == turns[1]:
@@ -302,7 +312,7 @@ def test_wgmma_assembles(turns: tuple[bool, bool]) -> None:
 @needs_ptxas
 def test_sums_of_segments_assemble() -> None:
     for target in CUDA.values():
-        p = HalfProduct(128, 128, 8192, (), (), (), False, False, dt.float16)
+        p = TensorCoreProduct(128, 128, 8192, (), (), (), False, False, dt.float16)
         assembled(added_segments(p, target), target)
         codes = [mma.mma_kernel(p, target), wgmma.wgmma_kernel(p, target)]
         for code in codes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from cellc_runtime.dtypes import DType, bfloat16, float16
+from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
@@ -34,7 +34,7 @@ def kind_of(dtype: DType) -> str:
     Raises:
         KeyError: tensor cores have no such operands.
     """
-    return {float16: "f16", bfloat16: "bf16"}[dtype]
+    return {float16: "f16", bfloat16: "bf16", float32: "tf32"}[dtype]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +178,15 @@ class TensorCoreFunction(GpuFunction):
         return self.unpacked(self.asm(
             text, ",".join(["=f"] * 4 + ["r"] * 6 + ["f"] * 4), *a, *b, *c,
             ret=_structure("float", 4), effect=False), "float", 4)
+
+    def tf32(self, bits: V) -> V:
+        """A float32 (its bits, an i32) rounded to the 10 bits of fraction that TF32 keeps, halves
+        away from zero."""
+        if not self.emulated:
+            return self.asm("cvt.rna.tf32.f32 $0, $1;", "=r,r", bits, ret=I32, effect=False)
+        up = self.binary("and", self.add(bits, self.i32(1 << 12)), self.i32(-1 << 13))
+        number = self.cast("bitcast", bits, "float")
+        return self.select(self.cmp("uno", number, number), bits, up)
 
     # --- asynchronous copies of a thread (sm_80) ------------------------------------------------
 

@@ -4,8 +4,9 @@ shared memory.
 Tiles of k lie in a ring of stages that `cp.async` fills while those before are multiplied. Rows are
 swizzled, so that neither the copies nor `ldmatrix` meet at a bank: bytes 16 c of row r lie at place
 c ^ r % 8, or c ^ r / 2 % 4 where a row has 64 bytes. Which way an operand lies in memory is the way
-it lies in shared memory; `ldmatrix.trans` turns it. What is outside of a matrix is filled with
-zeros.
+it lies in shared memory; `ldmatrix.trans` turns it. Elements of 4 bytes it cannot turn: they are
+loaded one by one, with bytes 16 c of row r at c ^ 2 (r % 4). What is outside of a matrix is filled
+with zeros.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from ...llvm.convert import memory_type, to_memory
 from ...llvm.text import V
 from ..code import WARP, KernelCode
 from ..tensor_cores import I32, TensorCoreFunction, kind_of
-from .tensor_core_tiles import UNITS, HalfProduct, steps_of, tile_at, tiles_of
+from .tensor_core_tiles import UNITS, TensorCoreProduct, steps_of, tile_at, tiles_of
 
-K_STEP = 32
+STEP_BYTES = 64
+"""Of k in a stage; one instruction takes half of it."""
 STAGES = 4
 
 
@@ -46,7 +48,7 @@ FLAT = MmaTile(32, 128, 1, 4)
 TALL = MmaTile(128, 32, 4, 1)
 
 
-def tile_of(p: HalfProduct) -> MmaTile:
+def tile_of(p: TensorCoreProduct) -> MmaTile:
     """The tile for a shape: the largest that leaves no unit of the device without one."""
     if p.m <= 32:
         return FLAT
@@ -65,6 +67,7 @@ class _Operand:
         lines, length: of a tile.
         outer, inner: of a matrix.
         base: where its tile of a stage begins, in bytes.
+        size: bytes of an element.
     """
 
     number: int
@@ -74,28 +77,43 @@ class _Operand:
     outer: int
     inner: int
     base: int
+    size: int
+
+    @property
+    def line_bytes(self) -> int:
+        """Of a line of the tile."""
+        return self.length * self.size
 
     @property
     def nbytes(self) -> int:
-        return self.lines * self.length * 2
+        """Of the tile."""
+        return self.lines * self.line_bytes
+
+    @property
+    def chunk(self) -> int:
+        """Elements that have a place in the swizzle: 16 bytes of them."""
+        return 16 // self.size
 
     @property
     def width(self) -> int:
         """Elements that are copied at once: as many as rows are multiples of."""
-        return math.gcd(self.inner, 8)
+        return math.gcd(self.inner, self.chunk)
 
 
-def _operands(p: HalfProduct, tile: MmaTile) -> tuple[_Operand, _Operand]:
-    def operand(number: int, along_k: bool, extent: int, size: int, base: int) -> _Operand:
+def _operands(p: TensorCoreProduct, tile: MmaTile) -> tuple[_Operand, _Operand]:
+    size = p.dtype.itemsize
+    step = STEP_BYTES // size
+
+    def operand(number: int, along_k: bool, extent: int, whole: int, base: int) -> _Operand:
         if along_k:
-            return _Operand(number, True, extent, K_STEP, size, p.k, base)
-        return _Operand(number, False, K_STEP, extent, p.k, size, base)
+            return _Operand(number, True, extent, step, whole, p.k, base, size)
+        return _Operand(number, False, step, extent, p.k, whole, base, size)
 
     a = operand(0, not p.trans_a, tile.rows, p.m, 0)
     return a, operand(1, p.trans_b, tile.columns, p.n, a.nbytes)
 
 
-def mma_kernel(p: HalfProduct, target: Target, whole: bool = True,
+def mma_kernel(p: TensorCoreProduct, target: Target, whole: bool = True,
                tile: MmaTile | None = None) -> KernelCode:
     """The kernel of a product; with the sums of segments, if there are several.
 
@@ -112,8 +130,9 @@ def mma_kernel(p: HalfProduct, target: Target, whole: bool = True,
 class _MmaKernel:
     """Writes it."""
 
-    def __init__(self, p: HalfProduct, target: Target, tile: MmaTile, whole: bool) -> None:
+    def __init__(self, p: TensorCoreProduct, target: Target, tile: MmaTile, whole: bool) -> None:
         self.p, self.target, self.tile, self.whole = p, target, tile, whole
+        self.k_step = STEP_BYTES // p.dtype.itemsize
         self.f = f = TensorCoreFunction(target, 3, tile.threads)
         self.operands = _operands(p, tile)
         self.stage_bytes = sum(o.nbytes for o in self.operands)
@@ -125,8 +144,8 @@ class _MmaKernel:
         down, across = f.split(warp, [tile.down, tile.across])
         self.top, self.left = f.mul(down, f.i32(self.height)), f.mul(across, f.i32(self.width))
         self.at = tile_at(f, p, f.block(), tile.rows, tile.columns)
-        self.steps = steps_of(f, p, self.at.first, K_STEP)
-        last = f.mul(f.cast("trunc", self.steps, I32), f.i32(K_STEP))
+        self.steps = steps_of(f, p, self.at.first, self.k_step)
+        last = f.mul(f.cast("trunc", self.steps, I32), f.i32(self.k_step))
         self.end = f.add(self.at.first, last)
 
     def kernel(self) -> KernelCode:
@@ -141,7 +160,7 @@ class _MmaKernel:
         """Accumulators of the warp: of each 16 x 8 elements four, row by row."""
         f = self.f
         for s in range(STAGES - 1):
-            self.fetch(f.add(self.at.first, f.i32(s * K_STEP)), f.i32(s * self.stage_bytes))
+            self.fetch(f.add(self.at.first, f.i32(s * self.k_step)), f.i32(s * self.stage_bytes))
         count = self.height // 16 * (self.width // 8) * 4
         zeros = [f.const("float", 0.0)] * count
         ahead = f.i32((STAGES - 1) * self.stage_bytes)
@@ -151,7 +170,7 @@ class _MmaKernel:
             f.wait_copies(STAGES - 2)
             f.barrier()
             k = f.add(f.cast("trunc", i, I32), f.i32(STAGES - 1))
-            self.fetch(f.add(self.at.first, f.mul(k, f.i32(K_STEP))), free)
+            self.fetch(f.add(self.at.first, f.mul(k, f.i32(self.k_step))), free)
             total = self.multiplied(now, total)
             return [self.next(now), self.next(free), *total]
 
@@ -195,9 +214,10 @@ class _MmaKernel:
         flat = f.add(f.mul(f.cast("zext", line, "i64"), f.i64(o.inner)),
                      f.cast("zext", start, "i64"))
         offset = f.select(inside, f.add(origin, flat), f.i64(0))
-        source = f.gep(f.pointer(o.number), offset, "i16")
-        if width > 1:
-            f.copy_async(place, source, 2 * width, f.select(inside, f.i32(2 * width), f.i32(0)))
+        source = f.gep(f.pointer(o.number), offset, f"i{8 * o.size}")
+        nbytes = o.size * width
+        if nbytes > 2:
+            f.copy_async(place, source, nbytes, f.select(inside, f.i32(nbytes), f.i32(0)))
             return
         value = f.load("i16", source)
         f.store(f.select(inside, value, V("i16", "0")), f.pointer_at(place))
@@ -205,16 +225,18 @@ class _MmaKernel:
     def _place(self, o: _Operand, stage: V, line: V, element: V) -> V:
         """Where an element of a tile lies."""
         f = self.f
-        chunk = f.binary("lshr", element, f.i32(3))
-        within = f.mul(f.binary("and", element, f.i32(7)), f.i32(2))
+        chunk = f.binary("udiv", element, f.i32(o.chunk))
+        within = f.mul(f.binary("urem", element, f.i32(o.chunk)), f.i32(o.size))
         chunk = f.binary("xor", chunk, self._swizzle(o, line))
-        far = f.add(f.add(f.mul(line, f.i32(2 * o.length)), f.mul(chunk, f.i32(16))), within)
+        far = f.add(f.add(f.mul(line, f.i32(o.line_bytes)), f.mul(chunk, f.i32(16))), within)
         return f.at(self.shared, f.add(f.add(stage, f.i32(o.base)), far))
 
     def _swizzle(self, o: _Operand, line: V) -> V:
         f = self.f
-        if o.length == 32:
+        if o.line_bytes == 64:
             return f.binary("and", f.binary("lshr", line, f.i32(1)), f.i32(3))
+        if o.size == 4:
+            return f.mul(f.binary("and", line, f.i32(3)), f.i32(2))
         return f.binary("and", line, f.i32(7))
 
     # --- products -------------------------------------------------------------------------------
@@ -223,18 +245,45 @@ class _MmaKernel:
         """The products of a stage, added."""
         f, kind = self.f, kind_of(self.p.dtype)
         total = list(total)
-        for step in range(K_STEP // 16):
-            a = [f.ldmatrix(place, not self.operands[0].along_k)
-                 for place in self._fragments(self.operands[0], self.top, self.height, step, stage)]
+        for step in (0, 1):
+            a = self._registers(self.operands[0], self.top, self.height, step, stage)
             b: list[list[V]] = []
-            for place in self._fragments(self.operands[1], self.left, self.width, step, stage):
-                four = f.ldmatrix(place, not self.operands[1].along_k)
+            for four in self._registers(self.operands[1], self.left, self.width, step, stage):
                 b += [four[:2], four[2:]]
             for i, rows in enumerate(a):
                 for j, columns in enumerate(b):
                     at = 4 * (i * len(b) + j)
                     total[at:at + 4] = f.mma(kind, rows, columns, total[at:at + 4])
         return total
+
+    def _registers(self, o: _Operand, edge: V, extent: int, step: int, stage: V) -> list[list[V]]:
+        """The four registers of each 16 rows of A, or columns of B, for one instruction's k."""
+        f = self.f
+        if o.size == 2 or o.along_k:
+            places = self._fragments(o, edge, extent, step, stage)
+            out = [f.ldmatrix(place, not o.along_k) for place in places]
+        else:
+            out = self._words(o, edge, extent, step, stage)
+        return [[f.tf32(v) for v in four] for four in out] if o.size == 4 else out
+
+    def _words(self, o: _Operand, edge: V, extent: int, step: int, stage: V) -> list[list[V]]:
+        """The same of elements of 4 bytes in lines across k, one load each."""
+        f, lane = self.f, self.lane
+        g, t = f.binary("lshr", lane, f.i32(2)), f.binary("and", lane, f.i32(3))
+        chunk = f.binary("lshr", f.add(edge, g), f.i32(2))
+        chunk = f.binary("xor", chunk, self._swizzle(o, t))
+        within = f.mul(f.binary("and", g, f.i32(3)), f.i32(4))
+        here = f.at(self.shared, f.add(f.add(stage, f.i32(o.base)), f.add(
+            f.mul(t, f.i32(o.line_bytes)), within)))
+
+        def word(number: int, half: int) -> V:
+            far = f.mul(f.binary("xor", chunk, f.i32(2 * number)), f.i32(16))
+            place = f.at(f.at(here, far), (8 * step + 4 * half) * o.line_bytes)
+            return f.load(I32, f.pointer_at(place))
+
+        halves = [(r, k) for k in (0, 1) for r in (0, 1)] if o.number == 0 else [
+            (r, k) for r in (0, 1) for k in (0, 1)]
+        return [[word(2 * i + r, k) for r, k in halves] for i in range(extent // 16)]
 
     def _fragments(self, o: _Operand, edge: V, extent: int, step: int, stage: V) -> list[V]:
         """The address that each lane gives `ldmatrix`, for each 16 rows of A or columns of B.
@@ -249,11 +298,11 @@ class _MmaKernel:
         inner, k = (second, third) if o.number == 0 else (third, second)
         line_half, chunk_half = (inner, k) if o.along_k else (k, inner)
         line = f.add(low, f.mul(line_half, f.i32(8)))
-        start = f.i32(0) if o.along_k else f.binary("lshr", edge, f.i32(3))
+        start = f.i32(0) if o.along_k else f.binary("udiv", edge, f.i32(o.chunk))
         chunk = f.binary("xor", f.add(start, chunk_half), self._swizzle(o, line))
         if o.along_k:
             line = f.add(line, edge)
-        row_bytes = 2 * o.length
+        row_bytes = o.line_bytes
         here = f.at(self.shared, f.add(f.add(stage, f.i32(o.base)), f.mul(line, f.i32(row_bytes))))
         out = []
         for i in range(extent // 16):

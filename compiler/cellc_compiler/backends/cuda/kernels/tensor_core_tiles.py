@@ -25,8 +25,9 @@ GROUP = 8
 
 
 @dataclass(frozen=True, slots=True)
-class HalfProduct:
-    """A product of matrices of 16-bit floats, summed in float32 and rounded once.
+class TensorCoreProduct:
+    """A product of matrices of 16-bit floats, or of float32 rounded to TF32, summed in float32 and
+    rounded once.
 
     Attributes:
         m, n, k: of a matrix of the result, and of a row of the sum.
@@ -99,12 +100,12 @@ class Tile:
     out: V
 
 
-def tiles_of(p: HalfProduct, rows: int, columns: int) -> int:
+def tiles_of(p: TensorCoreProduct, rows: int, columns: int) -> int:
     """Tiles of so many rows and columns, in all segments."""
     return p.segments * p.count * -(-p.m // rows) * -(-p.n // columns)
 
 
-def tile_at(f: GpuFunction, p: HalfProduct, number: V, rows: int, columns: int) -> Tile:
+def tile_at(f: GpuFunction, p: TensorCoreProduct, number: V, rows: int, columns: int) -> Tile:
     """The tile of a number: `GROUP` rows of tiles after the other, column by column."""
     down, across = -(-p.m // rows), -(-p.n // columns)
 
@@ -130,7 +131,7 @@ def tile_at(f: GpuFunction, p: HalfProduct, number: V, rows: int, columns: int) 
                 f.mul(segment, i32(p.segment)), operand(p.a_strides), operand(p.b_strides), matrix)
 
 
-def steps_of(f: GpuFunction, p: HalfProduct, first: V, step: int) -> V:
+def steps_of(f: GpuFunction, p: TensorCoreProduct, first: V, step: int) -> V:
     """How many steps of so much k a segment takes (an i64): the last one may be shorter."""
     left = f.sub(V("i32", str(p.k)), first)
     whole = V("i32", str(p.segment))
@@ -139,7 +140,7 @@ def steps_of(f: GpuFunction, p: HalfProduct, first: V, step: int) -> V:
     return f.cast("zext", f.binary("udiv", up, V("i32", str(step))), "i64")
 
 
-def added_segments(p: HalfProduct, target: Target, most: int = 4) -> KernelCode:
+def added_segments(p: TensorCoreProduct, target: Target, most: int = 4) -> KernelCode:
     """The kernel that adds the sums of segments in order, and rounds: given these and the result.
     A thread does up to `most` elements."""
     lanes = next(n for n in (4, 2, 1) if n <= most and p.elements % n == 0)

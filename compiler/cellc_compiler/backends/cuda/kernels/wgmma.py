@@ -23,7 +23,7 @@ from ...llvm.text import V
 from ..code import WARP, KernelCode, TensorMap
 from ..tensor_cores import ATOM, SWIZZLE, Pipeline, TensorCoreFunction, kind_of
 from .mma import mma_kernel
-from .tensor_core_tiles import UNITS, HalfProduct, Tile, steps_of, tile_at, tiles_of
+from .tensor_core_tiles import UNITS, TensorCoreProduct, Tile, steps_of, tile_at, tiles_of
 
 K_STEP = 64
 CONSUMERS = 2
@@ -61,7 +61,7 @@ class WgmmaTile:
 TILES = tuple(map(WgmmaTile, (256, 128, 64)))
 
 
-def tile_of(p: HalfProduct) -> WgmmaTile:
+def tile_of(p: TensorCoreProduct) -> WgmmaTile:
     """The widest tile that no more than a quarter is left of, and that leaves no unit without."""
     for tile in TILES:
         wide = p.n > tile.columns * 3 // 4
@@ -71,10 +71,10 @@ def tile_of(p: HalfProduct) -> WgmmaTile:
 
 
 def wgmma_kernel(
-    p: HalfProduct, target: Target, tile: WgmmaTile | None = None
+    p: TensorCoreProduct, target: Target, tile: WgmmaTile | None = None
 ) -> KernelCode | None:
     """The kernel of a product, with the sums of segments if there are several; None where the
-    architecture has no `wgmma`, or rows are no multiples of 16 bytes.
+    architecture has no `wgmma`, operands are not of 16 bits, or rows no multiples of 16 bytes.
 
     Args:
         p: what is computed.
@@ -82,12 +82,12 @@ def wgmma_kernel(
         tile: of a block, if not the table's.
     """
     rows = (p.m if p.trans_a else p.k, p.k if p.trans_b else p.n, p.n)
-    if target.cpu != "sm_90a" or any(r % 8 for r in rows):
+    if target.cpu != "sm_90a" or p.dtype.itemsize != 2 or any(r % 8 for r in rows):
         return None
     return _WgmmaKernel(p, target, tile or tile_of(p)).kernel()
 
 
-def _maps(p: HalfProduct, tile: WgmmaTile) -> tuple[TensorMap, TensorMap, TensorMap]:
+def _maps(p: TensorCoreProduct, tile: WgmmaTile) -> tuple[TensorMap, TensorMap, TensorMap]:
     size = p.dtype.itemsize
 
     def operand(number: int, along_k: bool, extent: int, matrices: int, box: int) -> TensorMap:
@@ -106,7 +106,7 @@ def _maps(p: HalfProduct, tile: WgmmaTile) -> tuple[TensorMap, TensorMap, Tensor
 class _WgmmaKernel:
     """Writes it."""
 
-    def __init__(self, p: HalfProduct, target: Target, tile: WgmmaTile) -> None:
+    def __init__(self, p: TensorCoreProduct, target: Target, tile: WgmmaTile) -> None:
         self.p, self.target, self.tile = p, target, tile
         self.f = f = TensorCoreFunction(target, 3, THREADS, _maps(p, tile))
         self.stages, self.a_bytes = tile.stages, ROWS * SWIZZLE
