@@ -151,6 +151,13 @@ class Device(ABC):
             MemoryError: there is not enough.
         """
 
+    def allocate_unset(self, nbytes: int) -> Memory:
+        """The same, for what is written before it is read: it may be as it was left.
+
+        Raises: as `allocate`.
+        """
+        return self.allocate(nbytes)
+
     @abstractmethod
     def copy(self, to: int, source: bytes | memoryview) -> None:
         """Copy from the host to an address of the device, behind what was launched; `source` may

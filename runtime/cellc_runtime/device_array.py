@@ -42,7 +42,8 @@ class DeviceArray:
         self.device, self.shape = device, shape
         self.dtype = dtypes.from_numpy(dtype).numpy
         self.nbytes = math.prod(shape) * self.dtype.itemsize
-        self._memory: Memory = allocate(device, self.nbytes, what or f"an array {self}")
+        # An array is filled, or the result of a program, which writes all of it.
+        self._memory: Memory = allocate(device, self.nbytes, what or f"an array {self}", unset=True)
         self.address = self._memory.address
 
     @staticmethod
@@ -117,8 +118,11 @@ class DeviceArray:
         return f"<DeviceArray {self} on {self.device.name}>"
 
 
-def allocate(device: Device, nbytes: int, what: str) -> Memory:
+def allocate(device: Device, nbytes: int, what: str, unset: bool = False) -> Memory:
     """Memory of a device.
+
+    Args:
+        unset: it is written before it is read, and need not be zero.
 
     Raises:
         MemoryError: there is not enough: what it was for, and what there is.
@@ -126,7 +130,7 @@ def allocate(device: Device, nbytes: int, what: str) -> Memory:
     """
     device.check_usable()
     try:
-        return device.allocate(nbytes)
+        return device.allocate_unset(nbytes) if unset else device.allocate(nbytes)
     except MemoryError as e:
         s = device.statistics()
         there = f"; of its {s.total} bytes {s.allocated} are in use by arrays and programs and " \

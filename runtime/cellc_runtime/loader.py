@@ -44,8 +44,9 @@ class MappedImage:
 
     Args:
         image: what to map; checked first.
-        extra: entries of the external table that the caller fills (Python, numpy).
+        extra: entries of the external table that the caller fills (Python, numpy, a device).
         callbacks: host callbacks in the program's order.
+        kernels: handles of a device's kernels, in the program's order.
 
     Raises:
         ArtifactError: the image is malformed.
@@ -53,10 +54,11 @@ class MappedImage:
     """
 
     def __init__(
-        self, image: Image, extra: Mapping[Ext, int], callbacks: Sequence[Host] = ()
+        self, image: Image, extra: Mapping[Ext, int], callbacks: Sequence[Host] = (),
+        kernels: Sequence[int] = (),
     ) -> None:
         image.check()
-        if image.table_entries < FIRST_CALLBACK + len(callbacks):
+        if image.table_entries < FIRST_CALLBACK + len(callbacks) + len(kernels):
             raise ValueError("the image's external table has no room for these callbacks")
         self._image = image
         # ctypes keeps only what is referenced: the trampolines live as long as the code.
@@ -67,7 +69,7 @@ class MappedImage:
         for segment in image.segments:
             if segment.kind != "data":
                 self._memory.protect(segment.offset, segment.size, segment.kind)
-        self._fill_table(extra)
+        self._fill_table(extra, kernels)
 
     def fill(self, entries: Mapping[Ext, int]) -> None:
         """Put pointers in places of the external table."""
@@ -79,12 +81,14 @@ class MappedImage:
         kind = ctypes.c_void_p * self._image.table_entries
         return kind.from_address(self._memory.address + self._image.table_offset)
 
-    def _fill_table(self, extra: Mapping[Ext, int]) -> None:
+    def _fill_table(self, extra: Mapping[Ext, int], kernels: Sequence[int]) -> None:
         table = self._table()
         self.fill(platform.system_functions())
         self.fill(extra)
         for i, trampoline in enumerate(self._trampolines):
             table[FIRST_CALLBACK + i] = platform.address_of(trampoline)
+        for i, handle in enumerate(kernels, FIRST_CALLBACK + len(self._trampolines)):
+            table[i] = handle
         if POOL_RUN in self._image.symbols:  # else it makes no regions, and no large results
             table[Ext.PARALLEL_FOR] = _POOL.run_address(self)
             if extra.get(Ext.SET_HANDLER):

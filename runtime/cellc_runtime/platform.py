@@ -353,6 +353,20 @@ def trim_memory() -> None:
         trim(0)
 
 
+def gpu_driver() -> str:
+    """The file of NVIDIA's driver library."""
+    return "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+
+
+def gpu_driver_version() -> str:
+    """The version of NVIDIA's driver (`"580.159.04"`), or "" where it is not there or not said."""
+    try:
+        text = pathlib.Path("/proc/driver/nvidia/version").read_text()
+    except OSError:
+        return ""
+    return next((w for w in text.split() if w[0].isdigit() and w.count(".") >= 1), "")
+
+
 def release_code(library: str) -> int:
     """Let the system take back the pages of a loaded library's code until it runs again.
 

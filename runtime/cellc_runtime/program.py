@@ -140,10 +140,12 @@ class DeviceKernel:
     Attributes:
         code: a cubin, or PTX text, whose one entry is `DEVICE_KERNEL`.
         shared: bytes of shared memory that a launch asks for.
+        name: the ops that it computes, for errors; or "".
     """
 
     code: bytes = field(repr=False)
     shared: int = 0
+    name: str = ""
 
 
 DEVICE_KERNEL = "cellc_kernel"
@@ -217,7 +219,7 @@ class Program:
             "inputs": held("input"), "parameters": held("param", "state"),
             "outputs": held("output"), "temporaries": self.arena_bytes,
             "kept": self.precomputed_bytes, "constants": len(self.constants),
-            "code": self.image.size,
+            "code": self.image.size + sum(len(k.code) for k in self.kernels),
         }
 
     def check(self) -> None:
@@ -345,7 +347,7 @@ class Program:
             "unread": list(self.unread),
             "sized": list(self.broadcasts),
             "image": image,
-            "kernels": [k.shared for k in self.kernels],
+            "kernels": [[k.shared, k.name] for k in self.kernels],
         }
         sections = [(f"segment{i}", data) for i, data in enumerate(parts)]
         sections += [(f"kernel{i}", k.code) for i, k in enumerate(self.kernels)]
@@ -404,8 +406,8 @@ def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Progra
         ),
         cost=float(meta["cost"]),
         kernels=tuple(
-            DeviceKernel(bytes(sections[f"kernel{i}"]), _count(shared))
-            for i, shared in enumerate(meta["kernels"])
+            DeviceKernel(bytes(sections[f"kernel{i}"]), _count(shared), _text(name))
+            for i, (shared, name) in enumerate(meta["kernels"])
         ),
     )
 

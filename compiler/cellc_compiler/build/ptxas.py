@@ -131,14 +131,14 @@ def assemble(ptx: str, architecture: str) -> Cubin:
         raise PtxasError("there is no ptxas: pip install 'cellc[cuda]', or put that of a CUDA "
                          "toolkit on the PATH")
     store = disk.default()
-    key = disk.make_key("cubin 2", ptx, architecture, _version(program))
+    key = disk.make_key("cubin 3", ptx, architecture, _version(program))
     held = store.get(key)
     if held is None:
         held = _assembled(program, ptx, architecture)
         store.put(key, held)
     head, _, code = held.partition(b"\n")
-    figures = json.loads(head)
-    return Cubin(code, **{**figures, "warnings": tuple(figures["warnings"])})
+    registers, spilled, shared, frame, count, warnings = json.loads(head)
+    return Cubin(code, registers, spilled, shared, frame, count, tuple(warnings))
 
 
 def _assembled(program: str, ptx: str, architecture: str) -> bytes:
@@ -171,18 +171,19 @@ def _shown(said: str, ptx: str) -> str:
     return "\n".join([said[:4000], *told])
 
 
-def _figures(said: str, code: bytes) -> dict[str, object]:
+def _figures(said: str, code: bytes) -> list[object]:
+    """What `Cubin` says of the code, in its order."""
     def total(pattern: str) -> int:
         return sum(int(n) for n in re.findall(pattern, said))
 
-    return {
-        "registers": max((int(n) for n in re.findall(r"Used (\d+) registers", said)), default=0),
-        "spill_bytes": total(r"(\d+) bytes spill stores") + total(r"(\d+) bytes spill loads"),
-        "shared": total(r"(\d+) bytes smem"),
-        "stack": total(r"(\d+) bytes stack frame"),
-        "instructions": instructions(code),
-        "warnings": re.findall(r"ptxas (?:warning *: *|info *: *(?=\(C\d+\)))(.+)", said),
-    }
+    return [
+        max((int(n) for n in re.findall(r"Used (\d+) registers", said)), default=0),
+        total(r"(\d+) bytes spill stores") + total(r"(\d+) bytes spill loads"),
+        total(r"(\d+) bytes smem"),
+        total(r"(\d+) bytes stack frame"),
+        instructions(code),
+        re.findall(r"ptxas (?:warning *: *|info *: *(?=\(C\d+\)))(.+)", said),
+    ]
 
 
 def instructions(cubin: bytes) -> int:

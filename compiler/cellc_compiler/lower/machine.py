@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from cellc_runtime.records import dataclass
+from cellc_runtime.target import Target
 
 from ..ir.graph import Graph, Node, Value
 from ..loops.expr import Expr
@@ -131,6 +132,11 @@ class Machine(ABC):
     def cycles(self, e: Expr) -> float:
         """Estimated cycles of an operation over a vector: what a later phase of a nest would
         compute again is stored if it is expensive."""
+
+    def llvm_text(self, code: Any) -> tuple[str, Target] | None:
+        """A kernel's code as LLVM text, for people, and what that is compiled for; None if it is
+        no such text."""
+        return None
 
     def annotate(self, graph: Graph) -> None:  # noqa: B027
         """Note on the values of a graph what its rules want to know, before they are asked."""

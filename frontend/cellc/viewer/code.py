@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cellc_compiler import driver
+from cellc_compiler import backends, driver
 from cellc_compiler.build.emit import EmitError
 from cellc_compiler.build.listing import Listing, listing
 from cellc_compiler.build.llvm_version import llvm_version
@@ -146,24 +146,26 @@ class Code:
 
     def _compile(self) -> None:
         """The text and assembly of every distinct kernel, made once and cached."""
+        machine = backends.backend_of(self.target).machine(self.target)
         for number, code in enumerate(self._kernels, 1):
             self.say(f"assembly, {number} of {len(self._kernels)} kernels")
-            if not isinstance(code, str):  # what another back end calls code
+            found = machine.llvm_text(code)
+            if found is None:
                 self.texts.append(json.dumps({"llvm": repr(code), "asm": "", "lines": []}))
                 continue
-            shown = self._listing(code)
+            shown = self._listing(*found)
             self.texts.append(json.dumps(
-                {"llvm": code, "asm": shown.assembly, "lines": shown.lines}))
+                {"llvm": found[0], "asm": shown.assembly, "lines": shown.lines}))
 
-    def _listing(self, code: str) -> Listing:
+    def _listing(self, code: str, target: Target) -> Listing:
         store = cache.default()
-        key = cache.make_key("listing", code, self.target.name, llvm_version())
+        key = cache.make_key("listing", code, target.name, llvm_version())
         found = store.get(key)
         if found is not None:
             text, lines = json.loads(found)
             return Listing(text, lines)
         try:
-            made = listing(code, self.target)
+            made = listing(code, target)
         except EmitError as e:
             return Listing(f"# not available: {e}", [0])
         store.put(key, json.dumps([made.assembly, made.lines]).encode())

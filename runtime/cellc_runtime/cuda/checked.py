@@ -61,6 +61,24 @@ class Accesses:
     outside: Array
     lost: int
 
+    @property
+    def misaligned(self) -> Array:
+        """Of each, whether it does not lie at a multiple of its bytes, as a GPU wants it."""
+        nbytes = np.minimum(self.records["what"] & 0xFFFF, 16)
+        found: Array = self.records["address"] % np.maximum(nbytes, 1) != 0
+        return found
+
+    def faults(self) -> list[str]:
+        """What a GPU would not do, or do as it likes: none where kernels are right."""
+        found = self.races()
+        for name, which in (("outside of all memory", self.outside),
+                            ("not aligned", self.misaligned)):
+            for access in self.records[which][:1]:
+                found.append(f"{int(which.sum())} accesses are {name}; the first is instruction "
+                             f"{access['what'] >> 32} of launch {access['launch']}, by thread "
+                             f"{access['tid']} of block {access['block']}")
+        return found
+
     def races(self) -> list[str]:
         """Each place that is raced for, at most one for each instruction that writes."""
         return [*self._races_of(self.is_shared), *self._races_of(~self.is_shared)]

@@ -37,18 +37,30 @@ _ERRORS = {
 }
 
 
+_GUARD = 4096
+_GUARDED = b"\xfd" * _GUARD
+"""What lies before and behind a block, so that a kernel that writes beside it harms nobody, and is
+found out when the block is given back."""
+
+
 class EmulatedMemory(Scratch):
-    """Memory of the emulated device, which knows what is in use."""
+    """Memory of the emulated device, which knows what is in use. At first it holds NaN."""
 
     def __init__(self, device: EmulatedDevice, nbytes: int) -> None:
-        super().__init__(max(nbytes, 1))
+        super().__init__(nbytes + 2 * _GUARD)
+        self.address += _GUARD
         self._device, self.nbytes = device, nbytes
+        self._guards = [host_memory(self.address + at, _GUARD) for at in (-_GUARD, nbytes)]
+        for guard in self._guards:
+            guard[:] = _GUARDED
+        ctypes.memset(self.address, 0xFF, nbytes)
         device.enter(self.address, nbytes)
 
     def __del__(self) -> None:
         device = getattr(self, "_device", None)
         if device is not None:
             device.leave(self.address, self.nbytes)
+            device.overrun |= any(guard != _GUARDED for guard in self._guards)
 
 
 class EmulatedDevice(Device):
@@ -72,7 +84,8 @@ class EmulatedDevice(Device):
         self._shared = Scratch(EMULATED_SHARED + 1024)
         self.set_state("shared", -(-self._shared.address // 1024) * 1024)
         self.set_state("seed", seed)
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # (a callback may run programs, too)
+        self.overrun = False
         self._starts: list[int] | None = None
         self._sizes: dict[int, int] = {}
         self._used = self._peak = 0
@@ -155,6 +168,9 @@ class EmulatedDevice(Device):
     def wait(self) -> None:
         code = self.state("error")
         self.set_state("error", 0)
+        if self.overrun:
+            self.overrun = False
+            raise RuntimeError("a kernel has written beside a block of the emulated GPU's memory")
         if code:
             raise RuntimeError(f"a launch on the emulated GPU failed (error {code}): "
                                f"{_ERRORS.get(code, 'unknown')}")

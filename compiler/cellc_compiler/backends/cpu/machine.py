@@ -51,6 +51,9 @@ class CpuMachine(Machine):
     def cycles(self, e: Expr) -> float:
         return scalar.cycles(e)
 
+    def llvm_text(self, code: Any) -> tuple[str, Target]:
+        return code, self.cpu
+
     def annotate(self, graph: Graph) -> None:
         """Matrices that several products read alike (the weights of unrolled steps) are packed
         once for all of them."""

@@ -71,7 +71,8 @@ class GpuBuild:
         image = self._image(text, [], (), callbacks + len(codes))
         ptx = self._device.objects([code.text for code in codes])
         made = assembled(ptx, self.target)
-        on_device = tuple(DeviceKernel(m, c.shared) for m, c in zip(made, codes, strict=True))
+        on_device = tuple(DeviceKernel(m, c.shared, kernels.labels.get(c, ""))
+                          for m, c in zip(made, codes, strict=True))
         return Built(image, len(codes), device_kernels=on_device)
 
     def _image(

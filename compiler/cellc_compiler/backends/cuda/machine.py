@@ -17,7 +17,7 @@ from ...lower.plan import KernelPlan, Step, operand, result
 from ..llvm import scalar
 from ..plain.rules.table import RULES as PLAIN
 from ..plain.writer import Buffer
-from .code import KernelCode
+from .code import HOST, KernelCode, is_emulated
 from .nests import emit
 from .rules.table import RULES
 from .writer import ItemKernels
@@ -63,6 +63,9 @@ class GpuMachine(Machine):
 
     def cycles(self, e: Expr) -> float:
         return scalar.cycles(e)
+
+    def llvm_text(self, code: KernelCode) -> tuple[str, Target]:
+        return str(code), HOST if is_emulated(self.gpu) else self.gpu
 
 
 def kernel_of(code: KernelCode, buffers: int) -> Kernel:

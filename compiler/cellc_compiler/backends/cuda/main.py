@@ -25,11 +25,12 @@ I32 = "i32"
 
 
 class LaunchedKernels(Kernels):
-    """The distinct kernels that a program launches, numbered."""
+    """The distinct kernels that a program launches, numbered; `labels` are the ops they do."""
 
     def __init__(self) -> None:
         super().__init__()
         self.codes: dict[KernelCode, int] = {}
+        self.labels: dict[KernelCode, str] = {}
 
     def number(self, code: KernelCode) -> int:
         """The number of a kernel."""
@@ -99,6 +100,8 @@ class LaunchWriter(FunctionWriter):
 
     def call(self, i: Call) -> None:
         """A kernel, or the one that stands for it where its pointers do not lie as it wants."""
+        for known in (i.kernel.code, i.kernel.code.otherwise):
+            self.kernels.labels.setdefault(known, i.label)
         code: KernelCode = i.kernel.code
         if code.otherwise is not None and any(_align(p) % code.align for p in i.places):
             code = code.otherwise

@@ -353,7 +353,6 @@ class Blocks(Warps):
         f.barrier()
         for r, table in zip(phase.reduces, tables, strict=True):
             self.result(r, self.row_of_parts(r, table, parts), row)
-        f.barrier()  # the tables may be written again
 
     def row_of_parts(self, reduce: Reduce, table: Sequence[V], parts: int) -> list[V]:
         """The results of parts, reduced as a row."""

@@ -1,0 +1,186 @@
+"""A program's code on a GPU: its kernels loaded, its `cellc_main` in this process."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import knobs
+from ..abi import DEVICE_FAILED, MAIN, PRECOMPUTE, WIN64, Ext
+from ..loader import Host, MappedImage, main_function, precompute_function
+from ..platform import address_of, uses_win64
+from ..program import Program
+from . import driver as cuda
+from .context import Context
+from .driver import CudaError
+from .graphs import COPY, Graphs
+from .modules import Kernel, Modules
+
+_LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int32, *cuda.SIGNATURES["cuLaunchKernel"])
+_MAP = ctypes.CFUNCTYPE(ctypes.c_int32, *cuda.SIGNATURES["cuTensorMapEncodeTiled"])
+_WAIT = ctypes.CFUNCTYPE(ctypes.c_int32, *cuda.SIGNATURES["cuStreamSynchronize"])
+
+
+class CudaCode:
+    """See `Code`: a program's code, its kernels loaded.
+
+    Args:
+        owns: whether bytes from an address on are the device's.
+
+    Raises:
+        CudaError: the driver refuses a kernel.
+    """
+
+    native = False
+
+    def __init__(
+        self, context: Context, modules: Modules, program: Program, callbacks: Sequence[Host],
+        owns: Callable[[int, int], bool],
+    ) -> None:
+        settings = knobs.read()
+        self._context, self._name = context, program.name
+        self._labels = [_label(program, i) for i in range(len(program.kernels))]
+        self._kernels: list[Kernel] = [
+            modules.load(k, where)
+            for k, where in zip(program.kernels, self._labels, strict=True)]
+        self._blocking = settings.gpu_blocking
+        self._checked = _Checked(self)
+        self._image = MappedImage(program.image, self._checked.entries(), callbacks,
+                                  [k.function for k in self._kernels])
+        self._suffix = WIN64 if uses_win64() else ""
+        self._main = main_function(self.address(MAIN + self._suffix))
+        self.launch: Callable[[int, int, int], int] = self._launch
+        self._first = True
+        self._lock = threading.Lock()
+        self.graphs = Graphs(context, self._image, self._main, len(program.slots), owns)
+        self.graphs.possible = bool(settings.gpu_graphs and not callbacks and program.kernels
+                                    and not self._blocking)
+
+    def _launch(self, slots: int, arena: int, consts: int) -> int:
+        """See `Code`."""
+        self._context.use()
+        self._context.launched(self._name)
+        if not self.graphs.possible:
+            return self._run(lambda: self._main(slots, arena, consts))
+        # While a program is taken down its launches do not go to the stream.
+        with self._lock:
+            code = self.graphs.launch(slots, arena, consts)  # none in the first call
+            return self._run(lambda: self._main(slots, arena, consts)) if code is None else code
+
+    def precompute(self, slots: int, arena: int, consts: int, part: int) -> int:
+        """See `Code`."""
+        self._context.use()
+        self._context.launched(self._name)
+        function = precompute_function(self.address(PRECOMPUTE + self._suffix))
+        return self._run(lambda: function(slots, arena, consts, part), stays=True)
+
+    def address(self, symbol: str) -> int:
+        """See `Code`."""
+        return self._image.address(symbol)
+
+    def _run(self, main: Callable[[], int], stays: bool = False) -> int:
+        """Call a function of the image.
+
+        Args:
+            stays: that calls are checked, though this one goes well.
+        """
+        code = main()
+        if code == DEVICE_FAILED:
+            self._context.failed(self._checked.failure() or self._unnamed())
+        elif self._first and not stays and not self._blocking:
+            # What the driver refuses of a launch it refuses the first time: sizes are the same.
+            self._first = False
+            self._image.fill({e: self._context.driver.address(n) for e, n in _ENTRIES.items()})
+        return code
+
+    def _unnamed(self) -> CudaError:
+        """The error behind a failure that was not seen where it came up."""
+        driver = self._context.driver
+        result = driver.result("cuStreamQuery", self._context.stream)
+        if result and result != cuda.NOT_READY:
+            return driver.error(result, f"program {self._name!r}")
+        return CudaError(f"program {self._name!r}: the driver refused a launch or a copy; "
+                         "CELLC_GPU_BLOCKING=1 names it")
+
+
+_ENTRIES = {Ext.DEVICE_LAUNCH: "cuLaunchKernel", Ext.DEVICE_COPY: "cuMemcpyAsync",
+            Ext.DEVICE_WAIT: "cuStreamSynchronize",
+            Ext.DEVICE_TENSOR_MAP: "cuTensorMapEncodeTiled"}
+
+
+class _Checked:
+    """The driver's functions as a program calls them while errors are to be named.
+
+    Python stands between main and the driver: in the first call of a program, and always with
+    `CELLC_GPU_BLOCKING=1`.
+    """
+
+    def __init__(self, code: CudaCode) -> None:
+        self._driver, self._code = code._context.driver, code
+        self._stream = code._context.stream
+        self._failures: dict[int, CudaError] = {}
+        # ctypes keeps only what is referenced.
+        self._functions = {Ext.DEVICE_LAUNCH: _LAUNCH(self._launch),
+                           Ext.DEVICE_COPY: COPY(self._copy), Ext.DEVICE_WAIT: _WAIT(self._wait),
+                           Ext.DEVICE_TENSOR_MAP: _MAP(self._map)}
+
+    def entries(self) -> dict[Ext, int]:
+        """The entries of the external table."""
+        return {Ext.DEVICE_STREAM: self._stream,
+                **{entry: address_of(f) for entry, f in self._functions.items()}}
+
+    def failure(self) -> CudaError | None:
+        """What went wrong in this thread."""
+        return self._failures.pop(threading.get_ident(), None)
+
+    def _launch(self, function: int, *given: Any) -> int:
+        result = self._driver.result("cuLaunchKernel", function, *given)
+        if self._code._blocking:
+            result = result or self._driver.result("cuStreamSynchronize", self._stream)
+        if result:
+            grid, block, shared = given[:3], given[3:6], given[6]
+            self._keep(result, f"{self._label(function)}: grid {_sizes(grid)}, block "
+                               f"{_sizes(block)}, {shared:,} bytes of shared memory")
+        return result
+
+    def _copy(self, to: int, source: int, nbytes: int, stream: int) -> int:
+        result = self._driver.result("cuMemcpyAsync", to, source, nbytes, stream)
+        if result:
+            self._keep(result, f"a copy of {nbytes:,} bytes in program {self._code._name!r}")
+        return result
+
+    def _wait(self, stream: int) -> int:
+        result = self._driver.result("cuStreamSynchronize", stream)
+        if result:
+            self._keep(result, f"program {self._code._name!r}, or one launched before it")
+        return result
+
+    def _map(self, *given: Any) -> int:
+        result = self._driver.result("cuTensorMapEncodeTiled", *given)
+        if result:
+            self._keep(result, f"a tensor map of program {self._code._name!r}, rank {given[2]}, at "
+                               f"{given[3] or 0:#x}")
+        return result
+
+    def _keep(self, result: int, doing: str) -> None:
+        # A main gathers results and goes on: the first says what went wrong.
+        self._failures.setdefault(threading.get_ident(), self._driver.error(result, doing))
+
+    def _label(self, function: int) -> str:
+        for kernel, label in zip(self._code._kernels, self._code._labels, strict=True):
+            if kernel.function == function:
+                return label
+        return f"a kernel of program {self._code._name!r}"
+
+
+def _label(program: Program, number: int) -> str:
+    """A kernel of a program, for errors."""
+    own = program.kernels[number].name
+    return (f"kernel {number + 1} of {len(program.kernels)}" + (f" ({own})" if own else "")
+            + f" of program {program.name!r}")
+
+
+def _sizes(numbers: Sequence[int]) -> str:
+    return "x".join(map(str, numbers))

@@ -1,0 +1,202 @@
+"""The CUDA back end under the emulator: the CPU's bits, and nothing that a GPU would not do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cellc as ms
+from cellc_compiler.driver import compile_graph, compile_program
+from cellc_compiler.ir.op import Op
+from cellc_compiler.ir.text import parse_graph
+from cellc_runtime import knobs
+from cellc_runtime.cuda.checked import CheckedDevice
+from cellc_runtime.cuda.emulated import EmulatedDevice
+from cellc_runtime.target import EMULATED
+
+from ..backends.test_scalar import BLOCKED
+from ..modes.law import bits
+from ..ops.test_matrix import batch_of, every_op, fused
+from ..samples.networks import NETWORKS, Sample
+from .emulation import CPU, arrays_for, run_fresh, run_on
+
+Array = np.ndarray[Any, Any]
+
+OPS = [p for p in every_op() if p.id not in BLOCKED]
+TENSOR_CORES = {"matmul"}
+"""Ops whose 16-bit results tensor cores add in an order of their own."""
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_ops(op: Op) -> None:
+    """Every sample, fused between other ops, gives the CPU's bits in any order of threads."""
+    batch = batch_of(op)
+    arrays = [np.asarray(True), *(a for case in batch for a in case.arrays)]
+    want = compile_graph(fused(batch), CPU)(arrays)
+    for seed in (0, 5):
+        found = run_on(EmulatedDevice(seed=seed), fused(batch), arrays)
+        for mine, theirs in zip(found, want, strict=True):
+            if op.name in TENSOR_CORES and mine.dtype.itemsize == 2:
+                continue
+            assert bits(mine) == bits(theirs)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_accesses(op: Op) -> None:
+    """No access outside of memory, none that is not aligned, no race."""
+    batch = batch_of(op)
+    device = CheckedDevice(seed=3)
+    run_on(device, fused(batch), [np.asarray(True), *(a for case in batch for a in case.arrays)])
+    accesses = device.accesses()
+    assert len(accesses.records)
+    assert not accesses.lost
+    assert not accesses.faults()
+
+
+@pytest.fixture
+def gpu() -> Iterator[None]:
+    """"GPU" is the emulated one."""
+    with knobs.override(gpu="emulated"):
+        yield
+    ms.set_context(device_target="CPU")
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks(name: str, mode: int) -> None:
+    """Inference and a training step of the sample networks: the CPU's bits."""
+    sample = NETWORKS[name]
+    want = _results(sample, "CPU", ms.GRAPH_MODE)
+    found = _results(sample, "GPU", mode)
+    assert len(found) == len(want) > 2
+    assert [bits(a) for a in found] == [bits(a) for a in want]
+
+
+def _results(sample: Sample, device: str, mode: int) -> list[Array]:
+    """Results, those of a training step, and the parameters behind it."""
+    ms.set_context(mode=mode, device_target=device)
+    ms.set_seed(1)
+    out = sample.make().set_train(False)(*sample.input())
+    ms.set_seed(1)
+    step = sample.train_step(sample.make())
+    loss = step(*sample.batch())
+    tensors = [*_flat(out), *_flat(loss), *step.get_parameters()]
+    return [t.asnumpy() for t in tensors]
+
+
+def _flat(value: Any) -> list[Any]:
+    return [t for v in value for t in _flat(v)] if isinstance(value, (tuple, list)) else [value]
+
+
+CONTROL = """
+graph control(%x: float32[4,3] input, %n: int64[] input) {
+  %0: float32[3] = constant() {value=lit<float32[3]>[0.0e+00, 1.0e+00, 2.0e+00]}
+  %1: float32[3], %2: float32[4,3] = scan(%0, %x) {carried=1, sequences=1, length=4, reverse=True, limited=False} [
+    graph body(%c: float32[3] input, %r: float32[3] input, %i: int64[] input) {
+      %0: float32[3] = add(%c, %r) {}
+      return %0, %c
+    }
+  ]
+  %3: int64[] = while(%n) {carried=1} [
+    graph test(%k: int64[] input) {
+      %0: int64[] = constant() {value=lit<int64[]>[1]}
+      %1: bool[] = gt(%k, %0) {}
+      return %1
+    }
+    graph body(%k: int64[] input) {
+      %0: int64[] = constant() {value=lit<int64[]>[2]}
+      %1: int64[] = floor_div(%k, %0) {}
+      return %1
+    }
+  ]
+  return %1, %2, %3
+}
+"""  # noqa: E501
+
+
+def test_control_flow() -> None:
+    """Loops whose ends are known when they run."""
+    arrays = [np.arange(12, dtype=np.float32).reshape(4, 3), np.asarray(37)]
+    want = compile_graph(parse_graph(CONTROL), CPU)(arrays)
+    found = run_fresh(EmulatedDevice(), CONTROL, arrays)
+    assert [bits(a) for a in found] == [bits(b) for b in want]
+
+
+# --- what requests move ---------------------------------------------------------------------------
+
+IDEAL = {
+    "chain": """
+graph chain(%x: float32[64,256] input, %y: float32[256] input) {
+  %0: float32[64,256] = mul(%x, %y) {}
+  %1: float32[64,256] = exp(%0) {}
+  %2: float32[64,256] = add(%1, %x) {}
+  return %2
+}""",
+    "halves": """
+graph halves(%x: float16[64,256] input, %y: float16[64,256] input) {
+  %0: float16[64,256] = mul(%x, %y) {}
+  %1: float16[64,256] = tanh(%0) {}
+  return %1
+}""",
+    "softmax": """
+graph rows(%x: float32[32,512] input) {
+  %0: float32[32,512] = softmax(%x) {axis=1}
+  return %0
+}""",
+    "long rows": """
+graph rows(%x: float32[2,65536] input) {
+  %0: float32[2,65536] = softmax(%x) {axis=1}
+  return %0
+}""",
+    "columns": """
+graph columns(%x: float32[48,256] input) {
+  %0: float32[256] = reduce_sum(%x) {axes=(0,), keepdims=False}
+  return %0
+}""",
+}
+
+
+@pytest.mark.parametrize("name", IDEAL)
+def test_sectors(name: str) -> None:
+    """Rows that begin at sectors: each request moves what its bytes need and nothing more."""
+    rng = np.random.default_rng(0)
+    arrays = arrays_for(IDEAL[name], lambda shape: rng.normal(size=shape))
+    device = CheckedDevice()
+    run_fresh(device, IDEAL[name], arrays)
+    accesses = device.accesses()
+    assert not accesses.lost
+    assert not accesses.faults()
+    moved, shared = accesses.global_traffic(), accesses.shared_traffic()
+    assert moved.moved == moved.least > 0
+    assert shared.moved == shared.least
+
+
+def test_a_target_that_the_device_is_not() -> None:
+    """Both are named."""
+    program = compile_program(parse_graph(IDEAL["chain"]), EMULATED["emulated-sm_80"])
+    with pytest.raises(ValueError, match=r"'chain' is compiled for emulated-sm_80 .* runs "
+                                         r"emulated-sm_90a"):
+        EmulatedDevice().check(program)
+
+
+def test_memory_is_counted_and_limited() -> None:
+    device = EmulatedDevice(limit=1 << 20)
+    block = device.allocate(1 << 19)
+    with pytest.raises(MemoryError, match=r"no memory for 1048576 bytes more: 524288 of 1048576"):
+        device.allocate(1 << 20)
+    assert device.statistics().allocated == 1 << 19
+    del block
+    assert device.statistics().allocated == 0
+    assert device.statistics().peak_allocated == 1 << 19
+
+
+def test_the_host_cannot_be_read_as_the_device() -> None:
+    """Memory of an array is not the device's."""
+    device = EmulatedDevice()
+    array = np.zeros(4, np.float32)
+    with pytest.raises(RuntimeError, match=r"16 bytes at .* are not in the memory"):
+        device.read(array.ctypes.data, memoryview(bytearray(16)))

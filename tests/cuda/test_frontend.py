@@ -1,0 +1,120 @@
+"""Networks of the frontend on the device over libcuda, whose driver is the stand-in.
+
+Kernels are real cubins that do nothing, so values are no matter: what is asked of the driver is.
+Each program runs in a process of its own, which opens its GPUs.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellc_compiler.build import ptxas
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(ptxas.find() is None, reason="such a machine has no ptxas")
+BEGIN = """
+import json, sys
+sys.path[:0] = [{root!r}, {samples!r}]
+from cellc_runtime.cuda import driver
+from tests.cuda.fake_driver import FakeDriver
+fake = FakeDriver(devices=2, memory={memory})
+driver.load = lambda: driver.Driver(fake)
+import numpy as np
+import cellc as ms
+from cellc import ops
+import lenet
+ms.set_context(device_target="GPU", mode=ms.GRAPH_MODE)
+"""
+
+
+def told(text: str, memory: int = 1 << 30) -> Any:
+    """What a program prints last, as JSON."""
+    begin = BEGIN.format(root=str(ROOT), samples=str(ROOT / "samples"), memory=memory)
+    done = subprocess.run([sys.executable, "-c", begin + text], capture_output=True, text=True,
+                          check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_inference_is_one_graph_launch() -> None:
+    """Once addresses come back: what is asked of the driver by a call is next to nothing."""
+    asked = told("""
+net = lenet.LeNet5().set_train(False)
+x = lenet.make_input(4)[0].move_to("GPU")
+for _ in range(6):
+    y = net(x)
+before = len(fake.log)
+y = net(x)
+print(json.dumps(fake.log[before:]))
+""")
+    assert [name for name in asked if name != "cuCtxSetCurrent"] == ["cuGraphLaunch"]
+
+
+def test_a_step_stays_on_the_device() -> None:
+    """Parameters and state do not travel, memory does not grow, in both modes."""
+    for mode in ("GRAPH_MODE", "PYNATIVE_MODE"):
+        before, after = told(f"""
+ms.set_context(mode=ms.{mode})
+net = lenet.LeNet5()
+step = lenet.train_step(net)
+batch = [x.move_to("GPU") for x in lenet.make_batch(4)]
+seen = []
+for i in range(8):
+    loss = step(*batch)
+    if i in (4, 7):
+        copies = fake.log.count("cuMemcpyHtoDAsync_v2"), fake.log.count("cuMemcpyDtoHAsync_v2")
+        seen.append([*copies, ms.hal.memory_allocated(), fake.log.count("cuModuleLoadDataEx"),
+                     fake.log.count("cuMemAlloc_v2"), str(net.fc1.weight.device)])
+print(json.dumps(seen))
+""")
+        read = after.pop(1) - before.pop(1)
+        # Labels are looked at by the program itself, in PyNative twice by Python.
+        assert read == (6 if mode == "PYNATIVE_MODE" else 0), mode
+        assert before == after, mode
+        assert after[-1] == "GPU:0"
+
+
+def test_events_streams_and_memory() -> None:
+    facts = told("""
+start, end = ms.hal.Event(enable_timing=True), ms.hal.Event(enable_timing=True)
+start.record()
+x = ms.Tensor(np.ones((64, 64), np.float32)).move_to("GPU")
+y = ops.softmax(x)
+end.record()
+end.synchronize()
+print(json.dumps([start.elapsed_time(end) >= 0, ms.hal.device_count(), ms.hal.get_device_name(1),
+                  ms.hal.memory_allocated() >= 2 * 64 * 64 * 4,
+                  ms.hal.max_memory_allocated() <= ms.runtime.memory_reserved()]))
+""")
+    assert facts == [True, 2, "Fake GPU", True, True]
+
+
+def test_no_memory() -> None:
+    said = told("""
+try:
+    x = ms.Tensor(np.ones(3 << 20, np.float32)).move_to("GPU")
+except MemoryError as error:
+    print(json.dumps(str(error)))
+""", memory=8 << 20)
+    assert "12.0 MiB" in said and "8.0 MiB are free" in said and "batches smaller" in said
+
+
+def test_a_kernel_that_breaks() -> None:
+    """The tensor that is read says so; what is on the host is as it was."""
+    said = told("""
+x = ms.Tensor(np.ones((8, 8), np.float32))
+y = ms.jit(lambda x: ops.tanh(x) + 1)
+fake.fails["cuEventSynchronize"] = [700]
+try:
+    y(x).asnumpy()
+except RuntimeError as error:
+    print(json.dumps([str(error), float(x.asnumpy().sum())]))
+""")
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in said[0] and "launched since the last wait" in said[0]
+    assert said[1] == 64.0
