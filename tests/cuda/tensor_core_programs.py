@@ -11,11 +11,12 @@ from cellc_compiler.backends.cuda.rules.tensor_cores import product_of
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.types import TensorType
-from cellc_runtime import device as devices
 from cellc_runtime import dtypes as dt
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.executable import Executable
 from cellc_runtime.target import EMULATED, Target
+
+from .emulation import using
 
 Array = np.ndarray[Any, Any]
 SM80, SM90 = EMULATED["emulated-sm_80"], EMULATED["emulated-sm_90a"]
@@ -43,13 +44,9 @@ def operands(x: tuple[int, ...], y: tuple[int, ...], dtype: np.dtype[Any]) -> li
 def run(graph: Graph, arrays: list[Array], target: Target, seed: int = 0,
         device: EmulatedDevice | None = None) -> Array:
     """What a graph gives on an emulated GPU, compiled anew."""
-    own = device or EmulatedDevice(target, seed)
-    devices.register(own)
-    try:
+    with using(device or EmulatedDevice(target, seed)):
         executable = Executable(compile_program(graph, target, use_cache=False))
         return np.asarray(executable.call(arrays)[0].numpy())
-    finally:
-        devices.unregister(own)
 
 
 def chains(graph: Graph, arrays: list[Array]) -> Array:
