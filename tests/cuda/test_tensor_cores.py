@@ -3,6 +3,7 @@ any order of threads and copies; and code that ptxas takes without spills."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from itertools import product
 from operator import attrgetter
@@ -19,12 +20,16 @@ from cellc_compiler.backends.cuda.rules import tensor_cores
 from cellc_compiler.backends.cuda.tensor_cores import TensorCoreFunction
 from cellc_compiler.build import ptxas
 from cellc_compiler.build.emit import assembly
+from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Graph
 from cellc_runtime import dtypes as dt
 from cellc_runtime.cuda.checked import CheckedDevice
+from cellc_runtime.cuda.device import CudaDevice
+from cellc_runtime.cuda.driver import Driver
 from cellc_runtime.records import replace
 from cellc_runtime.target import CHECKED, CUDA, Target
 
+from .fake_driver import FakeDriver
 from .tensor_core_programs import (
     BF16,
     F16,
@@ -329,3 +334,40 @@ def test_what_ptxas_says_of_wgmma_is_seen() -> None:
     f.store(f.i32(1), f.pointer(0))
     made = ptxas.assemble(assembly(f.finished(1).text, target), target.cpu)
     assert any("setmaxnreg" in w for w in made.warnings)
+
+
+@needs_ptxas
+def test_what_a_gpu_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a stand-in of the driver: pointers, then maps of 128 bytes that it has made of them."""
+    made: list[tuple[int, list[int], list[int], list[int]]] = []
+    given: list[tuple[list[int], list[bytes]]] = []
+    encode, launch = FakeDriver._cuTensorMapEncodeTiled, FakeDriver._cuLaunchKernel
+
+    def encoded(fake: FakeDriver, out: int, dtype: int, rank: int, at: int, sizes: int,
+                strides: int, box: int, steps: int, *options: int) -> None:
+        encode(fake, out, dtype, rank, at, sizes, strides, box, steps, *options)
+        made.append((at, list((ctypes.c_uint64 * 3).from_address(sizes)),
+                     list((ctypes.c_uint64 * 2).from_address(strides)),
+                     list((ctypes.c_uint32 * 3).from_address(box))))
+        assert (dtype, rank, options) == (9, 3, (0, 3, 3, 0))
+
+    def launched(fake: FakeDriver, *args: Any) -> None:
+        places = (ctypes.c_void_p * 6).from_address(args[9])
+        pointers = [ctypes.c_uint64.from_address(p or 0).value for p in places[:3]]
+        given.append((pointers, [ctypes.string_at(p or 0, 128) for p in places[3:]]))
+        launch(fake, *args)
+
+    monkeypatch.setattr(FakeDriver, "_cuTensorMapEncodeTiled", encoded)
+    monkeypatch.setattr(FakeDriver, "_cuLaunchKernel", launched)
+    graph = matmul_graph((3, 40, 72), (40, 136), True, False, BF16)
+    program = compile_program(graph, CUDA["cuda-sm_90a"])
+    device = CudaDevice(Driver(FakeDriver(capability=(9, 0))))
+    code = device.load(program, ())
+    memory = [device.allocate(s.nbytes) for s in program.slots]
+    slots = (ctypes.c_void_p * 3)(*(m.address for m in memory))
+    assert code.launch(ctypes.addressof(slots), 0, 0) == 0
+    device.wait()
+    assert given == [([m.address for m in memory], [bytes([7]) * 128] * 3)]
+    assert made == [(memory[0].address, [72, 40, 3], [144, 5760], [64, 64, 1]),
+                    (memory[1].address, [136, 40, 1], [272, 10880], [64, 64, 1]),
+                    (memory[2].address, [136, 72, 3], [272, 19584], [64, 64, 1])]
