@@ -253,10 +253,11 @@ class _WgmmaKernel:
         f, p = self.f, self.p
         start = f.at(self.shared, f.mul(stage, f.i32(self.tile.stage_bytes)))
         own = f.at(start, f.mul(self.group, f.i32(64 * SWIZZLE)))
-        leading = K_STEP * SWIZZLE
-        a = f.descriptor(own, leading, ATOM)
-        b = f.descriptor(f.at(start, self.a_bytes), leading, ATOM)
         transposed = (p.trans_a, not p.trans_b)
+        # The leading distance counts only where memory runs along the rows.
+        leading = [K_STEP * SWIZZLE if t else 16 for t in transposed]
+        a = f.descriptor(own, leading[0], ATOM)
+        b = f.descriptor(f.at(start, self.a_bytes), leading[1], ATOM)
         f.fence_products()
         for k in range(0, K_STEP, 16):
             # A descriptor holds 16 bytes as one: so many of them further along k.
