@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 from collections import Counter
@@ -20,6 +21,7 @@ SKIPPED_FOR = {
     "MindSpore": re.compile("CELLC_ORACLE_PYTHON"),
     "ONNX Runtime": re.compile("onnxruntime"),
     "onnx": re.compile(r"'onnx'"),
+    "numba": re.compile("'numba'|numba is not"),
     "Chromium": re.compile("Chromium|Selenium"),
     "mypy, pyright": re.compile("mypy|pyright"),
     "other shells": re.compile("no (bash|zsh|fish)\\b"),
@@ -64,6 +66,14 @@ def pytest_terminal_summary(
     terminalreporter.write_line(f"skipped: {groups.total()}" + (f" ({each})" if each else ""))
     if required:
         terminalreporter.write_line(f"required, but skipped: {', '.join(required)}", red=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests over all ops reach users' kernels too, which numba compiles."""
+    if importlib.util.find_spec("numba") is None:
+        for item in items:
+            if "custom_kernel" in item.nodeid:
+                item.add_marker(pytest.mark.skip(reason="numba is not installed"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,6 +18,7 @@ from cellc_compiler.backends.llvm.expressions import ExpressionEmitter, Scope
 from cellc_compiler.backends.llvm.main import FunctionWriter
 from cellc_compiler.backends.llvm.math.lanes import X
 from cellc_compiler.backends.llvm.text import V, module
+from cellc_compiler.backends.llvm.user_kernels import user_kernel
 from cellc_compiler.backends.plain.rules.table import RULES
 from cellc_compiler.backends.plain.writer import Buffer, Chains, PlainFunction
 from cellc_compiler.build.abi import PLACEHOLDER
@@ -151,6 +152,8 @@ class ScalarMachine(Machine):
     memory = Memory("memory", align=64, capacity=1 << 30)
 
     def plan(self, node: Node) -> KernelPlan:
+        if node.op == "custom_kernel":
+            return user_kernel(node, TARGET)
         rule = RULES.find(node.op)
         if rule is None:
             raise NoRule(node, self.backend)

@@ -49,14 +49,17 @@ def _bits(rows: dict[str, Row]) -> str:
     if not rows:
         return ""
     lines = ["Bits: the GPU against the processor, and graph mode against PyNative.", "",
-             "| | cases | same | comparisons | differ | failed |", "|---|---:|---:|---:|---:|---:|"]
+             "*Near* are 16-bit products, which tensor cores sum in another order.", "",
+             "| | cases | same | comparisons | near | differ | failed |",
+             "|---|---:|---:|---:|---:|---:|---:|"]
     for kind, title in (("op", "ops"), ("function", "functions of a number"), ("net", "networks")):
         own = [r for n, r in rows.items()
                if n.startswith(kind + " ") and r["status"] != "absent"]
         same = sum(r["status"] == "same" for r in own)
         differ = sum(r["status"] == "differs" for r in own)
         compared = sum(r.get("compared", 0) for r in own)
-        lines.append(f"| {title} | {len(own)} | {same} | {compared} | {differ} "
+        near = sum(r.get("near", 0) for r in own)
+        lines.append(f"| {title} | {len(own)} | {same} | {compared} | {near} | {differ} "
                      f"| {len(own) - same - differ} |")
     other = [(n, r) for n, r in rows.items() if r["status"] not in _GOOD]
     if other:

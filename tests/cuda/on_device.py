@@ -202,7 +202,7 @@ def _pulling(
         except queue.Empty:
             worker.close()
 
-    return [threading.Thread(target=work) for _ in range(count if names else 0)]
+    return [threading.Thread(target=work, daemon=True) for _ in range(count if names else 0)]
 
 
 def _together(threads: Sequence[threading.Thread]) -> None:
@@ -225,7 +225,8 @@ def sanitize(run: Run) -> None:
                    sys.executable, str(SCRIPT), "bits"]
         try:
             done = subprocess.run(command, input=asked + "\n", capture_output=True, text=True,
-                                  check=False, env=run.environment, cwd=ROOT,
+                                  check=False, cwd=ROOT,
+                                  env={**run.environment, "CELLC_COMPILE_JOBS": "1"},
                                   timeout=max(1.0, min(SANITIZER_SECONDS, run.left())))
         except subprocess.TimeoutExpired:
             run.keep("sanitizer", f"{check} {case}", {"status": "hung"})

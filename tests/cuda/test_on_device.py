@@ -69,7 +69,7 @@ def test_rows_that_no_time_is_left_for(run: on_device.Run, capsys: pytest.Captur
 
 FOUND: dict[str, Any] = {
     "dry": False, "machine": {"GPU": "one"}, "rows": {
-        "bits": {"op add": {"status": "same", "compared": 9},
+        "bits": {"op add": {"status": "same", "compared": 9, "near": 2},
                  "op exp": {"status": "differs", "compared": 3, "differ": ["x | y: by 1e-7"]},
                  "net lenet": {"status": "crashed", "said": "the process ended with -11"}},
         "sanitizer": {"memcheck op add": {"status": "clean"}},
@@ -83,13 +83,44 @@ FOUND: dict[str, Any] = {
 
 def test_the_table() -> None:
     text = device_table.markdown(FOUND)
-    assert "| ops | 2 | 1 | 12 | 1 | 0 |" in text
-    assert "| networks | 1 | 0 | 0 | 0 | 1 |" in text
+    assert "| ops | 2 | 1 | 12 | 2 | 1 | 0 |" in text
+    assert "| networks | 1 | 0 | 0 | 0 | 0 | 1 |" in text
     assert "| op exp | differs: x / y: by 1e-7 |" in text
     assert "| product | 2.00 ms | 1000.0 TFLOP/s | 0.50 | failed | 2.00 | 1e-06 |" in text
     assert "| softmax | failed: cellc: CudaError: a / b |  | 500.0 us | - | - |  |" in text
     assert [f.split(":")[1].strip() for f in device_table.failures(FOUND)] == [
         "op exp", "net lenet", "softmax"]
+
+
+def test_differences() -> None:
+    """To the bit; of 16-bit products as far as a sum in another order may be."""
+    done = subprocess.run([sys.executable, "-c", DIFFERENCES.format(here=str(HERE))],
+                          capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+DIFFERENCES = """
+import sys
+sys.path[:0] = [{here!r}]
+import device_worker
+import device_bits as d
+import numpy as np
+one = np.array([1.0, 2.0], np.float32)
+def row(got, want, what="x"):
+    return d._judged(iter([(what, [got], [want])]), d._product_slack)
+assert row(one, one.copy())["status"] == "same"
+assert row(one, np.nextafter(one, 3.0).astype(np.float32))["status"] == "differs"
+assert row(np.array([0.0]), np.array([-0.0]))["status"] == "differs"
+assert row(np.array([np.nan]), np.array([np.nan]))["status"] == "same"
+assert row(np.array([np.nan, 1.0]), np.array([1.0, 1.0]))["status"] == "differs"
+low = one.astype(np.float16)
+off = (low * np.float16(1.001)).astype(np.float16)
+product = "matmul(float16[2], float16[2])"
+assert row(low, off)["status"] == "differs"
+assert row(low, off, product)["status"] == "same" and row(low, off, product)["near"] == 1
+assert row(low, low + 1, product)["status"] == "differs"
+assert row(low, off, "exp(float16[2])")["status"] == "differs"
+"""
 
 
 def test_the_page_has_marks() -> None:

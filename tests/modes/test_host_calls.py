@@ -250,7 +250,7 @@ def test_pyfunc_and_custom() -> None:
 
 @pytest.mark.parametrize(("make", "kind", "text"), [
     (lambda: ops.Custom(lambda a: a, (2,), ms.float32, "zzz"), ValueError,
-     "For 'Custom', 'func_type' must be 'pyfunc', but got 'zzz'"),
+     "For 'Custom', 'func_type' must be one of ['hybrid', 'pyfunc', 'aot'], but got 'zzz'"),
     (lambda: ops.Custom(lambda a: a), TypeError,
      "For 'Custom', 'out_shape' must be given: a value or a function"),
     (lambda: ops.Custom("no.so:f", (2,), ms.float32), TypeError,

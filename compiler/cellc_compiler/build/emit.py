@@ -17,6 +17,11 @@ QUICK = "; quick\n"
 """First line of a module that is long and runs but a moment: compiled at level 0."""
 
 
+OPTIMIZE = "; optimize\n"
+"""First line of a module that others wrote: LLVM's pass pipeline runs over it. No instruction of it
+may be contracted or reassociated, so its bits stay."""
+
+
 class Machine(NamedTuple):
     """What LLVM wants to know of a `Target`."""
 
@@ -88,6 +93,16 @@ def _emitted(text: str, target: Target | Machine, how: str) -> Any:
         module.triple = target.triple
         module.data_layout = str(machine.target_data)
         module.verify()
+        if text.startswith(OPTIMIZE):
+            _optimize(llvm, module, machine)
         return getattr(machine, how)(module)
     except RuntimeError as error:
         raise EmitError(str(error)) from None
+
+
+def _optimize(llvm: Any, module: Any, machine: Any) -> None:
+    """Run LLVM's pipeline for speed."""
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = tuning.slp_vectorization = True
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)

@@ -9,14 +9,20 @@ from functools import cache
 from pathlib import Path
 
 
-@cache
 def llvm_version() -> str:
     """What the object cache knows of LLVM: llvmlite's version, without importing it."""
-    spec = importlib.util.find_spec("llvmlite")
+    return package_version("llvmlite")
+
+
+@cache
+def package_version(name: str) -> str:
+    """The name and version of an installed package, without importing it; "none" if there is none.
+    """
+    spec = importlib.util.find_spec(name)
     if spec is None or not spec.origin:
         return "none"
     package = Path(spec.origin).parent
-    for info in sorted(package.parent.glob("llvmlite-*.dist-info")):
+    for info in sorted(package.parent.glob(f"{name}-*.dist-info")):
         return info.name.removesuffix(".dist-info")
     # No metadata beside it (a source tree): its own version file tells it apart.
     version = package / "_version.py"

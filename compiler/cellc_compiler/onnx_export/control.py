@@ -13,6 +13,7 @@ from .table import maps, refused, write_graph
 from .writer import Names, Writer, refuse
 
 refused("it calls a Python function, which no file can hold", "host_call")
+refused("its code is the user's own, for which a file has no function", "custom_kernel")
 refused(
     "ONNX's random ops draw other numbers; export the network as it infers (`net.set_train(False)`)"
     " or draw outside of it",

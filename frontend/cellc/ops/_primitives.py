@@ -9,11 +9,13 @@ from cellc_runtime.lazy import names_of
 
 from . import (
     host_primitives,
+    kernels,
     mapping,
     primitives,
     primitives_optim,
     primitives_space,
     primitives_statistics,
+    register_info,
     summary,
 )
 from .primitive import Primitive
@@ -21,7 +23,8 @@ from .primitive import Primitive
 PRIMITIVES = {
     "Primitive": Primitive, **primitives.PRIMITIVES, **primitives_statistics.PRIMITIVES,
     **primitives_space.PRIMITIVES, **primitives_optim.PRIMITIVES,
-    **{name: getattr(module, name) for module in (host_primitives, summary, mapping)
+    **{name: getattr(module, name) for module in (
+           host_primitives, kernels, register_info, summary, mapping)
        for name in module.__all__},
 }
 """Every class by name, and the functions over structures beside them."""

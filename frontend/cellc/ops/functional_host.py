@@ -13,7 +13,7 @@ from typing import Any
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.dtypes import ALL, DType
 
-from ..calls.bprop import bprop_grads
+from ..calls.bprop import Rule, bprop_grads
 from ..calls.callbacks import host_call
 from ..calls.hooks import is_compiled, written
 from ..tensors.tensor import Tensor
@@ -80,22 +80,32 @@ def call_python(
     def on_arrays(*given: Tensor) -> Any:
         return function(*put_together(structure, [t._snapshot() for t in given]))
 
-    rule = None
-    if bprop is not None:
-        own = written(bprop)
-
-        def rule(
-            operands: Sequence[Tensor], results: Sequence[Tensor], dys: Sequence[Tensor]
-        ) -> Sequence[Tensor | None]:
-            out, dout = (t[0] if single else tuple(t) for t in (results, dys))
-            given = put_together(structure, list(operands))
-            grads = call_here(own, (*given, out, dout))
-            return bprop_grads(function, grads, structure, len(operands), operands)
-
+    rule = None if bprop is None else bprop_rule(function, bprop, inputs, single)
     out = host_call(on_arrays, name, leaves, types, rule)
     if single:
         return out[0]
     return tuple(out) if types else None
+
+
+def bprop_rule(function: Any, bprop: Any, inputs: tuple[Any, ...], single: bool) -> Rule:
+    """The gradient of a function of the user's that has a `bprop(*inputs, out, dout)`.
+
+    Args:
+        function: whose it is, for messages.
+        single: it gives one tensor, no tuple.
+    """
+    structure, _ = take_apart(tuple(inputs))
+    own = written(bprop)
+
+    def rule(
+        operands: Sequence[Tensor], results: Sequence[Tensor], dys: Sequence[Tensor]
+    ) -> Sequence[Tensor | None]:
+        out, dout = (t[0] if single else tuple(t) for t in (results, dys))
+        given = put_together(structure, list(operands))
+        grads = call_here(own, (*given, out, dout))
+        return bprop_grads(function, grads, structure, len(operands), operands)
+
+    return rule
 
 
 # --- functions ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Primitives that call Python: PyFunc, Custom, Print, and hooks on gradients."""
+"""Primitives that call Python: PyFunc, Print, and hooks on gradients."""
 
 from __future__ import annotations
 
@@ -49,47 +49,6 @@ class PyFunc(Primitive):
             raise TypeError(f"For 'PyFunc', the inputs are declared as {self.declared}, but got "
                             f"{found}.")
         return call_python("PyFunc", self.fn, tuple(given), False, self.types) or ()
-
-
-class Custom(Primitive):
-    """An operator that is a Python function. Source: `mindspore.ops.Custom`.
-
-    Args:
-        func: called with a numpy array for each input; gives an array or a tuple of them.
-        out_shape: shape of the output, a tuple of shapes, or a function of the inputs' shapes.
-        out_dtype: dtype of the output, a tuple, or a function of the inputs' dtypes.
-        func_type: `"pyfunc"`.
-        bprop: `bprop(*inputs, out, dout)` gives the gradients of the inputs.
-        reg_info: accepted and not used.
-
-    Raises:
-        TypeError: `func` is no function; no `out_shape` or `out_dtype`.
-        ValueError: another `func_type`.
-    """
-
-    def __init__(
-        self, func: Any, out_shape: Any = None, out_dtype: Any = None, func_type: str = "pyfunc",
-        bprop: Callable[..., Any] | None = None, reg_info: Any = None,
-    ) -> None:
-        if func_type != "pyfunc":
-            raise ValueError(f"For 'Custom', 'func_type' must be 'pyfunc', but got {func_type!r}.")
-        self.name = "Custom"
-        self.func = plain_function("Custom", func)
-        for key, value in (("out_shape", out_shape), ("out_dtype", out_dtype)):
-            if value is None:
-                raise TypeError(f"For 'Custom', '{key}' must be given: a value or a function.")
-        self.out_shape, self.out_dtype, self.bprop = out_shape, out_dtype, bprop
-        self.attrs = {"func_type": func_type}
-
-    def __call__(self, *operands: Any, **kwargs: Any) -> Any:
-        tensors = [t for t in operands if isinstance(t, Tensor)]
-        shape, dtype = self.out_shape, self.out_dtype
-        if callable(shape):
-            shape = shape(*[t.shape for t in tensors])
-        if callable(dtype):
-            dtype = dtype(*[t.dtype for t in tensors])
-        single, types = result_types("Custom", shape, dtype)
-        return call_python("Custom", self.func, operands, single, types, self.bprop)
 
 
 class Print(Primitive):
@@ -164,5 +123,5 @@ class InsertGradientOf(Primitive):
 
 
 __all__ = [
-    "Custom", "HookBackward", "InsertGradientOf", "Print", "PyFunc",
+    "HookBackward", "InsertGradientOf", "Print", "PyFunc",
 ]

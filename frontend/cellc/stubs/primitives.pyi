@@ -6,17 +6,22 @@ Made by `docs/make_stubs.py`; do not edit it by hand.
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..ops.arguments import Ints
-from ..ops.host_primitives import Custom as Custom
 from ..ops.host_primitives import HookBackward as HookBackward
 from ..ops.host_primitives import InsertGradientOf as InsertGradientOf
 from ..ops.host_primitives import Print as Print
 from ..ops.host_primitives import PyFunc as PyFunc
+from ..ops.kernels import Custom as Custom
+from ..ops.kernels import kernel as kernel
+from ..ops.kernels import ms_kernel as ms_kernel
 from ..ops.mapping import HyperMap as HyperMap
 from ..ops.mapping import Map as Map
 from ..ops.mapping import MultitypeFuncGraph as MultitypeFuncGraph
 from ..ops.mapping import partial as partial
 from ..ops.primitive import Primitive as Primitive
 from ..ops.primitives_space import Pair
+from ..ops.register_info import CustomRegOp as CustomRegOp
+from ..ops.register_info import DataType as DataType
+from ..ops.register_info import custom_info_register as custom_info_register
 from ..ops.summary import HistogramSummary as HistogramSummary
 from ..ops.summary import ImageSummary as ImageSummary
 from ..ops.summary import ScalarSummary as ScalarSummary

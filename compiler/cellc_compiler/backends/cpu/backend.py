@@ -50,7 +50,8 @@ class CpuBackend(Backend):
         return target
 
     def version(self) -> str:
-        return llvm_version.llvm_version()
+        """LLVM's, and numba's for users' own kernels."""
+        return f"{llvm_version.llvm_version()} {llvm_version.package_version('numba')}"
 
     def passes(self, target: Target) -> tuple[Pass, ...]:
         return (layout.Layout(target), inplace_concat.InPlaceConcat())

@@ -1,0 +1,208 @@
+"""What MindSpore's registration of operators holds: which types and formats a function takes.
+
+cellc reads nothing of it. It is here so that files that register their functions run.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+
+def custom_info_register(*reg_info: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Bind registration information to a function. Source: `mindspore.ops.custom_info_register`.
+
+    Args:
+        reg_info: what `CustomRegOp.get_op_info` gave, one for each target.
+
+    Returns:
+        A decorator; the function it gives does the same.
+    """
+    def decorator(function: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        function.reg_info = reg_info
+        return functools.update_wrapper(wrapper, function)
+
+    return decorator
+
+
+def _facts(kind: type, strings: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    for value in strings.values():
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(f"{value} value must be {kind.__name__}")
+    return {**{k: v for k, v in strings.items() if v is not None}, **more}
+
+
+class CustomRegOp:
+    """Registration information of a `Custom` operator. Source: `mindspore.ops.CustomRegOp`.
+
+    Args:
+        op_name: recorded.
+
+    Raises:
+        ValueError: `op_name` is no string, or empty.
+
+    Examples:
+        >>> info = ops.CustomRegOp().input(0, "x").output(0, "y") \\
+        ...     .dtype_format(ops.DataType.F32_None, ops.DataType.F32_None) \\
+        ...     .target("CPU").get_op_info()
+    """
+
+    def __init__(self, op_name: str = "Custom") -> None:
+        if not isinstance(op_name, str):
+            raise ValueError("op name value must be string")
+        if not op_name.strip():
+            raise ValueError("op name is empty")
+        self.op_name = op_name
+        self.inputs: list[dict[str, Any]] = []
+        self.outputs: list[dict[str, Any]] = []
+        self.attributes: list[dict[str, Any]] = []
+        self.fusion = ""
+        self.formats: list[tuple[Any, ...]] = []
+        self.device: str | None = "UnKnown"
+
+    def input(
+        self, index: int | None = None, name: str | None = None,
+        param_type: str | None = "required", **kwargs: Any,
+    ) -> Self:
+        """Tell of one input; itself.
+
+        Raises:
+            TypeError: an index that is no int, or a name or kind that is no string.
+        """
+        self.inputs.append(self._tensor(index, name, param_type, kwargs))
+        return self
+
+    def output(
+        self, index: int | None = None, name: str | None = None,
+        param_type: str | None = "required", **kwargs: Any,
+    ) -> Self:
+        """Tell of one output; itself.
+
+        Raises:
+            TypeError: as `input`.
+        """
+        self.outputs.append(self._tensor(index, name, param_type, kwargs))
+        return self
+
+    def _tensor(self, index: Any, name: Any, kind: Any, more: dict[str, Any]) -> dict[str, Any]:
+        return {**_facts(int, {"index": index}, {}),
+                **_facts(str, {"name": name, "paramType": kind}, more)}
+
+    def dtype_format(self, *args: Sequence[str]) -> Self:
+        """Tell of one combination of types, a pair of `DataType` for each tensor; itself.
+
+        Raises:
+            ValueError: not one for each input and output, or no tuple of strings.
+        """
+        count = len(self.inputs) + len(self.outputs)
+        if len(args) != count:
+            raise ValueError(f"The size of 'args' must be equal to the sum of input tensors and "
+                             f"output tensors, but got {len(args)} vs {count}")
+        for arg in args:
+            if not isinstance(arg, tuple) or len(arg) not in (2, 3):
+                raise ValueError("dtype and format value must be tuple of two or three elements")
+            _facts(str, {str(i): part for i, part in enumerate(arg)}, {})
+        self.formats.append(args)
+        return self
+
+    def attr(
+        self, name: str | None = None, param_type: str | None = None,
+        value_type: str | None = None, default_value: str | None = None, **kwargs: Any,
+    ) -> Self:
+        """Tell of an attribute; itself.
+
+        Raises:
+            TypeError: one of the arguments is no string.
+        """
+        self.attributes.append(_facts(str, {
+            "name": name, "paramType": param_type, "type": value_type,
+            "defaultValue": default_value}, kwargs))
+        return self
+
+    def fusion_type(self, fusion_type: str) -> Self:
+        """Tell how it might be fused; itself.
+
+        Raises:
+            TypeError: no string.
+        """
+        _facts(str, {"fusion_type": fusion_type}, {})
+        self.fusion = fusion_type
+        return self
+
+    def target(self, target: str | None = None) -> Self:
+        """Tell of the device; itself.
+
+        Raises:
+            TypeError: no string.
+        """
+        _facts(str, {"target": target}, {})
+        self.device = target
+        return self
+
+    def get_op_info(self) -> dict[str, Any]:
+        """All that was told, as a dict."""
+        return {"op_name": self.op_name, "inputs": self.inputs, "outputs": self.outputs,
+                "attr": self.attributes, "fusion_type": self.fusion,
+                "dtype_format": self.formats, "target": self.device}
+
+
+_FORMATS = {
+    "None": "", "Default": "DefaultFormat", "5HD": "NC1HWC0", "FracZ": "FRACTAL_Z",
+    "FracNZ": "FRACTAL_NZ", "C1HWNCoC0": "C1HWNCoC0", "NCHW": "NCHW", "NHWC": "NHWC",
+    "HWCN": "HWCN", "NDHWC": "NDHWC", "ChannelLast": "ChannelLast", "NCDHW": "NCDHW",
+    "DHWCN": "DHWCN", "NDC1HWC0": "NDC1HWC0", "NC1HWC0": "NC1HWC0",
+    "FRACTAL_Z_3D": "FRACTAL_Z_3D", "FracZNLSTM": "FRACTAL_ZN_LSTM",
+    "FracZNRNN": "FRACTAL_ZN_RNN", "ND_RNNBIAS": "ND_RNN_BIAS",
+}
+_COMMON = ("None", "Default", "5HD", "FracZ", "FracNZ", "C1HWNCoC0", "NCHW", "NHWC", "HWCN",
+           "NDHWC", "ChannelLast")
+_BYTES = ("NCDHW", "NDC1HWC0", "NC1HWC0")
+_REALS = ("NCDHW", "DHWCN", "NDC1HWC0", "FRACTAL_Z_3D", "FracZNLSTM", "FracZNRNN", "ND_RNNBIAS")
+_DTYPES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "BOOL": ("bool", ()), "I8": ("int8", _BYTES), "U8": ("uint8", _BYTES), "I16": ("int16", ()),
+    "U16": ("uint16", ()), "I32": ("int32", ("NCDHW", "NDC1HWC0")), "U32": ("uint32", ()),
+    "I64": ("int64", ()), "U64": ("uint64", ()), "F16": ("float16", _REALS),
+    "F32": ("float32", _REALS), "F64": ("float64", ()), "BF16": ("bfloat16", _REALS),
+}
+
+
+def _pairs() -> dict[str, tuple[str, ...]]:
+    """Every combination that MindSpore has a name for."""
+    out: dict[str, tuple[str, ...]] = {
+        "None_None": ("", ""), "None_Default": ("", "DefaultFormat")}
+    for short, (dtype, more) in _DTYPES.items():
+        for form in (*_COMMON, *more):
+            out[f"{short}_{form}"] = (dtype, _FORMATS[form])
+        for kind in ("Tuple", "List"):
+            out[f"{short}_Default_{kind}"] = (dtype, "DefaultFormat", kind.lower())
+    for short, dtype in (("C64", "complex64"), ("C128", "complex128")):
+        out[f"{short}_Default"] = (dtype, "DefaultFormat")
+        out[f"{short}_Default_Tuple"] = (dtype, "DefaultFormat", "tuple")
+    return out
+
+
+class _Pairs(type):
+    """The pairs as attributes of a class."""
+
+    pairs = _pairs()
+
+    def __getattr__(cls, name: str) -> tuple[str, ...]:
+        try:
+            return cls.pairs[name]
+        except KeyError:
+            raise AttributeError(f"DataType has no {name!r}") from None
+
+    def __dir__(cls) -> list[str]:
+        return [*super().__dir__(), *cls.pairs]
+
+
+class DataType(metaclass=_Pairs):
+    """Pairs of an element type and a format: `DataType.F32_Default` is
+    `("float32", "DefaultFormat")`. Source: `mindspore.ops.DataType`."""
+
+
+__all__ = ["CustomRegOp", "DataType", "custom_info_register"]
