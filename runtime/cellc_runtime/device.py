@@ -15,7 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from . import fastcall, knobs
 from .abi import ENTRY, MAIN, PRECOMPUTE, WIN64
@@ -39,7 +39,7 @@ from .target import (
 )
 
 Memory = Scratch
-"""Memory of a device, zeroed, with an `address`; freed with the object."""
+"""Memory of a device, with an `address`; freed with the object."""
 
 
 class Code(Protocol):
@@ -145,7 +145,7 @@ class Device(ABC):
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Memory:
-        """Fresh memory.
+        """Memory; the processor's is of zeros, others' may hold anything.
 
         Raises:
             MemoryError: there is not enough.
@@ -449,15 +449,14 @@ def _opened(kind: str, number: int) -> Device:
     return _made("device", "open_device", number)
 
 
-def _made(module: str, name: str, argument: object) -> Device:
+def _made(module: str, name: str, *arguments: object) -> Device:
     """What a part of `cuda` gives, which loads with its first use."""
     try:
-        make: Callable[[Any], Device] = getattr(
-            import_module(f"{__package__}.cuda.{module}"), name)
+        make: Callable[..., Device] = getattr(import_module(f"{__package__}.cuda.{module}"), name)
     except ModuleNotFoundError as e:
         raise NoDevice(f"this installation has no module {e.name}") from None
     try:
-        return make(argument)
+        return make(*arguments)
     except NoDevice:
         raise
     except (OSError, RuntimeError, ValueError) as e:

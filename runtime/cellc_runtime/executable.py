@@ -169,7 +169,8 @@ class _Core:
         self.states = {s.name: self._zeros(s) for s in program.of_kind("state")}
         self.params: tuple[Any, ...] = ()
         self._given: tuple[Any, ...] = ()
-        self._unread = frozenset(program.unread)
+        # A source on a device keeps its elements; elsewhere what no call reads may go.
+        self._absent = frozenset(() if device.own_memory else program.unread)
         self._blocks = Blocks(program, self._fill, device)
         self._bound: tuple[tuple[object, ...], list[tuple[int, int]], list[tuple[int, int]]]
         self._context: fastcall.Context | None = None
@@ -222,7 +223,7 @@ class _Core:
         keys = {i: p.key() for p, (i, _) in zip(params, self._params, strict=True)
                 if isinstance(p, Source)}
         sources = {i: p for p, (i, _) in zip(params, self._params, strict=True)
-                   if isinstance(p, Source) and i in self._unread}
+                   if isinstance(p, Source) and i in self._absent}
         given = tuple(
             None if i in sources else p.array() if isinstance(p, Source) else p
             for p, (i, _) in zip(params, self._params, strict=True)

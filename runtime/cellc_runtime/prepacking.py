@@ -170,10 +170,13 @@ class Blocks:
         """Memory for a block; of zeros where it has gaps between its elements."""
         precomputed = self._program.precomputed[number]
         nbytes = self._program.slots[self._first + number].nbytes
-        if self._device.own_memory:
-            return allocate(self._device, nbytes, f"packed weights of {self._program.name!r}")
         whole = precomputed.packing is not None and precomputed.packing.stored_bytes == nbytes
-        return free.take(nbytes, zeroed=not whole)
+        if not self._device.own_memory:
+            return free.take(nbytes, zeroed=not whole)
+        block = allocate(self._device, nbytes, f"packed weights of {self._program.name!r}")
+        if nbytes and not whole:
+            self._device.copy(block.address, bytes(nbytes))
+        return block
 
     def _made(
         self, number: int, before: list[Memory], addresses: Mapping[int, int],

@@ -229,6 +229,13 @@ except ImportError as e:
 """
 
 
+def test_a_report_shows_its_code(tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(NETS.format(folder=str(Path(f.__file__).parent)))
+    page, net = tmp_path / "page.html", f"{tmp_path}/nets.py:Soft"
+    assert main(["inspect", net, "-i", "x=float32[2,3]", "-o", str(page)]) == 0
+    assert page.stat().st_size > 10_000
+
+
 def test_without_numba(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT, str(Path(f.__file__).parent)], capture_output=True,

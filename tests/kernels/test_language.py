@@ -17,6 +17,7 @@ from cellc.ops.kernels import source_of
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.hybrid.language import KernelError, Source, read
 from cellc_compiler.ir.graph import Builder, Graph
+from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.target import TARGETS, host_target
@@ -216,11 +217,30 @@ def loaded(path: Path) -> Any:
     ("def g(a):\n    c = allocate((1,), 'int8')\n    return c\n", "that output_tensor"),
     ("def g(a):\n    for i in range(2):\n        c = output_tensor((1,), 'int8')\n    return c\n",
      "must not stand in a loop"),
+    ("@boom()\ndef g(a):\n    return a\n", "without decorators"),
+    ("def g(a=boom()):\n    return a\n", "without defaults"),
+    ("def g(a):\n    with attr(boom(), 1):\n        pass\n    return a\n", "constants and names"),
+    ("def g(a):\n    with boom():\n        pass\n    return a\n", "a with of a kernel is one of"),
     ("x = 3\n", "must be one function"), ("def g(:\n", "is no Python"),
 ])
 def test_other_texts(text: str, message: str) -> None:
     with pytest.raises(KernelError, match=message):
         read(Source(text))
+
+
+def test_nothing_of_a_text_runs_but_the_language() -> None:
+    """The reference runs a text as Python, and the text may come from a file."""
+    x = np.ones(2, np.float32)
+    op = lookup("custom_kernel")
+    text = "def g(a: boom()) -> boom():\n    return a\n"
+    assert op.reference(x, text=text, constants=(), file="f", line=1)[0].tolist() == [1.0, 1.0]
+    for call in ("output_tensor(a.shape, boom())", "output_tensor(boom(), a.dtype)",
+                 "output_tensor(a.shape, a.dtype, scope=boom())",
+                 "output_tensor((boom(), 1)[1:], a.dtype)",
+                 "output_tensor([boom for _ in a], 'int8')"):
+        text = f"def g(a):\n    c = {call}\n    return c\n"
+        with pytest.raises(KernelError, match="must follow from"):
+            op.reference(x, text=text, constants=(), file="f", line=1)
 
 
 def test_shapes_do_not_compute_for_long() -> None:

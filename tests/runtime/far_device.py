@@ -37,7 +37,7 @@ class Block(Scratch):
 
     def __init__(self, home: FarDevice, nbytes: int) -> None:
         super().__init__(nbytes)
-        self.size = nbytes
+        ctypes.memset(self.address, 0xFF, nbytes)  # NaN, in floats
         weakref.finalize(self, home.gone_blocks.append, self.address)
 
 

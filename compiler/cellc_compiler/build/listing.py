@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from .emit import EmitError, assembly
+from .emit import OPTIMIZE, EmitError, assembly
 
 _LOC = re.compile(r"\t\.loc\t\d+ (\d+)")
 _HIDDEN = re.compile(r"\t\.(loc|file|cfi_|ident|addrsig|type|size|hidden)|\.L(tmp|func_)")
@@ -45,6 +45,8 @@ def listing(text: str, target: Target) -> Listing:
         EmitError: LLVM refuses the text.
     """
     shown = [row for row, _ in _rows(assembly(text, target))]
+    if text.startswith(OPTIMIZE):  # little is left of its lines, and LLVM cannot carry them along
+        return Listing("\n".join(shown), [0] * len(shown))
     try:
         marked = list(_rows(assembly(_with_lines(text), target)))
     except EmitError:  # text of a form that lines cannot be put into

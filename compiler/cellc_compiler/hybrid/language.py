@@ -84,6 +84,7 @@ class Kernel:
     """A kernel that was read.
 
     Attributes:
+        function: its syntax tree.
         name: of the function.
         params: its tensors.
         body: its statements, without the last `return`.
@@ -94,6 +95,7 @@ class Kernel:
     """
 
     source: Source
+    function: ast.FunctionDef
     name: str
     params: tuple[str, ...]
     body: list[ast.stmt]
@@ -138,6 +140,11 @@ class _Reader:
     def __init__(self, source: Source, function: ast.FunctionDef) -> None:
         self.source = source
         a = function.args
+        if function.decorator_list or getattr(function, "type_params", None):
+            source.fail(1, "the text of a kernel begins with def, without decorators")
+        function.returns = None  # (Annotations say nothing here, and would run.)
+        for p in (*a.posonlyargs, *a.args):
+            p.annotation = None
         if a.vararg or a.kwarg or a.kwonlyargs or a.defaults:
             source.fail(function, f"the kernel {function.name}() must take its tensors by position,"
                                   f" without defaults")
@@ -147,7 +154,7 @@ class _Reader:
         if not isinstance(last, ast.Return):
             source.fail(last, f"the kernel {function.name}() must end with the return of its "
                               f"results")
-        self.kernel = Kernel(source, function.name, params, body[:-1])
+        self.kernel = Kernel(source, function, function.name, params, body[:-1])
         self.counts: dict[str, int] = {}
         self.depth = 0
         self.constants = dict(source.constants)
@@ -276,6 +283,8 @@ class _Reader:
                 isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
                 and call.func.id in SCOPES):
             self.source.fail(s, f"a with of a kernel is one of {', '.join(SCOPES)}")
+        if call.keywords or not all(isinstance(x, (ast.Constant, ast.Name)) for x in call.args):
+            self.source.fail(s, "what stands in a with of a kernel takes constants and names")
 
     def _expression(self, e: ast.expr) -> None:
         fail = self.source.fail
@@ -377,7 +386,8 @@ class Typed:
         if not {"shape", "dtype"} <= set(given) <= {"shape", "dtype", "scope"}:
             fail(call, f"the tensor {name!r} must be made of a shape and a dtype")
         try:
-            shape, dtype = self.value(given["shape"]), self.value(given["dtype"])
+            shape, dtype, _ = [self.value(x) for x in (
+                given["shape"], given["dtype"], given.get("scope", ast.Constant("")))]
         except NotStatic:
             fail(call, f"the shape and dtype of {name!r} must follow from those of the inputs and "
                        f"from numbers")

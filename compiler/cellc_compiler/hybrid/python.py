@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import lru_cache
 from typing import Any
 
@@ -30,6 +31,7 @@ def call(typed: Typed, arrays: Sequence[Array]) -> tuple[Array, ...]:
 @lru_cache(64)
 def _function(source: Source) -> Any:
     space: dict[str, Any] = {**PYTHON, **dict(source.constants)}
-    tree = ast.increment_lineno(ast.parse(source.text), source.line - 1)
-    exec(compile(tree, source.file, "exec"), space)
-    return space[read(source).name]
+    kernel = read(source)  # nothing else of a text is run, which may come from a file
+    tree = ast.Module([deepcopy(kernel.function)], [])
+    exec(compile(ast.increment_lineno(tree, source.line - 1), source.file, "exec"), space)
+    return space[kernel.name]

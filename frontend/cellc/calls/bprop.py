@@ -9,7 +9,7 @@ from cellc_compiler.ir.types import differentiable
 
 from ..core.dispatch import active_tracer
 from ..eager.recorder import note_custom, paused
-from ..tensors.tensor import Grads, Tensor, Tensors, alias_of, tensor_of
+from ..tensors.tensor import Grads, Tensor, Tensors, shared_of
 from ..tracing.inline import call_here
 from ..tracing.pytree import Box, Structure, leaves_of, put_together, take_apart, tensors
 
@@ -26,15 +26,10 @@ def with_gradient(
         return tracer.custom_gradient(operands, forward, rule)
     with paused():
         # A result that is an operand needs an identity of its own to be followed.
-        results = [_another(t) if any(t is x for x in operands) else t
+        results = [shared_of(t) if any(t is x for x in operands) else t
                    for t in forward(list(operands))]
     note_custom(operands, results, rule)
     return results
-
-
-def _another(t: Tensor) -> Tensor:
-    """Another tensor over the same memory, which may be written."""
-    return tensor_of(t._lent()) if t._host is not None else alias_of(t)
 
 
 def call_with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:

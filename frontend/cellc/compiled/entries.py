@@ -54,7 +54,6 @@ from .causes import Cause, Facet, called_at, facets, of_call, of_function, of_re
 from .dynamic import Dynamic, open_key, parameter_names
 from .entry import Entry
 from .staged import StagedEntry, is_staged
-from .weights import OnDevice
 
 if TYPE_CHECKING:
     import logging
@@ -254,7 +253,7 @@ class CompiledEntry(Entry):
         """The device, if it has memory of its own; parameters are there then."""
         self.result = tensor_of if self.on is None else result_of
         self.weights: list[Source] = [
-            prepacked.Weight(p) if self.on is None else OnDevice(p, self.on)
+            prepacked.Weight(p) if self.on is None else prepacked.WeightOnDevice(p, self.on)
             for p in traced.parameters]
         unread = set(program.unread)
         slots = (i for i, s in enumerate(program.slots) if s.kind == "param")

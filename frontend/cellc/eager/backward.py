@@ -18,6 +18,7 @@ from cellc_compiler.ir.types import seedable
 from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass
 
+from ..core import device as devices
 from ..core import watching
 from ..core.later import autodiff, driver
 from ..core.lru import LRU
@@ -128,7 +129,7 @@ def _key(
     inputs = arrays_of(map(tensors.__getitem__, recording.inputs))
     types = [(n, a.shape, a.dtype) for n, a in zip(recording.inputs, inputs, strict=True)]
     given = None if sens is None else tuple([(a.shape, a.dtype) for a in arrays_of(sens)])
-    return tuple(steps), tuple(types), tuple(seeds), given, tuple(wanted)
+    return tuple(steps), tuple(types), tuple(seeds), given, tuple(wanted), devices.current()
 
 
 def _make(

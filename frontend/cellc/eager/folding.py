@@ -14,6 +14,7 @@ from cellc_compiler.ir.graph import Graph, Value
 from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass
 
+from ..core import device as devices
 from ..core.later import autodiff, driver
 from ..core.lru import LRU
 from ..tensors.parameter import Parameter
@@ -112,7 +113,7 @@ def gradients(
     slots = tuple(i for i, w in enumerate(wanted) if w)
     results = tuple(i for i, dy in enumerate(dys) if dy is not None)
     before = tuple(i for i in slots if so_far[i] is not None)
-    key = region, slots, results, before
+    key = region, slots, results, before, devices.current()
     plan = _plans.get(key)
     if plan is None:
         graph, reached, _ = autodiff.recomputed(region, slots, results, before, (),

@@ -13,12 +13,11 @@ from cellc_runtime.device import Device
 from cellc_runtime.device_array import DeviceArray
 
 from ..core import device as devices
-from ..core import dispatch, journal
+from ..core import dispatch
 from ..core.dispatch import Attrs
 from ..storage import device as on_device
-from ..storage import storage_of, writes
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Elements, Tensor, Tensors, elements_of, result_of
+from ..tensors.tensor import Elements, Tensor, Tensors, elements_for, result_of
 from .engine import EagerEngine, frozen
 from .recorder import active_recordings
 
@@ -43,14 +42,7 @@ class DeviceEngine(EagerEngine):
     def _placed(self, t: Tensor) -> Elements:
         if isinstance(t, Parameter):
             return on_device.to_device(t, self.device)
-        if t._literal:  # never written
-            storage = storage_of(t)
-            twin = storage.twin
-            if twin is None or twin.device is not self.device:
-                twin = storage.twin = DeviceArray.of(self.device, t._snapshot())
-            return twin
-        found = elements_of(t)
-        return on_device.checked(found, self.device) if isinstance(found, DeviceArray) else found
+        return elements_for(t, self.device)
 
     def run(self, op: str, operands: Tensors, attrs: Attrs) -> Any:
         """Run one op: a Tensor, or a tuple of them."""
@@ -69,19 +61,12 @@ class DeviceEngine(EagerEngine):
         held = on_device.elements_of(parameter)
         new = self._placed(value)
         if held is None or held.device is not self.device:
-            held = DeviceArray(self.device, parameter.shape, parameter._type.dtype.numpy)
+            held = DeviceArray(self.device, new.shape, new.dtype)
             _fill(held, new)
             on_device.hold(parameter, held)
         else:
             _fill(held, new)
         return held
-
-    def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Any) -> None:
-        """Overwrite a part of a tensor's buffer on the host; nothing is recorded now."""
-        journal.before_write(tensor)
-        held = tensor._data
-        held[where] = array
-        writes.written((tensor,))
 
 
 def _fill(to: DeviceArray, new: Elements) -> None:

@@ -23,7 +23,7 @@ from ..tensors.dtype import convert
 from ..tensors.indexing import become, getitem, setitem, write
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to, is_scalar
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, arrays_of
 from ._generated import ALIASES, generated_methods, make_function
 from .arguments import is_int
 from .families import fa, fc, fg, fi, fj, fl, fn, fo, fr, fs, fx, m, rnd, st, win
@@ -145,8 +145,8 @@ def fresh(x: Tensor) -> Tensor:
     out: Tensor = apply("reshape", x, shape=x.shape)
     if isinstance(x, Parameter) or not x._eager:
         return out
-    held = x._host
-    if held is not None and out._host is not None and np.shares_memory(out._data, held):
+    made, held = arrays_of((out, x))
+    if isinstance(held, np.ndarray) and np.shares_memory(made, held):
         out._set_data(held.copy())
     return out
 

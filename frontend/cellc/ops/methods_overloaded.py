@@ -28,11 +28,11 @@ from ..tensors.indexing import become, setitem
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import (
     Tensor,
-    alias_of,
     cast_array,
     copy_of,
     elements_of,
     result_of,
+    shared_of,
     tensor_of,
 )
 from .arguments import is_int
@@ -313,8 +313,7 @@ def log_normal(self: Tensor, mean: float = 1.0, std: float = 2.0) -> Tensor:
 
 def plain(self: Tensor) -> Tensor:
     """The value as a Tensor that shares this one's memory."""
-    return self if not self._eager else tensor_of(self._lent()) if self._host is not None \
-        else alias_of(self)
+    return self if not self._eager else shared_of(self)
 
 
 def value(self: Tensor) -> Tensor:

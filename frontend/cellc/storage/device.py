@@ -14,7 +14,7 @@ from cellc_runtime.device_array import DeviceArray
 
 from . import writes
 from .memory import Array, aligned_empty
-from .state import LOCK, State, Storage, storage_of
+from .state import LOCK, State, Storage, state_of, storage_of
 
 
 class OnDevice(State):
@@ -41,8 +41,7 @@ class OnDevice(State):
 
 def elements_of(tensor: Any) -> DeviceArray | None:
     """The elements of a tensor that is on a device; None of any other."""
-    storage = tensor._storage
-    state = None if storage is None else storage.state
+    state = state_of(tensor)
     return state.elements if type(state) is OnDevice else None
 
 

@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.device import Device, Memory
+from cellc_runtime.device_array import DeviceArray
 from cellc_runtime.packing import Packing
 from cellc_runtime.platform import Scratch
 from cellc_runtime.prepacking import Source
 
+from . import device as on_device
 from . import writes
 from .memory import LEAST_OWNED, Array, aligned_empty
 from .state import State, Storage, storage_of
@@ -71,12 +74,12 @@ class Weight(Source):
         storage = storage_of(self.tensor)
         return None if storage.lent else (storage.number, storage.version)
 
-    def array(self) -> Array:
+    def array(self) -> Array | DeviceArray:
         """The array, unpacked if need be."""
         data: Array = self.tensor._data
         return data
 
-    def release(self, key: Hashable, block: Scratch, packing: Packing) -> Array | None:
+    def release(self, key: Hashable, block: Memory, packing: Packing) -> Array | None:
         """Give the array up if nobody else has it and it still holds what was packed."""
         storage, array = storage_of(self.tensor), self.tensor._host
         if array is None or array.nbytes < LEAST_OWNED or storage.unpacked >= OFTEN:
@@ -84,3 +87,30 @@ class Weight(Source):
         state = Prepacked(block, packing, array.shape, array.dtype)
         del array  # it counts as somebody's
         return storage.give_up(self.tensor, state, lambda: self.key() == key)
+
+
+class WeightOnDevice(Weight):
+    """A parameter of a network that runs on a device with memory of its own: it moves there, and
+    keeps its elements as they are beside what is packed of them.
+
+    Args:
+        tensor: the parameter.
+        device: where the program runs.
+    """
+
+    def __init__(self, tensor: Any, device: Device) -> None:
+        super().__init__(tensor)
+        self.device = device
+
+    def key(self) -> Hashable | None:
+        """Its number and version: who writes it on the device gives it another one."""
+        storage = storage_of(self.tensor)
+        return storage.number, storage.version
+
+    def array(self) -> DeviceArray:
+        """The elements, on the device."""
+        return on_device.to_device(self.tensor, self.device)
+
+    def release(self, key: Hashable, block: Memory, packing: Packing) -> Array | None:
+        """Nothing is given up."""
+        return None

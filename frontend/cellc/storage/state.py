@@ -205,6 +205,12 @@ class Storage:
             return address
 
 
+def state_of(tensor: Any) -> State | None:
+    """Where the elements of a tensor are that has no array; None if it has one."""
+    found: Storage | None = tensor._storage
+    return None if found is None else found.state
+
+
 def storage_of(tensor: Any) -> Storage:
     """The Storage of a tensor; a tensor that needs none until now gets one."""
     found: Storage | None = tensor._storage

@@ -23,7 +23,7 @@ from ..core.invalidation import changed
 from ..storage import Storage, storage_of, writes
 from ..storage import device as on_device
 from ..storage.memory import Array, aligned_copy, aligned_zeros
-from .tensor import Tensor, alias_of, cast_array, tensor_of
+from .tensor import Tensor, cast_array, shared_of
 
 if TYPE_CHECKING:
     from ..storage import deferred
@@ -247,7 +247,7 @@ class Parameter(Tensor):
     @property
     def data(self) -> Tensor:
         """The value as a plain Tensor that shares this parameter's memory."""
-        return self if active_tracer() is not None else self._shared()
+        return self if active_tracer() is not None else shared_of(self)
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -257,13 +257,9 @@ class Parameter(Tensor):
         """The value as a plain Tensor that shares this parameter's memory, and its gradient."""
         if active_tracer() is not None:
             return self
-        plain = self._shared()
+        plain = shared_of(self)
         same_value(plain, self)
         return plain
-
-    def _shared(self) -> Tensor:
-        """A plain Tensor over the same memory."""
-        return tensor_of(self._lent()) if on_device.elements_of(self) is None else alias_of(self)
 
     def _lent(self) -> Array:
         if self.init is not None:
@@ -361,7 +357,10 @@ class Parameter(Tensor):
         out = _without_value(type(self), state)
         if isinstance(init, str) and init == "same":
             found = on_device.elements_of(self)
-            out._set_data(aligned_copy(self._snapshot()) if found is None else found.copy())
+            if found is None:
+                out._host = aligned_copy(self._snapshot())
+            else:
+                on_device.hold(out, found.copy())
             out.init = self.init
         else:
             filled = initializers.initializer(init, self.shape, self.dtype)

@@ -17,6 +17,7 @@ import numpy as np
 
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
+from cellc_runtime.device import Device
 from cellc_runtime.device_array import DeviceArray
 from cellc_runtime.dtypes import DType
 from cellc_runtime.parallel_copy import copy_array
@@ -519,6 +520,22 @@ def elements_of(tensor: Tensor) -> Elements:
     return tensor._data if found is None else found
 
 
+def elements_for(tensor: Tensor, device: Device) -> Elements:
+    """The elements as a program on a device takes them: of a constant there, once.
+
+    Raises:
+        ValueError: they are on another device with memory of its own.
+    """
+    if tensor._literal:  # never written
+        storage = storage_of(tensor)
+        twin = storage.twin
+        if twin is None or twin.device is not device:
+            twin = storage.twin = DeviceArray.of(device, tensor._snapshot())
+        return twin
+    found = elements_of(tensor)
+    return on_device.checked(found, device) if isinstance(found, DeviceArray) else found
+
+
 def arrays_of(tensors: Iterable[Tensor]) -> list[Any]:
     """The elements of tensors, as programs take them (`elements_of`)."""
     return [elements_of(t) if (array := t._host) is None else array for t in tensors]
@@ -532,6 +549,13 @@ def host_arrays_of(tensors: Iterable[Tensor]) -> list[Array]:
 def alias_of(tensor: Tensor) -> Tensor:
     """Another Tensor over the same memory."""
     return result_of(elements_of(tensor))
+
+
+def shared_of(tensor: Tensor) -> Tensor:
+    """Another Tensor over the same memory, for someone who may write it."""
+    if on_device.elements_of(tensor) is not None:
+        return alias_of(tensor)
+    return tensor_of(tensor._lent())
 
 
 def copy_of(tensor: Tensor) -> Tensor:

@@ -17,9 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.device_array import on_host
+
 from ..core.invalidation import changed
 from ..lang.trust import is_user_function, root
 from ..storage import writes
+from ..storage.device import elements_of
 from ..tensors import seed as seeds
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import OpenTensor, Tensor, arrays_of
@@ -217,7 +220,7 @@ def _is_data(value: Any) -> bool:
 
 
 def _array(x: Any) -> Array:
-    array: Array = arrays_of([x])[0] if isinstance(x, Tensor) else x
+    array: Array = on_host(arrays_of([x])[0]) if isinstance(x, Tensor) else x
     return array
 
 
@@ -237,8 +240,9 @@ def _elements_undo(x: Any) -> Undo:
             return
         if isinstance(x, Tensor):
             writes.before()
+        held = elements_of(x) if isinstance(x, Tensor) else None
         if now.shape == saved.shape and now.dtype == saved.dtype:
-            np.copyto(now, saved)
+            np.copyto(now, saved) if held is None else held.fill(saved)
         elif isinstance(x, Tensor):
             x._set_data(saved.copy())
         if isinstance(x, Tensor):

@@ -257,12 +257,12 @@ def place(cell: Cell, device: str | None) -> None:
     if device is None:
         return
     gpu = context.gpu_named(device)
-    for _, each in cell.cells_and_names():
-        for _, tensor in [*each._own_parameters(), *own_buffers(each)]:
-            if gpu is not None:
-                to_device(tensor, gpu)
-            elif tensor._host is None and elements_of(tensor) is not None:
-                storage_of(tensor).load(tensor)
+    buffers = (t for _, each in cell.cells_and_names() for _, t in own_buffers(each))
+    for tensor in (*cell.get_parameters(), *buffers):
+        if gpu is not None:
+            to_device(tensor, gpu)
+        elif elements_of(tensor) is not None:
+            storage_of(tensor).load(tensor)
 
 
 def convert(cell: Cell, dtype: DType | None) -> None:
