@@ -150,12 +150,18 @@ STRUCTURES = {
 """The structures that generated code and the runtime share: fields in order, with their kind."""
 
 EMULATOR_STRUCTURES = {
-    # A thread of an emulated kernel. The first three are what kernels read.
+    # A thread of an emulated kernel. The first three are what kernels read; then what it waits for,
+    # what it gives the other lanes, and its asynchronous copies and (of a warp: its first lane's)
+    # products.
     "thread": (("tid", "i32"), ("block", "i32"), ("shared", "ptr"), ("launch", "ptr"),
                ("stack", "ptr"), ("state", "i32"), ("count", "i32"), ("given", "[2 x i32]"),
-               ("barriers", "i32"), ("meetings", "i32")),
-    # A launch: the stack of whoever launched, the kernel and its pointers, its threads.
-    "launch": _fields("ptr host code given threads stacks shared stream", "i64 count number"),
+               ("barriers", "i32"), ("meetings", "i32"),
+               ("barrier", "i32"), ("expected", "i32"), ("operation", "ptr"), ("data", "ptr"),
+               *_fields("i64 copies groups stores products product_groups fenced")),
+    # A launch: the stack of whoever launched, the kernel and its pointers, its threads, shared
+    # memory and what is under way; the order of threads, the first error, whether a round moved.
+    "launch": _fields("ptr host code given threads stacks shared stream queues",
+                      "i64 count number bytes bulk seed random error progress"),
     # What stands for a stream: the first error since it was last asked for, the order of threads,
     # how many launches there were, the memory that blocks share, one after the other, and the
     # records of accesses with room for so many.

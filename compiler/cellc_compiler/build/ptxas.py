@@ -131,7 +131,7 @@ def assemble(ptx: str, architecture: str) -> Cubin:
         raise PtxasError("there is no ptxas: pip install 'cellc[cuda]', or put that of a CUDA "
                          "toolkit on the PATH")
     store = disk.default()
-    key = disk.make_key("cubin 2", ptx, architecture, _version(program))
+    key = disk.make_key("cubin 3", ptx, architecture, _version(program))
     held = store.get(key)
     if held is None:
         held = _assembled(program, ptx, architecture)
@@ -182,7 +182,7 @@ def _figures(said: str, code: bytes) -> list[object]:
         total(r"(\d+) bytes smem"),
         total(r"(\d+) bytes stack frame"),
         instructions(code),
-        re.findall(r"ptxas warning *: *(.+)", said),
+        re.findall(r"ptxas (?:warning *: *|info *: *(?=\(C\d+\)))(.+)", said),
     ]
 
 

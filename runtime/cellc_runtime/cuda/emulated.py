@@ -19,11 +19,21 @@ from ..program import Program
 from ..target import EMULATED, Target, machine_target
 
 COPY, WAIT = "cellc_emulated_copy", "cellc_emulated_wait"
+TENSOR_MAP = "cellc_emulated_tensor_map"
 _FIELDS = [name for name, _ in EMULATOR_STRUCTURES["emulator"]]
 _ERRORS = {
     2: "there is no memory for the threads of a block",
-    700: "threads of a block wait for what never comes (lanes at different exchanges, or a barrier "
-         "that not all threads reach)",
+    700: "threads of a block wait for what never comes (lanes at different operations of their "
+         "warp, a barrier that not all threads reach, an mbarrier that nobody completes)",
+    701: "lanes of a warp give one product different descriptors or shapes",
+    702: "a wgmma whose group does not begin with wgmma.fence, or ends without commit_group",
+    703: "a descriptor of a wgmma that is not of 128 bytes' swizzle or leaves shared memory",
+    704: "an address in shared memory that is outside of it or no multiple of what is moved there",
+    705: "an mbarrier that was never set up, or was written over",
+    706: "more arrivals at an mbarrier than it counts",
+    707: "more asynchronous copies or products under way than the emulator keeps",
+    708: "a block ended with asynchronous copies or products that nobody waited for",
+    709: "operands of a wgmma changed before its group was waited for",
 }
 
 
@@ -183,7 +193,8 @@ class _EmulatedCode:
         extra = {Ext.DEVICE_STREAM: device.state_address}
         self._image = MappedImage(program.image, extra, callbacks)
         self._image.fill({Ext.DEVICE_COPY: self._image.address(COPY),
-                          Ext.DEVICE_WAIT: self._image.address(WAIT)})
+                          Ext.DEVICE_WAIT: self._image.address(WAIT),
+                          Ext.DEVICE_TENSOR_MAP: self._image.address(TENSOR_MAP)})
         self._main = main_function(self.address(MAIN))
         self.launch: Callable[[int, int, int], int] = self._launch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import CHECKED, EMULATED, Target, machine_target
 
@@ -9,6 +10,26 @@ WARP = 32
 
 HOST = machine_target()
 """What `cellc_main` is compiled for, and the kernels of the emulator."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A tensor of three axes whose boxes are copied between global and shared memory, swizzled by
+    128 bytes. `cellc_main` makes it before a launch.
+
+    Attributes:
+        buffer: which of the kernel's pointers it begins at (a multiple of 16).
+        dtype: of its elements.
+        sizes: of its axes, innermost first.
+        strides: bytes of a step along the second and third axis, multiples of 16.
+        box: of the first two axes; of the third it is one.
+    """
+
+    buffer: int
+    dtype: DType
+    sizes: tuple[int, int, int]
+    strides: tuple[int, int]
+    box: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +42,7 @@ class KernelCode:
         shared: bytes of shared memory of a block.
         meets: whether threads of a block wait for one another.
         align: bytes; what its pointers must be multiples of. Where they are not, `otherwise` runs.
+        maps: parameters behind the pointers.
     """
 
     text: str
@@ -30,10 +52,11 @@ class KernelCode:
     meets: bool = False
     align: int = 1
     otherwise: KernelCode | None = None
+    maps: tuple[TensorMap, ...] = ()
 
     def __str__(self) -> str:
         head = f"; {self.blocks} blocks of {self.threads} threads, {self.shared} bytes shared\n"
-        return head + self.text
+        return head + "".join(f"; {m}\n" for m in self.maps) + self.text
 
 
 def is_emulated(target: Target) -> bool:

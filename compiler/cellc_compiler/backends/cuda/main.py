@@ -19,6 +19,7 @@ from ..llvm.notation import table_slot
 from ..llvm.text import V
 from .code import HOST, KernelCode
 from .emulator import LAUNCH
+from .tensor_maps import MAP_BYTES, encoded
 
 I32 = "i32"
 
@@ -68,6 +69,11 @@ class LaunchWriter(FunctionWriter):
         self.parameters = f.alloca(max(most, 1) * 8, 8)
         for k in range(most):
             f.store(f.gep(self.bufs, 8 * k), f.gep(self.parameters, 8 * k))
+        calls = [i for i in walk(instructions) if isinstance(i, Call)]
+        maps = max((len(i.kernel.code.maps) for i in calls), default=0)
+        if maps:
+            self.maps = f.alloca(maps * MAP_BYTES, 64)
+            self.given_with_maps = f.alloca((most + maps) * 8, 8)
         self.failed, self.host = f.alloca(4, 4), f.alloca(8, 8)
         f.store(V(I32, "0"), self.failed)
         self.stream = self.external(Ext.DEVICE_STREAM)
@@ -99,10 +105,33 @@ class LaunchWriter(FunctionWriter):
         code: KernelCode = i.kernel.code
         if code.otherwise is not None and any(_align(p) % code.align for p in i.places):
             code = code.otherwise
-        self.fill(i.words())
-        self.launch(code)
+        words = i.words()
+        self.fill(words)
+        if code.maps:
+            self.launch_with_maps(code, len(words))
+        else:
+            self.launch(code, None)
 
-    def launch(self, code: KernelCode) -> None:
+    def launch_with_maps(self, code: KernelCode, words: int) -> None:
+        """The same of a kernel whose tensor maps are behind its pointers, if all could be made."""
+        f = self.f
+        function, given = self.external(Ext.DEVICE_TENSOR_MAP), self.given_with_maps
+        failed = V(I32, "0")
+        for k in range(words):
+            f.store(self.parameter(k), f.gep(given, 8 * k))
+        for k, m in enumerate(code.maps):
+            place = f.gep(self.maps, MAP_BYTES * k)
+            pointer = f.load("ptr", f.gep(self.bufs, m.buffer, "ptr"))
+            failed = f.binary("or", failed, encoded(f, function, m, pointer, place))
+            f.store(place, f.gep(given, 8 * (words + k)))
+        self.note(failed)
+        f.when(f.cmp("eq", failed, V(I32, "0")), lambda: self.launch(code, given))
+
+    def parameter(self, number: int) -> V:
+        """What stands for a pointer among those of a launch: where it is."""
+        return self.f.gep(self.bufs, 8 * number)
+
+    def launch(self, code: KernelCode, given: V | None) -> None:
         """Through `cuLaunchKernel`; the handle is in the table, behind the callbacks."""
         f, number = self.f, self.kernels.number(code)
         at = FIRST_CALLBACK + len(self.types) + number
@@ -110,7 +139,7 @@ class LaunchWriter(FunctionWriter):
         function = self.external(Ext.DEVICE_LAUNCH)
         sizes = ", ".join(f"i32 {n}" for n in (code.blocks, 1, 1, code.threads, 1, 1, code.shared))
         self.note(f.emit(I32, f"call i32 {function.ref}({handle}, {sizes}, {self.stream}, "
-                              f"{self.parameters}, ptr null)"))
+                              f"{given or self.parameters}, ptr null)"))
 
     def move(self, to: V, source: V, nbytes: V | int) -> None:
         """In the stream's order, whatever memory they are in."""
@@ -211,12 +240,15 @@ class EmulatedWriter(LaunchWriter):
     def declaration(self, name: str) -> str:
         return f"declare hidden void @{name}(ptr, ptr)"
 
-    def launch(self, code: KernelCode) -> None:
+    def parameter(self, number: int) -> V:
+        return self.f.load("ptr", self.f.gep(self.bufs, 8 * number))
+
+    def launch(self, code: KernelCode, given: V | None) -> None:
         name = self.kernels.name_of(code)
         meets = "true" if code.meets else "false"
         self.note(self.f.emit(I32, f"call i32 @{LAUNCH}(ptr @{name}, i64 {code.blocks}, i64 "
                                    f"{code.threads}, i64 {code.shared}, i1 {meets}, {self.stream}, "
-                                   f"{self.bufs})"))
+                                   f"{given or self.bufs})"))
 
 
 def _align(place: Place) -> int:

@@ -14,6 +14,8 @@ from ..kernels.operands import Digit, Digits, Operand, Output, digits, fits
 from ..kernels.plans import Tiled, step
 from ..kernels.product import Product
 from .table import lowers, tiles
+from .tensor_cores import product_of as tensor_core_product
+from .tensor_cores import tensor_core_plan
 
 
 def batch_digits(own: tuple[int, ...], out: tuple[int, ...], size: int) -> Digits:
@@ -48,7 +50,10 @@ def product_of(node: Node) -> Product | None:
 
 @lowers("matmul")
 def matmul(node: Node, target: Target) -> KernelPlan | None:
-    """Tiles, or rows of chains; integers and complex numbers are left to plain loops."""
+    """Tensor cores, tiles, or rows of chains; integers and complex numbers are left to plain
+    loops."""
+    if (plan := tensor_core_plan(node, target)) is not None:
+        return plan
     product = product_of(node)
     if product is None:
         return None
@@ -67,8 +72,8 @@ def is_row_of_chains(node: Node, product: Product) -> bool:
 
 @tiles("matmul")
 def matmul_tiles(node: Node, target: Target) -> Tiled | None:
-    """The product in tiles."""
+    """The product in tiles, if tensor cores do not take it."""
     product = product_of(node)
-    if product is None or is_row_of_chains(node, product):
+    if product is None or tensor_core_product(node) is not None or is_row_of_chains(node, product):
         return None
     return Tiled(product, operand(0), operand(1))

@@ -1,26 +1,29 @@
-"""The emulator of a GPU, as LLVM text: the threads of a block as fibers, one block after the other.
+"""Threads of a block as fibers, one block after the other.
 
 A thread of a kernel that meets others (a shuffle, a barrier) has a stack of its own and is switched
-away from where it waits. The scheduler runs the lanes of a warp until all of them wait at an
-exchange, and lets them go on; when all threads of the block wait at its barrier, these do. What can
-never go on (lanes that wait for different things, a barrier that some threads have passed by) ends
-the launch with an error, where a GPU would hang or go on with anything. The order of warps and
-lanes follows from a seed, so that what depends on it shows.
+away from where it waits. The scheduler runs the lanes of a warp until all of them wait at the same
+operation of the warp, does it, and lets them go on; when as many threads wait at a barrier as it is
+for, these do. A thread that waits for an mbarrier spins: it is tried again each round. A round in
+which nothing moves does one asynchronous copy, the latest time there is; under a seed other than 0
+rounds do copies in any order before that. What can never go on (lanes that wait for different
+things, a barrier that some threads have passed by, an mbarrier that nobody completes) ends the
+launch with an error, where a GPU would hang or go on with anything. The order of warps and lanes
+follows from the seed, so that what depends on it shows.
 
-Shared memory holds NaN where nothing was written. What this cannot show is said in `docs/cuda.md`.
+Shared memory holds NaN where nothing was written.
 """
 
 from __future__ import annotations
 
 import re
 
-from cellc_runtime.abi import EMULATED_SHARED, EMULATOR_STRUCTURES
+from cellc_runtime.abi import EMULATED_SHARED
 from cellc_runtime.target import Target
-
-from ..llvm.notation import TABLE_DECLARATION, declarations, expand
 
 STACK_BYTES = 1 << 17
 """Of a thread; untouched pages cost nothing."""
+_THREADS_BYTES = 1 << 18
+"""Of the records of the threads of a block, of which there are 1024 at most."""
 
 LAUNCH = "cellc_emulated_launch"
 
@@ -71,8 +74,8 @@ define internal void @live(ptr %thread) noinline nounwind {
   unreachable
 }
 
-; Let the scheduler go on. State 0: ready, 1: at an exchange of the warp, 2: at the barrier,
-; 3: done.
+; Let the scheduler go on. State 0: ready, 1: at an operation of the warp, 2: at a barrier, 3: done,
+; 4: spinning.
 define internal void @wait(ptr %thread, i32 %what) noinline nounwind {
   %state = place %thread.state, ptr %thread
   store i32 %what, ptr %state
@@ -83,7 +86,20 @@ define internal void @wait(ptr %thread, i32 %what) noinline nounwind {
   ret void
 }
 
+; All threads of the block.
 define hidden void @cellc_emulated_barrier(ptr %thread) nounwind {
+  %launch = field %thread.launch, ptr %thread
+  %count = field %launch.count, ptr %launch
+  %all = trunc i64 %count to i32
+  call void @cellc_emulated_named_barrier(ptr %thread, i32 0, i32 %all)
+  ret void
+}
+
+define hidden void @cellc_emulated_named_barrier(ptr %thread, i32 %name, i32 %count) nounwind {
+  %name.p = place %thread.barrier, ptr %thread
+  store i32 %name, ptr %name.p
+  %count.p = place %thread.expected, ptr %thread
+  store i32 %count, ptr %count.p
   call void @wait(ptr %thread, i32 2)
   %passed.at = place %thread.barriers, ptr %thread
   %passed = load i32, ptr %passed.at
@@ -138,6 +154,49 @@ full:
   ret void
 }
 
+; An operation of all lanes of a warp: a function that is given the first lane's record, and what
+; each lane gives it. None: they only wait for one another.
+define internal void @meet(ptr %thread, ptr %operation, ptr %data) noinline nounwind {
+  %operation.p = place %thread.operation, ptr %thread
+  store ptr %operation, ptr %operation.p
+  %data.p = place %thread.data, ptr %thread
+  store ptr %data, ptr %data.p
+  call void @wait(ptr %thread, i32 1)
+  ret void
+}
+
+; The first error of a launch stays.
+define internal void @fail(ptr %launch, i64 %code) noinline nounwind {
+  %error.p = place %launch.error, ptr %launch
+  %error = load i64, ptr %error.p
+  if eq i64 %error, 0, else %out
+  store i64 %code, ptr %error.p
+out:
+  ret void
+}
+
+; Something moved.
+define internal void @progress(ptr %launch) nounwind {
+  %progress.p = place %launch.progress, ptr %launch
+  store i64 1, ptr %progress.p
+  ret void
+}
+
+; A number below 2^31 that follows from the seed; 0 for the seed 0.
+define internal i64 @random(ptr %launch) nounwind {
+  %seed = field %launch.seed, ptr %launch
+  if ne i64 %seed, 0, else %none
+  %random.p = place %launch.random, ptr %launch
+  %before = load i64, ptr %random.p
+  %scaled = mul i64 %before, 6364136223846793005
+  %after = add i64 %scaled, 1442695040888963407
+  store i64 %after, ptr %random.p
+  %high = lshr i64 %after, 33
+  ret i64 %high
+none:
+  ret i64 0
+}
+
 ; A lane may come to the next exchange before another has read what this one gave: two places.
 define hidden i32 @cellc_emulated_exchange(ptr %thread, i32 %value, i32 %lane) nounwind {
   %count.p = place %thread.count, ptr %thread
@@ -149,7 +208,7 @@ define hidden i32 @cellc_emulated_exchange(ptr %thread, i32 %value, i32 %lane) n
   store i32 %value, ptr %own.p
   %more = add i32 %count, 1
   store i32 %more, ptr %count.p
-  call void @wait(ptr %thread, i32 1)
+  call void @meet(ptr %thread, ptr null, ptr null)
   %tid = field %thread.tid, ptr %thread
   %lane.own = and i32 %tid, 31
   %lane.other = and i32 %lane, 31
@@ -163,14 +222,19 @@ define hidden i32 @cellc_emulated_exchange(ptr %thread, i32 %value, i32 %lane) n
 }
 
 define internal void @run(ptr %launch, ptr %thread) nounwind {
+  %state.p = place %thread.state, ptr %thread
+  store i32 0, ptr %state.p
   %host = place %launch.host, ptr %launch
   %own = field %thread.stack, ptr %thread
   call void @switch(ptr %host, ptr %own)
+  %state = load i32, ptr %state.p
+  if ne i32 %state, 4, else %out
+  call void @progress(ptr %launch)
+out:
   ret void
 }
 
-; Lanes of a warp in the order that the seed says, until none is ready; how many waited at an
-; exchange then.
+; Lanes of a warp in the order that the seed says, each once; how many wait at an operation then.
 define internal i64 @run_lanes(ptr %launch, ptr %warp, i64 %turn) noinline nounwind {
   %waiting.p = alloca i64
   store i64 0, ptr %waiting.p
@@ -179,7 +243,8 @@ define internal i64 @run_lanes(ptr %launch, ptr %warp, i64 %turn) noinline nounw
   %lane = and i64 %turned, 31
   %thread = getelementptr %thread, ptr %warp, i64 %lane
   %state = field %thread.state, ptr %thread
-  if eq i32 %state, 0, else %look
+  %kind = and i32 %state, 3
+  if eq i32 %kind, 0, else %look
   call void @run(ptr %launch, ptr %thread)
 look:
   %now = field %thread.state, ptr %thread
@@ -194,15 +259,67 @@ out:
   ret i64 %all
 }
 
-; Let threads that wait for something go on.
-define internal void @release(ptr %threads, i64 %count, i32 %what) noinline nounwind {
-  loop %i < %count, else %out
-  %thread = getelementptr %thread, ptr %threads, i64 %i
+; Let the lanes of a warp go on.
+define internal void @release(ptr %warp) noinline nounwind {
+  loop %i < 32, else %out
+  %thread = getelementptr %thread, ptr %warp, i64 %i
   %state.p = place %thread.state, ptr %thread
-  %state = load i32, ptr %state.p
-  if eq i32 %state, %what, else %trip
   store i32 0, ptr %state.p
+  next %i
+out:
+  ret void
+}
+
+; Let the threads at a barrier go on if all that it is for are there.
+define internal void @release_barrier(ptr %launch, i32 %name) noinline nounwind {
+  %threads = field %launch.threads, ptr %launch
+  %count = field %launch.count, ptr %launch
+  %there.p = alloca i32
+  store i32 0, ptr %there.p
+  %expected.p = alloca i32
+  store i32 0, ptr %expected.p
+  loop %i < %count, else %counted
+  %thread = getelementptr %thread, ptr %threads, i64 %i
+  %at = call i1 @is_at_barrier(ptr %thread, i32 %name)
+  if %at, else %trip
+  %there.now = load i32, ptr %there.p
+  %one.more = add i32 %there.now, 1
+  store i32 %one.more, ptr %there.p
+  %expected.now = field %thread.expected, ptr %thread
+  store i32 %expected.now, ptr %expected.p
 trip:
+  next %i
+counted:
+  %there = load i32, ptr %there.p
+  if ne i32 %there, 0, else %out
+  %expected = load i32, ptr %expected.p
+  if eq i32 %there, %expected, else %out
+  call void @progress(ptr %launch)
+  loop %k < %count, else %out
+  %other = getelementptr %thread, ptr %threads, i64 %k
+  %goes = call i1 @is_at_barrier(ptr %other, i32 %name)
+  if %goes, else %trip.k
+  %state.p = place %thread.state, ptr %other
+  store i32 0, ptr %state.p
+trip.k:
+  next %k
+out:
+  ret void
+}
+
+define internal i1 @is_at_barrier(ptr %thread, i32 %name) nounwind {
+  %state = field %thread.state, ptr %thread
+  %own = field %thread.barrier, ptr %thread
+  %waits = icmp eq i32 %state, 2
+  %same = icmp eq i32 %own, %name
+  %both = and i1 %waits, %same
+  ret i1 %both
+}
+
+define internal void @release_barriers(ptr %launch) noinline nounwind {
+  loop %i < 16, else %out
+  %name = trunc i64 %i to i32
+  call void @release_barrier(ptr %launch, i32 %name)
   next %i
 out:
   ret void
@@ -226,18 +343,37 @@ out:
   ret i64 %all
 }
 
-; A warp until it can do no more alone; false where its lanes wait for different things.
-define internal i1 @run_warp(ptr %launch, ptr %warp, i64 %turn) noinline nounwind {
+; What all lanes of a warp wait for, done; an error where they wait for different things.
+define internal void @perform(ptr %launch, ptr %warp) noinline nounwind {
+  %operation = field %thread.operation, ptr %warp
+  loop %i < 32, else %same
+  %thread = getelementptr %thread, ptr %warp, i64 %i
+  %other = field %thread.operation, ptr %thread
+  if eq ptr %other, %operation, else %torn
+  next %i
+same:
+  if ne ptr %operation, null, else %out
+  call void %operation(ptr %warp)
+  br label %out
+torn:
+  call void @fail(ptr %launch, i64 700)
+  br label %out
+out:
+  ret void
+}
+
+; A warp until it can do no more alone.
+define internal void @run_warp(ptr %launch, ptr %warp, i64 %turn) noinline nounwind {
 again:
   %waiting = call i64 @run_lanes(ptr %launch, ptr %warp, i64 %turn)
-  if ne i64 %waiting, 0, else %fine
-  if eq i64 %waiting, 32, else %torn
-  call void @release(ptr %warp, i64 32, i32 1)
+  if eq i64 %waiting, 32, else %out
+  call void @perform(ptr %launch, ptr %warp)
+  call void @release(ptr %warp)
+  %error = field %launch.error, ptr %launch
+  if eq i64 %error, 0, else %out
   br label %again
-fine:
-  ret i1 true
-torn:
-  ret i1 false
+out:
+  ret void
 }
 
 ; A new stack for each thread, which begins in `live`.
@@ -262,6 +398,8 @@ define internal void @prepare(ptr %launch, i64 %block) noinline nounwind {
   store i32 0, ptr %state.p
   %exchanges.p = place %thread.count, ptr %thread
   store i32 0, ptr %exchanges.p
+  call void @begin_copies(ptr %thread)
+  call void @begin_products(ptr %thread)
   %barriers.at = place %thread.barriers, ptr %thread
   store i32 0, ptr %barriers.at
   %meetings.at = place %thread.meetings, ptr %thread
@@ -285,31 +423,42 @@ out:
   ret void
 }
 
-; A block whose threads meet; false if they can never go on.
-define internal i1 @run_block(ptr %launch, i64 %seed) noinline nounwind {
+; A block whose threads meet; an error of the launch if they can never go on.
+define internal void @run_block(ptr %launch) noinline nounwind {
   %threads = field %launch.threads, ptr %launch
   %count = field %launch.count, ptr %launch
   %warps = lshr i64 %count, 5
+  %progress.p = place %launch.progress, ptr %launch
 round:
+  store i64 0, ptr %progress.p
+  %first.warp = call i64 @random(ptr %launch)
+  %turn = call i64 @random(ptr %launch)
   loop %i < %warps, else %all
-  %turned = add i64 %i, %seed
+  %turned = add i64 %i, %first.warp
   %which = urem i64 %turned, %warps
   %first = shl i64 %which, 5
   %warp = getelementptr %thread, ptr %threads, i64 %first
-  %whole = call i1 @run_warp(ptr %launch, ptr %warp, i64 %seed)
-  if %whole, else %torn
+  call void @run_warp(ptr %launch, ptr %warp, i64 %turn)
+  %error = field %launch.error, ptr %launch
+  if eq i64 %error, 0, else %leave
   next %i
 all:
+  call void @release_barriers(ptr %launch)
+  %moved = load i64, ptr %progress.p
+  call void @copy_some(ptr %launch, i64 %moved)
   %done = call i64 @count(ptr %threads, i64 %count, i32 3)
   if ne i64 %done, %count, else %fine
-  %held = call i64 @count(ptr %threads, i64 %count, i32 2)
-  if eq i64 %held, %count, else %torn
-  call void @release(ptr %threads, i64 %count, i32 2)
+  %now = load i64, ptr %progress.p
+  if ne i64 %now, 0, else %torn
   br label %round
 fine:
-  ret i1 true
+  call void @end_copies(ptr %launch)
+  br label %leave
 torn:
-  ret i1 false
+  call void @fail(ptr %launch, i64 700)
+  br label %leave
+leave:
+  ret void
 }
 
 ; A block whose threads never meet: one after the other, on this stack.
@@ -326,14 +475,16 @@ out:
   ret void
 }
 
-; What stands for cuLaunchKernel: 0, 2 (no memory), or 700 where threads can never go on.
+; What stands for cuLaunchKernel: 0, 2 (no memory), or what a thread did wrong.
 define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64 %bytes,
                                          i1 %meets, ptr %stream, ptr %given) nounwind {
   %launch = alloca %launch
   %stacks.size = mul i64 %count, STACK
-  %threads = call ptr {MALLOC}(i64 65536)
+  %threads = call ptr {MALLOC}(i64 THREADS)
   %place = field %emulator.shared, ptr %stream
   %wanted = select i1 %meets, i64 %stacks.size, i64 16
+  %queues.wanted = select i1 %meets, i64 QUEUES, i64 16
+  %queues = call ptr {MALLOC}(i64 %queues.wanted)
   %stacks = call ptr {MALLOC}(i64 %wanted)
   %code.p = place %launch.code, ptr %launch
   store ptr %code, ptr %code.p
@@ -348,6 +499,14 @@ define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64
   store ptr %own.stacks, ptr %stacks.p
   %shared.p = place %launch.shared, ptr %launch
   store ptr %place, ptr %shared.p
+  %bytes.p = place %launch.bytes, ptr %launch
+  store i64 %bytes, ptr %bytes.p
+  %queues.p = place %launch.queues, ptr %launch
+  store ptr %queues, ptr %queues.p
+  %bulk.p = place %launch.bulk, ptr %launch
+  store i64 0, ptr %bulk.p
+  %failed.p = place %launch.error, ptr %launch
+  store i64 0, ptr %failed.p
   %stream.at = place %launch.stream, ptr %launch
   store ptr %stream, ptr %stream.at
   %launches.at = place %emulator.launches, ptr %stream
@@ -357,6 +516,11 @@ define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64
   %number.at = place %launch.number, ptr %launch
   store i64 %launches, ptr %number.at
   %seed = field %emulator.seed, ptr %stream
+  %own.seed = place %launch.seed, ptr %launch
+  store i64 %seed, ptr %own.seed
+  %random.p = place %launch.random, ptr %launch
+  store i64 %seed, ptr %random.p
+  if ne ptr %queues, null, else %poor
   if ne ptr %threads, null, else %poor
   if sle i64 %bytes, SHARED, else %poor
   if ne ptr %stacks, null, else %poor
@@ -364,8 +528,10 @@ define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64
   call ptr {MEMSET}(ptr %place, i32 255, i64 %bytes)
   call void @prepare(ptr %launch, i64 %block)
   if %meets, else %alone
-  %whole = call i1 @run_block(ptr %launch, i64 %seed)
-  br i1 %whole, label %trip, label %torn
+  call void @run_block(ptr %launch)
+  %failed = load i64, ptr %failed.p
+  if eq i64 %failed, 0, else %torn
+  br label %trip
 alone:
   call void @run_alone(ptr %launch)
   br label %trip
@@ -374,11 +540,13 @@ trip:
 poor:
   br label %leave
 torn:
+  %code.torn = trunc i64 %failed to i32
   br label %leave
 fine:
   br label %leave
 leave:
-  %code.out = phi i32 [ 2, %poor ], [ 700, %torn ], [ 0, %fine ]
+  %code.out = phi i32 [ 2, %poor ], [ %code.torn, %torn ], [ 0, %fine ]
+  call void {FREE}(ptr %queues)
   call void {FREE}(ptr %threads)
   call void {FREE}(ptr %stacks)
   %error.p = place %emulator.error, ptr %stream
@@ -401,15 +569,20 @@ define hidden i32 @cellc_emulated_wait(ptr %stream) nounwind {
 """
 
 
-def emulator_text(target: Target) -> str:
-    """The module of the emulator for a processor."""
+def fibers_code(target: Target, queues: int) -> str:
+    """The functions, in the notation of the host's.
+
+    Args:
+        target: a processor.
+        queues: bytes of what the launch of a kernel keeps of asynchronous copies and products.
+    """
     machine = target.triple.split("-")[0]
     switch, begin = _SWITCH[machine]
     nbytes, function, argument, place = _FRAME[machine]
     code = _CODE.replace("SWITCH", switch).replace("BEGIN", begin)
     numbers = {"STACK": STACK_BYTES, "SHARED": EMULATED_SHARED, "FRAME": nbytes,
-               "FUNCTION": function, "ARGUMENT": argument, "PLACE": place}
+               "FUNCTION": function, "ARGUMENT": argument, "PLACE": place,
+               "THREADS": _THREADS_BYTES, "QUEUES": queues}
     for word, number in numbers.items():
-        code = re.sub(rf"(?<=[ ,]){word}\b(?=[\n,])", str(number), code)
-    structures = dict(EMULATOR_STRUCTURES)
-    return TABLE_DECLARATION + declarations(structures) + expand(code, structures)
+        code = re.sub(rf"(?<=[ ,]){word}\b(?=[\n,)])", str(number), code)
+    return code

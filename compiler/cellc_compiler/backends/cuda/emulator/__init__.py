@@ -1,0 +1,31 @@
+"""The emulator of a GPU, as LLVM text: what stands for a GPU's instructions, and for its driver.
+
+`fibers.py` runs threads and lets them meet, `async_copies.py` has asynchronous copies, mbarriers
+and tensor maps, `tensor_cores.py` products of matrices. What it cannot show is said in
+`docs/cuda.md`. Errors are numbers; what they mean is in `cellc_runtime.cuda.emulated`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from cellc_runtime.abi import EMULATOR_STRUCTURES
+from cellc_runtime.target import Target
+
+from ...llvm.notation import TABLE_DECLARATION, declarations, expand
+from . import async_copies, tensor_cores
+from .fibers import LAUNCH, fibers_code
+
+
+@cache
+def emulator_text(target: Target) -> str:
+    """The module of the emulator for a processor."""
+    structures = {**EMULATOR_STRUCTURES, **async_copies.STRUCTURES, **tensor_cores.STRUCTURES}
+    code = [fibers_code(target, tensor_cores.PRODUCTS_END), async_copies.CODE, tensor_cores.CODE,
+            tensor_cores.entries()]
+    return "\n".join([TABLE_DECLARATION + declarations(structures),
+                      *(expand(part, structures) for part in code),
+                      tensor_cores.operations(structures)])
+
+
+__all__ = ["LAUNCH", "emulator_text"]

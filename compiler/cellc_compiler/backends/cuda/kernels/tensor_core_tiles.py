@@ -1,0 +1,167 @@
+"""Matrix products with tensor cores: what is computed, and in which pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cellc_runtime.dtypes import DType, float32
+from cellc_runtime.records import dataclass, replace
+from cellc_runtime.target import Target
+
+from ....ir.types import prod
+from ...llvm.convert import memory_type, to_memory
+from ...llvm.text import V, vector
+from ..code import KernelCode
+from ..writer import GpuFunction
+
+UNITS = 132
+"""Multiprocessors of the devices that are meant; figures, not bits, follow from it."""
+_TILES = 128
+"""Tiles, times segments, that are wanted."""
+SEGMENT = 1024
+"""Steps of k that a segment has at least."""
+MOST_SEGMENTS = 16
+_TILE = 128
+GROUP = 8
+"""Rows of tiles that are done side by side, so that what they share stays in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorCoreProduct:
+    """A product of matrices of 16-bit floats, or of float32 rounded to TF32, summed in float32 and
+    rounded once.
+
+    Attributes:
+        m, n, k: of a matrix of the result, and of a row of the sum.
+        batch: axes of the result before the last two.
+        a_strides, b_strides: matrices of an operand per step of each (0: broadcast).
+        trans_a: A is stored `(k, m)`.
+        trans_b: B is stored `(n, k)`.
+        dtype: of both operands and the result.
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: tuple[int, ...]
+    a_strides: tuple[int, ...]
+    b_strides: tuple[int, ...]
+    trans_a: bool
+    trans_b: bool
+    dtype: DType
+
+    @property
+    def count(self) -> int:
+        """Matrices of the result."""
+        return prod(self.batch)
+
+    @property
+    def elements(self) -> int:
+        """Of the result."""
+        return self.count * self.m * self.n
+
+    @property
+    def segment(self) -> int:
+        """Steps of k in a segment: those of a long k lie side by side where tiles are few. By
+        columns and steps alone, for all kernels and devices: bits follow from it, and the number
+        of rows must not decide (matrices that are summed over a long k are about square)."""
+        tiles = (-(-self.n // _TILE)) ** 2
+        wanted = min(_TILES // tiles, self.k // SEGMENT, MOST_SEGMENTS)
+        return -(-self.k // (64 * max(wanted, 1))) * 64
+
+    @property
+    def segments(self) -> int:
+        """How many there are."""
+        return -(-self.k // self.segment)
+
+    @property
+    def stored(self) -> DType:
+        """What the kernel of products writes: sums of segments are added later."""
+        return float32 if self.segments > 1 else self.dtype
+
+    def matrices(self, strides: Sequence[int]) -> int:
+        """Matrices of an operand."""
+        return 1 + sum(s * (n - 1) for s, n in zip(strides, self.batch, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Where a block works.
+
+    Attributes:
+        row, column: of the result, where the tile begins (i32).
+        first: step of k that its segment begins with (i32).
+        a, b: matrices of the operands (i32).
+        out: the matrix that is written, counted over segments (i32).
+    """
+
+    row: V
+    column: V
+    first: V
+    a: V
+    b: V
+    out: V
+
+
+def tiles_of(p: TensorCoreProduct, rows: int, columns: int) -> int:
+    """Tiles of so many rows and columns, in all segments."""
+    return p.segments * p.count * -(-p.m // rows) * -(-p.n // columns)
+
+
+def tile_at(f: GpuFunction, p: TensorCoreProduct, number: V, rows: int, columns: int) -> Tile:
+    """The tile of a number: `GROUP` rows of tiles after the other, column by column."""
+    down, across = -(-p.m // rows), -(-p.n // columns)
+
+    def i32(value: int) -> V:
+        return V("i32", str(value))
+
+    matrix, within = f.split(number, [p.segments * p.count, down * across])
+    group, inside = f.split(within, [-(-down // GROUP), GROUP * across])
+    start = f.mul(group, i32(GROUP))
+    left = f.sub(i32(down), start)
+    high = f.select(f.cmp("ult", left, i32(GROUP)), left, i32(GROUP))
+    row = f.add(start, f.binary("urem", inside, high))
+    column = f.binary("udiv", inside, high)
+    segment, *at = f.split(matrix, [p.segments, *p.batch])
+
+    def operand(strides: Sequence[int]) -> V:
+        total = i32(0)
+        for i, s in zip(at, strides, strict=True):
+            total = f.add(total, f.mul(i, i32(s))) if s else total
+        return total
+
+    return Tile(f.mul(row, i32(rows)), f.mul(column, i32(columns)),
+                f.mul(segment, i32(p.segment)), operand(p.a_strides), operand(p.b_strides), matrix)
+
+
+def steps_of(f: GpuFunction, p: TensorCoreProduct, first: V, step: int) -> V:
+    """How many steps of so much k a segment takes (an i64): the last one may be shorter."""
+    left = f.sub(V("i32", str(p.k)), first)
+    whole = V("i32", str(p.segment))
+    own = f.select(f.cmp("ult", left, whole), left, whole)
+    up = f.add(own, V("i32", str(step - 1)))
+    return f.cast("zext", f.binary("udiv", up, V("i32", str(step))), "i64")
+
+
+def added_segments(p: TensorCoreProduct, target: Target, most: int = 4) -> KernelCode:
+    """The kernel that adds the sums of segments in order, and rounds: given these and the result.
+    A thread does up to `most` elements."""
+    lanes = next(n for n in (4, 2, 1) if n <= most and p.elements % n == 0)
+    f = GpuFunction(target, 2)
+    total = p.elements // lanes
+    number = f.global_thread()
+
+    def add() -> None:
+        at = f.mul(f.cast("zext", number, "i64"), f.i64(lanes))
+        held = vector("float", lanes)
+        start = f.gep(f.pointer(0), at, "float")
+        value = f.load(held, start, 4 * lanes)
+        for s in range(1, p.segments):
+            value = f.add(value, f.load(held, f.gep(start, s * p.elements, "float"), 4 * lanes))
+        narrow = to_memory(f, value, p.dtype)
+        f.store(narrow, f.gep(f.pointer(1), at, memory_type(p.dtype)), 2 * lanes)
+
+    f.when(f.cmp("ult", number, V("i32", str(total))), add)
+    code = f.finished(-(-total // f.threads))
+    return replace(code, align=4 * lanes, otherwise=added_segments(p, target, 1)) if (
+        lanes > 1) else code

@@ -1,0 +1,74 @@
+"""Products by tensor cores."""
+
+from __future__ import annotations
+
+from cellc_runtime import dtypes
+from cellc_runtime.target import Target
+
+from ....ir.graph import Node
+from ....ir.types import prod
+from ....lower.kernel import Kernel
+from ....lower.plan import KernelPlan, Role, Step, operand, result, scratch
+from ..code import KernelCode
+from ..kernels.mma import mma_kernel
+from ..kernels.tensor_core_tiles import TensorCoreProduct, added_segments
+from ..kernels.wgmma import wgmma_kernel
+
+MOST = 1 << 31
+"""Indices of rows, columns and tiles are below it."""
+
+
+def tensor_core_plan(node: Node, target: Target, fast: bool = False) -> KernelPlan | None:
+    """The kernels of a `matmul` of 16-bit floats; None for other types, empty operands, and sizes
+    beyond what their indices hold.
+
+    Args:
+        node: of op `matmul`.
+        target: an architecture, or its emulation.
+        fast: whether float32 may be rounded to TF32 (`numerics="fast"`).
+    """
+    p = product_of(node, fast)
+    if p is None:
+        return None
+    code = wgmma_kernel(p, target) or mma_kernel(p, target)
+    roles = (operand(0), operand(1), result(0))
+    if p.segments == 1:
+        return KernelPlan((_step(code, roles),))
+    sums = scratch("sums")
+    added = _step(added_segments(p, target), (sums, result(0)))
+    return KernelPlan((_step(code, (operand(0), operand(1), sums)), added),
+                      {sums: 4 * p.segments * p.elements})
+
+
+def product_of(node: Node, fast: bool = False) -> TensorCoreProduct | None:
+    """What a `matmul` computes, if it is for tensor cores."""
+    x, y, out = node.operands[0].shape, node.operands[1].shape, node.result.shape
+    trans_a, trans_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
+    k = x[-2] if trans_a else x[-1]
+    dtype = node.result.dtype
+    taken = (dtypes.float16, dtypes.bfloat16, *((dtypes.float32,) if fast else ()))
+    if dtype not in taken or not k or not prod(out):
+        return None
+    a_strides, b_strides = (_batch_strides(s[:-2], out[:-2]) for s in (x, y))
+    p = _folded(TensorCoreProduct(
+        out[-2], out[-1], k, out[:-2], a_strides, b_strides, bool(trans_a), bool(trans_b), dtype))
+    sizes = (p.m, p.n, p.k, p.segments * p.count * -(-p.m // 32) * -(-p.n // 32))
+    return p if max(sizes) < MOST - 512 else None
+
+
+def _folded(p: TensorCoreProduct) -> TensorCoreProduct:
+    """Matrices that lie behind one another and meet the same B are one of more rows."""
+    if not p.batch or p.trans_a or any(p.b_strides) or not all(p.a_strides):
+        return p
+    return TensorCoreProduct(p.count * p.m, p.n, p.k, (), (), (), False, p.trans_b, p.dtype)
+
+
+def _batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
+    """Matrices of an operand per step of each axis of the batch (0: broadcast)."""
+    padded = (1,) * (len(out) - len(own)) + own
+    return tuple(0 if d == 1 else prod(padded[i + 1:]) for i, d in enumerate(padded))
+
+
+def _step(code: KernelCode, roles: tuple[Role, ...]) -> Step:
+    cost = float(code.blocks * code.threads)
+    return Step(Kernel(code, code.blocks, len(roles), cost), roles)
