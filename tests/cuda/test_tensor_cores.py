@@ -371,3 +371,14 @@ def test_what_a_gpu_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made == [(memory[0].address, [72, 40, 3], [144, 5760], [64, 64, 1]),
                     (memory[1].address, [136, 40, 1], [272, 10880], [64, 64, 1]),
                     (memory[2].address, [136, 72, 3], [272, 19584], [64, 64, 1])]
+
+
+@pytest.mark.parametrize("k", [96, 4096])
+def test_the_number_of_rows_decides_nothing(k: int) -> None:
+    """A row has the same bits alone and beside others."""
+    rng = np.random.default_rng(2)
+    x, y = (rng.normal(size=s).astype(BF16) for s in ((130, k), (k, 24)))
+    whole = run(matmul_graph(x.shape, y.shape, False, False, BF16), [x, y], SM90)
+    for rows in (1, 7, 129):
+        part = run(matmul_graph((rows, k), y.shape, False, False, BF16), [x[:rows], y], SM90)
+        np.testing.assert_array_equal(part.view(np.uint16), whole[:rows].view(np.uint16))
