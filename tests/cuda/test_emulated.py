@@ -21,7 +21,7 @@ from ..backends.test_scalar import BLOCKED
 from ..modes.law import bits
 from ..ops.test_matrix import batch_of, every_op, fused
 from ..samples.networks import NETWORKS, Sample
-from .emulation import CPU, arrays_for, run_fresh, run_on
+from .emulation import CPU, arrays_for, run_fresh, run_on, using
 
 Array = np.ndarray[Any, Any]
 
@@ -124,6 +124,34 @@ def test_control_flow() -> None:
     want = compile_graph(parse_graph(CONTROL), CPU)(arrays)
     found = run_fresh(EmulatedDevice(), CONTROL, arrays)
     assert [bits(a) for a in found] == [bits(b) for b in want]
+
+
+COUNTED = """
+graph counted(%x: float32[4,3] input) {
+  %0: float32[3] = constant() {value=lit<float32[3]>[0.0e+00, 1.0e+00, 2.0e+00]}
+  %1: float32[3], %2: float32[4,3] = scan(%0, %x) {carried=1, sequences=1, length=4, reverse=False, limited=False} [
+    graph body(%c: float32[3] input, %r: float32[3] input, %i: int64[] input) {
+      %0: float32[] = cast(%i) {dtype=dtype.float32}
+      %1: float32[3] = mul(%r, %0) {}
+      %2: float32[3] = add(%c, %1) {}
+      return %2, %c
+    }
+  ]
+  return %1, %2
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_counters(reverse: bool) -> None:
+    """The device counts trips, on each call anew."""
+    text = COUNTED.replace("reverse=False", f"reverse={reverse}")
+    x = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    want = compile_graph(parse_graph(text), CPU)([x])
+    with using(EmulatedDevice()) as device:
+        run = compile_graph(parse_graph(text), next(iter(device.targets.values())))
+        for _ in range(2):
+            assert [bits(a) for a in run([x])] == [bits(b) for b in want]
 
 
 # --- what requests move ---------------------------------------------------------------------------

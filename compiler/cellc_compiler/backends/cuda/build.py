@@ -59,8 +59,8 @@ class GpuBuild:
         types = dict(enumerate(map(_types, lowered.callbacks)))
         kind = EmulatedWriter if self.emulated else LaunchWriter
         kernels = LaunchedKernels()
-        writer = kind(MAIN, kernels, types)
-        other = kind(PRECOMPUTE, kernels, types, PRECOMPUTE_PARAMS)
+        writer = kind(MAIN, self.target, kernels, types)
+        other = kind(PRECOMPUTE, self.target, kernels, types, PRECOMPUTE_PARAMS)
         precompute = [b.instructions for b in lowered.precomputed]
         text = write_main(lowered.instructions, precompute, writer, other)
         return self._linked(text, kernels, len(types))
@@ -89,7 +89,7 @@ class GpuBuild:
     def block_key(self, block: PrecomputedBlock, slot: int) -> tuple[bytes, bool]:
         """See `Build`."""
         kernels = LaunchedKernels()
-        text = EmulatedWriter("block", kernels, {}).write(block.instructions).text()
+        text = EmulatedWriter("block", self.target, kernels, {}).write(block.instructions).text()
         return text.encode(), "%consts" in text.split("{", 1)[1]
 
 

@@ -10,8 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from cellc_runtime.abi import DEVICE_FAILED, FIRST_CALLBACK, TABLE, Ext
+from cellc_runtime.target import Target
 
-from ...lower.instructions import Call, Callback, Check, For, Instruction, Place, walk
+from ...lower.instructions import (
+    Call,
+    Callback,
+    Check,
+    For,
+    Instruction,
+    Place,
+    places_of,
+    walk,
+)
 from ...lower.kernel import Kernel
 from ...lower.memory import Buffer
 from ..llvm.main import MAIN_PARAMS, FunctionWriter, Kernels, Params
@@ -19,6 +29,7 @@ from ..llvm.notation import table_slot
 from ..llvm.text import V
 from .code import HOST, KernelCode
 from .emulator import LAUNCH
+from .kernels.counter import index_kernel
 from .tensor_maps import MAP_BYTES, encoded
 
 I32 = "i32"
@@ -46,6 +57,7 @@ class LaunchWriter(FunctionWriter):
     """Writes a function that launches.
 
     Args:
+        gpu: the target of the kernels.
         types: bytes of each pointer of a callback, operands first, and how many are operands, by
             its number.
     """
@@ -55,11 +67,12 @@ class LaunchWriter(FunctionWriter):
     declares: ClassVar[Sequence[str]] = (f"@{TABLE} = external hidden global [0 x ptr]",)
 
     def __init__(
-        self, name: str, kernels: LaunchedKernels, types: Mapping[int, tuple[Sequence[int], int]],
-        params: Params = MAIN_PARAMS,
+        self, name: str, gpu: Target, kernels: LaunchedKernels,
+        types: Mapping[int, tuple[Sequence[int], int]], params: Params = MAIN_PARAMS,
     ) -> None:
         super().__init__(name, HOST, kernels, params)
-        self.types = types
+        self.types, self.gpu = types, gpu
+        self._steps: dict[int, KernelCode] = {}
 
     def open(self, instructions: list[Instruction]) -> None:
         """Room for the pointers of a launch, and for the pointers to these."""
@@ -67,7 +80,7 @@ class LaunchWriter(FunctionWriter):
         f = self.f
         most = max((len(i.words()) for i in walk(instructions) if isinstance(i, Call)), default=0)
         self.parameters = f.alloca(max(most, 1) * 8, 8)
-        for k in range(most):
+        for k in range(max(most, 1)):
             f.store(f.gep(self.bufs, 8 * k), f.gep(self.parameters, 8 * k))
         calls = [i for i in walk(instructions) if isinstance(i, Call)]
         maps = max((len(i.kernel.code.maps) for i in calls), default=0)
@@ -172,10 +185,28 @@ class LaunchWriter(FunctionWriter):
         assert i.limit is not None
         return self.fetched("i64", i.limit)
 
-    def put_index(self, step: V, place: Place) -> None:
+    def begin_index(self, i: For) -> None:
+        """Where the trips are known, the device counts: what is launched is then the same on each
+        call, whatever the host's memory holds when it is done."""
+        if i.limit is None and _reads_index(i):
+            first, step = (i.length, -1) if i.reverse else (-1, 1)
+            self.launch_on(index_kernel(self.gpu, first, False), i.index)
+            self._steps[i.number] = index_kernel(self.gpu, step, True)
+
+    def put_index(self, step: V, i: For) -> None:
         """The copy reads the host's memory before it returns, so that may change at once."""
+        if not _reads_index(i):
+            return
+        if i.limit is None:
+            self.launch_on(self._steps[i.number], i.index)
+            return
         self.f.store(step, self.host)
-        self.move(self.pointer(place), self.host, 8)
+        self.move(self.pointer(i.index), self.host, 8)
+
+    def launch_on(self, code: KernelCode, place: Place) -> None:
+        """A kernel of one pointer."""
+        self.fill([place])
+        self.launch(code, None)
 
     def allocated(self, nbytes: int) -> V:
         """Memory of the host."""
@@ -227,6 +258,11 @@ class LaunchWriter(FunctionWriter):
 
         f.return_unless(good, fail)
         self.freed(memory)
+
+
+def _reads_index(i: For) -> bool:
+    """Whether something in a loop reads its counter from memory."""
+    return any(p.base == i.index.base for inner in walk(i.body) for p in places_of(inner))
 
 
 class EmulatedWriter(LaunchWriter):

@@ -315,12 +315,13 @@ class FunctionWriter:
         if i.limit is not None:  # never more than there are rows
             limit, length = self.limit(i), f.i64(i.length)
             trips = f.select(f.cmp("slt", limit, length), limit, length)
+        self.begin_index(i)
 
         def body(iv: V, _: list[V]) -> list[V]:
             last = f.sub(trips, f.i64(1)) if isinstance(trips, V) else f.i64(trips - 1)
             step = f.sub(last, iv) if i.reverse else iv
             self.counters[i.number] = step
-            self.put_index(step, i.index)
+            self.put_index(step, i)
             self.block(i.body)
             return []
 
@@ -331,9 +332,12 @@ class FunctionWriter:
         assert i.limit is not None
         return self.f.load("i64", self.pointer(i.limit))
 
-    def put_index(self, step: V, place: Place) -> None:
-        """Store the counter of a loop."""
-        self.f.store(step, self.pointer(place))
+    def begin_index(self, i: For) -> None:
+        """What is done for the counter of a loop before its first trip."""
+
+    def put_index(self, step: V, i: For) -> None:
+        """Store the counter of a loop, at the beginning of a trip."""
+        self.f.store(step, self.pointer(i.index))
 
     def tasks(self, i: Tasks) -> None:
         """Trips in any order."""
