@@ -95,8 +95,8 @@ def _session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _same_context_after() -> Iterator[None]:
-    """Each test leaves the mode, the numerics and the number of threads as they were."""
-    before = {key: ms.get_context(key) for key in ("mode", "numerics")}
+    """Each test leaves mode, numerics, device and the number of threads as they were."""
+    before = {key: ms.get_context(key) for key in ("mode", "numerics", "device_target")}
     threads = loader.num_threads()
     yield
     ms.set_context(**before)
