@@ -7,20 +7,24 @@ language; back ends compile it (the CPU's by numba), and the reference runs it a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
+from cellc_runtime.lazy import lazy_module
 
 from ..hybrid.functions import NUMBERS
-from ..hybrid.language import Source
-from ..hybrid.native import typed
-from ..hybrid.python import call
 from ..ir.graph import Node
 from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from . import _batch_axis
+
+if TYPE_CHECKING:
+    from ..hybrid import language, native, python
+else:  # for who has such a kernel
+    language, native, python = (
+        lazy_module(f"cellc_compiler.hybrid.{name}") for name in ("language", "native", "python"))
 
 STATUS = TensorType((4,), dtypes.int64)
 """Where a position was out of bounds: line (0: nowhere), position, axis, size."""
@@ -49,11 +53,12 @@ class CustomKernel(Op):
     batch_axis = _batch_axis.none
 
     def infer(self, *inputs: TensorType, **source: Any) -> tuple[TensorType, ...]:
-        return (*typed(Source(**source), inputs).outputs, STATUS)
+        return (*native.typed(language.Source(**source), inputs).outputs, STATUS)
 
     def reference(self, *inputs: Array, **source: Any) -> tuple[Array, ...]:
         types = tuple(TensorType(a.shape, dtypes.from_numpy(a.dtype)) for a in inputs)
-        results = call(typed(Source(**source), types), [np.array(a) for a in inputs])
+        kernel = native.typed(language.Source(**source), types)
+        results = python.call(kernel, [np.array(a) for a in inputs])
         return (*results, np.zeros(STATUS.dims, np.int64))
 
     def why_no_gradient(self, node: Node) -> str:

@@ -239,8 +239,8 @@ define internal i64 @run_lanes(ptr %launch, ptr %warp, i64 %turn) noinline nounw
   %waiting.p = alloca i64
   store i64 0, ptr %waiting.p
   loop %i < 32, else %out
-  %turned = xor i64 %i, %turn
-  %lane = and i64 %turned, 31
+  %permuted = xor i64 %i, %turn
+  %lane = and i64 %permuted, 31
   %thread = getelementptr %thread, ptr %warp, i64 %lane
   %state = field %thread.state, ptr %thread
   %kind = and i32 %state, 3
@@ -434,8 +434,8 @@ round:
   %first.warp = call i64 @random(ptr %launch)
   %turn = call i64 @random(ptr %launch)
   loop %i < %warps, else %all
-  %turned = add i64 %i, %first.warp
-  %which = urem i64 %turned, %warps
+  %permuted = add i64 %i, %first.warp
+  %which = urem i64 %permuted, %warps
   %first = shl i64 %which, 5
   %warp = getelementptr %thread, ptr %threads, i64 %first
   call void @run_warp(ptr %launch, ptr %warp, i64 %turn)

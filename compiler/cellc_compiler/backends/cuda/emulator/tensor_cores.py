@@ -351,7 +351,7 @@ def _gather(structures: Structures) -> _Operation:
     good = (word >> 62).cmp("eq", 1) & (word >> 49 & 7).cmp("eq", 0)
     with f.given(~good):
         f.fail(launch, 703)
-    turned = f.x("transposed").cmp("ne", 0)
+    transposed = f.x("transposed").cmp("ne", 0)
     lines, total = f.x("extent") * 2, f.var(f.i(14695981039346656037 - (1 << 64)))
     per_line = f.x("extent") >> 3
     with f.each(lines) as (n,):
@@ -360,7 +360,7 @@ def _gather(structures: Structures) -> _Operation:
         k, chunk = n.op("udiv", per_line), n.op("urem", per_line)
         mn = (chunk << 3) + f.x("first")
         other = (mn >> 6) * leading + (k >> 3) * stride + ((k & 7) << 7) + ((mn & 63) << 1)
-        at = start + turned.where(other, plain)
+        at = start + transposed.where(other, plain)
         at = at ^ ((at >> 7 & 7) << 4)
         inside = good & at.cmp("ule", size - 16)
         with f.given(~inside):
@@ -424,8 +424,8 @@ def _accumulate(f: _Operation, kind: str, shape: X, narrow_a: V, narrow_b: V) ->
     n = shape & 0xFFFF
     wide_a, wide_b, c = f.alloca(16 * 16 * 4), f.alloca(16 * 256 * 4), f.alloca(16 * 256 * 4)
     for narrow, wide, bit, extent in ((narrow_a, wide_a, 16, f.i(16)), (narrow_b, wide_b, 17, n)):
-        turned = (shape >> bit & 1).cmp("ne", 0)
-        along_row, along_k = turned.where(f.i(1), f.i(16)), turned.where(extent, f.i(1))
+        transposed = (shape >> bit & 1).cmp("ne", 0)
+        along_row, along_k = transposed.where(f.i(1), f.i(16)), transposed.where(extent, f.i(1))
         with f.each(extent, 16) as (r, k):
             at = f.gep(narrow, (r * along_row + k * along_k).v, "i16")
             where = r * 16 + k if wide is wide_a else k * n + r
