@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from cellc_runtime.dtypes import DType
-from cellc_runtime.records import dataclass
+from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import CHECKED, EMULATED, Target, machine_target
 
+from ...lower.kernel import Kernel
+
 WARP = 32
+VECTOR_BYTES = 16
+"""What a thread reads or writes at once at most."""
 
 HOST = machine_target()
 """What `cellc_main` is compiled for, and the kernels of the emulator."""
@@ -57,6 +61,18 @@ class KernelCode:
     def __str__(self) -> str:
         head = f"; {self.blocks} blocks of {self.threads} threads, {self.shared} bytes shared\n"
         return head + "".join(f"; {m}\n" for m in self.maps) + self.text
+
+
+def aligned(vectors: KernelCode, plain: KernelCode) -> KernelCode:
+    """A kernel that reads vectors, and the one for pointers that are no multiples of them."""
+    if vectors == plain:
+        return plain
+    return replace(vectors, align=VECTOR_BYTES, otherwise=plain)
+
+
+def kernel_of(code: KernelCode, buffers: int) -> Kernel:
+    """A kernel as lowering knows it: its blocks are its tasks."""
+    return Kernel(code, code.blocks, buffers, float(code.blocks * code.threads))
 
 
 def is_emulated(target: Target) -> bool:

@@ -17,7 +17,7 @@ from ...lower.plan import KernelPlan, Step, operand, result
 from ..llvm import scalar
 from ..plain.rules.table import RULES as PLAIN
 from ..plain.writer import Buffer
-from .code import HOST, KernelCode, is_emulated
+from .code import HOST, KernelCode, is_emulated, kernel_of
 from .epilogues import EpiloguePattern
 from .nests import emit
 from .rules.table import RULES
@@ -68,8 +68,3 @@ class GpuMachine(Machine):
 
     def llvm_text(self, code: KernelCode) -> tuple[str, Target]:
         return str(code), HOST if is_emulated(self.gpu) else self.gpu
-
-
-def kernel_of(code: KernelCode, buffers: int) -> Kernel:
-    """A kernel as lowering knows it: its blocks are its tasks."""
-    return Kernel(code, code.blocks, buffers, float(code.blocks * code.threads))

@@ -16,9 +16,10 @@ from cellc_runtime.records import dataclass
 from ...llvm.convert import from_memory, memory_type
 from ...llvm.math.lanes import X
 from ...llvm.text import V, lanes_of, sizeof, vector
+from ..code import VECTOR_BYTES
 from ..writer import GpuFunction
 from .operands import Operand, Spot, extent, number, spot
-from .tiles import DEPTH, VECTOR_BYTES, pitch
+from .tiles import DEPTH, pitch
 
 N = TypeVar("N", X, int)
 

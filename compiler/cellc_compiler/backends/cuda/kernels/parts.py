@@ -7,11 +7,10 @@ from cellc_runtime.target import Target
 from ...llvm.convert import memory_type
 from ...llvm.math.lanes import X
 from ...llvm.text import vector
-from ..code import KernelCode
+from ..code import VECTOR_BYTES, KernelCode
 from ..writer import THREADS, GpuFunction
 from .operands import number
 from .product import Epilogue, Product, StoresSums, stored
-from .tiles import VECTOR_BYTES
 
 
 def sum_of_parts(

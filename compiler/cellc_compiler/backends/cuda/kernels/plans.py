@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cellc_runtime.records import dataclass, replace
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Role, Step, scratch
-from ..code import KernelCode
+from ..code import KernelCode, aligned, kernel_of
 from .direct import direct, is_direct
 from .parts import sum_of_parts
 from .product import Epilogue, Product, ProductKernel, kept_bytes
-from .tiles import VECTOR_BYTES, choose
-
-
-def aligned(vectors: KernelCode, plain: KernelCode) -> KernelCode:
-    """A kernel that reads vectors, and the one for pointers that are no multiples of 16."""
-    if vectors == plain:
-        return plain
-    return replace(vectors, align=VECTOR_BYTES, otherwise=plain)
+from .tiles import choose
 
 
 def step(code: KernelCode, roles: Sequence[Role]) -> Step:
-    """A kernel with its buffers: its blocks are its tasks."""
-    kernel = Kernel(code, code.blocks, len(roles), float(code.blocks * code.threads))
-    return Step(kernel, tuple(roles))
+    """A kernel with its buffers."""
+    return Step(kernel_of(code, len(roles)), tuple(roles))
 
 
 @dataclass(frozen=True, slots=True)

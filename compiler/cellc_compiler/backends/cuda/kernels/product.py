@@ -23,11 +23,11 @@ from cellc_runtime.target import Target
 from ...llvm.convert import memory_type, to_memory
 from ...llvm.math.lanes import X
 from ...llvm.text import V, sizeof, vector
-from ..code import WARP, KernelCode
+from ..code import VECTOR_BYTES, WARP, KernelCode
 from ..writer import THREADS, GpuFunction
 from .loaders import Loader, mapping
 from .operands import Digit, Operand, Output, number, spot
-from .tiles import DEPTH, LANE_COLUMNS, LANE_ROWS, VECTOR_BYTES, Tile, pitch
+from .tiles import DEPTH, LANE_COLUMNS, LANE_ROWS, Tile, pitch
 
 Finish = Callable[[V, X], None]
 """Stores what follows from sums (one or a vector), the first of which is the element of the product

@@ -23,7 +23,6 @@ from ..code import WARP
 DEPTH = 8
 """Steps of k that a tile holds: 32 bytes of a row of float32, a sector of memory."""
 LANE_ROWS, LANE_COLUMNS = 4, 8
-VECTOR_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,5 +121,5 @@ def choose(m: int, n: int, k: int, batch: int, segments: int, itemsize: int, tar
     return min(options, key=lambda c: cycles(c.tile, c.parts))
 
 
-__all__ = ["DEPTH", "DOUBLE", "LANE_COLUMNS", "LANE_ROWS", "SINGLE", "VECTOR_BYTES", "Choice",
+__all__ = ["DEPTH", "DOUBLE", "LANE_COLUMNS", "LANE_ROWS", "SINGLE", "Choice",
            "Tile", "choose", "pitch"]

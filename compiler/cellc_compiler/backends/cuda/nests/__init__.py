@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellc_runtime.records import replace
 from cellc_runtime.target import Target
 
 from ....loops.nest import Nest, Scratch, walk
-from ..code import KernelCode
+from ..code import KernelCode, aligned
 from .elements import Elements, is_flat, vector_lanes
-from .kernel import VECTOR_BYTES, NestKernel
+from .kernel import NestKernel
 from .rows import Blocks, Threads, Warps
 
 
@@ -30,8 +29,7 @@ def emit(nest: Nest, target: Target) -> tuple[KernelCode, list[Any]]:
     lanes = vector_lanes(nest)
     code = _kind(nest)(nest, target, buffers, lanes).kernel()
     if lanes > 1:
-        code = replace(code, align=VECTOR_BYTES,
-                       otherwise=Elements(nest, target, buffers, 1).kernel())
+        code = aligned(code, Elements(nest, target, buffers, 1).kernel())
     return code, buffers
 
 

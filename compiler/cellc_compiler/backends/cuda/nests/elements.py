@@ -7,8 +7,8 @@ from ....loops.index import Var
 from ....loops.nest import Nest, Scratch, walk
 from ...llvm.expressions import Scope
 from ...llvm.text import V
-from ..code import WARP
-from .kernel import VECTOR_BYTES, WARPS, NestKernel
+from ..code import VECTOR_BYTES, WARP
+from .kernel import WARPS, NestKernel
 
 _MOST_LANES = 8
 

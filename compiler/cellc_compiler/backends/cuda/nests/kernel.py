@@ -17,12 +17,11 @@ from ...llvm.convert import memory_type
 from ...llvm.expressions import ExpressionEmitter, Scope, has_vector_dyn
 from ...llvm.math.lanes import X
 from ...llvm.text import V, lanes_of, sizeof, vector
-from ..code import WARP, KernelCode
+from ..code import VECTOR_BYTES, WARP, KernelCode
 from ..writer import GpuFunction
 
 WARPS = 4
 """Warps of a block that do rows of their own."""
-VECTOR_BYTES = 16
 _SMALL = 1 << 29
 """Indices below fit 32 bits, with room for sums of a few."""
 

@@ -18,11 +18,11 @@ from ....ir.graph import Node, Value
 from ....ir.types import prod
 from ....loops import order
 from ....lower.plan import KernelPlan, Step, operand, result, scratch
-from ..code import KernelCode
+from ..code import KernelCode, aligned
 from ..kernels.chains import PixelSums, pixel_sums
 from ..kernels.operands import Digit, Digits, Operand, Output, Window, digits, fits
 from ..kernels.parts import sum_of_parts
-from ..kernels.plans import Tiled, aligned, step
+from ..kernels.plans import Tiled, step
 from ..kernels.product import Product
 from .table import lowers, tiles
 

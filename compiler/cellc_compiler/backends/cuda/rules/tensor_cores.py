@@ -7,10 +7,9 @@ from cellc_runtime.target import Target
 
 from ....ir.graph import Node
 from ....ir.types import prod
-from ....lower.kernel import Kernel
-from ....lower.plan import KernelPlan, Role, Step, operand, result, scratch
-from ..code import KernelCode
+from ....lower.plan import KernelPlan, operand, result, scratch
 from ..kernels.mma import mma_kernel
+from ..kernels.plans import step
 from ..kernels.tensor_core_tiles import TensorCoreProduct, added_segments
 from ..kernels.wgmma import wgmma_kernel
 
@@ -33,10 +32,10 @@ def tensor_core_plan(node: Node, target: Target, fast: bool = False) -> KernelPl
     code = wgmma_kernel(p, target) or mma_kernel(p, target)
     roles = (operand(0), operand(1), result(0))
     if p.segments == 1:
-        return KernelPlan((_step(code, roles),))
+        return KernelPlan((step(code, roles),))
     sums = scratch("sums")
-    added = _step(added_segments(p, target), (sums, result(0)))
-    return KernelPlan((_step(code, (operand(0), operand(1), sums)), added),
+    added = step(added_segments(p, target), (sums, result(0)))
+    return KernelPlan((step(code, (operand(0), operand(1), sums)), added),
                       {sums: 4 * p.segments * p.elements})
 
 
@@ -67,8 +66,3 @@ def _batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...
     """Matrices of an operand per step of each axis of the batch (0: broadcast)."""
     padded = (1,) * (len(out) - len(own)) + own
     return tuple(0 if d == 1 else prod(padded[i + 1:]) for i, d in enumerate(padded))
-
-
-def _step(code: KernelCode, roles: tuple[Role, ...]) -> Step:
-    cost = float(code.blocks * code.threads)
-    return Step(Kernel(code, code.blocks, len(roles), cost), roles)
