@@ -257,7 +257,7 @@ def test_refusals_name_no_number_that_nobody_wrote(
     said = capsys.readouterr().err
     assert re.search(words, said, re.S), said
     assert not out.exists()
-    assert "100" not in said
+    assert "100" not in _without(said, source.parent, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["Asks", "Number", "Multiple", "Broken", "Raises", "Table"])
@@ -267,7 +267,14 @@ def test_an_export_names_no_number_that_nobody_wrote(
     assert main(["export", f"{source}:{name}", "-i", "x=float32[N,5,8]", "-o",
                  str(tmp_path / "a.onnx")]) in (0, 2)
     said = capsys.readouterr()
-    assert "100" not in said.err + said.out
+    assert "100" not in _without(said.err + said.out, source.parent, tmp_path)
+
+
+def _without(said: str, *folders: Path) -> str:
+    """A text without names of folders, which pytest numbers."""
+    for folder in folders:
+        said = said.replace(str(folder), "")
+    return said
 
 
 @settings(max_examples=300, deadline=None)
