@@ -257,7 +257,7 @@ def test_refusals_name_no_number_that_nobody_wrote(
     said = capsys.readouterr().err
     assert re.search(words, said, re.S), said
     assert not out.exists()
-    assert "100" not in _without(said, source.parent, tmp_path)
+    assert "100" not in _without_folders(said, source.parent, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["Asks", "Number", "Multiple", "Broken", "Raises", "Table"])
@@ -267,10 +267,10 @@ def test_an_export_names_no_number_that_nobody_wrote(
     assert main(["export", f"{source}:{name}", "-i", "x=float32[N,5,8]", "-o",
                  str(tmp_path / "a.onnx")]) in (0, 2)
     said = capsys.readouterr()
-    assert "100" not in _without(said.err + said.out, source.parent, tmp_path)
+    assert "100" not in _without_folders(said.err + said.out, source.parent, tmp_path)
 
 
-def _without(said: str, *folders: Path) -> str:
+def _without_folders(said: str, *folders: Path) -> str:
     """A text without names of folders, which pytest numbers."""
     for folder in folders:
         said = said.replace(str(folder), "")
@@ -298,7 +298,7 @@ def test_ranges_are_taken_apart(whole: tuple[int, int], parts: list[tuple[int, i
     def has(r: tuple[int, int], n: int) -> bool:
         return r[0] <= n and (r[1] == ANY or n <= r[1])
 
-    left = _without(whole, parts)
+    left = _without_folders(whole, parts)
     for n in range(1, 40):
         assert any(has(r, n) for r in left) == (has(whole, n) and not any(has(p, n) for p in parts))
         for p in parts:
