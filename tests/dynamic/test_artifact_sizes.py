@@ -298,7 +298,7 @@ def test_ranges_are_taken_apart(whole: tuple[int, int], parts: list[tuple[int, i
     def has(r: tuple[int, int], n: int) -> bool:
         return r[0] <= n and (r[1] == ANY or n <= r[1])
 
-    left = _without_folders(whole, parts)
+    left = _without(whole, parts)
     for n in range(1, 40):
         assert any(has(r, n) for r in left) == (has(whole, n) and not any(has(p, n) for p in parts))
         for p in parts:
