@@ -22,13 +22,22 @@ from ..records.exceptions import (
 from ..records.pages import MindPage
 from ..records.reader import FileReader
 from ..records.writer import FileWriter
+from .converters import (
+    Cifar10ToMR,
+    Cifar100ToMR,
+    CsvToMR,
+    ImageNetToMR,
+    MnistToMR,
+    TFRecordToMR,
+)
 
 SUCCESS, FAILED = "MRM_STATUS_SUCCESS", "MRM_STATUS_FAILED"
 
 __all__ = [
-    "FAILED", "FileReader", "FileWriter", "MRMAddSchemaError", "MRMBuildSchemaError",
+    "Cifar100ToMR", "Cifar10ToMR", "CsvToMR", "FAILED", "FileReader", "FileWriter",
+    "ImageNetToMR", "MRMAddSchemaError", "MRMBuildSchemaError",
     "MRMDefineCategoryError", "MRMDefineIndexError", "MRMInvalidSchemaError",
-    "MRMValidateDataError", "MindPage", "MindRecordException", "ParamTypeError",
-    "ParamValueError", "SUCCESS", "set_dec_mode", "set_enc_key", "set_enc_mode",
+    "MRMValidateDataError", "MindPage", "MindRecordException", "MnistToMR", "ParamTypeError",
+    "ParamValueError", "SUCCESS", "TFRecordToMR", "set_dec_mode", "set_enc_key", "set_enc_mode",
 ]
 __dir__ = public_names(__name__)

@@ -109,7 +109,12 @@ class MindPage:
     def read_at_page_by_name(
         self, category_name: str, page: int, num_row: int
     ) -> list[dict[str, Any]]:
-        """As `read_at_page_by_id`, with a category's name."""
+        """As `read_at_page_by_id`, with a category's name.
+
+        Raises:
+            ParamValueError: an argument is wrong.
+            RuntimeError: there is no such category or page.
+        """
         if not isinstance(category_name, str):
             raise ParamValueError("Category name should be str.")
         groups = self._groups()

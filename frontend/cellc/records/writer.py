@@ -15,7 +15,7 @@ import struct
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from .. import log
 from .exceptions import (
@@ -54,7 +54,6 @@ class _ShardWriter:
         self.path, self.shard, self.header, self.indexes = path, shard, header, indexes
         folder = os.path.dirname(os.path.abspath(path))
         self._folder = tempfile.mkdtemp(prefix=f".{os.path.basename(path)}.", dir=folder)
-        self._clean = weakref.finalize(self, shutil.rmtree, self._folder, True)
         self._data, self._index = (os.path.join(self._folder, n) for n in ("data", "index"))
         self.pages: list[dict[str, Any]] = []
         self.count, self._groups, self._raws, self._next = 0, 0, 0, 0
@@ -66,6 +65,8 @@ class _ShardWriter:
         self._stream = open(self._data, "r+b" if before is not None else "wb")  # noqa: SIM115
         self._blob: _Page | None = None
         self._raw: _Page | None = None
+        self.discard = weakref.finalize(self, _remove, self._folder, self._stream, self._base)
+        """Leaves nothing behind but what is in its place."""
 
     def _continue(self, before: Shard) -> None:
         """Go on behind what a file has."""
@@ -150,14 +151,14 @@ class _ShardWriter:
         """Put what is finished into its place."""
         os.replace(self._index, self.path + ".db")
         os.replace(self._data, self.path)
-        self._clean()
 
-    def discard(self) -> None:
-        """Leave nothing behind."""
-        with contextlib.suppress(sqlite3.Error):
-            self._base.close()
-        self._stream.close()
-        self._clean()
+
+def _remove(folder: str, stream: BinaryIO, base: sqlite3.Connection) -> None:
+    with contextlib.suppress(sqlite3.Error):
+        base.close()
+    with contextlib.suppress(OSError):
+        stream.close()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 class FileWriter:
@@ -191,7 +192,7 @@ class FileWriter:
         self._header_size, self._page_size = HEADER_SIZE, PAGE_SIZE
         self._before: list[Shard] = []
         self._shards: list[_ShardWriter] = []
-        self._last = 0
+        self._turn = 0
         self._done = False
 
     @classmethod
@@ -347,8 +348,8 @@ class FileWriter:
         each, left = divmod(len(rows), count)
         sizes = [each] * count
         for _ in range(left):
-            self._last = (self._last - 1) % count
-            sizes[self._last] += 1
+            sizes[self._turn] += 1
+            self._turn = (self._turn + 1) % count
         order = [i for i, size in enumerate(sizes) for _ in range(size)]
         return list(zip(order, rows, strict=True))
 
