@@ -183,6 +183,10 @@ def test_python_callbacks_of_library_functions(compiled: Callable[..., Any]) -> 
     assert got[1] == ["a", "b"]
 
 
+def _more(v: Any) -> Any:
+    return v + 1
+
+
 def test_iterators_and_views_that_are_returned_become_sequences():
     """As MindSpore gives them; nothing of the graph is left in what a call returns."""
     x = ms.Tensor([1.0, 2.0])
@@ -190,7 +194,7 @@ def test_iterators_and_views_that_are_returned_become_sequences():
     @ms.jit
     def made(x):
         d = {"a": x}
-        return (zip([1], [x]), enumerate((x,)), map(lambda v: v + 1, (x,)), map(abs, [x]),
+        return (zip([1], [x], strict=True), enumerate((x,)), map(_more, (x,)), map(abs, [x]),
                 filter(None, [0, 2]), (v for v in (x,)), reversed([1, x]), d.keys(), d.values(),
                 d.items(), [iter([x])])
 
