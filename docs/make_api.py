@@ -43,7 +43,7 @@ COMPARED: tuple[tuple[str, str], ...] = (
     ("runtime", "Memory and threads"),
     ("hal", "Devices"),
     ("profiler", "Profiles"),
-    ("dataset", "Input pipelines"),
+    ("dataset", "Input pipelines"), ("mindrecord", "MindRecord files"),
     ("dataset.transforms", "Transforms of any columns"),
     ("dataset.vision", "Transforms of images"),
 )

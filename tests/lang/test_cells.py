@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import cellc as ms
 from cellc.common.parameter import Parameter
 from cellc.common.tensor import Tensor
 from cellc.lang import Hooks, register_source
@@ -180,3 +181,29 @@ def test_python_callbacks_of_library_functions(compiled: Callable[..., Any]) -> 
     got = compiled(fn, X)
     assert np.array_equal(got[0], X)
     assert got[1] == ["a", "b"]
+
+
+def _more(v: Any) -> Any:
+    return v + 1
+
+
+def test_iterators_and_views_that_are_returned_become_sequences():
+    """As MindSpore gives them; nothing of the graph is left in what a call returns."""
+    x = ms.Tensor([1.0, 2.0])
+
+    @ms.jit
+    def made(x):
+        d = {"a": x}
+        return (zip([1], [x], strict=True), enumerate((x,)), map(_more, (x,)), map(abs, [x]),
+                filter(None, [0, 2]), (v for v in (x,)), reversed([1, x]), d.keys(), d.values(),
+                d.items(), [iter([x])])
+
+    kinds = [tuple, tuple, tuple, list, list, list, list, tuple, tuple, list, list]
+    found = made(x)
+    assert [type(f) for f in found] == kinds
+    assert found[0][0][0] == 1 and found[4] == [2] and found[7] == ("a",)
+    assert found[9][0][0] == "a"
+    tensors = [found[0][0][1], found[1][0][1], found[3][0], found[5][0], found[6][0], found[8][0],
+               found[9][0][1], found[10][0][0]]
+    assert all(t.asnumpy().tolist() == [1, 2] for t in tensors)
+    assert found[2][0].asnumpy().tolist() == [2, 3]

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cellc as ms
+from cellc import mint, ops
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Builder, Graph
@@ -45,6 +47,8 @@ GRADIENTS: list[tuple[str, dict[str, Any], list[list[float]], list[list[float]]]
     ("clamp", {"min": -1, "max": 1}, [[-2, -1, 0, 1, 2, NAN]], [[0, 1, 1, 1, 0, 0]]),
     ("reduce_max", {}, [[1, 3, 3, 2]], [[0, 0.5, 0.5, 0]]),
     ("reduce_min", {}, [[1, 1, 3, 2]], [[0.5, 0.5, 0, 0]]),
+    ("reduce_max", {"axes": (0,), "first": True}, [[1, 3, 3, 2]], [[0, 1, 0, 0]]),
+    ("reduce_min", {"axes": (0,), "first": True}, [[1, NAN, 0, NAN]], [[0, 1, 0, 0]]),
     ("reduce_prod", {}, [[0, 3, 2, 2]], [[12, 0, 0, 0]]),
     ("reduce_prod", {}, [[0, 0, 2, 2]], [[0, 0, 0, 0]]),
     ("norm", {}, [[3, 4]], [[0.6, 0.8]]),
@@ -158,3 +162,18 @@ def test_errors(op: str, attrs: dict[str, Any], arrays: Any, kind: type[Exceptio
     """Bad operands are refused with what was expected and what came."""
     with pytest.raises(kind, match=message):
         graph_of(op, arrays, attrs)
+
+
+@pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
+def test_the_slope_of_an_extreme_with_a_position_is_at_that_position(mode) -> None:
+    """MindSpore 2.10: the first of equal elements where positions are given, else shared."""
+    ms.set_context(mode=mode)
+    x = ms.Tensor(np.array([[0, 2, 2, 1], [0, 0, 0, 0], [3, 1, 3, 3]], np.float32))
+    first = [[0, 1, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]
+    for function in (lambda x: ops.max(x, 1)[0], lambda x: x.max(1)[0], lambda x: mint.max(x, 1)[0],
+                     lambda x: x.max(axis=1, return_indices=True)[0],
+                     lambda x: ops.ArgMaxWithValue(1)(x)[1]):
+        assert ms.grad(function)(x).asnumpy().tolist() == first
+    assert ms.grad(lambda x: ops.min(x, 1)[0])(x).asnumpy().tolist() == [
+        [1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]]
+    assert ms.grad(lambda x: ops.amax(x, 1))(x).asnumpy()[0].tolist() == [0, 0.5, 0.5, 0]

@@ -17,7 +17,7 @@ PLACES = (
     "common.dtype", "common.initializer", "train", "train.callback", "train.metrics", "amp",
     "numpy", "mint", "mint.nn", "mint.nn.functional", "mint.linalg", "mint.special",
     "mint.distributed", "mint.optim", "experimental.optim", "experimental.optim.lr_scheduler",
-    "context", "communication", "parallel", "runtime", "hal", "profiler", "dataset",
+    "context", "communication", "parallel", "runtime", "hal", "profiler", "dataset", "mindrecord",
     "dataset.transforms", "dataset.vision", "boost", "utils",
 )
 RECORDED = Path(__file__).with_name("mindspore_names.txt")

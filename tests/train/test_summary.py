@@ -11,8 +11,8 @@ import pytest
 
 import cellc as ms
 from cellc import nn, ops
+from cellc.records import tfrecord
 from cellc.train import Model, SummaryCollector, SummaryRecord
-from cellc.train.summary import events
 
 # --- a reader of its own ------------------------------------------------------------------------
 
@@ -64,10 +64,10 @@ def _events(folder):
         while at < len(data):
             (size,) = struct.unpack_from("<Q", data, at)
             (crc,) = struct.unpack_from("<I", data, at + 8)
-            assert events.crc32c(data[at : at + 8]) == _unmask(crc)
+            assert tfrecord.crc32c(data[at : at + 8]) == _unmask(crc)
             body = data[at + 12 : at + 12 + size]
             (crc,) = struct.unpack_from("<I", data, at + 12 + size)
-            assert events.crc32c(body) == _unmask(crc)
+            assert tfrecord.crc32c(body) == _unmask(crc)
             out.append(_fields(body))
             at += 16 + size
     return out
@@ -88,9 +88,9 @@ def _values(folder):
 
 
 def test_checksums_are_crc32c():
-    assert events.crc32c(b"123456789") == 0xE3069283
-    assert events.crc32c(b"") == 0
-    assert events.crc32c(b"\x00" * 32) == 0x8A9136AA  # RFC 3720, B.4
+    assert tfrecord.crc32c(b"123456789") == 0xE3069283
+    assert tfrecord.crc32c(b"") == 0
+    assert tfrecord.crc32c(b"\x00" * 32) == 0x8A9136AA  # RFC 3720, B.4
 
 
 def test_a_record_of_each_kind(tmp_path):

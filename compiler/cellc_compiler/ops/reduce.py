@@ -192,12 +192,24 @@ class _Extreme(_Filled, Reduce):
     """Base of maximum and minimum: NaN if any is; equal extremes share the cotangent evenly.
 
     Where a NaN is the extreme, all cotangents are NaN.
+
+    Attributes:
+        first: of one axis: the first of equal extremes has the whole cotangent, as argmax says it.
     """
 
+    attrs = {**Reduce.attrs, "first": False}
     dtypes = REAL
+
+    def reference(self, x: Array, *, axes: Axes, keepdims: bool, first: bool = False) -> Array:
+        return super().reference(x, axes=axes, keepdims=keepdims)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, axes, dy = node.operands[0], node.attrs["axes"], dys[0]
+        if node.attrs["first"]:
+            (axis,) = axes
+            at = b.emit(f"arg{self.kind}", x, axis=axis, keepdims=True)
+            here = b.eq(b.iota(shape=x.type.shape, axis=axis, dtype=dt.int64), at)
+            return [b.where(here, spread(b, dy, x.type, axes), b.scalar(0, like=x))]
         chosen = b.eq(x, spread(b, node.result, x.type, axes))
         ties = b.reduce_sum(b.cast(chosen, dtype=x.dtype), axes=axes, keepdims=True)
         divided = b.trunc_div if x.dtype.is_integer else b.div
@@ -207,6 +219,9 @@ class _Extreme(_Filled, Reduce):
             missing = b.where(b.isnan(node.result), b.scalar(math.nan, like=x), nothing)
             nothing = spread(b, missing, x.type, axes)
         return [b.where(chosen, share, nothing)]
+
+    def samples(self) -> Sequence[Sample]:
+        return (*super().samples(), case((3, 4, 19), axes=(1,), first=True))
 
 
 define(_Extreme, "reduce_max", "The largest element. Source: `mindspore.ops.amax`.", kind="max")

@@ -38,6 +38,7 @@ from .pipeline import (
     ZipDataset,
 )
 from .pipeline import zip_datasets as zip
+from .records import MindDataset, TFRecordDataset
 from .samplers import (
     BuiltinSampler,
     DistributedSampler,
@@ -51,6 +52,7 @@ from .samplers import (
     SubsetSampler,
     WeightedRandomSampler,
 )
+from .schema import Schema
 from .sources import (
     GeneratorDataset,
     MappableDataset,
@@ -63,19 +65,17 @@ from .texts import CSVDataset, TextFileDataset
 __all__ = [
     "BatchDataset", "BatchInfo", "BuiltinSampler", "CSVDataset", "Cifar100Dataset",
     "Cifar10Dataset", "ConcatDataset", "Dataset", "DictIterator", "DistributedSampler",
-    "FashionMnistDataset", "FilterDataset", "GeneratorDataset", "ImageFolderDataset",
-    "IterSampler", "KMnistDataset", "MapDataset", "MappableDataset", "MnistDataset",
+    "FashionMnistDataset", "FilterDataset", "GeneratorDataset", "ImageFolderDataset", "IterSampler",
+    "KMnistDataset", "MapDataset", "MappableDataset", "MindDataset", "MnistDataset",
     "NumpySlicesDataset", "PKSampler", "PaddedDataset", "ProjectDataset", "RandomSampler",
-    "RenameDataset", "RepeatDataset", "Sampler", "SequentialSampler", "Shuffle", "ShuffleDataset",
-    "SkipDataset", "SourceDataset", "SubsetRandomSampler", "SubsetSampler", "SyncWaitDataset",
-    "TakeDataset", "TextFileDataset", "TransferDataset", "TupleIterator", "WeightedRandomSampler",
-    "ZipDataset", "config", "transforms", "vision", "zip",
+    "RenameDataset", "RepeatDataset", "Sampler", "Schema", "SequentialSampler", "Shuffle",
+    "ShuffleDataset", "SkipDataset", "SourceDataset", "SubsetRandomSampler", "SubsetSampler",
+    "SyncWaitDataset", "TFRecordDataset", "TakeDataset", "TextFileDataset", "TransferDataset",
+    "TupleIterator", "WeightedRandomSampler", "ZipDataset", "config", "transforms", "vision", "zip",
 ]
 __dir__ = public_names(__name__)
 
 _ELSEWHERE = {
-    "MindDataset": "numpy.savez and NumpySlicesDataset", "TFRecordDataset": "GeneratorDataset",
-    "Schema": "column_names and column_types of GeneratorDataset",
     "DSCallback": "a function in map", "DatasetCache": "a list and NumpySlicesDataset",
     "text": "Python functions in map", "audio": "Python functions in map",
 }

@@ -15,7 +15,7 @@ from .rows import Row
 from .samplers import choose
 from .sources import ArrayDataset, MappableDataset, _check_source
 
-_IDX_IMAGES, _IDX_LABELS = 0x803, 0x801
+IDX_IMAGES, IDX_LABELS = 0x803, 0x801
 
 
 def pillow(who: str) -> ModuleType:
@@ -63,6 +63,21 @@ def _usage(given: Any, *known: str) -> str:
     if given not in known:
         raise ValueError(f"Input usage is not within the valid set of {list(known)}.")
     return str(given)
+
+
+def idx_array(data: bytes, magic: int, path: Path, who: str) -> np.ndarray[Any, Any]:
+    """What a file of the IDX format holds: a magic number, the lengths, then bytes.
+
+    Raises:
+        RuntimeError: it is none.
+    """
+    axes = magic & 0xFF
+    header = np.frombuffer(data[: 4 + 4 * axes], ">u4").tolist() if len(data) >= 4 + 4 * axes \
+        else [0]
+    if header[0] != magic or len(data) != 4 + 4 * axes + int(np.prod(header[1:])):
+        raise RuntimeError(f"Invalid data, {who}: {path} is no file of the IDX format with "
+                           f"{axes} axes of bytes: it may be packed, or not whole.")
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(header[1:])
 
 
 class MnistDataset(ArrayDataset):
@@ -113,9 +128,9 @@ class MnistDataset(ArrayDataset):
         return list(self._columns)
 
     def _load(self) -> dict[str, Any]:
-        parts = {"train": ["train"], "test": ["t10k"], "all": ["t10k", "train"]}[self.usage]
-        images = [self._idx(f"{p}-images", "idx3-ubyte", _IDX_IMAGES) for p in parts]
-        labels = [self._idx(f"{p}-labels", "idx1-ubyte", _IDX_LABELS) for p in parts]
+        parts = {"train": ["train"], "test": ["t10k"], "all": self._sets()}[self.usage]
+        images = [self._idx(f"{p}-images", "idx3-ubyte", IDX_IMAGES) for p in parts]
+        labels = [self._idx(f"{p}-labels", "idx1-ubyte", IDX_LABELS) for p in parts]
         for part, image, label in zip(parts, images, labels, strict=True):
             if len(image) != len(label):
                 raise RuntimeError(f"{type(self).__name__}: {self.dataset_dir} has {len(image)} "
@@ -123,8 +138,13 @@ class MnistDataset(ArrayDataset):
         return {"image": np.concatenate(images)[..., None],
                 "label": np.concatenate(labels).astype(np.uint32)}
 
+    def _sets(self) -> list[str]:
+        """The sets of which there are images: often a folder has one of the two."""
+        sets = ["t10k", "train"]
+        return [p for p in sets if any(self.dataset_dir.glob(f"{p}-images*"))] or sets
+
     def _idx(self, start: str, end: str, magic: int) -> np.ndarray[Any, Any]:
-        """A file of the IDX format: a magic number, the lengths, then bytes."""
+        """A file of the IDX format."""
         who = type(self).__name__
         for name in (f"{start}-{end}", f"{start}.{end}"):
             path = self.dataset_dir / name
@@ -133,14 +153,7 @@ class MnistDataset(ArrayDataset):
         else:
             raise RuntimeError(f"Invalid data, {who} can't read the data file "
                                f"'{start}-{end}' in directory: {self.dataset_dir}")
-        data = path.read_bytes()
-        axes = magic & 0xFF
-        header = np.frombuffer(data[: 4 + 4 * axes], ">u4").tolist() if len(data) >= 4 + 4 * axes \
-            else [0]
-        if header[0] != magic or len(data) != 4 + 4 * axes + int(np.prod(header[1:])):
-            raise RuntimeError(f"Invalid data, {who}: {path} is no file of the IDX format with "
-                               f"{axes} axes of bytes: it may be packed, or not whole.")
-        return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(header[1:])
+        return idx_array(path.read_bytes(), magic, path, who)
 
 
 class FashionMnistDataset(MnistDataset):

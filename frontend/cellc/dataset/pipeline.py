@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import batching, checks, config
+from . import batching, checks, config, saving
 from . import operations as _operations
 from .iterators import DictIterator, TupleIterator
 from .operations import Operation
@@ -520,14 +520,22 @@ class Dataset:
         return TransferDataset(self, Operation())
 
     def save(self, file_name: str, num_files: int = 1, file_type: str = "mindrecord") -> None:
-        """Refused: MindRecord files are not written.
+        """Write the rows of an epoch as MindRecord files.
+
+        Args:
+            file_name: of the file, or what the names of several begin with.
+            num_files: how many.
+            file_type: "mindrecord".
 
         Raises:
-            RuntimeError: always; it says what to do.
+            TypeError, ValueError: an argument is wrong.
+            RuntimeError: there is no row, a value has no place in such a file, or files exist.
         """
-        raise RuntimeError(
-            f"Dataset.save({file_name!r}): MindRecord and TFRecord files are not written. Save the "
-            "columns with numpy.savez, and read them with NumpySlicesDataset.")
+        checks.of_type("file_name", file_name, str)
+        checks.integer("num_files", num_files, 1, 1000)
+        if file_type != "mindrecord":
+            raise ValueError(f"{file_type} is not supported: expected 'mindrecord'.")
+        saving.save(self.get_col_names(), self.rows(Run()), file_name, num_files)
 
     def to_json(self, filename: str = "") -> dict[str, Any]:
         """Refused: a pipeline holds Python functions.

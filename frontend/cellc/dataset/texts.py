@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -16,8 +16,11 @@ from .rows import Row, Run
 from .samplers import Shuffle
 from .sources import SourceDataset, _check_source
 
+Place = tuple[int, int]
+"""A file's number, and that of a row in it."""
 
-class _FileDataset(SourceDataset):
+
+class FileDataset(SourceDataset):
     """Base of datasets whose files are read from the start to the end.
 
     Without shuffling, rows of several files come in turn, one of each; a shard is a run of rows,
@@ -37,13 +40,13 @@ class _FileDataset(SourceDataset):
         self._mode = shuffle if isinstance(shuffle, Shuffle) else \
             Shuffle.GLOBAL if shuffle else Shuffle.FALSE
         self.num_samples, self.num_shards, self.shard_id = num_samples, num_shards, shard_id
-        self._read_files: list[list[Row]] | None = None
+        self._read_files: list[Sequence[Row]] | None = None
 
-    def _read(self, path: str) -> list[Row]:
+    def _read(self, path: str) -> Sequence[Row]:
         """The rows of a file."""
         raise TypeError(f"{type(self).__name__} must read its files.")
 
-    def _files(self) -> list[list[Row]]:
+    def _files(self) -> list[Sequence[Row]]:
         if self._read_files is None:
             self._read_files = [self._read(path) for path in self.dataset_files]
         return self._read_files
@@ -58,15 +61,19 @@ class _FileDataset(SourceDataset):
         files = list(range(len(self.dataset_files)))
         if self._mode is Shuffle.FILES:
             files = run.stream().permutation(len(files)).tolist()
-        numbered = [(i, row) for i in files for row in self._files()[i]]
-        if self.num_shards is not None and self.shard_id is not None and numbered:
-            each = -(-len(numbered) // self.num_shards)
-            start = each * self.shard_id
-            numbered = [numbered[(start + i) % len(numbered)] for i in range(each)]
-        rows = _in_turn(numbered)
+        places = _in_turn(self._own([(i, n) for i in files for n in range(len(self._files()[i]))]))
         if self._mode not in (Shuffle.FALSE, Shuffle.FILES):
-            rows = [rows[p] for p in run.stream().permutation(len(rows))]
-        return iter(rows[: self.num_samples] if self.num_samples else rows)
+            places = [places[p] for p in run.stream().permutation(len(places))]
+        for file, number in places[: self.num_samples] if self.num_samples else places:
+            yield self._files()[file][number]
+
+    def _own(self, places: list[Place]) -> list[Place]:
+        """The places of rows that are this process's."""
+        if self.num_shards is None or self.shard_id is None or not places:
+            return places
+        each = -(-len(places) // self.num_shards)
+        start = each * self.shard_id
+        return [places[(start + i) % len(places)] for i in range(each)]
 
 
 def _paths(given: Any) -> list[str]:
@@ -85,13 +92,13 @@ def _paths(given: Any) -> list[str]:
     return sorted(found)
 
 
-def _in_turn(numbered: list[tuple[int, Row]]) -> list[Row]:
+def _in_turn(places: list[Place]) -> list[Place]:
     """Rows of several files, one of each in turn."""
-    by_file: dict[int, list[Row]] = {}
-    for number, row in numbered:
-        by_file.setdefault(number, []).append(row)
+    by_file: dict[int, list[Place]] = {}
+    for place in places:
+        by_file.setdefault(place[0], []).append(place)
     turns = zip_longest(*by_file.values())
-    return [row for turn in turns for row in turn if row is not None]
+    return [place for turn in turns for place in turn if place is not None]
 
 
 def _text(path: str) -> str:
@@ -102,7 +109,7 @@ def _text(path: str) -> str:
         raise RuntimeError(f"Invalid file, {path} cannot be read as UTF-8: {error}") from error
 
 
-class TextFileDataset(_FileDataset):
+class TextFileDataset(FileDataset):
     """The lines of text files that are not empty: a column text.
 
     Args:
@@ -128,7 +135,7 @@ class TextFileDataset(_FileDataset):
         return [(np.array(line),) for line in _text(path).split("\n") if line]
 
 
-class CSVDataset(_FileDataset):
+class CSVDataset(FileDataset):
     """The rows of files of comma-separated values.
 
     Args:

@@ -17,6 +17,7 @@ from .calls import call
 from .errors import Cascade, CompileError, CompileRuntimeError, kind
 from .frames import Frame
 from .interpreter import CALL_DEPTH, Hooks, Interpreter
+from .iteration import returned
 from .outcome import Diverged
 from .source import FunctionSource
 from .values import Text
@@ -111,6 +112,7 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
             frame = entry_frame()
             result = call(vm, fn, list(args), dict(kwargs), frame)
             vm.frame = frame
+            result = returned(result)
             vm.state.settle(vm)
             if _holds_text(result):
                 raise vm.error(

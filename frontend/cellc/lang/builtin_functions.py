@@ -87,7 +87,7 @@ def _enumerate(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any
     given = {**dict(zip(("iterable", "start"), args, strict=False)), **kwargs}
     start = operator.index(given.get("start", 0))
     under = walk(vm, given["iterable"]), walk(vm, range(start, start + sys.maxsize))
-    return Through(vm, map(_swapped, *under), under, plain=True)
+    return Through(vm, map(_swapped, *under), under, plain=True, gives=tuple)
 
 
 def _swapped(a: Any, b: Any) -> Any:
@@ -97,7 +97,8 @@ def _swapped(a: Any, b: Any) -> Any:
 @_handles(zip)
 def _zip(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     under = [walk(vm, a) for a in args]
-    return Through(vm, zip(*under, strict=bool(kwargs.get("strict"))), under, plain=True)
+    return Through(vm, zip(*under, strict=bool(kwargs.get("strict"))), under, plain=True,
+                   gives=tuple)
 
 
 @_handles(map)
@@ -105,7 +106,7 @@ def _map(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     under = [walk(vm, a) for a in args[1:]]
     fn = args[0]
     return Through(vm, map(lambda *row: vm.call(fn, list(row), {}, vm.frame or frame), *under),
-                   under, plain=False)
+                   under, plain=False, gives=tuple if isinstance(args[1], tuple) else list)
 
 
 @_handles(filter)

@@ -40,6 +40,10 @@ class Rows(Sequence[Any]):
         return (self.tensor[i] for i in range(len(self)))
 
 
+_ITEMS: Any = type({}.items())
+_VIEWS: tuple[Any, ...] = (_ITEMS, type({}.keys()), type({}.values()))
+
+
 class Walk:
     """An iterator of the program. It is also the slot of its place (see `journal.Slot`)."""
 
@@ -172,15 +176,17 @@ class Through(Walk):
 
     Args:
         plain: it only reads them, and calls nothing of the program.
+        gives: what a function that returns it gives: a list or tuple of its elements.
     """
 
-    __slots__ = ("native", "plain", "under")
+    __slots__ = ("gives", "native", "plain", "under")
 
     def __init__(
-        self, vm: Interpreter, native: Iterator[Any], under: Sequence[Walk], plain: bool
+        self, vm: Interpreter, native: Iterator[Any], under: Sequence[Walk], plain: bool,
+        gives: type[list[Any] | tuple[Any, ...]] = list,
     ) -> None:
         super().__init__(vm)
-        self.native, self.under, self.plain = native, under, plain
+        self.native, self.under, self.plain, self.gives = native, under, plain, gives
 
     def __next__(self) -> Any:
         return next(self.native)
@@ -264,6 +270,24 @@ def walk(vm: Interpreter, value: Any) -> Walk:
         if type(native) in _VIEWED:
             return Keys(vm, value)
     return Foreign(vm, native)
+
+
+def returned(value: Any, depth: int = 4) -> Any:
+    """What a compiled function gives for what its program returns: iterators and views of dicts
+    become tuples or lists, as MindSpore has it: outside there is nothing to walk through."""
+    if isinstance(value, Walk):
+        elements = [returned(v) for v in value]
+        return tuple(elements) if getattr(value, "gives", list) is tuple else elements
+    if isinstance(value, _VIEWS):
+        elements = list(value)
+        return elements if isinstance(value, _ITEMS) else tuple(elements)
+    if not depth or type(value) not in (list, tuple, dict):
+        return value
+    inside = value.values() if isinstance(value, dict) else value
+    parts = [returned(v, depth - 1) for v in inside]
+    if all(a is b for a, b in zip(inside, parts, strict=True)):
+        return value
+    return dict(zip(value, parts, strict=True)) if isinstance(value, dict) else type(value)(parts)
 
 
 def backwards(vm: Interpreter, value: Any) -> Walk:

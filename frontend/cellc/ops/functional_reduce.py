@@ -20,11 +20,13 @@ from . import functional_math as m
 from .arguments import axes_of, axis_of, dtype_of, integer, number, tensor
 
 
-def _reduce(op: str, x: Tensor, axis: Any, keepdims: bool, what: str = "") -> Tensor:
+def _reduce(
+    op: str, x: Tensor, axis: Any, keepdims: bool, what: str = "", **attrs: Any
+) -> Tensor:
     axes = axes_of(axis, x.ndim, what or op)
     if not x.ndim:
         return x
-    return apply_one(op, x, axes=axes, keepdims=bool(keepdims))
+    return apply_one(op, x, axes=axes, keepdims=bool(keepdims), **attrs)
 
 
 def sum(
@@ -89,8 +91,12 @@ def truth(op: str, input: Tensor, axis: Any, keepdims: bool) -> Tensor:
 
 
 @native_body(by_op=True)
-def extreme(op: str, input: Tensor, axis: Any, keepdims: bool, initial: Any, where: Any) -> Tensor:
-    """The largest or smallest element over axes.
+def extreme(
+    op: str, input: Tensor, axis: Any, keepdims: bool, initial: Any, where: Any,
+    first: bool = False,
+) -> Tensor:
+    """The largest or smallest element over axes; its gradient is shared among equal ones, or, of
+    one axis, goes to the first.
 
     Raises:
         ValueError: `where` is given without `initial`.
@@ -103,7 +109,7 @@ def extreme(op: str, input: Tensor, axis: Any, keepdims: bool, initial: Any, whe
         if initial is None:
             raise ValueError("'initial' must be given when 'where' is")
         x = m.where(where, x, constant(initial, x.dtype))
-    out = _reduce(op, x, axis, keepdims, "amax" if op == "reduce_max" else "amin")
+    out = _reduce(op, x, axis, keepdims, "amax" if op == "reduce_max" else "amin", first=first)
     if fill is None:
         return out
     return m.maximum(out, fill) if op == "reduce_max" else m.minimum(out, fill)
@@ -152,7 +158,7 @@ def with_index(
     if axis is None:
         return extreme(name, x, None, False, initial, where), constant(0, int64)
     a = axis_of(axis, x.ndim, op)
-    values = extreme(name, x, a, keepdims, initial, where)
+    values = extreme(name, x, a, keepdims, initial, where, True)
     return values, cast_to(_arg(arg, x, a, keepdims), int64)
 
 

@@ -10,7 +10,6 @@ import math
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,35 +18,6 @@ Array = np.ndarray[Any, Any]
 _TYPES = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "int64": 9,
           "bool": 10, "uint16": 17, "float16": 19, "uint32": 22, "uint64": 23}
 _STRING = 7
-
-
-@cache
-def _table() -> list[int]:
-    table = []
-    for n in range(256):
-        for _ in range(8):
-            n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
-        table.append(n)
-    return table
-
-
-def crc32c(data: bytes) -> int:
-    """The CRC-32C (Castagnoli) of bytes."""
-    table, crc = _table(), 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ table[(crc ^ byte) & 255]
-    return crc ^ 0xFFFFFFFF
-
-
-def _masked(data: bytes) -> bytes:
-    crc = crc32c(data)
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def framed(data: bytes) -> bytes:
-    """One record of a TFRecord file."""
-    length = struct.pack("<Q", len(data))
-    return length + _masked(length) + data + _masked(data)
 
 
 # --- messages -----------------------------------------------------------------------------------
@@ -169,5 +139,5 @@ def graph_def(nodes: Iterable[tuple[str, str, Sequence[str]]]) -> bytes:
     return out
 
 
-__all__ = ["crc32c", "event", "framed", "graph_def", "histogram", "image", "png", "scalar",
+__all__ = ["event", "graph_def", "histogram", "image", "png", "scalar",
            "tensor", "text"]

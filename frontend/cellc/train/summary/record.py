@@ -16,6 +16,7 @@ from cellc_compiler.ir.graph import Graph
 
 from ...nn.cell import Cell
 from ...ops.summary import PENDING
+from ...records.tfrecord import framed
 from ...tensors.tensor import Tensor
 from ..checks import of_kind
 from . import events
@@ -190,8 +191,8 @@ class SummaryRecord:
             if self._file is None:
                 self._file = open(self._path, "wb")  # noqa: SIM115 (closed by `close`)
                 version = events.event(time.time(), version="brain.Event:2")
-                self._file.write(events.framed(version))
-            record = events.framed(data)
+                self._file.write(framed(version))
+            record = framed(data)
             if self._limit is not None and self._file.tell() + len(record) > self._limit:
                 self._full = True
                 return False

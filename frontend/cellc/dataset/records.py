@@ -1,0 +1,343 @@
+"""Datasets of record files: MindRecord and TFRecord."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ..records.reader import Records
+from ..records.schema import Field
+from ..records.tfrecord import Feature, TFRecordFile
+from . import checks
+from .rows import Row, own_value
+from .samplers import (
+    BuiltinSampler,
+    DistributedSampler,
+    Draw,
+    Ids,
+    Sampler,
+    SequentialSampler,
+    Shuffle,
+    choose,
+)
+from .schema import Schema
+from .sources import MappableDataset, _check_source
+from .texts import FileDataset, Place
+
+_PART = 1_000_000
+_CHOOSERS = ("SubsetRandomSampler", "SubsetSampler", "PKSampler", "RandomSampler",
+             "SequentialSampler", "DistributedSampler")
+
+
+class _InFiles(BuiltinSampler):
+    """Rows shuffled within runs of them, or the runs shuffled.
+
+    Args:
+        ends: where each run ends.
+        runs: whether the runs are shuffled instead of what is in them.
+    """
+
+    _shuffles = True
+
+    def __init__(self, ends: Sequence[int], runs: bool) -> None:
+        super().__init__()
+        self.ends, self.runs = ends, runs
+
+    def _positions(self, ids: Ids, draw: Draw) -> Ids:
+        parts = np.split(np.arange(len(ids)), self.ends[:-1])
+        if self.runs:
+            parts = [parts[i] for i in draw.random.permutation(len(parts))]
+        else:
+            parts = [draw.random.permutation(p) for p in parts]
+        return cast(Ids, np.concatenate(parts).tolist())
+
+
+class MindDataset(MappableDataset):
+    """Rows of MindRecord files; the columns are the fields, sorted by name.
+
+    Numbers and strings are scalars, bytes an array of one, arrays have the shape the file says.
+
+    Args:
+        dataset_files: one of the files that were written together, or a list of files.
+        columns_list: which columns; None for all.
+        num_parallel_workers: accepted for compatibility.
+        shuffle: None, True, `Shuffle.GLOBAL` or `Shuffle.ADAPTIVE`: all rows (the last, of more
+            than 100 million, by the million, as `Shuffle.PARTIAL`); `Shuffle.FILES`: the order of
+            files; `Shuffle.INFILE`: rows within each file; False: none.
+        num_shards, shard_id: take the part of one of several processes.
+        sampler: which rows, in which order.
+        padded_sample: a row that is put behind the others; it needs `columns_list`.
+        num_padded: how many times.
+        num_samples: at most so many rows; None for all.
+        cache: must be None.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or there is no such file.
+        RuntimeError: a file is damaged, or there is no such column.
+
+    Source: `mindspore.dataset.MindDataset`.
+    """
+
+    def __init__(
+        self, dataset_files: str | list[str], columns_list: Any = None,
+        num_parallel_workers: int | None = None, shuffle: Any = None,
+        num_shards: int | None = None, shard_id: int | None = None, sampler: Any = None,
+        padded_sample: Mapping[str, Any] | None = None, num_padded: int | None = None,
+        num_samples: int | None = None, cache: Any = None,
+    ) -> None:
+        _check_source(num_samples, shuffle, num_shards, shard_id)
+        if sampler is not None and shuffle is not None:
+            raise RuntimeError("sampler and shuffle cannot be specified at the same time.")
+        if isinstance(sampler, Sampler) and isinstance(sampler, BuiltinSampler) and \
+                type(sampler).__name__ not in _CHOOSERS:
+            raise ValueError(f"The sampler is not supported yet: expected one of {_CHOOSERS}.")
+        self.dataset_files = dataset_files
+        self._records = Records(_existing(dataset_files))
+        self._fields = self._chosen(columns_list)
+        self._padded, self.num_padded = self._padding(columns_list, padded_sample, num_padded)
+        super().__init__(
+            self._order(num_samples, sampler, shuffle, num_shards, shard_id),
+            num_parallel_workers, cache)
+
+    def _chosen(self, columns_list: Any) -> list[Field]:
+        fields = self._records.schema.fields
+        if columns_list is None:
+            return list(fields.values())
+        names = checks.names("columns_list", columns_list)
+        self._records.check_names(names)
+        return [fields[n] for n in fields if n in names]
+
+    def _padding(
+        self, columns_list: Any, sample: Mapping[str, Any] | None, count: int | None
+    ) -> tuple[Row | None, int]:
+        if sample is None:
+            if count is not None:
+                raise RuntimeError("num_padded is specified but padded_sample is not.")
+            return None, 0
+        checks.of_type("padded_sample", sample, dict)
+        if columns_list is None:
+            raise RuntimeError("padded_sample is specified and requires columns_list as well.")
+        if count is None:
+            raise RuntimeError("padded_sample is specified and requires num_padded as well.")
+        checks.integer("num_padded", count, 0)
+        missing = [f.name for f in self._fields if f.name not in sample]
+        if missing:
+            raise RuntimeError(f"padded_sample lacks the columns {missing}.")
+        return self._values(sample), count
+
+    def _order(
+        self, num_samples: int | None, sampler: Any, shuffle: Any, num_shards: int | None,
+        shard_id: int | None,
+    ) -> Sampler:
+        mode = Shuffle(shuffle) if isinstance(shuffle, str) else Shuffle.ADAPTIVE
+        count = self._count()
+        if mode is Shuffle.ADAPTIVE and count > 100 * _PART:
+            mode = Shuffle.PARTIAL
+        if sampler is not None or mode in (Shuffle.ADAPTIVE, Shuffle.GLOBAL, Shuffle.FALSE):
+            return choose(num_samples, sampler, shuffle, num_shards, shard_id)
+        ends = [*range(_PART, count, _PART), count] if mode is Shuffle.PARTIAL else \
+            [*self._records.ends[:-1], count]
+        many = num_samples or None
+        chosen: Sampler = SequentialSampler(num_samples=many) if num_shards is None else \
+            DistributedSampler(num_shards, shard_id or 0, False, many)
+        chosen.add_child(_InFiles(ends, mode is Shuffle.FILES))
+        return chosen
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return [f.name for f in self._fields]
+
+    def _count(self) -> int:
+        return len(self._records) + self.num_padded
+
+    def _row(self, place: int) -> Row:
+        if place >= len(self._records) and self._padded is not None:
+            return self._padded
+        return self._values(self._records.row(place, self.get_col_names()))
+
+    def _values(self, row: Mapping[str, Any]) -> Row:
+        """A row as the columns have it."""
+        return tuple(_value(field, row[field.name]) for field in self._fields)
+
+
+def _existing(files: Any) -> Any:
+    many = [files] if isinstance(files, str) else files
+    checks.of_type("dataset_files", many, (list, tuple))
+    for each in many:
+        checks.of_type("dataset_files", each, str)
+        try:
+            with open(each, "rb"):
+                pass
+        except OSError as error:
+            raise ValueError(
+                f"The file {each} does not exist or permission denied!") from error
+    return files if isinstance(files, str) else list(files)
+
+
+def _value(field: Field, value: Any) -> np.ndarray[Any, Any]:
+    what = f"MindDataset: column {field.name!r}"
+    if field.shape is not None:
+        return np.asarray(own_value(value, what), field.type)
+    if field.type == "bytes":
+        # An array of strings of numpy keeps bytes of 0 at the end, though its elements do not.
+        data = bytes(value)
+        return np.frombuffer(data, f"S{len(data)}") if data else np.zeros(1, "S1")
+    return np.array(str(value)) if field.type == "string" else np.array(value, field.type)
+
+
+class TFRecordDataset(FileDataset):
+    """Rows of TFRecord files of `tf.train.Example` messages.
+
+    Without a schema the columns are the features of the first row, sorted by name: int64, float32,
+    or bytes as uint8; with one they are its columns, with its types and shapes.
+
+    Args:
+        dataset_files: a path or pattern, or a list of them.
+        schema: a `Schema`, or the path of its JSON file.
+        columns_list: which columns; None for all.
+        num_samples: at most so many rows; None: as many as the schema says, or all.
+        num_parallel_workers: accepted for compatibility.
+        shuffle: `Shuffle.GLOBAL` (or True): all rows; `Shuffle.FILES`: only the order of files;
+            False: neither.
+        num_shards, shard_id: take the part of one of several processes: every so manieth file.
+        shard_equal_rows: take a run of rows instead, so that all parts are equally long.
+        cache: must be None.
+        compression_type: "GZIP" or "ZLIB"; "" or None for none.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or there is no such file.
+        RuntimeError: a file is damaged, or its features do not fit the schema.
+
+    Source: `mindspore.dataset.TFRecordDataset`.
+    """
+
+    def __init__(
+        self, dataset_files: Any, schema: str | Schema | None = None, columns_list: Any = None,
+        num_samples: int | None = None, num_parallel_workers: int | None = None,
+        shuffle: Any = Shuffle.GLOBAL, num_shards: int | None = None,
+        shard_id: int | None = None, shard_equal_rows: bool = False, cache: Any = None,
+        compression_type: str | None = None,
+    ) -> None:
+        checks.of_type("shard_equal_rows", shard_equal_rows, bool)
+        if compression_type not in (None, "", "GZIP", "ZLIB"):
+            raise ValueError("Input compression_type can only be either '' (no compression), "
+                             f"'ZLIB', or 'GZIP', but got {compression_type!r}.")
+        self.schema = Schema(schema) if isinstance(schema, str) else schema
+        if self.schema is not None:
+            checks.of_type("schema", self.schema, Schema)
+            num_samples = num_samples or self.schema.num_rows or None
+        self.compression_type, self.shard_equal_rows = compression_type or "", shard_equal_rows
+        self.columns_list = None if columns_list is None else \
+            checks.names("columns_list", columns_list)
+        super().__init__(dataset_files, num_samples, num_parallel_workers, shuffle, num_shards,
+                         shard_id, cache)
+        if num_shards is not None and not shard_equal_rows and \
+                len(self.dataset_files) < num_shards:
+            raise RuntimeError(
+                "Invalid file, numbers of tfrecord file should not less than num_shards when "
+                "shard_equal_rows is false, but got numbers of tfrecord file: "
+                f"{len(self.dataset_files)}, num_shards: {num_shards}.")
+        self._columns: list[dict[str, Any]] | None = None
+
+    def _own(self, places: list[Place]) -> list[Place]:
+        if self.num_shards is None or self.shard_equal_rows:
+            return super()._own(places)
+        files = list(dict.fromkeys(file for file, _ in places))[self.shard_id :: self.num_shards]
+        return [place for place in places if place[0] in files]
+
+    def _find_size(self) -> int:
+        if self.num_shards is None or self.shard_equal_rows:
+            return super()._find_size()
+        count = sum(len(rows) for rows in self._files()[self.shard_id :: self.num_shards])
+        return min(count, self.num_samples) if self.num_samples else count
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return [c["name"] for c in self._described()]
+
+    def _described(self) -> list[dict[str, Any]]:
+        """The columns: names, types, and shapes where the schema has them."""
+        if self._columns is None:
+            found = self.schema.columns if self.schema is not None else self._first()
+            if self.columns_list is not None:
+                known = {c["name"]: c for c in found}
+                for name in self.columns_list:
+                    if name not in known:
+                        raise RuntimeError("Invalid columns_list, tfrecord file failed to find "
+                                           f"column name: {name}; there are {list(known)}.")
+                found = [known[n] for n in self.columns_list]
+            self._columns = found
+        return self._columns
+
+    def _first(self) -> list[dict[str, Any]]:
+        """Columns as the first row has them."""
+        for path in self.dataset_files:
+            file = TFRecordFile(path, self.compression_type)
+            if len(file):
+                features = file.example(0)
+                return [{"name": n, "type": _type_of(features[n])} for n in sorted(features)]
+        raise RuntimeError(f"Invalid file. {self.dataset_files} have no rows.")
+
+    def _read(self, path: str) -> Sequence[Row]:
+        return _Rows(TFRecordFile(path, self.compression_type), self._row_of)
+
+    def _row_of(self, features: Mapping[str, Feature], path: str) -> Row:
+        row = []
+        for column in self._described():
+            name = column["name"]
+            if name not in features:
+                raise RuntimeError(f"Feature name: {name} is required in schema but could not be "
+                                   f"found in tfrecord file {path}: there are {sorted(features)}.")
+            row.append(_shaped(_typed(features[name], column, path), column, path))
+        return tuple(row)
+
+
+class _Rows(Sequence[Row]):
+    """The rows of a file, each read when it is asked for."""
+
+    def __init__(self, file: TFRecordFile, row_of: Callable[..., Row]) -> None:
+        self._file, self._row_of = file, row_of
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._row_of(self._file.example(number), self._file.path)
+
+
+def _type_of(feature: Feature) -> str:
+    return "uint8" if isinstance(feature, list) else str(feature.dtype.name)
+
+
+def _typed(feature: Feature, column: Mapping[str, Any], path: str) -> np.ndarray[Any, Any]:
+    kind = column["type"]
+    if isinstance(feature, list):
+        if kind == "string":
+            return np.array([b.decode("utf-8", "replace") for b in feature])
+        # Bytes of several strings lie beside one another, all as long as the longest.
+        longest = max(map(len, feature), default=0)
+        data = b"".join(b.ljust(longest) for b in feature)
+        if kind in ("uint8", "int8"):
+            return np.frombuffer(data, kind)
+        raise RuntimeError(f"{path}: column {column['name']!r} has bytes, not {kind}.")
+    wanted = np.dtype("U" if kind == "string" else kind)
+    if wanted.kind not in ("f" if feature.dtype.kind == "f" else "iub"):
+        raise RuntimeError(f"{path}: column {column['name']!r} has {feature.dtype.name}, not "
+                           f"{kind}.")
+    return feature.astype(wanted)
+
+
+def _shaped(
+    values: np.ndarray[Any, Any], column: Mapping[str, Any], path: str
+) -> np.ndarray[Any, Any]:
+    shape = column.get("shape")
+    if shape is None:
+        return values
+    try:
+        return values.reshape(shape)
+    except ValueError as error:
+        raise RuntimeError(
+            f"{path}: Column shape of {column['name']} defined in schema does not match the shape "
+            f"actually load: {values.size} values are not {shape}.") from error

@@ -1,0 +1,128 @@
+"""`Schema`: the types and shapes of the columns of files that do not say them all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..tensors import dtype as dtypes
+from . import checks
+
+_TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+          "float16", "float32", "float64", "string")
+
+
+class Schema:
+    """Columns: names, types and shapes.
+
+    Args:
+        schema_file: a JSON file that says them; None for none.
+
+    Attributes:
+        columns: a dict of each, with `name`, `type`, `rank`, and `shape` if that was given.
+        dataset_type: what the file says; "" without it.
+        num_rows: how many rows the file says there are; 0 if it does not.
+
+    Raises:
+        ValueError: there is no such file.
+        RuntimeError: it is no JSON of a schema.
+
+    Source: `mindspore.dataset.Schema`.
+    """
+
+    def __init__(self, schema_file: str | None = None) -> None:
+        self.columns: list[dict[str, Any]] = []
+        self.dataset_type, self.num_rows = "", 0
+        if schema_file is None:
+            return
+        checks.of_type("schema_file", schema_file, str)
+        if not os.path.isfile(schema_file):
+            raise ValueError(f"The file {schema_file} does not exist or permission denied!")
+        try:
+            with open(schema_file, encoding="utf-8") as stream:
+                self.from_json(json.load(stream))
+        except (OSError, UnicodeDecodeError, ValueError, TypeError) as error:
+            raise RuntimeError(f"Schema file {schema_file} failed to load: {error}") from error
+
+    def add_column(self, name: str, de_type: Any, shape: list[int] | None = None) -> None:
+        """One more column.
+
+        Args:
+            name: of the column.
+            de_type: a dtype, or its name.
+            shape: lengths, where one may be -1; None for one axis of any length.
+
+        Raises:
+            TypeError, ValueError: an argument is wrong.
+        """
+        checks.of_type("name", name, str)
+        kind = de_type if isinstance(de_type, str) else _name_of(de_type)
+        if kind not in _TYPES:
+            raise TypeError(f"Unknown column type {de_type!r} of {name!r}: expected one of "
+                            f"{list(_TYPES)}.")
+        column: dict[str, Any] = {"name": name, "type": kind, "rank": 1}
+        if shape is not None:
+            checks.of_type("shape", shape, list)
+            for i, n in enumerate(shape):
+                checks.integer(f"shape[{i}]", n, -1)
+            if shape.count(-1) > 1:
+                raise ValueError(f"shape {shape} of column {name!r}: one length may be -1.")
+            column |= {"shape": list(shape), "rank": len(shape)}
+        self.columns = [c for c in self.columns if c["name"] != name] + [column]
+
+    def parse_columns(self, columns: Any) -> None:
+        """Take columns from a list of dicts with `name`, `type` and `shape`, or a dict by name.
+
+        Raises:
+            TypeError, RuntimeError: they are something else.
+        """
+        checks.of_type("columns", columns, (list, dict))
+        self.columns = []
+        many = [{"name": n, **c} for n, c in columns.items()] if isinstance(columns, dict) \
+            else columns
+        for each in many:
+            checks.of_type("columns", each, dict)
+            for key in ("name", "type"):
+                if key not in each:
+                    raise RuntimeError(f"Column's {key} is missing: {each}.")
+            self.add_column(each["name"], each["type"], each.get("shape"))
+
+    def from_json(self, json_obj: Mapping[str, Any]) -> None:
+        """Take what a JSON file says: `columns`, and if they are there `datasetType`, `numRows`.
+
+        Raises:
+            TypeError, RuntimeError: it says something else.
+        """
+        checks.of_type("json_obj", json_obj, dict)
+        unknown = set(json_obj) - {"columns", "datasetType", "numRows"}
+        if unknown or "columns" not in json_obj:
+            raise RuntimeError("A schema has 'columns', 'datasetType' and 'numRows', but got "
+                               f"{sorted(json_obj)}.")
+        self.parse_columns(json_obj["columns"])
+        self.dataset_type = checks.of_type("datasetType", json_obj.get("datasetType", ""), str)
+        self.num_rows = checks.integer("numRows", json_obj.get("numRows", 0), 0)
+
+    def to_json(self) -> str:
+        """The schema as JSON."""
+        said: dict[str, Any] = {"columns": [dict(sorted(c.items())) for c in self.columns]}
+        if self.dataset_type:
+            said["datasetType"] = self.dataset_type
+        if self.num_rows:
+            said["numRows"] = self.num_rows
+        return json.dumps(said, indent=2)
+
+    def __str__(self) -> str:
+        return self.to_json()
+
+
+def _name_of(given: Any) -> str:
+    """The name of a dtype; empty if it is none."""
+    try:
+        return "string" if given is dtypes.string else \
+            str(np.dtype(dtypes.dtype_to_nptype(given)).name)
+    except (TypeError, KeyError, AttributeError, ValueError):
+        return ""

@@ -1,0 +1,1 @@
+"""Files of records: MindRecord, written and read, and TFRecord, read. See `format`."""

@@ -1,0 +1,150 @@
+"""What the fields of a MindRecord file are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from . import packing
+from .exceptions import MRMBuildSchemaError, MRMInvalidSchemaError
+
+_NUMBERS = ("int32", "int64", "float32", "float64")
+_SQL = {"int32": "INTEGER", "int64": "INTEGER", "float32": "REAL", "float64": "REAL",
+        "string": "TEXT"}
+
+
+class Field:
+    """A field: a number, a string, bytes, or an array.
+
+    Args:
+        name: of the field.
+        described: its type, and the shape of an array; one length may be -1, for any.
+    """
+
+    def __init__(self, name: str, described: Mapping[str, Any]) -> None:
+        self.name, self.type = name, str(described["type"])
+        self.shape: tuple[int, ...] | None = \
+            tuple(described["shape"]) if "shape" in described else None
+        self.blob = self.type == "bytes" or self.shape is not None
+        self.sql = None if self.blob else _SQL[self.type]
+
+    def fault(self, value: Any) -> str:
+        """Why a value cannot be this field's; empty if it can."""
+        if self.shape is not None:
+            return self._array_fault(value)
+        wanted: dict[str, tuple[type, ...]] = {
+            "bytes": (bytes,), "string": (str,), "int32": (int, np.int32),
+            "int64": (int, np.int64), "float32": (float, np.float32, int),
+            "float64": (float, np.float64, int)}
+        if isinstance(value, wanted[self.type]) and not isinstance(value, bool):
+            return ""
+        return f"{self.name!r} should be {self.type}, but got {type(value).__name__}"
+
+    def _array_fault(self, value: Any) -> str:
+        shape = list(self.shape or ())
+        what = f"{self.name!r} should be an array of {self.type} with shape {shape}"
+        if not isinstance(value, np.ndarray):
+            return f"{what}, but got {type(value).__name__}"
+        fits = value.dtype == self.type and len(value.shape) == len(self.shape or ()) and all(
+            want in (-1, have) for want, have in zip(self.shape or (), value.shape, strict=True))
+        return "" if fits else f"{what}, but got one of {value.dtype} with {list(value.shape)}"
+
+    def pack(self, value: Any) -> bytes:
+        """The bytes of an array or of bytes."""
+        if self.shape is None:
+            return bytes(value)
+        if self.type.startswith("int"):
+            return packing.pack_integers(value)
+        return np.ascontiguousarray(value, np.dtype(self.type).newbyteorder("<")).tobytes()
+
+    def unpack(self, data: bytes) -> Any:
+        """What `pack` was given.
+
+        Raises:
+            ValueError: the bytes are none of such a value.
+        """
+        if self.shape is None:
+            return data
+        dtype = np.dtype(self.type)
+        flat = packing.unpack_integers(data, dtype) if dtype.kind == "i" else \
+            np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype)
+        return flat.reshape(self.shape)
+
+    def plain(self, value: Any) -> Any:
+        """A number or string as Python has it."""
+        return value.item() if isinstance(value, np.generic) else value
+
+
+class Schema:
+    """The fields of a file: numbers and strings, and what is kept in blobs, each sorted by name.
+
+    Args:
+        content: type (and shape) by name.
+        desc: what the user says of it.
+    """
+
+    def __init__(self, content: Mapping[str, Any], desc: str) -> None:
+        self.content, self.desc = dict(content), desc
+        fields = [Field(name, content[name]) for name in sorted(content)]
+        self.fields = {f.name: f for f in fields}
+        self.raws = [f for f in fields if not f.blob]
+        self.blobs = [f for f in fields if f.blob]
+
+    def fault(self, row: Mapping[str, Any]) -> str:
+        """Why a row does not fit; empty if it does."""
+        for name, field in self.fields.items():
+            if name not in row:
+                return f"there is no {name!r}"
+            if why := field.fault(row[name]):
+                return why
+        return ""
+
+    def described(self) -> dict[str, Any]:
+        """What the header of a file says of it."""
+        content = {name: dict(sorted(self.content[name].items())) for name in sorted(self.content)}
+        return {"blob_fields": [f.name for f in self.blobs], "desc": self.desc, "schema": content}
+
+
+def checked(content: Any, desc: Any) -> Schema:
+    """The schema that a user describes.
+
+    Raises:
+        MRMInvalidSchemaError, MRMBuildSchemaError: it describes no rows.
+    """
+    if not isinstance(content, dict):
+        raise MRMInvalidSchemaError("Schema content should be dict.")
+    if not content:
+        raise MRMInvalidSchemaError("Schema content is empty.")
+    if desc is not None and not isinstance(desc, str):
+        raise MRMInvalidSchemaError("Schema description should be str.")
+    for name, described in content.items():
+        _check_field(name, described)
+    return Schema(content, desc or "")
+
+
+def _check_field(name: Any, described: Any) -> None:
+    if not isinstance(name, str) or not re.fullmatch(r"[0-9a-zA-Z_]+", name):
+        raise MRMInvalidSchemaError(
+            f"Field {name!r} should be composed of '0-9' or 'a-z' or 'A-Z' or '_'.")
+    if not isinstance(described, dict):
+        raise MRMInvalidSchemaError(f"Field {name!r} should be dict.")
+    if "type" not in described or set(described) - {"type", "shape"}:
+        raise MRMInvalidSchemaError(f"Field '{described}' contains illegal attributes: expected "
+                                    "'type', and 'shape' for an array.")
+    kind, shape = described["type"], described.get("shape")
+    if kind not in (*_NUMBERS, "string", "bytes") or ("shape" in described
+                                                      and kind not in _NUMBERS):
+        raise MRMInvalidSchemaError(
+            f"Field {name!r} contain illegal attribute {kind!r}: expected one of "
+            f"{[*_NUMBERS, 'string', 'bytes']}, and of the first four for an array.")
+    if "shape" not in described:
+        return
+    if not isinstance(shape, list) or not all(type(n) is int for n in shape):
+        raise MRMInvalidSchemaError(
+            f"Field {name!r} contain illegal attribute {shape!r}: a shape is a list of ints.")
+    if any(n < 1 and n != -1 for n in shape) or shape.count(-1) > 1:
+        raise MRMBuildSchemaError(f"field {name!r} has shape {shape}: lengths are positive, and "
+                                  "one of them may be -1, for any.")
