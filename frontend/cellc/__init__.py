@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from .log import get_level, get_log_config
     from .nn.recompute import recompute
     from .ops import get_grad, grad, jacfwd, jacrev, jvp, value_and_grad, vjp, vmap
+    from .ops.sparse_tensors import COOTensor, CSRTensor, RowTensor, SparseTensor
     from .parallel import *  # noqa: F403
     from .parallel.settings import *  # noqa: F403
     from .profiler import Profiler
@@ -123,6 +124,7 @@ _LATER = {
         "get_grad", "grad", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp", "vmap",
     ),
     ".nn.recompute": ("recompute",),
+    ".ops.sparse_tensors": ("COOTensor", "CSRTensor", "RowTensor", "SparseTensor"),
     ".profiler": ("Profiler",),
     ".profiles": ("profile",),
     ".boost": (), ".communication": (),
@@ -177,7 +179,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     *_LATER[".common.dtype"],
-    "COMPATIBLE", "F1", "GRAPH_MODE", "LAX", "MAE", "MSE", "PYNATIVE_MODE", "ROC", "STRICT",
+    "COMPATIBLE", "COOTensor", "CSRTensor", "F1", "GRAPH_MODE", "LAX", "MAE", "MSE", "PYNATIVE_MODE", "ROC", "STRICT",
     "Accuracy", "BackupAndRestore", "BleuScore", "Callback", "CheckpointConfig", "ConfusionMatrix",
     "ConfusionMatrixMetric", "ConvertModelUtils", "ConvertNetUtils", "CosineSimilarity",
     "DatasetHelper", "Dice", "DynamicLossScaleManager", "EarlyStopping", "Fbeta",
@@ -186,8 +188,8 @@ __all__ = [
     "LossMonitor", "LossScaleManager", "MeanSurfaceDistance", "Metric", "Model", "ModelCheckpoint",
     "NonFiniteError", "OcclusionSensitivity", "OnRequestExit", "ParallelMode", "Parameter",
     "ParameterTuple", "Perplexity", "Precision", "Profiler", "ProgressBar", "Recall",
-    "ReduceLROnPlateau", "RootMeanSquareDistance", "RunContext", "SummaryCollector",
-    "SummaryRecord", "Symbol", "Tensor", "TimeMonitor", "Top1CategoricalAccuracy",
+    "ReduceLROnPlateau", "RootMeanSquareDistance", "RowTensor", "RunContext", "SparseTensor",
+    "SummaryCollector", "SummaryRecord", "Symbol", "Tensor", "TimeMonitor", "Top1CategoricalAccuracy",
     "Top5CategoricalAccuracy", "TopKCategoricalAccuracy", "TrainFaultTolerance", "amp",
     "async_ckpt_thread_status", "auc", "boost", "build_searched_strategy", "build_train_network",
     "ckpt_to_safetensors", "common", "communication", "connect_network_with_dataset", "context",
