@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .functional_attention import *  # noqa: F403
     from .functional_blocks import *  # noqa: F403
     from .functional_control import *  # noqa: F403
+    from .functional_decompositions import *  # noqa: F403
     from .functional_fourier import *  # noqa: F403
     from .functional_host import *  # noqa: F403
     from .functional_integer import *  # noqa: F403
@@ -97,6 +98,8 @@ _LATER = {
                            "ifftshift ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftfreq "
                            "rfftn",
     ".functional_orthogonal": "pinv qr svd",
+    ".functional_decompositions":
+        "eig eigvals geqrf lstsq lu_solve lu_unpack matrix_exp orgqr ormqr",
     ".functional_sparse":
         "coalesce coo2csr coo_add coo_concat coo_tensor_get_dense_shape "
         "coo_tensor_get_indices coo_tensor_get_values csr2coo csr_add csr_div "

@@ -20,7 +20,7 @@ from .families import fa, fc, fg, fi, fj, fl, fo, fr, m
 from .functional_linalg import as_batch, at, positions, substitute
 
 
-def _matrices(x: Any, what: str, name: str, most: int | None = None) -> Tensor:
+def matrices(x: Any, what: str, name: str, most: int | None = None) -> Tensor:
     """A batch of matrices of float32 or float64."""
     t = tensor(x, what, name)
     if t.dtype not in (float32, float64):
@@ -77,7 +77,7 @@ def qr(input: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
 
     Source: `mindspore.ops.qr`.
     """
-    x = _matrices(input, "qr", "input")
+    x = matrices(input, "qr", "input")
     how = choice(mode, ("reduced", "complete", "r"), "qr", "mode")
     lead, (rows, columns) = x.shape[:-2], x.shape[-2:]
     flat, k = as_batch(x), min(rows, columns)
@@ -117,7 +117,7 @@ def triangular_solve(
     Source: `mindspore.mint.triangular_solve`.
     """
     what = "triangular_solve"
-    y, a = _matrices(b, what, "b", 6), _matrices(A, what, "A", 6)
+    y, a = matrices(b, what, "b", 6), matrices(A, what, "A", 6)
     for flag, name in ((upper, "upper"), (transpose, "transpose"),
                        (unitriangular, "unitriangular")):
         boolean(flag, what, name)
@@ -194,20 +194,20 @@ def singular_values(input: Tensor) -> Tensor:
     """
     x = tensor(input, "singular_values")
     kind = x.dtype
-    x = _matrices(m.wide(x), "singular_values", "input")
+    x = matrices(m.wide(x), "singular_values", "input")
     if x.shape[-1] > x.shape[-2]:
         x = fa.swapaxes(x, -1, -2)
     flat = as_batch(x)
     n = flat.shape[2]
     if not flat.size:
         return cast_to(fc.zeros((*x.shape[:-2], n), x.dtype), kind)
-    turned = fl.matmul(flat, _rotation(flat))
+    turned = fl.matmul(flat, rotation(flat))
     length = m.sqrt(_total(m.mul(turned, turned), 1))
     u = apply("stop_gradient", m.div(turned, m.where(m.eq(length, 0.0), 1.0, length)))
     return cast_to(fa.reshape(fr.sum(m.mul(u, turned), 1), (*x.shape[:-2], n)), kind)
 
 
-def _rotation(flat: Tensor) -> Tensor:
+def rotation(flat: Tensor) -> Tensor:
     """The rotation (B, n, n) that brings the columns of (B, m, n), m >= n, to right angles.
 
     A constant to gradients.
@@ -246,7 +246,7 @@ def svd(input: Tensor, full_matrices: bool = False, compute_uv: bool = True) -> 
 
     Source: `mindspore.ops.svd`.
     """
-    x = _matrices(input, "svd", "input")
+    x = matrices(input, "svd", "input")
     boolean(full_matrices, "svd", "full_matrices")
     if not boolean(compute_uv, "svd", "compute_uv"):
         return fo.sort(singular_values(x), -1, True)[0]
@@ -269,7 +269,7 @@ def _decomposed(flat: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
                 fa.broadcast_to(ones, (batch, *ones.shape)),
                 fa.broadcast_to(fc.eye(n, None, flat.dtype), (batch, n, n)))
     fixed: Tensor = apply("stop_gradient", flat)
-    v = _rotation(flat)
+    v = rotation(flat)
     turned = fl.matmul(fixed, v)
     _, order = fo.sort(m.sqrt(fr.sum(m.mul(turned, turned), 1)), -1, True)
     pick = fa.expand_dims(order, 1)
@@ -323,7 +323,7 @@ def pinv(x: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fal
 
     Source: `mindspore.ops.pinv`.
     """
-    t = _matrices(x, "pinv", "x")
+    t = matrices(x, "pinv", "x")
     boolean(hermitian, "pinv", "hermitian")
     if rtol is None:
         precise = float(np.finfo(t.dtype.numpy).eps)
