@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         parallel,
         profiler,
         runtime,
+        scipy,
         train,
     )
     from . import (
@@ -118,7 +119,7 @@ _LATER = {
         "set_recursion_limit",
     ),
     ".dataset": (), ".device_context": (), ".experimental": (), ".hal": (),
-    ".mint": (), ".numpy": (),
+    ".mint": (), ".numpy": (), ".scipy": (),
     ".nn": (),
     ".ops": (
         "get_grad", "grad", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp", "vmap",
@@ -208,7 +209,7 @@ __all__ = [
     "rearrange_inputs", "recompute", "register_saved_tensors_hooks", "reset_algo_parameters",
     "reset_auto_parallel_context", "reset_max_memory_allocated", "reset_max_memory_reserved",
     "reset_peak_memory_stats", "reset_ps_context", "restore_group_info_list", "run_check",
-    "runtime", "safetensors_to_ckpt", "save_checkpoint", "saved_tensors_hooks", "seed",
+    "runtime", "safetensors_to_ckpt", "save_checkpoint", "saved_tensors_hooks", "scipy", "seed",
     "set_algo_parameters", "set_auto_parallel_context", "set_context", "set_cpu_affinity",
     "set_deterministic", "set_device", "set_memory", "set_ps_context", "set_recursion_limit",
     "set_rng_state", "set_seed", "shard", "swap_tensors", "sync_pipeline_shared_parameters",
