@@ -98,9 +98,12 @@ class _Limited:
     def __init__(self, history: int) -> None:
         self.history = history
         self.pairs: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.flat = False
 
     def direction(self, g: Tensor) -> Tensor:
-        """Where to search (the loop of two recursions)."""
+        """Where to search (the loop of two recursions); down the gradient after a flat step."""
+        if self.flat:
+            return -g
         q, kept = g, []
         for s, y, rho in reversed(self.pairs):
             alpha = rho * ops.dot(s, q)
@@ -114,8 +117,11 @@ class _Limited:
         return -q
 
     def update(self, s: Tensor, y: Tensor) -> None:
-        """Keep a step and the change of the gradient."""
-        self.pairs = [*self.pairs, (s, y, 1.0 / ops.dot(y, s))][-self.history:]
+        """Keep a step and the change of the gradient, unless that is too small to tell of curves."""
+        curvature = ops.dot(y, s)
+        self.flat = scalar(curvature) <= 1e-10
+        if not self.flat:
+            self.pairs = [*self.pairs, (s, y, 1.0 / curvature)][-self.history:]
 
 
 def _norm(g: Tensor, order: float) -> float:
