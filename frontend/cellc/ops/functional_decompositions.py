@@ -9,6 +9,7 @@ in both modes, called when the network runs.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -488,6 +489,15 @@ def nuclear_norm(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 # --- eigenvalues ----------------------------------------------------------------------------------
 
 
+def _by_lapack(
+    what: str, function: Callable[[Array], Any], x: Tensor, types: Sequence[TensorType]
+) -> tuple[Tensor, ...]:
+    """What a function of numpy's gives, called when the network runs; without a gradient."""
+    function.__name__ = what  # as messages call it
+    made: tuple[Tensor, ...] = call_python(what, function, (x,), False, types)
+    return made
+
+
 def _complex(dtype: DType) -> DType:
     return complex64 if dtype in (float32, complex64) else complex128
 
@@ -504,7 +514,7 @@ def _eigen(x: Any, what: str, vectors: bool) -> tuple[Tensor, Tensor]:
         return w.astype(kind.numpy), v.astype(kind.numpy)
 
     types = [TensorType(t.shape[:-1], kind), TensorType(t.shape if vectors else (), kind)]
-    w, v = call_python(what, eigen, (t,), False, types)
+    w, v = _by_lapack(what, eigen, t, types)
     return w, v
 
 
@@ -584,7 +594,7 @@ def _hermitian(x: Tensor, lower: bool) -> tuple[Tensor, Tensor]:
         return w.astype(a.dtype), v
 
     types = [TensorType(x.shape[:-1], x.dtype), TensorType(x.shape, x.dtype)]
-    w, v = call_python("eigh", hermitian, (x,), False, types)
+    w, v = _by_lapack("eigh", hermitian, x, types)
     return w, v
 
 
@@ -675,7 +685,7 @@ def matrix_logarithm(x: Tensor) -> Tensor:
         flat = a.astype(np.complex128).reshape(-1, *a.shape[-2:])
         return np.array([_logarithm(one) for one in flat], a.dtype).reshape(a.shape)
 
-    return call_python("MatrixLogarithm", logarithm, (t,), True, [TensorType(t.shape, t.dtype)])
+    return _by_lapack("MatrixLogarithm", logarithm, t, [TensorType(t.shape, t.dtype)])[0]
 
 
 def _logarithm(a: Array) -> Array:

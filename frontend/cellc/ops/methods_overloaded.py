@@ -514,7 +514,7 @@ METHODS: dict[str, Any] = {
     "qr": _later("qr"), "svd": _later("svd"),
     "eigvals": _later("eigvals"), "geqrf": _later("geqrf"), "lstsq": _later("lstsq"),
     "lu_solve": _later("lu_solve"), "orgqr": _later("orgqr"),
-    "ormqr": aliased(_later("ormqr"), tau="input2", other="input3"),
+    "ormqr": aliased(_later("ormqr"), input2="tau", input3="other"),
     "triangular_solve": _later("triangular_solve", ".functional_orthogonal"),
     "mvlgamma": classes.mvlgamma, "gcd": _later("gcd"), "to_coo": _later("dense_to_sparse_coo"),
     "to_csr": _later("dense_to_sparse_csr"), "lcm": _later("lcm"),
