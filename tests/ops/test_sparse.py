@@ -1,4 +1,4 @@
-"""Sparse tensors in both modes, against numpy: forms, arithmetic, gradients, texts and bad input."""
+"""Sparse tensors in both modes, against numpy: forms, arithmetic, gradients, texts, bad input."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_text_is_mindspores() -> None:
     assert (c.size, c.itemsize, c.ndim, c.shape, c.dtype) == (2, 4, 2, (3, 4), ms.float32)
 
 
-I = Tensor([[0, 1], [1, 2]])
+PLACES = Tensor([[0, 1], [1, 2]])
 V = Tensor([1.0, 2.0])
 P = Tensor([0, 1, 2])
 C = Tensor([0, 1])
@@ -190,13 +190,13 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
             r"rows must be in range \[0, 3\), but got 3"),
     "column": (lambda: COOTensor(Tensor([[0, -1], [1, 2]]), V, (3, 4)), IndexError, "got -1"),
     "rank": (lambda: COOTensor(C, V, (3, 4)), ValueError, "must be a 2-dimensional tensor"),
-    "number": (lambda: COOTensor(I[:1], V, (3, 4)), ValueError, "equally many"),
+    "number": (lambda: COOTensor(PLACES[:1], V, (3, 4)), ValueError, "equally many"),
     "type": (lambda: COOTensor(Tensor([[0.0, 1.0]]), V, (3, 4)), TypeError, "int16, int32, int64"),
-    "shape": (lambda: COOTensor(I, V, [3, 4]), TypeError, "'shape' must be tuple"),
-    "axes": (lambda: COOTensor(I, V, (3, 4, 5)), ValueError, "must be 2"),
-    "size": (lambda: COOTensor(I, V, (0, 4)), ValueError, "must be positive"),
-    "values": (lambda: COOTensor(I, I, (3, 4)), ValueError, "1-dimensional"),
-    "both": (lambda: COOTensor(I, coo_tensor=coo()), TypeError, "must be `None`"),
+    "shape": (lambda: COOTensor(PLACES, V, [3, 4]), TypeError, "'shape' must be tuple"),
+    "axes": (lambda: COOTensor(PLACES, V, (3, 4, 5)), ValueError, "must be 2"),
+    "size": (lambda: COOTensor(PLACES, V, (0, 4)), ValueError, "must be positive"),
+    "values": (lambda: COOTensor(PLACES, PLACES, (3, 4)), ValueError, "1-dimensional"),
+    "both": (lambda: COOTensor(PLACES, coo_tensor=coo()), TypeError, "must be `None`"),
     "other": (lambda: COOTensor(coo_tensor=V), TypeError, "to be a COOTensor"),
     "start": (lambda: CSRTensor(Tensor([1, 1, 2]), C, V, (2, 4)), IndexError, "starts at 1"),
     "end": (lambda: CSRTensor(Tensor([0, 1, 5]), C, V, (2, 4)), IndexError, "ends at 5"),
@@ -232,7 +232,7 @@ def test_places_are_checked_when_a_graph_runs() -> None:
     def dense(i: Tensor, v: Tensor) -> Tensor:
         return COOTensor(i, v, (3, 4)).to_dense()
 
-    assert dense(I, V)[1, 2] == 2.0
+    assert dense(PLACES, V)[1, 2] == 2.0
     with pytest.raises(IndexError, match=r"columns must be in range \[0, 4\), but got 9"):
         dense(Tensor([[0, 9], [1, 2]]), V)
 
@@ -271,7 +271,7 @@ def test_functions_that_are_primitives(mode: int) -> None:
     x = csr()
     got = ops.csr_gather(x.indptr, x.indices, Tensor(OTHER), x.shape)
     np.testing.assert_array_equal(got.asnumpy(), OTHER[DENSE != 0])
-    made = ops.make_coo_tensor(I, V, (3, 4))
+    made = ops.make_coo_tensor(PLACES, V, (3, 4))
     assert ops.coo_tensor_get_dense_shape(made) == (3, 4)
     assert ops.coo_tensor_get_values(made) is made.values
     with pytest.warns(DeprecationWarning, match="RowTensor"):

@@ -1,5 +1,6 @@
-"""Decompositions of matrices, and what is worked out from them: LU, Householder's reflections, least
-squares, eigenvalues, exponentials and logarithms.
+"""Decompositions of matrices, and what is worked out from them.
+
+LU, Householder's reflections, least squares, eigenvalues, exponentials and logarithms.
 
 Most are loops over columns (a `scan`, so one op in both modes) with gradients. Eigenvalues of
 matrices that are not symmetric, and logarithms, come from LAPACK, through numpy: the same routine
@@ -30,11 +31,11 @@ from ..tensors.index_plan import check_range
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Array, Tensor, tensor_of
 from . import functional_orthogonal as orthogonal
+from . import matrix_norms as norms
 from .arguments import boolean, tensor
 from .families import fa, fc, fg, fi, fj, fl, fo, fr, m, solve
 from .functional_host import call_python
 from .functional_linalg import as_batch, at, positions
-from .matrix_norms import matrix_norms
 
 _NUMBERS = (float32, float64, complex64, complex128)
 
@@ -287,7 +288,7 @@ def _apply_reflection(
 
 
 def _reflected(vectors: Tensor, tau: Tensor, x: Tensor, adjoint: bool) -> Tensor:
-    """Q @ x, or Q^H @ x, for Q = H_1 .. H_k of vectors (B, m, n) and tau (B, k), and x (B, m, p)."""
+    """Q @ x, or Q^H @ x, for Q = H_1 .. H_k of vectors (B, m, n) and tau (B, k); x is (B, m, p)."""
     rows, count = vectors.shape[1], tau.shape[1]
     if not x.size or not count:
         return x
@@ -457,7 +458,8 @@ def matrix_solve_ls(
         return least_squares(x, b)
     across, wide = fl.adjoint(x), x.shape[-2] < x.shape[-1]
     square = fl.matmul(x, across) if wide else fl.matmul(across, x)
-    square = m.add(square, m.mul(fc.eye(square.shape[-1], None, x.dtype), cast_to(penalty, x.dtype)))
+    ridge = m.mul(fc.eye(square.shape[-1], None, x.dtype), cast_to(penalty, x.dtype))
+    square = m.add(square, ridge)
     right = b if wide else fl.matmul(across, b)
     y = fa.reshape(solve.solved(as_batch(square), as_batch(right)),
                    (*x.shape[:-2], square.shape[-1], b.shape[-1]))
@@ -483,7 +485,8 @@ def nuclear_norm(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
         raise ValueError(f"For 'NuclearNorm', 'dim' is needed for other than 2 axes, but 'x' has "
                          f"shape {t.shape}.")
     axes = (0, 1) if dim is None else dim
-    return matrix_norms(t, "nuc", axes, boolean(keepdim, "NuclearNorm", "keepdim"), None, "dim")
+    keep = boolean(keepdim, "NuclearNorm", "keepdim")
+    return norms.matrix_norms(t, "nuc", axes, keep, None, "dim")
 
 
 # --- eigenvalues ----------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from .families import fa, fc, fg, fi, fj, fl, fo, fr, m
 from .functional_linalg import as_batch, at, positions, substitute
 
 
-def matrices(x: Any, what: str, name: str, most: int | None = None) -> Tensor:
+def _matrices(x: Any, what: str, name: str, most: int | None = None) -> Tensor:
     """A batch of matrices of float32 or float64."""
     t = tensor(x, what, name)
     if t.dtype not in (float32, float64):
@@ -77,7 +77,7 @@ def qr(input: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
 
     Source: `mindspore.ops.qr`.
     """
-    x = matrices(input, "qr", "input")
+    x = _matrices(input, "qr", "input")
     how = choice(mode, ("reduced", "complete", "r"), "qr", "mode")
     lead, (rows, columns) = x.shape[:-2], x.shape[-2:]
     flat, k = as_batch(x), min(rows, columns)
@@ -117,7 +117,7 @@ def triangular_solve(
     Source: `mindspore.mint.triangular_solve`.
     """
     what = "triangular_solve"
-    y, a = matrices(b, what, "b", 6), matrices(A, what, "A", 6)
+    y, a = _matrices(b, what, "b", 6), _matrices(A, what, "A", 6)
     for flag, name in ((upper, "upper"), (transpose, "transpose"),
                        (unitriangular, "unitriangular")):
         boolean(flag, what, name)
@@ -194,7 +194,7 @@ def singular_values(input: Tensor) -> Tensor:
     """
     x = tensor(input, "singular_values")
     kind = x.dtype
-    x = matrices(m.wide(x), "singular_values", "input")
+    x = _matrices(m.wide(x), "singular_values", "input")
     if x.shape[-1] > x.shape[-2]:
         x = fa.swapaxes(x, -1, -2)
     flat = as_batch(x)
@@ -246,7 +246,7 @@ def svd(input: Tensor, full_matrices: bool = False, compute_uv: bool = True) -> 
 
     Source: `mindspore.ops.svd`.
     """
-    x = matrices(input, "svd", "input")
+    x = _matrices(input, "svd", "input")
     boolean(full_matrices, "svd", "full_matrices")
     if not boolean(compute_uv, "svd", "compute_uv"):
         return fo.sort(singular_values(x), -1, True)[0]
@@ -323,7 +323,7 @@ def pinv(x: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fal
 
     Source: `mindspore.ops.pinv`.
     """
-    t = matrices(x, "pinv", "x")
+    t = _matrices(x, "pinv", "x")
     boolean(hermitian, "pinv", "hermitian")
     if rtol is None:
         precise = float(np.finfo(t.dtype.numpy).eps)

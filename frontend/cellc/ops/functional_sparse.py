@@ -30,7 +30,10 @@ from .sparse_tensors import (
     csr_product,
     csr_sum,
     csr_transposed,
-    merged,
+    made,
+    place_numbers,
+    row_numbers,
+    with_values,
 )
 
 Shape = tuple[int, ...]
@@ -135,7 +138,7 @@ def coo_concat(sp_input: Sequence[COOTensor], concat_dim: int = 0) -> COOTensor:
         numbers.append(m.add(sp.numbered(p.indices, shape), shift))
         before += p.shape[axis]
     found, order = sp.ordered(fj.concat(numbers, 0))
-    return COOTensor._of(indices=sp.places(found, shape, parts[0].indices.dtype),
+    return made(COOTensor, indices=sp.places(found, shape, parts[0].indices.dtype),
                          values=sp.taken(fj.concat([p.values for p in parts], 0), order),
                          shape=shape)
 
@@ -204,7 +207,7 @@ def csr_mm(
 
 def _turned(x: CSRTensor, transpose: bool, adjoint: bool) -> CSRTensor:
     turned = csr_transposed(x) if transpose or adjoint else x
-    return turned._with(m.conj(turned.values)) if adjoint else turned
+    return with_values(turned, m.conj(turned.values)) if adjoint else turned
 
 
 def csr_reduce_sum(csr_tensor: CSRTensor, axis: int) -> Tensor:
@@ -233,11 +236,11 @@ def csr_softmax(logits: CSRTensor, dtype: DType) -> CSRTensor:
     if dtype not in (float32, float64) or x.ndim != 2:
         raise TypeError(f"For 'csr_softmax', a matrix and a 'dtype' of float32 or float64 are "
                         f"needed, but got shape {x.shape} and {dtype}.")
-    rows, values = x._rows(), cast_to(x.values, dtype)
+    rows, values = row_numbers(x), cast_to(x.values, dtype)
     top = fi.stop_gradient(fi.unsorted_segment_max(values, rows, x.shape[0]))
     raised = apply_one("exp", m.sub(values, sp.taken(top, rows)))
     total = sp.summed(raised, rows, x.shape[0])
-    return x._with(m.div(raised, sp.taken(total, rows)))
+    return with_values(x, m.div(raised, sp.taken(total, rows)))
 
 
 def csr_add(a: CSRTensor, b: CSRTensor, alpha: Tensor, beta: Tensor) -> CSRTensor:
@@ -380,7 +383,8 @@ def coalesce(
         IndexError: a place out of range.
     """
     what = "Coalesce"
-    places, values = _place_rows(x_indices, what, "x_indices", 2), tensor(x_values, what, "x_values")
+    places = _place_rows(x_indices, what, "x_indices", 2)
+    values = tensor(x_values, what, "x_values")
     shape = _place_rows(x_shape, what, "x_shape", 1)
     if values.shape != places.shape[1:] or shape.shape != places.shape[:1]:
         raise ValueError(f"For '{what}', 'x_indices' (axes, n), 'x_values' (n) and 'x_shape' (axes)"
@@ -461,7 +465,8 @@ def sparse_segment_mean(x: Tensor, indices: Tensor, segment_ids: Tensor) -> Tens
     ids = tensor(segment_ids, what, "segment_ids")
     if not rows.dtype.is_float or i.dtype not in (int32, int64) or ids.dtype is not i.dtype:
         raise TypeError(f"For '{what}', 'x' of floats and 'indices' and 'segment_ids' of one type, "
-                        f"int32 or int64, are needed, but got {rows.dtype}, {i.dtype}, {ids.dtype}.")
+                        f"int32 or int64, are needed, but got {rows.dtype}, {i.dtype} and "
+                        f"{ids.dtype}.")
     if rows.ndim < 1 or i.ndim != 1 or ids.shape != i.shape:
         raise ValueError(f"For '{what}', 'indices' and 'segment_ids' must be vectors of one length,"
                          f" but got {i.shape} and {ids.shape}.")
@@ -519,7 +524,7 @@ def _csr_gather(indptr: Tensor, indices: Tensor, dense: Tensor, sparse_shape: Sh
     """The elements of a dense tensor at the places of a `CSRTensor`."""
     zeros = fc.zeros((indices.shape[0], *sparse_shape[2:]), dense.dtype)
     places = CSRTensor(indptr, indices, zeros, sparse_shape)
-    return products.elements(dense, places._numbers(), sparse_shape)
+    return products.elements(dense, place_numbers(places), sparse_shape)
 
 
 def _make_coo(indices: Tensor, values: Tensor, dense_shape: Shape) -> COOTensor:
@@ -542,7 +547,8 @@ def _row_add(x: RowTensorInner, y: RowTensorInner) -> RowTensorInner:
     if not isinstance(x, RowTensorInner) or not isinstance(y, RowTensorInner) or \
             x.dense_shape != y.dense_shape:
         raise TypeError(f"two RowTensor of one shape are needed, but got {x} and {y}.")
-    return RowTensorInner._of(
+    return made(
+        RowTensorInner,
         indices=fj.concat((x.indices, y.indices), 0), values=fj.concat((x.values, y.values), 0),
         dense_shape=x.dense_shape)
 

@@ -16,7 +16,7 @@ from cellc_runtime.lazy import names_of
 from ..tensors.tensor import Tensor
 from ._generated import FUNCTIONS as MADE
 from .families import fn, m
-from .sparse_tensors import COOTensor, CSRTensor
+from .sparse_tensors import COOTensor, CSRTensor, with_values
 
 _OF_VALUES: dict[str, Callable[[Any], Tensor]] = {
     "abs": m.abs, "ceil": m.ceil, "floor": m.floor, "inv": m.reciprocal, "isfinite": m.isfinite,
@@ -31,7 +31,7 @@ _OF_VALUES: dict[str, Callable[[Any], Tensor]] = {
 def _coo(name: str, of_values: Callable[[Any], Tensor]) -> Callable[[COOTensor], COOTensor]:
     def function(x: COOTensor) -> COOTensor:
         _check(x, COOTensor, f"coo_{name}")
-        return x._with(of_values(x.values))
+        return with_values(x, of_values(x.values))
 
     return function
 
@@ -39,7 +39,7 @@ def _coo(name: str, of_values: Callable[[Any], Tensor]) -> Callable[[COOTensor],
 def _csr(name: str, of_values: Callable[[Any], Tensor]) -> Callable[[CSRTensor], CSRTensor]:
     def function(x: CSRTensor) -> CSRTensor:
         _check(x, CSRTensor, f"csr_{name}")
-        return x._with(of_values(x.values))
+        return with_values(x, of_values(x.values))
 
     return function
 

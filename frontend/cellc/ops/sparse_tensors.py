@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from cellc_runtime.dtypes import DType, int16, int32, int64
 
@@ -22,6 +22,8 @@ from .arguments import dtype_of, integer
 from .families import fa, fi, fj, m
 
 Shape = tuple[int, ...]
+T = TypeVar("T", bound="_Fields")
+M = TypeVar("M", bound="_Matrix")
 
 
 # --- checks ---------------------------------------------------------------------------------------
@@ -111,7 +113,7 @@ class _Fields:
         new._set(**parts)
         return new
 
-    def _copied(self, other: Any, kind: type, name: str, *given: Any) -> bool:
+    def _copied(self, other: Any, kind: type[_Fields], name: str, *given: Any) -> bool:
         """Whether another one was given in place of fields; it is copied.
 
         Raises:
@@ -174,6 +176,26 @@ class _Matrix(_Fields):
 
     def __neg__(self) -> Self:
         return self._with(m.neg(self.values))
+
+
+def made(kind: type[T], **parts: Any) -> T:
+    """A sparse tensor of parts that are known to fit."""
+    return kind._of(**parts)
+
+
+def with_values(x: M, values: Tensor) -> M:
+    """A sparse tensor with the same places and other values."""
+    return x._with(values)
+
+
+def place_numbers(x: COOTensor | CSRTensor) -> Tensor:
+    """Where the elements stand, as row-major numbers, int64."""
+    return x._numbers()
+
+
+def row_numbers(x: CSRTensor) -> Tensor:
+    """The rows of the elements, int64."""
+    return x._rows()
 
 
 # --- by coordinates -------------------------------------------------------------------------------
@@ -446,7 +468,10 @@ class CSRTensor(_Matrix):
         if column.ndim != 2 or column.shape[1] != 1:
             raise ValueError(f"For 'CSRTensor.mv', 'dense_vector' must have the shape "
                              f"({self.shape[1]}, 1), but has {column.shape}.")
-        return self.mm(column)
+        return self._product(column, "CSRTensor.mv")
+
+    def _product(self, dense: Tensor, what: str) -> Tensor:
+        return products.product(self._rows(), self.indices, self.values, self.shape, dense, what)
 
     def mm(self, matrix: Any) -> Any:
         """The product with a dense matrix (a Tensor), or with a sparse one (a `CSRTensor`).
@@ -457,9 +482,7 @@ class CSRTensor(_Matrix):
         """
         if isinstance(matrix, CSRTensor):
             return csr_product(self, matrix)
-        dense = _tensor(matrix, "CSRTensor.mm", "matrix")
-        return products.product(self._rows(), self.indices, self.values, self.shape, dense,
-                                "CSRTensor.mm")
+        return self._product(_tensor(matrix, "CSRTensor.mm", "matrix"), "CSRTensor.mm")
 
     def sum(self, axis: int) -> Tensor:
         """The sums of rows, (rows, 1, ...).

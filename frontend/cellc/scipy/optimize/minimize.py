@@ -76,7 +76,7 @@ class _Full:
 
     def __init__(self, x: Tensor) -> None:
         self.eye = ops.eye(x.shape[0], x.shape[0], x.dtype)
-        self.inverse: Tensor | None = self.eye
+        self.inverse: Tensor = self.eye
 
     def direction(self, g: Tensor) -> Tensor:
         """Where to search."""
@@ -93,7 +93,7 @@ class _Full:
 class _Limited:
     """The inverse Hessian as the last steps (L-BFGS)."""
 
-    inverse = None
+    inverse: Tensor | None = None
 
     def __init__(self, history: int) -> None:
         self.history = history
@@ -117,7 +117,7 @@ class _Limited:
         return -q
 
     def update(self, s: Tensor, y: Tensor) -> None:
-        """Keep a step and the change of the gradient, unless that is too small to tell of curves."""
+        """Keep a step and the change of the gradient, unless that is too small to tell much."""
         curvature = ops.dot(y, s)
         self.flat = scalar(curvature) <= 1e-10
         if not self.flat:
@@ -172,10 +172,12 @@ class _Bounds:
         if self.lower is None and self.upper is None:
             return x
         if self.lower is None:
-            return self.upper - x * x
-        if self.upper is None:
-            return x * x + self.lower
-        return (self.upper - self.lower) * ops.sigmoid(x) + self.lower
+            out: Tensor = self.upper - x * x
+        elif self.upper is None:
+            out = x * x + self.lower
+        else:
+            out = (self.upper - self.lower) * ops.sigmoid(x) + self.lower
+        return out
 
 
 class _Multipliers:
@@ -232,7 +234,7 @@ def _lagrange(
             now, losses = scalar(value), loss.asnumpy()
             if math.isnan(first):
                 first = now
-                best = best._replace(object_value=now)
+                best = LagrangeResults(False, best.best_value, now, best.loss_value)
             if options.get("log_sw", False):
                 print(f"object_value: {now}, loss_value: {losses}, lagrange_value: "
                       f"{scalar(total)}")
@@ -292,7 +294,7 @@ def minimize(
     x, chosen = tensor(x0, what, "x0"), dict(options or {})
     if not callable(func):
         raise TypeError(f"For '{what}', 'func' must be callable, but got {type(func).__name__}.")
-    if not x.dtype.is_float or x.ndim != 1 and kind != "lagrange":
+    if not x.dtype.is_float or (x.ndim != 1 and kind != "lagrange"):
         raise ValueError(f"For '{what}', 'x0' must be a vector of floats, but is {x.dtype} of "
                          f"shape {x.shape}.")
     unknown = sorted(set(chosen) - set(_OPTIONS[kind]))
