@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -157,6 +160,26 @@ def test_eigenvalues(mode: int) -> None:
 def test_eigenvalues_are_the_same_in_both_modes() -> None:
     found = [run(mode, ops.eig, Tensor(SQUARE)) for mode in (0, 1)]
     assert [t.asnumpy().tobytes() for t in found[0]] == [t.asnumpy().tobytes() for t in found[1]]
+
+
+NETWORK = """
+from cellc import nn, ops
+
+
+class Net(nn.Cell):
+    def construct(self, x):
+        return ops.abs(ops.eigvals(x))
+"""
+
+
+def test_artifacts_refuse_lapack(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(NETWORK)
+    done = subprocess.run(
+        [sys.executable, "-m", "cellc", "compile", f"{file}:Net", "--input", "x=float64[3,3]", "-o",
+         str(tmp_path / "net.cellc")], capture_output=True, text=True, check=False)
+    assert done.returncode and "net.py:7: the network calls the Python function eigvals()" in \
+        done.stderr + done.stdout
 
 
 @MODES

@@ -9,6 +9,7 @@ import pytest
 
 import cellc as ms
 from cellc import COOTensor, CSRTensor, Tensor, nn, ops
+from cellc.common import sparse_tensor
 from cellc.ops.sparse_elementwise import FUNCTIONS
 
 MODES = pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
@@ -280,3 +281,16 @@ def test_functions_that_are_primitives(mode: int) -> None:
     assert ops.row_tensor_get_indices(twice).asnumpy().tolist() == [0, 0]
     with pytest.raises(IndexError, match="positions"):
         ops.make_row_tensor_inner(Tensor([5]), Tensor([[1.0, 2.0]]), (3, 2))
+
+
+def test_functions_by_the_kind_of_argument() -> None:
+    scaled = ops.MultitypeFuncGraph("scaled")
+    scaled.register("Number", "Tensor")(lambda f, x: x * f)
+    scaled.register("Number", "COOTensor")(lambda f, x: COOTensor(x.indices, x.values * f, x.shape))
+    same(scaled(2.0, coo()), 2 * DENSE)
+    same(scaled(2.0, Tensor(DENSE)), 2 * DENSE)
+
+
+def test_layer_and_old_path() -> None:
+    same(nn.SparseToDense()(coo()), DENSE)
+    assert sparse_tensor.CSRTensor is CSRTensor is ms.common.CSRTensor

@@ -356,8 +356,10 @@ def _least(
         limit = ops.amax(s, -1, True) * (max(rows, columns) * float(np.finfo(kind.numpy).eps))
         kept = s > limit
         weights = ops.where(kept, 1.0 / ops.where(kept, s, 1.0), 0.0)
-        across = ops.matmul(ops.swapaxes(u, -1, -2), b)
-        solution = ops.matmul(v, ops.expand_dims(weights, -1) * across)
+        across, scale = ops.swapaxes(u, -1, -2), ops.expand_dims(weights, -1)
+        solution = ops.matmul(v, scale * ops.matmul(across, b))
+        error = b - ops.matmul(x, solution)
+        solution = solution + ops.matmul(v, scale * ops.matmul(across, error))
         rank = ops.sum(cast_to(kept, int64), -1)
         singular = s if driver in ("gelss", "gelsd") else nothing
     residual = nothing

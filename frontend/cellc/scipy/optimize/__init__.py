@@ -6,8 +6,8 @@ the mode at hand.
 Source: `mindspore.scipy.optimize`.
 """
 
-from .line_search import line_search
-from .linear_sum_assignment import linear_sum_assignment
-from .minimize import minimize
+from ._assignment import linear_sum_assignment
+from ._line_search import line_search
+from ._minimize import minimize
 
 __all__ = ["line_search", "linear_sum_assignment", "minimize"]

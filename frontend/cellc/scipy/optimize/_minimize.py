@@ -16,7 +16,7 @@ from ...ops.arguments import choice, tensor
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ...transforms.gradient import value_and_grad
-from .line_search import Function, LineSearchResults, scalar, search, values_of
+from ._line_search import Function, LineSearchResults, scalar, search, values_of
 
 _OPTIONS = {
     "bfgs": ("maxiter", "norm", "gtol", "line_search_maxiter"),
