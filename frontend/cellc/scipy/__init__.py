@@ -3,6 +3,9 @@
 Source: `mindspore.scipy`.
 """
 
+from cellc_runtime.lazy import public_names
+
 from . import fft, linalg, optimize
 
 __all__ = ["fft", "linalg", "optimize"]
+__dir__ = public_names(__name__)

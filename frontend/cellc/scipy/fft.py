@@ -22,6 +22,7 @@ from cellc_runtime.dtypes import (
     int32,
     int64,
 )
+from cellc_runtime.lazy import public_names
 
 from .. import ops
 from ..ops.arguments import axes_of, axis_of, integer, ints, tensor
@@ -197,3 +198,4 @@ def idctn(
 
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
+__dir__ = public_names(__name__)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cellc_runtime.dtypes import DType, complex64, complex128, float32, float64, int32, int64
+from cellc_runtime.lazy import public_names
 
 from .. import ops
 from ..ops import functional_decompositions as decompositions
@@ -373,3 +374,4 @@ __all__ = [
     "block_diag", "cho_factor", "cho_solve", "cholesky", "det", "eigh", "inv", "lstsq", "lu",
     "lu_factor", "solve_triangular",
 ]
+__dir__ = public_names(__name__)
