@@ -72,6 +72,7 @@ def test_arithmetic(mode: int) -> None:
         "csr + csr": (lambda a, b: a + b, (csr(), csr(OTHER)), DENSE + OTHER),
         "csr - csr": (lambda a, b: a - b, (csr(), csr(OTHER)), DENSE - OTHER),
         "csr * dense": (lambda a, b: a * b, (csr(), full), DENSE * (OTHER + 3)),
+        "dense * csr": (lambda a, b: b * a, (csr(), full), DENSE * (OTHER + 3)),
         "csr * row": (lambda a, b: a * b, (csr(), full[:1]), DENSE * (OTHER[:1] + 3)),
         "csr mm": (lambda a, b: a.mm(b.T), (csr(), full), DENSE @ (OTHER + 3).T),
         "csr mm csr": (lambda a, b: ops.csr_mm(a, b, trans_b=True), (csr(), csr(OTHER)),
@@ -214,6 +215,8 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
                 "ascend"),
     "coalesce": (lambda: ops.coalesce(Tensor([[0], [9]]), V[:1], Tensor([3, 3])), IndexError,
                  "below"),
+    "matmul types": (lambda: ops.SparseTensorDenseMatmul()(PLACES, V, (3, 4), ops.ones(
+        (4, 2), ms.float64)), TypeError, "one type"),
     "matmul": (lambda: ops.SparseTensorDenseMatmul()(Tensor([[0, 9]]), V[:1], (3, 4),
                                                      ops.ones((4, 2))), IndexError, "got 9"),
 }

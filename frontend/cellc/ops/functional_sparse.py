@@ -288,6 +288,12 @@ def _points(indices: Any, values: Any, shape: Shape, what: str) -> tuple[Tensor,
     return i, v
 
 
+def _one_type(values: Tensor, dense: Tensor, what: str) -> None:
+    if values.dtype is not dense.dtype:
+        raise TypeError(f"For '{what}', the sparse and the dense tensor must have one type, but got"
+                        f" {values.dtype} and {dense.dtype}.")
+
+
 def sparse_to_dense(indices: Tensor, values: Tensor, sparse_shape: Any) -> Tensor:
     """A dense tensor from places (n, axes) and values (n); the last of one place counts.
 
@@ -316,9 +322,9 @@ def sparse_dense_add(
     what = "SparseTensorDenseAdd"
     shape, dense = _static(x1_shape, what, "x1_shape"), tensor(x2, what, "x2")
     i, v = _points(x1_indices, x1_values, shape, what)
-    if dense.shape != shape or dense.dtype is not v.dtype:
-        raise ValueError(f"For '{what}', 'x2' must be {v.dtype} of shape {shape}, but is "
-                         f"{dense.dtype} of {dense.shape}.")
+    _one_type(v, dense, what)
+    if dense.shape != shape:
+        raise ValueError(f"For '{what}', 'x2' must have shape {shape}, but has {dense.shape}.")
     return fi.tensor_scatter_add(dense, i, v)
 
 
@@ -341,9 +347,10 @@ def sparse_dense_matmul(
     turn, other = boolean(adjoint_st, what, "adjoint_st"), boolean(adjoint_dt, what, "adjoint_dt")
     shape, right = _static(sparse_shape, what, "sparse_shape"), tensor(dense, what, "dense")
     i, v = _points(indices, values, shape, what)
-    if right.ndim != 2 or right.dtype is not v.dtype or len(shape) != 2:
-        raise ValueError(f"For '{what}', two matrices of one type are needed, but got {v.dtype} of "
-                         f"shape {shape} and {right.dtype} of shape {right.shape}.")
+    _one_type(v, right, what)
+    if right.ndim != 2 or len(shape) != 2:
+        raise ValueError(f"For '{what}', two matrices are needed, but got the shapes {shape} and "
+                         f"{right.shape}.")
     rows, columns = (fa.squeeze(fj.part(i, 1, k, k + 1), 1) for k in ((1, 0) if turn else (0, 1)))
     left = m.conj(v) if turn else v
     return products.product(rows, columns, left, shape[::-1] if turn else shape,

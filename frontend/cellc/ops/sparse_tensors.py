@@ -515,6 +515,8 @@ class CSRTensor(_Matrix):
         out = m.mul(self.values, self._beside(other, "CSRTensor multiply"))
         return out if products.is_number(other) else self._with(out)
 
+    __rmul__ = __mul__
+
     def __truediv__(self, other: Any) -> Any:
         out = m.true_divide(self.values, self._beside(other, "CSRTensor divide"))
         return out if products.is_number(other) else self._with(out)
