@@ -34,6 +34,7 @@ from cellc.ops._generated import FUNCTIONS as MADE
 from cellc.ops._primitives import PRIMITIVES
 from cellc.ops.methods import tensor_methods
 from cellc.ops.primitive import SEEDS, Primitive
+from cellc.ops.sparse_elementwise import FUNCTIONS as SPARSE
 from cellc_compiler.ir.op import REQUIRED
 
 FOLDER = Path(cellc.__file__).parent / "stubs"
@@ -368,6 +369,7 @@ STUBS: dict[str, Callable[[], str]] = {
     "mint": lambda: functions("The functions of `cellc.mint`.", MINT),
     "mint_functional": lambda: functions(
         "The functions of `cellc.mint.nn.functional`.", MINT_FUNCTIONAL),
+    "sparse": lambda: functions("Elementwise functions of sparse tensors.", SPARSE),
     "numpy": lambda: functions("The functions of tables in `cellc.numpy`.", ELEMENTWISE),
     "__init__": lambda: '"""Stubs of what is made at run time; see `docs/make_stubs.py`."""\n',
 }

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
         train,
     )
     from . import (
+        scipy as scipy,
+    )
+    from . import (
         testing as testing,
     )
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
@@ -77,6 +80,7 @@ if TYPE_CHECKING:
     from .log import get_level, get_log_config
     from .nn.recompute import recompute
     from .ops import get_grad, grad, jacfwd, jacrev, jvp, value_and_grad, vjp, vmap
+    from .ops.sparse_tensors import COOTensor, CSRTensor, RowTensor, SparseTensor
     from .parallel import *  # noqa: F403
     from .parallel.settings import *  # noqa: F403
     from .profiler import Profiler
@@ -118,12 +122,13 @@ _LATER = {
         "set_recursion_limit",
     ),
     ".dataset": (), ".device_context": (), ".experimental": (), ".hal": (),
-    ".mint": (), ".numpy": (),
+    ".mint": (), ".numpy": (), ".scipy": (),
     ".nn": (),
     ".ops": (
         "get_grad", "grad", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp", "vmap",
     ),
     ".nn.recompute": ("recompute",),
+    ".ops.sparse_tensors": ("COOTensor", "CSRTensor", "RowTensor", "SparseTensor"),
     ".profiler": ("Profiler",),
     ".profiles": ("profile",),
     ".boost": (), ".communication": (),
@@ -179,23 +184,24 @@ __version__ = "0.1.0"
 
 __all__ = [
     *_LATER[".common.dtype"],
-    "COMPATIBLE", "F1", "GRAPH_MODE", "LAX", "MAE", "MSE", "PYNATIVE_MODE", "ROC", "STRICT",
-    "Accuracy", "BackupAndRestore", "BleuScore", "Callback", "CheckpointConfig", "ConfusionMatrix",
-    "ConfusionMatrixMetric", "ConvertModelUtils", "ConvertNetUtils", "CosineSimilarity",
-    "DatasetHelper", "Dice", "DynamicLossScaleManager", "EarlyStopping", "Fbeta",
-    "FixedLossScaleManager", "FlopsUtilizationCollector", "Generator", "HausdorffDistance",
-    "History", "JitConfig", "LambdaCallback", "Layout", "LearningRateScheduler", "Loss",
-    "LossMonitor", "LossScaleManager", "MeanSurfaceDistance", "Metric", "Model", "ModelCheckpoint",
-    "NonFiniteError", "OcclusionSensitivity", "OnRequestExit", "ParallelMode", "Parameter",
-    "ParameterTuple", "Perplexity", "Precision", "Profiler", "ProgressBar", "Recall",
-    "ReduceLROnPlateau", "RootMeanSquareDistance", "RunContext", "SummaryCollector",
-    "SummaryRecord", "Symbol", "Tensor", "TimeMonitor", "Top1CategoricalAccuracy",
-    "Top5CategoricalAccuracy", "TopKCategoricalAccuracy", "TrainFaultTolerance", "amp",
-    "async_ckpt_thread_status", "auc", "boost", "build_searched_strategy", "build_train_network",
-    "ckpt_to_safetensors", "common", "communication", "connect_network_with_dataset", "context",
-    "data_sink", "dataset", "default_generator", "device_context", "dispatch_threads_num", "dtype",
-    "empty_cache", "enable_dynamic", "experimental", "explain", "export", "from_dlpack",
-    "from_numpy", "frombuffer", "get_algo_parameters", "get_auto_parallel_context", "get_context",
+    "COMPATIBLE", "COOTensor", "CSRTensor", "F1", "GRAPH_MODE", "LAX", "MAE", "MSE",
+    "PYNATIVE_MODE", "ROC", "STRICT", "Accuracy", "BackupAndRestore", "BleuScore", "Callback",
+    "CheckpointConfig", "ConfusionMatrix", "ConfusionMatrixMetric", "ConvertModelUtils",
+    "ConvertNetUtils", "CosineSimilarity", "DatasetHelper", "Dice", "DynamicLossScaleManager",
+    "EarlyStopping", "Fbeta", "FixedLossScaleManager", "FlopsUtilizationCollector", "Generator",
+    "HausdorffDistance", "History", "JitConfig", "LambdaCallback", "Layout",
+    "LearningRateScheduler", "Loss", "LossMonitor", "LossScaleManager", "MeanSurfaceDistance",
+    "Metric", "Model", "ModelCheckpoint", "NonFiniteError", "OcclusionSensitivity", "OnRequestExit",
+    "ParallelMode", "Parameter", "ParameterTuple", "Perplexity", "Precision", "Profiler",
+    "ProgressBar", "Recall", "ReduceLROnPlateau", "RootMeanSquareDistance", "RowTensor",
+    "RunContext", "SparseTensor", "SummaryCollector", "SummaryRecord", "Symbol", "Tensor",
+    "TimeMonitor", "Top1CategoricalAccuracy", "Top5CategoricalAccuracy", "TopKCategoricalAccuracy",
+    "TrainFaultTolerance", "amp", "async_ckpt_thread_status", "auc", "boost",
+    "build_searched_strategy", "build_train_network", "ckpt_to_safetensors", "common",
+    "communication", "connect_network_with_dataset", "context", "data_sink", "dataset",
+    "default_generator", "device_context", "dispatch_threads_num", "dtype", "empty_cache",
+    "enable_dynamic", "experimental", "explain", "export", "from_dlpack", "from_numpy",
+    "frombuffer", "get_algo_parameters", "get_auto_parallel_context", "get_context",
     "get_current_device", "get_grad", "get_level", "get_log_config", "get_metric_fn",
     "get_ps_context", "get_py_obj_dtype", "get_rng_state", "get_seed", "grad", "hal",
     "initial_seed", "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp", "launch_blocking",

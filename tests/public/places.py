@@ -18,7 +18,8 @@ PLACES = (
     "numpy", "mint", "mint.nn", "mint.nn.functional", "mint.linalg", "mint.special",
     "mint.distributed", "mint.optim", "experimental.optim", "experimental.optim.lr_scheduler",
     "context", "communication", "parallel", "runtime", "hal", "profiler", "dataset", "mindrecord",
-    "dataset.transforms", "dataset.vision", "boost", "utils",
+    "dataset.transforms", "dataset.vision", "boost", "utils", "scipy", "scipy.fft",
+    "scipy.linalg", "scipy.optimize",
 )
 RECORDED = Path(__file__).with_name("mindspore_names.txt")
 LISTING = """

@@ -23,6 +23,8 @@ _HOMES = {
          "is_tensor", "jit_class", "lazy_inline", "mutable", "no_inline", "set_rng_state",
          "tensor"), "..compat"),
     "set_recursion_limit": "..context",
+    **dict.fromkeys(("COOTensor", "CSRTensor", "RowTensor", "SparseTensor"),
+                    "..ops.sparse_tensors"),
 }
 """Names by the module that has them, which loads when they are asked for."""
 
@@ -44,6 +46,10 @@ if TYPE_CHECKING:
     from ..compiled.jit import jit as jit
     from ..context import set_recursion_limit as set_recursion_limit
     from ..nn.recompute import recompute as recompute
+    from ..ops.sparse_tensors import COOTensor as COOTensor
+    from ..ops.sparse_tensors import CSRTensor as CSRTensor
+    from ..ops.sparse_tensors import RowTensor as RowTensor
+    from ..ops.sparse_tensors import SparseTensor as SparseTensor
     from ..tensors.dtype import *  # noqa: F403
     from ..tensors.seed import Generator as Generator
     from ..tensors.seed import default_generator as default_generator
@@ -57,7 +63,7 @@ if TYPE_CHECKING:
 else:
     def __getattr__(name: str) -> Any:
         """Dtypes, names of `_HOMES`, and modules that load when they are asked for."""
-        if name in ("api", "dtype", "initializer"):
+        if name in ("api", "dtype", "initializer", "sparse_tensor"):
             return import_module("." + name, __name__)
         home = _HOMES.get(name)
         if home is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from ..core.dispatch import apply
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
+from ..tracing.pytree import Box, Known, parts_of, put_together
 from ..tracing.tracer import GraphTensor
 
 
@@ -113,6 +115,8 @@ def holds_runtime(value: object, depth: int = 4) -> bool:
         return any(holds_runtime(v, depth - 1) for v in value)
     if depth and isinstance(value, dict):
         return any(holds_runtime(v, depth - 1) for v in value.values())
+    if depth and is_dataclass(value):
+        return any(holds_runtime(v, depth - 1) for v in parts_of(value).values())
     return isinstance(value, slice) and any(
         is_runtime(v) for v in (value.start, value.stop, value.step)
     )
@@ -239,6 +243,10 @@ class Merger:
             if list(a) != list(b):
                 raise MergeError(f"dicts with the keys {list(a)} and {list(b)}")
             return _mapping({k: self.merge(a[k], b[k]) for k in a})
+        if type(a) is type(b) and is_dataclass(a):
+            own, other = parts_of(a), parts_of(b)
+            if list(own) == list(other):
+                return _record(type(a), {k: self.merge(own[k], other[k]) for k in own})
         if isinstance(a, Text) and isinstance(b, Text):
             raise MergeError("strings that hold tensors")
         raise MergeError(f"{describe(a)} and {describe(b)}", _merge_hint(a, b))
@@ -259,6 +267,9 @@ class Merger:
             return _sequence(type(value), [self._placeholder(v, first) for v in value])
         if type(value) is dict:
             return _mapping({k: self._placeholder(v, first) for k, v in value.items()})
+        if found := parts_of(value):
+            return _record(type(value),
+                           {k: self._placeholder(v, first) for k, v in found.items()})
         return _constant(value)
 
 
@@ -289,6 +300,12 @@ def _sequence(cls: type, parts: list[Build]) -> Build:
 
 def _mapping(parts: dict[Any, Build]) -> Build:
     return lambda results: {k: p(results) for k, p in parts.items()}
+
+
+def _record(kind: type, parts: dict[str, Build]) -> Build:
+    """An object of a dataclass, its fields set."""
+    return lambda results: put_together(
+        Box(kind, tuple(parts), tuple(Known(p(results)) for p in parts.values())), ())
 
 
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
@@ -345,6 +362,8 @@ def flatten(value: Any, leaves: list[Any], numbers: bool) -> Build:
         return _sequence(type(value), [flatten(v, leaves, numbers) for v in value])
     if type(value) is dict:
         return _mapping({k: flatten(v, leaves, numbers) for k, v in value.items()})
+    if found := parts_of(value):
+        return _record(type(value), {k: flatten(v, leaves, numbers) for k, v in found.items()})
     return _constant(value)
 
 
@@ -361,6 +380,8 @@ def skeleton(value: Any, numbers: bool) -> Any:
         return [type(value), *(skeleton(v, numbers) for v in value)]
     if type(value) is dict:
         return {k: skeleton(v, numbers) for k, v in value.items()}
+    if found := parts_of(value):
+        return [type(value), *(skeleton(v, numbers) for v in found.values())]
     return value
 
 

@@ -38,6 +38,7 @@ from .methods import install as install_methods
 if TYPE_CHECKING:
     from ..stubs.functions import *  # noqa: F403
     from ..stubs.primitives import *  # noqa: F403
+    from ..stubs.sparse import *  # noqa: F403
     from ..transforms.gradient import GradOperation as GradOperation
     from ..transforms.gradient import get_grad as get_grad
     from ..transforms.gradient import grad as grad
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from .functional_attention import *  # noqa: F403
     from .functional_blocks import *  # noqa: F403
     from .functional_control import *  # noqa: F403
+    from .functional_decompositions import *  # noqa: F403
     from .functional_fourier import *  # noqa: F403
     from .functional_host import *  # noqa: F403
     from .functional_integer import *  # noqa: F403
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from .functional_orthogonal import qr as qr
     from .functional_orthogonal import svd as svd
     from .functional_sampling import *  # noqa: F403
+    from .functional_sparse import *  # noqa: F403
     from .functional_tapers import *  # noqa: F403
     from .functional_volume import *  # noqa: F403
     from .matrix_norms import matrix_norm as matrix_norm
@@ -95,6 +98,27 @@ _LATER = {
                            "ifftshift ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftfreq "
                            "rfftn",
     ".functional_orthogonal": "pinv qr svd",
+    ".functional_decompositions":
+        "eig eigvals geqrf lstsq lu_solve lu_unpack matrix_exp orgqr ormqr",
+    ".functional_sparse":
+        "coalesce coo2csr coo_add coo_concat coo_tensor_get_dense_shape "
+        "coo_tensor_get_indices coo_tensor_get_values csr2coo csr_add csr_div "
+        "csr_gather csr_mm csr_mul csr_mv csr_reduce_sum csr_softmax "
+        "csr_tensor_get_dense_shape csr_tensor_get_indices csr_tensor_get_indptr "
+        "csr_tensor_get_values csr_to_coo csr_to_dense dense_to_sparse_coo "
+        "dense_to_sparse_csr make_coo_tensor make_csr_tensor make_row_tensor "
+        "make_row_tensor_inner make_sparse_tensor row_tensor_add "
+        "row_tensor_get_dense_shape row_tensor_get_indices row_tensor_get_values "
+        "sparse_segment_mean",
+    ".sparse_elementwise":
+        "coo_abs coo_acos coo_acosh coo_asin coo_asinh coo_atan coo_atanh coo_ceil "
+        "coo_cos coo_cosh coo_exp coo_expm1 coo_floor coo_inv coo_isfinite coo_isinf "
+        "coo_isnan coo_log coo_log1p coo_neg coo_relu coo_relu6 coo_round coo_sigmoid "
+        "coo_sin coo_sinh coo_softsign coo_sqrt coo_square coo_tan coo_tanh csr_abs "
+        "csr_acos csr_acosh csr_asin csr_asinh csr_atan csr_atanh csr_ceil csr_cos "
+        "csr_cosh csr_exp csr_expm1 csr_floor csr_inv csr_isfinite csr_isinf "
+        "csr_isnan csr_log csr_log1p csr_neg csr_relu csr_relu6 csr_round csr_sigmoid "
+        "csr_sin csr_sinh csr_softsign csr_sqrt csr_square csr_tan csr_tanh",
 }
 _load = lazy_names(__name__, _LATER)
 _NAMES = [

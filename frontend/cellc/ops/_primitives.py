@@ -14,6 +14,7 @@ from . import (
     primitives,
     primitives_optim,
     primitives_space,
+    primitives_sparse,
     primitives_statistics,
     register_info,
     summary,
@@ -23,6 +24,7 @@ from .primitive import Primitive
 PRIMITIVES = {
     "Primitive": Primitive, **primitives.PRIMITIVES, **primitives_statistics.PRIMITIVES,
     **primitives_space.PRIMITIVES, **primitives_optim.PRIMITIVES,
+    **primitives_sparse.PRIMITIVES,
     **{name: getattr(module, name) for module in (
            host_primitives, kernels, register_info, summary, mapping)
        for name in module.__all__},

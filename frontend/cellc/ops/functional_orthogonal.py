@@ -201,13 +201,13 @@ def singular_values(input: Tensor) -> Tensor:
     n = flat.shape[2]
     if not flat.size:
         return cast_to(fc.zeros((*x.shape[:-2], n), x.dtype), kind)
-    turned = fl.matmul(flat, _rotation(flat))
+    turned = fl.matmul(flat, rotation(flat))
     length = m.sqrt(_total(m.mul(turned, turned), 1))
     u = apply("stop_gradient", m.div(turned, m.where(m.eq(length, 0.0), 1.0, length)))
     return cast_to(fa.reshape(fr.sum(m.mul(u, turned), 1), (*x.shape[:-2], n)), kind)
 
 
-def _rotation(flat: Tensor) -> Tensor:
+def rotation(flat: Tensor) -> Tensor:
     """The rotation (B, n, n) that brings the columns of (B, m, n), m >= n, to right angles.
 
     A constant to gradients.
@@ -269,7 +269,7 @@ def _decomposed(flat: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
                 fa.broadcast_to(ones, (batch, *ones.shape)),
                 fa.broadcast_to(fc.eye(n, None, flat.dtype), (batch, n, n)))
     fixed: Tensor = apply("stop_gradient", flat)
-    v = _rotation(flat)
+    v = rotation(flat)
     turned = fl.matmul(fixed, v)
     _, order = fo.sort(m.sqrt(fr.sum(m.mul(turned, turned), 1)), -1, True)
     pick = fa.expand_dims(order, 1)

@@ -44,7 +44,7 @@ def _square(x: Any, what: str, name: str = "input") -> Tensor:
     return t
 
 
-def _swapped(x: Tensor, i: Tensor, pivot: Tensor, rows: Tensor) -> Tensor:
+def swapped(x: Tensor, i: Tensor, pivot: Tensor, rows: Tensor) -> Tensor:
     """Rows i and pivot (B, 1) of (B, n, m) exchanged."""
     here, there = m.eq(rows, i), m.eq(rows, pivot)
     order = m.where(here, pivot, m.where(there, i, rows))
@@ -65,7 +65,7 @@ def _eliminate(
     column = at(x, i, 2)
     size = m.where(m.ge(rows, i), m.abs(fa.squeeze(column, 2)), -1.0)
     pivot = fa.expand_dims(fr.argmax(size, 1), 1)
-    x = _swapped(x, i, pivot, rows)
+    x = swapped(x, i, pivot, rows)
     odd = m.ne(odd, m.ne(fa.squeeze(pivot, 1), i))
     top = at(x, i, 1)
     head = at(top, i, 2)
@@ -84,7 +84,7 @@ def _reduced(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return upper, pivots, m.where(odd, -1.0, 1.0)
 
 
-def _solved(a: Tensor, b: Tensor) -> Tensor:
+def solved(a: Tensor, b: Tensor) -> Tensor:
     """x of a @ x = b for (B, n, n) and (B, n, m)."""
     n = a.shape[1]
     upper, _, _ = _reduced(fj.concat((a, b), 2))
@@ -110,7 +110,7 @@ def inverse(input: Tensor) -> Tensor:
         return x
     n = x.shape[-1]
     eye = fa.broadcast_to(fc.eye(n, None, x.dtype), as_batch(x).shape)
-    return fa.reshape(_solved(as_batch(x), eye), x.shape)
+    return fa.reshape(solved(as_batch(x), eye), x.shape)
 
 
 @native
@@ -141,7 +141,7 @@ def matrix_solve(matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Tensor:
     b = fa.broadcast_to(b, (*lead, *b.shape[-2:]))
     if _empty(b.shape):
         return b
-    return fa.reshape(_solved(as_batch(a), as_batch(b)), b.shape)
+    return fa.reshape(solved(as_batch(a), as_batch(b)), b.shape)
 
 
 @native

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
+from .sparse_tensors import COOTensor, CSRTensor, RowTensorInner
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -15,8 +16,9 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "Tensor": (Tensor,), "Ref": (Parameter,), "Bool": (bool,), "Int": (int,), "Float": (float,),
     "Number": (bool, int, float), "String": (str,), "Tuple": (tuple,), "List": (list,),
     "Dictionary": (dict,), "TypeNone": (type(None),), "None": (type(None),),
+    "RowTensor": (RowTensorInner,), "COOTensor": (COOTensor,), "CSRTensor": (CSRTensor,),
 }
-_OF_OTHERS = ("RowTensor", "COOTensor", "CSRTensor", "MapTensor", "UMonad", "Env")
+_OF_OTHERS = ("MapTensor", "UMonad", "Env")
 """Kinds that values here never have; scripts register functions for them."""
 
 

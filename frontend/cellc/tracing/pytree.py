@@ -87,15 +87,22 @@ def take_apart(
     return walk(value), leaves
 
 
+def parts_of(value: Any) -> dict[str, Any]:
+    """The attributes of an object of a dataclass with tensors in it; empty for all others."""
+    if isinstance(value, type) or not is_dataclass(value):
+        return {}
+    found = {f.name: getattr(value, f.name) for f in fields(value) if hasattr(value, f.name)}
+    found.update(getattr(value, "__dict__", {}))
+    return found if _holds(found, Tensor) else {}
+
+
 def _fields(value: Any) -> dict[str, Any]:
     """The attributes of an object that is a container too: a dataclass with tensors in it, or any
     object made while compiling that holds what only the graph knows. Empty for all others."""
     if isinstance(value, type):
         return {}
     if is_dataclass(value):
-        found = {f.name: getattr(value, f.name) for f in fields(value) if hasattr(value, f.name)}
-        found.update(getattr(value, "__dict__", {}))
-        return found if _holds(found, Tensor) else {}
+        return parts_of(value)
     own = getattr(value, "__dict__", None)
     return own if type(own) is dict and _holds(own, GraphTensor) else {}
 
@@ -163,6 +170,16 @@ def _special(kind: Any, box: Box, parts: list[Any]) -> Any:
 def tensors(value: Any) -> Iterator[Tensor]:
     """The tensors of a structure in order."""
     yield from take_apart(value)[1]
+
+
+def places_in(part: Structure) -> set[int]:
+    """The leaves that say where others stand (`PLACES` of a class): they have no gradient."""
+    if not isinstance(part, Box):
+        return set()
+    own = getattr(part.kind, "PLACES", ())
+    inner = [x for p in part.parts for x in places_in(p)]
+    return {*inner, *(p.number for k, p in zip(part.keys, part.parts, strict=False)
+                      if k in own and isinstance(p, Leaf))}
 
 
 def leaves_of(part: Structure) -> list[Leaf]:

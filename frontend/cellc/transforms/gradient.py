@@ -27,7 +27,14 @@ from ..eager import implicit_recording
 from ..eager.recorder import active_recordings, aliases, recording, tensor_hooks
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, Tensors, tensor_of
-from ..tracing.pytree import Box, Structure, leaves_of, put_together, take_apart
+from ..tracing.pytree import (
+    Box,
+    Structure,
+    leaves_of,
+    places_in,
+    put_together,
+    take_apart,
+)
 from ..tracing.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -151,9 +158,14 @@ def _seeds(structure: Structure, tensors: Tensors, request: Request, sens: Any) 
 
 
 def _rebuild(args: Sequence[Any], positions: Sequence[int], grads: Iterator[Tensor]) -> list[Any]:
-    """Gradients in the structures of the arguments."""
-    parts = [take_apart(args[p]) for p in positions]
-    return [put_together(structure, [next(grads) for _ in leaves]) for structure, leaves in parts]
+    """Gradients in the structures of the arguments; those of sparse ones stand at their places."""
+    out = []
+    for structure, leaves in [take_apart(args[p]) for p in positions]:
+        given, kept = [next(grads) for _ in leaves], places_in(structure)
+        out.append(put_together(structure, [
+            leaf if i in kept else g for i, (leaf, g) in enumerate(zip(leaves, given, strict=True))
+        ]))
+    return out
 
 
 # --- eager ---------------------------------------------------------------------------------------

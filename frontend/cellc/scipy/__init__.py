@@ -1,0 +1,11 @@
+"""Linear algebra, cosine transforms and optimization as scipy has them, on Tensors.
+
+Source: `mindspore.scipy`.
+"""
+
+from cellc_runtime.lazy import public_names
+
+from . import fft, linalg, optimize
+
+__all__ = ["fft", "linalg", "optimize"]
+__dir__ = public_names(__name__)
