@@ -163,26 +163,6 @@ def _linear_volume(x: Tensor, output_size: Any = None, scales: Any = None, *,
     return _upsampled(x, output_size, scales, mode="trilinear", align_corners=align_corners)
 
 
-def _encoded(anchor_box: Tensor, groundtruth_box: Tensor, means: Any, stds: Any) -> Tensor:
-    """How far boxes (N, 4) of corners are from anchors, in units of the anchors' sizes."""
-    (x, y, w, h), (u, v, p, q) = _centres(anchor_box, "anchor_box"), _centres(
-        groundtruth_box, "groundtruth_box")
-    found = (m.div(m.sub(u, x), w), m.div(m.sub(v, y), h), apply("log", m.div(p, w)),
-             apply("log", m.div(q, h)))
-    return fj.stack([m.div(m.sub(d, float(a)), float(s))
-                     for d, a, s in zip(found, means, stds, strict=True)], -1)
-
-
-def _centres(boxes: Tensor, name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Centres and sizes; a box from pixel a to pixel b is b - a + 1 wide."""
-    t = tensor(boxes, "BoundingBox", name)
-    if t.ndim != 2 or t.shape[1] != 4 or not t.dtype.is_float:
-        raise ValueError(f"'{name}' must be floats of shape (N, 4), but is {t.dtype} {t.shape}.")
-    x1, y1, x2, y2 = fj.unstack(t, 1)
-    w, h = m.add(m.sub(x2, x1), 1.0), m.add(m.sub(y2, y1), 1.0)
-    return m.mul(m.add(x1, x2), 0.5), m.mul(m.add(y1, y2), 0.5), w, h
-
-
 # --- matrices -------------------------------------------------------------------------------------
 
 
@@ -249,7 +229,6 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "AvgPool3D": (_volume_pool("avg", "AvgPool3D"), {
         "kernel_size": 1, "strides": 1, "pad_mode": "valid", "pad": 0, "ceil_mode": False,
         "count_include_pad": True, "divisor_override": 0, "data_format": "NCDHW"}),
-    "BoundingBoxEncode": (_encoded, {"means": (0.0,) * 4, "stds": (1.0,) * 4}),
     "Cholesky": (solve.cholesky, {"upper": False}),
     "CholeskyInverse": (solve.cholesky_inverse, {"upper": False}),
     "CholeskySolve": (solve.cholesky_solve, {"upper": False}),
