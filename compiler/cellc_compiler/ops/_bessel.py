@@ -41,7 +41,7 @@ def _ie(x: Array, order: int) -> Array:
 
 def _ke(x: Array, order: int) -> Array:
     step = 1 / 32
-    t = np.arange(0, 9, step)
+    t = np.arange(0, 120, step)  # enough for x above 1e-50
     weight = np.where(t == 0, 0.5, 1.0) * step
     inner = np.exp(-x[..., None] * (np.cosh(t) - 1)) * np.cosh(order * t)
     out: Array = (inner * weight).sum(-1)
@@ -59,9 +59,22 @@ def _y(x: Array, order: int) -> Array:
     return np.where(x > 0, out, np.where(x == 0, -np.inf, np.nan))
 
 
-i0e, i1e = (_wide(lambda x, n=n: _ie(x, n)) for n in (0, 1))
-i0, i1 = (_wide(lambda x, n=n: np.exp(np.abs(x)) * _ie(x, n)) for n in (0, 1))
-k0e, k1e = (_wide(lambda x, n=n: _ke(x, n)) for n in (0, 1))
-k0, k1 = (_wide(lambda x, n=n: np.exp(-x) * _ke(x, n)) for n in (0, 1))
-j0, j1 = (_wide(lambda x, n=n: _j(x, n)) for n in (0, 1))
-y0, y1 = (_wide(lambda x, n=n: _y(x, n)) for n in (0, 1))
+def _ends(function: Callable[[Array, int], Array], order: int) -> Callable[[Array], Array]:
+    """With the limits at infinity, which are 0; K and Y are none below 0."""
+    def whole(x: Array) -> Array:
+        limit = np.where(x < 0, np.nan, 0.0) if function in (_ke, _y) else 0.0
+        return np.where(np.isinf(x), limit, function(np.where(np.isinf(x), 1.0, x), order))
+
+    return _wide(whole)
+
+
+def _scaled(function: Callable[[Array], Array], sign: int) -> Callable[[Array], Array]:
+    return _wide(lambda x: np.exp(sign * (np.abs(x) if sign > 0 else x)) * function(x))
+
+
+i0e, i1e = (_ends(_ie, n) for n in (0, 1))
+i0, i1 = (_scaled(f, 1) for f in (i0e, i1e))
+k0e, k1e = (_ends(_ke, n) for n in (0, 1))
+k0, k1 = (_scaled(f, -1) for f in (k0e, k1e))
+j0, j1 = (_ends(_j, n) for n in (0, 1))
+y0, y1 = (_ends(_y, n) for n in (0, 1))

@@ -23,14 +23,16 @@ from . import functional_reduce as fr
 from . import functional_sort as fo
 from .arguments import Ints, axis_of, boolean, dtype_of, integer, is_int, number, shape_of, tensor
 
-Seed = int | Generator | None
-"""A seed, the stream of a Primitive that was made with one, or neither."""
+Seed = int | Generator | Tensor | None
+"""A seed, the stream of a Primitive that was made with one, a key, or none of them."""
 
 
 def _key(seed: Seed, what: str) -> Tensor:
     """The next key: of the global generator, of a seed's stream, or of a Primitive's own."""
     if seed is None:
         return next_key()
+    if isinstance(seed, Tensor):
+        return seed
     if isinstance(seed, Generator):
         return seed.next_key()
     value = integer(seed, what, "seed")
