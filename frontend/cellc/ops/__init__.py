@@ -108,8 +108,9 @@ _LATER = {
     ".functional_draws":
         "gamma multinomial_with_replacement poisson random_gamma random_poisson",
     ".functional_more":
-        "add_flags bernoulli_ dyn_shape expand exponential_ float_power_ext i0 inplace_sigmoid "
-        "linearize move_to nanmedian nextafter put_ scalar_to_array soft_shrink "
+        "add_flags bernoulli_ clamp_ dyn_shape erfinv_ expand exponential_ float_power_ext i0 "
+        "inplace_sigmoid linearize move_to nanmedian nextafter normal_ put_ random_ "
+        "scalar_to_array soft_shrink "
         "sparse_segment_mean stft tanh_ tensor_muls uniform_ unique_with_pad zero_",
     ".functional_zeta": "polygamma zeta", ".instances": "scalar_cast",
 }

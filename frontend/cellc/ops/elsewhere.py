@@ -21,7 +21,7 @@ _CLASSES = (
     "ApplyRotaryPosEmb BasicLSTMCell CustomOpBuilder DynamicGRUV2 DynamicRNN FloatStatus "
     "FusedWeightScaleApplyMomentum GroupTopk MapCacheIdx NPUAllocFloatStatus NPUClearFloatStatus "
     "NPUGetFloatStatus PagedAttention PagedAttentionMask Pull Push RNNTLoss ReshapeAndCache")
-_INTERNAL = "GeSwitch Merge Morph PyExecute UpdateState"
+_INTERNAL = "GeSwitch Merge PyExecute UpdateState"
 """Classes of nodes that MindSpore's compiler makes for itself."""
 
 

@@ -116,7 +116,7 @@ def bounding_box_decode(
         half = m.mul(m.mul(length, apply("exp", m.clamp(growth, -most, most))), 0.5)
         for side, at in zip(corners, (m.add(m.sub(centre, half), 0.5),
                                       m.sub(m.add(centre, half), 0.5)), strict=True):
-            side.append(m.clamp(at, 0.0, float(bound - 1)))
+            side.append(m.clamp(at, 0.0, float(bound)))
     return fj.stack([*corners[0], *corners[1]], -1)
 
 
@@ -184,7 +184,7 @@ def greedy(conflicts: Tensor, candidates: Tensor) -> Tensor:
 
 
 def nms_with_mask(bboxes: Tensor, iou_threshold: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Non-maximum suppression: boxes by falling score, their places, and which of them stay.
+    """Non-maximum suppression: boxes by falling score, their places (0, 1, ...), and which stay.
 
     Args:
         bboxes: floats (n, 5): the box and its score.
@@ -205,7 +205,7 @@ def nms_with_mask(bboxes: Tensor, iou_threshold: float) -> tuple[Tensor, Tensor,
     corners = fj.part(boxes, 1, 0, 4)
     conflicts = m.gt(overlaps(corners, corners), float(iou_threshold))
     kept = greedy(conflicts, fc.full((x.shape[0],), True, dtype=bool_))
-    return boxes, cast_to(order, int32), kept
+    return boxes, fc.arange(x.shape[0], dtype=int32), kept
 
 
 def choice_with_mask(

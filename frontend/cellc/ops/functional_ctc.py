@@ -113,7 +113,11 @@ def ctc_loss_v2(
     none = 0.0 if boolean(zero_infinity, what, "zero_infinity") else math.inf
     loss = ends(alphas[-1], sizes, none)
     stacked = fj.stack(alphas, 1)
-    shown = m.where(m.gt(stacked, 0.5 * IMPOSSIBLE), stacked, -math.inf)
+    last = fa.reshape(m.mul(sizes, 2), (batch, 1, 1))
+    there = m.logical_and(m.gt(stacked, 0.5 * IMPOSSIBLE), m.le(fc.arange(states.shape[1]), last))
+    step = fa.reshape(fc.arange(x.shape[0]), (1, -1, 1))
+    there = m.logical_and(there, m.lt(step, fa.reshape(reach, (batch, 1, 1))))
+    shown = m.where(there, stacked, -math.inf)
     return loss, apply("stop_gradient", shown)
 
 

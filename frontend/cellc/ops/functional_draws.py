@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.types import broadcast_all
-from cellc_runtime.dtypes import DType, float32, float64, int64
+from cellc_runtime.dtypes import DType, bool_, float32, float64, int64
 
 from ..core.dispatch import apply, scan
 from ..tensors.promotion import cast_to
@@ -71,7 +71,7 @@ def _standard_gamma(alpha: Tensor, seed: Seed, what: str) -> Tensor:
     small = m.lt(a, 1.0)
     d = m.sub(m.where(small, m.add(a, 1.0), a), 1 / 3)
     keys = [_keys(_GAMMA_ROUNDS, seed, what) for _ in range(2)]
-    start = [d, fc.full(d.shape, False)]
+    start = [d, fc.full(d.shape, False, dtype=bool_)]
     (value, _), _ = scan((what, "gamma"), start, keys, [d], _GAMMA_ROUNDS, _gamma_round)
     power: Tensor = apply("exp", m.div(_log(_uniform(rnd._key(seed, what), d)),
                                        m.where(small, a, 1.0)))
@@ -175,7 +175,7 @@ def _poisson(mean: Tensor, seed: Seed, what: str) -> Tensor:
     (_, count), _ = scan((what, "few"), [none, none], [_keys(_FEW, seed, what)],
                          [m.where(few, x, 0.0)], _FEW, _arrival)
     large = m.where(few, _BOUND, x)
-    (many, _), _ = scan((what, "many"), [m.floor(large), fc.full(x.shape, False)],
+    (many, _), _ = scan((what, "many"), [m.floor(large), fc.full(x.shape, False, dtype=bool_)],
                         [_keys(_MANY, seed, what) for _ in range(2)], [large], _MANY,
                         _poisson_round)
     drawn = m.where(m.ge(x, 0.0), m.where(few, count, many), math.nan)

@@ -285,7 +285,7 @@ def dilation2d(x: Tensor, filter: Tensor, stride: Any, dilation: Any, pad_mode: 
 
 
 def volume_patches(x: Tensor, kernel_size: Any, strides: Any, padding: str) -> Tensor:
-    """The patches of (N, C, D, H, W) as channels: (N, C d h w, D', H', W').
+    """The patches of (N, C, D, H, W) as channels: (N, d h w C, D', H', W'), places slowest.
 
     Args:
         kernel_size, strides: of 5 axes, the first two 1, or of 3, or one int.
@@ -308,46 +308,48 @@ def volume_patches(x: Tensor, kernel_size: Any, strides: Any, padding: str) -> T
               j : j + (size[1] - 1) * steps[1] + 1 : steps[1],
               k : k + (size[2] - 1) * steps[2] + 1 : steps[2]]
             for i in range(kernel[0]) for j in range(kernel[1]) for k in range(kernel[2])]
-    return fa.reshape(fj.stack(taps, 2), (t.shape[0], -1, *size))
+    return fa.reshape(fj.stack(taps, 1), (t.shape[0], -1, *size))
 
 
 # --- fractional pooling ---------------------------------------------------------------------------
 
 
-def _sequence(old: int, ratio: float, pseudo: bool, source: np.random.Generator
-              ) -> np.ndarray[Any, Any]:
-    """Borders of parts of 1 or 2 pixels (Graham, 2014): `new + 1` of them, from 0 to `old`."""
+def _borders(old: int, ratio: float, pseudo: bool, key: Tensor) -> tuple[Tensor, int]:
+    """Borders of parts of an axis (Graham, 2014), int64 (parts + 1), and the longest part.
+
+    Args:
+        pseudo: they follow one number u: int(alpha (i + u)); else lengths stand in random order.
+    """
     new = int(old / ratio)
-    alpha = old / new
+    alpha, least = old / new, old // new
+    if old == least * new:
+        return m.mul(fc.arange(new + 1), least), least
     if not pseudo:
-        small = int(alpha)
-        lengths = np.full(new, small)
-        lengths[: old - small * new] += 1
-        source.shuffle(lengths)
-        return np.concatenate([[0], np.cumsum(lengths)])
-    k = int(alpha)
-    if k == alpha:
-        return np.arange(new + 1) * k
-    most = min((k + 2) / alpha - 1, (old + 1 - k) / alpha - (new - 1))
-    u = source.random() * most
-    inner = (alpha * (np.arange(new) + u)).astype(np.int64) - int(alpha * u)
-    return np.concatenate([inner, [old]])
+        lengths = np.full(new, least)
+        lengths[: old - least * new] += 1
+        order: Tensor = apply("random_permutation", key, n=new)
+        drawn: Tensor = apply("gather", tensor_of(lengths.astype(np.int64)), order, axis=0)
+        return fj.concat((fc.zeros((1,), int64), fr.cumsum(drawn, 0)), 0), least + 1
+    most = min((least + 2) / alpha - 1, (old + 1 - least) / alpha - (new - 1))
+    u: Tensor = m.mul(apply("random_uniform", key, shape=(), dtype=float64), most)
+    inner = m.sub(m.floor(m.mul(m.add(cast_to(fc.arange(new), float64), u), alpha)),
+                  m.floor(m.mul(u, alpha)))
+    return fj.concat((cast_to(inner, int64), fc.full((1,), old, dtype=int64)), 0), least + 2
 
 
 def fractional_pool(
     kind: str, x: Tensor, pooling_ratio: Any, pseudo_random: bool, overlapping: bool,
-    deterministic: bool, seed: int, seed2: int,
+    deterministic: bool, seed: rnd.Seed,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Means or largest elements of parts of uneven size of (N, H, W, C), and the parts' borders.
-
-    The borders are drawn when the op is called or compiled, not in each run of a graph.
 
     Args:
         kind: "max" or "mean".
         pooling_ratio: of the 4 axes, 1 or more; the first and last are 1.
         pseudo_random: borders follow one random number.
         overlapping: a part also has the first line of the next.
-        deterministic, seed, seed2: draw the same borders each time.
+        deterministic: the same borders each time.
+        seed: where they are drawn.
     """
     what = "FractionalMaxPool" if kind == "max" else "FractionalAvgPool"
     t = _images(x, what, "x")
@@ -355,39 +357,37 @@ def fractional_pool(
     if len(ratios) < 4 or ratios[0] != 1.0 or ratios[3] != 1.0 or min(ratios) < 1.0:
         raise ValueError(f"For '{what}', 'pooling_ratio' must be 4 numbers of 1 or more, the first "
                          f"and last 1, but got {pooling_ratio}.")
-    fixed = deterministic or seed or seed2
-    source = np.random.default_rng((seed, seed2) if fixed else None)
-    borders = [_sequence(n, r, pseudo_random, source)
-               for n, r in zip(t.shape[1:3], ratios[1:3], strict=True)]
     wide = t if t.dtype is not float32 or kind == "max" else cast_to(t, float32)
-    for axis, ends in zip((1, 2), borders, strict=True):
-        wide = _pooled(kind, wide, axis, ends, overlapping)
+    counts: Tensor | None = None
+    found = []
+    for axis, ratio in ((1, ratios[1]), (2, ratios[2])):
+        key = tensor_of(np.array([1, axis], np.uint64)) if deterministic else rnd._key(seed, what)
+        ends, longest = _borders(t.shape[axis], ratio, bool(pseudo_random), key)
+        wide, lengths = _pooled(kind, wide, axis, ends, longest, bool(overlapping))
+        shape = tuple(-1 if i == axis else 1 for i in range(4))
+        lengths = cast_to(fa.reshape(lengths, shape), wide.dtype)
+        counts = lengths if counts is None else m.mul(counts, lengths)
+        found.append(ends)
     if kind == "mean":
-        counts = np.ones(())
-        for ends in borders:
-            counts = counts[..., None] * _lengths(ends, overlapping)
-        wide = m.div(wide, tensor_of(counts[None, ..., None].astype(wide.dtype.numpy)),
-                     rounding_mode=None if wide.dtype.is_float else "trunc")
-    rows, columns = (tensor_of(e.astype(np.int64)) for e in borders)
-    return cast_to(wide, t.dtype), rows, columns
+        wide = m.div(wide, counts, rounding_mode=None if wide.dtype.is_float else "trunc")
+    return cast_to(wide, t.dtype), found[0], found[1]
 
 
-def _lengths(ends: np.ndarray[Any, Any], overlapping: bool) -> np.ndarray[Any, Any]:
-    high = np.minimum(ends[1:] + int(overlapping), ends[-1])
-    out: np.ndarray[Any, Any] = high - ends[:-1]
-    return out
-
-
-def _pooled(kind: str, x: Tensor, axis: int, ends: np.ndarray[Any, Any], overlapping: bool
-            ) -> Tensor:
-    """Sums or largest elements of parts along an axis, through the places of their elements."""
-    lengths = _lengths(ends, overlapping)
-    reach = np.arange(int(lengths.max()))
-    inside = reach[None] < lengths[:, None]
-    places = np.where(inside, ends[:-1, None] + reach, ends[:-1, None])
-    read: Tensor = apply("gather", x, tensor_of(places.astype(np.int64)), axis=axis)
+def _pooled(kind: str, x: Tensor, axis: int, ends: Tensor, longest: int, overlapping: bool
+            ) -> tuple[Tensor, Tensor]:
+    """Sums or largest elements of parts along an axis, through the places of their elements; and
+    how many these are.
+    """
+    parts, old = ends.shape[0] - 1, x.shape[axis]
+    start, stop = fj.part(ends, 0, 0, parts), fj.part(ends, 0, 1, parts + 1)
+    stop = m.minimum(m.add(stop, 1), old) if overlapping else stop
+    reach = fc.arange(longest + int(overlapping))
+    places = m.add(fa.expand_dims(start, 1), reach)
+    inside = m.lt(places, fa.expand_dims(stop, 1))
+    places = m.where(inside, places, fa.expand_dims(start, 1))
+    read: Tensor = apply("gather", x, places, axis=axis)
     if kind == "max":
-        return fr.amax(read, axis + 1)
+        return fr.amax(read, axis + 1), m.sub(stop, start)
     shape = (1,) * axis + inside.shape + (1,) * (x.ndim - axis - 1)
-    kept = m.where(tensor_of(inside.reshape(shape)), read, fc.zeros_like(read))
-    return fr.sum(kept, axis + 1, dtype=x.dtype)
+    kept = m.where(fa.reshape(inside, shape), read, fc.zeros_like(read))
+    return fr.sum(kept, axis + 1, dtype=x.dtype), m.sub(stop, start)

@@ -115,6 +115,7 @@ def _written(name: str) -> Callable[..., Tensor]:
 
 zero_, tanh_, put_, uniform_, exponential_, bernoulli_ = map(
     _written, ("zero_", "tanh_", "put_", "uniform_", "exponential_", "bernoulli_"))
+clamp_, erfinv_, normal_, random_ = map(_written, ("clamp_", "erfinv_", "normal_", "random_"))
 inplace_sigmoid = _written("sigmoid_")
 
 
@@ -400,8 +401,8 @@ def linearize(fn: Any, inputs: Any) -> tuple[Any, Callable[..., Any]]:
 
 
 __all__ = [
-    "add_flags", "bernoulli_", "dyn_shape", "expand", "exponential_", "float_power_ext", "i0",
-    "inplace_sigmoid", "linearize", "move_to", "nanmedian", "nextafter", "put_",
+    "add_flags", "bernoulli_", "clamp_", "dyn_shape", "erfinv_", "expand", "exponential_", "float_power_ext", "i0",
+    "inplace_sigmoid", "linearize", "move_to", "nanmedian", "nextafter", "normal_", "put_", "random_",
     "scalar_to_array", "soft_shrink", "sparse_segment_mean", "stft", "tanh_", "tensor_muls",
     "uniform_", "unique_with_pad", "zero_",
 ]

@@ -20,6 +20,8 @@ from cellc_runtime.dtypes import DType
 
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
+from ..tracing.inline import call_here
+from . import _control_source as source
 from .arguments import dtype_of, ints, is_int, tensor
 from .families import fa, fc, fr, m
 from .primitive import Primitive
@@ -168,7 +170,7 @@ _VALUES: dict[str, Callable[..., Any]] = {
     "is_dynamic_sequence_element_unknown": lambda x: False,
     "mixed_precision_cast": _mixed_cast, "reshape_": fa.reshape, "pows": m.pow,
     "tensor_range": fc.range, "hyper_add": _hyper_add,
-    "switch": lambda cond, x, y: x if cond else y,
+    "switch": lambda cond, x, y: call_here(source.cond, (cond, lambda: x, lambda: y, ())),
     "switch_layer": lambda index, layers: layers[index],
     "zip_operation": lambda *items: tuple(zip(*items, strict=False)),
     "tail": lambda x: tuple(x)[1:],

@@ -120,7 +120,7 @@ def _image_boxes(
     missing = room - best.shape[0]
     if missing > 0:
         found = [fj.concat((t, fc.zeros((missing, *t.shape[1:]), t.dtype)), 0) for t in found]
-    return found[0], found[1], found[2], fr.sum(cast_to(valid, int32))
+    return found[0], found[1], found[2], cast_to(fr.sum(cast_to(valid, int32)), int32)
 
 
 def _patches(input_x: Tensor, ksizes: Any, strides: Any, rates: Any, padding: str) -> Tensor:
@@ -139,9 +139,9 @@ def _dilated(x: Tensor, filter: Tensor, stride: Any, dilation: Any, pad_mode: st
 
 def _fractional(kind: str) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
     def function(x: Tensor, pooling_ratio: Any, pseudo_random: bool, overlapping: bool,
-                 deterministic: bool, seed: int, seed2: int) -> tuple[Tensor, Tensor, Tensor]:
+                 deterministic: bool, seed: Any) -> tuple[Tensor, Tensor, Tensor]:
         return images.fractional_pool(kind, x, pooling_ratio, pseudo_random, overlapping,
-                                      deterministic, seed, seed2)
+                                      deterministic, seed)
 
     return function
 

@@ -183,6 +183,15 @@ def _covered(boxes: Tensor, part: tuple[Tensor, ...], height: Tensor, width: Ten
     return fr.amax(m.where(empty, 0.0, m.div(m.mul(high, wide), m.where(empty, 1.0, whole))), 0)
 
 
+def _permuted(n: Any, max_length: int, pad: int, dtype: DType) -> Tensor:
+    """A random permutation of 0 to n - 1, and `pad` up to `max_length` elements."""
+    count, length = integer(n, "Randperm", "n"), integer(max_length, "Randperm", "max_length")
+    if not 0 <= count <= length:
+        raise ValueError(f"For 'Randperm', 'n' must be in [0, {length}], but got {count}.")
+    drawn = rnd.randperm(count, dtype=dtype)
+    return fj.concat((drawn, fc.full((length - count,), pad, dtype=dtype)), 0)
+
+
 def _hits(true_classes: Tensor, sampled_candidates: Tensor, num_true: int) -> Any:
     """Where drawn candidates are true classes: rows, positions among the candidates, and weights.
     """

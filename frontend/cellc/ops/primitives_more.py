@@ -12,16 +12,21 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.op import REQUIRED
-from cellc_runtime.dtypes import DType, float32, int32, int64, uint8
+from cellc_runtime.dtypes import DType, bool_, float32, int32, int64, uint8
 
+from ..calls.bprop import call_with_bprop
+from ..calls.hooks import written
 from ..core.dispatch import apply
 from ..tensors.indexing import become
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
+from ..tracing.inline import call_here
 from ..transforms.jacobian import vjp
+from . import functional_blocks as blocks
 from . import functional_ctc as ctc
 from . import functional_deformable as deform
 from . import functional_integer as integers
+from . import functional_loss as loss
 from . import functional_more as more
 from . import functional_zeta as special
 from . import instances, recurrence
@@ -85,7 +90,7 @@ def _list_difference(x: Tensor, y: Tensor, out_idx: DType) -> Pair:
         raise ValueError(f"For 'ListDiff', 'x' and 'y' must have one axis, but have shapes "
                          f"{a.shape} and {b.shape}.")
     found = m.eq(fa.expand_dims(a, 1), fa.expand_dims(b, 0)).any(1) if b.shape[0] else \
-        fc.full(a.shape, False)
+        fc.full(a.shape, False, dtype=bool_)
     place = fa.squeeze(fo.nonzero(m.logical_not(found)), 1)
     return fi.gather(a, place, 0), cast_to(place, out_idx)
 
@@ -158,7 +163,7 @@ def _ngram(state_seq: Tensor, log_probs: Tensor, ngram_size: int) -> Tensor:
     kept = scores
     vocabulary = fc.arange(scores.shape[-1], dtype=words.dtype)
     for start in range(length - n + 1):
-        same = fc.full(words.shape[:2], True)
+        same = fc.full(words.shape[:2], True, dtype=bool_)
         for i in range(n - 1):
             same = m.logical_and(same, m.eq(words[:, :, start + i],
                                             words[:, :, length - n + 1 + i]))
@@ -229,7 +234,7 @@ def _formats(what: str, source: str, target: str) -> tuple[int, ...]:
 
 def _dim_map(input_x: Tensor, src_format: str, dst_format: str) -> Tensor:
     """Axes (-4 to 3) of one format as those of another."""
-    places = tensor_of(np.array(_formats("DataFormatDimMap", src_format, dst_format), np.int32))
+    places = tensor_of(np.array(_formats("DataFormatDimMap", dst_format, src_format), np.int32))
     x = tensor(input_x, "DataFormatDimMap", "input_x")
     return cast_to(fi.gather(places, m.remainder(x, 4), 0), x.dtype)
 
@@ -304,7 +309,7 @@ def _partial(*args: Any) -> Any:
 
 def _max_pool_argmax(x: Tensor, kernel_size: Any, strides: Any, pad_mode: str, data_format: str
                      ) -> Pair:
-    """The largest element of each window, and its place in the plane (int32)."""
+    """The largest element of each window, and its place in its image (C, H, W), int32."""
     what = "MaxPoolWithArgmax"
     t = win._image(x, 2, what)
     size, step = (tuple(v)[-2:] if isinstance(v, (tuple, list)) else (v, v)
@@ -313,7 +318,8 @@ def _max_pool_argmax(x: Tensor, kernel_size: Any, strides: Any, pad_mode: str, d
     pads = win._same_pads(t.shape[2:], size, step, (1, 1)) if mode == "same" else (0, 0, 0, 0)
     values, index = apply("max_pool2d", t, kernel=size, stride=step, pads=pads, dilation=(1, 1),
                           ceil_mode=False, indices=True)
-    return values, cast_to(index, int32)
+    start = fa.reshape(fc.arange(t.shape[1]) * (t.shape[2] * t.shape[3]), (1, -1, 1, 1))
+    return values, cast_to(m.add(index, start), int32)
 
 
 def _depthwise(
@@ -393,9 +399,9 @@ def _ctc(
         return ctc.ctc_loss_v2(fn.log_softmax(scores, 2), labels, sequence_length, sizes,
                                classes - 1, "none", none, what)[0]
 
-    loss, back = vjp(losses, scores)
-    slope = back(fc.ones_like(loss))
-    return loss, slope[0] if isinstance(slope, tuple) else slope
+    found, back = vjp(losses, scores)
+    slope = back(fc.ones_like(found))
+    return found, slope[0] if isinstance(slope, tuple) else slope
 
 
 def _ctc_v2(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any,
@@ -496,6 +502,37 @@ def _tridiagonal(superdiag: Tensor, maindiag: Tensor, subdiag: Tensor, rhs: Tens
     return m.add(total, m.mul(m.mul(below, keep[1]), before))
 
 
+class Morph(Primitive):
+    """A function as a Primitive, compiled with what calls it. Source: `mindspore.ops.Morph`.
+
+    Args:
+        fn: the function, of Tensors.
+        infer_shape, infer_dtype: accepted; shapes and types follow from `fn`.
+        bprop_fn: `bprop_fn(*inputs, out, dout)` gives the gradients of the inputs; None: that of
+            `fn`.
+
+    Raises:
+        TypeError: one of them is not callable.
+    """
+
+    def __init__(
+        self, fn: Callable[..., Any], infer_shape: Callable[..., Any],
+        infer_dtype: Callable[..., Any], bprop_fn: Callable[..., Any] | None = None,
+    ) -> None:
+        given = {"fn": fn, "infer_shape": infer_shape, "infer_dtype": infer_dtype}
+        for name, value in (given | ({"bprop_fn": bprop_fn} if bprop_fn else {})).items():
+            if not callable(value):
+                raise TypeError(f"For 'Morph', '{name}' must be callable, but got "
+                                f"{type(value).__name__}.")
+        self.name, self.attrs = "Morph", {}
+        self.construct, self.bprop = written(fn), written(bprop_fn) if bprop_fn else None
+
+    def __call__(self, *operands: Any, **kwargs: Any) -> Any:
+        if self.bprop is None:
+            return call_here(self.construct, operands)
+        return call_with_bprop(self, operands)
+
+
 _PLAIN: dict[str, Callable[..., Any]] = {
     "Betainc": special.betainc, "Bincount": _bincount, "CheckNumerics": _checked,
     "CompareAndBitpack": _bitpack, "CopyWithSlice": _copy_with_slice,
@@ -515,6 +552,43 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "TridiagonalMatMul": _tridiagonal, "TupleToArray": _tuple_to_array,
     "UniqueWithPad": more.unique_with_pad, "UnravelIndex": _unravel, "Zeta": special.zeta,
 }
+
+def _histogram(x: Tensor, range: Tensor, nbins: int, dtype: Any) -> Tensor:
+    """How many elements lie in each of `nbins` equal parts of a range; what is outside counts in
+    the first or the last.
+    """
+    what = "HistogramFixedWidth"
+    n = integer(nbins, what, "nbins")
+    low, high = fj.unstack(cast_to(tensor(range, what, "range"), float32))
+    flat = cast_to(fa.reshape(tensor(x, what, "x"), (-1,)), float32)
+    place = m.floor(m.mul(m.div(m.sub(flat, low), m.sub(high, low)), float(n)))
+    at = cast_to(m.clamp(place, 0.0, n - 1.0), int64)
+    return fi.unsorted_segment_sum(fc.ones(flat.shape, int32), at, n)
+
+
+def _split_by(input_x: Tensor, size_splits: Any, split_dim: int, num_split: int
+              ) -> tuple[Tensor, ...]:
+    """Parts of given sizes along an axis; one size may be -1: the rest."""
+    x, sizes = tensor(input_x, "SplitV", "input_x"), list(ints(size_splits, "SplitV",
+                                                               "size_splits"))
+    axis = axis_of(split_dim, x.ndim, "SplitV", "split_dim")
+    if -1 in sizes:
+        sizes[sizes.index(-1)] = x.shape[axis] - (sum(sizes) + 1)
+    if len(sizes) != num_split or min(sizes) < 0 or sum(sizes) != x.shape[axis]:
+        raise ValueError(f"For 'SplitV', 'size_splits' must hold {num_split} sizes that sum to "
+                         f"{x.shape[axis]}, but got {size_splits}.")
+    return tuple(fj.split(x, sizes, axis))
+
+
+def _multilabel(x: Tensor, target: Tensor, reduction: str) -> Pair:
+    """The loss, and which classes the targets name."""
+    value = loss.multilabel_margin_loss(x, target, reduction)
+    classes = fc.arange(x.shape[-1], dtype=target.dtype)
+    ended = fr.cumsum(cast_to(m.lt(target, 0), int32), -1)
+    named = m.where(m.gt(ended, 0), -1, target)
+    there = m.eq(fa.expand_dims(named, -1), classes).any(-2)
+    return value, cast_to(there, target.dtype)
+
 
 _CONV = {"pad_mode": "valid", "pad": 0}
 _FORMATS = {"src_format": "NHWC", "dst_format": "NCHW"}
@@ -543,6 +617,12 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "LSTM": (_lstm, {
         "input_size": REQUIRED, "hidden_size": REQUIRED, "num_layers": REQUIRED,
         "has_bias": REQUIRED, "bidirectional": REQUIRED, "dropout": REQUIRED, "proj_size": 0}),
+    "HistogramFixedWidth": (_histogram, {"nbins": REQUIRED, "dtype": "int32"}),
+    "BatchToSpaceNDV2": (lambda input_x, block_shape, crops: blocks.batch_to_space_nd(
+        input_x, block_shape, crops), {}),
+    "MultilabelMarginLoss": (_multilabel, {"reduction": "mean"}),
+    "SplitV": (_split_by, {"size_splits": REQUIRED, "split_dim": REQUIRED,
+                           "num_split": REQUIRED}),
     "ListDiff": (_list_difference, {"out_idx": int32}),
     "MaxPoolWithArgmax": (_max_pool_argmax, {"kernel_size": 1, "strides": 1, "pad_mode": "valid",
                                              "data_format": "NCHW"}),
@@ -552,5 +632,5 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
                      "normalized": REQUIRED, "onesided": REQUIRED, "return_complex": REQUIRED}),
 }
 
-PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives(_PLAIN, _WITH_INIT)
+PRIMITIVES: Mapping[str, type[Primitive]] = {**make_primitives(_PLAIN, _WITH_INIT), "Morph": Morph}
 """Every primitive class of this module by name."""
