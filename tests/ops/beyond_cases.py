@@ -119,7 +119,7 @@ def pictures(c: Calls) -> None:
 def special(c: Calls) -> None:
     """Bessel, zeta, beta functions; Fourier transforms."""
     ops, f, tensor, ms = c.ops, c.floats, c.ms.Tensor, c.ms
-    for name in "i0 i0e i1 i1e j0 j1 k0 k0e k1 k1e y0 y1".split():
+    for name in ("i0", "i0e", "i1", "i1e", "j0", "j1", "k0", "k0e", "k1", "k1e", "y0", "y1"):
         c.add(f"bessel_{name}", lambda a, n=name: getattr(ops, f"bessel_{n}")(a),
               f(40, low=0.1, high=4), grad=(0,))
     c.add("zeta", lambda a, b: ops.zeta(a, b), f(20, low=1.1, high=8), f(20, low=0.1, high=12))
@@ -201,7 +201,8 @@ def sets(c: Calls) -> None:
           c.random.integers(0, 8, 20).astype(np.int32), f(20))
     c.add("Gcd", lambda a, b: (ops.Gcd()(a, b), ops.Lcm()(a, b)), np.array([12, 7, 0, 9]),
           np.array([8, 21, 5, 0]))
-    c.add("DataFormatDimMap", lambda a: ops.DataFormatDimMap()(a), np.array([0, 1, -2, 3], np.int32))
+    c.add("DataFormatDimMap", lambda a: ops.DataFormatDimMap()(a),
+          np.array([0, 1, -2, 3], np.int32))
     c.add("DataFormatVecPermute", lambda a: ops.DataFormatVecPermute()(a),
           np.array([1, 2, 3, 4], np.int32))
     c.add("SubAndFilter", lambda a: ops.SubAndFilter()(a, 10, 5),

@@ -142,7 +142,8 @@ def test_patches() -> None:
 
 
 def test_dilation() -> None:
-    x, w = np.random.default_rng(0).random((2, 1, 3, 6, 6), np.float32)[0], np.float32([[[1, -2]]] * 3)
+    x = np.random.default_rng(0).random((1, 3, 6, 6), np.float32)
+    w = np.float32([[[1, -2]]] * 3)
     y = ops.Dilation2D(1, 1, "VALID")(Tensor(x), Tensor(w)).asnumpy()
     np.testing.assert_array_equal(y, np.maximum(x[..., :-1] + np.float32(1),
                                                 x[..., 1:] + np.float32(-2)))
@@ -168,7 +169,8 @@ def test_nextafter() -> None:
 def test_ctc_gradient() -> None:
     """MindSpore's leaves out parts of the blank's; rows of the true one sum to 0."""
     x = np.random.default_rng(1).standard_normal((4, 2, 3)).astype(np.float32)
-    given = (Tensor([[0, 0], [1, 0], [1, 1]]), Tensor([1, 0, 1], ms.int32), Tensor([4, 3], ms.int32))
+    given = (Tensor([[0, 0], [1, 0], [1, 1]]), Tensor([1, 0, 1], ms.int32),
+             Tensor([4, 3], ms.int32))
 
     def total(t: Tensor) -> Tensor:
         return ops.CTCLoss()(t, *given)[0].sum()

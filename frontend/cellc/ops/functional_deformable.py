@@ -27,7 +27,8 @@ def _spatial(given: Any, what: str, name: str) -> tuple[int, int]:
     """Rows and columns of 4 ints, of which the first two are 1."""
     found = _sizes(given, 4, what, name)
     if found[:2] != (1, 1):
-        raise ValueError(f"For '{what}', the first two ints of '{name}' must be 1, but got {given}.")
+        raise ValueError(f"For '{what}', the first two ints of '{name}' must be 1, but got "
+                         f"{given}.")
     return found[2], found[3]
 
 

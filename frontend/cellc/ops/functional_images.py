@@ -236,8 +236,8 @@ def extract_glimpse(
     base = fa.reshape(m.mul(fc.arange(n), height * width), (n, 1, 1))
     at = m.add(base, m.add(fa.expand_dims(m.mul(index[0], width), 2), fa.expand_dims(index[1], 1)))
     read: Tensor = apply("gather", flat, at, axis=0)
-    ok = fa.expand_dims(m.logical_and(fa.expand_dims(inside[0], 2), fa.expand_dims(inside[1], 1)), 3)
-    return m.where(ok, read, _noise(noise, read))
+    ok = m.logical_and(fa.expand_dims(inside[0], 2), fa.expand_dims(inside[1], 1))
+    return m.where(fa.expand_dims(ok, 3), read, _noise(noise, read))
 
 
 def _noise(kind: str, like: Tensor) -> Tensor:

@@ -13,8 +13,6 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from cellc_compiler.ir.types import broadcast_shapes
 from cellc_runtime.dtypes import DType
 
@@ -23,7 +21,7 @@ from ..tensors.tensor import Tensor
 from ..tracing.inline import call_here
 from . import _control_source as source
 from .arguments import dtype_of, ints, is_int, tensor
-from .families import fa, fc, fr, m
+from .families import fa, fc, m
 from .primitive import Primitive
 from .primitives import PRIMITIVES as _CLASSES
 from .primitives import make_primitive
@@ -133,7 +131,9 @@ def _array_to_scalar(x: Tensor) -> Any:
     return tensor(x, "array_to_scalar", "x").item()
 
 
-def _augmented(function: Callable[..., Any], plain: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _augmented(
+    function: Callable[..., Any], plain: Callable[[Any, Any], Any]
+) -> Callable[..., Any]:
     """x op= y: of tensors by a function of ours, else by Python."""
     def call(x: Any, y: Any) -> Any:
         return function(x, y) if isinstance(x, Tensor) or isinstance(y, Tensor) else plain(x, y)

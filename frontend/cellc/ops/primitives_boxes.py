@@ -124,8 +124,9 @@ def _image_boxes(
 
 
 def _patches(input_x: Tensor, ksizes: Any, strides: Any, rates: Any, padding: str) -> Tensor:
-    two = [tuple(v)[-2:] if isinstance(v, (tuple, list)) else v for v in (ksizes, strides, rates)]
-    return win.image_patches(input_x, *two, padding)
+    size, step, rate = (tuple(v)[-2:] if isinstance(v, (tuple, list)) else v
+                        for v in (ksizes, strides, rates))
+    return win.image_patches(input_x, size, step, rate, padding)
 
 
 def _volume_patches(input_x: Tensor, kernel_size: Any, strides: Any, padding: str) -> Tensor:

@@ -17,6 +17,7 @@ from cellc_runtime.dtypes import DType, bool_, float32, int32, int64, uint8
 from ..calls.bprop import call_with_bprop
 from ..calls.hooks import written
 from ..core.dispatch import apply
+from ..tensors.index_plan import check_range
 from ..tensors.indexing import become
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
@@ -182,7 +183,7 @@ def _checked(x: Tensor) -> Tensor:
 
 def apply_check(condition: Tensor, text: str) -> None:
     """An error when the network runs, if a truth value is false."""
-    fi.check_range(cast_to(condition, int64), 1, 2, text + " (", 0, ")")
+    check_range(cast_to(condition, int64), 1, 2, text + " (", 0, ")")
 
 
 def _assert(condition: Any, input_data: Any = (), *, summarize: int) -> Tensor:
@@ -350,7 +351,8 @@ def _lstm(
         outs = []
         width = input_size if k == 0 else hidden_size * directions
         for d in range(directions):
-            shapes = [(4 * hidden_size, width), (4 * hidden_size, hidden_size)]
+            shapes: list[tuple[int, ...]] = [(4 * hidden_size, width),
+                                             (4 * hidden_size, hidden_size)]
             shapes += [(4 * hidden_size,)] * 2 if has_bias else []
             weights = []
             for shape in shapes:
@@ -481,9 +483,8 @@ def _levenshtein(a: Tensor, a_sizes: np.ndarray[Any, Any], b: Tensor, b_sizes: n
 
 def _stft(x: Tensor, window: Tensor, n_fft: int, hop_length: int, win_length: int,
           normalized: bool, onesided: bool, return_complex: bool) -> Tensor:
-    out = more.stft(x, n_fft, hop_length, win_length, window, False, "constant", normalized,
-                    onesided, return_complex)
-    return out
+    return more.stft(x, n_fft, hop_length, win_length, window, False, "constant", normalized,
+                     onesided, return_complex)
 
 
 def _tridiagonal(superdiag: Tensor, maindiag: Tensor, subdiag: Tensor, rhs: Tensor) -> Tensor:

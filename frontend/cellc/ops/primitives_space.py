@@ -8,7 +8,6 @@ from typing import Any
 from cellc_compiler.ir.op import REQUIRED
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
-from ..core.dispatch import apply
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 from . import functional_orthogonal as orthogonal

@@ -25,7 +25,8 @@ _State = tuple[Tensor, ...]
 
 def _checked(what: str, var: Tensor, grad: Tensor, indices: Tensor) -> None:
     """Raises a ValueError or TypeError where a gradient has other rows than `indices` names."""
-    v, g, at = tensor(var, what, "var"), tensor(grad, what, "grad"), tensor(indices, what, "indices")
+    v, g, at = (tensor(t, what, n) for t, n in (
+        (var, "var"), (grad, "grad"), (indices, "indices")))
     if not at.dtype.is_integer:
         raise TypeError(f"For '{what}', 'indices' must hold ints, but got {at.dtype}.")
     if not v.ndim or at.ndim != 1 or g.shape != (*at.shape, *v.shape[1:]):
@@ -42,12 +43,16 @@ def _spread(var: Tensor, grad: Tensor, indices: Tensor) -> Tensor:
 
 def _by_rows(
     what: str, state: _State, grad: Tensor, indices: Tensor,
-    step: Callable[[_State, Tensor], Any],
+    step: Callable[..., Any],
 ) -> _State:
-    """Step the rows of tensors at `indices`; the whole tensors afterwards."""
+    """Step the rows of tensors at `indices`: `step(*rows, their gradient)` writes into the rows.
+
+    Returns:
+        The whole tensors afterwards.
+    """
     _checked(what, state[0], grad, indices)
     rows = tuple(_taken(t, indices) for t in state)
-    step(rows, _taken(_spread(state[0], grad, indices), indices))
+    step(*rows, _taken(_spread(state[0], grad, indices), indices))
     points = indices.reshape((-1, 1))
     stored = dense._store(*((t, fi.tensor_scatter_update(t, points, cast_to(r, t.dtype)))
                             for t, r in zip(state, rows, strict=True)))
@@ -62,26 +67,27 @@ def _taken(x: Tensor, indices: Tensor) -> Tensor:
 def _adadelta(var: Tensor, accum: Tensor, accum_update: Tensor, lr: Any, rho: Any, grad: Tensor,
               indices: Tensor, epsilon: float, use_locking: bool) -> _State:
     return _by_rows("SparseApplyAdadelta", (var, accum, accum_update), grad, indices,
-                    lambda rows, g: dense._adadelta(*rows, lr, rho, epsilon, g))
+                    lambda w, a, u, g: dense._adadelta(w, a, u, lr, rho, epsilon, g))
 
 
 def _adagrad(var: Tensor, accum: Tensor, grad: Tensor, indices: Tensor, lr: float,
              update_slots: bool, use_locking: bool) -> _State:
     return _by_rows("SparseApplyAdagrad", (var, accum), grad, indices,
-                    lambda rows, g: dense._adagrad(*rows, lr, g, update_slots))
+                    lambda w, a, g: dense._adagrad(w, a, lr, g, update_slots))
 
 
 def _adagrad_eps(var: Tensor, accum: Tensor, grad: Tensor, indices: Tensor, lr: float,
                  epsilon: float, use_locking: bool, update_slots: bool) -> _State:
     return _by_rows("SparseApplyAdagradV2", (var, accum), grad, indices,
-                    lambda rows, g: dense._adagrad_eps(*rows, lr, g, epsilon, update_slots))
+                    lambda w, a, g: dense._adagrad_eps(w, a, lr, g, epsilon, update_slots))
 
 
 def _ftrl(what: str) -> Callable[..., _State]:
     def function(var: Tensor, accum: Tensor, linear: Tensor, grad: Tensor, indices: Tensor,
                  lr: float, l1: float, l2: float, lr_power: float, use_locking: bool) -> _State:
         return _by_rows(what, (var, accum, linear), grad, indices,
-                        lambda rows, g: dense._ftrl(*rows, g, lr, l1, l2, lr_power, use_locking))
+                        lambda w, a, z, g: dense._ftrl(w, a, z, g, lr, l1, l2, lr_power,
+                                                       use_locking))
 
     return function
 
@@ -91,8 +97,7 @@ def _ftrl_shrinking(
     l2: float, l2_shrinkage: float, lr_power: float, use_locking: bool,
 ) -> _State:
     """`SparseApplyFtrl`, whose linear part also takes 2 l2_shrinkage var (not the squares)."""
-    def step(rows: _State, g: Tensor) -> None:
-        w, a, z = rows
+    def step(w: Tensor, a: Tensor, z: Tensor, g: Tensor) -> None:
         dense._store((z, m.add(z, m.mul(w, 2.0 * l2_shrinkage))))
         dense._ftrl(w, a, z, g, lr, l1, l2, lr_power, use_locking)
 
@@ -103,7 +108,7 @@ def _proximal(what: str) -> Callable[..., _State]:
     def function(var: Tensor, accum: Tensor, lr: Any, l1: Any, l2: Any, grad: Tensor,
                  indices: Tensor, use_locking: bool) -> _State:
         return _by_rows(what, (var, accum), grad, indices,
-                        lambda rows, g: dense._proximal_adagrad(*rows, lr, l1, l2, g, use_locking))
+                        lambda w, a, g: dense._proximal_adagrad(w, a, lr, l1, l2, g, use_locking))
 
     return function
 
@@ -112,7 +117,7 @@ def _rms(var: Tensor, ms: Tensor, mom: Tensor, lr: Any, grad: Tensor, indices: T
          momentum: float, epsilon: float, use_locking: bool) -> _State:
     return _by_rows(
         "SparseApplyRMSProp", (var, ms, mom), grad, indices,
-        lambda rows, g: dense._rms(*rows, lr, g, rho, momentum, epsilon, use_locking))
+        lambda w, s, v, g: dense._rms(w, s, v, lr, g, rho, momentum, epsilon, use_locking))
 
 
 def _adam(
@@ -134,8 +139,8 @@ def _lazy_adam(
     """`Adam` of the rows that have a gradient alone."""
     return _by_rows(
         "FusedSparseLazyAdam", (var, m, v), gradient, indices,
-        lambda rows, g: dense._adam(*rows, beta1_power, beta2_power, lr, beta1, beta2, epsilon, g,
-                                    use_locking, use_nesterov))
+        lambda w, a, b, g: dense._adam(w, a, b, beta1_power, beta2_power, lr, beta1, beta2,
+                                       epsilon, g, use_locking, use_nesterov))
 
 
 def _adam_change(
