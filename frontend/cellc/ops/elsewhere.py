@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .primitive import Primitive
+from .primitives import make_primitive
 
 _FUNCTIONS = (
     "add_layer_norm add_rms_norm fused_infer_attention_score incre_flash_attention "
@@ -43,11 +44,11 @@ def _class(name: str, why: str) -> type[Primitive]:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         self.name, self.attrs = name, dict(kwargs)
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
         raise _refuse(name, why)
 
     return type(name, (Primitive,), {
-        "__init__": init, "__call__": call, "function": staticmethod(call), "__module__": __name__,
+        "__init__": init, "function": staticmethod(refuse), "__module__": make_primitive.__module__,
         "__doc__": f"{why[0].upper()}{why[1:]}: a RuntimeError when it is called. Source: "
                    f"`mindspore.ops.{name}`."})
 
