@@ -93,7 +93,10 @@ def ctc_loss_v2(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: str = "none", zero_infinity: bool = False, what: str = "CTCLossV2",
 ) -> tuple[Tensor, Tensor]:
-    """Losses, and the logs of the forward probabilities (N, T, 2 S + 1). See `ctc_loss`."""
+    """Losses, and the logs of the forward probabilities (N, T, 2 S + 1).
+
+    Arguments and errors (TypeError, ValueError) are those of `ctc_loss`; losses are not reduced.
+    """
     x, labels = tensor(log_probs, what, "log_probs"), tensor(targets, what, "targets")
     if x.ndim != 3 or labels.ndim != 2 or labels.shape[0] != x.shape[1]:
         raise ValueError(f"For '{what}', shapes (T, N, C) and (N, S) are needed, but got {x.shape} "

@@ -32,7 +32,7 @@ _BOUND = 10.0
 
 def _keys(count: int, seed: Seed, what: str) -> Tensor:
     """As many keys of the generator, one to a row."""
-    return fj.stack([rnd._key(seed, what) for _ in range(count)], 0)
+    return fj.stack([rnd.drawing_key(seed, what) for _ in range(count)], 0)
 
 
 def _uniform(key: Tensor, like: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ def _standard_gamma(alpha: Tensor, seed: Seed, what: str) -> Tensor:
     keys = [_keys(_GAMMA_ROUNDS, seed, what) for _ in range(2)]
     start = [d, fc.full(d.shape, False, dtype=bool_)]
     (value, _), _ = scan((what, "gamma"), start, keys, [d], _GAMMA_ROUNDS, _gamma_round)
-    power: Tensor = apply("exp", m.div(_log(_uniform(rnd._key(seed, what), d)),
+    power: Tensor = apply("exp", m.div(_log(_uniform(rnd.drawing_key(seed, what), d)),
                                        m.where(small, a, 1.0)))
     drawn = m.where(m.gt(a, 0.0), m.where(small, m.mul(value, power), value), math.nan)
     out: Tensor = apply("stop_gradient", cast_to(drawn, alpha.dtype))
@@ -272,7 +272,7 @@ def truncated_between(
         return m.mul(apply("erfc", m.mul(m.div(m.sub(x, centre), spread), -math.sqrt(0.5))), 0.5)
 
     first, last = cumulative(a), cumulative(b)
-    u: Tensor = apply("random_uniform", rnd._key(seed, what), shape=shape, dtype=float64)
+    u: Tensor = apply("random_uniform", rnd.drawing_key(seed, what), shape=shape, dtype=float64)
     p = m.add(first, m.mul(u, m.sub(last, first)))
     z: Tensor = apply("erfinv", m.clamp(m.sub(m.mul(p, 2.0), 1.0), -1 + 1e-16, 1 - 1e-16))
     out = m.add(centre, m.mul(m.mul(z, math.sqrt(2.0)), spread))

@@ -118,7 +118,11 @@ def _areas(old: int, new: int, align: bool) -> np.ndarray[Any, Any]:
 
 
 def resize_area(images: Tensor, size: Any, align_corners: bool) -> Tensor:
-    """Images (N, H, W, C) of another size, each pixel the mean of what it covers: float32."""
+    """Images (N, H, W, C) of another size, each pixel the mean of what it covers: float32.
+
+    Raises:
+        TypeError, ValueError: arguments of another type or shape.
+    """
     what = "ResizeArea"
     x, new = cast_to(_images(images, what, "images"), float32), ints(size, what, "size")
     if len(new) != 2 or min(new) < 1:
@@ -183,6 +187,9 @@ def scale_and_translate(
         kernel_type: "lanczos1", "lanczos3", "lanczos5", "gaussian", "box", "triangle",
             "keyscubic" or "mitchellcubic".
         antialias: filters are widened where an image becomes smaller.
+
+    Raises:
+        TypeError, ValueError: arguments of another type or shape.
     """
     what = "ScaleAndTranslate"
     choice(kernel_type, tuple(_KERNELS), what, "kernel_type")
@@ -210,6 +217,9 @@ def extract_glimpse(
         normalized: 1 (from the centre: half) is the size of the image.
         uniform_noise: noise is uniform.
         noise: "uniform", "gaussian" or "zero".
+
+    Raises:
+        TypeError, ValueError: arguments of another type or shape.
     """
     what = "ExtractGlimpse"
     images, window = _images(x, what, "x"), ints(size, what, "size")
@@ -257,6 +267,9 @@ def dilation2d(x: Tensor, filter: Tensor, stride: Any, dilation: Any, pad_mode: 
         filter: (C, h, w).
         stride, dilation: an int, 2, or 4 of which the first two are 1.
         pad_mode: "same" or "valid", in any case.
+
+    Raises:
+        TypeError, ValueError: arguments of another type or shape.
     """
     what = "Dilation2D"
     image, taps = tensor(x, what, "x"), tensor(filter, what, "filter")
@@ -267,7 +280,7 @@ def dilation2d(x: Tensor, filter: Tensor, stride: Any, dilation: Any, pad_mode: 
                    for v, n in ((stride, "stride"), (dilation, "dilation")))
     kernel = taps.shape[1:]
     if choice(pad_mode.lower(), ("same", "valid"), what, "pad_mode") == "same":
-        top, bottom, left, right = win._same_pads(image.shape[2:], kernel, steps, gaps)
+        top, bottom, left, right = win.same_pads(image.shape[2:], kernel, steps, gaps)
         low = float(m.largest(image.dtype))
         image = fa.pad(image, (left, right, top, bottom), "constant", -low)
     size = [(d - g * (k - 1) - 1) // s + 1
@@ -290,6 +303,9 @@ def volume_patches(x: Tensor, kernel_size: Any, strides: Any, padding: str) -> T
     Args:
         kernel_size, strides: of 5 axes, the first two 1, or of 3, or one int.
         padding: "same" or "valid", in any case.
+
+    Raises:
+        TypeError, ValueError: arguments of another type or shape.
     """
     what = "ExtractVolumePatches"
     t = tensor(x, what, "input_x")
@@ -299,7 +315,7 @@ def volume_patches(x: Tensor, kernel_size: Any, strides: Any, padding: str) -> T
     kernel, steps = (positive(tuple(v)[-3:] if isinstance(v, (tuple, list)) else v, 3, what, n)
                      for v, n in ((kernel_size, "kernel_size"), (strides, "strides")))
     if choice(padding.lower(), ("same", "valid"), what, "padding") == "same":
-        pads = win._same_pads(t.shape[2:], kernel, steps, (1, 1, 1))
+        pads = win.same_pads(t.shape[2:], kernel, steps, (1, 1, 1))
         t = fa.pad(t, (*pads[4:], *pads[2:4], *pads[:2]))
     size = [(d - k) // s + 1 for d, k, s in zip(t.shape[2:], kernel, steps, strict=True)]
     if min(size) < 1:
@@ -350,6 +366,9 @@ def fractional_pool(
         overlapping: a part also has the first line of the next.
         deterministic: the same borders each time.
         seed: where they are drawn.
+
+    Raises:
+        TypeError, ValueError: arguments of another type or shape.
     """
     what = "FractionalMaxPool" if kind == "max" else "FractionalAvgPool"
     t = _images(x, what, "x")
@@ -357,11 +376,12 @@ def fractional_pool(
     if len(ratios) < 4 or ratios[0] != 1.0 or ratios[3] != 1.0 or min(ratios) < 1.0:
         raise ValueError(f"For '{what}', 'pooling_ratio' must be 4 numbers of 1 or more, the first "
                          f"and last 1, but got {pooling_ratio}.")
-    wide = t if t.dtype is not float32 or kind == "max" else cast_to(t, float32)
+    wide = t
     counts: Tensor | None = None
     found = []
     for axis, ratio in ((1, ratios[1]), (2, ratios[2])):
-        key = tensor_of(np.array([1, axis], np.uint64)) if deterministic else rnd._key(seed, what)
+        key = tensor_of(np.array([1, axis], np.uint64)) if deterministic else \
+            rnd.drawing_key(seed, what)
         ends, longest = _borders(t.shape[axis], ratio, bool(pseudo_random), key)
         wide, lengths = _pooled(kind, wide, axis, ends, longest, bool(overlapping))
         shape = tuple(-1 if i == axis else 1 for i in range(4))

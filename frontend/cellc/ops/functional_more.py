@@ -322,7 +322,11 @@ def stft(
 def transformed(
     rows: Tensor, window: Tensor, n: int, hop: int, size: int, normalized: bool, onesided: bool
 ) -> Tensor:
-    """Fourier transforms (batch, frequencies, windows) of windows of signals (batch, length)."""
+    """Fourier transforms (batch, frequencies, windows) of windows of signals (batch, length).
+
+    Raises:
+        ValueError: a window of another length, or a half of the frequencies of complex numbers.
+    """
     what = "stft"
     if window.shape != (size,):
         raise ValueError(f"For '{what}', 'window' must have shape ({size},), but has "

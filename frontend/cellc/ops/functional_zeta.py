@@ -150,8 +150,8 @@ def _fraction(
     odd = m.neg(m.div(m.mul(m.mul(m.add(a, n), m.add(m.add(a, b), n)), x),
                       m.mul(twice, m.add(twice, 1.0))))
     for numerator in (even, odd):
-        d = m.div(1.0, classes._not_zero(m.add(m.mul(numerator, d), 1.0)))
-        c = classes._not_zero(m.add(m.div(numerator, c), 1.0))
+        d = m.div(1.0, classes.not_zero(m.add(m.mul(numerator, d), 1.0)))
+        c = classes.not_zero(m.add(m.div(numerator, c), 1.0))
         h = m.mul(h, m.mul(c, d))
     return [h, c, d], []
 
@@ -191,7 +191,7 @@ def _beta_inside(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     p, q = m.where(turned, b, a), m.where(turned, a, b)
     t = m.where(turned, m.sub(1.0, x), x)
     d = m.sub(1.0, m.div(m.mul(m.add(p, q), t), m.add(p, 1.0)))
-    d = m.div(1.0, classes._not_zero(d))
+    d = m.div(1.0, classes.not_zero(d))
     (h, _, _), _ = scan(("betainc", "fraction"), [d, fc.ones_like(d), d], [], [p, q, t], _TRIPS,
                         _fraction)
     total: Tensor = apply("lgamma", m.add(a, b))

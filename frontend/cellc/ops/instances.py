@@ -194,7 +194,7 @@ _INTERNAL = (
 
 
 def internal(name: str) -> Callable[..., Any]:
-    """What stands for a node of MindSpore's own compiler."""
+    """What stands for a node of MindSpore's own compiler: a RuntimeError when it is called."""
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
             f"ops.{name} is a node that MindSpore's compiler makes for itself and cellc has not: "

@@ -44,7 +44,7 @@ def _categorical(logits: Tensor, num_sample: int, seed: int = 0, *, dtype: DType
 
 
 def _truncated(shape: Any, dtype: DType, seed: Seed) -> Tensor:
-    out: Tensor = apply("random_truncated_normal", rnd._key(seed, "TruncatedNormal"),
+    out: Tensor = apply("random_truncated_normal", rnd.drawing_key(seed, "TruncatedNormal"),
                         shape=shape_of(shape, "TruncatedNormal"), dtype=dtype)
     return out
 
@@ -73,7 +73,7 @@ def _any_ints(shape: Any, dtype: DType) -> Tensor:
                         f"{dtype}.")
     dims = shape_of(shape, "NonDeterministicInts")
     words = (*dims, 1 if dtype is int32 else 2)
-    bits: Tensor = apply("random_int", rnd._key(None, "NonDeterministicInts"), shape=words,
+    bits: Tensor = apply("random_int", rnd.drawing_key(None, "NonDeterministicInts"), shape=words,
                          dtype=int64, low=0, high=2**32)
     parts = [fa.squeeze(fj.part(bits, len(dims), i, i + 1), len(dims)) for i in range(words[-1])]
     if dtype is int32:
@@ -103,7 +103,7 @@ def _bit_mask(shape: Any, keep_prob: Any, seed: Seed) -> Tensor:
         raise ValueError(f"For '{what}', 'keep_prob' must be in [0, 1], but got {keep}.")
     count = math.prod(shape_of(shape, what))
     words = -(-count // _BLOCK) * _BLOCK // 8
-    bits: Tensor = apply("random_bernoulli", rnd._key(seed, what), shape=(words, 8), p=keep)
+    bits: Tensor = apply("random_bernoulli", rnd.drawing_key(seed, what), shape=(words, 8), p=keep)
     weights = tensor_of(np.array(_WEIGHTS, np.int32))
     return cast_to(fr.sum(m.mul(cast_to(bits, int32), weights), 1), uint8)
 

@@ -34,7 +34,7 @@ from . import instances, recurrence
 from .arguments import axis_of, choice, dtype_of, integer, ints, need_known, shape_of, tensor
 from .families import fa, fc, fg, fi, fj, fn, fo, fr, m, win
 from .primitive import Primitive
-from .primitives import _conv_transpose, make_primitives
+from .primitives import conv_transpose, make_primitives
 
 Pair = tuple[Tensor, Tensor]
 
@@ -312,11 +312,11 @@ def _max_pool_argmax(x: Tensor, kernel_size: Any, strides: Any, pad_mode: str, d
                      ) -> Pair:
     """The largest element of each window, and its place in its image (C, H, W), int32."""
     what = "MaxPoolWithArgmax"
-    t = win._image(x, 2, what)
+    t = win.image_of(x, 2, what)
     size, step = (tuple(v)[-2:] if isinstance(v, (tuple, list)) else (v, v)
                   for v in (kernel_size, strides))
     mode = choice(pad_mode.lower(), ("valid", "same"), what, "pad_mode")
-    pads = win._same_pads(t.shape[2:], size, step, (1, 1)) if mode == "same" else (0, 0, 0, 0)
+    pads = win.same_pads(t.shape[2:], size, step, (1, 1)) if mode == "same" else (0, 0, 0, 0)
     values, index = apply("max_pool2d", t, kernel=size, stride=step, pads=pads, dilation=(1, 1),
                           ceil_mode=False, indices=True)
     start = fa.reshape(fc.arange(t.shape[1]) * (t.shape[2] * t.shape[3]), (1, -1, 1, 1))
@@ -600,7 +600,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
                        "ignore_longer_outputs_than_inputs": False}),
     "CTCLossV2": (_ctc_v2, {"blank": 0, "reduction": "none", "zero_infinity": False}),
     "ConfusionMatrix": (_confusion, {"num_classes": REQUIRED, "dtype": "int32"}),
-    "Conv2DBackpropInput": (_conv_transpose, {
+    "Conv2DBackpropInput": (conv_transpose, {
         "out_channel": REQUIRED, "kernel_size": REQUIRED, **_CONV, "pad_list": None, "mode": 1,
         "stride": 1, "dilation": 1, "group": 1, "data_format": "NCHW"}),
     "DataFormatDimMap": (_dim_map, _FORMATS), "DataFormatVecPermute": (_vec_permute, _FORMATS),

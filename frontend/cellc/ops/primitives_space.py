@@ -127,7 +127,7 @@ def _sampled(input_x: Tensor, grid: Tensor, interpolation_mode: str, padding_mod
 def _resized(mode: str, what: str) -> Callable[..., Tensor]:
     """An image (N, C, H, W) of another size, by where MindSpore's options put the pixels."""
     def resize(image: Tensor, size: Any, align_corners: bool, half_pixel_centers: bool) -> Tensor:
-        x, new = win._image(image, 2, what), ints(size, what, "size")
+        x, new = win.image_of(image, 2, what), ints(size, what, "size")
         if len(new) != 2 or min(new) < 1:
             raise ValueError(f"For '{what}', 'size' must be 2 positive ints, but got {size}.")
         if align_corners and half_pixel_centers:

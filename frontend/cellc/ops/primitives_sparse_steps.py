@@ -54,7 +54,7 @@ def _by_rows(
     rows = tuple(_taken(t, indices) for t in state)
     step(*rows, _taken(_spread(state[0], grad, indices), indices))
     points = indices.reshape((-1, 1))
-    stored = dense._store(*((t, fi.tensor_scatter_update(t, points, cast_to(r, t.dtype)))
+    stored = dense.stored(*((t, fi.tensor_scatter_update(t, points, cast_to(r, t.dtype)))
                             for t, r in zip(state, rows, strict=True)))
     return stored if isinstance(stored, tuple) else (stored,)
 
@@ -67,26 +67,26 @@ def _taken(x: Tensor, indices: Tensor) -> Tensor:
 def _adadelta(var: Tensor, accum: Tensor, accum_update: Tensor, lr: Any, rho: Any, grad: Tensor,
               indices: Tensor, epsilon: float, use_locking: bool) -> _State:
     return _by_rows("SparseApplyAdadelta", (var, accum, accum_update), grad, indices,
-                    lambda w, a, u, g: dense._adadelta(w, a, u, lr, rho, epsilon, g))
+                    lambda w, a, u, g: dense.adadelta(w, a, u, lr, rho, epsilon, g))
 
 
 def _adagrad(var: Tensor, accum: Tensor, grad: Tensor, indices: Tensor, lr: float,
              update_slots: bool, use_locking: bool) -> _State:
     return _by_rows("SparseApplyAdagrad", (var, accum), grad, indices,
-                    lambda w, a, g: dense._adagrad(w, a, lr, g, update_slots))
+                    lambda w, a, g: dense.adagrad(w, a, lr, g, update_slots))
 
 
 def _adagrad_eps(var: Tensor, accum: Tensor, grad: Tensor, indices: Tensor, lr: float,
                  epsilon: float, use_locking: bool, update_slots: bool) -> _State:
     return _by_rows("SparseApplyAdagradV2", (var, accum), grad, indices,
-                    lambda w, a, g: dense._adagrad_eps(w, a, lr, g, epsilon, update_slots))
+                    lambda w, a, g: dense.adagrad_eps(w, a, lr, g, epsilon, update_slots))
 
 
 def _ftrl(what: str) -> Callable[..., _State]:
     def function(var: Tensor, accum: Tensor, linear: Tensor, grad: Tensor, indices: Tensor,
                  lr: float, l1: float, l2: float, lr_power: float, use_locking: bool) -> _State:
         return _by_rows(what, (var, accum, linear), grad, indices,
-                        lambda w, a, z, g: dense._ftrl(w, a, z, g, lr, l1, l2, lr_power,
+                        lambda w, a, z, g: dense.ftrl(w, a, z, g, lr, l1, l2, lr_power,
                                                        use_locking))
 
     return function
@@ -98,8 +98,8 @@ def _ftrl_shrinking(
 ) -> _State:
     """`SparseApplyFtrl`, whose linear part also takes 2 l2_shrinkage var (not the squares)."""
     def step(w: Tensor, a: Tensor, z: Tensor, g: Tensor) -> None:
-        dense._store((z, m.add(z, m.mul(w, 2.0 * l2_shrinkage))))
-        dense._ftrl(w, a, z, g, lr, l1, l2, lr_power, use_locking)
+        dense.stored((z, m.add(z, m.mul(w, 2.0 * l2_shrinkage))))
+        dense.ftrl(w, a, z, g, lr, l1, l2, lr_power, use_locking)
 
     return _by_rows("SparseApplyFtrlV2", (var, accum, linear), grad, indices, step)
 
@@ -108,7 +108,7 @@ def _proximal(what: str) -> Callable[..., _State]:
     def function(var: Tensor, accum: Tensor, lr: Any, l1: Any, l2: Any, grad: Tensor,
                  indices: Tensor, use_locking: bool) -> _State:
         return _by_rows(what, (var, accum), grad, indices,
-                        lambda w, a, g: dense._proximal_adagrad(w, a, lr, l1, l2, g, use_locking))
+                        lambda w, a, g: dense.proximal_adagrad(w, a, lr, l1, l2, g, use_locking))
 
     return function
 
@@ -117,7 +117,7 @@ def _rms(var: Tensor, ms: Tensor, mom: Tensor, lr: Any, grad: Tensor, indices: T
          momentum: float, epsilon: float, use_locking: bool) -> _State:
     return _by_rows(
         "SparseApplyRMSProp", (var, ms, mom), grad, indices,
-        lambda w, s, v, g: dense._rms(w, s, v, lr, g, rho, momentum, epsilon, use_locking))
+        lambda w, s, v, g: dense.rms(w, s, v, lr, g, rho, momentum, epsilon, use_locking))
 
 
 def _adam(
@@ -127,7 +127,7 @@ def _adam(
 ) -> _State:
     """`Adam` of a gradient that is zero in all other rows: their moments decay, too."""
     _checked("FusedSparseAdam", var, gradient, indices)
-    return tuple(dense._adam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon,
+    return tuple(dense.adam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon,
                              _spread(var, gradient, indices), use_locking, use_nesterov))
 
 
@@ -139,7 +139,7 @@ def _lazy_adam(
     """`Adam` of the rows that have a gradient alone."""
     return _by_rows(
         "FusedSparseLazyAdam", (var, m, v), gradient, indices,
-        lambda w, a, b, g: dense._adam(w, a, b, beta1_power, beta2_power, lr, beta1, beta2,
+        lambda w, a, b, g: dense.adam(w, a, b, beta1_power, beta2_power, lr, beta1, beta2,
                                        epsilon, g, use_locking, use_nesterov))
 
 
@@ -149,7 +149,7 @@ def _adam_change(
 ) -> Tensor:
     """What `Adam` adds to a parameter; the moments are stepped."""
     change = fc.zeros_like(m)
-    dense._adam(change, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, gradient,
+    dense.adam(change, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, gradient,
                 use_locking, use_nesterov)
     return change
 
@@ -159,7 +159,7 @@ def _lars(
     weight_decay: Any, learning_rate: Any, epsilon: float, hyperpara: float, use_clip: bool,
 ) -> Tensor:
     """The gradient times the layer's rate of You et al. (2017), with the weights' decay."""
-    w, g, wn, gn, decay, rate = dense._wide(
+    w, g, wn, gn, decay, rate = dense.wider(
         "LARSUpdate", weight, gradient, norm_weight, norm_gradient, weight_decay, learning_rate)
     wn, gn = m.sqrt(wn), m.sqrt(gn)
     below = m.add(m.add(gn, m.mul(decay, wn)), float(epsilon))
