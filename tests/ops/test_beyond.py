@@ -61,6 +61,23 @@ def test_both_modes(name: str) -> None:
         np.testing.assert_array_equal(x, y)
 
 
+def test_ties() -> None:
+    """The gradient of an extreme with a position reaches that one element, as MindSpore's."""
+    x = Tensor([[1.0, 3, 3, 0], [2, 2, 2, 2]])
+    first, least = [[0, 1, 0, 0], [1, 0, 0, 0]], [[0, 0, 0, 1], [1, 0, 0, 0]]
+    both = (np.array(first) + least).tolist()
+    shared = [[0, 0.5, 0.5, 0], [0.25] * 4]
+    cases: list[tuple[Callable[[Tensor], Any], Any]] = [
+        (lambda x: ops.max(x, 1)[0].sum(), first), (lambda x: ops.min(x, 1)[0].sum(), least),
+        (lambda x: x.max(axis=1).sum(), first), (lambda x: x.min(axis=1).sum(), least),
+        (lambda x: ops.ArgMaxWithValue(1, True)(x)[1].sum(), first),
+        (lambda x: sum(v.sum() for v in ops.aminmax(x, axis=1)), both),
+        (lambda x: ops.amax(x, 1).sum(), shared)]
+    for function, want in cases:
+        for call in (ms.grad(function), ms.jit(ms.grad(function))):
+            assert call(x).asnumpy().tolist() == want
+
+
 # --- draws ----------------------------------------------------------------------------------------
 
 

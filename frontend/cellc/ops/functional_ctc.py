@@ -83,7 +83,7 @@ def ends(alpha: Tensor, sizes: Tensor, other: float) -> Tensor:
     last = fa.expand_dims(m.mul(sizes, 2), 1)
     chosen = m.where(m.logical_or(m.eq(place, last), m.eq(place, m.sub(last, 1))), alpha,
                      IMPOSSIBLE)
-    most = fr.max(chosen, 1, True)[0]
+    most = fr.amax(chosen, 1, True)
     total: Tensor = apply("log", fr.sum(apply("exp", m.sub(chosen, most)), 1))
     loss = m.neg(m.add(fa.squeeze(most, 1), total))
     return m.where(m.gt(loss, -0.5 * IMPOSSIBLE), other, loss)
