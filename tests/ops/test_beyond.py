@@ -78,6 +78,56 @@ def test_ties() -> None:
             assert call(x).asnumpy().tolist() == want
 
 
+ROWS: dict[str, tuple[dict[str, Any], int, list[Any]]] = {
+    "SparseApplyAdadelta": ({"epsilon": 1e-6}, 3, [0.01, 0.9]),
+    "SparseApplyAdagrad": ({"lr": 0.1}, 2, []),
+    "SparseApplyAdagradV2": ({"lr": 0.1, "epsilon": 1e-6}, 2, []),
+    "SparseApplyFtrl": ({"lr": 0.1, "l1": 0.0, "l2": 0.0, "lr_power": -0.5}, 3, []),
+    "SparseApplyFtrlV2": ({"lr": 0.1, "l1": 0.0, "l2": 0.0, "l2_shrinkage": 0.1,
+                           "lr_power": -0.5}, 3, []),
+    "SparseApplyProximalAdagrad": ({}, 2, [0.1, 0.0, 0.0]),
+    "SparseApplyRMSProp": ({"rho": 0.9, "momentum": 0.1, "epsilon": 1e-6}, 3, [0.01]),
+    "FusedSparseAdam": ({}, 3, [0.9, 0.999, 0.001, 0.9, 0.999, 1e-8]),
+    "FusedSparseLazyAdam": ({}, 3, [0.9, 0.999, 0.001, 0.9, 0.999, 1e-8]),
+    "FusedSparseProximalAdagrad": ({}, 2, [0.1, 0.0, 0.0]),
+}
+
+
+class Rows(ms.nn.Cell):
+    """A step of some rows of a parameter."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        options, count, middle = ROWS[name]
+        self.step = getattr(ops, name)(**options)
+        self.kept = ms.ParameterTuple([
+            ms.Parameter(Tensor(np.arange(1, 11, dtype=np.float32).reshape(5, 2) / (i + 7)),
+                         name=f"p{i}") for i in range(count)])
+        self.middle = tuple(middle)
+
+    def construct(self, grad: Tensor, rows: Tensor) -> Any:
+        return self.step(*self.kept, *self.middle, grad, rows)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_in_both_modes(name: str) -> None:
+    grad, rows = Tensor([[0.5, -1.0], [2.0, 1.0]]), Tensor([3, 1], ms.int32)
+    found = []
+    for mode in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
+        ms.set_context(mode=mode)
+        net = Rows(name)
+        before = net.kept[0].asnumpy().copy()
+        for _ in range(2):
+            out = net(grad, rows)
+        found.append([p.asnumpy() for p in net.kept])
+        np.testing.assert_array_equal(out[0].asnumpy(), found[-1][0])
+        assert (found[-1][0][[1, 3]] != before[[1, 3]]).all()
+        if name != "FusedSparseAdam":
+            assert (found[-1][0][[0, 2, 4]] == before[[0, 2, 4]]).all()
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 # --- draws ----------------------------------------------------------------------------------------
 
 
