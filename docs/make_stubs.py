@@ -30,13 +30,15 @@ from cellc.common.tensor import Tensor
 from cellc.mint.functions import FUNCTIONS as MINT
 from cellc.mint.nn._functional import FUNCTIONS as MINT_FUNCTIONAL
 from cellc.numpy.elementwise import FUNCTIONS as ELEMENTWISE
+from cellc.ops import _primitives, _primitives_later
 from cellc.ops._generated import FUNCTIONS as MADE
-from cellc.ops._primitives import PRIMITIVES
 from cellc.ops.methods import tensor_methods
 from cellc.ops.primitive import SEEDS, Primitive
 from cellc.ops.sparse_elementwise import FUNCTIONS as SPARSE
 from cellc_compiler.ir.op import REQUIRED
 
+PRIMITIVES = {**_primitives.PRIMITIVES, **_primitives_later.PRIMITIVES}
+READY = {n: v for n, v in _primitives_later.NAMES.items() if n not in PRIMITIVES}
 FOLDER = Path(cellc.__file__).parent / "stubs"
 WIDTH = 100
 _POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -271,7 +273,10 @@ def primitives() -> str:
         page.imports[name] = f"from ..{home} import {name} as {name}"
     body = [line for name in sorted(PRIMITIVES.keys() - plain)
             for line in _primitive(page, name, PRIMITIVES[name])]
-    return _written(page, "The Primitive classes of `cellc.ops`.", body)
+    body += [f"{name}: Primitive" if isinstance(READY[name], Primitive) else
+             _function(page, name, READY[name]) for name in sorted(READY)]
+    return _written(page, "The Primitive classes of `cellc.ops`, and those that are ready made.",
+                    body)
 
 
 def _primitive(page: Page, name: str, cls: type[Primitive]) -> list[str]:

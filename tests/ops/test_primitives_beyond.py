@@ -102,7 +102,7 @@ def test_steps_on_tensors_and_narrow_types() -> None:
         ops.ones((1, 1, 2, 2, 2)), ops.ones((1, 1, 2, 2, 2)), Tensor([1.0])),
      "For 'Conv3DTranspose', 'bias' must be None; add it to the result"),
     (ValueError, lambda: ops.BoundingBoxEncode()(Tensor(W), Tensor(W)),
-     "'anchor_box' must be floats of shape (N, 4), but is Float32 (2, 2)"),
+     "'anchor_box' must have shape (N, 4), but has (2, 2)"),
 ])
 def test_bad_arguments(kind: type[Exception], text: str, call: Any) -> None:
     with pytest.raises(kind, match=re.escape(text)):

@@ -170,10 +170,10 @@ _define(_Function, "erfinv", "The inverse of erf on (-1, 1). Source: `mindspore.
         primitive="Erfinv", low=-0.9, high=0.9)
 _define(_Function, "lgamma",
         "log |gamma(input)|; infinite at 0, -1, -2, ... Source: `mindspore.ops.lgamma`.",
-        S.lgamma, lambda b, dy, x, y: b.mul(dy, b.digamma(x)), primitive="Lgamma", method=None,
+        S.lgamma, lambda b, dy, x, y: b.mul(dy, b.digamma(x)), primitive="Lgamma",
         low=0.3, high=6.0, tolerance=16.0)
 _define(_Function, "digamma", "The derivative of lgamma. Source: `mindspore.ops.digamma`.",
-        S.digamma, lambda b, dy, x, y: b.mul(dy, b.trigamma(x)), primitive="Digamma", method=None,
+        S.digamma, lambda b, dy, x, y: b.mul(dy, b.trigamma(x)), primitive="Digamma",
         low=0.3, high=6.0, tolerance=16.0)
 
 _SHIFT = 8

@@ -52,12 +52,17 @@ if TYPE_CHECKING:
     from ..transforms.vmap import vmap as vmap
     from .functional_attention import *  # noqa: F403
     from .functional_blocks import *  # noqa: F403
+    from .functional_boxes import *  # noqa: F403
     from .functional_control import *  # noqa: F403
+    from .functional_ctc import *  # noqa: F403
     from .functional_decompositions import *  # noqa: F403
+    from .functional_deformable import *  # noqa: F403
+    from .functional_draws import *  # noqa: F403
     from .functional_fourier import *  # noqa: F403
     from .functional_host import *  # noqa: F403
     from .functional_integer import *  # noqa: F403
     from .functional_loss import *  # noqa: F403
+    from .functional_more import *  # noqa: F403
     from .functional_orthogonal import pinv as pinv
     from .functional_orthogonal import qr as qr
     from .functional_orthogonal import svd as svd
@@ -65,6 +70,8 @@ if TYPE_CHECKING:
     from .functional_sparse import *  # noqa: F403
     from .functional_tapers import *  # noqa: F403
     from .functional_volume import *  # noqa: F403
+    from .functional_zeta import *  # noqa: F403
+    from .instances import scalar_cast as scalar_cast
     from .matrix_norms import matrix_norm as matrix_norm
 else:
     from ._generated import *  # noqa: F403
@@ -119,7 +126,19 @@ _LATER = {
         "csr_cosh csr_exp csr_expm1 csr_floor csr_inv csr_isfinite csr_isinf "
         "csr_isnan csr_log csr_log1p csr_neg csr_relu csr_relu6 csr_round csr_sigmoid "
         "csr_sin csr_sinh csr_softsign csr_sqrt csr_square csr_tan csr_tanh",
+    ".functional_boxes":
+        "bounding_box_decode bounding_box_encode check_valid choice_with_mask crop_and_resize",
+    ".functional_ctc": "ctc_loss", ".functional_deformable": "deformable_conv2d",
+    ".functional_draws":
+        "gamma multinomial_with_replacement poisson random_gamma random_poisson",
+    ".functional_more":
+        "add_flags bernoulli_ clamp_ dyn_shape erfinv_ expand exponential_ float_power_ext i0 "
+        "inplace_sigmoid linearize move_to nanmedian nextafter normal_ put_ random_ "
+        "scalar_to_array soft_shrink "
+        "stft tanh_ tensor_muls uniform_ unique_with_pad zero_",
+    ".functional_zeta": "polygamma zeta", ".instances": "scalar_cast",
 }
+_CLASSES = "._primitives", "._primitives_later"
 _load = lazy_names(__name__, _LATER)
 _NAMES = [
     *" ".join(_LATER.values()).split(),
@@ -128,7 +147,8 @@ _NAMES = [
 
 
 def __dir__() -> list[str]:
-    return sorted({*_NAMES, *import_module("._primitives", __name__).__all__})
+    return sorted({*_NAMES, *(n for home in _CLASSES
+                             for n in import_module(home, __name__).__all__)})
 
 
 if not TYPE_CHECKING:
@@ -137,8 +157,11 @@ if not TYPE_CHECKING:
             return __dir__()
         if name in _NAMES:
             return _load(name)
-        classes = import_module("._primitives", __name__) if not name.startswith("_") else None
-        found = getattr(classes, name, None)
+        found = None
+        for home in () if name.startswith("_") else _CLASSES:
+            found = getattr(import_module(home, __name__), name, None)
+            if found is not None:
+                break
         if found is None:
             raise no_attribute(__name__, name)
         setattr(sys.modules[__name__], name, found)  # the next access finds it there

@@ -208,12 +208,12 @@ def _fraction(
     n = m.add(cast_to(i, float64), 1.0)
     numerator = m.mul(n, m.sub(a, n))
     b = m.add(m.sub(x, a), m.add(m.mul(n, 2.0), 1.0))
-    d = m.div(1.0, _not_zero(m.add(m.mul(numerator, d), b)))
-    c = _not_zero(m.add(b, m.div(numerator, c)))
+    d = m.div(1.0, not_zero(m.add(m.mul(numerator, d), b)))
+    c = not_zero(m.add(b, m.div(numerator, c)))
     return [m.mul(h, m.mul(c, d)), c, d], []
 
 
-def _not_zero(x: Tensor) -> Tensor:
+def not_zero(x: Tensor) -> Tensor:
     return m.where(m.eq(x, 0.0), 1e-300, x)
 
 

@@ -23,14 +23,20 @@ from . import functional_reduce as fr
 from . import functional_sort as fo
 from .arguments import Ints, axis_of, boolean, dtype_of, integer, is_int, number, shape_of, tensor
 
-Seed = int | Generator | None
-"""A seed, the stream of a Primitive that was made with one, or neither."""
+Seed = int | Generator | Tensor | None
+"""A seed, the stream of a Primitive that was made with one, a key, or none of them."""
 
 
-def _key(seed: Seed, what: str) -> Tensor:
-    """The next key: of the global generator, of a seed's stream, or of a Primitive's own."""
+def drawing_key(seed: Seed, what: str) -> Tensor:
+    """The next key: of the global generator, of a seed's stream, or of a Primitive's own.
+
+    Raises:
+        TypeError, ValueError: the seed is no int, or negative.
+    """
     if seed is None:
         return next_key()
+    if isinstance(seed, Tensor):
+        return seed
     if isinstance(seed, Generator):
         return seed.next_key()
     value = integer(seed, what, "seed")
@@ -60,13 +66,13 @@ def _float_type(dtype: DType | None, what: str) -> DType:
 
 def rand(*size: Any, dtype: DType | None = None, seed: Seed = None) -> Tensor:
     """Uniform numbers in [0, 1) (float32 by default)."""
-    return _draw("random_uniform", _key(seed, "rand"), _size(size, "rand"),
+    return _draw("random_uniform", drawing_key(seed, "rand"), _size(size, "rand"),
                  _float_type(dtype, "rand"))
 
 
 def randn(*size: Any, dtype: DType | None = None, seed: Seed = None) -> Tensor:
     """Standard normal numbers (float32 by default)."""
-    return _draw("random_normal", _key(seed, "randn"), _size(size, "randn"),
+    return _draw("random_normal", drawing_key(seed, "randn"), _size(size, "randn"),
                  _float_type(dtype, "randn"))
 
 
@@ -95,7 +101,7 @@ def randint(
         raise ValueError(f"For 'randint', 'low' must be below 'high', but got {a} and {b}.")
     to = int64 if dtype is None else dtype_of(dtype, "randint")
     draw = to if to.is_integer else int64
-    out = _draw("random_int", _key(seed, "randint"), shape_of(size, "randint", "size"), draw,
+    out = _draw("random_int", drawing_key(seed, "randint"), shape_of(size, "randint", "size"), draw,
                 low=a, high=b)
     return cast_to(out, to)
 
@@ -133,24 +139,24 @@ def uniform(
         dims = broadcast_all(shape_of(shape, "uniform"),
                                    *(b.shape for b in (minval, maxval) if isinstance(b, Tensor)))
         span = m.sub(maxval, minval)
-        unit = _draw("random_uniform", _key(seed, "uniform"), dims, float32)
+        unit = _draw("random_uniform", drawing_key(seed, "uniform"), dims, float32)
         return cast_to(m.add(cast_to(m.floor(m.mul(unit, span)), dtype), minval), dtype)
     dims, (low, high) = _over(shape, "uniform", minval, maxval)
-    unit = _draw("random_uniform", _key(seed, "uniform"), dims, dtype)
+    unit = _draw("random_uniform", drawing_key(seed, "uniform"), dims, dtype)
     return m.add(m.mul(unit, cast_to(m.sub(high, low), dtype)), cast_to(low, dtype))
 
 
 def normal(shape: Any, mean: Any, stddev: Any, seed: Seed = None) -> Tensor:
     """Normal numbers of given mean and standard deviation (tensors or numbers), float32."""
     dims, (center, spread) = _over(shape, "normal", mean, stddev)
-    unit = _draw("random_normal", _key(seed, "normal"), dims, float32)
+    unit = _draw("random_normal", drawing_key(seed, "normal"), dims, float32)
     return m.add(m.mul(unit, cast_to(spread, float32)), cast_to(center, float32))
 
 
 def standard_laplace(shape: Any, seed: Seed = None) -> Tensor:
     """Laplace numbers of mean 0 and scale 1, float32: the difference of two exponentials."""
     dims = shape_of(shape, "standard_laplace")
-    first = _draw("random_exponential", _key(seed, "standard_laplace"), (2, *dims), float32)
+    first = _draw("random_exponential", drawing_key(seed, "standard_laplace"), (2, *dims), float32)
     a, b = fj.unstack(first)
     return m.sub(a, b)
 
@@ -175,7 +181,7 @@ def bernoulli(input: Tensor, p: Any = 0.5, seed: Seed = None) -> Tensor:
     """
     x = tensor(input, "bernoulli")
     to = x.dtype if x.dtype.is_float else float32
-    key = _key(seed, "bernoulli")
+    key = drawing_key(seed, "bernoulli")
     if is_scalar(p):
         prob = float(number(p, "bernoulli", "p"))
         if not 0.0 <= prob <= 1.0:
@@ -219,10 +225,11 @@ def multinomial(
         raise ValueError(f"For 'multinomial', one or two axes and a positive number of samples are "
                          f"needed, but got {x.shape} and {count}.")
     if not boolean(replacement, "multinomial", "replacement"):
-        return _without_replacement(x, count, _key(seed, "multinomial"))
+        return _without_replacement(x, count, drawing_key(seed, "multinomial"))
     rising = fr.cumsum(x, -1)
     total = fj.part(rising, x.ndim - 1, x.shape[-1] - 1, x.shape[-1])
-    unit = _draw("random_uniform", _key(seed, "multinomial"), (*x.shape[:-1], count), x.dtype)
+    key = drawing_key(seed, "multinomial")
+    unit = _draw("random_uniform", key, (*x.shape[:-1], count), x.dtype)
     found = fo.searchsorted(rising, m.mul(unit, total), right=True)
     return cast_to(m.minimum(found, x.shape[-1] - 1), int32)
 
@@ -246,7 +253,7 @@ def random_categorical(logits: Tensor, num_sample: int, seed: int = 0, dtype: DT
 def shuffle(x: Tensor, seed: Seed = None) -> Tensor:
     """The slices of the first axis in random order."""
     t = tensor(x, "shuffle", "x")
-    order = apply("random_permutation", _key(seed, "shuffle"), n=t.shape[0])
+    order = apply("random_permutation", drawing_key(seed, "shuffle"), n=t.shape[0])
     return apply_one("gather", t, order, axis=0)
 
 
@@ -265,7 +272,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, seed: Seed = N
         raise ValueError(f"For 'dropout', 'p' must be in [0, 1), but got {prob}.")
     if not boolean(training, "dropout", "training") or prob == 0.0:
         return x
-    return apply_one("dropout", x, _key(seed, "dropout"), p=prob)
+    return apply_one("dropout", x, drawing_key(seed, "dropout"), p=prob)
 
 
 def _channel_dropout(input: Tensor, p: float, training: bool, spatial: int, what: str) -> Tensor:

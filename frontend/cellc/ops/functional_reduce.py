@@ -152,7 +152,11 @@ def _arg(op: str, x: Tensor, axis: int, keepdims: bool) -> Tensor:
 def with_index(
     op: str, input: Tensor, axis: Any, keepdims: bool, initial: Any, where: Any
 ) -> tuple[Tensor, Tensor]:
-    """The largest or smallest elements along an axis, and their positions."""
+    """The largest or smallest elements along an axis, and their positions.
+
+    The elements are read at the positions, so that among equal ones the gradient reaches the one
+    that is named.
+    """
     x = tensor(input, op)
     name, arg = ("reduce_max", "argmax") if op == "max" else ("reduce_min", "argmin")
     if axis is None:
@@ -189,7 +193,10 @@ def aminmax(
     input: Tensor, *, axis: int | None = 0, keepdims: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The smallest and the largest element along an axis."""
-    return amin(input, axis, keepdims), amax(input, axis, keepdims)
+    if axis is None:
+        return amin(input, axis, keepdims), amax(input, axis, keepdims)
+    low, high = (with_index(op, input, axis, keepdims, None, None)[0] for op in ("min", "max"))
+    return low, high
 
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:

@@ -148,12 +148,12 @@ def pool3d(
         pad_mode: `"valid"` or `"same"`, in any case.
         count_include_pad: zeros of the mode `"same"` count in means (in 2-D they never do).
     """
-    t = win._image(x, 3, f"{kind}_pool3d")
+    t = win.image_of(x, 3, f"{kind}_pool3d")
     k, s = (repeated(v, 3, f"{kind}_pool3d", n) for v, n in
             ((kernel_size, "kernel_size"), (strides, "strides")))
     mode = pad_mode
     if kind == "avg" and mode.lower() == "same" and count_include_pad:
-        before = win._same_pads(t.shape[2:], k, s, (1, 1, 1))
+        before = win.same_pads(t.shape[2:], k, s, (1, 1, 1))
         t = fa.pad(t, (*before[4:], *before[2:4], *before[:2]))
         mode = "valid"
     planes = win.pool2d(kind, _planes(t), k[1:], s[1:], mode)
@@ -258,7 +258,7 @@ def conv3d_transpose(
         TypeError, ValueError: arguments of a wrong kind or that do not fit.
     """
     what = "conv3d_transpose"
-    x, w = operands(what, win._image(inputs, 3, what), tensor(weight, what, "weight"))
+    x, w = operands(what, win.image_of(inputs, 3, what), tensor(weight, what, "weight"))
     if w.ndim != 5 or x.shape[1] != w.shape[0]:
         raise ValueError(
             f"For '{what}', weights of shape {w.shape} do not fit an input of shape {x.shape}: "
@@ -439,7 +439,7 @@ def _fractional(
 ) -> Any:
     x = tensor(input, what)
     added = x.ndim == spatial + 1
-    x = fa.expand_dims(x, 0) if added else win._image(x, spatial, what)
+    x = fa.expand_dims(x, 0) if added else win.image_of(x, spatial, what)
     kernel = positive(kernel_size, spatial, what, "kernel_size")
     size = _fractional_size(x.shape[2:], kernel, output_size, output_ratio, what)
     if samples is None:

@@ -26,8 +26,12 @@ from .arguments import Ints, boolean, choice, integer, number, positive, repeate
 PadMode = str
 
 
-def _image(x: Any, spatial: int, what: str) -> Tensor:
-    """A batch (N, C, spatial...), from one without N too."""
+def image_of(x: Any, spatial: int, what: str) -> Tensor:
+    """A batch (N, C, spatial...).
+
+    Raises:
+        TypeError, ValueError: no Tensor, or another number of axes.
+    """
     t = tensor(x, what)
     if t.ndim != spatial + 2:
         raise ValueError(
@@ -38,7 +42,7 @@ def _image(x: Any, spatial: int, what: str) -> Tensor:
 # --- convolution ----------------------------------------------------------------------------------
 
 
-def _same_pads(size: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
+def same_pads(size: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
     """Zeros before and after each axis so that the output has ceil(size / stride) positions."""
     out: list[int] = []
     for d, k, s, gap in zip(size, kernel, stride, dilation, strict=True):
@@ -61,7 +65,7 @@ def _pads(
             f"'padding': {padding} and 'pad_mode': {pad_mode}.")
     if any(p < 0 for p in given):
         raise ValueError(f"For '{what}', 'padding' must be non-negative, but got {padding}.")
-    return _same_pads(size, kernel, stride, dilation) if mode == "same" else given
+    return same_pads(size, kernel, stride, dilation) if mode == "same" else given
 
 
 def _given_pads(padding: Any, n: int, what: str) -> Ints:
@@ -89,7 +93,7 @@ def conv2d(
     Raises:
         ValueError: shapes or options that do not fit.
     """
-    x, w = operands("conv2d", _image(input, 2, "conv2d"), tensor(weight, "conv2d", "weight"))
+    x, w = operands("conv2d", image_of(input, 2, "conv2d"), tensor(weight, "conv2d", "weight"))
     known = x._eager and w._eager and type(pad_mode) is str and all(
         map(_is_plain, (stride, padding, dilation, groups)))
     attrs = (_known_conv2d if known else _conv2d_attrs)(
@@ -151,7 +155,7 @@ def conv1d(
     Raises:
         ValueError: the weights have no 3 axes, or do not fit.
     """
-    x, w = _image(input, 1, "conv1d"), tensor(weight, "conv1d", "weight")
+    x, w = image_of(input, 1, "conv1d"), tensor(weight, "conv1d", "weight")
     if w.ndim != 3:
         raise ValueError(f"For 'conv1d', 'weight' must have 3 axes, but has shape {w.shape}.")
     (step,) = repeated(stride, 1, "conv1d", "stride")
@@ -171,7 +175,7 @@ def conv3d(
 
     Computed as one `conv2d` for each depth of the kernel, summed.
     """
-    x, w = operands("conv3d", _image(input, 3, "conv3d"), tensor(weight, "conv3d", "weight"))
+    x, w = operands("conv3d", image_of(input, 3, "conv3d"), tensor(weight, "conv3d", "weight"))
     steps = repeated(stride, 3, "conv3d", "stride")
     gaps = repeated(dilation, 3, "conv3d", "dilation")
     pads = _pads(pad_mode, padding, x.shape[2:], w.shape[2:], steps, gaps, "conv3d")
@@ -203,7 +207,7 @@ def conv_transpose2d(
         ValueError: the weights do not fit.
     """
     what = "conv_transpose2d"
-    x, w = operands(what, _image(input, 2, what), tensor(weight, what, "weight"))
+    x, w = operands(what, image_of(input, 2, what), tensor(weight, what, "weight"))
     steps = positive(stride, 2, what, "stride")
     gaps = positive(dilation, 2, what, "dilation")
     pads, extra = repeated(padding, 2, what, "padding"), \
@@ -231,7 +235,7 @@ def conv2d_adjoint(
 ) -> Tensor:
     """The image (N, C, *size) whose `conv2d` with these options has the cotangent `dout`."""
     what = "Conv2DTranspose"
-    x, w = operands(what, _image(dout, 2, what), tensor(weight, what, "weight"))
+    x, w = operands(what, image_of(dout, 2, what), tensor(weight, what, "weight"))
     steps = repeated(stride, 2, what, "stride")
     gaps = repeated(dilation, 2, what, "dilation")
     pads = _pads(pad_mode, padding, size, w.shape[2:], steps, gaps, what)
@@ -256,7 +260,7 @@ def _batched(x: Any, spatial: int, what: str) -> tuple[Tensor, bool]:
     """The input with a batch axis, and whether it had to be added."""
     t = tensor(x, what)
     return (fa.expand_dims(t, 0), True) if t.ndim == spatial + 1 else \
-        (_image(t, spatial, what), False)
+        (image_of(t, spatial, what), False)
 
 
 def _unbatched(x: Tensor, added: bool) -> Tensor:
@@ -293,11 +297,11 @@ def pool2d(kind: str, x: Tensor, kernel_size: Any, strides: Any, pad_mode: str) 
         kind: `"max"` or `"avg"`.
         pad_mode: `"valid"` or `"same"`, in any case.
     """
-    t = _image(x, 2, "pool2d")
+    t = image_of(x, 2, "pool2d")
     size = repeated(kernel_size, 2, kind, "kernel_size")
     step = repeated(strides, 2, kind, "strides")
     mode = choice(pad_mode.lower(), ("valid", "same"), kind, "pad_mode")
-    pads = _same_pads(t.shape[2:], size, step, (1, 1)) if mode == "same" else (0, 0, 0, 0)
+    pads = same_pads(t.shape[2:], size, step, (1, 1)) if mode == "same" else (0, 0, 0, 0)
     extra = {"dilation": (1, 1)} if kind == "max" else {"count_include_pad": False}
     return apply_one(f"{kind}_pool2d", t, kernel=size, stride=step, pads=pads, **extra)
 
@@ -423,7 +427,7 @@ def unfold(
     Raises:
         ValueError: the windows do not fit into the image.
     """
-    x = _image(input, 2, "unfold")
+    x = image_of(input, 2, "unfold")
     (kh, kw), (dy, dx), (py, px), (sy, sx) = (
         repeated(v, 2, "unfold", n) for v, n in
         ((kernel_size, "kernel_size"), (dilation, "dilation"), (padding, "padding"),
@@ -449,12 +453,12 @@ def image_patches(
         padding: `"valid"` or `"same"`, in any case.
     """
     what = "image_patches"
-    t = _image(x, 2, what)
+    t = image_of(x, 2, what)
     kernel, steps, gaps = (positive(v, 2, what, n) for v, n in
                            ((ksizes, "ksizes"), (strides, "strides"), (rates, "rates")))
     mode = choice(padding.lower(), ("valid", "same"), what, "padding")
     if mode == "same":
-        top, bottom, left, right = _same_pads(t.shape[2:], kernel, steps, gaps)
+        top, bottom, left, right = same_pads(t.shape[2:], kernel, steps, gaps)
         t = fa.pad(t, (left, right, top, bottom))
     n, c, h, w = t.shape
     columns = unfold(t, kernel, gaps, 0, steps)
@@ -690,7 +694,7 @@ def lrn(
     norm_region: str = "ACROSS_CHANNELS",
 ) -> Tensor:
     """x / (bias + alpha * the sum of squares over `depth_radius` channels on each side) ** beta."""
-    t = _image(x, 2, "lrn")
+    t = image_of(x, 2, "lrn")
     choice(norm_region, ("ACROSS_CHANNELS",), "lrn", "norm_region")
     r = integer(depth_radius, "lrn", "depth_radius")
     squares = fa.pad(m.mul(t, t), (0, 0, 0, 0, r, r))

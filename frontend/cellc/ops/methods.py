@@ -343,6 +343,8 @@ def _extreme_method(name: str, between: Callable[[Any, Any], Tensor]) -> Callabl
         condition = None if where is True else where
         if return_indices:
             return fr.with_index(name, self, axis, keepdims, initial, condition)
+        if is_int(axis) and initial is None and condition is None:
+            return fr.with_index(name, self, axis, keepdims, None, None)[0]
         return fr.extreme(values, self, axis, keepdims, initial, condition)
 
     kind = "largest" if name == "max" else "smallest"

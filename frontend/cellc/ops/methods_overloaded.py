@@ -518,6 +518,7 @@ METHODS: dict[str, Any] = {
     "triangular_solve": _later("triangular_solve", ".functional_orthogonal"),
     "mvlgamma": classes.mvlgamma, "gcd": _later("gcd"), "to_coo": _later("dense_to_sparse_coo"),
     "to_csr": _later("dense_to_sparse_csr"), "lcm": _later("lcm"),
+    **{name: _later(name) for name in ("i0", "nanmedian", "nextafter", "unique_with_pad")},
     "add": add, "sub": m.subtract, "flatten": flatten, "repeat_interleave": repeat_interleave,
     "allclose": allclose, "argmax_with_value": argmax_with_value,
     "argmin_with_value": argmin_with_value, "ptp": ptp, "choose": choose,

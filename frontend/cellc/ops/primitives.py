@@ -121,7 +121,7 @@ def _pair(v: Any) -> Any:
     return tuple(v)[-2:] if isinstance(v, (list, tuple)) and len(v) == 4 else v
 
 
-def _conv_transpose(
+def conv_transpose(
     dout: Tensor, weight: Tensor, size: Any, out_channel: int, kernel_size: Any, pad_mode: str,
     pad: Any, pad_list: Any, mode: int, stride: Any, dilation: Any, group: int,
     data_format: str,
@@ -462,7 +462,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "Conv2D": (_conv2d, {"out_channel": REQUIRED, "kernel_size": REQUIRED, "mode": 1,
                          "pad_mode": "valid", "pad": 0, "stride": 1, "dilation": 1, "group": 1,
                          "data_format": "NCHW"}),
-    "Conv2DTranspose": (_conv_transpose, {
+    "Conv2DTranspose": (conv_transpose, {
         "out_channel": REQUIRED, "kernel_size": REQUIRED, "pad_mode": "valid", "pad": 0,
         "pad_list": None, "mode": 1, "stride": 1, "dilation": 1, "group": 1,
         "data_format": "NCHW"}),

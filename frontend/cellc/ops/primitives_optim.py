@@ -25,8 +25,12 @@ from .primitives import make_primitives
 _NARROW = (float16, bfloat16)
 
 
-def _wide(what: str, *given: Any) -> list[Tensor]:
-    """Tensors of one shape to compute with, and scalars, in the type of the first."""
+def wider(what: str, *given: Any) -> list[Tensor]:
+    """Tensors of one shape to compute with, and scalars, in the type of the first.
+
+    Raises:
+        TypeError, ValueError: the first holds no floats; other shapes.
+    """
     first = tensor(given[0], what, "var")
     if not first.dtype.is_float:
         raise TypeError(f"For '{what}', 'var' must hold floats, but got {first.dtype}.")
@@ -41,7 +45,7 @@ def _wide(what: str, *given: Any) -> list[Tensor]:
     return out
 
 
-def _store(*pairs: tuple[Tensor, Tensor]) -> Any:
+def stored(*pairs: tuple[Tensor, Tensor]) -> Any:
     """Write new values where they belong; they, or the only one."""
     stored = []
     for where, new in pairs:
@@ -70,12 +74,12 @@ def _momentum(
     use_nesterov: bool, use_locking: bool, gradient_scale: float,
 ) -> Any:
     """accumulation = momentum accumulation + gradient; variable -= learning_rate accumulation."""
-    w, a, rate, g, keep = _wide("ApplyMomentum", variable, accumulation, learning_rate, gradient,
+    w, a, rate, g, keep = wider("ApplyMomentum", variable, accumulation, learning_rate, gradient,
                                 momentum)
     g = g if gradient_scale == 1.0 else m.mul(g, float(gradient_scale))
     a = m.add(m.mul(a, keep), g)
     step = m.add(g, m.mul(a, keep)) if use_nesterov else a
-    return _store((variable, m.sub(w, m.mul(step, rate))), (accumulation, a))[0]
+    return stored((variable, m.sub(w, m.mul(step, rate))), (accumulation, a))[0]
 
 
 def _keras_momentum(
@@ -83,10 +87,10 @@ def _keras_momentum(
     use_nesterov: bool,
 ) -> Any:
     """accum = momentum accum - lr grad; var += accum (with Nesterov, momentum accum - lr grad)."""
-    w, a, rate, g, keep = _wide("ApplyKerasMomentum", var, accum, lr, grad, momentum)
+    w, a, rate, g, keep = wider("ApplyKerasMomentum", var, accum, lr, grad, momentum)
     a = m.sub(m.mul(a, keep), m.mul(g, rate))
     step = m.sub(m.mul(a, keep), m.mul(g, rate)) if use_nesterov else a
-    return _store((var, m.add(w, step)), (accum, a))
+    return stored((var, m.add(w, step)), (accum, a))
 
 
 def _sgd(
@@ -94,28 +98,28 @@ def _sgd(
     stat: Tensor, dampening: float, weight_decay: float, nesterov: bool,
 ) -> Any:
     """Stochastic gradient descent; where `stat` is above zero `accum` is the gradient."""
-    w, g, rate, a, keep, s = _wide("SGD", parameters, gradient, learning_rate, accum, momentum,
+    w, g, rate, a, keep, s = wider("SGD", parameters, gradient, learning_rate, accum, momentum,
                                    stat)
     g = m.add(g, m.mul(w, float(weight_decay))) if weight_decay else g
     later = m.add(m.mul(a, keep), m.mul(g, 1.0 - float(dampening)))
     moving = m.gt(keep, 0.0)
     new = m.where(m.logical_and(moving, m.le(s, 0.0)), later, g)
     step = m.where(moving, m.add(g, m.mul(new, keep)), g) if nesterov else new
-    return _store((parameters, m.sub(w, m.mul(step, rate))),
+    return stored((parameters, m.sub(w, m.mul(step, rate))),
                   (accum, m.where(moving, new, a)),
                   (stat, m.where(moving, fc.zeros_like(s), s)))[0]
 
 
 def _descent(var: Tensor, alpha: Any, delta: Tensor) -> Any:
     """var -= alpha delta."""
-    w, rate, g = _wide("ApplyGradientDescent", var, alpha, delta)
-    return _store((var, m.sub(w, m.mul(g, rate))))
+    w, rate, g = wider("ApplyGradientDescent", var, alpha, delta)
+    return stored((var, m.sub(w, m.mul(g, rate))))
 
 
 def _proximal_descent(var: Tensor, alpha: Any, l1: Any, l2: Any, delta: Tensor) -> Any:
     """A step of gradient descent, and the proximal operator of l1 and l2 penalties."""
-    w, rate, one, two, g = _wide("ApplyProximalGradientDescent", var, alpha, l1, l2, delta)
-    return _store((var, _near(m.sub(w, m.mul(g, rate)), rate, one, two)))
+    w, rate, one, two, g = wider("ApplyProximalGradientDescent", var, alpha, l1, l2, delta)
+    return stored((var, _near(m.sub(w, m.mul(g, rate)), rate, one, two)))
 
 
 # --- adaptive moments -----------------------------------------------------------------------------
@@ -125,17 +129,17 @@ def _corrected(rate: Tensor, power1: Tensor, power2: Tensor) -> Tensor:
     return m.div(m.mul(rate, m.sqrt(m.sub(1.0, power2))), m.sub(1.0, power1))
 
 
-def _adam(
+def adam(
     var: Tensor, m_: Tensor, v: Tensor, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any,
     beta2: Any, epsilon: Any, gradient: Tensor, use_locking: bool, use_nesterov: bool,
 ) -> Any:
     """m = beta1 m + (1 - beta1) g; v likewise of g**2; var -= l m / (sqrt(v) + epsilon)."""
-    w, first, second, p1, p2, rate, b1, b2, eps, g = _wide(
+    w, first, second, p1, p2, rate, b1, b2, eps, g = wider(
         "Adam", var, m_, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, gradient)
     first, second = _towards(first, g, b1), _towards(second, m.mul(g, g), b2)
     ahead = m.add(m.mul(first, b1), m.mul(g, m.sub(1.0, b1))) if use_nesterov else first
     step = m.div(m.mul(_corrected(rate, p1, p2), ahead), m.add(m.sqrt(second), eps))
-    return _store((var, m.sub(w, step)), (m_, first), (v, second))
+    return stored((var, m.sub(w, step)), (m_, first), (v, second))
 
 
 def _adam_decay(
@@ -143,11 +147,11 @@ def _adam_decay(
     gradient: Tensor, use_locking: bool,
 ) -> Any:
     """Adam's moments without their correction; var -= lr (m / (sqrt(v) + epsilon) + decay var)."""
-    w, first, second, rate, b1, b2, eps, rest, g = _wide(
+    w, first, second, rate, b1, b2, eps, rest, g = wider(
         "AdamWeightDecay", var, m_, v, lr, beta1, beta2, epsilon, decay, gradient)
     first, second = _towards(first, g, b1), _towards(second, m.mul(g, g), b2)
     step = m.add(m.div(first, m.add(m.sqrt(second), eps)), m.mul(w, rest))
-    return _store((var, m.sub(w, m.mul(step, rate))), (m_, first), (v, second))
+    return stored((var, m.sub(w, m.mul(step, rate))), (m_, first), (v, second))
 
 
 def _adam_decay_cast(
@@ -155,7 +159,7 @@ def _adam_decay_cast(
     gradient: Tensor, norm: Any = 1.0, *, use_locking: bool,
 ) -> Any:
     """`AdamWeightDecay` for 16-bit gradients, which are divided by `norm` first."""
-    (first,) = _wide("FusedCastAdamWeightDecay", m_)
+    (first,) = wider("FusedCastAdamWeightDecay", m_)
     wide = m.div(cast_to(tensor(gradient, "FusedCastAdamWeightDecay", "gradient"), first.dtype),
                  norm)
     return _adam_decay(var, m_, v, lr, beta1, beta2, epsilon, decay, wide, use_locking)
@@ -166,11 +170,11 @@ def _adamax(
     epsilon: Any, grad: Tensor,
 ) -> Any:
     """Adam with v the largest of beta2 v and the size of the gradient."""
-    w, first, second, p1, rate, b1, b2, eps, g = _wide(
+    w, first, second, p1, rate, b1, b2, eps, g = wider(
         "ApplyAdaMax", var, m_, v, beta1_power, lr, beta1, beta2, epsilon, grad)
     first, second = _towards(first, g, b1), m.maximum(m.mul(second, b2), m.abs(g))
     step = m.div(m.mul(m.div(rate, m.sub(1.0, p1)), first), m.add(second, eps))
-    return _store((var, m.sub(w, step)), (m_, first), (v, second))
+    return stored((var, m.sub(w, step)), (m_, first), (v, second))
 
 
 def _amsgrad(
@@ -178,13 +182,13 @@ def _amsgrad(
     beta1: Any, beta2: Any, epsilon: Any, grad: Tensor, use_locking: bool,
 ) -> Any:
     """Adam with the largest v so far in the place of v (Reddi et al., 2018)."""
-    w, first, second, top, p1, p2, rate, b1, b2, eps, g = _wide(
+    w, first, second, top, p1, p2, rate, b1, b2, eps, g = wider(
         "ApplyAdamWithAmsgrad", var, m_, v, vhat, beta1_power, beta2_power, lr, beta1, beta2,
         epsilon, grad)
     first, second = _towards(first, g, b1), _towards(second, m.mul(g, g), b2)
     top = m.maximum(top, second)
     step = m.div(m.mul(_corrected(rate, p1, p2), first), m.add(m.sqrt(top), eps))
-    return _store((var, m.sub(w, step)), (m_, first), (v, second), (vhat, top))
+    return stored((var, m.sub(w, step)), (m_, first), (v, second), (vhat, top))
 
 
 def _amsgrad_fixed(
@@ -198,16 +202,16 @@ def _amsgrad_fixed(
 # --- sums of squares ------------------------------------------------------------------------------
 
 
-def _rms(
+def rms(
     var: Tensor, mean_square: Tensor, moment: Tensor, learning_rate: Any, grad: Tensor, decay: Any,
     momentum: Any, epsilon: Any, use_locking: bool,
 ) -> Any:
     """s = decay s + (1 - decay) g**2; v = momentum v + lr g / sqrt(s + epsilon); var -= v."""
-    w, s, v, rate, g, rho, keep, eps = _wide("ApplyRMSProp", var, mean_square, moment,
+    w, s, v, rate, g, rho, keep, eps = wider("ApplyRMSProp", var, mean_square, moment,
                                              learning_rate, grad, decay, momentum, epsilon)
     s = _towards(s, m.mul(g, g), rho)
     v = m.add(m.mul(v, keep), m.div(m.mul(rate, g), m.sqrt(m.add(s, eps))))
-    return _store((var, m.sub(w, v)), (mean_square, s), (moment, v))[0]
+    return stored((var, m.sub(w, v)), (mean_square, s), (moment, v))[0]
 
 
 def _centered_rms(
@@ -215,30 +219,30 @@ def _centered_rms(
     learning_rate: Any, decay: Any, momentum: Any, epsilon: Any, use_locking: bool,
 ) -> Any:
     """`ApplyRMSProp` with the square of the mean gradient taken from s."""
-    w, mean, s, v, g, rate, rho, keep, eps = _wide(
+    w, mean, s, v, g, rate, rho, keep, eps = wider(
         "ApplyCenteredRMSProp", var, mean_gradient, mean_square, moment, grad, learning_rate,
         decay, momentum, epsilon)
     mean, s = _towards(mean, g, rho), _towards(s, m.mul(g, g), rho)
     below = m.sqrt(m.add(m.sub(s, m.mul(mean, mean)), eps))
     v = m.add(m.mul(v, keep), m.div(m.mul(rate, g), below))
-    return _store((var, m.sub(w, v)), (mean_gradient, mean), (mean_square, s), (moment, v))[0]
+    return stored((var, m.sub(w, v)), (mean_gradient, mean), (mean_square, s), (moment, v))[0]
 
 
-def _adagrad(var: Tensor, accum: Tensor, lr: Any, grad: Tensor, update_slots: bool) -> Any:
+def adagrad(var: Tensor, accum: Tensor, lr: Any, grad: Tensor, update_slots: bool) -> Any:
     """accum += grad**2; var -= lr grad / sqrt(accum)."""
-    w, a, rate, g = _wide("ApplyAdagrad", var, accum, lr, grad)
+    w, a, rate, g = wider("ApplyAdagrad", var, accum, lr, grad)
     a = m.add(a, m.mul(g, g)) if update_slots else a
-    return _store((var, m.sub(w, m.div(m.mul(rate, g), m.sqrt(a)))), (accum, a))
+    return stored((var, m.sub(w, m.div(m.mul(rate, g), m.sqrt(a)))), (accum, a))
 
 
-def _adagrad_eps(
+def adagrad_eps(
     var: Tensor, accum: Tensor, lr: Any, grad: Tensor, epsilon: float, update_slots: bool
 ) -> Any:
     """accum += grad**2; var -= lr grad / (sqrt(accum) + epsilon)."""
-    w, a, rate, g = _wide("ApplyAdagradV2", var, accum, lr, grad)
+    w, a, rate, g = wider("ApplyAdagradV2", var, accum, lr, grad)
     a = m.add(a, m.mul(g, g)) if update_slots else a
     step = m.div(m.mul(rate, g), m.add(m.sqrt(a), float(epsilon)))
-    return _store((var, m.sub(w, step)), (accum, a))
+    return stored((var, m.sub(w, step)), (accum, a))
 
 
 def _adagrad_dual(
@@ -246,52 +250,52 @@ def _adagrad_dual(
     lr: Any, l1: Any, l2: Any, global_step: Any, use_locking: bool,
 ) -> Any:
     """Dual averaging (Duchi et al., 2011): the value follows from the sums of gradients alone."""
-    _, a, s, g, rate, one, two, step = _wide(
+    _, a, s, g, rate, one, two, step = wider(
         "ApplyAdagradDA", var, gradient_accumulator, gradient_squared_accumulator, grad, lr, l1,
         l2, global_step)
     a, s = m.add(a, g), m.add(s, m.mul(g, g))
     shrunk = m.mul(m.sign(a), m.maximum(m.sub(m.abs(a), m.mul(one, step)), 0.0))
     above = m.mul(rate, m.where(m.gt(one, 0.0), shrunk, a))
     below = m.add(m.mul(m.mul(two, step), rate), m.sqrt(s))
-    return _store((var, m.neg(m.div(above, below))), (gradient_accumulator, a),
+    return stored((var, m.neg(m.div(above, below))), (gradient_accumulator, a),
                   (gradient_squared_accumulator, s))[0]
 
 
-def _adadelta(
+def adadelta(
     var: Tensor, accum: Tensor, accum_update: Tensor, lr: Any, rho: Any, epsilon: Any, grad: Tensor
 ) -> Any:
     """Steps scaled by the ratio of past steps and past gradients (Zeiler, 2012)."""
-    w, s, u, rate, keep, eps, g = _wide("ApplyAdadelta", var, accum, accum_update, lr, rho,
+    w, s, u, rate, keep, eps, g = wider("ApplyAdadelta", var, accum, accum_update, lr, rho,
                                         epsilon, grad)
     s = _towards(s, m.mul(g, g), keep)
     step = m.mul(m.div(m.sqrt(m.add(u, eps)), m.sqrt(m.add(s, eps))), g)
     u = _towards(u, m.mul(step, step), keep)
-    return _store((var, m.sub(w, m.mul(rate, step))), (accum, s), (accum_update, u))
+    return stored((var, m.sub(w, m.mul(rate, step))), (accum, s), (accum_update, u))
 
 
-def _proximal_adagrad(
+def proximal_adagrad(
     var: Tensor, accum: Tensor, lr: Any, l1: Any, l2: Any, grad: Tensor, use_locking: bool
 ) -> Any:
     """A step of Adagrad, and the proximal operator of l1 and l2 penalties."""
-    w, a, rate, one, two, g = _wide("ApplyProximalAdagrad", var, accum, lr, l1, l2, grad)
+    w, a, rate, one, two, g = wider("ApplyProximalAdagrad", var, accum, lr, l1, l2, grad)
     a = m.add(a, m.mul(g, g))
     scaled = m.div(rate, m.sqrt(a))
-    return _store((var, _near(m.sub(w, m.mul(scaled, g)), scaled, one, two)), (accum, a))
+    return stored((var, _near(m.sub(w, m.mul(scaled, g)), scaled, one, two)), (accum, a))
 
 
-def _ftrl(
+def ftrl(
     var: Tensor, accum: Tensor, linear: Tensor, grad: Tensor, lr: Any, l1: Any, l2: Any,
     lr_power: Any, use_locking: bool,
 ) -> Any:
     """Follow the regularised leader (McMahan et al., 2013)."""
-    w, a, z, g, rate, one, two, power = _wide("ApplyFtrl", var, accum, linear, grad, lr, l1, l2,
+    w, a, z, g, rate, one, two, power = wider("ApplyFtrl", var, accum, linear, grad, lr, l1, l2,
                                               lr_power)
     total = m.add(a, m.mul(g, g))
     before, after = m.pow(a, m.neg(power)), m.pow(total, m.neg(power))
     z = m.sub(m.add(z, g), m.mul(m.div(m.sub(after, before), rate), w))
     below = m.add(m.div(after, rate), m.mul(two, 2.0))
     new = m.div(m.sub(m.mul(m.sign(z), one), z), below)
-    return _store((var, m.where(m.gt(m.abs(z), one), new, fc.zeros_like(z))), (accum, total),
+    return stored((var, m.where(m.gt(m.abs(z), one), new, fc.zeros_like(z))), (accum, total),
                   (linear, z))[0]
 
 
@@ -302,44 +306,44 @@ def _add_sign(
     var: Tensor, m_: Tensor, lr: Any, alpha: Any, sign_decay: Any, beta: Any, grad: Tensor
 ) -> Any:
     """var -= lr (alpha + sign_decay sign(g) sign(m)) g (Bello et al., 2017)."""
-    w, first, rate, base, decay, b, g = _wide("ApplyAddSign", var, m_, lr, alpha, sign_decay, beta,
+    w, first, rate, base, decay, b, g = wider("ApplyAddSign", var, m_, lr, alpha, sign_decay, beta,
                                               grad)
     first = _towards(first, g, b)
     scale = m.add(m.mul(m.mul(decay, m.sign(g)), m.sign(first)), base)
-    return _store((var, m.sub(w, m.mul(rate, m.mul(scale, g)))), (m_, first))
+    return stored((var, m.sub(w, m.mul(rate, m.mul(scale, g)))), (m_, first))
 
 
 def _power_sign(
     var: Tensor, m_: Tensor, lr: Any, logbase: Any, sign_decay: Any, beta: Any, grad: Tensor
 ) -> Any:
     """var -= lr exp(logbase sign_decay sign(g) sign(m)) g (Bello et al., 2017)."""
-    w, first, rate, base, decay, b, g = _wide("ApplyPowerSign", var, m_, lr, logbase, sign_decay,
+    w, first, rate, base, decay, b, g = wider("ApplyPowerSign", var, m_, lr, logbase, sign_decay,
                                               beta, grad)
     first = _towards(first, g, b)
     scale = apply("exp", m.mul(m.mul(base, decay), m.mul(m.sign(g), m.sign(first))))
-    return _store((var, m.sub(w, m.mul(rate, m.mul(scale, g)))), (m_, first))
+    return stored((var, m.sub(w, m.mul(rate, m.mul(scale, g)))), (m_, first))
 
 
 _LOCK = {"use_locking": False}
 
 _STEPS: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
-    "Adam": (_adam, {**_LOCK, "use_nesterov": False}),
+    "Adam": (adam, {**_LOCK, "use_nesterov": False}),
     "AdamWeightDecay": (_adam_decay, _LOCK), "FusedCastAdamWeightDecay": (_adam_decay_cast, _LOCK),
-    "ApplyAdaMax": (_adamax, {}), "ApplyAdadelta": (_adadelta, {}),
-    "ApplyAdagrad": (_adagrad, {"update_slots": True}),
-    "ApplyAdagradV2": (_adagrad_eps, {"epsilon": REQUIRED, "update_slots": True}),
+    "ApplyAdaMax": (_adamax, {}), "ApplyAdadelta": (adadelta, {}),
+    "ApplyAdagrad": (adagrad, {"update_slots": True}),
+    "ApplyAdagradV2": (adagrad_eps, {"epsilon": REQUIRED, "update_slots": True}),
     "ApplyAdagradDA": (_adagrad_dual, _LOCK),
     "ApplyAdamWithAmsgrad": (_amsgrad_fixed, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8,
                                               **_LOCK}),
     "ApplyAdamWithAmsgradV2": (_amsgrad, _LOCK), "ApplyAddSign": (_add_sign, {}),
-    "ApplyCenteredRMSProp": (_centered_rms, _LOCK), "ApplyFtrl": (_ftrl, _LOCK),
+    "ApplyCenteredRMSProp": (_centered_rms, _LOCK), "ApplyFtrl": (ftrl, _LOCK),
     "ApplyGradientDescent": (_descent, {}),
     "ApplyKerasMomentum": (_keras_momentum, {**_LOCK, "use_nesterov": False}),
     "ApplyMomentum": (_momentum, {"use_nesterov": False, **_LOCK, "gradient_scale": 1.0}),
     "ApplyPowerSign": (_power_sign, {}),
-    "ApplyProximalAdagrad": (_proximal_adagrad, _LOCK),
+    "ApplyProximalAdagrad": (proximal_adagrad, _LOCK),
     "ApplyProximalGradientDescent": (_proximal_descent, {}),
-    "ApplyRMSProp": (_rms, _LOCK),
+    "ApplyRMSProp": (rms, _LOCK),
     "SGD": (_sgd, {"dampening": 0.0, "weight_decay": 0.0, "nesterov": False}),
 }
 

@@ -8,7 +8,6 @@ from typing import Any
 from cellc_compiler.ir.op import REQUIRED
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
-from ..core.dispatch import apply
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 from . import functional_orthogonal as orthogonal
@@ -128,7 +127,7 @@ def _sampled(input_x: Tensor, grid: Tensor, interpolation_mode: str, padding_mod
 def _resized(mode: str, what: str) -> Callable[..., Tensor]:
     """An image (N, C, H, W) of another size, by where MindSpore's options put the pixels."""
     def resize(image: Tensor, size: Any, align_corners: bool, half_pixel_centers: bool) -> Tensor:
-        x, new = win._image(image, 2, what), ints(size, what, "size")
+        x, new = win.image_of(image, 2, what), ints(size, what, "size")
         if len(new) != 2 or min(new) < 1:
             raise ValueError(f"For '{what}', 'size' must be 2 positive ints, but got {size}.")
         if align_corners and half_pixel_centers:
@@ -161,26 +160,6 @@ def _nearest_volume(x: Tensor, output_size: Any = None, scales: Any = None) -> T
 def _linear_volume(x: Tensor, output_size: Any = None, scales: Any = None, *,
                    align_corners: bool) -> Tensor:
     return _upsampled(x, output_size, scales, mode="trilinear", align_corners=align_corners)
-
-
-def _encoded(anchor_box: Tensor, groundtruth_box: Tensor, means: Any, stds: Any) -> Tensor:
-    """How far boxes (N, 4) of corners are from anchors, in units of the anchors' sizes."""
-    (x, y, w, h), (u, v, p, q) = _centres(anchor_box, "anchor_box"), _centres(
-        groundtruth_box, "groundtruth_box")
-    found = (m.div(m.sub(u, x), w), m.div(m.sub(v, y), h), apply("log", m.div(p, w)),
-             apply("log", m.div(q, h)))
-    return fj.stack([m.div(m.sub(d, float(a)), float(s))
-                     for d, a, s in zip(found, means, stds, strict=True)], -1)
-
-
-def _centres(boxes: Tensor, name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Centres and sizes; a box from pixel a to pixel b is b - a + 1 wide."""
-    t = tensor(boxes, "BoundingBox", name)
-    if t.ndim != 2 or t.shape[1] != 4 or not t.dtype.is_float:
-        raise ValueError(f"'{name}' must be floats of shape (N, 4), but is {t.dtype} {t.shape}.")
-    x1, y1, x2, y2 = fj.unstack(t, 1)
-    w, h = m.add(m.sub(x2, x1), 1.0), m.add(m.sub(y2, y1), 1.0)
-    return m.mul(m.add(x1, x2), 0.5), m.mul(m.add(y1, y2), 0.5), w, h
 
 
 # --- matrices -------------------------------------------------------------------------------------
@@ -249,7 +228,6 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "AvgPool3D": (_volume_pool("avg", "AvgPool3D"), {
         "kernel_size": 1, "strides": 1, "pad_mode": "valid", "pad": 0, "ceil_mode": False,
         "count_include_pad": True, "divisor_override": 0, "data_format": "NCDHW"}),
-    "BoundingBoxEncode": (_encoded, {"means": (0.0,) * 4, "stds": (1.0,) * 4}),
     "Cholesky": (solve.cholesky, {"upper": False}),
     "CholeskyInverse": (solve.cholesky_inverse, {"upper": False}),
     "CholeskySolve": (solve.cholesky_solve, {"upper": False}),

@@ -1,40 +1,16 @@
-"""Connectionist temporal classification (Graves et al., 2006): the forward algorithm, in logs."""
+"""Connectionist temporal classification (Graves et al., 2006), as a layer."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from cellc_runtime.dtypes import int32, int64
+from cellc_runtime.dtypes import int32
 
 from ... import ops
 from ...core import checks
+from ...ops import functional_ctc as ctc
 from ...tensors.tensor import Tensor
 from .loss import LossBase
-
-IMPOSSIBLE = -1e30
-"""The log of the probability zero: finite, so that its gradients are zero and not NaN."""
-
-
-def _lengths(value: Any, count: int, name: str) -> Tensor:
-    """Lengths of the batch as int32.
-
-    Raises:
-        TypeError: neither a Tensor nor a tuple of ints.
-        ValueError: not one for each of the batch.
-    """
-    if isinstance(value, (tuple, list)):
-        value = Tensor([checks.integer(v, name, "CTCLoss") for v in value], int32)
-    if not isinstance(value, Tensor) or value.dtype not in (int32, int64):
-        raise TypeError(
-            f"For 'CTCLoss', '{name}' must be a tuple of ints or an integer Tensor, but got "
-            f"{value}."
-        )
-    if value.size != count:
-        raise ValueError(
-            f"For 'CTCLoss', '{name}' must have {count} lengths, one for each of the batch, but "
-            f"has the shape {value.shape}."
-        )
-    return ops.cast(ops.reshape(value, (count,)), int32)
 
 
 class CTCLoss(LossBase):
@@ -79,61 +55,21 @@ class CTCLoss(LossBase):
         single = log_probs.ndim == 2
         if single:
             log_probs = ops.expand_dims(log_probs, 1)
-        steps, batch, classes = log_probs.shape
+        _, batch, classes = log_probs.shape
         if self.blank >= classes:
             raise ValueError(
                 f"For 'CTCLoss', 'blank' must be one of the {classes} classes, but is {self.blank}."
             )
-        reach = _lengths(input_lengths, batch, "input_lengths")
-        sizes = _lengths(target_lengths, batch, "target_lengths")
+        reach = ctc.lengths_of(input_lengths, batch, self.cls_name, "input_lengths")
+        sizes = ctc.lengths_of(target_lengths, batch, self.cls_name, "target_lengths")
         labels = ops.clamp(ops.cast(_rows(targets, sizes, batch), int32), 0, classes - 1)
-        loss = self._losses(log_probs, self._states(labels), reach, sizes, steps)
+        alphas = ctc.forward(log_probs, ctc.states_of(labels, self.blank), reach, self.blank)
+        loss = ctc.ends(alphas[-1], sizes, 0.0 if self.zero_infinity else float("inf"))
         if self.how == "none":
             return ops.reshape(loss, ()) if single else loss
         if self.how == "sum":
             return ops.sum(loss)
         return ops.mean(loss / ops.cast(ops.maximum(sizes, 1), loss.dtype))
-
-    def _states(self, labels: Tensor) -> Tensor:
-        """Labels with a blank before, between and after them: (N, 2 S + 1)."""
-        batch, count = labels.shape
-        blanks = ops.full_like(labels, self.blank)
-        pairs = ops.reshape(ops.stack((blanks, labels), 2), (batch, 2 * count))
-        return ops.concat((pairs, ops.full((batch, 1), self.blank, dtype=int32)), 1)
-
-    def _losses(
-        self, log_probs: Tensor, states: Tensor, reach: Tensor, sizes: Tensor, steps: int
-    ) -> Tensor:
-        batch, count = states.shape
-        kind = log_probs.dtype
-        index = ops.broadcast_to(ops.expand_dims(states, 0), (steps, batch, count))
-        emitted = ops.gather_elements(log_probs, 2, index)
-        place = ops.arange(count)
-        never = ops.full((batch, count), IMPOSSIBLE, dtype=kind)
-        # A label may follow another one without the blank between them.
-        before = ops.concat((ops.full((batch, 2), self.blank, dtype=int32), states[:, :-2]), 1) \
-            if count > 1 else states
-        skips = ops.logical_and(ops.not_equal(states, self.blank), ops.not_equal(states, before))
-        alpha = ops.where(place < 2, emitted[0], never)
-        for t in range(1, steps):
-            one = ops.concat((never[:, :1], alpha[:, :-1]), 1)
-            two = ops.concat((never[:, :2], alpha[:, :-2]), 1) if count > 1 else never
-            two = ops.where(skips, two, IMPOSSIBLE)
-            most = ops.maximum(ops.maximum(alpha, one), two)
-            total = ops.exp(alpha - most) + ops.exp(one - most) + ops.exp(two - most)
-            later = ops.maximum(most + ops.log(total) + emitted[t], IMPOSSIBLE)
-            alpha = ops.where(ops.expand_dims(reach > t, 1), later, alpha)
-        return self._ends(alpha, sizes, place)
-
-    def _ends(self, alpha: Tensor, sizes: Tensor, place: Tensor) -> Tensor:
-        """Losses from the last label and the blank after it."""
-        last = ops.expand_dims(2 * sizes, 1)
-        ends = ops.logical_or(place == last, place == last - 1)
-        chosen = ops.where(ends, alpha, IMPOSSIBLE)
-        most = ops.max(chosen, 1, keepdims=True)[0]
-        loss = -(ops.squeeze(most, 1) + ops.log(ops.sum(ops.exp(chosen - most), 1)))
-        other = 0.0 if self.zero_infinity else float("inf")
-        return ops.where(loss > -0.5 * IMPOSSIBLE, other, loss)
 
 
 def _rows(targets: Tensor, sizes: Tensor, batch: int) -> Tensor:

@@ -1,0 +1,252 @@
+"""Bessel functions of orders 0 and 1: J and Y, and the modified ones I and K, also scaled.
+
+All are computed in float64 from polynomials, two or three pieces each (`_bessel_tables`), and
+rounded to the element type: in float64 a few units in the last place off, of J and Y relative to
+their envelope sqrt(2 / (pi x)), as they pass zero. Slopes are by the functions' recurrences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from cellc_runtime.dtypes import float64
+
+from ..ir.graph import Builder, Node, Value
+from ..ir.op import FLOATS, Op, Sample, Spec, register
+from . import _bessel as reference
+from . import _bessel_tables as tables
+from ._members import Grads, case, same_as
+from .elementwise import Composed, to_dtype
+
+
+def _number(b: Builder, value: float) -> Value:
+    return b.literal(value, float64)
+
+
+def _times(b: Builder, x: Value, factor: float) -> Value:
+    return b.mul(x, _number(b, factor))
+
+
+def _plus(b: Builder, x: Value, term: float) -> Value:
+    return b.add(x, _number(b, term))
+
+
+def _polynomial(b: Builder, t: Value, coefficients: Sequence[float]) -> Value:
+    """Horner's rule."""
+    total: Value = _number(b, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        total = _plus(b, b.mul(total, t), c)
+    return total
+
+
+def _between(b: Builder, x: Value, low: float, high: float) -> Value:
+    """`x` brought into the range of a piece, which is not read where it is outside of it."""
+    return b.minimum(b.maximum(x, _number(b, low)), _number(b, high))
+
+
+def _choose(b: Builder, x: Value, bound: float, below: Value, above: Value) -> Value:
+    """`below` up to a bound, else `above`; NaN stays."""
+    return b.where(b.le(x, _number(b, bound)), below, above)
+
+
+# --- pieces, of |x| or of x > 0 -------------------------------------------------------------------
+
+
+def _scaled_i(b: Builder, x: Value, order: int) -> Value:
+    """exp(-x) I(x), x >= 0."""
+    low, high = ((tables.I0_LOW, tables.I0_HIGH), (tables.I1_LOW, tables.I1_HIGH))[order]
+    near = _between(b, x, 0.0, 8.0)
+    below = _polynomial(b, _plus(b, _times(b, near, 0.25), -1.0), low)
+    below = b.mul(below, near) if order else below
+    far = b.maximum(x, _number(b, 8.0))
+    above = _polynomial(b, _plus(b, b.div(_number(b, 16.0), far), -1.0), high)
+    return _choose(b, x, 8.0, below, b.div(above, b.sqrt(far)))
+
+
+def _scaled_k(b: Builder, x: Value, order: int) -> Value:
+    """exp(x) K(x), x > 0."""
+    series, rest, high = ((tables.I0_NEAR, tables.K0_LOW, tables.K0_HIGH),
+                          (tables.I1_NEAR, tables.K1_LOW, tables.K1_HIGH))[order]
+    near = _between(b, x, 0.0, 2.0)
+    t = _plus(b, _times(b, b.mul(near, near), 0.5), -1.0)
+    log = b.log(_times(b, near, 0.5))
+    other, smooth = _polynomial(b, t, series), _polynomial(b, t, rest)
+    below = b.add(b.mul(log, b.mul(other, near)), b.div(smooth, near)) if order else \
+        b.sub(smooth, b.mul(log, other))
+    far = b.maximum(x, _number(b, 2.0))
+    above = _polynomial(b, _plus(b, b.div(_number(b, 4.0), far), -1.0), high)
+    value = _choose(b, x, 2.0, b.mul(below, b.exp(near)), b.div(above, b.sqrt(far)))
+    return _positive(b, x, value, math.inf)
+
+
+def _positive(b: Builder, x: Value, value: Value, at_zero: float) -> Value:
+    """A value for x > 0; a pole at 0, NaN below."""
+    zero = _number(b, 0.0)
+    pole = b.where(b.eq(x, zero), _number(b, at_zero), _number(b, math.nan))
+    return b.where(b.le(x, zero), pole, value)
+
+
+def _near_j(b: Builder, x: Value, order: int) -> tuple[Value, Value]:
+    """J(x) for 0 <= x <= 8, and t."""
+    t = _plus(b, _times(b, b.mul(x, x), 1 / 32), -1.0)
+    value = _polynomial(b, t, (tables.J0, tables.J1)[order])
+    return (b.mul(value, _times(b, x, 0.125)) if order else value), t
+
+
+def _far(b: Builder, x: Value, order: int) -> tuple[Value, Value]:
+    """J(x) and Y(x) for x >= 8, from phase and amplitude: with s and c for sine and cosine of x,
+    those of x - pi/4 are (s - c) / sqrt(2) and (c + s) / sqrt(2).
+    """
+    z = b.div(_number(b, 8.0), x)
+    t = _plus(b, _times(b, b.mul(z, z), 2.0), -1.0)
+    p = _polynomial(b, t, (tables.P0, tables.P1)[order])
+    q = b.mul(_polynomial(b, t, (tables.Q0, tables.Q1)[order]), z)
+    sine, cosine = b.sin(x), b.cos(x)
+    even, odd = b.add(cosine, sine), b.sub(sine, cosine)
+    if order:  # a quarter turn later
+        even, odd = odd, b.neg(even)
+    scale = b.reciprocal(b.sqrt(_times(b, x, math.pi)))
+    j = b.mul(b.sub(b.mul(p, even), b.mul(q, odd)), scale)
+    y = b.mul(b.add(b.mul(p, odd), b.mul(q, even)), scale)
+    ends = b.eq(x, _number(b, math.inf))
+    zero = _number(b, 0.0)
+    return b.where(ends, zero, j), b.where(ends, zero, y)
+
+
+def _j(b: Builder, x: Value, order: int) -> Value:
+    below, _ = _near_j(b, _between(b, x, 0.0, 8.0), order)
+    return _choose(b, x, 8.0, below, _far(b, b.maximum(x, _number(b, 8.0)), order)[0])
+
+
+def _y(b: Builder, x: Value, order: int) -> Value:
+    near = _between(b, x, 0.0, 8.0)
+    j, t = _near_j(b, near, order)
+    smooth = _polynomial(b, t, (tables.Y0, tables.Y1)[order])
+    singular = b.mul(b.log(_times(b, near, 0.5)), j)
+    if order:
+        singular = b.sub(singular, b.reciprocal(near))
+        smooth = b.mul(smooth, _times(b, near, 0.125))
+    below = b.add(_times(b, singular, 2 / math.pi), smooth)
+    above = _far(b, b.maximum(x, _number(b, 8.0)), order)[1]
+    return _positive(b, x, _choose(b, x, 8.0, below, above), -math.inf)
+
+
+def _signed(b: Builder, x: Value, size: Value) -> Value:
+    """An odd function of `x` from its values on |x|."""
+    return b.where(b.lt(x, _number(b, 0.0)), b.neg(size), size)
+
+
+# --- ops ------------------------------------------------------------------------------------------
+
+
+class _Bessel(Composed):
+    """Base: `value` in float64; `slope` from the value and the op's partner."""
+
+    dtypes = FLOATS
+    amp = "high"
+    tolerance = 32.0
+    low: ClassVar[float] = -12.0
+    high: ClassVar[float] = 12.0
+
+    def value(self, b: Builder, x: Value) -> Value:
+        """The function of a float64."""
+        raise TypeError(f"{self.name} has no value")
+
+    def slope(self, b: Builder, x: Value) -> Value:
+        """Its derivative."""
+        raise TypeError(f"{self.name} has no slope")
+
+    def expand(self, b: Builder, x: Value) -> Value:
+        return to_dtype(b, self.value(b, to_dtype(b, x, float64)), x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        x, dy = node.operands[0], dys[0]
+        slope = self.slope(b, to_dtype(b, x, float64))
+        return [to_dtype(b, b.mul(to_dtype(b, dy, float64), slope), x.dtype)]
+
+    def samples(self) -> Sequence[Sample]:
+        lo, hi = self.low, self.high
+        return (case(Spec((3, 7), lo, hi)), case(Spec((9,), max(lo, 0.3), 1.9)), case((0, 2)))
+
+
+def _over(b: Builder, y: Value, x: Value, at_zero: float) -> Value:
+    """y / x, or its limit at 0."""
+    zero = _number(b, 0.0)
+    none = b.eq(x, zero)
+    return b.where(none, _number(b, at_zero), b.div(y, b.where(none, _number(b, 1.0), x)))
+
+
+_Slope = Callable[[Builder, Value], Value]
+
+
+def _op(name: str, text: str, value: _Slope, slope: _Slope, low: float = -12.0) -> None:
+    """Register one function."""
+    def valued(self: Op, b: Builder, x: Value) -> Value:
+        return value(b, x)
+
+    def sloped(self: Op, b: Builder, x: Value) -> Value:
+        return slope(b, x)
+
+    primitive = name.replace("bessel_", "Bessel")
+    primitive = primitive[:6] + primitive[6].upper() + primitive[7:]
+    register(type(primitive, (_Bessel,), {
+        "__doc__": f"{text} Source: `mindspore.ops.{name}`.", "__module__": __name__,
+        "name": name, "function": name, "primitive": primitive, "low": low, "value": valued,
+        "slope": sloped, "reference": same_as(getattr(reference, name.removeprefix("bessel_")))}))
+
+
+def _i0(b: Builder, x: Value) -> Value:
+    size = b.abs(x)
+    return b.mul(b.exp(size), _scaled_i(b, size, 0))
+
+
+def _i1(b: Builder, x: Value) -> Value:
+    size = b.abs(x)
+    return _signed(b, x, b.mul(b.exp(size), _scaled_i(b, size, 1)))
+
+
+def _i0e(b: Builder, x: Value) -> Value:
+    return _scaled_i(b, b.abs(x), 0)
+
+
+def _i1e(b: Builder, x: Value) -> Value:
+    return _signed(b, x, _scaled_i(b, b.abs(x), 1))
+
+
+def _k(order: int, scaled: bool) -> _Slope:
+    def value(b: Builder, x: Value) -> Value:
+        found = _scaled_k(b, x, order)
+        return found if scaled else b.mul(b.exp(b.neg(x)), found)
+
+    return value
+
+
+_op("bessel_i0", "The modified Bessel function of the first kind, order 0.", _i0,
+    lambda b, x: b.bessel_i1(x))
+_op("bessel_i0e", "exp(-|x|) times `bessel_i0`.", _i0e,
+    lambda b, x: b.sub(b.bessel_i1e(x), b.mul(b.sign(x), b.bessel_i0e(x))))
+_op("bessel_i1", "The modified Bessel function of the first kind, order 1.", _i1,
+    lambda b, x: b.sub(b.bessel_i0(x), _over(b, b.bessel_i1(x), x, 0.5)))
+_op("bessel_i1e", "exp(-|x|) times `bessel_i1`.", _i1e,
+    lambda b, x: b.sub(b.sub(b.bessel_i0e(x), _over(b, b.bessel_i1e(x), x, 0.5)),
+                       b.mul(b.sign(x), b.bessel_i1e(x))))
+_op("bessel_j0", "The Bessel function of the first kind, order 0.",
+    lambda b, x: _j(b, b.abs(x), 0), lambda b, x: b.neg(b.bessel_j1(x)))
+_op("bessel_j1", "The Bessel function of the first kind, order 1.",
+    lambda b, x: _signed(b, x, _j(b, b.abs(x), 1)),
+    lambda b, x: b.sub(b.bessel_j0(x), _over(b, b.bessel_j1(x), x, 0.5)))
+_op("bessel_y0", "The Bessel function of the second kind, order 0: -inf at 0, NaN below.",
+    lambda b, x: _y(b, x, 0), lambda b, x: b.neg(b.bessel_y1(x)), 0.3)
+_op("bessel_y1", "The Bessel function of the second kind, order 1: -inf at 0, NaN below.",
+    lambda b, x: _y(b, x, 1), lambda b, x: b.sub(b.bessel_y0(x), b.div(b.bessel_y1(x), x)), 0.3)
+_op("bessel_k0", "The modified Bessel function of the second kind, order 0: inf at 0, NaN below.",
+    _k(0, False), lambda b, x: b.neg(b.bessel_k1(x)), 0.3)
+_op("bessel_k0e", "exp(x) times `bessel_k0`.",
+    _k(0, True), lambda b, x: b.sub(b.bessel_k0e(x), b.bessel_k1e(x)), 0.3)
+_op("bessel_k1", "The modified Bessel function of the second kind, order 1: inf at 0, NaN below.",
+    _k(1, False), lambda b, x: b.neg(b.add(b.bessel_k0(x), b.div(b.bessel_k1(x), x))), 0.3)
+_op("bessel_k1e", "exp(x) times `bessel_k1`.",
+    _k(1, True), lambda b, x: b.sub(b.sub(b.bessel_k1e(x), b.bessel_k0e(x)),
+                                    b.div(b.bessel_k1e(x), x)), 0.3)

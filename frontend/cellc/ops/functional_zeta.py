@@ -1,0 +1,204 @@
+"""Zeta, polygamma and incomplete beta functions, in float64 and rounded.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cellc_runtime.dtypes import float64
+
+from ..core.dispatch import apply, scan
+from ..tensors.promotion import cast_to, operands
+from ..tensors.tensor import Tensor
+from ..tracing.inline import call_here
+from . import _control_source as source
+from . import functional_classes as classes
+from .arguments import tensor
+from .families import fa, fc, m
+
+_LEAST_STEPS, _ENOUGH = 9, 9.0
+_LOWEST = -1e5
+"""Below, sums are too long: the result is NaN."""
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510,
+              43867 / 798, -174611 / 330)
+"""B2, B4, ..."""
+_TRIPS = 300
+"""Terms of the continued fraction: enough for 1e-12 where a and b are at most 10000."""
+
+
+def _log(x: Tensor) -> Tensor:
+    out: Tensor = apply("log", x)
+    return out
+
+
+def _sum_of_powers(x: Tensor, q: Tensor) -> Tensor:
+    """The sum of (q + k)**-x over k >= 0, x > 1, for q that are no integers below 1: terms up to
+    q + k > 9, then Euler and Maclaurin's formula.
+    """
+    def unfinished(carried: Any) -> Tensor:
+        _, at, count = carried
+        return m.logical_or(m.le(at, _ENOUGH), m.lt(count, float(_LEAST_STEPS))).any()
+
+    def step(carried: Any) -> Any:
+        total, at, count = carried
+        going = m.logical_or(m.le(at, _ENOUGH), m.lt(count, float(_LEAST_STEPS)))
+        here = m.where(going, at, 1.0)
+        term = m.where(going, m.pow(here, m.neg(x)), 0.0)
+        return m.add(total, term), m.where(going, m.add(at, 1.0), at), m.add(count, 1.0)
+
+    start = (fc.zeros_like(q), q, fc.zeros_like(q))
+    total, at, _ = call_here(source.while_loop, (unfinished, step, start))
+    power = m.pow(at, m.neg(x))
+    total = m.add(total, m.add(m.div(m.mul(power, at), m.sub(x, 1.0)), m.mul(power, 0.5)))
+    factor = m.div(m.mul(power, x), at)
+    for k, b in enumerate(_BERNOULLI, 1):
+        total = m.add(total, m.mul(factor, b / math.factorial(2 * k)))
+        following = m.mul(m.add(x, float(2 * k - 1)), m.add(x, float(2 * k)))
+        factor = m.div(m.mul(factor, following), m.mul(at, at))
+    return total
+
+
+def _zeta(x: Tensor, q: Tensor) -> Tensor:
+    """The Hurwitz zeta function of float64 tensors of one shape."""
+    pole = m.logical_and(m.le(q, 0.0), m.eq(q, m.floor(q)))
+    whole = m.eq(x, m.floor(x))
+    valid = m.logical_and(m.gt(x, 1.0), m.logical_and(
+        m.logical_or(m.gt(q, 0.0), whole), m.logical_not(pole)))
+    inside = m.logical_and(valid, m.logical_and(m.gt(q, _LOWEST), m.lt(q, math.inf)))
+    value = _sum_of_powers(m.where(inside, x, 2.0), m.where(inside, q, 1.0))
+    value = m.where(inside, value, m.where(m.logical_and(valid, m.eq(q, math.inf)), 0.0, math.nan))
+    infinite = m.logical_or(m.eq(x, 1.0), m.logical_and(pole, m.gt(x, 1.0)))
+    return m.where(infinite, math.inf, value)
+
+
+def zeta(input: Any, other: Any) -> Tensor:
+    """The Hurwitz zeta function: the sum of (k + other)**-input over k >= 0.
+
+    Args:
+        input: above 1 (infinite at 1, NaN below).
+        other: above -1e5; infinite at 0, -1, -2, ..., below 0 only for whole `input`.
+            Float32 or float64 Tensors, or one number; they broadcast.
+
+    Raises:
+        TypeError: other types.
+
+    Source: `mindspore.ops.zeta`.
+    """
+    x, q = operands("zeta", input, other)
+    if not x.dtype.is_float:
+        raise TypeError(f"For 'zeta', floats are needed, but got {x.dtype}.")
+    wide = fa.broadcast_tensors(cast_to(x, float64), cast_to(q, float64))
+    return cast_to(_zeta(*wide), x.dtype)
+
+
+def polygamma(n: Any, input: Tensor) -> Tensor:
+    """The derivative of order n of `digamma`: (-1)**(n + 1) n! zeta(n + 1, input).
+
+    Args:
+        n: an int of 0 or more, or a Tensor of one; the order.
+        input: floats above -1e5 (NaN below); infinite at 0, -1, -2, ...
+
+    Raises:
+        TypeError: other types.
+        ValueError: `n` is negative, where it is known.
+
+    Source: `mindspore.ops.polygamma`.
+    """
+    x = tensor(input, "polygamma")
+    if not x.dtype.is_float:
+        raise TypeError(f"For 'polygamma', 'input' must hold floats, but got {x.dtype}.")
+    if not isinstance(n, Tensor):
+        return _polygamma_known(n, x)
+    if not n.dtype.is_integer:
+        raise TypeError(f"For 'polygamma', 'n' must hold ints, but got {n.dtype}.")
+    order, wide = fa.broadcast_tensors(cast_to(n, float64), cast_to(x, float64))
+    later = m.add(m.maximum(order, 1.0), 1.0)
+    sign = m.where(m.eq(m.remainder(order, 2.0), 0.0), -1.0, 1.0)
+    size: Tensor = m.mul(apply("exp", apply("lgamma", later)), _zeta(later, wide))
+    found = m.where(m.eq(order, 0.0), apply("digamma", wide), m.mul(sign, size))
+    return cast_to(m.where(m.lt(order, 0.0), math.nan, found), x.dtype)
+
+
+def _polygamma_known(n: Any, x: Tensor) -> Tensor:
+    if not isinstance(n, int) or isinstance(n, bool):
+        raise TypeError(f"For 'polygamma', 'n' must be an int or a Tensor of one, but got {n!r}.")
+    if n < 0:
+        raise ValueError(f"For 'polygamma', 'n' must be 0 or more, but got {n}.")
+    if n < 2:
+        known: Tensor = apply("digamma" if n == 0 else "trigamma", x)
+        return known
+    wide = cast_to(x, float64)
+    factor = float((-1) ** (n + 1) * math.factorial(n))
+    return cast_to(m.mul(_zeta(fc.full_like(wide, n + 1.0), wide), factor), x.dtype)
+
+
+# --- incomplete beta function ---------------------------------------------------------------------
+
+
+def _fraction(
+    carried: list[Tensor], xs: list[Tensor], i: Tensor, captures: list[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Two steps of Lentz's method (Numerical Recipes, 6.4)."""
+    h, c, d = carried
+    a, b, x = captures
+    n = m.add(cast_to(i, float64), 1.0)
+    twice = m.add(a, m.mul(n, 2.0))
+    even = m.div(m.mul(m.mul(n, m.sub(b, n)), x), m.mul(m.sub(twice, 1.0), twice))
+    odd = m.neg(m.div(m.mul(m.mul(m.add(a, n), m.add(m.add(a, b), n)), x),
+                      m.mul(twice, m.add(twice, 1.0))))
+    for numerator in (even, odd):
+        d = m.div(1.0, classes.not_zero(m.add(m.mul(numerator, d), 1.0)))
+        c = classes.not_zero(m.add(m.div(numerator, c), 1.0))
+        h = m.mul(h, m.mul(c, d))
+    return [h, c, d], []
+
+
+def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    """The regularized incomplete beta function I_x(a, b); NaN out of its domain.
+
+    Args:
+        a, b: above 0, up to about 10000.
+        x: in [0, 1]; all of one float type and shape.
+
+    Raises:
+        TypeError, ValueError: other types, or shapes that differ.
+
+    Source: `mindspore.ops.Betainc`.
+    """
+    given = [tensor(t, "Betainc", n) for t, n in ((a, "a"), (b, "b"), (x, "x"))]
+    if not given[0].dtype.is_float or len({t.dtype for t in given}) > 1:
+        raise TypeError("For 'Betainc', 'a', 'b' and 'x' must have one float type, but got "
+                        f"{[str(t.dtype) for t in given]}.")
+    if len({t.shape for t in given}) > 1:
+        raise ValueError("For 'Betainc', 'a', 'b' and 'x' must have one shape, but got "
+                         f"{[t.shape for t in given]}.")
+    p, q, t = (cast_to(v, float64) for v in given)
+    valid = m.logical_and(m.logical_and(m.gt(p, 0.0), m.gt(q, 0.0)),
+                          m.logical_and(m.ge(t, 0.0), m.le(t, 1.0)))
+    inner = m.logical_and(valid, m.logical_and(m.gt(t, 0.0), m.lt(t, 1.0)))
+    p, q = m.where(valid, p, 1.0), m.where(valid, q, 1.0)
+    inside = m.where(inner, t, 0.5)
+    value = m.where(inner, _beta_inside(p, q, inside), m.where(m.ge(t, 1.0), 1.0, 0.0))
+    return cast_to(m.where(valid, value, math.nan), given[0].dtype)
+
+
+def _beta_inside(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    """The function for 0 < x < 1: the fraction converges fast below (a + 1) / (a + b + 2)."""
+    turned = m.gt(x, m.div(m.add(a, 1.0), m.add(m.add(a, b), 2.0)))
+    p, q = m.where(turned, b, a), m.where(turned, a, b)
+    t = m.where(turned, m.sub(1.0, x), x)
+    d = m.sub(1.0, m.div(m.mul(m.add(p, q), t), m.add(p, 1.0)))
+    d = m.div(1.0, classes.not_zero(d))
+    (h, _, _), _ = scan(("betainc", "fraction"), [d, fc.ones_like(d), d], [], [p, q, t], _TRIPS,
+                        _fraction)
+    total: Tensor = apply("lgamma", m.add(a, b))
+    beta = m.sub(m.sub(total, apply("lgamma", a)), apply("lgamma", b))
+    logs = m.add(m.add(m.mul(a, _log(x)), m.mul(b, apply("log1p", m.neg(x)))), beta)
+    below: Tensor = m.mul(apply("exp", logs), m.div(h, p))
+    return m.where(turned, m.sub(1.0, below), below)
+
+
+__all__ = ["polygamma", "zeta"]

@@ -1,0 +1,637 @@
+"""Primitive classes of many families that are tables over functions: numbers, sets, segments,
+formats, views, sequences, signals, and names of other devices.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.op import REQUIRED
+from cellc_runtime.dtypes import DType, bool_, float32, int32, int64, uint8
+
+from ..calls.bprop import call_with_bprop
+from ..calls.hooks import written
+from ..core.dispatch import apply
+from ..tensors.index_plan import check_range
+from ..tensors.indexing import become
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor, tensor_of
+from ..tracing.inline import call_here
+from ..transforms.jacobian import vjp
+from . import functional_blocks as blocks
+from . import functional_ctc as ctc
+from . import functional_deformable as deform
+from . import functional_integer as integers
+from . import functional_loss as loss
+from . import functional_more as more
+from . import functional_zeta as special
+from . import instances, recurrence
+from .arguments import axis_of, choice, dtype_of, integer, ints, need_known, shape_of, tensor
+from .families import fa, fc, fg, fi, fj, fn, fo, fr, m, win
+from .primitive import Primitive
+from .primitives import conv_transpose, make_primitives
+
+Pair = tuple[Tensor, Tensor]
+
+# --- numbers and sets -----------------------------------------------------------------------------
+
+
+def _bincount(array: Tensor, size: Any, weights: Tensor) -> Tensor:
+    """Sums of weights (or counts, without weights) of the ints below `size`."""
+    what = "Bincount"
+    a, w, n = tensor(array, what, "array"), tensor(weights, what, "weights"), integer(
+        size, what, "size")
+    if not a.dtype.is_integer or n < 0:
+        raise ValueError(f"For '{what}', ints and a 'size' of 0 or more are needed, but got "
+                         f"{a.dtype} and {n}.")
+    flat = fa.reshape(a, (-1,))
+    units = fa.reshape(w, (-1,)) if w.size else fc.ones(flat.shape, w.dtype)
+    return fi.unsorted_segment_sum(units, m.where(m.lt(flat, n), flat, -1), n)
+
+
+def _confusion(
+    labels: Tensor, predictions: Tensor, weights: Tensor | None = None, *, num_classes: int,
+    dtype: Any,
+) -> Tensor:
+    """How often (or with what weight) each label (row) met each prediction (column)."""
+    what = "ConfusionMatrix"
+    a, b = tensor(labels, what, "labels"), tensor(predictions, what, "predictions")
+    if a.ndim != 1 or a.shape != b.shape:
+        raise ValueError(f"For '{what}', 'labels' and 'predictions' must have one axis of one "
+                         f"length, but have shapes {a.shape} and {b.shape}.")
+    n = integer(num_classes, what, "num_classes")
+    to = {"int32": int32, "int64": int64, "float32": float32}.get(dtype, dtype)
+    place = m.add(m.mul(cast_to(a, int64), n), cast_to(b, int64))
+    kind = dtype_of(to, what)
+    units = fc.ones(a.shape, kind) if weights is None else cast_to(weights, kind)
+    return fa.reshape(fi.unsorted_segment_sum(units, place, n * n), (n, n))
+
+
+def _bitpack(x: Tensor, threshold: Tensor) -> Tensor:
+    """Whether elements exceed a threshold, eight to a byte, the first highest."""
+    t = tensor(x, "CompareAndBitpack", "x")
+    if not t.ndim or t.shape[-1] % 8:
+        raise ValueError("For 'CompareAndBitpack', the last axis must be a multiple of 8, but the "
+                         f"shape is {t.shape}.")
+    above = cast_to(m.gt(t, threshold), int32)
+    bits = fa.reshape(above, (*t.shape[:-1], -1, 8))
+    weights = tensor_of(np.array([128, 64, 32, 16, 8, 4, 2, 1], np.int32))
+    return cast_to(fr.sum(m.mul(bits, weights), -1), uint8)
+
+
+def _list_difference(x: Tensor, y: Tensor, out_idx: DType) -> Pair:
+    """Elements of `x` that are not in `y`, and their places."""
+    a, b = tensor(x, "ListDiff", "x"), tensor(y, "ListDiff", "y")
+    if a.ndim != 1 or b.ndim != 1:
+        raise ValueError(f"For 'ListDiff', 'x' and 'y' must have one axis, but have shapes "
+                         f"{a.shape} and {b.shape}.")
+    found = m.eq(fa.expand_dims(a, 1), fa.expand_dims(b, 0)).any(1) if b.shape[0] else \
+        fc.full(a.shape, False, dtype=bool_)
+    place = fa.squeeze(fo.nonzero(m.logical_not(found)), 1)
+    return fi.gather(a, place, 0), cast_to(place, out_idx)
+
+
+def _sub_and_filter(input_x: Tensor, max_num: Any, offset: Any) -> Pair:
+    """Elements less `offset` that lie in [0, max_num), and their places."""
+    less = m.sub(tensor(input_x, "SubAndFilter", "input_x"), offset)
+    inside = m.logical_and(m.ge(less, 0), m.lt(less, max_num))
+    place = fa.squeeze(fo.nonzero(inside), 1)
+    return fi.gather(less, place, 0), cast_to(place, less.dtype)
+
+
+def _map_uniform(input: Tensor, per_group_size: Any, group_num: Any) -> Tensor:
+    """Ids dealt out to groups in turn: id % groups * size + id // groups."""
+    x = tensor(input, "MapUniform")
+    groups = integer(group_num, "MapUniform", "group_num")
+    size = integer(per_group_size, "MapUniform", "per_group_size")
+    return m.add(m.mul(m.remainder(x, groups), size), m.floor_divide(x, groups))
+
+
+def _ragged(starts: Tensor, limits: Tensor, deltas: Tensor, Tsplits: DType) -> Pair:
+    """Several ranges, one after the other: where each begins, and their numbers.
+
+    The ranges must be known while a graph is compiled, as they give the result's shape.
+    """
+    what = "RaggedRange"
+    given = [need_known(tensor(t, what, n), what).reshape(-1) for t, n in (
+        (starts, "starts"), (limits, "limits"), (deltas, "deltas"))]
+    if (given[2] == 0).any():
+        raise ValueError(f"For '{what}', 'deltas' must not hold 0, but is {given[2].tolist()}.")
+    rows = [np.arange(a, b, d, dtype=a.dtype) for a, b, d in zip(*given, strict=True)]
+    splits = np.concatenate([[0], np.cumsum([r.size for r in rows])])
+    values = np.concatenate(rows) if rows else given[0]
+    return tensor_of(splits.astype(Tsplits.numpy)), tensor_of(values)
+
+
+def _unravel(indices: Tensor, dims: Tensor) -> Tensor:
+    """Places in a flat array as coordinates, one row for each axis."""
+    what = "UnravelIndex"
+    at, shape = tensor(indices, what, "indices"), tensor(dims, what, "dims")
+    rest, rows = at, []
+    for i in reversed(range(shape.shape[0])):
+        length = fa.squeeze(fj.part(shape, 0, i, i + 1), 0)
+        rows.append(m.remainder(rest, length))
+        rest = m.floor_divide(rest, length)
+    return fj.stack(rows[::-1], 0)
+
+
+def _nth(input: Tensor, n: Any, reverse: bool) -> Tensor:
+    """The n-th smallest (or largest) element along the last axis, from 0."""
+    x = tensor(input, "NthElement")
+    if not isinstance(n, Tensor):
+        n = integer(n, "NthElement", "n")
+        if not 0 <= n < x.shape[-1]:
+            raise ValueError(f"For 'NthElement', 'n' must be in [0, {x.shape[-1]}), but got {n}.")
+    ordered = fo.sort(x, -1, reverse)[0]
+    at = n if isinstance(n, Tensor) else tensor_of(np.array(n, np.int64))
+    return fi.gather(ordered, at, -1)
+
+
+def _ngram(state_seq: Tensor, log_probs: Tensor, ngram_size: int) -> Tensor:
+    """Scores of words that would repeat a group of `ngram_size` words, made the smallest number."""
+    what = "NoRepeatNGram"
+    words, scores = tensor(state_seq, what, "state_seq"), tensor(log_probs, what, "log_probs")
+    n, length = integer(ngram_size, what, "ngram_size"), words.shape[-1]
+    if words.ndim != 3 or scores.shape[:2] != words.shape[:2] or not 0 < n < length:
+        raise ValueError(f"For '{what}', shapes (batch, beams, words) and (batch, beams, "
+                         f"vocabulary) and an 'ngram_size' in [1, {length}) are needed, but got "
+                         f"{words.shape}, {scores.shape} and {n}.")
+    kept = scores
+    vocabulary = fc.arange(scores.shape[-1], dtype=words.dtype)
+    for start in range(length - n + 1):
+        same = fc.full(words.shape[:2], True, dtype=bool_)
+        for i in range(n - 1):
+            same = m.logical_and(same, m.eq(words[:, :, start + i],
+                                            words[:, :, length - n + 1 + i]))
+        following = m.eq(fa.expand_dims(words[:, :, start + n - 1], 2), vocabulary)
+        hit = m.logical_and(following, fa.expand_dims(same, 2))
+        kept = m.where(hit, -float(m.largest(scores.dtype)), kept)
+    return kept
+
+
+def _checked(x: Tensor) -> Tensor:
+    """`x`, or an error when it runs if an element is NaN or infinite."""
+    t = tensor(x, "CheckNumerics", "x")
+    apply_check(m.isfinite(t).all(), "For 'CheckNumerics', the input has NaN or infinite elements.")
+    return t
+
+
+def apply_check(condition: Tensor, text: str) -> None:
+    """An error when the network runs, if a truth value is false."""
+    check_range(cast_to(condition, int64), 1, 2, text + " (", 0, ")")
+
+
+def _assert(condition: Any, input_data: Any = (), *, summarize: int) -> Tensor:
+    """An error if a condition does not hold when the network runs."""
+    truth = condition if isinstance(condition, Tensor) else tensor_of(np.array(bool(condition)))
+    apply_check(truth.all(), "For 'Assert', the condition is False.")
+    return tensor_of(np.zeros(1, np.int32))
+
+
+# --- segments -------------------------------------------------------------------------------------
+
+
+def _segments(kind: str) -> Callable[..., Tensor]:
+    """A reduction by ascending segment ids; segments without rows have 0 (1 of products)."""
+    what = f"Segment{kind}"
+    reduce: Mapping[str, Callable[..., Tensor]] = {
+        "Sum": fi.unsorted_segment_sum, "Prod": fi.unsorted_segment_prod,
+        "Max": fi.unsorted_segment_max, "Min": fi.unsorted_segment_min}
+
+    def function(input_x: Tensor, segment_ids: Tensor) -> Tensor:
+        x, ids = tensor(input_x, what, "input_x"), tensor(segment_ids, what, "segment_ids")
+        if not x.ndim or ids.ndim != 1 or ids.shape[0] != x.shape[0]:
+            raise ValueError(f"For '{what}', 'segment_ids' must have shape {x.shape[:1]}, but has "
+                             f"{ids.shape}.")
+        count = more.segments(ids, what)
+        if kind == "Mean":
+            return more.segment_mean(x, ids, count)
+        out = reduce[kind](x, ids, count)
+        if kind in ("Sum", "Prod"):
+            return out
+        size = fi.unsorted_segment_sum(fc.ones(ids.shape, int32), ids, count)
+        there = fa.reshape(m.gt(size, 0), (count,) + (1,) * (x.ndim - 1))
+        return m.where(there, out, fc.zeros_like(out))
+
+    return function
+
+
+# --- formats and views ----------------------------------------------------------------------------
+
+
+def _formats(what: str, source: str, target: str) -> tuple[int, ...]:
+    """Of each axis of the source, its place in the target."""
+    for name, given in (("src_format", source), ("dst_format", target)):
+        if sorted(given) != sorted("NHWC"):
+            raise ValueError(f"For '{what}', '{name}' must be an order of N, H, W and C, but got "
+                             f"{given!r}.")
+    return tuple(target.index(c) for c in source)
+
+
+def _dim_map(input_x: Tensor, src_format: str, dst_format: str) -> Tensor:
+    """Axes (-4 to 3) of one format as those of another."""
+    places = tensor_of(np.array(_formats("DataFormatDimMap", dst_format, src_format), np.int32))
+    x = tensor(input_x, "DataFormatDimMap", "input_x")
+    return cast_to(fi.gather(places, m.remainder(x, 4), 0), x.dtype)
+
+
+def _vec_permute(input_x: Tensor, src_format: str, dst_format: str) -> Tensor:
+    """What belongs to the axes of one format (4, or pairs), in the order of another."""
+    places = _formats("DataFormatVecPermute", dst_format, src_format)
+    return fi.gather(tensor(input_x, "DataFormatVecPermute", "input_x"),
+                     tensor_of(np.array(places, np.int64)), 0)
+
+
+def _dtype_number(op_name: str, arg_name: str, dtype: DType) -> int:
+    """MindSpore's number of a dtype."""
+    known = dtype_of(dtype, op_name, arg_name)
+    return _NUMBERS[known.name]
+
+
+_NUMBERS = {
+    "bool_": 30, "int8": 32, "int16": 33, "int32": 34, "int64": 35, "uint8": 37, "uint16": 38,
+    "uint32": 39, "uint64": 40, "float16": 42, "float32": 43, "float64": 44, "bfloat16": 45,
+    "complex64": 48, "complex128": 49}
+
+
+def _copy_with_slice(x: Tensor, y: Tensor) -> Tensor:
+    return become(tensor(x, "CopyWithSlice", "x"), fa.broadcast_to(cast_to(y, x.dtype), x.shape))
+
+
+def _select_view(input_tensor: Tensor, index: int, axis: int) -> Tensor:
+    x = tensor(input_tensor, "SelectView", "input_tensor")
+    a = axis_of(axis, x.ndim, "SelectView")
+    return x[(slice(None),) * a + (integer(index, "SelectView", "index"),)]
+
+
+def _updated(x: Tensor, indices: Any, v: Tensor) -> Tensor:
+    """`x` with rows replaced, which it keeps."""
+    at = (indices,) if isinstance(indices, int) else ints(indices, "InplaceUpdateV2", "indices")
+    return become(x, fi.inplace_update(x, v, at))
+
+
+def _parallel_concat(values: Any) -> Tensor:
+    return fj.concat(list(values), 0)
+
+
+def _tuple_of(x: Tensor) -> tuple[Any, ...]:
+    return tuple(tensor(x, "TensorToTuple", "x").tolist())
+
+
+def _tuple_to_array(input_x: Any) -> Tensor:
+    """A tuple of numbers of one kind as a Tensor: int32 of ints, else float32."""
+    if not isinstance(input_x, tuple) or len({type(v) for v in input_x}) != 1:
+        raise TypeError("For 'TupleToArray', 'input_x' must be a tuple of numbers of one type, but "
+                        f"got {input_x!r}.")
+    return Tensor(np.array(input_x, np.int32 if isinstance(input_x[0], int) else np.float32))
+
+
+def _repeated_to(x: Tensor, shape: Any) -> Tensor:
+    return fa.broadcast_to(tensor(x, "Expand", "x"), shape_of(shape, "Expand"))
+
+
+def _log_softmax(input: Tensor, dim: Any = None, dtype: DType | None = None) -> Tensor:
+    x = input if dtype is None else cast_to(input, dtype)
+    axis = dim if dim is not None else (0 if x.ndim in (0, 1, 3) else 1)
+    return fn.log_softmax(x, axis)
+
+
+def _partial(*args: Any) -> Any:
+    return functools.partial(args[0], *args[1:])
+
+
+# --- windows, sequences, signals ------------------------------------------------------------------
+
+
+def _max_pool_argmax(x: Tensor, kernel_size: Any, strides: Any, pad_mode: str, data_format: str
+                     ) -> Pair:
+    """The largest element of each window, and its place in its image (C, H, W), int32."""
+    what = "MaxPoolWithArgmax"
+    t = win.image_of(x, 2, what)
+    size, step = (tuple(v)[-2:] if isinstance(v, (tuple, list)) else (v, v)
+                  for v in (kernel_size, strides))
+    mode = choice(pad_mode.lower(), ("valid", "same"), what, "pad_mode")
+    pads = win.same_pads(t.shape[2:], size, step, (1, 1)) if mode == "same" else (0, 0, 0, 0)
+    values, index = apply("max_pool2d", t, kernel=size, stride=step, pads=pads, dilation=(1, 1),
+                          ceil_mode=False, indices=True)
+    start = fa.reshape(fc.arange(t.shape[1]) * (t.shape[2] * t.shape[3]), (1, -1, 1, 1))
+    return values, cast_to(m.add(index, start), int32)
+
+
+def _depthwise(
+    x: Tensor, weight: Tensor, channel_multiplier: int, kernel_size: Any, mode: int, pad_mode: str,
+    pad: Any, stride: Any, dilation: Any, group: int,
+) -> Tensor:
+    """Each channel with filters of its own: weights (channel_multiplier, C, h, w)."""
+    w = tensor(weight, "DepthwiseConv2dNative", "weight")
+    channels = x.shape[1]
+    own = fa.reshape(fa.swapaxes(w, 0, 1), (channels * w.shape[0], 1, *w.shape[2:]))
+    return win.conv2d(x, own, None, stride, pad_mode, pad, dilation, channels)
+
+
+def _lstm(
+    input: Tensor, h: Tensor, c: Tensor, w: Tensor, input_size: int, hidden_size: int,
+    num_layers: int, has_bias: bool, bidirectional: bool, dropout: float, proj_size: int,
+) -> tuple[Tensor, ...]:
+    """An LSTM whose weights lie in one tensor: of each layer and direction w_ih, w_hh, then the
+    biases. Outputs (T, N, directions * H), the last states, and two that are reserved.
+    """
+    if proj_size or dropout:
+        raise ValueError("For 'LSTM', 'proj_size' and 'dropout' must be 0, but got "
+                         f"{proj_size} and {dropout}; use nn.LSTM.")
+    flat, at = fa.reshape(tensor(w, "LSTM", "w"), (-1,)), 0
+    directions = 2 if bidirectional else 1
+    x, hs, cs = input, [], []
+    for k in range(num_layers):
+        outs = []
+        width = input_size if k == 0 else hidden_size * directions
+        for d in range(directions):
+            shapes: list[tuple[int, ...]] = [(4 * hidden_size, width),
+                                             (4 * hidden_size, hidden_size)]
+            shapes += [(4 * hidden_size,)] * 2 if has_bias else []
+            weights = []
+            for shape in shapes:
+                size = math.prod(shape)
+                weights.append(fa.reshape(fj.part(flat, 0, at, at + size), shape))
+                at += size
+            i = k * directions + d
+            out, (last, cell) = recurrence.layer("lstm", x, [h[i], c[i]], weights, d == 1)
+            outs.append(out)
+            hs.append(last)
+            cs.append(cell)
+        x = fj.concat(outs, 2) if directions == 2 else outs[0]
+    spare = fc.zeros((1, 1), x.dtype)
+    return x, fj.stack(hs, 0), fj.stack(cs, 0), spare, spare
+
+
+def _ctc(
+    x: Tensor, labels_indices: Tensor, labels_values: Tensor, sequence_length: Tensor,
+    preprocess_collapse_repeated: bool, ctc_merge_repeated: bool,
+    ignore_longer_outputs_than_inputs: bool,
+) -> Pair:
+    """Losses of scores (T, N, C) whose last class is the blank, and their gradients.
+
+    Labels are those of a sparse matrix (N, S): their places, which must be known while a graph is
+    compiled, and values.
+    """
+    what = "CTCLoss"
+    if preprocess_collapse_repeated or not ctc_merge_repeated:
+        raise ValueError(f"For '{what}', 'preprocess_collapse_repeated' must be False and "
+                         "'ctc_merge_repeated' True.")
+    scores, places = tensor(x, what, "x"), need_known(
+        tensor(labels_indices, what, "labels_indices"), what)
+    if scores.ndim != 3 or places.ndim != 2 or places.shape[1] != 2:
+        raise ValueError(f"For '{what}', shapes (T, N, C) and (labels, 2) are needed, but got "
+                         f"{scores.shape} and {places.shape}.")
+    _, batch, classes = scores.shape
+    counts = np.bincount(places[:, 0], minlength=batch)
+    longest = max(int(counts.max()) if counts.size else 0, 1)
+    labels = fi.tensor_scatter_update(
+        fc.zeros((batch, longest), int32), tensor_of(np.ascontiguousarray(places, np.int64)),
+        cast_to(labels_values, int32))
+    sizes = tuple(int(n) for n in counts)
+    none = ignore_longer_outputs_than_inputs
+
+    def losses(scores: Tensor) -> Tensor:
+        return ctc.ctc_loss_v2(fn.log_softmax(scores, 2), labels, sequence_length, sizes,
+                               classes - 1, "none", none, what)[0]
+
+    found, back = vjp(losses, scores)
+    slope = back(fc.ones_like(found))
+    return found, slope[0] if isinstance(slope, tuple) else slope
+
+
+def _ctc_v2(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any,
+            blank: int, reduction: str, zero_infinity: bool) -> Pair:
+    return ctc.ctc_loss_v2(log_probs, targets, input_lengths, target_lengths, blank, reduction,
+                           zero_infinity)
+
+
+def _edit_distance(
+    hypothesis_indices: Tensor, hypothesis_values: Tensor, hypothesis_shape: Tensor,
+    truth_indices: Tensor, truth_values: Tensor, truth_shape: Tensor, normalize: bool,
+) -> Tensor:
+    """Levenshtein distances of sequences that lie along the last axis of two sparse tensors.
+
+    Places and shapes must be known while a graph is compiled.
+
+    Args:
+        normalize: divide by the lengths of the truths (infinite where that is 0 and the other not).
+    """
+    what = "EditDistance"
+    sides = []
+    for indices, values, shape, name in (
+            (hypothesis_indices, hypothesis_values, hypothesis_shape, "hypothesis"),
+            (truth_indices, truth_values, truth_shape, "truth")):
+        places, dims = need_known(indices, what), need_known(shape, what)
+        if places.ndim != 2 or dims.shape != (places.shape[1],) or values.shape[:1] != \
+                places.shape[:1]:
+            raise ValueError(f"For '{what}', '{name}_indices' (n, R), '{name}_values' (n) and "
+                             f"'{name}_shape' (R) are needed, but have shapes {places.shape}, "
+                             f"{values.shape} and {dims.shape}.")
+        sides.append((places, values, tuple(int(d) for d in dims)))
+    groups = tuple(max(a, b) for a, b in zip(sides[0][2][:-1], sides[1][2][:-1], strict=True))
+    rows = [_dense_rows(*side, groups) for side in sides]
+    distance = _levenshtein(*rows[0], *rows[1])
+    if normalize:
+        size = tensor_of(rows[1][1].astype(np.float32))
+        safe = m.where(m.eq(size, 0.0), 1.0, size)
+        empty = m.where(m.gt(distance, 0.0), math.inf, 0.0)
+        distance = m.where(m.eq(size, 0.0), empty, m.div(distance, safe))
+    return fa.reshape(distance, groups)
+
+
+def _dense_rows(
+    places: np.ndarray[Any, Any], values: Tensor, dims: tuple[int, ...], groups: tuple[int, ...]
+) -> tuple[Tensor, np.ndarray[Any, Any]]:
+    """Sequences as rows (groups, longest), and their lengths."""
+    count = math.prod(groups)
+    row = np.ravel_multi_index(tuple(places[:, :-1].T), groups) if groups else np.zeros(
+        len(places), np.int64)
+    lengths = np.bincount(row, minlength=count)
+    order = np.concatenate([np.arange(n) for n in lengths]) if len(row) else row
+    index = np.stack([row, order], 1).astype(np.int64)
+    room = fc.zeros((count, max(int(lengths.max(initial=0)), 1)), values.dtype)
+    return fi.tensor_scatter_update(room, tensor_of(index), values), lengths
+
+
+def _levenshtein(a: Tensor, a_sizes: np.ndarray[Any, Any], b: Tensor, b_sizes: np.ndarray[Any, Any]
+                 ) -> Tensor:
+    """Wagner and Fischer's algorithm for all rows: one line of the table after the other."""
+    count, width = b.shape
+    cells = cast_to(fc.arange(width + 1), float32)
+    line = fa.broadcast_to(cells, (count, width + 1))
+    lines = [line]
+    for i in range(a.shape[1]):
+        differ = cast_to(m.ne(fj.part(a, 1, i, i + 1), b), float32)
+        best = m.minimum(m.add(fj.part(line, 1, 0, width), differ),
+                         m.add(fj.part(line, 1, 1, width + 1), 1.0))
+        first = m.add(fj.part(line, 1, 0, 1), 1.0)
+        # Insertions run along the line: the least of what came before plus the way from there.
+        whole = m.sub(fj.concat((first, best), 1), cells)
+        line = m.add(fr.cummin(whole, 1)[0], cells)
+        lines.append(line)
+    table = fj.stack(lines, 1)
+    at = tensor_of(np.stack([np.arange(count), a_sizes, b_sizes], 1).astype(np.int64))
+    return fi.gather_nd(table, at)
+
+
+def _stft(x: Tensor, window: Tensor, n_fft: int, hop_length: int, win_length: int,
+          normalized: bool, onesided: bool, return_complex: bool) -> Tensor:
+    return more.stft(x, n_fft, hop_length, win_length, window, False, "constant", normalized,
+                     onesided, return_complex)
+
+
+def _tridiagonal(superdiag: Tensor, maindiag: Tensor, subdiag: Tensor, rhs: Tensor) -> Tensor:
+    """Products of tridiagonal matrices, given by diagonals (..., 1, M), and matrices (..., M, N).
+    """
+    x = tensor(rhs, "TridiagonalMatMul", "rhs")
+    above, middle, below = (fa.swapaxes(t, -1, -2) for t in (superdiag, maindiag, subdiag))
+    axis, n = x.ndim - 2, x.shape[-2]
+    row = fc.zeros_like(fj.part(x, axis, 0, 1))
+    after = fj.concat((fj.part(x, axis, 1, n), row), axis)
+    before = fj.concat((row, fj.part(x, axis, 0, n - 1)), axis)
+    last = fg.one_hot(tensor_of(np.array(n - 1)), n, 0.0, 1.0)
+    first = fg.one_hot(tensor_of(np.array(0)), n, 0.0, 1.0)
+    keep = [cast_to(fa.expand_dims(t, 1), x.dtype) for t in (last, first)]
+    total = m.add(m.mul(middle, x), m.mul(m.mul(above, keep[0]), after))
+    return m.add(total, m.mul(m.mul(below, keep[1]), before))
+
+
+class Morph(Primitive):
+    """A function as a Primitive, compiled with what calls it. Source: `mindspore.ops.Morph`.
+
+    Args:
+        fn: the function, of Tensors.
+        infer_shape, infer_dtype: accepted; shapes and types follow from `fn`.
+        bprop_fn: `bprop_fn(*inputs, out, dout)` gives the gradients of the inputs; None: that of
+            `fn`.
+
+    Raises:
+        TypeError: one of them is not callable.
+    """
+
+    def __init__(
+        self, fn: Callable[..., Any], infer_shape: Callable[..., Any],
+        infer_dtype: Callable[..., Any], bprop_fn: Callable[..., Any] | None = None,
+    ) -> None:
+        given = {"fn": fn, "infer_shape": infer_shape, "infer_dtype": infer_dtype}
+        for name, value in (given | ({"bprop_fn": bprop_fn} if bprop_fn else {})).items():
+            if not callable(value):
+                raise TypeError(f"For 'Morph', '{name}' must be callable, but got "
+                                f"{type(value).__name__}.")
+        self.name, self.attrs = "Morph", {}
+        self.construct, self.bprop = written(fn), written(bprop_fn) if bprop_fn else None
+
+    def __call__(self, *operands: Any, **kwargs: Any) -> Any:
+        if self.bprop is None:
+            return call_here(self.construct, operands)
+        return call_with_bprop(self, operands)
+
+
+_PLAIN: dict[str, Callable[..., Any]] = {
+    "Betainc": special.betainc, "Bincount": _bincount, "CheckNumerics": _checked,
+    "CompareAndBitpack": _bitpack, "CopyWithSlice": _copy_with_slice,
+    "DtypeToEnum": _dtype_number, "Expand": _repeated_to,
+    "GatherV2": lambda x, indices, axis: fi.gather(x, indices, axis),
+    "Gcd": integers.gcd, "Lcm": integers.lcm, "InplaceUpdateV2": _updated,
+    "LogSoftmaxExt": _log_softmax, "MapUniform": _map_uniform,
+    "MoveTo": more.move_to, "NextAfter": more.nextafter, "ParallelConcat": _parallel_concat,
+    "Partial": _partial, "Polygamma": special.polygamma, "Reusing": lambda x: x,
+    "ScalarCast": instances.scalar_cast, "ScalarToArray": more.scalar_to_array,
+    "ScatterNonAliasingAdd": lambda input_x, indices, updates: become(
+        input_x, fi.tensor_scatter_add(input_x, indices, updates)),
+    **{f"Segment{k}": _segments(k) for k in ("Max", "Mean", "Min", "Prod", "Sum")},
+    "SelectView": _select_view, "SubAndFilter": _sub_and_filter, "TensorToTuple": _tuple_of,
+    "TransposeExtView": lambda input, dim0, dim1: fa.swapaxes(input, dim0, dim1),
+    "TransposeView": lambda input, input_perm: fa.transpose(input, input_perm),
+    "TridiagonalMatMul": _tridiagonal, "TupleToArray": _tuple_to_array,
+    "UniqueWithPad": more.unique_with_pad, "UnravelIndex": _unravel, "Zeta": special.zeta,
+}
+
+def _histogram(x: Tensor, range: Tensor, nbins: int, dtype: Any) -> Tensor:
+    """How many elements lie in each of `nbins` equal parts of a range; what is outside counts in
+    the first or the last.
+    """
+    what = "HistogramFixedWidth"
+    n = integer(nbins, what, "nbins")
+    low, high = fj.unstack(cast_to(tensor(range, what, "range"), float32))
+    flat = cast_to(fa.reshape(tensor(x, what, "x"), (-1,)), float32)
+    place = m.floor(m.mul(m.div(m.sub(flat, low), m.sub(high, low)), float(n)))
+    at = cast_to(m.clamp(place, 0.0, n - 1.0), int64)
+    return fi.unsorted_segment_sum(fc.ones(flat.shape, int32), at, n)
+
+
+def _split_by(input_x: Tensor, size_splits: Any, split_dim: int, num_split: int
+              ) -> tuple[Tensor, ...]:
+    """Parts of given sizes along an axis; one size may be -1: the rest."""
+    x, sizes = tensor(input_x, "SplitV", "input_x"), list(ints(size_splits, "SplitV",
+                                                               "size_splits"))
+    axis = axis_of(split_dim, x.ndim, "SplitV", "split_dim")
+    if -1 in sizes:
+        sizes[sizes.index(-1)] = x.shape[axis] - (sum(sizes) + 1)
+    if len(sizes) != num_split or min(sizes) < 0 or sum(sizes) != x.shape[axis]:
+        raise ValueError(f"For 'SplitV', 'size_splits' must hold {num_split} sizes that sum to "
+                         f"{x.shape[axis]}, but got {size_splits}.")
+    return tuple(fj.split(x, sizes, axis))
+
+
+def _multilabel(x: Tensor, target: Tensor, reduction: str) -> Pair:
+    """The loss, and which classes the targets name."""
+    value = loss.multilabel_margin_loss(x, target, reduction)
+    classes = fc.arange(x.shape[-1], dtype=target.dtype)
+    ended = fr.cumsum(cast_to(m.lt(target, 0), int32), -1)
+    named = m.where(m.gt(ended, 0), -1, target)
+    there = m.eq(fa.expand_dims(named, -1), classes).any(-2)
+    return value, cast_to(there, target.dtype)
+
+
+_CONV = {"pad_mode": "valid", "pad": 0}
+_FORMATS = {"src_format": "NHWC", "dst_format": "NCHW"}
+
+_WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
+    "Assert": (_assert, {"summarize": 3}),
+    "CTCLoss": (_ctc, {"preprocess_collapse_repeated": False, "ctc_merge_repeated": True,
+                       "ignore_longer_outputs_than_inputs": False}),
+    "CTCLossV2": (_ctc_v2, {"blank": 0, "reduction": "none", "zero_infinity": False}),
+    "ConfusionMatrix": (_confusion, {"num_classes": REQUIRED, "dtype": "int32"}),
+    "Conv2DBackpropInput": (conv_transpose, {
+        "out_channel": REQUIRED, "kernel_size": REQUIRED, **_CONV, "pad_list": None, "mode": 1,
+        "stride": 1, "dilation": 1, "group": 1, "data_format": "NCHW"}),
+    "DataFormatDimMap": (_dim_map, _FORMATS), "DataFormatVecPermute": (_vec_permute, _FORMATS),
+    "DeformableOffsets": (deform.deformable_offsets, {
+        "strides": REQUIRED, "pads": REQUIRED, "ksize": REQUIRED, "dilations": (1, 1, 1, 1),
+        "data_format": "NCHW", "deformable_groups": 1, "modulated": True}),
+    "DepthwiseConv2dNative": (_depthwise, {
+        "channel_multiplier": REQUIRED, "kernel_size": REQUIRED, "mode": 3, **_CONV, "stride": 1,
+        "dilation": 1, "group": 1}),
+    "DynamicShape": (lambda input_x, dtype: more.dyn_shape(input_x), {"dtype": 9}),
+    "EditDistance": (_edit_distance, {"normalize": True}),
+    "FFTWithSize": (more.fft_with_size, {
+        "signal_ndim": REQUIRED, "inverse": REQUIRED, "real": REQUIRED, "norm": "backward",
+        "onesided": True, "signal_sizes": ()}),
+    "LSTM": (_lstm, {
+        "input_size": REQUIRED, "hidden_size": REQUIRED, "num_layers": REQUIRED,
+        "has_bias": REQUIRED, "bidirectional": REQUIRED, "dropout": REQUIRED, "proj_size": 0}),
+    "HistogramFixedWidth": (_histogram, {"nbins": REQUIRED, "dtype": "int32"}),
+    "BatchToSpaceNDV2": (lambda input_x, block_shape, crops: blocks.batch_to_space_nd(
+        input_x, block_shape, crops), {}),
+    "MultilabelMarginLoss": (_multilabel, {"reduction": "mean"}),
+    "SplitV": (_split_by, {"size_splits": REQUIRED, "split_dim": REQUIRED,
+                           "num_split": REQUIRED}),
+    "ListDiff": (_list_difference, {"out_idx": int32}),
+    "MaxPoolWithArgmax": (_max_pool_argmax, {"kernel_size": 1, "strides": 1, "pad_mode": "valid",
+                                             "data_format": "NCHW"}),
+    "NoRepeatNGram": (_ngram, {"ngram_size": 1}), "NthElement": (_nth, {"reverse": False}),
+    "RaggedRange": (_ragged, {"Tsplits": REQUIRED}),
+    "STFT": (_stft, {"n_fft": REQUIRED, "hop_length": REQUIRED, "win_length": REQUIRED,
+                     "normalized": REQUIRED, "onesided": REQUIRED, "return_complex": REQUIRED}),
+}
+
+PRIMITIVES: Mapping[str, type[Primitive]] = {**make_primitives(_PLAIN, _WITH_INIT), "Morph": Morph}
+"""Every primitive class of this module by name."""
