@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-ABI_VERSION = 9
+ABI_VERSION = 10
 
 
 class Ext(IntEnum):
@@ -70,6 +70,11 @@ class Ext(IntEnum):
     """`cuStreamSynchronize`: `i32 (ptr stream)`."""
     DEVICE_TENSOR_MAP = 42
     """`cuTensorMapEncodeTiled`, or what stands for it; null where a device has no such maps."""
+    DEVICE_FAULT = 43
+    """What checks have found, in the device's memory: an i64 number of the first that failed (0:
+    none), which kernels that write state heed, and from `FAULT_PARTS` on room for positions."""
+    DEVICE_FAULT_SEEN = 44
+    """The same where the host reads it: an i64 number, and the address of the arena of the call."""
 
 
 FIRST_CALLBACK = 48
@@ -82,6 +87,15 @@ CALLBACK_FAILED = -1
 DEVICE_FAILED = -2
 """What `cellc_main` returns after a function of the device returned nonzero; `Device.wait` says
 what was wrong."""
+
+CHECK_FAILED = -3
+"""What `cellc_main` returns when it has waited and a check on the device has failed, its own or one
+before; `Device.wait` says which."""
+
+FAULT_PARTS = 64
+"""Bytes before the positions that the blocks of a check give, i64 each."""
+MOST_FAULT_PARTS = 1024
+FAULT_BYTES = FAULT_PARTS + 8 * MOST_FAULT_PARTS
 
 MAIN = "cellc_main"
 PRECOMPUTE = "cellc_ahead"

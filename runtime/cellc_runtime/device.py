@@ -172,6 +172,17 @@ class Device(ABC):
             RuntimeError: what was launched failed.
         """
 
+    def launching(self, arena: Memory, tell: Callable[[int, int], None]) -> None:  # noqa: B027
+        """A program that checks something is launched in an arena. Where its checks are done behind
+        the call, `tell(number, address)` raises the error of one that failed, by the next wait."""
+
+    def poll(self) -> None:  # noqa: B027
+        """Raise what a check has found since the last wait, as far as that is known by now.
+
+        Raises:
+            RunError: the first check that failed.
+        """
+
     def move(self, to: int, source: int, nbytes: int) -> None:
         """Copy within the device, behind what was launched; the two places do not overlap."""
         raw = bytearray(nbytes)

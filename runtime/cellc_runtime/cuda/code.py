@@ -64,7 +64,10 @@ class CudaCode:
         self._context.use()
         self._context.launched(self._name)
         if not self.graphs.possible:
-            return self._run(lambda: self._main(slots, arena, consts))
+            code = self._run(lambda: self._main(slots, arena, consts))
+            if self._blocking and not code:
+                self._context.wait()  # it tells what checks have found
+            return code
         # While a program is taken down its launches do not go to the stream.
         with self._lock:
             code = self.graphs.launch(slots, arena, consts)  # none in the first call
@@ -129,7 +132,9 @@ class _Checked:
 
     def entries(self) -> dict[Ext, int]:
         """The entries of the external table."""
-        return {Ext.DEVICE_STREAM: self._stream,
+        context = self._code._context
+        return {Ext.DEVICE_STREAM: self._stream, Ext.DEVICE_FAULT: context.fault,
+                Ext.DEVICE_FAULT_SEEN: context.fault_seen,
                 **{entry: address_of(f) for entry, f in self._functions.items()}}
 
     def failure(self) -> CudaError | None:

@@ -1,15 +1,16 @@
 """`cellc_main` of a GPU's program: code for the host that launches kernels on a stream.
 
-It does not wait for the device but where it must: where it branches on a value, looks at what is
-checked, or calls the host. What a function of the device returns is gathered, and looked at once.
+It does not wait for the device but where it must: where it branches on a value or calls the host.
+What a function of the device returns is gathered, and looked at once. A check is kernels that note
+what they find (`kernels/checks.py`); main looks at that where it waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-from cellc_runtime.abi import DEVICE_FAILED, FIRST_CALLBACK, TABLE, Ext
+from cellc_runtime.abi import CHECK_FAILED, DEVICE_FAILED, FIRST_CALLBACK, TABLE, Ext
 from cellc_runtime.target import Target
 
 from ...lower.instructions import (
@@ -29,6 +30,7 @@ from ..llvm.notation import table_slot
 from ..llvm.text import V
 from .code import HOST, KernelCode
 from .emulator import LAUNCH
+from .kernels.checks import POINTERS, check_kernels
 from .kernels.counter import index_kernel
 from .tensor_maps import MAP_BYTES, encoded
 
@@ -76,13 +78,12 @@ class LaunchWriter(FunctionWriter):
 
     def open(self, instructions: list[Instruction]) -> None:
         """Room for the pointers of a launch, and for the pointers to these."""
-        super().open(instructions)
         f = self.f
-        most = max((len(i.words()) for i in walk(instructions) if isinstance(i, Call)), default=0)
-        self.parameters = f.alloca(max(most, 1) * 8, 8)
-        for k in range(max(most, 1)):
-            f.store(f.gep(self.bufs, 8 * k), f.gep(self.parameters, 8 * k))
         calls = [i for i in walk(instructions) if isinstance(i, Call)]
+        most = 1 + max(map(_pointers, walk(instructions)), default=1)  # (a guard is the last)
+        self.bufs, self.parameters = f.alloca(most * 8, 8), f.alloca(most * 8, 8)
+        for k in range(most):
+            f.store(f.gep(self.bufs, 8 * k), f.gep(self.parameters, 8 * k))
         maps = max((len(i.kernel.code.maps) for i in calls), default=0)
         if maps:
             self.maps = f.alloca(maps * MAP_BYTES, 64)
@@ -118,10 +119,19 @@ class LaunchWriter(FunctionWriter):
         code: KernelCode = i.kernel.code
         if code.otherwise is not None and any(_align(p) % code.align for p in i.places):
             code = code.otherwise
-        words = i.words()
-        self.fill(words)
+        self.launch_on(code, [self.word(w) for w in i.words()])
+
+    def word(self, word: Place | int) -> V:
+        """What a kernel is given for a word of a call."""
+        return V("i64", str(word)) if isinstance(word, int) else self.pointer(word)
+
+    def launch_on(self, code: KernelCode, given: Sequence[V]) -> None:
+        """A kernel with these pointers, and what checks have found if it heeds them."""
+        guard = [self.external(Ext.DEVICE_FAULT)] if code.guarded else []
+        for k, value in enumerate((*given, *guard)):
+            self.f.store(value, self.f.gep(self.bufs, k, "ptr"))
         if code.maps:
-            self.launch_with_maps(code, len(words))
+            self.launch_with_maps(code, len(given))
         else:
             self.launch(code, None)
 
@@ -137,6 +147,8 @@ class LaunchWriter(FunctionWriter):
             pointer = f.load("ptr", f.gep(self.bufs, m.buffer, "ptr"))
             failed = f.binary("or", failed, encoded(f, function, m, pointer, place))
             f.store(place, f.gep(given, 8 * (words + k)))
+        if code.guarded:
+            f.store(self.parameter(words), f.gep(given, 8 * (words + len(code.maps))))
         self.note(failed)
         f.when(f.cmp("eq", failed, V(I32, "0")), lambda: self.launch(code, given))
 
@@ -161,14 +173,23 @@ class LaunchWriter(FunctionWriter):
         self.note(self.f.emit(
             I32, f"call i32 {function.ref}({to}, {source}, {count}, {self.stream})"))
 
-    def wait(self) -> None:
-        """Until all is done."""
+    def wait(self, failed: Callable[[], None] = lambda: None) -> None:
+        """Until all is done; `failed` is done before the end where something went wrong, or a check
+        has found something: what is read then means nothing."""
         function = self.external(Ext.DEVICE_WAIT)
         code = self.f.emit(I32, f"call i32 {function.ref}({self.stream})")
         self.note(code)
-        self.f.return_unless(
-            self.f.cmp("eq", self.f.load(I32, self.failed), V(I32, "0")),
-            lambda: V(I32, str(DEVICE_FAILED)))
+        self._go_on_if(self.f.load(I32, self.failed), DEVICE_FAILED, failed)
+        self._go_on_if(self.f.load("i64", self.external(Ext.DEVICE_FAULT_SEEN)), CHECK_FAILED,
+                       failed)
+
+    def _go_on_if(self, bad: V, code: int, failed: Callable[[], None]) -> None:
+        """Return a code unless a number is zero."""
+        def stop() -> V:
+            failed()
+            return V(I32, str(code))
+
+        self.f.return_unless(self.f.cmp("eq", bad, V(bad.ty, "0")), stop)
 
     # --- what the host reads and writes ---------------------------------------------------------
 
@@ -190,7 +211,7 @@ class LaunchWriter(FunctionWriter):
         call, whatever the host's memory holds when it is done."""
         if i.limit is None and _reads_index(i):
             first, step = (i.length, -1) if i.reverse else (-1, 1)
-            self.launch_on(index_kernel(self.gpu, first, False), i.index)
+            self.launch_on(index_kernel(self.gpu, first, False), [self.pointer(i.index)])
             self._steps[i.number] = index_kernel(self.gpu, step, True)
 
     def put_index(self, step: V, i: For) -> None:
@@ -198,15 +219,10 @@ class LaunchWriter(FunctionWriter):
         if not _reads_index(i):
             return
         if i.limit is None:
-            self.launch_on(self._steps[i.number], i.index)
+            self.launch_on(self._steps[i.number], [self.pointer(i.index)])
             return
         self.f.store(step, self.host)
         self.move(self.pointer(i.index), self.host, 8)
-
-    def launch_on(self, code: KernelCode, place: Place) -> None:
-        """A kernel of one pointer."""
-        self.fill([place])
-        self.launch(code, None)
 
     def allocated(self, nbytes: int) -> V:
         """Memory of the host."""
@@ -225,39 +241,37 @@ class LaunchWriter(FunctionWriter):
         memory = self.allocated(starts[-1])
         for k in range(operands):
             self.move(f.gep(memory, starts[k]), self.pointer(i.places[k]), sizes[k])
-        self.wait()
+        self.wait(lambda: self.freed(memory))
         for k in range(len(sizes)):
             f.store(f.gep(memory, starts[k]), f.gep(self.bufs, k, "ptr"))
         self.call_host(i, lambda: self.freed(memory))
         for k in range(operands, len(sizes)):
             self.move(self.pointer(i.places[k]), f.gep(memory, starts[k]), sizes[k])
-        self.wait()
+        self.wait(lambda: self.freed(memory))
         self.freed(memory)
 
     def check(self, i: Check) -> None:
-        """On a copy in the host's memory; what a message shows is put aside on the device."""
-        f, ty = self.f, f"i{i.bits}"
-        nbytes = i.count * i.bits // 8
-        memory = self.allocated(nbytes)
-        self.move(memory, self.pointer(i.checked), nbytes)
-        self.wait()
-        position = self.search(i, memory)
-        good = f.cmp("eq", position, f.i64(i.count))
+        """Launches; nobody waits for what they find."""
+        checked, fault = self.pointer(i.checked), self.external(Ext.DEVICE_FAULT)
+        given = [checked, self.pointer(i.shown), fault, self.external(Ext.DEVICE_FAULT_SEEN),
+                 self.args["arena"], self.f.i64(i.number),
+                 *(self.pointer(place) for place, _ in i.values)]
+        *parts, note = check_kernels(i, self.gpu)
+        for kernel in parts:
+            self.launch_on(self._named(kernel.code), [checked, fault])
+        self.launch_on(self._named(note.code), given)
 
-        def fail() -> V:
-            element = f.load(ty, f.gep(memory, position, ty))
-            shown = self.pointer(i.shown)
-            f.store(f.cast("sext" if i.signed else "zext", element, "i64"), self.host)
-            self.move(shown, self.host, 8)
-            offset = 8
-            for place, nbytes in i.values:
-                self.move(f.gep(shown, offset), self.pointer(place), nbytes)
-                offset += -(-nbytes // 8) * 8
-            self.freed(memory)
-            return V(I32, str(i.number))
+    def _named(self, code: KernelCode) -> KernelCode:
+        """A kernel of a check, as errors say it."""
+        self.kernels.labels.setdefault(code, "check")
+        return code
 
-        f.return_unless(good, fail)
-        self.freed(memory)
+
+def _pointers(i: Instruction) -> int:
+    """How many pointers a kernel or the host is given for an instruction."""
+    if isinstance(i, Check):
+        return POINTERS + len(i.values)
+    return len(i.words()) if isinstance(i, Call) else len(places_of(i))
 
 
 def _reads_index(i: For) -> bool:
