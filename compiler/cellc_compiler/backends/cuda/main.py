@@ -13,6 +13,7 @@ from typing import ClassVar
 from cellc_runtime.abi import CHECK_FAILED, DEVICE_FAILED, FIRST_CALLBACK, TABLE, Ext
 from cellc_runtime.target import Target
 
+from ...ir.graph import Node
 from ...lower.instructions import (
     Call,
     Callback,
@@ -24,6 +25,7 @@ from ...lower.instructions import (
     walk,
 )
 from ...lower.kernel import Kernel
+from ...lower.machine import where
 from ...lower.memory import Buffer
 from ..llvm.main import MAIN_PARAMS, FunctionWriter, Kernels, Params
 from ..llvm.notation import table_slot
@@ -38,12 +40,22 @@ I32 = "i32"
 
 
 class LaunchedKernels(Kernels):
-    """The distinct kernels that a program launches, numbered; `labels` are the ops they do."""
+    """The distinct kernels that a program launches, numbered, and what they are launched for."""
 
     def __init__(self) -> None:
         super().__init__()
         self.codes: dict[KernelCode, int] = {}
-        self.labels: dict[KernelCode, str] = {}
+        self._uses: dict[KernelCode, dict[str, None]] = {}
+
+    def used(self, code: KernelCode, what: str) -> None:
+        """A kernel does this."""
+        self._uses.setdefault(code, {})[what] = None
+
+    def label(self, code: KernelCode) -> str:
+        """What a kernel does, for errors: that of its first launch, and how many there are."""
+        first, *others = self._uses.get(code, {"": None})
+        more = f", and {len(others)} more like it" if others else ""
+        return first + more
 
     def number(self, code: KernelCode) -> int:
         """The number of a kernel."""
@@ -114,11 +126,10 @@ class LaunchWriter(FunctionWriter):
 
     def call(self, i: Call) -> None:
         """A kernel, or the one that stands for it where its pointers do not lie as it wants."""
-        for known in (i.kernel.code, i.kernel.code.otherwise):
-            self.kernels.labels.setdefault(known, i.label)
         code: KernelCode = i.kernel.code
         if code.otherwise is not None and any(_align(p) % code.align for p in i.places):
             code = code.otherwise
+        self.kernels.used(code, i.label + _lines(i.nodes))
         self.launch_on(code, [self.word(w) for w in i.words()])
 
     def word(self, word: Place | int) -> V:
@@ -258,13 +269,16 @@ class LaunchWriter(FunctionWriter):
                  *(self.pointer(place) for place, _ in i.values)]
         *parts, note = check_kernels(i, self.gpu)
         for kernel in parts:
-            self.launch_on(self._named(kernel.code), [checked, fault])
-        self.launch_on(self._named(note.code), given)
+            self.kernels.used(kernel.code, "check")
+            self.launch_on(kernel.code, [checked, fault])
+        self.kernels.used(note.code, "check")
+        self.launch_on(note.code, given)
 
-    def _named(self, code: KernelCode) -> KernelCode:
-        """A kernel of a check, as errors say it."""
-        self.kernels.labels.setdefault(code, "check")
-        return code
+
+def _lines(nodes: Sequence[Node]) -> str:
+    """Where nodes come from, as errors say it: a line or two."""
+    lines = list(dict.fromkeys(filter(None, map(where, nodes))))
+    return " and".join(lines[:2]) + (" and others" if len(lines) > 2 else "")
 
 
 def _pointers(i: Instruction) -> int:
