@@ -118,6 +118,8 @@ class Device(ABC):
             `DeviceArray`s, and arrays are copied in. Memory is given back in the order of the
             stream: what was launched may still use it when the last reference goes.
         gone: why it cannot be used any more; "" while it can.
+        launches: how many calls of programs there were.
+        lost: of those, the ones whose results mean nothing, because a check had failed.
     """
 
     name: str
@@ -125,6 +127,8 @@ class Device(ABC):
     number: int = 0
     own_memory: ClassVar[bool] = False
     gone: str = ""
+    launches: int = 0
+    lost: Sequence[range] = ()
 
     def check_usable(self) -> None:
         """Raise if it is not there any more.

@@ -432,11 +432,14 @@ class _DeviceCore(_Core):
         return f"{slot.name!r} of program {self.program.name!r}, {slot}"
 
     def _output(self, slot: Slot) -> Any:
-        return DeviceArray(self._device, slot.shape, slot.dtype.numpy, self._for(slot))
+        out = DeviceArray(self._device, slot.shape, slot.dtype.numpy, self._for(slot))
+        out.launch = self._device.launches
+        return out
 
     def call(self, arrays: Sequence[Elements]) -> list[Any]:
         self._device.check_usable()
         self._device.poll()
+        self._device.launches += 1
         return super().call(arrays)
 
     def _accept(self, value: Any, slot: Slot, written: bool, where: str) -> Any:

@@ -158,7 +158,7 @@ class CudaDevice(Device):
             self._fault = self.allocate(FAULT_BYTES)
             self.context.fault = self._fault.address
             self.context.fault_seen = self.driver.handle("cuMemHostAlloc", 16, 0)
-            self.context.faults = Faults(self.context.fault_seen, self._forget_fault)
+            self.context.faults = Faults(self, self.context.fault_seen, self._forget_fault)
 
     def _forget_fault(self) -> None:
         self.driver.result("cuMemsetD8Async", self.context.fault, 0, 8, self.context.stream)

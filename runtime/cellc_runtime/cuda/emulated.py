@@ -94,7 +94,7 @@ class EmulatedDevice(Device):
         self._fault = Scratch(FAULT_BYTES + 16)  # what the host sees is behind it
         self.enter(self._fault.address, FAULT_BYTES + 16)
         self._used = self._peak = 0
-        self.faults = Faults(self.fault_seen, self._forget_fault)
+        self.faults = Faults(self, self.fault_seen, self._forget_fault)
 
     def state(self, name: str) -> int:
         """A field of what the emulator sees of this device (`abi.EMULATOR_STRUCTURES`)."""
