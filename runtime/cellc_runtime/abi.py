@@ -75,6 +75,11 @@ class Ext(IntEnum):
     none), which kernels that write state heed, and from `FAULT_PARTS` on room for positions."""
     DEVICE_FAULT_SEEN = 44
     """The same where the host reads it: an i64 number, and the address of the arena of the call."""
+    DEVICE_GRAPH = 45
+    """`cuGraphLaunch`: `i32 (ptr graph, ptr stream)`."""
+    DEVICE_PARTS = 46
+    """The graphs of the parts of `PARTS` for the addresses of this call, by number: null where a
+    part is launched kernel by kernel."""
 
 
 FIRST_CALLBACK = 48
@@ -101,6 +106,10 @@ MAIN = "cellc_main"
 PRECOMPUTE = "cellc_ahead"
 """What runs when parameters are bound: as `cellc_main`, with an arena of its own, and the number
 of the precomputed block that it fills."""
+PARTS = "cellc_parts"
+"""What a device's program launches between two waits: as `cellc_main`, with the number of the part;
+a part beyond the last launches nothing."""
+MOST_PARTS = 256
 WIN64 = "_win64"
 """Ending of the names of `MAIN` and `PRECOMPUTE` under the calling convention of Windows."""
 ENTRY = "cellc_entry"

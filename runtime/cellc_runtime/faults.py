@@ -32,7 +32,7 @@ class Faults:
     def __init__(self, device: Device, seen: int, reset: Callable[[], None]) -> None:
         self._device = device
         self._seen = (ctypes.c_int64 * 2).from_address(seen)
-        self._seen[:] = 0, 0
+        self._seen[0] = 0
         self._reset = reset
         self._lock = threading.Lock()
         # Who is to tell is kept for two waits: what was launched before the first is done then.

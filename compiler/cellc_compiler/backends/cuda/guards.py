@@ -1,7 +1,7 @@
 """Kernels that heed checks: what writes a program's state does nothing once one has failed.
 
-A check is looked at by the host only when it waits, and by then the rest of the program is launched,
-and so may be the next steps. All of it runs, on whatever elements there are (no op reads or writes
+The host looks at a check only when it waits, and by then the rest of the program is launched, and
+so may be the next steps. All of it runs, on whatever elements there are (no op reads or writes
 outside of its operands, whatever a position is), but parameters and state stay as they were.
 """
 

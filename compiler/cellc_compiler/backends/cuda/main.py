@@ -3,14 +3,26 @@
 It does not wait for the device but where it must: where it branches on a value or calls the host.
 What a function of the device returns is gathered, and looked at once. A check is kernels that note
 what they find (`kernels/checks.py`); main looks at that where it waits.
+
+A main that never waits is one graph (`cellc_runtime.cuda.graphs`). Of one that does, what it
+launches between two waits is a part, in a function of its own, which is taken down as a graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import ClassVar
 
-from cellc_runtime.abi import CHECK_FAILED, DEVICE_FAILED, FIRST_CALLBACK, TABLE, Ext
+from cellc_runtime.abi import (
+    CHECK_FAILED,
+    DEVICE_FAILED,
+    FIRST_CALLBACK,
+    MOST_PARTS,
+    PARTS,
+    TABLE,
+    Ext,
+)
 from cellc_runtime.target import Target
 
 from ...ir.graph import Node
@@ -18,8 +30,11 @@ from ...lower.instructions import (
     Call,
     Callback,
     Check,
+    Copy,
     For,
+    If,
     Instruction,
+    Loop,
     Place,
     places_of,
     walk,
@@ -27,9 +42,9 @@ from ...lower.instructions import (
 from ...lower.kernel import Kernel
 from ...lower.machine import where
 from ...lower.memory import Buffer
-from ..llvm.main import MAIN_PARAMS, FunctionWriter, Kernels, Params
+from ..llvm.main import MAIN_PARAMS, PRECOMPUTE_PARAMS, FunctionWriter, Kernels, Params
 from ..llvm.notation import table_slot
-from ..llvm.text import V
+from ..llvm.text import Function, V
 from .code import HOST, KernelCode
 from .emulator import LAUNCH
 from .kernels.checks import POINTERS, check_kernels
@@ -37,6 +52,8 @@ from .kernels.counter import index_kernel
 from .tensor_maps import MAP_BYTES, encoded
 
 I32 = "i32"
+LEAST_IN_PART = 3
+"""Launches from which on a graph of them is worth it."""
 
 
 class LaunchedKernels(Kernels):
@@ -78,6 +95,8 @@ class LaunchWriter(FunctionWriter):
 
     kernels: LaunchedKernels
     tabulates = False
+    parted = True
+    """Whether what is launched between waits becomes parts."""
     declares: ClassVar[Sequence[str]] = (f"@{TABLE} = external hidden global [0 x ptr]",)
 
     def __init__(
@@ -87,6 +106,13 @@ class LaunchWriter(FunctionWriter):
         super().__init__(name, HOST, kernels, params)
         self.types, self.gpu = types, gpu
         self._steps: dict[int, KernelCode] = {}
+        self._parts: list[list[Instruction]] = []
+        self._waits, self._counted = False, 0
+
+    def write(self, instructions: list[Instruction]) -> Function:
+        """See `FunctionWriter`; of a function that waits, in parts."""
+        self._waits = self.parted and any(map(_waits, walk(instructions)))
+        return super().write(instructions)
 
     def open(self, instructions: list[Instruction]) -> None:
         """Room for the pointers of a launch, and for the pointers to these."""
@@ -103,6 +129,8 @@ class LaunchWriter(FunctionWriter):
         self.failed, self.host = f.alloca(4, 4), f.alloca(8, 8)
         f.store(V(I32, "0"), self.failed)
         self.stream = self.external(Ext.DEVICE_STREAM)
+        if self._waits:
+            self.graphs = self.external(Ext.DEVICE_PARTS)
 
     def external(self, ext: Ext) -> V:
         """An entry of the external table."""
@@ -117,6 +145,47 @@ class LaunchWriter(FunctionWriter):
         f = self.f
         bad = f.cmp("ne", f.load(I32, self.failed), V(I32, "0"))
         f.ret_(f.select(bad, V(I32, str(DEVICE_FAILED)), V(I32, "0")))
+        if self._parts:
+            other = type(self)(PARTS, self.gpu, self.kernels, self.types, PRECOMPUTE_PARAMS)
+            self.helpers.append(other.write_parts(self._parts))
+
+    # --- parts ----------------------------------------------------------------------------------
+
+    def block(self, instructions: Sequence[Instruction]) -> None:
+        """See `FunctionWriter`. In a counted loop addresses change with the trip: no part is the
+        same twice."""
+        if not self._waits or self._counted:
+            super().block(instructions)
+            return
+        for together, found in groupby(instructions, _is_launches):
+            group = list(found)
+            if together and sum(map(_launches, group)) >= LEAST_IN_PART \
+                    and len(self._parts) < MOST_PARTS:
+                self.part(group)
+            else:
+                super().block(group)
+
+    def part(self, instructions: list[Instruction]) -> None:
+        """Launch the graph of a part, or what is in it."""
+        f, number = self.f, len(self._parts)
+        self._parts.append(instructions)
+        graph = f.load("ptr", f.gep(self.graphs, number, "ptr"))
+
+        def by_kernel() -> None:
+            given = ", ".join(str(self.args[n]) for n in ("slots", "arena", "consts"))
+            self.note(f.emit(I32, f"call i32 @{PARTS}({given}, i64 {number})"))
+
+        def whole() -> None:
+            function = self.external(Ext.DEVICE_GRAPH)
+            self.note(f.emit(I32, f"call i32 {function.ref}({graph}, {self.stream})"))
+
+        f.when(f.cmp("eq", graph, V("ptr", "null")), by_kernel, whole)
+
+    def count(self, i: For) -> None:
+        """See `FunctionWriter`."""
+        self._counted += 1
+        super().count(i)
+        self._counted -= 1
 
     def declaration(self, name: str) -> str:
         """Kernels are no functions of the host."""
@@ -275,6 +344,23 @@ class LaunchWriter(FunctionWriter):
         self.launch_on(note.code, given)
 
 
+def _waits(i: Instruction) -> bool:
+    """Whether main waits for the device at an instruction."""
+    return isinstance(i, (If, Loop, Callback)) or (isinstance(i, For) and i.limit is not None)
+
+
+def _is_launches(i: Instruction) -> bool:
+    """Whether an instruction only launches: the same with each call of the same addresses."""
+    return not any(map(_waits, walk([i])))
+
+
+def _launches(i: Instruction) -> int:
+    """How many launches and copies an instruction is, about."""
+    if isinstance(i, For):
+        return i.length * sum(map(_launches, i.body))
+    return int(isinstance(i, (Call, Check, Copy)))
+
+
 def _lines(nodes: Sequence[Node]) -> str:
     """Where nodes come from, as errors say it: a line or two."""
     lines = list(dict.fromkeys(filter(None, map(where, nodes))))
@@ -296,6 +382,7 @@ def _reads_index(i: For) -> bool:
 class EmulatedWriter(LaunchWriter):
     """Launches through the emulator, which is part of the image."""
 
+    parted = False
     declares: ClassVar[Sequence[str]] = (
         *LaunchWriter.declares,
         f"declare hidden i32 @{LAUNCH}(ptr, i64, i64, i64, i1, ptr, ptr)",
