@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.types import TensorType
 from cellc_runtime.device import Device
 from cellc_runtime.device_array import DeviceArray
 from cellc_runtime.executable import Executable
@@ -79,12 +80,13 @@ class DeviceEngine(EagerEngine):
 
     def _assign(self, value: Tensor) -> Executable:
         """What overwrites elements of a type, unless a check has failed."""
-        found = self._assigning.get(value._type)
+        kind = TensorType(value.shape, value.dtype)
+        found = self._assigning.get(kind)
         if found is None:
             graph = Graph("assign")
-            old, new = (graph.add_input(value._type, name) for name in ("old", "new"))
+            old, new = (graph.add_input(kind, name) for name in ("old", "new"))
             graph.updates.append((old, new))
-            found = self._assigning[value._type] = Executable(driver.compile_program(graph))
+            found = self._assigning[kind] = Executable(driver.compile_program(graph))
         return found
 
     # --- checks ---------------------------------------------------------------------------------

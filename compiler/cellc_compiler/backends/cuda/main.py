@@ -148,6 +148,7 @@ class LaunchWriter(FunctionWriter):
         if self._parts:
             other = type(self)(PARTS, self.gpu, self.kernels, self.types, PRECOMPUTE_PARAMS)
             self.helpers.append(other.write_parts(self._parts))
+            self.calling_lines = len(self.helpers[-1].lines)
 
     # --- parts ----------------------------------------------------------------------------------
 
