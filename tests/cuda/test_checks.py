@@ -273,7 +273,7 @@ def gpu() -> Iterator[None]:
 def said(device: str, mode: int, call: Callable[[], Any]) -> str:
     """What an IndexError says in the end."""
     ms.set_context(mode=mode, device_target=device)
-    with pytest.raises(IndexError, match="must be|out of bounds") as error:
+    with pytest.raises(IndexError, match=r"must be|out of bounds") as error:
         out = call()
         out.asnumpy()
     return str(error.value)
@@ -332,7 +332,7 @@ def test_pynative(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             assert not reads
         texts.append(said(device, ms.PYNATIVE_MODE, lambda t=t, i=i: use(t, i)))  # type: ignore[misc]
     assert texts[0] == texts[1]
-    with pytest.raises(IndexError, match="must be|out of bounds") as error:
+    with pytest.raises(IndexError, match=r"must be|out of bounds") as error:
         use(t, i).asnumpy()
     assert __file__ in error.value.__notes__[0]
 
