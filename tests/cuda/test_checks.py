@@ -189,6 +189,44 @@ def test_a_loop_stops() -> None:
         assert np.asarray(run.params[0]) == 32
 
 
+CALLS = """
+graph calls(%i: int32[8] input) {
+  check(%i) {low=0, high=4, error="ValueError", parts=("bad ", 0), own="", detail=""}
+  %0: int32[8] = add(%i, %i) {}
+  %1: int32[8] = host_call(%0) {number=0, name="f", results=((dtype.int32, (8,)),)}
+  %2: int32[8] = add(%1, %i) {}
+  return %2
+}
+"""
+
+
+def test_the_host_is_not_called_behind_a_failed_check() -> None:
+    seen = []
+
+    def host(given: Array, out: Array) -> None:
+        seen.append(given.copy())
+        out[:] = given + 1
+
+    with using(EmulatedDevice()) as device:
+        text, target = parse_graph(CALLS), next(iter(device.targets.values()))
+        run = Executable(compile_program(text, target, use_cache=False), {"call 0 (f)": host})
+        assert run(np.ones(8, np.int32)).numpy().tolist() == [4] * 8
+        with pytest.raises(RunError, match="bad 4"):
+            run(np.full(8, 4, np.int32))
+        assert len(seen) == 1
+        assert run(np.ones(8, np.int32)).numpy().tolist() == [4] * 8
+
+
+def test_programs_of_a_file() -> None:
+    """What a program says travels with it."""
+    with using(EmulatedDevice()) as device:
+        program = compile_program(parse_graph(LOOP), next(iter(device.targets.values())))
+        run = Executable(Program.from_bytes(program.to_bytes()))
+        run.bind([np.ones((), np.float32)])
+        with pytest.raises(RunError, match="bad 7"):
+            run(np.full(8, 7, np.int32))
+
+
 # --- asynchronous, on the stand-in of the driver --------------------------------------------------
 
 
