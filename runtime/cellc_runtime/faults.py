@@ -15,9 +15,21 @@ from collections.abc import Callable
 
 from .device import Device, Memory
 from .errors import run_error
+from .records import dataclass
 
 Raise = Callable[[int, int], None]
 """Raises the error of a number, whose values are in the arena at an address."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Calls of a program in an arena that may not be done: what tells, and the numbers of the first
+    and the last of them."""
+
+    arena: Memory
+    tell: Raise
+    first: int
+    last: int
 
 
 class Faults:
@@ -35,21 +47,33 @@ class Faults:
         self._seen[0] = 0
         self._reset = reset
         self._lock = threading.Lock()
-        # Who is to tell is kept for two waits: what was launched before the first is done then.
-        self._now: dict[int, tuple[Memory, Raise, int]] = {}
-        self._before: dict[int, tuple[Memory, Raise, int]] = {}
+        self._pending: dict[int, _Pending] = {}
 
     @property
     def found(self) -> bool:
         """Whether a check has failed, as far as the host can see without a wait."""
         return bool(self._seen[0])
 
-    def launching(self, arena: Memory, tell: Raise) -> None:
-        """A program with checks is launched in an arena; both are kept until a wait."""
-        self._now.setdefault(arena.address, (arena, tell, self._device.launches))
+    @property
+    def launched(self) -> int:
+        """The number of the last call: a wait that begins now is for all until it."""
+        return self._device.launches
 
-    def look(self) -> None:
+    def launching(self, arena: Memory, tell: Raise) -> None:
+        """A program with checks is launched in an arena; both are kept until a wait for it."""
+        number = self._device.launches
+        with self._lock:
+            found = self._pending.get(arena.address)
+            if found is None:
+                self._pending[arena.address] = _Pending(arena, tell, number, number)
+            else:
+                found.last = number
+
+    def look(self, done: int = 0) -> None:
         """Raise what checks have found; called behind a wait.
+
+        Args:
+            done: the calls up to this number are done.
 
         Raises:
             RunError: the error of the first that failed.
@@ -57,17 +81,25 @@ class Faults:
         with self._lock:
             number, arena = self._seen
             if not number:
-                self._before, self._now = self._now, {}
+                self._forget(done)
                 return
-            told = self._before.get(arena) or self._now.get(arena)
+            found = self._pending.get(arena)
             self._seen[0] = 0  # what the message shows is read by a wait of its own
-            # Of the calls in that arena any may be the one; all before the first of them are done.
-            first, last = told[2] if told is not None else 0, self._device.launches
-            self._device.lost = (*self._device.lost, range(first, last + 1))
         try:
-            if told is not None:
-                told[1](number, arena)
+            if found is not None:
+                found.tell(number, arena)
             raise run_error("RuntimeError", f"check {number} of a program that is gone failed", "",
                             0)
         finally:
+            # Of the calls in that arena any may be the one; those behind it did not count.
             self._reset()
+            first = found.first if found is not None else 1
+            self._device.lost = (*self._device.lost, range(first, self._device.launches + 1))
+
+    def _forget(self, done: int) -> None:
+        """The calls up to a number went well."""
+        for address, pending in list(self._pending.items()):
+            if pending.last <= done:
+                del self._pending[address]
+            else:
+                pending.first = max(pending.first, done + 1)

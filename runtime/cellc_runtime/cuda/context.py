@@ -70,19 +70,25 @@ class Context:
             RunError: a check has failed.
         """
         self.use()
+        done = self.launched_calls
         with self.waiting():
             self.raise_failure()
             self.synchronize()
-        self.look()
+        self.look(done)
 
-    def look(self) -> None:
-        """Raise what checks have found, behind a wait.
+    @property
+    def launched_calls(self) -> int:
+        """The number of the last call, for `look` behind a wait that begins now."""
+        return self.faults.launched if self.faults is not None else 0
+
+    def look(self, done: int = 0) -> None:
+        """Raise what checks have found, behind a wait for the calls up to a number.
 
         Raises:
             RunError: the first check that failed.
         """
         if self.faults is not None:
-            self.faults.look()
+            self.faults.look(done)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:

@@ -246,9 +246,10 @@ class CudaDevice(Device):
             with self._lock, self.context.blaming():
                 self.context.use()
                 self.context.raise_failure()
+                done = self.context.launched_calls
                 with self.context.waiting():
                     self._staging.read(source, held, nbytes)
-                self.context.look()
+                self.context.look(done)
 
     def move(self, to: int, source: int, nbytes: int) -> None:
         """Copy from one place of its memory to another, behind what was launched."""

@@ -202,7 +202,7 @@ class EmulatedDevice(Device):
         if code:
             raise RuntimeError(f"a launch on the emulated GPU failed (error {code}): "
                                f"{_ERRORS.get(code, 'unknown')}")
-        self.faults.look()
+        self.faults.look(self.launches)
 
     @property
     def state_address(self) -> int:
