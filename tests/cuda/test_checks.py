@@ -80,13 +80,14 @@ def test_a_failed_check_changes_nothing() -> None:
     with using(EmulatedDevice()) as device:
         target = next(iter(device.targets.values()))
         run = Stepping(target)
-        for each in (want, run):
-            each.run(each.good, each.x)
-        before = run.state()
+        want.run(want.good, want.x)
+        read = run.run(run.good, run.x)
+        before, elements = run.state(), read.numpy()
         assert before == want.state()
         with pytest.raises(RunError, match="got 100 among") as theirs:
             want.run(want.bad(4, 7), want.x)
         out = run.run(run.bad(4, 7), run.x)
+        assert out.shape == (4,)  # nothing is said before a wait
         with pytest.raises(IndexError, match="got 100 among") as ours:
             run.run(run.good, run.x)
         assert str(ours.value) == str(theirs.value)
@@ -97,6 +98,7 @@ def test_a_failed_check_changes_nothing() -> None:
             out.numpy()
         with pytest.raises(RuntimeError, match="has no elements"):
             Executable(compile_program(parse_graph(DOUBLE), target))(out)
+        assert np.array_equal(read.numpy(), elements), "it was there before"
         for each in (want, run):
             each.run(each.good, each.x)
         assert run.state() == want.state() != before
