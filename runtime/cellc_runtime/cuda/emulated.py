@@ -12,7 +12,15 @@ import threading
 from collections.abc import Callable, Sequence
 
 from .. import knobs
-from ..abi import EMULATED_SHARED, EMULATOR_STRUCTURES, FAULT_BYTES, MAIN, PRECOMPUTE, Ext
+from ..abi import (
+    EMULATED_SHARED,
+    EMULATOR_STRUCTURES,
+    FAULT_BYTES,
+    MAIN,
+    MOST_PARTS,
+    PRECOMPUTE,
+    Ext,
+)
 from ..device import Code, Device, Memory, MemoryStatistics, host_memory
 from ..faults import Faults
 from ..loader import Host, MappedImage, main_function, precompute_function
@@ -39,6 +47,8 @@ _ERRORS = {
 }
 
 
+_NO_GRAPHS = (ctypes.c_void_p * MOST_PARTS)()
+"""The emulator has none: parts are launched kernel by kernel."""
 _GUARD = 4096
 _GUARDED = b"\xfd" * _GUARD
 """What lies before and behind a block, so that a kernel that writes beside it harms nobody, and is
@@ -220,7 +230,8 @@ class _EmulatedCode:
     ) -> None:
         self._device, self._program = device, program
         extra = {Ext.DEVICE_STREAM: device.state_address, Ext.DEVICE_FAULT: device.fault,
-                 Ext.DEVICE_FAULT_SEEN: device.fault_seen}
+                 Ext.DEVICE_FAULT_SEEN: device.fault_seen,
+                 Ext.DEVICE_PARTS: ctypes.addressof(_NO_GRAPHS)}
         self._blocking = knobs.read().gpu_blocking
         self._image = MappedImage(program.image, extra, callbacks)
         self._image.fill({Ext.DEVICE_COPY: self._image.address(COPY),

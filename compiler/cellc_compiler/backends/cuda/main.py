@@ -95,8 +95,6 @@ class LaunchWriter(FunctionWriter):
 
     kernels: LaunchedKernels
     tabulates = False
-    parted = True
-    """Whether what is launched between waits becomes parts."""
     declares: ClassVar[Sequence[str]] = (f"@{TABLE} = external hidden global [0 x ptr]",)
 
     def __init__(
@@ -111,7 +109,7 @@ class LaunchWriter(FunctionWriter):
 
     def write(self, instructions: list[Instruction]) -> Function:
         """See `FunctionWriter`; of a function that waits, in parts."""
-        self._waits = self.parted and any(map(_waits, walk(instructions)))
+        self._waits = any(map(_waits, walk(instructions)))
         return super().write(instructions)
 
     def open(self, instructions: list[Instruction]) -> None:
@@ -383,7 +381,6 @@ def _reads_index(i: For) -> bool:
 class EmulatedWriter(LaunchWriter):
     """Launches through the emulator, which is part of the image."""
 
-    parted = False
     declares: ClassVar[Sequence[str]] = (
         *LaunchWriter.declares,
         f"declare hidden i32 @{LAUNCH}(ptr, i64, i64, i64, i1, ptr, ptr)",
