@@ -171,8 +171,9 @@ def compile_program(
     say = progress or (lambda stage: None)
     if budget is not None and not has_gradient(graph):
         budget = None
+    text = printing.print_graph(graph, spans=target.accelerator)  # (its kernels' names have lines)
     key = cache.make_key(
-        "program", printing.print_graph(graph, spans=False), target.name, backend.version(),
+        "program", text, target.name, backend.version(),
         __version__, _source_stamp(), numerics, *(() if budget is None else (str(budget),)),
     )
     store = cache.default()

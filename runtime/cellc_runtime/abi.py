@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-ABI_VERSION = 9
+ABI_VERSION = 10
 
 
 class Ext(IntEnum):
@@ -70,6 +70,16 @@ class Ext(IntEnum):
     """`cuStreamSynchronize`: `i32 (ptr stream)`."""
     DEVICE_TENSOR_MAP = 42
     """`cuTensorMapEncodeTiled`, or what stands for it; null where a device has no such maps."""
+    DEVICE_FAULT = 43
+    """What checks have found, in the device's memory: an i64 number of the first that failed (0:
+    none), which kernels that write state heed, and from `FAULT_PARTS` on room for positions."""
+    DEVICE_FAULT_SEEN = 44
+    """The same where the host reads it: an i64 number, and the address of the arena of the call."""
+    DEVICE_GRAPH = 45
+    """`cuGraphLaunch`: `i32 (ptr graph, ptr stream)`."""
+    DEVICE_PARTS = 46
+    """The graphs of the parts of `PARTS` for the addresses of this call, by number: null where a
+    part is launched kernel by kernel."""
 
 
 FIRST_CALLBACK = 48
@@ -83,10 +93,23 @@ DEVICE_FAILED = -2
 """What `cellc_main` returns after a function of the device returned nonzero; `Device.wait` says
 what was wrong."""
 
+CHECK_FAILED = -3
+"""What `cellc_main` returns when it has waited and a check on the device has failed, its own or one
+before; `Device.wait` says which."""
+
+FAULT_PARTS = 64
+"""Bytes before the positions that the blocks of a check give, i64 each."""
+MOST_FAULT_PARTS = 1024
+FAULT_BYTES = FAULT_PARTS + 8 * MOST_FAULT_PARTS
+
 MAIN = "cellc_main"
 PRECOMPUTE = "cellc_ahead"
 """What runs when parameters are bound: as `cellc_main`, with an arena of its own, and the number
 of the precomputed block that it fills."""
+PARTS = "cellc_parts"
+"""What a device's program launches between two waits: as `cellc_main`, with the number of the part;
+a part beyond the last launches nothing."""
+MOST_PARTS = 256
 WIN64 = "_win64"
 """Ending of the names of `MAIN` and `PRECOMPUTE` under the calling convention of Windows."""
 ENTRY = "cellc_entry"

@@ -118,6 +118,8 @@ class Device(ABC):
             `DeviceArray`s, and arrays are copied in. Memory is given back in the order of the
             stream: what was launched may still use it when the last reference goes.
         gone: why it cannot be used any more; "" while it can.
+        launches: how many calls of programs there were.
+        lost: of those, the ones whose results mean nothing, because a check had failed.
     """
 
     name: str
@@ -125,6 +127,8 @@ class Device(ABC):
     number: int = 0
     own_memory: ClassVar[bool] = False
     gone: str = ""
+    launches: int = 0
+    lost: Sequence[range] = ()
 
     def check_usable(self) -> None:
         """Raise if it is not there any more.
@@ -170,6 +174,17 @@ class Device(ABC):
 
         Raises:
             RuntimeError: what was launched failed.
+        """
+
+    def launching(self, arena: Memory, tell: Callable[[int, int], None]) -> None:  # noqa: B027
+        """A program that checks something is launched in an arena. Where its checks are done behind
+        the call, `tell(number, address)` raises the error of one that failed, by the next wait."""
+
+    def poll(self) -> None:  # noqa: B027
+        """Raise what a check has found since the last wait, as far as that is known by now.
+
+        Raises:
+            RunError: the first check that failed.
         """
 
     def move(self, to: int, source: int, nbytes: int) -> None:

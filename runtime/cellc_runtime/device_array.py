@@ -28,18 +28,20 @@ class DeviceArray:
 
     Attributes:
         address: of the first element, in the device's memory.
+        launch: the number of the call whose result it is; 0 if it is none.
 
     Raises:
         MemoryError: the device has no room for it: what was asked for, and what there is.
         RuntimeError: the device is gone.
     """
 
-    __slots__ = ("__weakref__", "_memory", "address", "device", "dtype", "nbytes", "shape")
+    __slots__ = ("__weakref__", "_memory", "address", "device", "dtype", "launch", "nbytes",
+                 "shape")
 
     def __init__(
         self, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any], what: str = ""
     ) -> None:
-        self.device, self.shape = device, shape
+        self.device, self.shape, self.launch = device, shape, 0
         self.dtype = dtypes.from_numpy(dtype).numpy
         self.nbytes = math.prod(shape) * self.dtype.itemsize
         # An array is filled, or the result of a program, which writes all of it.
@@ -85,6 +87,18 @@ class DeviceArray:
         if self.nbytes and other.address != self.address:
             self.device.move(self.address, other.address, self.nbytes)
 
+    def check_computed(self) -> None:
+        """Raise if it is a result that means nothing.
+
+        Raises:
+            RuntimeError: a check failed in the call that was to give it, or in one before.
+        """
+        if self.launch and any(self.launch in lost for lost in self.device.lost):
+            raise RuntimeError(
+                f"a tensor {self} on {self.device.name} has no elements: it is the result of a "
+                "call that was launched before a failed check was told (the error raised then), "
+                "and may not have been computed; call it again")
+
     def copy(self) -> DeviceArray:
         """A copy on the device."""
         out = DeviceArray(self.device, self.shape, self.dtype)
@@ -99,9 +113,12 @@ class DeviceArray:
 
         Raises:
             RuntimeError: what was launched failed, or the device is gone.
+            RunError: a check of what was launched failed.
         """
         self.device.check_usable()
         array: Array = np.empty(self.shape, self.dtype) if out is None else out
+        if self.device.lost:
+            self.check_computed()
         if self.nbytes:
             self.device.read(self.address, array.reshape(-1).view(np.uint8).data)
         return array
@@ -144,12 +161,15 @@ def on_device(array: DeviceArray, device: Device, where: str) -> DeviceArray:
 
     Raises:
         ValueError: it is on another one.
+        RuntimeError: it was never computed.
     """
     if array.device is not device:
         raise ValueError(
             f"{where}: a tensor on {device.name} (number {device.number}) is expected, but it is "
             f"on {array.device.name} (number {array.device.number}); move it first "
             "(Tensor.move_to('CPU') gives a copy that goes anywhere)")
+    if device.lost:
+        array.check_computed()
     return array
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import dtypes, fastcall
-from .abi import CALLBACK_FAILED, DEVICE_FAILED, ENTRY, LARGE, MAIN
+from .abi import CALLBACK_FAILED, CHECK_FAILED, DEVICE_FAILED, ENTRY, LARGE, MAIN
 from .device import Device, Memory, device_of
 from .device_array import DeviceArray, allocate, on_device, on_host
 from .dtypes import DType
@@ -377,6 +377,8 @@ class _Core:
             arena = self._arenas.pop()
         except IndexError:
             arena = self._room(self.program.arena_bytes, "the temporaries")
+        if self.program.messages:
+            self._device.launching(arena, self._raise)
         try:
             code = self._code.launch(ctypes.addressof(slots), arena.address, self._consts.address)
             if code:
@@ -430,10 +432,14 @@ class _DeviceCore(_Core):
         return f"{slot.name!r} of program {self.program.name!r}, {slot}"
 
     def _output(self, slot: Slot) -> Any:
-        return DeviceArray(self._device, slot.shape, slot.dtype.numpy, self._for(slot))
+        out = DeviceArray(self._device, slot.shape, slot.dtype.numpy, self._for(slot))
+        out.launch = self._device.launches
+        return out
 
     def call(self, arrays: Sequence[Elements]) -> list[Any]:
         self._device.check_usable()
+        self._device.poll()
+        self._device.launches += 1
         return super().call(arrays)
 
     def _accept(self, value: Any, slot: Slot, written: bool, where: str) -> Any:
@@ -512,7 +518,7 @@ class _Raise:
         error = self._failures.pop(threading.get_ident(), None)
         if code == CALLBACK_FAILED and error is not None:
             raise error
-        if code == DEVICE_FAILED:
+        if code in (CHECK_FAILED, DEVICE_FAILED):
             self._device.wait()  # it says what is wrong
             raise RuntimeError(f"{self._name}: {self._device.name} took a launch, a copy or a "
                                "wait for an error, and has none to tell")

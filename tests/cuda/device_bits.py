@@ -36,7 +36,7 @@ PATTERNS, ORDINARY = 1 << 17, 1 << 16
 def names() -> list[str]:
     """All cases."""
     ops = [op.name for op in all_ops() if op.samples()]
-    return [*(f"net {n}" for n in NETWORKS), *(f"function {n}" for n in functions()),
+    return [*(f"net {n}" for n in NETWORKS), "check lenet", *(f"function {n}" for n in functions()),
             *(f"op {n}" for n in ops)]
 
 
@@ -76,6 +76,8 @@ def run(name: str, small: bool) -> Row:
     kind, _, what = name.partition(" ")
     if kind == "net":
         return _network(NETWORKS[what], small)
+    if kind == "check":
+        return _judged(_checked(NETWORKS[what]))
     if kind == "function":
         return _judged(_function(lookup(what), small))
     try:
@@ -191,6 +193,35 @@ def _network(sample: Sample, small: bool) -> Row:
             found[f"{target} {mode}"] = _results(sample)
     want = found.pop("CPU graph")
     return _judged((what, got, want) for what, got in found.items())
+
+
+def _checked(sample: Sample) -> Iterator[Comparison]:
+    """A training step with a label out of range: what is said, and the parameters behind it and
+    behind the next step."""
+    for mode, number in (("graph", ms.GRAPH_MODE), ("pynative", ms.PYNATIVE_MODE)):
+        found = []
+        for target in ("CPU", "GPU"):
+            ms.set_context(device_target=target, mode=number)
+            found.append(_behind_a_failed_step(sample, target))
+        yield mode, found[1], found[0]
+
+
+def _behind_a_failed_step(sample: Sample, target: str) -> list[Array]:
+    net = sample.make()
+    step: Callable[..., Any] = sample.train_step(net)
+    x, y = (t.move_to(target) for t in sample.batch())
+    wrong = y.asnumpy().copy()
+    wrong[-1] = 1000
+    step(x, y)
+    said = "nothing"
+    try:
+        step(x, ms.Tensor(wrong).move_to(target)).asnumpy()
+    except IndexError as error:
+        said = str(error)
+    out = [np.frombuffer(said.encode(), np.uint8)]
+    out += [p.asnumpy().copy() for p in net.get_parameters()]
+    step(x, y)
+    return [*out, *(p.asnumpy().copy() for p in net.get_parameters())]
 
 
 def _results(sample: Sample) -> list[Array]:

@@ -7,6 +7,7 @@ nothing, so values are no matter here.
 from __future__ import annotations
 
 import ctypes
+import gc
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,86 @@ def test_another_gpu_is_told() -> None:
     _, device = opened((12, 0))
     with pytest.raises(ValueError, match=r"compiled for cuda-sm_90a.*sm_120\) and runs cuda-sm_80"):
         device.check(network("cuda-sm_90a"))
+
+
+WAITING = """
+graph waiting(%x: float32[64,32] input, %n: int64[] input) {
+  %0: float32[64,32] = softmax(%x) {axis=1}
+  %1: float32[64,32] = cumsum(%0) {axis=0, exclusive=False, reverse=False}
+  %2: float32[64,32] = softmax(%1) {axis=0}
+  %3: int64[], %4: float32[64,32] = while(%n, %2) {carried=2} [
+    graph test(%i: int64[] input, %v: float32[64,32] input) {
+      %0: int64[] = constant() {value=lit<int64[]>[5]}
+      %1: bool_[] = lt(%i, %0) {}
+      return %1
+    }
+    graph body(%i: int64[] input, %v: float32[64,32] input) {
+      %0: int64[] = constant() {value=lit<int64[]>[1]}
+      %1: int64[] = add(%i, %0) {}
+      %2: float32[64,32] = softmax(%v) {axis=1}
+      %3: float32[64,32] = cumsum(%2) {axis=0, exclusive=False, reverse=False}
+      %4: float32[64,32] = softmax(%3) {axis=0}
+      return %1, %4
+    }
+  ]
+  %5: float32[64,32] = softmax(%4) {axis=1}
+  %6: float32[64,32] = cumsum(%5) {axis=0, exclusive=False, reverse=False}
+  %7: float32[64,32] = softmax(%6) {axis=0}
+  return %7
+}
+"""
+
+
+class Trips(FakeDriver):
+    """A GPU whose loops make three trips, by what main reads."""
+
+    trips = 3
+
+    def _cuMemcpyAsync(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        if nbytes != 1 or self._is_device(to, 1):
+            super()._cuMemcpyAsync(to, source, nbytes, stream)
+            return
+        ctypes.memset(to, int(self.trips > 0), 1)
+        self.trips = self.trips - 1 if self.trips else 3
+
+
+@pytest.mark.skipif(ptxas.find() is None, reason="such a machine has no ptxas")
+def test_between_waits_there_is_one_graph_launch() -> None:
+    """A program that loops by a value: a trip's kernels are one launch."""
+    net = compile_program(parse_graph(WAITING), CUDA["cuda-sm_90a"], use_cache=False)
+    fake = Trips()
+    device = CudaDevice(Driver(fake))
+    code: Any = device.load(net, ())
+    memory = [device.allocate(s.nbytes) for s in net.slots]
+    arena, consts = device.allocate(net.arena_bytes), device.allocate(len(net.constants))
+    slots = addresses(*(m.address for m in memory))
+
+    def asked(code: Any) -> list[str]:
+        before = len(fake.log)
+        assert code.launch(ctypes.addressof(slots), arena.address, consts.address) == 0
+        return [n for n in fake.log[before:] if n in ("cuLaunchKernel", "cuGraphLaunch")]
+
+    first = asked(code)
+    assert set(first) == {"cuLaunchKernel"}
+    device.wait()
+    run = len(fake.done)
+    asked(code)
+    assert code.parts.captures == 3
+    third = asked(code)
+    assert third.count("cuGraphLaunch") == 5  # before, three trips, behind
+    assert third.count("cuLaunchKernel") == 4  # the tests, of one kernel each
+    device.wait()
+    assert len(fake.done) == 3 * run, "as many kernels as without graphs"
+    others = addresses(*(m.address for m in [*memory[:-1], device.allocate(memory[-1].nbytes)]))
+    with code.parts.of_call(ctypes.addressof(others), arena.address, consts.address):
+        assert "cuGraphLaunch" not in asked(code), "two calls at once: kernel by kernel"
+    with knobs.override(gpu_graphs=False):
+        plain: Any = device.load(net, ())
+    assert plain.parts is None
+    del code, plain
+    gc.collect()
+    device.wait()
+    assert fake.count(GraphExec) == 0
 
 
 def test_arrays_go_there_and_back() -> None:

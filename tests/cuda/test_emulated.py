@@ -13,6 +13,7 @@ from cellc_compiler.driver import compile_graph, compile_program
 from cellc_compiler.ir.op import Op
 from cellc_compiler.ir.text import parse_graph
 from cellc_runtime import knobs
+from cellc_runtime.abi import PARTS
 from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.target import EMULATED
@@ -22,6 +23,7 @@ from ..modes.law import bits
 from ..ops.test_matrix import batch_of, every_op, fused
 from ..samples.networks import NETWORKS, Sample
 from .emulation import CPU, arrays_for, run_fresh, run_on, using
+from .test_compiled import WAITING
 
 Array = np.ndarray[Any, Any]
 
@@ -93,6 +95,18 @@ def test_control_flow() -> None:
     arrays = [np.arange(12, dtype=np.float32).reshape(4, 3), np.asarray(37)]
     want = compile_graph(parse_graph(LOOPS), CPU)(arrays)
     found = run_fresh(EmulatedDevice(), LOOPS, arrays)
+    assert [bits(a) for a in found] == [bits(b) for b in want]
+
+
+def test_parts() -> None:
+    """What is launched between two waits is in a function of its own: the CPU's bits."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(64, 32)).astype(np.float32), np.asarray(2)]
+    want = compile_graph(parse_graph(WAITING), CPU)(arrays)
+    with using(EmulatedDevice()) as device:
+        program = compile_program(parse_graph(WAITING), next(iter(device.targets.values())))
+        assert PARTS in program.image.symbols
+    found = run_fresh(EmulatedDevice(), WAITING, arrays)
     assert [bits(a) for a in found] == [bits(b) for b in want]
 
 

@@ -37,6 +37,13 @@ class ReferenceEngine:
     def checked(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
         """Nobody asks."""
 
+    def stays(self, tensor: Tensor) -> bool:
+        """All is here."""
+        return False
+
+    def check(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
+        """Nothing stays elsewhere."""
+
     def elements_read(self) -> None:
         """Nobody asks."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cellc_runtime import cache as disk
-from cellc_runtime.abi import FIRST_CALLBACK, MAIN, PRECOMPUTE, WIN64
+from cellc_runtime.abi import FIRST_CALLBACK, MAIN, PARTS, PRECOMPUTE, WIN64
 from cellc_runtime.image import Image
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
@@ -38,7 +38,7 @@ def object_key(text: str, target: Target) -> str:
     )
 
 
-_EXPORTS = (MAIN, PRECOMPUTE, PRECOMPUTE + WIN64)
+_EXPORTS = (MAIN, PARTS, PRECOMPUTE, PRECOMPUTE + WIN64)
 """What the module of `cellc_main` may define for others."""
 
 

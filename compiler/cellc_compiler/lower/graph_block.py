@@ -58,6 +58,8 @@ class Lowering:
         self.hoists: list[OpenLoop] = []
         self.frame: Frame | None = None
         self.outputs = range(0)
+        self.replaced: set[int | str | Buffer] = set()
+        self.kept: list[Buffer] = []
 
     # --- buffers --------------------------------------------------------------------------------
 
@@ -91,6 +93,8 @@ class Lowering:
             instruction.in_task = self.frame is not None
         if isinstance(instruction, Call):
             instruction.clock = self.clock
+            if any(p.base in self.replaced for p in instruction.places):
+                instruction.kernel = self.machine.guarded(instruction.kernel)
             if self.on_kernel is not None:
                 self.on_kernel(instruction.kernel)
         self.touch(places)
@@ -98,8 +102,17 @@ class Lowering:
 
     def copy(self, out: list[Instruction], to: Place, source: Place, nbytes: int) -> None:
         """Append a copy unless it copies a place onto itself."""
-        if to != source and nbytes:
-            self.emit(out, Copy(to, source, nbytes), (to, source))
+        if to == source or not nbytes:
+            return
+        guarded = self.machine.guarded_copy(nbytes) if to.base in self.replaced else None
+        made = Copy(to, source, nbytes) if guarded is None else Call(
+            guarded, (source, to), "update")
+        self.emit(out, made, (to, source))
+
+    def finish(self) -> None:
+        """All is lowered: what is kept lives until now."""
+        for b in self.kept:
+            b.first, b.last = 0, self.clock + 1
 
     def enter_loop(self) -> None:
         """What is touched until `leave_loop` and was there before lives until its end."""
@@ -496,6 +509,8 @@ class GraphBlock:
         shown = self.low.new_buffer(checks.shown_bytes(node), "shown")
         assert isinstance(shown.base, Buffer)
         self.low.checks.append(RunCheck(node, shown.base))
+        if self.low.machine.defers_checks:
+            self.low.kept.append(shown.base)
         values = tuple((self.place(v), v.type.nbytes) for v in rest)
         made = Check(
             len(self.low.checks), self.place(checked), checked.type.size,

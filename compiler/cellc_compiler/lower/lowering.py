@@ -72,6 +72,7 @@ def _lower_main(
         if old is None or block.position <= last_check \
                 or not block.may_replace(old, value, cluster, nest):
             return None
+        low.replaced.add(env[old].base)
         return env[old]
 
     block = GraphBlock(low, graph, env, wanted, in_place)
@@ -81,6 +82,7 @@ def _lower_main(
     for i, v in enumerate(graph.outputs):
         low.copy(out, Place(first + i), block.place(v), v.type.nbytes)
     _finish_updates(low, graph, block, out)
+    low.finish()
     return out
 
 
@@ -111,6 +113,7 @@ def _finish_updates(
     moves = [(block.env[old], block.place(new), new.type.nbytes) for old, new in graph.updates]
     moves = [m for m in moves if m[0] != m[1]]
     taken = {to for to, _, _ in moves}
+    low.replaced.update(to.base for to in taken)
     ready: list[tuple[Place, Place, int]] = []
     for to, source, nbytes in moves:
         if source in taken:

@@ -108,12 +108,15 @@ class Machine(ABC):
         backend, target: names, for errors.
         memory: of buffers.
         patterns: looked for in this order.
+        defers_checks: whether a call goes on behind a check that failed. What messages show is then
+            kept until the end, and what writes a graph's own state heeds what was found.
     """
 
     backend: str
     target: str
     memory: Memory
     patterns: Sequence[Pattern[Any]] = ()
+    defers_checks: bool = False
 
     @abstractmethod
     def plan(self, node: Node) -> KernelPlan:
@@ -148,6 +151,15 @@ class Machine(ABC):
     def many(self, kernels: Sequence[Flat]) -> tuple[Kernel, tuple[tuple[int, int], ...]]:
         """One kernel for nests of one code, and the head of the entry of each in its table."""
         raise NotImplementedError(f"{self.target} has no kernels over tables")
+
+    def guarded(self, kernel: Kernel) -> Kernel:
+        """A kernel that does nothing where a check has failed, if checks are deferred."""
+        return kernel
+
+    def guarded_copy(self, nbytes: int) -> Kernel | None:
+        """The kernel that copies its first buffer to its second unless a check has failed; None if
+        a plain copy does."""
+        return None
 
     def cut(self, node: Node) -> BatchLoop | None:
         """How a `scan` is cut into tasks of rows; None for trip by trip."""

@@ -56,6 +56,12 @@ class Engine(Protocol):
     def checked(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
         """Positions were found to be in a range."""
 
+    def stays(self, tensor: Tensor) -> bool:
+        """Whether elements are on a device, and reading them would wait for it."""
+
+    def check(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
+        """Have positions that stay on a device checked there."""
+
     def same_value(self, tensor: Tensor, source: Tensor) -> None:
         """A tensor stands for the value of another."""
 
@@ -291,6 +297,18 @@ def assign_part(tensor: Tensor, where: tuple[slice, ...], array: Any) -> None:
 def checked(index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
     """Say that an eager call found positions in [low, high), as it will each time."""
     _engine[0].checked(index, low, high, parts)
+
+
+def stays(tensor: Tensor) -> bool:
+    """Whether an op would run eagerly on elements that are on a device: reading them waits for it,
+    so what can be decided there is."""
+    return _state.tracer is None and _engine[0].stays(tensor)
+
+
+def check_there(index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
+    """Have positions that stay on a device checked there: it is an error of the next wait if one is
+    not in [low, high), and until then no Parameter changes."""
+    _engine[0].check(index, low, high, parts)
 
 
 def same_value(tensor: Tensor, source: Tensor) -> None:

@@ -251,6 +251,14 @@ class EagerEngine:
             attrs = {"low": low, "high": high, "error": "IndexError", "parts": parts}
             self.asked.note(sites.Call((index,), None, applied("check", attrs), ()))
 
+    def stays(self, tensor: Tensor) -> bool:
+        """See `cellc.core.dispatch.stays`: this machine's memory is read at once."""
+        return False
+
+    def check(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
+        """See `cellc.core.dispatch.check_there`."""
+        raise RuntimeError("elements in this machine's memory are checked by whoever reads them")
+
     def same_value(self, tensor: Tensor, source: Tensor) -> None:
         """See `cellc.core.dispatch.same_value`."""
         self.asked.note(None)

@@ -12,7 +12,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import int32, int64
 
-from ..core.dispatch import apply, apply_one
+from ..core.dispatch import apply, apply_one, stays
 from ..core.dispatch import assign as _assign
 from ..core.native import native, native_body
 from ..tensors.index_plan import check_range, known_elements
@@ -40,7 +40,7 @@ def check_index(index: Tensor, d: int, what: str) -> None:
 
 def _check_points(index: Tensor, dims: tuple[int, ...], what: str) -> None:
     """An IndexError for rows of `index` that address no element, now or when the graph runs."""
-    known = known_elements(index)
+    known = None if stays(index) else known_elements(index)
     for axis, d in enumerate(dims[: index.shape[-1]] if index.ndim else ()):
         column = fj.part(index, index.ndim - 1, axis, axis + 1) if known is None else \
             tensor_of(np.ascontiguousarray(known[..., axis]))

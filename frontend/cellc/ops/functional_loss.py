@@ -11,7 +11,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import int32, int64
 
-from ..core.dispatch import apply, apply_one
+from ..core.dispatch import apply, apply_one, stays
 from ..core.native import native
 from ..tensors.index_plan import check_range, known_elements
 from ..tensors.promotion import cast_to, inexact, operands
@@ -173,7 +173,7 @@ def _check_classes(x: Tensor, t: Tensor, axis: int, what: str) -> None:
 
 def _check_labels(t: Tensor, ignored: int, classes: int, what: str) -> None:
     """An IndexError for a class there is not, now or when the graph runs."""
-    known = known_elements(t)
+    known = None if stays(t) else known_elements(t)
     if ignored < classes:
         checked = t
     elif known is not None:

@@ -19,7 +19,7 @@ from cellc_runtime.dtypes import bool_, int64
 from cellc_runtime.errors import message_text, run_error
 from cellc_runtime.records import dataclass, field
 
-from ..core.dispatch import active_tracer, apply, apply_one
+from ..core.dispatch import active_tracer, apply, apply_one, check_there, stays
 from ..core.dispatch import checked as passed
 from .parameter import Parameter
 from .promotion import cast_to, constant
@@ -124,6 +124,7 @@ def known_elements(x: Tensor) -> Array | None:
 
 def check_range(index: Tensor, low: int, high: int, *parts: str | int) -> None:
     """Positions must be in [low, high): checked now if they are known, else when the graph runs.
+    On a device they are checked there, and a wait tells of them.
 
     Args:
         parts: the message; 0 stands for the first position that is not.
@@ -132,6 +133,9 @@ def check_range(index: Tensor, low: int, high: int, *parts: str | int) -> None:
         IndexError: one that is known is not. In PyNative mode it is a RuntimeError too, like
             those of compiled code; MindSpore's kernels raise no other kind.
     """
+    if stays(index):
+        check_there(index, low, high, parts)
+        return
     known = known_elements(index)
     tracer = active_tracer()
     if known is None:
@@ -399,7 +403,7 @@ def _open_span(s: slice, d: int) -> Span:
 
 def checked(index: Tensor, d: int, axis: int) -> Tensor:
     """Positions checked; those with known elements made non-negative if the length is known."""
-    elements = known_elements(index)
+    elements = None if stays(index) else known_elements(index)
     if elements is not None and type(d) is int:
         if not elements.size:
             return index

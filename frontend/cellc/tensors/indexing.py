@@ -24,7 +24,7 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, int64
 from cellc_runtime.site import STATE
 
-from ..core.dispatch import active_tracer, apply, apply_one, assign, assign_part
+from ..core.dispatch import active_tracer, apply, apply_one, assign, assign_part, stays
 from ..core.native import native_body
 from . import index_runtime
 from .index_plan import (
@@ -172,7 +172,7 @@ def _stacked(plan: Plan, shape: Ints, front: Ints) -> Tensor:
     columns = []
     for axis, index in plan.advanced.items():
         index = cast_to(index, int64)
-        if known_elements(index) is None:
+        if stays(index) or known_elements(index) is None:
             index = from_front(index, shape[axis])
         columns.append(index if index.shape == front else
                        apply("broadcast_to", index, shape=front))

@@ -126,6 +126,7 @@ class Taps:
         self.assign, self.assign_part = engine.assign, engine.assign_part
         self.checked, self.same_value = engine.checked, engine.same_value
         self.elements_read = engine.elements_read
+        self.stays, self.check = engine.stays, engine.check
 
     # --- PyNative mode --------------------------------------------------------------------------
 

@@ -127,9 +127,9 @@ class CheckedDevice(EmulatedDevice):
     def __init__(
         self, target: Target = CHECKED["checked-sm_90a"], seed: int = 0, capacity: int = 1 << 20
     ) -> None:
+        self._blocks: list[tuple[int, int]] = []
         super().__init__(target, seed)
         self._records = np.zeros(capacity, ACCESS)
-        self._blocks: list[tuple[int, int]] = []
         self.set_state("records", self._records.ctypes.data)
         self.set_state("capacity", capacity)
 

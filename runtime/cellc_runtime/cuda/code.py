@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import knobs
-from ..abi import DEVICE_FAILED, MAIN, PRECOMPUTE, WIN64, Ext
+from ..abi import DEVICE_FAILED, MAIN, PARTS, PRECOMPUTE, WIN64, Ext
 from ..loader import Host, MappedImage, main_function, precompute_function
 from ..platform import address_of, uses_win64
 from ..program import Program
 from . import driver as cuda
 from .context import Context
 from .driver import CudaError
-from .graphs import COPY, Graphs
+from .graphs import COPY, NO_GRAPHS, Capture, Graphs, PartGraphs
 from .modules import Kernel, Modules
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int32, *cuda.SIGNATURES["cuLaunchKernel"])
@@ -55,20 +55,31 @@ class CudaCode:
         self.launch: Callable[[int, int, int], int] = self._launch
         self._first = True
         self._lock = threading.Lock()
-        self.graphs = Graphs(context, self._image, self._main, len(program.slots), owns)
-        self.graphs.possible = bool(settings.gpu_graphs and not callbacks and program.kernels
-                                    and not self._blocking)
+        capture = Capture(context, self._image, owns)
+        self.graphs = Graphs(context, capture, self._main, len(program.slots))
+        wanted = bool(settings.gpu_graphs and program.kernels and not self._blocking)
+        self.parts: PartGraphs | None = None
+        if wanted and PARTS in program.image.symbols and not uses_win64():
+            launch = precompute_function(self.address(PARTS))  # (a function of the same arguments)
+            self.parts = PartGraphs(context, capture, launch, len(program.slots))
+        self.graphs.possible = wanted and not callbacks and self.parts is None
 
     def _launch(self, slots: int, arena: int, consts: int) -> int:
         """See `Code`."""
         self._context.use()
         self._context.launched(self._name)
+        if self.parts is not None:
+            with self.parts.of_call(slots, arena, consts):
+                return self._run(lambda: self._main(slots, arena, consts))
         if not self.graphs.possible:
-            return self._run(lambda: self._main(slots, arena, consts))
+            code = self._run(lambda: self._main(slots, arena, consts))
+            if self._blocking and not code:
+                self._context.wait()  # it tells what checks have found
+            return code
         # While a program is taken down its launches do not go to the stream.
         with self._lock:
-            code = self.graphs.launch(slots, arena, consts)  # none in the first call
-            return self._run(lambda: self._main(slots, arena, consts)) if code is None else code
+            found = self.graphs.launch(slots, arena, consts)  # none in the first call
+            return self._run(lambda: self._main(slots, arena, consts)) if found is None else found
 
     def precompute(self, slots: int, arena: int, consts: int, part: int) -> int:
         """See `Code`."""
@@ -129,7 +140,11 @@ class _Checked:
 
     def entries(self) -> dict[Ext, int]:
         """The entries of the external table."""
-        return {Ext.DEVICE_STREAM: self._stream,
+        context = self._code._context
+        return {Ext.DEVICE_STREAM: self._stream, Ext.DEVICE_FAULT: context.fault,
+                Ext.DEVICE_FAULT_SEEN: context.fault_seen,
+                Ext.DEVICE_GRAPH: context.driver.address("cuGraphLaunch"),
+                Ext.DEVICE_PARTS: ctypes.addressof(NO_GRAPHS),
                 **{entry: address_of(f) for entry, f in self._functions.items()}}
 
     def failure(self) -> CudaError | None:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from ..faults import Faults
 from .driver import NON_BLOCKING, CudaError, DeviceLost, Driver
 
 _NAMED = 8
@@ -27,6 +28,8 @@ class Context:
 
     Attributes:
         stream: the stream that programs run on.
+        fault, fault_seen: addresses of what checks have found, on the GPU and for the host.
+        faults: what the host knows of it; None before a program is loaded.
     """
 
     def __init__(self, driver: Driver, device: int) -> None:
@@ -36,6 +39,8 @@ class Context:
         self._failures: dict[int, CudaError] = {}
         self._launched: deque[str] = deque(maxlen=_NAMED)
         self._capture_lock = threading.Lock()
+        self.fault = self.fault_seen = 0
+        self.faults: Faults | None = None
         self.use()
         self.stream = driver.handle("cuStreamCreate", NON_BLOCKING)
         self._capture_handle = driver.handle("cuStreamCreate", NON_BLOCKING)
@@ -62,11 +67,28 @@ class Context:
 
         Raises:
             CudaError: some of it failed, or a launch of this thread did.
+            RunError: a check has failed.
         """
         self.use()
+        done = self.launched_calls
         with self.waiting():
             self.raise_failure()
             self.synchronize()
+        self.look(done)
+
+    @property
+    def launched_calls(self) -> int:
+        """The number of the last call, for `look` behind a wait that begins now."""
+        return self.faults.launched if self.faults is not None else 0
+
+    def look(self, done: int = 0) -> None:
+        """Raise what checks have found, behind a wait for the calls up to a number.
+
+        Raises:
+            RunError: the first check that failed.
+        """
+        if self.faults is not None:
+            self.faults.look(done)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
 
+from ..abi import FAULT_BYTES
 from ..device import (
     Code,
     Device,
@@ -19,6 +20,7 @@ from ..device import (
     Properties,
     Stream,
 )
+from ..faults import Faults
 from ..loader import Host
 from ..program import Program
 from ..records import dataclass
@@ -141,10 +143,35 @@ class CudaDevice(Device):
     def load(self, program: Program, callbacks: Sequence[Host]) -> Code:
         """See `Device.load`; also CudaError: the driver refuses a kernel."""
         self.context.use()
+        self._begin_checks()
         as_ptx = not self._runs(CUDA[program.target], ptx=False) or \
             self.driver.version < cuda.CUBIN_VERSION
         return CudaCode(self.context, self._modules, program, callbacks, self._allocator.owns,
                         as_ptx)
+
+    def _begin_checks(self) -> None:
+        """Room for what checks find, when the first program is loaded. The GPU writes what the host
+        is to see into pinned memory itself."""
+        with self._lock:
+            if self.context.faults is not None:
+                return
+            self._fault = self.allocate(FAULT_BYTES)
+            self.context.fault = self._fault.address
+            self.context.fault_seen = self.driver.handle("cuMemHostAlloc", 16, 0)
+            self.context.faults = Faults(self, self.context.fault_seen, self._forget_fault)
+
+    def _forget_fault(self) -> None:
+        self.driver.result("cuMemsetD8Async", self.context.fault, 0, 8, self.context.stream)
+
+    def launching(self, arena: Memory, tell: Callable[[int, int], None]) -> None:
+        """See `Device.launching`."""
+        if self.context.faults is not None:
+            self.context.faults.launching(arena, tell)
+
+    def poll(self) -> None:
+        """See `Device.poll`."""
+        if self.context.faults is not None and self.context.faults.found:
+            self.wait()
 
     # --- memory ------------------------------------------------------------------------------
 
@@ -219,8 +246,10 @@ class CudaDevice(Device):
             with self._lock, self.context.blaming():
                 self.context.use()
                 self.context.raise_failure()
+                done = self.context.launched_calls
                 with self.context.waiting():
                     self._staging.read(source, held, nbytes)
+                self.context.look(done)
 
     def move(self, to: int, source: int, nbytes: int) -> None:
         """Copy from one place of its memory to another, behind what was launched."""

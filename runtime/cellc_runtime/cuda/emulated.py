@@ -11,8 +11,18 @@ import ctypes
 import threading
 from collections.abc import Callable, Sequence
 
-from ..abi import EMULATED_SHARED, EMULATOR_STRUCTURES, MAIN, PRECOMPUTE, Ext
-from ..device import Code, Device, MemoryStatistics, host_memory
+from .. import knobs
+from ..abi import (
+    EMULATED_SHARED,
+    EMULATOR_STRUCTURES,
+    FAULT_BYTES,
+    MAIN,
+    MOST_PARTS,
+    PRECOMPUTE,
+    Ext,
+)
+from ..device import Code, Device, Memory, MemoryStatistics, host_memory
+from ..faults import Faults
 from ..loader import Host, MappedImage, main_function, precompute_function
 from ..platform import Scratch
 from ..program import Program
@@ -37,6 +47,8 @@ _ERRORS = {
 }
 
 
+_NO_GRAPHS = (ctypes.c_void_p * MOST_PARTS)()
+"""The emulator has none: parts are launched kernel by kernel."""
 _GUARD = 4096
 _GUARDED = b"\xfd" * _GUARD
 """What lies before and behind a block, so that a kernel that writes beside it harms nobody, and is
@@ -89,6 +101,10 @@ class EmulatedDevice(Device):
         self._starts: list[int] | None = None
         self._sizes: dict[int, int] = {}
         self._used = self._peak = 0
+        self._fault = Scratch(FAULT_BYTES + 16)  # what the host sees is behind it
+        self.enter(self._fault.address, FAULT_BYTES + 16)
+        self._used = self._peak = 0
+        self.faults = Faults(self, self.fault_seen, self._forget_fault)
 
     def state(self, name: str) -> int:
         """A field of what the emulator sees of this device (`abi.EMULATOR_STRUCTURES`)."""
@@ -97,6 +113,28 @@ class EmulatedDevice(Device):
     def set_state(self, name: str, value: int) -> None:
         """Set one."""
         self._state[_FIELDS.index(name)] = value
+
+    # --- checks ---------------------------------------------------------------------------------
+
+    @property
+    def fault(self) -> int:
+        """The address of what checks have found (`abi.Ext.DEVICE_FAULT`)."""
+        return self._fault.address
+
+    @property
+    def fault_seen(self) -> int:
+        """The address at which the host sees it."""
+        return self._fault.address + FAULT_BYTES
+
+    def _forget_fault(self) -> None:
+        ctypes.memset(self.fault, 0, 8)
+
+    def launching(self, arena: Memory, tell: Callable[[int, int], None]) -> None:
+        self.faults.launching(arena, tell)
+
+    def poll(self) -> None:
+        if self.faults.found:
+            self.wait()
 
     # --- memory ---------------------------------------------------------------------------------
 
@@ -174,6 +212,7 @@ class EmulatedDevice(Device):
         if code:
             raise RuntimeError(f"a launch on the emulated GPU failed (error {code}): "
                                f"{_ERRORS.get(code, 'unknown')}")
+        self.faults.look(self.launches)
 
     @property
     def state_address(self) -> int:
@@ -190,7 +229,10 @@ class _EmulatedCode:
         self, device: EmulatedDevice, program: Program, callbacks: Sequence[Host]
     ) -> None:
         self._device, self._program = device, program
-        extra = {Ext.DEVICE_STREAM: device.state_address}
+        extra = {Ext.DEVICE_STREAM: device.state_address, Ext.DEVICE_FAULT: device.fault,
+                 Ext.DEVICE_FAULT_SEEN: device.fault_seen,
+                 Ext.DEVICE_PARTS: ctypes.addressof(_NO_GRAPHS)}
+        self._blocking = knobs.read().gpu_blocking
         self._image = MappedImage(program.image, extra, callbacks)
         self._image.fill({Ext.DEVICE_COPY: self._image.address(COPY),
                           Ext.DEVICE_WAIT: self._image.address(WAIT),
@@ -208,7 +250,10 @@ class _EmulatedCode:
                 raise RuntimeError(f"{self._program.name!r} was given memory for {slot.name!r} "
                                    f"({slot}, {slot.kind}) that is not the emulated GPU's")
         with self._device.lock:  # threads of a block are the device's, one block after the other
-            return self._main(slots, arena, consts)
+            code = self._main(slots, arena, consts)
+        if self._blocking and not code:
+            self._device.wait()
+        return code
 
     def precompute(self, slots: int, arena: int, consts: int, part: int) -> int:
         """See `Code`."""

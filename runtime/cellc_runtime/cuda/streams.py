@@ -28,12 +28,14 @@ class CudaStream:
 
         Raises:
             CudaError: some of it failed.
+            RunError: a check has failed.
         """
         if not self._own:
             self._context.wait()
             return
         self._context.use()
         self._context.driver.call("cuStreamSynchronize", self.handle)
+        self._context.look()
 
     def query(self) -> bool:
         """Whether all that is on the stream is done.
@@ -89,9 +91,14 @@ class CudaEvent:
         return _done(self._context, "cuEventQuery", self.handle)
 
     def synchronize(self) -> None:
-        """Return when all before the event is done."""
+        """Return when all before the event is done.
+
+        Raises:
+            RunError: a check has failed.
+        """
         self._context.use()
         self._context.driver.call("cuEventSynchronize", self.handle)
+        self._context.look()
 
     def elapsed_time(self, end: Event) -> float:
         """Milliseconds from this event to another, to half a microsecond.

@@ -76,7 +76,7 @@ class GpuBuild:
         made = assembled(ptx, self.target)
         later = not self.target.cpu.endswith("a")  # such code is for one architecture alone
         on_device = tuple(
-            DeviceKernel(m, c.shared, kernels.labels.get(c, ""), p if later and m != p else b"")
+            DeviceKernel(m, c.shared, kernels.label(c), p if later and m != p else b"")
             for m, p, c in zip(made, ptx, codes, strict=True))
         return Built(image, len(codes), device_kernels=on_device)
 

@@ -47,6 +47,8 @@ class KernelCode:
         meets: whether threads of a block wait for one another.
         align: bytes; what its pointers must be multiples of. Where they are not, `otherwise` runs.
         maps: parameters behind the pointers.
+        guarded: whether the address of what checks have found is the last parameter: behind one
+            that failed the kernel does nothing.
     """
 
     text: str
@@ -57,6 +59,7 @@ class KernelCode:
     align: int = 1
     otherwise: KernelCode | None = None
     maps: tuple[TensorMap, ...] = ()
+    guarded: bool = False
 
     def __str__(self) -> str:
         head = f"; {self.blocks} blocks of {self.threads} threads, {self.shared} bytes shared\n"

@@ -19,6 +19,7 @@ from ..plain.rules.table import RULES as PLAIN
 from ..plain.writer import Buffer
 from .code import HOST, KernelCode, is_emulated, kernel_of
 from .epilogues import EpiloguePattern
+from .guards import copy_kernel, guarded
 from .nests import emit
 from .rules.table import RULES
 from .writer import ItemKernels
@@ -31,6 +32,7 @@ class GpuMachine(Machine):
 
     backend = "cuda"
     memory = MEMORY
+    defers_checks = True
 
     def __init__(self, target: Target) -> None:
         self.gpu = target
@@ -62,6 +64,12 @@ class GpuMachine(Machine):
     def nest(self, nest: Nest, streamed: Collection[Value]) -> tuple[Kernel, list[Any]]:
         code, buffers = emit(nest, self.gpu)
         return kernel_of(code, len(buffers)), buffers
+
+    def guarded(self, kernel: Kernel) -> Kernel:
+        return guarded(kernel, self.gpu)
+
+    def guarded_copy(self, nbytes: int) -> Kernel:
+        return copy_kernel(nbytes, self.gpu)
 
     def cycles(self, e: Expr) -> float:
         return scalar.cycles(e)

@@ -1,47 +1,78 @@
 """`cellc_main` of a GPU's program: code for the host that launches kernels on a stream.
 
-It does not wait for the device but where it must: where it branches on a value, looks at what is
-checked, or calls the host. What a function of the device returns is gathered, and looked at once.
+It does not wait for the device but where it must: where it branches on a value or calls the host.
+What a function of the device returns is gathered, and looked at once. A check is kernels that note
+what they find (`kernels/checks.py`); main looks at that where it waits.
+
+A main that never waits is one graph (`cellc_runtime.cuda.graphs`). Of one that does, what it
+launches between two waits is a part, in a function of its own, which is taken down as a graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import ClassVar
 
-from cellc_runtime.abi import DEVICE_FAILED, FIRST_CALLBACK, TABLE, Ext
+from cellc_runtime.abi import (
+    CHECK_FAILED,
+    DEVICE_FAILED,
+    FIRST_CALLBACK,
+    MOST_PARTS,
+    PARTS,
+    TABLE,
+    Ext,
+)
 from cellc_runtime.target import Target
 
+from ...ir.graph import Node
 from ...lower.instructions import (
     Call,
     Callback,
     Check,
+    Copy,
     For,
+    If,
     Instruction,
+    Loop,
     Place,
     places_of,
     walk,
 )
 from ...lower.kernel import Kernel
+from ...lower.machine import where
 from ...lower.memory import Buffer
-from ..llvm.main import MAIN_PARAMS, FunctionWriter, Kernels, Params
+from ..llvm.main import MAIN_PARAMS, PRECOMPUTE_PARAMS, FunctionWriter, Kernels, Params
 from ..llvm.notation import table_slot
-from ..llvm.text import V
+from ..llvm.text import Function, V
 from .code import HOST, KernelCode
 from .emulator import LAUNCH
+from .kernels.checks import POINTERS, check_kernels
 from .kernels.counter import index_kernel
 from .tensor_maps import MAP_BYTES, encoded
 
 I32 = "i32"
+LEAST_IN_PART = 3
+"""Launches from which on a graph of them is worth it."""
 
 
 class LaunchedKernels(Kernels):
-    """The distinct kernels that a program launches, numbered; `labels` are the ops they do."""
+    """The distinct kernels that a program launches, numbered, and what they are launched for."""
 
     def __init__(self) -> None:
         super().__init__()
         self.codes: dict[KernelCode, int] = {}
-        self.labels: dict[KernelCode, str] = {}
+        self._uses: dict[KernelCode, dict[str, None]] = {}
+
+    def used(self, code: KernelCode, what: str) -> None:
+        """A kernel does this."""
+        self._uses.setdefault(code, {})[what] = None
+
+    def label(self, code: KernelCode) -> str:
+        """What a kernel does, for errors: that of its first launch, and how many there are."""
+        first, *others = self._uses.get(code, {"": None})
+        more = f", and {len(others)} more like it" if others else ""
+        return first + more
 
     def number(self, code: KernelCode) -> int:
         """The number of a kernel."""
@@ -73,16 +104,22 @@ class LaunchWriter(FunctionWriter):
         super().__init__(name, HOST, kernels, params)
         self.types, self.gpu = types, gpu
         self._steps: dict[int, KernelCode] = {}
+        self._parts: list[list[Instruction]] = []
+        self._waits, self._counted = False, 0
+
+    def write(self, instructions: list[Instruction]) -> Function:
+        """See `FunctionWriter`; of a function that waits, in parts."""
+        self._waits = any(map(_waits, walk(instructions)))
+        return super().write(instructions)
 
     def open(self, instructions: list[Instruction]) -> None:
         """Room for the pointers of a launch, and for the pointers to these."""
-        super().open(instructions)
         f = self.f
-        most = max((len(i.words()) for i in walk(instructions) if isinstance(i, Call)), default=0)
-        self.parameters = f.alloca(max(most, 1) * 8, 8)
-        for k in range(max(most, 1)):
-            f.store(f.gep(self.bufs, 8 * k), f.gep(self.parameters, 8 * k))
         calls = [i for i in walk(instructions) if isinstance(i, Call)]
+        most = 1 + max(map(_pointers, walk(instructions)), default=1)  # (a guard is the last)
+        self.bufs, self.parameters = f.alloca(most * 8, 8), f.alloca(most * 8, 8)
+        for k in range(most):
+            f.store(f.gep(self.bufs, 8 * k), f.gep(self.parameters, 8 * k))
         maps = max((len(i.kernel.code.maps) for i in calls), default=0)
         if maps:
             self.maps = f.alloca(maps * MAP_BYTES, 64)
@@ -90,6 +127,8 @@ class LaunchWriter(FunctionWriter):
         self.failed, self.host = f.alloca(4, 4), f.alloca(8, 8)
         f.store(V(I32, "0"), self.failed)
         self.stream = self.external(Ext.DEVICE_STREAM)
+        if self._waits:
+            self.graphs = self.external(Ext.DEVICE_PARTS)
 
     def external(self, ext: Ext) -> V:
         """An entry of the external table."""
@@ -104,6 +143,48 @@ class LaunchWriter(FunctionWriter):
         f = self.f
         bad = f.cmp("ne", f.load(I32, self.failed), V(I32, "0"))
         f.ret_(f.select(bad, V(I32, str(DEVICE_FAILED)), V(I32, "0")))
+        if self._parts:
+            other = type(self)(PARTS, self.gpu, self.kernels, self.types, PRECOMPUTE_PARAMS)
+            self.helpers.append(other.write_parts(self._parts))
+            self.calling_lines = len(self.helpers[-1].lines)
+
+    # --- parts ----------------------------------------------------------------------------------
+
+    def block(self, instructions: Sequence[Instruction]) -> None:
+        """See `FunctionWriter`. In a counted loop addresses change with the trip: no part is the
+        same twice."""
+        if not self._waits or self._counted:
+            super().block(instructions)
+            return
+        for together, found in groupby(instructions, _is_launches):
+            group = list(found)
+            if together and sum(map(_launches, group)) >= LEAST_IN_PART \
+                    and len(self._parts) < MOST_PARTS:
+                self.part(group)
+            else:
+                super().block(group)
+
+    def part(self, instructions: list[Instruction]) -> None:
+        """Launch the graph of a part, or what is in it."""
+        f, number = self.f, len(self._parts)
+        self._parts.append(instructions)
+        graph = f.load("ptr", f.gep(self.graphs, number, "ptr"))
+
+        def by_kernel() -> None:
+            given = ", ".join(str(self.args[n]) for n in ("slots", "arena", "consts"))
+            self.note(f.emit(I32, f"call i32 @{PARTS}({given}, i64 {number})"))
+
+        def whole() -> None:
+            function = self.external(Ext.DEVICE_GRAPH)
+            self.note(f.emit(I32, f"call i32 {function.ref}({graph}, {self.stream})"))
+
+        f.when(f.cmp("eq", graph, V("ptr", "null")), by_kernel, whole)
+
+    def count(self, i: For) -> None:
+        """See `FunctionWriter`."""
+        self._counted += 1
+        super().count(i)
+        self._counted -= 1
 
     def declaration(self, name: str) -> str:
         """Kernels are no functions of the host."""
@@ -113,15 +194,23 @@ class LaunchWriter(FunctionWriter):
 
     def call(self, i: Call) -> None:
         """A kernel, or the one that stands for it where its pointers do not lie as it wants."""
-        for known in (i.kernel.code, i.kernel.code.otherwise):
-            self.kernels.labels.setdefault(known, i.label)
         code: KernelCode = i.kernel.code
         if code.otherwise is not None and any(_align(p) % code.align for p in i.places):
             code = code.otherwise
-        words = i.words()
-        self.fill(words)
+        self.kernels.used(code, i.label + _lines(i.nodes))
+        self.launch_on(code, [self.word(w) for w in i.words()])
+
+    def word(self, word: Place | int) -> V:
+        """What a kernel is given for a word of a call."""
+        return V("i64", str(word)) if isinstance(word, int) else self.pointer(word)
+
+    def launch_on(self, code: KernelCode, given: Sequence[V]) -> None:
+        """A kernel with these pointers, and what checks have found if it heeds them."""
+        guard = [self.external(Ext.DEVICE_FAULT)] if code.guarded else []
+        for k, value in enumerate((*given, *guard)):
+            self.f.store(value, self.f.gep(self.bufs, k, "ptr"))
         if code.maps:
-            self.launch_with_maps(code, len(words))
+            self.launch_with_maps(code, len(given))
         else:
             self.launch(code, None)
 
@@ -137,6 +226,8 @@ class LaunchWriter(FunctionWriter):
             pointer = f.load("ptr", f.gep(self.bufs, m.buffer, "ptr"))
             failed = f.binary("or", failed, encoded(f, function, m, pointer, place))
             f.store(place, f.gep(given, 8 * (words + k)))
+        if code.guarded:
+            f.store(self.parameter(words), f.gep(given, 8 * (words + len(code.maps))))
         self.note(failed)
         f.when(f.cmp("eq", failed, V(I32, "0")), lambda: self.launch(code, given))
 
@@ -161,14 +252,23 @@ class LaunchWriter(FunctionWriter):
         self.note(self.f.emit(
             I32, f"call i32 {function.ref}({to}, {source}, {count}, {self.stream})"))
 
-    def wait(self) -> None:
-        """Until all is done."""
+    def wait(self, failed: Callable[[], None] = lambda: None) -> None:
+        """Until all is done; `failed` is done before the end where something went wrong, or a check
+        has found something: what is read then means nothing."""
         function = self.external(Ext.DEVICE_WAIT)
         code = self.f.emit(I32, f"call i32 {function.ref}({self.stream})")
         self.note(code)
-        self.f.return_unless(
-            self.f.cmp("eq", self.f.load(I32, self.failed), V(I32, "0")),
-            lambda: V(I32, str(DEVICE_FAILED)))
+        self._go_on_if(self.f.load(I32, self.failed), DEVICE_FAILED, failed)
+        self._go_on_if(self.f.load("i64", self.external(Ext.DEVICE_FAULT_SEEN)), CHECK_FAILED,
+                       failed)
+
+    def _go_on_if(self, bad: V, code: int, failed: Callable[[], None]) -> None:
+        """Return a code unless a number is zero."""
+        def stop() -> V:
+            failed()
+            return V(I32, str(code))
+
+        self.f.return_unless(self.f.cmp("eq", bad, V(bad.ty, "0")), stop)
 
     # --- what the host reads and writes ---------------------------------------------------------
 
@@ -190,7 +290,7 @@ class LaunchWriter(FunctionWriter):
         call, whatever the host's memory holds when it is done."""
         if i.limit is None and _reads_index(i):
             first, step = (i.length, -1) if i.reverse else (-1, 1)
-            self.launch_on(index_kernel(self.gpu, first, False), i.index)
+            self.launch_on(index_kernel(self.gpu, first, False), [self.pointer(i.index)])
             self._steps[i.number] = index_kernel(self.gpu, step, True)
 
     def put_index(self, step: V, i: For) -> None:
@@ -198,15 +298,10 @@ class LaunchWriter(FunctionWriter):
         if not _reads_index(i):
             return
         if i.limit is None:
-            self.launch_on(self._steps[i.number], i.index)
+            self.launch_on(self._steps[i.number], [self.pointer(i.index)])
             return
         self.f.store(step, self.host)
         self.move(self.pointer(i.index), self.host, 8)
-
-    def launch_on(self, code: KernelCode, place: Place) -> None:
-        """A kernel of one pointer."""
-        self.fill([place])
-        self.launch(code, None)
 
     def allocated(self, nbytes: int) -> V:
         """Memory of the host."""
@@ -225,39 +320,57 @@ class LaunchWriter(FunctionWriter):
         memory = self.allocated(starts[-1])
         for k in range(operands):
             self.move(f.gep(memory, starts[k]), self.pointer(i.places[k]), sizes[k])
-        self.wait()
+        self.wait(lambda: self.freed(memory))
         for k in range(len(sizes)):
             f.store(f.gep(memory, starts[k]), f.gep(self.bufs, k, "ptr"))
         self.call_host(i, lambda: self.freed(memory))
         for k in range(operands, len(sizes)):
             self.move(self.pointer(i.places[k]), f.gep(memory, starts[k]), sizes[k])
-        self.wait()
+        self.wait(lambda: self.freed(memory))
         self.freed(memory)
 
     def check(self, i: Check) -> None:
-        """On a copy in the host's memory; what a message shows is put aside on the device."""
-        f, ty = self.f, f"i{i.bits}"
-        nbytes = i.count * i.bits // 8
-        memory = self.allocated(nbytes)
-        self.move(memory, self.pointer(i.checked), nbytes)
-        self.wait()
-        position = self.search(i, memory)
-        good = f.cmp("eq", position, f.i64(i.count))
+        """Launches; nobody waits for what they find."""
+        checked, fault = self.pointer(i.checked), self.external(Ext.DEVICE_FAULT)
+        given = [checked, self.pointer(i.shown), fault, self.external(Ext.DEVICE_FAULT_SEEN),
+                 self.args["arena"], self.f.i64(i.number),
+                 *(self.pointer(place) for place, _ in i.values)]
+        *parts, note = check_kernels(i, self.gpu)
+        for kernel in parts:
+            self.kernels.used(kernel.code, "check")
+            self.launch_on(kernel.code, [checked, fault])
+        self.kernels.used(note.code, "check")
+        self.launch_on(note.code, given)
 
-        def fail() -> V:
-            element = f.load(ty, f.gep(memory, position, ty))
-            shown = self.pointer(i.shown)
-            f.store(f.cast("sext" if i.signed else "zext", element, "i64"), self.host)
-            self.move(shown, self.host, 8)
-            offset = 8
-            for place, nbytes in i.values:
-                self.move(f.gep(shown, offset), self.pointer(place), nbytes)
-                offset += -(-nbytes // 8) * 8
-            self.freed(memory)
-            return V(I32, str(i.number))
 
-        f.return_unless(good, fail)
-        self.freed(memory)
+def _waits(i: Instruction) -> bool:
+    """Whether main waits for the device at an instruction."""
+    return isinstance(i, (If, Loop, Callback)) or (isinstance(i, For) and i.limit is not None)
+
+
+def _is_launches(i: Instruction) -> bool:
+    """Whether an instruction only launches: the same with each call of the same addresses."""
+    return not any(map(_waits, walk([i])))
+
+
+def _launches(i: Instruction) -> int:
+    """How many launches and copies an instruction is, about."""
+    if isinstance(i, For):
+        return i.length * sum(map(_launches, i.body))
+    return int(isinstance(i, (Call, Check, Copy)))
+
+
+def _lines(nodes: Sequence[Node]) -> str:
+    """Where nodes come from, as errors say it: a line or two."""
+    lines = list(dict.fromkeys(filter(None, map(where, nodes))))
+    return " and".join(lines[:2]) + (" and others" if len(lines) > 2 else "")
+
+
+def _pointers(i: Instruction) -> int:
+    """How many pointers a kernel or the host is given for an instruction."""
+    if isinstance(i, Check):
+        return POINTERS + len(i.values)
+    return len(i.words()) if isinstance(i, Call) else len(places_of(i))
 
 
 def _reads_index(i: For) -> bool:

@@ -22,6 +22,8 @@ from .code import WARP, KernelCode, is_checked, is_emulated
 
 THREADS = 256
 """Of a block, where nothing speaks for another number."""
+WORK = "cellc.work"
+"""The block that a kernel begins with; a guard goes before it (`guards.py`)."""
 ALL_LANES = V("i32", "-1")
 
 
@@ -46,6 +48,8 @@ class GpuFunction(PlainFunction):
             linkage="hidden" if self.emulated else "ptx_kernel",
             attributes="" if self.emulated else f'"nvvm.reqntid"="{threads}"',
         )
+        self.line(f"br label %{WORK}")
+        self._open(WORK)
         if self.emulated:
             for i in range(buffers):
                 at = self.gep(self.arg("given"), i, "ptr")
@@ -230,7 +234,7 @@ class _ItemFunction(GpuFunction):
             code = self.finished(-(-count // self.threads))
             self._kernels.kernels.append(code)
         self.lines, self.declares = list(self._head), set()
-        self._allocas, self._block, self.collective = [], "entry", False
+        self._allocas, self._block, self.collective = [], WORK, False
 
 
 __all__ = ["ALL_LANES", "THREADS", "Function", "GpuFunction", "ItemKernels"]

@@ -76,7 +76,8 @@ def write_main(
     if table not in declares and any(isinstance(i, Callback) for i in walk(instructions)):
         declares.append(table)
     text = module([*functions, *writer.helpers], "\n".join(declares))
-    return QUICK + text if sum(len(f.lines) for f in functions) > QUICK_LINES else text
+    lines = writer.calling_lines + sum(len(f.lines) for f in functions)
+    return QUICK + text if lines > QUICK_LINES else text
 
 
 class FunctionWriter:
@@ -84,6 +85,7 @@ class FunctionWriter:
 
     Attributes:
         helpers: other functions of the module that it calls.
+        calling_lines: of those of them that call kernels, too.
     """
 
     spare = 0
@@ -101,7 +103,7 @@ class FunctionWriter:
         self.target = target
         self.kernels = kernels
         self.counters: dict[int, V] = {}
-        self.parts = self.tables = 0
+        self.parts = self.tables = self.calling_lines = 0
         self.args = {name: self.f.arg(name) for _, name in params}
 
     def write(self, instructions: list[Instruction]) -> Function:
