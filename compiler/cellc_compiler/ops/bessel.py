@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from cellc_runtime.dtypes import float64
+from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, Op, Sample, Spec, register
 from . import _bessel as reference
-from . import _bessel_tables as tables
 from ._members import Grads, case, same_as
 from .elementwise import Composed, to_dtype
+
+if TYPE_CHECKING:
+    from . import _bessel_tables as tables
+else:
+    tables = lazy_module("cellc_compiler.ops._bessel_tables")
 
 
 def _number(b: Builder, value: float) -> Value:
