@@ -207,8 +207,12 @@ class Warps(Threads):
 
     def __init__(self, nest: Nest, target: Target, buffers: Sequence[Any], lanes: int) -> None:
         super().__init__(nest, target, buffers, lanes)
-        looped = [p for p in nest.phases if p.loops]
-        self.stride = min((nest.chains(p) for p in looped if p.reduces), default=WARP)
+        self.arrange()
+
+    def arrange(self) -> None:
+        """Choose the lanes that share a row, and whether it stays in registers."""
+        looped = [p for p in self.nest.phases if p.loops]
+        self.stride = min((self.nest.chains(p) for p in looped if p.reduces), default=WARP)
         self.resident = len(looped) > 1 and self._fits(looped)
 
     def _fits(self, looped: Sequence[Phase]) -> bool:

@@ -1,0 +1,455 @@
+"""Attention by blocks of rows, to the bits of separate products and nests.
+
+    scores[b, i, j] = sum over k of q[b, i, k] * k[b, k, j]
+    weights[b, i, :] = what a row nest makes of scores[b, i, :] (scale, mask, softmax)
+    out[b, i, c] = sum over j of weights[b, i, j] * v[b, j, c]
+
+A block of threads does 16, 32 or 64 rows of one matrix. All their scores lie in shared memory, where
+the nest makes weights of them: nothing of them is in global memory, but weights that something else
+reads (a gradient) are written there, too. The order is that of `loops/order.py`: an element of a
+product is a chain of fused multiply-adds for each segment of k, a row of the nest is a warp's.
+
+Rows of shared memory are 4 elements longer than a multiple of 32, so that a vector of each of four
+rows beside one another meets every bank once. A step of k reads the left operand along its rows, a
+vector for four steps, and the right one from tiles of 8 steps, of which one is multiplied while the
+other is filled (`loaders.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cellc_runtime.records import dataclass
+from cellc_runtime.target import Target
+
+from ....loops.expr import Expr
+from ....loops.index import Var
+from ....loops.nest import Nest, Phase, Scratch, Store, walk
+from ...llvm import scalar
+from ...llvm.convert import memory_type
+from ...llvm.expressions import Scope
+from ...llvm.math.lanes import X
+from ...llvm.text import V
+from ..code import VECTOR_BYTES, WARP, KernelCode
+from ..nests.kernel import NestWriter
+from ..nests.rows import Warps
+from ..writer import THREADS, GpuFunction
+from .loaders import Loader, mapping
+from .operands import Operand, number
+from .tiles import DEPTH, LANE_COLUMNS, LANE_ROWS, pitch
+
+LANES = 4
+"""Floats of a vector."""
+WARPS = THREADS // WARP
+_WARP_COLUMNS = LANE_COLUMNS * LANES
+_KIB = 1 << 10
+_SHARED = {"sm_80": 163 * _KIB, "sm_90a": 227 * _KIB, "sm_100a": 227 * _KIB}
+"""Shared memory that a block may have."""
+_UNITS = {"sm_80": 108, "sm_90a": 132, "sm_100a": 148}
+ROWS = (64, 32, 16)
+"""Rows that a block may do. Fewer would read keys and values from memory more often than separate
+kernels read and write scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowNest:
+    """The nest between two products.
+
+    Attributes:
+        nest: row r of it reads row r of `source` and stores row r of `weights`.
+        values: with buffers in memory, in the order of the kernel's pointers.
+    """
+
+    nest: Nest
+    source: Any
+    weights: Any
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What is computed.
+
+    Attributes:
+        matrices: of the batch.
+        m, n, d, c: queries, keys, and the sizes of a query and of a value.
+        q, k, v: operands; the free index of `k` and `v` is the column.
+        segments: steps of k of a chain of each product; 0 for all.
+        seen: keys that a query at position i may look at are those below i + `seen`.
+    """
+
+    matrices: int
+    m: int
+    n: int
+    d: int
+    c: int
+    q: Operand
+    k: Operand
+    v: Operand
+    rows: RowNest
+    segments: tuple[int, int]
+    seen: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How warps share a tile of a product: a lane has `tall` vectors, four rows apart.
+
+    Attributes:
+        rows: of the tile.
+        across: warps beside one another.
+    """
+
+    rows: int
+    across: int
+
+    @property
+    def columns(self) -> int:
+        """Of the tile."""
+        return self.across * _WARP_COLUMNS
+
+    @property
+    def down(self) -> int:
+        """Warps below one another."""
+        return WARPS // self.across
+
+    @property
+    def tall(self) -> int:
+        """Rows of a lane."""
+        return self.rows // (LANE_ROWS * self.down)
+
+
+def share_of(rows: int, columns: int) -> Share:
+    """The share of fewest instructions for so many columns; 8 rows for a lane at most."""
+    def instructions(share: Share) -> float:
+        return -(-columns // share.columns) * ((LANES + 1 / LANES) * share.tall + 3)
+
+    options = [Share(rows, across) for across in (1, 2, 4, 8)]
+    return min((s for s in options if 1 <= s.tall <= 8), key=instructions)
+
+
+def row_pitch(columns: int) -> int:
+    """Elements from one row of shared memory to the next."""
+    return -(-columns // WARP) * WARP + LANES
+
+
+def shared_bytes(a: Attention, rows: int) -> int:
+    """What a block takes: scores, queries and two tiles of keys or values."""
+    wide = max(share_of(rows, a.n).columns, share_of(rows, a.c).columns)
+    return 4 * (rows * (row_pitch(a.n) + row_pitch(a.d)) + 2 * DEPTH * pitch(wide, LANES)) \
+        + _scratch_bytes(a)
+
+
+def _scratch_bytes(a: Attention) -> int:
+    """What the nest keeps of a row elsewhere than in the row itself."""
+    kept = {s.buffer for p in a.rows.nest.phases for s in p.stores
+            if isinstance(s.buffer, Scratch) and not _in_place(a.rows, s)}
+    return sum(WARPS * (-(-b.elements * b.dtype.itemsize // 16) * 16) for b in kept)
+
+
+def rows_of(a: Attention, target: Target) -> int | None:
+    """Rows of a block; None if those of the fewest do not fit into shared memory.
+
+    Several blocks of a multiprocessor hide each other's waiting; more rows share what is read.
+    """
+    most, units = _SHARED.get(target.cpu, 163 * _KIB), _UNITS.get(target.cpu, 132)
+
+    def time(rows: int) -> float:
+        each = 2 if 2 * (shared_bytes(a, rows) + _KIB) <= most + _KIB else 1
+        blocks = -(-a.m // rows) * a.matrices
+        waves = -(-blocks // (units * each)) * each if blocks > units else 1
+        return waves * (rows + 12) * (1.0 if each == 2 else 1.25)
+
+    fitting = [r for r in ROWS if shared_bytes(a, r) <= most]
+    return min(fitting, key=time) if fitting else None
+
+
+def attention_kernel(a: Attention, rows: int, target: Target, vectors: bool) -> KernelCode:
+    """The kernel; its buffers are the operands `q`, `k` and `v`, the result, and the nest's.
+
+    Args:
+        rows: of a block.
+        vectors: whether pointers are multiples of 16.
+    """
+    return AttentionKernel(a, rows, target, vectors).code()
+
+
+class AttentionKernel:
+    """Writes it; see `attention_kernel`."""
+
+    def __init__(self, a: Attention, rows: int, target: Target, vectors: bool) -> None:
+        self.a, self.rows, self.vectors = a, rows, vectors
+        f = self.f = GpuFunction(target, 4 + len(a.rows.values), THREADS)
+        if 2 * (shared_bytes(a, rows) + _KIB) <= _SHARED.get(target.cpu, 0) + _KIB:
+            f.attributes += ' "nvvm.minctasm"="2"'
+        self.thread = X(f, f.thread())
+        self.down = -(-a.m // rows)
+        block = X(f, f.block())
+        self.matrix, self.first = block.op("udiv", self.down), block.op("urem", self.down) * rows
+        self.score_pitch, self.query_pitch = row_pitch(a.n), row_pitch(a.d)
+        self.scores = f.shared_memory(4 * rows * self.score_pitch)
+        self.queries = f.shared_memory(4 * rows * self.query_pitch)
+        wide = max(share_of(rows, a.n).columns, share_of(rows, a.c).columns)
+        self.tiles = f.shared_memory(8 * DEPTH * pitch(wide, LANES))
+        self.nest = _BlockRows(f, a.rows, target, self.scores, self.score_pitch)
+
+    def code(self) -> KernelCode:
+        """The kernel, written."""
+        self.load_queries()
+        self.score()
+        self.weigh()
+        self.mix()
+        return self.f.finished(self.a.matrices * self.down)
+
+    # --- phases ---------------------------------------------------------------------------------
+
+    def load_queries(self) -> None:
+        """The block's rows of `q`, in shared memory. Those past the last are the last again; behind
+        each is -0, which with 0 of a key is -0 and changes no sum."""
+        f, a = self.f, self.a
+        lanes = LANES if self.vectors and a.q.runs("steps", LANES) else 1
+        ty = "float" if lanes == 1 else "<4 x float>"
+
+        def load(at: X) -> None:
+            i, k = at.op("udiv", a.d // lanes), at.op("urem", a.d // lanes) * lanes
+            row = X(f, f.intrinsic("umin", "i32", (self.first + i).v, number(f, a.m - 1).v))
+            source = a.q.begin(f, self.matrix, row).offset + k
+            value = f.load(ty, f.gep(f.pointer(0), source.v, "float"), 4 * lanes)
+            f.store(value, f.gep(self.queries, (i * self.query_pitch + k).v, "float"), 4 * lanes)
+
+        self.strided(self.rows * (a.d // lanes), load)
+        behind = -a.d % DEPTH
+        if behind:
+            self.strided(self.rows * behind, lambda at: f.store(
+                f.const("float", -0.0), f.gep(self.queries, (
+                    at.op("udiv", behind) * self.query_pitch + at.op("urem", behind) + a.d).v,
+                    "float")))
+
+    def strided(self, count: int, body: Callable[[X], None]) -> None:
+        """Do something for each number, by all threads."""
+        f = self.f
+
+        def turn(carried: list[V]) -> list[V]:
+            body(X(f, carried[0]))
+            return [(X(f, carried[0]) + THREADS).v]
+
+        f.while_([self.thread.v], lambda c: X(f, c[0]).cmp("slt", count).v, turn)
+
+    def score(self) -> None:
+        """Scores, a tile of keys after the other, up to the last that one of the rows looks at: of
+        what is behind it the nest reads no more than that it is there."""
+        f, a = self.f, self.a
+        share = share_of(self.rows, a.n)
+        product = _Product(self, share, self.queries, self.query_pitch, a.k, 1, a.d, a.segments[0])
+        end = X(f, f.intrinsic("smin", "i32", (self.first + (self.rows - 1 + a.seen)).v,
+                               number(f, a.n).v)) if a.seen < a.n else number(f, a.n)
+
+        def tile(carried: list[V]) -> list[V]:
+            j = X(f, carried[0])
+            sums = product.sums(self.matrix, j)
+            column = j + product.column
+            with f.given(column.cmp("slt", a.n)):
+                at = f.gep(self.scores, (product.row * self.score_pitch + column).v, "float")
+                for t, value in enumerate(sums):
+                    f.store(value, f.gep(at, t * LANE_ROWS * self.score_pitch, "float"),
+                            VECTOR_BYTES)
+            return [(j + share.columns).v]
+
+        f.while_([number(f, 0).v], lambda c: X(f, c[0]).cmp("slt", end).v, tile)
+        f.barrier()
+
+    def weigh(self) -> None:
+        """The nest on each row, by a warp. Behind the row is -0, as behind queries."""
+        f, a = self.f, self.a
+        lane, warp = self.thread & (WARP - 1), self.thread >> 5
+        self.nest.lane = lane.v
+        behind = -a.n % DEPTH
+
+        def row(carried: list[V]) -> list[V]:
+            i = X(f, carried[0])
+            at = f.gep(self.scores, (i * self.score_pitch).v, "float")
+            with f.given((self.first + i).cmp("slt", a.m)):
+                self.nest.on_row(at, (self.matrix * a.m + self.first + i).v)
+                if behind:
+                    with f.given(lane.cmp("slt", behind)):
+                        f.store(f.const("float", -0.0), f.gep(at, (lane + a.n).v, "float"))
+            return [(i + WARPS).v]
+
+        f.while_([warp.v], lambda c: X(f, c[0]).cmp("slt", self.rows).v, row)
+        f.barrier()
+
+    def mix(self) -> None:
+        """Weights times values."""
+        f, a = self.f, self.a
+        share = share_of(self.rows, a.c)
+        product = _Product(self, share, self.scores, self.score_pitch, a.v, 2, a.n, a.segments[1])
+
+        def tile(carried: list[V]) -> list[V]:
+            j = X(f, carried[0])
+            self.store(product, j + product.column, product.sums(self.matrix, j))
+            return [(j + share.columns).v]
+
+        f.while_([number(f, 0).v], lambda c: X(f, c[0]).cmp("slt", a.c).v, tile)
+
+    def store(self, product: _Product, column: X, sums: Sequence[V]) -> None:
+        """A lane's part of the result."""
+        f, a = self.f, self.a
+        whole = self.vectors and a.c % LANES == 0
+        for t, value in enumerate(sums):
+            i = self.first + product.row + t * LANE_ROWS
+            with f.given(i.cmp("slt", a.m)):
+                at = (self.matrix * a.m + i) * a.c + column
+                place = f.gep(f.pointer(3), at.v, "float")
+                for lane in range(1 if whole else LANES):
+                    with f.given((column + lane).cmp("slt", a.c)):
+                        one = value if whole else f.extract(value, lane)
+                        f.store(one, f.gep(place, lane, "float"), VECTOR_BYTES if whole else 4)
+
+
+class _Product:
+    """Tiles of a product whose left operand lies by rows in shared memory.
+
+    Args:
+        left, left_pitch: where, and elements of a row there.
+        right: the other operand, and the number of its pointer.
+        k, segment: steps, and those of a chain; 0 for all.
+    """
+
+    def __init__(self, kernel: AttentionKernel, share: Share, left: V, left_pitch: int,
+                 right: Operand, pointer: int, k: int, segment: int) -> None:
+        f = self.f = kernel.f
+        self.share, self.pitch, self.k, self.segment = share, left_pitch, k, segment
+        self.right, self.source, self.vectors = right, f.pointer(pointer), kernel.vectors
+        self.thread, self.tiles = kernel.thread, kernel.tiles
+        lane, warp = self.thread & (WARP - 1), self.thread >> 5
+        down, across = warp.op("urem", share.down), warp.op("udiv", share.down)
+        self.row = down * (LANE_ROWS * share.tall) + lane.op("udiv", LANE_COLUMNS)
+        self.column = across * _WARP_COLUMNS + lane.op("urem", LANE_COLUMNS) * LANES
+        self.step = pitch(share.columns, LANES)
+        self.left = f.gep(left, (self.row * left_pitch).v, "float")
+        self.read = f.gep(self.tiles, self.column.v, "float")
+        self.zeros = [f.const("<4 x float>", 0.0)] * share.tall
+
+    def sums(self, matrix: X, first: X) -> list[V]:
+        """The lane's vectors of the tile whose first column is given."""
+        f, lanes = self.f, LANES if self.vectors else 1
+        how = mapping(self.right, self.share.columns, THREADS, lanes)
+        tail = self.k % DEPTH > 0
+        loader = Loader(f, self.right, self.source, how, "float", 0.0 if tail else None)
+        loader.begin(self.thread, matrix, first)
+        if not self.segment:
+            return self._chain(loader, number(f, 0), number(f, self.k))
+
+        def segment(carried: list[V]) -> list[V]:
+            start = X(f, carried[0])
+            end = X(f, f.intrinsic("umin", "i32", (start + self.segment).v, number(f, self.k).v))
+            sums = self._chain(loader, start, end)
+            added = [f.add(a, b) for a, b in zip(carried[1:], sums, strict=True)]
+            return [(start + self.segment).v, *added]
+
+        start = [number(f, 0).v, *self.zeros]
+        return f.while_(start, lambda c: X(f, c[0]).cmp("slt", self.k).v, segment)[1:]
+
+    def _chain(self, loader: Loader, first: X, end: X) -> list[V]:
+        """Sums over the steps from `first` up to `end`."""
+        f, half = self.f, DEPTH * self.step
+        loader.store(loader.load(first, end), self.tiles)
+        f.barrier()
+
+        def body(carried: list[V]) -> list[V]:
+            step, stage, sums = X(f, carried[0]), X(f, carried[1]), carried[2:]
+            following, other = step + DEPTH, number(f, half) - stage
+            # Behind the last tile it is read again, for nothing.
+            read = following if loader.neutral is not None else \
+                following.cmp("slt", end).where(following, step)
+            ahead = loader.load(read, end)
+            sums = self._multiply(step, stage, sums)
+            loader.store(ahead, f.gep(self.tiles, other.v, "float"))
+            f.barrier()
+            return [following.v, other.v, *sums]
+
+        start = [first.v, number(f, 0).v, *self.zeros]
+        return f.while_(start, lambda c: X(f, c[0]).cmp("slt", end).v, body)[2:]
+
+    def _multiply(self, step: X, stage: X, sums: list[V]) -> list[V]:
+        """Take in a tile."""
+        f, sums = self.f, list(sums)
+        left = f.gep(self.left, step.v, "float")
+        right = f.gep(self.read, stage.v, "float")
+        for group in range(0, DEPTH, LANES):
+            rows = [f.load("<4 x float>", f.gep(left, t * LANE_ROWS * self.pitch + group, "float"),
+                           VECTOR_BYTES) for t in range(self.share.tall)]
+            for k in range(LANES):
+                place = f.gep(right, (group + k) * self.step, "float")
+                columns = f.load("<4 x float>", place, VECTOR_BYTES)
+                for t, row in enumerate(rows):
+                    x = f.splat(f.extract(row, k), LANES)
+                    sums[t] = f.fma(x, columns, sums[t])
+        return sums
+
+
+def _in_place(rows: RowNest, s: Store) -> bool:
+    """Whether what a nest keeps of a row may lie where its scores are: elements of their size, each
+    in the place of its own, and scores are not read in a later phase."""
+    at = next(i for i, p in enumerate(rows.nest.phases) if s in p.stores)
+    phase = rows.nest.phases[at]
+    later = [e for p in rows.nest.phases[at + 1:] for e in walk(p.roots()) if e.op == "load"]
+    return (s.value.dtype.itemsize == rows.source.dtype.itemsize and len(phase.loops) == 1
+            and s.offset.coefficient(phase.loops[0]) == 1 and len(s.offset.terms) == 1
+            and not s.offset.const and s.part is None
+            and not any(e.payload.buffer is rows.source for e in later))
+
+
+class _BlockRows(Warps):
+    """The nest on rows in shared memory, one after the other."""
+
+    threads = THREADS
+
+    def __init__(self, f: GpuFunction, rows: RowNest, target: Target, scores: V, row_pitch: int
+                 ) -> None:
+        NestWriter.__init__(self, f, rows.nest, target, rows.values, 4)
+        self.lanes, self.rows = 1, rows
+        self.arrange()
+        self.column: Var | None = None
+        kept = [s for p in rows.nest.phases for s in p.stores if isinstance(s.buffer, Scratch)]
+        self.beside = {s.buffer for s in kept if _in_place(rows, s)}
+        for b in dict.fromkeys(s.buffer for s in kept if not self.resident):
+            if b not in self.beside:
+                self.pointers[b] = self.scratch_of(b)
+        self.at = scores
+
+    def on_row(self, at: V, flat: V) -> None:
+        """A row, by its number, whose scores are at a place."""
+        self.at = at
+        self.pointers.update((b, at) for b in self.beside)
+        self.begin(flat)
+
+    def phase(self, phase: Phase, row: Scope) -> None:
+        self.column = phase.loops[0] if phase.loops else None
+        if self.resident and phase.stores:
+            self.f.warp_barrier()  # lanes without an element of their own have read the first
+        super().phase(phase, row)
+
+    def _place(self) -> V:
+        """Where the element of the row is that is computed."""
+        assert self.column is not None
+        return self.f.gep(self.at, self.vars[self.column], memory_type(self.rows.source.dtype))
+
+    def _load(self, e: Expr, scope: Scope) -> V:
+        if e.payload.buffer is not self.rows.source:
+            return super()._load(e, scope)
+        raw = self.f.load(memory_type(e.dtype), self._place())
+        return scalar.from_memory(self.f, raw, e.dtype)
+
+    def addresses(self, s: Store, scope: Scope) -> list[V]:
+        """See `NestWriter`; of weights the place in the block, and the one in memory."""
+        if s.buffer is not self.rows.weights:
+            return super().addresses(s, scope)
+        stored = super().addresses(s, scope) if s.buffer in self.rows.values else []
+        return [self._place(), *stored]
+
+    def store(self, s: Store, value: V, to: Sequence[V]) -> None:
+        """See `NestWriter`."""
+        for at in to:
+            super().store(s, value, [at])
