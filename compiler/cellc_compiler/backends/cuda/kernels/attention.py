@@ -17,8 +17,9 @@ other is filled (`loaders.py`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
@@ -30,7 +31,7 @@ from ...llvm import scalar
 from ...llvm.convert import memory_type
 from ...llvm.expressions import Scope
 from ...llvm.math.lanes import X
-from ...llvm.text import V
+from ...llvm.text import V, sizeof, vector
 from ..code import VECTOR_BYTES, WARP, KernelCode
 from ..nests.kernel import NestWriter
 from ..nests.rows import Warps
@@ -134,34 +135,50 @@ def row_pitch(columns: int) -> int:
     return -(-columns // WARP) * WARP + LANES
 
 
+def tile_elements(a: Attention, rows: int) -> int:
+    """Of a tile of keys or values."""
+    wide = max(share_of(rows, a.n).columns, share_of(rows, a.c).columns)
+    return DEPTH * pitch(wide, LANES)
+
+
 def shared_bytes(a: Attention, rows: int) -> int:
     """What a block takes: scores, queries and two tiles of keys or values."""
-    wide = max(share_of(rows, a.n).columns, share_of(rows, a.c).columns)
-    return 4 * (rows * (row_pitch(a.n) + row_pitch(a.d)) + 2 * DEPTH * pitch(wide, LANES)) \
-        + _scratch_bytes(a)
+    return 4 * (rows * (row_pitch(a.n) + row_pitch(a.d)) + 2 * tile_elements(a, rows)) \
+        + scratch_bytes(a.rows)
 
 
-def _scratch_bytes(a: Attention) -> int:
+def scratch_bytes(rows: RowNest) -> int:
     """What the nest keeps of a row elsewhere than in the row itself."""
-    kept = {s.buffer for p in a.rows.nest.phases for s in p.stores
-            if isinstance(s.buffer, Scratch) and not _in_place(a.rows, s)}
+    kept = {s.buffer for p in rows.nest.phases for s in p.stores
+            if isinstance(s.buffer, Scratch) and not _in_place(rows, s)}
     return sum(WARPS * (-(-b.elements * b.dtype.itemsize // 16) * 16) for b in kept)
 
 
-def rows_of(a: Attention, target: Target) -> int | None:
+def has_room_for_two(nbytes: int, target: Target) -> bool:
+    """Whether a multiprocessor has room for two such blocks, and what each takes besides."""
+    return 2 * (nbytes + _KIB) <= most_shared(target) + _KIB
+
+
+def most_shared(target: Target) -> int:
+    """Bytes of shared memory that a block may have."""
+    return _SHARED.get(target.cpu, 163 * _KIB)
+
+
+def rows_of(a: Attention, target: Target, nbytes: Callable[[Attention, int], int] = shared_bytes,
+            options: Sequence[int] = ROWS) -> int | None:
     """Rows of a block; None if those of the fewest do not fit into shared memory.
 
     Several blocks of a multiprocessor hide each other's waiting; more rows share what is read.
     """
-    most, units = _SHARED.get(target.cpu, 163 * _KIB), _UNITS.get(target.cpu, 132)
+    units = _UNITS.get(target.cpu, 132)
 
     def time(rows: int) -> float:
-        each = 2 if 2 * (shared_bytes(a, rows) + _KIB) <= most + _KIB else 1
+        each = 2 if has_room_for_two(nbytes(a, rows), target) else 1
         blocks = -(-a.m // rows) * a.matrices
         waves = -(-blocks // (units * each)) * each if blocks > units else 1
         return waves * (rows + 12) * (1.0 if each == 2 else 1.25)
 
-    fitting = [r for r in ROWS if shared_bytes(a, r) <= most]
+    fitting = [r for r in options if nbytes(a, r) <= most_shared(target)]
     return min(fitting, key=time) if fitting else None
 
 
@@ -175,56 +192,59 @@ def attention_kernel(a: Attention, rows: int, target: Target, vectors: bool) -> 
     return AttentionKernel(a, rows, target, vectors).code()
 
 
-class AttentionKernel:
-    """Writes it; see `attention_kernel`."""
+F = TypeVar("F", bound=GpuFunction)
 
-    def __init__(self, a: Attention, rows: int, target: Target, vectors: bool) -> None:
-        self.a, self.rows, self.vectors = a, rows, vectors
-        f = self.f = GpuFunction(target, 4 + len(a.rows.values), THREADS)
-        if 2 * (shared_bytes(a, rows) + _KIB) <= _SHARED.get(target.cpu, 0) + _KIB:
-            f.attributes += ' "nvvm.minctasm"="2"'
+
+class RowsKernel(ABC, Generic[F]):
+    """What kernels of attention share: a block's rows, and the nest on them.
+
+    Args:
+        f: the kernel.
+        rows: of a block.
+        vectors: whether pointers are multiples of 16.
+        score_pitch: elements from one row of scores to the next.
+        depth: a row of weights is filled up to a multiple of so many elements.
+    """
+
+    def __init__(self, f: F, a: Attention, rows: int, target: Target, vectors: bool,
+                 score_pitch: int, depth: int) -> None:
+        self.f, self.a, self.rows, self.vectors = f, a, rows, vectors
+        self.score_pitch, self.depth = score_pitch, depth
+        self.memory = memory_type(a.q.dtype)
         self.thread = X(f, f.thread())
         self.down = -(-a.m // rows)
         block = X(f, f.block())
         self.matrix, self.first = block.op("udiv", self.down), block.op("urem", self.down) * rows
-        self.score_pitch, self.query_pitch = row_pitch(a.n), row_pitch(a.d)
-        self.scores = f.shared_memory(4 * rows * self.score_pitch)
-        self.queries = f.shared_memory(4 * rows * self.query_pitch)
-        wide = max(share_of(rows, a.n).columns, share_of(rows, a.c).columns)
-        self.tiles = f.shared_memory(8 * DEPTH * pitch(wide, LANES))
-        self.nest = _BlockRows(f, a.rows, target, self.scores, self.score_pitch)
+        self.scores = f.shared_memory(a.q.dtype.itemsize * rows * score_pitch)
+        self.nest = _BlockRows(f, a.rows, target, self.scores)
 
     def code(self) -> KernelCode:
         """The kernel, written."""
         self.load_queries()
         self.score()
+        self.f.barrier()
         self.weigh()
+        self.f.barrier()
         self.mix()
+        if has_room_for_two(self.f.shared, self.f.target) and not self.f.emulated:
+            self.f.attributes += ' "nvvm.minctasm"="2"'
         return self.f.finished(self.a.matrices * self.down)
 
-    # --- phases ---------------------------------------------------------------------------------
-
+    @abstractmethod
     def load_queries(self) -> None:
-        """The block's rows of `q`, in shared memory. Those past the last are the last again; behind
-        each is -0, which with 0 of a key is -0 and changes no sum."""
-        f, a = self.f, self.a
-        lanes = LANES if self.vectors and a.q.runs("steps", LANES) else 1
-        ty = "float" if lanes == 1 else "<4 x float>"
+        """The block's rows of `q`, in shared memory; those past the last are the last again."""
 
-        def load(at: X) -> None:
-            i, k = at.op("udiv", a.d // lanes), at.op("urem", a.d // lanes) * lanes
-            row = X(f, f.intrinsic("umin", "i32", (self.first + i).v, number(f, a.m - 1).v))
-            source = a.q.begin(f, self.matrix, row).offset + k
-            value = f.load(ty, f.gep(f.pointer(0), source.v, "float"), 4 * lanes)
-            f.store(value, f.gep(self.queries, (i * self.query_pitch + k).v, "float"), 4 * lanes)
+    @abstractmethod
+    def score(self) -> None:
+        """Scores, in shared memory."""
 
-        self.strided(self.rows * (a.d // lanes), load)
-        behind = -a.d % DEPTH
-        if behind:
-            self.strided(self.rows * behind, lambda at: f.store(
-                f.const("float", -0.0), f.gep(self.queries, (
-                    at.op("udiv", behind) * self.query_pitch + at.op("urem", behind) + a.d).v,
-                    "float")))
+    @abstractmethod
+    def mix(self) -> None:
+        """Weights times values, stored."""
+
+    @abstractmethod
+    def behind(self) -> V:
+        """What stands behind the last element of a row of the left operand of a product."""
 
     def strided(self, count: int, body: Callable[[X], None]) -> None:
         """Do something for each number, by all threads."""
@@ -236,14 +256,78 @@ class AttentionKernel:
 
         f.while_([self.thread.v], lambda c: X(f, c[0]).cmp("slt", count).v, turn)
 
+    def copy_queries(self, to: V, row_pitch: int) -> None:
+        """See `load_queries`."""
+        f, a = self.f, self.a
+        most = VECTOR_BYTES // a.q.dtype.itemsize
+        lanes = most if self.vectors and a.q.runs("steps", most) else 1
+        ty = vector(self.memory, lanes)
+
+        def load(at: X) -> None:
+            i, k = at.op("udiv", a.d // lanes), at.op("urem", a.d // lanes) * lanes
+            row = X(f, f.intrinsic("umin", "i32", (self.first + i).v, number(f, a.m - 1).v))
+            source = a.q.begin(f, self.matrix, row).offset + k
+            value = f.load(ty, f.gep(f.pointer(0), source.v, self.memory), sizeof(ty))
+            f.store(value, f.gep(to, (i * row_pitch + k).v, self.memory), sizeof(ty))
+
+        self.strided(self.rows * (a.d // lanes), load)
+        more = -a.d % self.depth
+        if more:
+            self.strided(self.rows * more, lambda at: f.store(self.behind(), f.gep(to, (
+                at.op("udiv", more) * row_pitch + at.op("urem", more) + a.d).v, self.memory)))
+
+    def last_key(self) -> X:
+        """Behind the last key that one of the block's rows looks at: of the scores behind it the
+        nest reads no more than that they are there."""
+        f, a = self.f, self.a
+        if a.seen >= a.n:
+            return number(f, a.n)
+        last = self.first + (self.rows - 1 + a.seen)
+        return X(f, f.intrinsic("smin", "i32", last.v, number(f, a.n).v))
+
+    def weigh(self) -> None:
+        """The nest on each row, by a warp."""
+        f, a = self.f, self.a
+        lane, warp = self.thread & (WARP - 1), self.thread >> 5
+        self.nest.lane = lane.v
+        more = -a.n % self.depth
+
+        def row(carried: list[V]) -> list[V]:
+            i = X(f, carried[0])
+            at = f.gep(self.scores, (i * self.score_pitch).v, self.memory)
+            with f.given((self.first + i).cmp("slt", a.m)):
+                self.nest.on_row(at, (self.matrix * a.m + self.first + i).v)
+                if more:
+                    with f.given(lane.cmp("slt", more)):
+                        f.store(self.behind(), f.gep(at, (lane + a.n).v, self.memory))
+            return [(i + WARPS).v]
+
+        f.while_([warp.v], lambda c: X(f, c[0]).cmp("slt", self.rows).v, row)
+
+
+class AttentionKernel(RowsKernel[GpuFunction]):
+    """Writes it; see `attention_kernel`."""
+
+    def __init__(self, a: Attention, rows: int, target: Target, vectors: bool) -> None:
+        f = GpuFunction(target, 4 + len(a.rows.values), THREADS)
+        super().__init__(f, a, rows, target, vectors, row_pitch(a.n), DEPTH)
+        self.query_pitch = row_pitch(a.d)
+        self.queries = f.shared_memory(4 * rows * self.query_pitch)
+        self.tiles = f.shared_memory(8 * tile_elements(a, rows))
+
+    def behind(self) -> V:
+        """-0, which with 0 of a key is -0 and changes no sum."""
+        return self.f.const("float", -0.0)
+
+    def load_queries(self) -> None:
+        self.copy_queries(self.queries, self.query_pitch)
+
     def score(self) -> None:
-        """Scores, a tile of keys after the other, up to the last that one of the rows looks at: of
-        what is behind it the nest reads no more than that it is there."""
+        """A tile of keys after the other."""
         f, a = self.f, self.a
         share = share_of(self.rows, a.n)
         product = _Product(self, share, self.queries, self.query_pitch, a.k, 1, a.d, a.segments[0])
-        end = X(f, f.intrinsic("smin", "i32", (self.first + (self.rows - 1 + a.seen)).v,
-                               number(f, a.n).v)) if a.seen < a.n else number(f, a.n)
+        end = self.last_key()
 
         def tile(carried: list[V]) -> list[V]:
             j = X(f, carried[0])
@@ -257,30 +341,8 @@ class AttentionKernel:
             return [(j + share.columns).v]
 
         f.while_([number(f, 0).v], lambda c: X(f, c[0]).cmp("slt", end).v, tile)
-        f.barrier()
-
-    def weigh(self) -> None:
-        """The nest on each row, by a warp. Behind the row is -0, as behind queries."""
-        f, a = self.f, self.a
-        lane, warp = self.thread & (WARP - 1), self.thread >> 5
-        self.nest.lane = lane.v
-        behind = -a.n % DEPTH
-
-        def row(carried: list[V]) -> list[V]:
-            i = X(f, carried[0])
-            at = f.gep(self.scores, (i * self.score_pitch).v, "float")
-            with f.given((self.first + i).cmp("slt", a.m)):
-                self.nest.on_row(at, (self.matrix * a.m + self.first + i).v)
-                if behind:
-                    with f.given(lane.cmp("slt", behind)):
-                        f.store(f.const("float", -0.0), f.gep(at, (lane + a.n).v, "float"))
-            return [(i + WARPS).v]
-
-        f.while_([warp.v], lambda c: X(f, c[0]).cmp("slt", self.rows).v, row)
-        f.barrier()
 
     def mix(self) -> None:
-        """Weights times values."""
         f, a = self.f, self.a
         share = share_of(self.rows, a.c)
         product = _Product(self, share, self.scores, self.score_pitch, a.v, 2, a.n, a.segments[1])
@@ -406,8 +468,7 @@ class _BlockRows(Warps):
 
     threads = THREADS
 
-    def __init__(self, f: GpuFunction, rows: RowNest, target: Target, scores: V, row_pitch: int
-                 ) -> None:
+    def __init__(self, f: GpuFunction, rows: RowNest, target: Target, scores: V) -> None:
         NestWriter.__init__(self, f, rows.nest, target, rows.values, 4)
         self.lanes, self.rows = 1, rows
         self.arrange()
