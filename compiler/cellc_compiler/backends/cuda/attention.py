@@ -19,11 +19,15 @@ from ...lower.attention import AttentionPattern as Shared
 from ...lower.plan import KernelPlan, nest_operand, operand, result
 from .code import aligned
 from .kernels.attention import Attention, RowNest, attention_kernel, rows_of
+from .kernels import attention_mma
+from .kernels.attention_mma import attention_mma_kernel
 from .kernels.operands import Digit, Operand, digits, fits
 from .kernels.plans import step
 from .nests import buffers_of
 from .rules.contraction import batch_digits
+from .rules.tensor_cores import product_of as tensor_core_product
 
+_TYPES = (dtypes.float32, dtypes.float16, dtypes.bfloat16)
 _FEWEST_ROWS = 4
 """Queries of a matrix at least: a block does 16 or more at a time."""
 
@@ -40,33 +44,50 @@ class AttentionPattern(Shared):
 
     def kernels(self, parts: AttentionParts, memo: dict[Any, Any]) -> Kernels | None:
         a = attention_of(parts)
-        rows = rows_of(a, self.target) if a is not None else None
-        if a is None or rows is None:
+        if a is None:
             return None
-        code = aligned(attention_kernel(a, rows, self.target, True),
-                       attention_kernel(a, rows, self.target, False))
+        if a.q.dtype is dtypes.float32:
+            write, rows = attention_kernel, rows_of(a, self.target)
+        else:
+            write = attention_mma_kernel
+            rows = rows_of(a, self.target, attention_mma.shared_bytes, attention_mma.ROWS)
+        if rows is None:
+            return None
+        code = aligned(write(a, rows, self.target, True), write(a, rows, self.target, False))
         roles = (operand(0), operand(1), operand(2), result(0),
                  *map(nest_operand, range(len(a.rows.values))))
         return KernelPlan((step(code, roles),)), list(a.rows.values)
 
 
 def attention_of(parts: AttentionParts) -> Attention | None:
-    """The attention that is found, if the kernel computes such: of float32, with more than one
-    column in each product, matrix by matrix."""
+    """The attention that is found, if a kernel computes such: of float32 or 16-bit floats, with
+    more than one column in each product, matrix by matrix."""
     scores, mix = parts.scores, parts.mix
     (m, n), (rows, c) = scores.result.shape[-2:], mix.result.shape[-2:]
     d, matrices = scores.operands[0].shape[-1], prod(scores.result.shape[:-2])
-    kinds = {v.dtype for v in (scores.result, mix.result)}
-    if kinds != {dtypes.float32} or rows != m or prod(mix.result.shape[:-2]) != matrices:
+    dtype = mix.result.dtype
+    if dtype not in _TYPES or scores.result.dtype is not dtype or rows != m \
+            or prod(mix.result.shape[:-2]) != matrices:
         return None
     sizes = [v.type.size for node in (scores, mix) for v in (*node.operands, node.result)]
     if m < _FEWEST_ROWS or min(n, c) < 2 or not d or not fits(sizes):
+        return None
+    segments = _segments(scores), _segments(mix)
+    if dtype is not dtypes.float32 and segments[0]:
         return None
     values = tuple(b for b in buffers_of(parts.nest) if not parts.is_inside(b))
     return Attention(
         matrices, m, n, d, c, _left(scores), _right(scores), _right(mix),
         RowNest(parts.nest, parts.source, parts.weights, values),
-        (product_segment(n, d, 4), product_segment(c, n, 4)), n)
+        segments, n)
+
+
+def _segments(product: Node) -> int:
+    """Steps of k that are summed by themselves; 0 for all."""
+    cores = tensor_core_product(product)
+    if cores is not None:
+        return cores.segment if cores.segments > 1 else 0
+    return product_segment(product.result.shape[-1], product.operands[0].shape[-1], 4)
 
 
 def _left(node: Node) -> Operand:
