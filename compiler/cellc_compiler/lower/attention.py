@@ -9,13 +9,13 @@ them (the gradient does). The kernels are the back end's (`AttentionPattern.kern
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from cellc_runtime.records import dataclass
 
-from ..fusion.clusters import Cluster, Schedule
-from ..ir.graph import Graph, Node, Value
+from ..fusion.clusters import Cluster
+from ..ir.graph import Node, Value
 from ..ir.types import prod
 from ..loops.expr import Expr
 from ..loops.index import Index, Var
@@ -23,7 +23,6 @@ from ..loops.nest import Nest, walk
 from .graph_block import GraphBlock, plan_key
 from .lowered import ShownNest
 from .machine import Pattern
-from .nest_cache import ClusterNest
 from .plan import KernelPlan, nest_operand, operand, result
 
 
@@ -37,6 +36,7 @@ class AttentionParts:
         source: the scores, as the nest's loads name them.
         weights: the value the nest's store names, the left operand of `mix`.
         local: whether nothing else reads the weights.
+        own: the values of this attention, by the names that the nest has for them.
     """
 
     scores: Node
@@ -45,6 +45,7 @@ class AttentionParts:
     source: Value
     weights: Value
     local: bool
+    own: Mapping[Value, Value]
 
     def is_inside(self, buffer: Any) -> bool:
         """Whether a buffer of the nest need not be in memory."""
@@ -96,9 +97,12 @@ class AttentionPattern(Pattern[Attention]):
         """The kernels, whose roles are the operands 0 and 1 of the scores, 2 the values, those of
         the nest and the result; None if separate ones are better. `memo` keeps what is made."""
 
+    def facts(self, parts: AttentionParts, memo: dict[Any, Any]) -> Hashable:
+        """What else than types and attributes the kernels follow from."""
+        return None
+
     def find(self, block: GraphBlock) -> dict[int, Attention]:
-        return AttentionFinder(block.graph, block.schedule, block.absorbed, block.cluster_nest,
-                               self.kernels, block.low.memo).find()
+        return AttentionFinder(block, self).find()
 
     def emit(self, block: GraphBlock, match: Attention, cluster: Cluster) -> None:
         whole = match
@@ -119,20 +123,14 @@ class AttentionFinder:
     """Looks for attention in the schedule of one graph.
 
     Args:
-        graph: the graph, and its schedule.
-        busy: nodes that run as part of something else already.
-        nest_of: the loops of a cluster that stores values.
-        kernels: see `AttentionPattern`.
-        memo: kernels by their parts, kept by the caller.
+        block: the graph being lowered, and its schedule.
+        pattern: what makes kernels.
     """
 
-    def __init__(
-        self, graph: Graph, schedule: Schedule, busy: Collection[Node],
-        nest_of: Callable[[Cluster, set[Value]], ClusterNest],
-        kernels: Callable[[AttentionParts, dict[Any, Any]], Kernels | None], memo: dict[Any, Any],
-    ) -> None:
-        self.schedule, self.busy, self.nest_of, self.kernels = schedule, busy, nest_of, kernels
-        self.memo = memo
+    def __init__(self, block: GraphBlock, pattern: AttentionPattern) -> None:
+        graph, schedule = block.graph, block.schedule
+        self.schedule, self.busy, self.nest_of = schedule, block.absorbed, block.cluster_nest
+        self.pattern, self.memo = pattern, block.low.memo
         self.users = graph.users()
         self.results = set(graph.results())
         self.home = {n: c for c in schedule.clusters for n in c.nodes}
@@ -227,17 +225,18 @@ class AttentionFinder:
         readers = self._readers(weights)
         local = readers == {at} and mix.operands.count(mix.operands[0]) == 1
         like = dict(zip(nest.values, nest.cached.values, strict=True))
+        own = dict(zip(nest.cached.values, nest.values, strict=True))
         parts = AttentionParts(scores, nest.cached.nest, mix, like[scores.result], like[weights],
-                               local)
+                               local, own)
         key = "attention", nest.cached, plan_key(scores), plan_key(mix), parts.source, \
-            parts.weights, local
+            parts.weights, local, self.pattern.facts(
+                parts, self.memo)
         if key not in self.memo:
             row_wise = _is_row_wise(parts.nest, parts.source, parts.weights, local)
-            self.memo[key] = self.kernels(parts, self.memo) if row_wise else None
+            self.memo[key] = self.pattern.kernels(parts, self.memo) if row_wise else None
         made: Kernels | None = self.memo[key]
         if made is None:
             return None
-        own = dict(zip(nest.cached.values, nest.values, strict=True))
         kept = tuple(v for v in stored if not (local and v is weights))
         return Attention(scores, softmax, mix, parts.nest, kept, made[0],
                          tuple([own[v] for v in made[1]]))

@@ -16,10 +16,11 @@ from ...ir.types import prod
 from ...loops.order import product_segment
 from ...lower.attention import AttentionParts, Kernels
 from ...lower.attention import AttentionPattern as Shared
+from ...lower.masks import keys_seen
 from ...lower.plan import KernelPlan, nest_operand, operand, result
 from .code import aligned
-from .kernels.attention import Attention, RowNest, attention_kernel, rows_of
 from .kernels import attention_mma
+from .kernels.attention import Attention, RowNest, attention_kernel, rows_of
 from .kernels.attention_mma import attention_mma_kernel
 from .kernels.operands import Digit, Operand, digits, fits
 from .kernels.plans import step
@@ -42,8 +43,12 @@ class AttentionPattern(Shared):
     def __init__(self, target: Target) -> None:
         self.target = target
 
+    def facts(self, parts: AttentionParts, memo: dict[Any, Any]) -> int:
+        """Which keys queries look at, if a constant mask says so."""
+        return _seen(parts, memo)
+
     def kernels(self, parts: AttentionParts, memo: dict[Any, Any]) -> Kernels | None:
-        a = attention_of(parts)
+        a = attention_of(parts, memo)
         if a is None:
             return None
         if a.q.dtype is dtypes.float32:
@@ -59,7 +64,7 @@ class AttentionPattern(Shared):
         return KernelPlan((step(code, roles),)), list(a.rows.values)
 
 
-def attention_of(parts: AttentionParts) -> Attention | None:
+def attention_of(parts: AttentionParts, memo: dict[Any, Any]) -> Attention | None:
     """The attention that is found, if a kernel computes such: of float32 or 16-bit floats, with
     more than one column in each product, matrix by matrix."""
     scores, mix = parts.scores, parts.mix
@@ -79,7 +84,12 @@ def attention_of(parts: AttentionParts) -> Attention | None:
     return Attention(
         matrices, m, n, d, c, _left(scores), _right(scores), _right(mix),
         RowNest(parts.nest, parts.source, parts.weights, values),
-        segments, n)
+        segments, _seen(parts, memo))
+
+
+def _seen(parts: AttentionParts, memo: dict[Any, Any]) -> int:
+    m, n = parts.scores.result.shape[-2:]
+    return keys_seen(parts.nest, parts.source, parts.own, m, n, memo)
 
 
 def _segments(product: Node) -> int:
@@ -98,7 +108,7 @@ def _left(node: Node) -> Operand:
 
 def _right(node: Node) -> Operand:
     y, turned, n = node.operands[1], node.attrs["transpose_b"], node.result.shape[-1]
-    k = y.type.shape[-1 if turned else -2]
+    k = y.shape[-1 if turned else -2]
     return Operand(y.dtype, batch_digits(y.shape[:-2], node.result.shape[:-2], k * n),
                    digits(Digit(n, k if turned else 1)), digits(Digit(k, 1 if turned else n)))
 

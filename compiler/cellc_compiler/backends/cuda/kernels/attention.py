@@ -4,10 +4,12 @@
     weights[b, i, :] = what a row nest makes of scores[b, i, :] (scale, mask, softmax)
     out[b, i, c] = sum over j of weights[b, i, j] * v[b, j, c]
 
-A block of threads does 16, 32 or 64 rows of one matrix. All their scores lie in shared memory, where
-the nest makes weights of them: nothing of them is in global memory, but weights that something else
-reads (a gradient) are written there, too. The order is that of `loops/order.py`: an element of a
-product is a chain of fused multiply-adds for each segment of k, a row of the nest is a warp's.
+A block of threads does 16, 32 or 64 rows of one matrix. All their scores lie in shared memory,
+where the nest makes weights of them: nothing of them is in global memory, but weights that
+something else reads (a gradient) are written there, too. Tiles of keys that a constant mask hides
+from all rows of a block are left out of the scores (not of the sums over values: 0 times infinity
+is not 0). The order is that of `loops/order.py`: an element of a product is a chain of fused
+multiply-adds for each segment of k, a row of the nest is a warp's.
 
 Rows of shared memory are 4 elements longer than a multiple of 32, so that a vector of each of four
 rows beside one another meets every bank once. A step of k reads the left operand along its rows, a
@@ -226,8 +228,9 @@ class RowsKernel(ABC, Generic[F]):
         self.weigh()
         self.f.barrier()
         self.mix()
-        if has_room_for_two(self.f.shared, self.f.target) and not self.f.emulated:
-            self.f.attributes += ' "nvvm.minctasm"="2"'
+        if not self.f.emulated:  # unasked, ptxas aims at more blocks than there is room for
+            several = 2 if has_room_for_two(self.f.shared, self.f.target) else 1
+            self.f.attributes += f' "nvvm.minctasm"="{several}"'
         return self.f.finished(self.a.matrices * self.down)
 
     @abstractmethod

@@ -1,12 +1,14 @@
 """Attention of 16-bit floats by blocks of rows: products by `mma.sync`, scores in shared memory.
 
-As `attention.py`, with the order of products by tensor cores (`mma.py`): steps of 16 of k in order,
-sums in float32 and rounded once, zeros behind the last step. Scores and weights are 16-bit floats, as
-separate products store them. Where a long k is cut into segments, these are added in order.
+As `attention.py`, with the order of products by tensor cores (`mma.py`): steps of 16 of k in
+order, sums in float32 and rounded once, zeros behind the last step. Scores and weights are 16-bit
+floats, as separate products store them. Where a long k is cut into segments, these are added in
+order.
 
-Keys and values pass through a ring of three tiles of 32 steps that `cp.async` fills. So that neither
-the copies nor `ldmatrix` meet at a bank, rows of shared memory are 16 bytes longer than a multiple of
-64 bytes; those of a tile along k have 64 bytes, and 16 bytes c of row r lie at place c ^ r / 2 % 4.
+Keys and values pass through a ring of three tiles of 32 steps that `cp.async` fills. So that
+neither the copies nor `ldmatrix` meet at a bank, rows of shared memory are 16 bytes longer than a
+multiple of 64 bytes; those of a tile along k have 64 bytes, and 16 bytes c of row r lie at place
+c ^ r / 2 % 4.
 """
 
 from __future__ import annotations
