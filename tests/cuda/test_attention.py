@@ -11,7 +11,6 @@ import pytest
 import cellc as ms
 from cellc import ops
 from cellc.compiled.entries import trace
-from cellc_compiler import driver
 from cellc_compiler.backends.cuda import attention as rules
 from cellc_compiler.backends.cuda.kernels import attention as kernels
 from cellc_compiler.backends.cuda.kernels import attention_mma
@@ -56,8 +55,7 @@ def check(graph: Graph, seed: int = 0, target: Any = SM90) -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_bits(size: tuple[int, int, int, int]) -> None:
     """Tails in every axis, rows that see nothing, several segments of k."""
-    for seed in (0, 3):
-        check(plain(*size), seed)
+    check(plain(*size), seed=3)
 
 
 @pytest.mark.parametrize("target", [SM80, SM90], ids=lambda t: t.name)
@@ -65,7 +63,7 @@ def test_bits(size: tuple[int, int, int, int]) -> None:
 @pytest.mark.parametrize("size", [*SIZES, (18, 2100, 48, 70)])
 def test_halves(size: tuple[int, int, int, int], dtype: DType, target: Any) -> None:
     """Products by tensor cores: the bits of those that stand alone."""
-    if size[1] == 2100 and target is SM80:
+    if size[1] > 1000 and target is SM80:
         pytest.skip("longer than what its shared memory holds")
     check(plain(*size, dtype=dtype), 1, target)
 
@@ -74,8 +72,7 @@ def test_halves(size: tuple[int, int, int, int], dtype: DType, target: Any) -> N
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, True)])
 def test_turned(turned: tuple[bool, bool], dtype: DType) -> None:
     """Keys and values that lie the other way."""
-    for size in [(20, 136, 24, 40), (33, 45, 7, 9)]:
-        check(plain(*size, turned=turned, dtype=dtype))
+    check(plain(33, 136, 24, 40, turned=turned, dtype=dtype))
 
 
 @pytest.mark.parametrize("dtype", [float32, float16], ids=str)
@@ -95,8 +92,7 @@ def test_rows(rows: int, vectors: bool, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(rules, "rows_of", lambda *_: rows)
     if not vectors:
         monkeypatch.setattr(rules, "aligned", lambda _, plain: plain)
-    for size in [(70, 100, 16, 70), (33, 45, 7, 9)]:
-        check(plain(*size))
+    check(plain(*((70, 100, 16, 70) if vectors else (33, 45, 7, 9))))
 
 
 @pytest.mark.parametrize("vectors", [True, False])
@@ -105,8 +101,7 @@ def test_rows_of_halves(rows: int, vectors: bool, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(rules, "rows_of", lambda *_: rows)
     if not vectors:
         monkeypatch.setattr(rules, "aligned", lambda _, plain: plain)
-    for size in [(140, 100, 40, 72), (33, 45, 7, 9)]:
-        check(plain(*size, dtype=bfloat16))
+    check(plain(*((140, 100, 40, 72) if vectors else (33, 45, 7, 9)), dtype=bfloat16))
 
 
 # --- masks ----------------------------------------------------------------------------------------
@@ -155,7 +150,7 @@ def test_keys_that_are_seen(how: dict[str, Any], seen: int, monkeypatch: pytest.
     assert set(found) == {seen}
 
 
-# --- gradients and neighbours ----------------------------------------------------------------------
+# --- gradients and neighbours -------------------------------------------------------------------
 
 
 def loss(q: Any, k: Any, v: Any) -> Any:
@@ -221,7 +216,7 @@ def test_empty(size: tuple[int, int, int, int]) -> None:
     assert same(run_on(EmulatedDevice(), graph, given), run_cpu(graph, given))
 
 
-# --- what requests move, and code -------------------------------------------------------------------
+# --- what requests move, and code ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [float32, bfloat16], ids=str)

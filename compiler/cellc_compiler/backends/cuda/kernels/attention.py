@@ -36,7 +36,7 @@ from ...llvm.math.lanes import X
 from ...llvm.text import V, sizeof, vector
 from ..code import VECTOR_BYTES, WARP, KernelCode
 from ..nests.kernel import NestWriter
-from ..nests.rows import Warps
+from ..nests.rows import Warps, is_resident
 from ..writer import THREADS, GpuFunction
 from .loaders import Loader, mapping
 from .operands import Operand, number
@@ -47,8 +47,8 @@ LANES = 4
 WARPS = THREADS // WARP
 _WARP_COLUMNS = LANE_COLUMNS * LANES
 _KIB = 1 << 10
-_SHARED = {"sm_80": 163 * _KIB, "sm_90a": 227 * _KIB, "sm_100a": 227 * _KIB}
-"""Shared memory that a block may have."""
+_SHARED = {"sm_80": 99 * _KIB, "sm_90a": 227 * _KIB, "sm_100a": 227 * _KIB}
+"""Shared memory that a block may have; code for sm_80 runs on sm_86 and sm_89, too."""
 _UNITS = {"sm_80": 108, "sm_90a": 132, "sm_100a": 148}
 ROWS = (64, 32, 16)
 """Rows that a block may do. Fewer would read keys and values from memory more often than separate
@@ -150,7 +150,9 @@ def shared_bytes(a: Attention, rows: int) -> int:
 
 
 def scratch_bytes(rows: RowNest) -> int:
-    """What the nest keeps of a row elsewhere than in the row itself."""
+    """What the nest keeps of a row elsewhere than in registers and the row itself."""
+    if is_resident(rows.nest):
+        return 0
     kept = {s.buffer for p in rows.nest.phases for s in p.stores
             if isinstance(s.buffer, Scratch) and not _in_place(rows, s)}
     return sum(WARPS * (-(-b.elements * b.dtype.itemsize // 16) * 16) for b in kept)
@@ -163,7 +165,7 @@ def has_room_for_two(nbytes: int, target: Target) -> bool:
 
 def most_shared(target: Target) -> int:
     """Bytes of shared memory that a block may have."""
-    return _SHARED.get(target.cpu, 163 * _KIB)
+    return _SHARED.get(target.cpu, 99 * _KIB)
 
 
 def rows_of(a: Attention, target: Target, nbytes: Callable[[Attention, int], int] = shared_bytes,
