@@ -13,10 +13,10 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.compiled.entries import trace
 from cellc_compiler import driver
+from cellc_compiler.backends.attention import AttentionFinder
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
-from cellc_compiler.lower.attention import AttentionFinder
 from cellc_compiler.lower.instructions import Call, walk
 from cellc_runtime.target import AVX2, AVX512, host_targets
 

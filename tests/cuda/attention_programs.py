@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cellc_compiler.backends.attention import AttentionFinder
 from cellc_compiler.driver import lower, optimize
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.types import TensorType
-from cellc_compiler.lower.attention import AttentionFinder
 from cellc_compiler.lower.instructions import Call
 from cellc_runtime.dtypes import DType, bool_, float32
 from cellc_runtime.target import Target

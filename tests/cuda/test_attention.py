@@ -11,11 +11,11 @@ import pytest
 import cellc as ms
 from cellc import ops
 from cellc.compiled.entries import trace
+from cellc_compiler.backends import masks
 from cellc_compiler.backends.cuda import attention as rules
 from cellc_compiler.backends.cuda.kernels import attention as kernels
 from cellc_compiler.backends.cuda.kernels import attention_mma
 from cellc_compiler.ir.graph import Graph
-from cellc_compiler.lower import masks
 from cellc_runtime import knobs
 from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice

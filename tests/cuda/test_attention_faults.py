@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cellc_compiler.backends import masks
 from cellc_compiler.backends.cuda import attention as rules
 from cellc_compiler.backends.cuda.kernels import attention as kernels
 from cellc_compiler.backends.cuda.kernels import attention_mma as mma
@@ -18,7 +19,6 @@ from cellc_compiler.backends.cuda.writer import GpuFunction
 from cellc_compiler.backends.llvm.math.lanes import X
 from cellc_compiler.backends.llvm.text import V
 from cellc_compiler.ir.graph import Graph
-from cellc_compiler.lower import masks
 from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.dtypes import bfloat16

@@ -1,7 +1,7 @@
 """Attention as one kernel of a GPU: which products and rows it takes.
 
-See `lower/attention.py` for how they are found, and `kernels/attention.py` for the kernel. What it
-does not take runs as separate kernels, to the same bits.
+See `backends/attention.py` for how they are found, and `kernels/attention.py` for the kernel. What
+it does not take runs as separate kernels, to the same bits.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from cellc_runtime.target import Target
 from ...ir.graph import Node
 from ...ir.types import prod
 from ...loops.order import product_segment
-from ...lower.attention import AttentionParts, Kernels
-from ...lower.attention import AttentionPattern as Shared
-from ...lower.masks import keys_seen
 from ...lower.plan import KernelPlan, nest_operand, operand, result
+from ..attention import AttentionParts, Kernels
+from ..attention import AttentionPattern as Shared
+from ..masks import keys_seen
 from .code import aligned
 from .kernels import attention_mma
 from .kernels.attention import Attention, RowNest, attention_kernel, rows_of

@@ -6,8 +6,8 @@ from typing import Any
 
 from cellc_runtime.target import Target
 
-from ....lower.attention import AttentionParts, Kernels
-from ....lower.attention import AttentionPattern as Shared
+from ...attention import AttentionParts, Kernels
+from ...attention import AttentionPattern as Shared
 from ..kernels.attention import AttentionSpec, attention_kernels
 from ..rules.contraction import matmul_spec
 

@@ -20,10 +20,10 @@ from ..ir.types import prod
 from ..loops.expr import Expr
 from ..loops.index import Index, Var
 from ..loops.nest import Nest, walk
-from .graph_block import GraphBlock, plan_key
-from .lowered import ShownNest
-from .machine import Pattern
-from .plan import KernelPlan, nest_operand, operand, result
+from ..lower.graph_block import GraphBlock, plan_key
+from ..lower.lowered import ShownNest
+from ..lower.machine import Pattern
+from ..lower.plan import KernelPlan, nest_operand, operand, result
 
 
 @dataclass(frozen=True, slots=True)
