@@ -90,7 +90,13 @@ class Attention:
 
 
 class AttentionPattern(Pattern[Attention]):
-    """Two products and the rows between them as one kernel."""
+    """Two products and the rows between them as one kernel.
+
+    Attributes:
+        reads_itself: whether the nest may store a value that it also goes on with.
+    """
+
+    reads_itself = False
 
     @abstractmethod
     def kernels(self, parts: AttentionParts, memo: dict[Any, Any]) -> Kernels | None:
@@ -213,9 +219,10 @@ class AttentionFinder:
         return None
 
     def _in_order(self, softmax: Cluster, stored: list[Value], mix: Node) -> bool:
-        """Whether all that the nest stores is read after the second product begins."""
+        """Whether others read what the nest stores only after the second product begins."""
         at = self.position[self.home[mix].number]
-        return all(p is None or p >= at for v in stored for p in self._readers(v))
+        own = self.position[softmax.number] if self.pattern.reads_itself else at
+        return all(p is None or p == own or p >= at for v in stored for p in self._readers(v))
 
     def _fused(
         self, scores: Node, softmax: Cluster, mix: Node, weights: Value, stored: list[Value]

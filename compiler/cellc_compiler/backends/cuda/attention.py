@@ -29,6 +29,8 @@ from .rules.contraction import batch_digits
 from .rules.tensor_cores import product_of as tensor_core_product
 
 _TYPES = (dtypes.float32, dtypes.float16, dtypes.bfloat16)
+_WIDEST = 256
+"""Size of a query or a value at most: of larger ones, products take longer than scores' memory."""
 _FEWEST_ROWS = 4
 """Queries of a matrix at least: a block does 16 or more at a time."""
 
@@ -39,6 +41,8 @@ class AttentionPattern(Shared):
     Args:
         target: of the kernels.
     """
+
+    reads_itself = True
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -77,6 +81,8 @@ def attention_of(parts: AttentionParts, memo: dict[Any, Any]) -> Attention | Non
     sizes = [v.type.size for node in (scores, mix) for v in (*node.operands, node.result)]
     if m < _FEWEST_ROWS or min(n, c) < 2 or not d or not fits(sizes):
         return None
+    if max(d, c) > _WIDEST or _is_dense(scores, mix, matrices):
+        return None
     segments = _segments(scores), _segments(mix)
     if dtype is not dtypes.float32 and segments[0]:
         return None
@@ -90,6 +96,12 @@ def attention_of(parts: AttentionParts, memo: dict[Any, Any]) -> Attention | Non
 def _seen(parts: AttentionParts, memo: dict[Any, Any]) -> int:
     m, n = parts.scores.result.shape[-2:]
     return keys_seen(parts.nest, parts.source, parts.own, m, n, memo)
+
+
+def _is_dense(scores: Node, mix: Node, matrices: int) -> bool:
+    """Whether all rows of a batch meet the same two matrices: products of larger tiles are better
+    than a block of rows."""
+    return matrices > 1 and all(prod(p.operands[1].shape[:-2]) == 1 for p in (scores, mix))
 
 
 def _segments(product: Node) -> int:
