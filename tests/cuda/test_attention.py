@@ -222,7 +222,7 @@ def test_empty(size: tuple[int, int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("dtype", [float32, bfloat16], ids=str)
-@pytest.mark.parametrize("size", [(64, 128, 64, 64), (32, 256, 32, 128)])
+@pytest.mark.parametrize("size", [(64, 128, 64, 64), (32, 256, 64, 128)])
 def test_accesses(size: tuple[int, int, int, int], dtype: DType) -> None:
     """No bank is met twice; of float32, every sector is moved once for each who asks for it."""
     graph = plain(*size, dtype=dtype, mask="none")
