@@ -209,6 +209,13 @@ def test_what_is_left_to_separate_kernels(graph: Graph) -> None:
         assert same(run_on(EmulatedDevice(), graph, given), run_cpu(graph, given))
 
 
+@pytest.mark.parametrize("dtype", [float32, bfloat16], ids=str)
+def test_scores_need_not_fit_into_memory(dtype: DType) -> None:
+    """More scores than any buffer's index may count."""
+    q, k = (16, 16, 2048, 64), (16, 16, 2048, 64)
+    assert labels(attention(q, k, k, dtype=dtype), SM90)[0].count("matmul") == 2
+
+
 @pytest.mark.parametrize("size", [(0, 4, 4, 4), (4, 4, 0, 4), (4, 4, 4, 0)])
 def test_empty(size: tuple[int, int, int, int]) -> None:
     graph = plain(*size)

@@ -78,7 +78,7 @@ def attention_of(parts: AttentionParts, memo: dict[Any, Any]) -> Attention | Non
     if dtype not in _TYPES or scores.result.dtype is not dtype or rows != m \
             or prod(mix.result.shape[:-2]) != matrices:
         return None
-    sizes = [v.type.size for node in (scores, mix) for v in (*node.operands, node.result)]
+    sizes = [v.type.size for v in (*scores.operands, mix.operands[1], mix.result)]
     if m < _FEWEST_ROWS or min(n, c) < 2 or not d or not fits(sizes):
         return None
     if max(d, c) > _WIDEST or _is_dense(scores, mix, matrices):
