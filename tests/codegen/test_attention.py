@@ -9,7 +9,7 @@ import pytest
 
 from cellc_compiler import driver
 from cellc_compiler.autodiff.reverse import gradient_graph
-from cellc_compiler.backends.cpu.patterns.attention import AttentionFinder
+from cellc_compiler.backends.attention import AttentionFinder
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.lower.instructions import Call

@@ -13,7 +13,7 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.compiled.entries import trace
 from cellc_compiler import driver
-from cellc_compiler.backends.cpu.patterns.attention import AttentionFinder
+from cellc_compiler.backends.attention import AttentionFinder
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph

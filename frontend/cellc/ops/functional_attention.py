@@ -1,7 +1,7 @@
 """Attention as one call: MindSpore's `flash_attention_score`.
 
 In a compiled function the products and the softmax between them become one kernel that holds a
-block of rows of the scores (see the compiler's `backends/cpu/patterns/attention.py`); a mask by
+block of rows of the scores (see the compiler's `backends/attention.py`); a mask by
 positions is computed there too and is never in memory.
 """
 

@@ -137,13 +137,18 @@ class EpiloguePattern(Pattern[Attached]):
         home = {n: c for c in block.schedule.clusters for n in c.nodes}
         results, users = set(block.graph.results()), block.graph.users()
         found: dict[int, Attached] = {}
+
+        def taken(cluster: Cluster) -> bool:
+            return cluster.number in block.matches or cluster.nodes[0] in block.absorbed
+
         for cluster in block.schedule.clusters:
             node, rule = cluster.nodes[0], TILES.find(cluster.nodes[0].op)
             if rule is None or cluster.domain is not None or node.result in results:
                 continue
             readers = readers_of(users, block.schedule, home, node.result)
             reader = next(iter(readers), None) if len(readers) == 1 else None
-            if reader is None or reader.number in found or reader.domain is None:
+            if reader is None or reader.number in found or reader.domain is None or taken(
+                    cluster) or taken(reader):
                 continue
             tiled = rule(node, self.target)
             attached = _attach(block, node, reader, tiled) if tiled is not None else None

@@ -17,6 +17,7 @@ from ...lower.plan import KernelPlan, Step, operand, result
 from ..llvm import scalar
 from ..plain.rules.table import RULES as PLAIN
 from ..plain.writer import Buffer
+from .attention import AttentionPattern
 from .code import HOST, KernelCode, is_emulated, kernel_of
 from .epilogues import EpiloguePattern
 from .guards import copy_kernel, guarded
@@ -37,7 +38,7 @@ class GpuMachine(Machine):
     def __init__(self, target: Target) -> None:
         self.gpu = target
         self.target = target.name
-        self.patterns = (EpiloguePattern(target),)
+        self.patterns = (AttentionPattern(target), EpiloguePattern(target))
 
     def plan(self, node: Node) -> KernelPlan:
         if not any(r.type.size for r in node.results):

@@ -1,251 +1,28 @@
-"""Which products and row nests are computed as one attention kernel.
-
-A matmul whose result only a row nest reads (scale, mask, softmax), and a matmul that multiplies
-what the nest stores: the three run as one kernel, a block of rows at a time, where the second
-product stands. The scores are then never in memory, the weights only if something else reads
-them (the gradient does). See `kernels/attention.py` for why the bits stay.
-"""
+"""Attention as one kernel of the CPU; see `kernels/attention.py` for why the bits stay."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from typing import Any
 
-from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....fusion.clusters import Cluster, Schedule
-from ....ir.graph import Graph, Node, Value
-from ....ir.types import prod
-from ....loops.expr import Expr
-from ....loops.index import Index, Var
-from ....loops.nest import Nest, walk
-from ....lower.graph_block import GraphBlock
-from ....lower.lowered import ShownNest
-from ....lower.machine import Pattern
-from ....lower.nest_cache import ClusterNest
-from ....lower.plan import KernelPlan, nest_operand, operand, result
+from ...attention import AttentionParts, Kernels
+from ...attention import AttentionPattern as Shared
 from ..kernels.attention import AttentionSpec, attention_kernels
 from ..rules.contraction import matmul_spec
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """An attention kernel.
+class AttentionPattern(Shared):
+    """Two products and the rows between them as one kernel.
 
-    Attributes:
-        scores: the first product.
-        softmax: the cluster between the products.
-        mix: the second product.
-        nest: the loops of `softmax`.
-        stored: values the kernel writes to memory besides the result of `mix`.
-        plan: its kernels; the roles `nest0`, ... stand for `operands`.
+    Args:
+        target: of the kernels.
     """
-
-    scores: Node
-    softmax: Cluster
-    mix: Node
-    nest: Nest
-    stored: tuple[Value, ...]
-    plan: KernelPlan
-    operands: tuple[Any, ...]
-    instead_of: tuple[int, ...] = ()
-
-    @property
-    def nodes(self) -> list[Node]:
-        """See `Match`."""
-        return [self.mix, self.scores, *self.softmax.nodes]
-
-    @property
-    def absorbed(self) -> tuple[Node, ...]:
-        """See `Match`."""
-        return self.scores, self.softmax.nodes[0]
-
-
-class AttentionPattern(Pattern[Attention]):
-    """Two products and the rows between them as one kernel."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
 
-    def find(self, block: GraphBlock) -> dict[int, Attention]:
-        return AttentionFinder(block.graph, block.schedule, block.absorbed, block.cluster_nest,
-                               self.target, block.low.memo).find()
-
-    def emit(self, block: GraphBlock, match: Attention, cluster: Cluster) -> None:
-        whole = match
-        operands = (*whole.scores.operands, whole.mix.operands[1])
-        table = {operand(i): block.place(v) for i, v in enumerate(operands)}
-        for value in whole.stored:
-            block.new_place(value, cluster, None)
-        table[result(0)] = block.new_place(whole.mix.result, cluster, None)
-        for i, v in enumerate(whole.operands):
-            table[nest_operand(i)] = block.place(v)
-        label = "+".join(["matmul", *(n.op for n in whole.softmax.nodes), "matmul"])
-        nodes = (whole.scores, *whole.softmax.nodes, whole.mix)
-        block.low.nests.append(ShownNest(f"{label} (by rows)", whole.nest, nodes))
-        block.run_plan(whole.plan, table, label, nodes, operands)
-
-
-class AttentionFinder:
-    """Looks for attention in the schedule of one graph.
-
-    Args:
-        graph: the graph, and its schedule.
-        busy: nodes that run as part of something else already.
-        lay: the loops of a cluster that stores values.
-        memo: kernels by their parts, kept by the caller.
-    """
-
-    def __init__(
-        self, graph: Graph, schedule: Schedule, busy: Collection[Node],
-        nest_of: Callable[[Cluster, set[Value]], ClusterNest], target: Target, memo: dict[Any, Any],
-    ) -> None:
-        self.schedule, self.busy, self.nest_of, self.target = schedule, busy, nest_of, target
-        self.memo = memo
-        self.users = graph.users()
-        self.results = set(graph.results())
-        self.home = {n: c for c in schedule.clusters for n in c.nodes}
-        self.position = {c.number: i for i, c in enumerate(schedule.clusters)}
-
-    def find(self) -> dict[int, Attention]:
-        """Number of the second product's cluster -> attention. Of a chain of three products and
-        the rows between them, the product in the middle belongs to the first attention."""
-        found: dict[int, Attention] = {}
-        taken: set[Node] = set()
-        for cluster in self.schedule.clusters:
-            if cluster.domain is not None and cluster.domain.axes:
-                attention = self._around(cluster)
-                if attention is not None and taken.isdisjoint((attention.scores, attention.mix)):
-                    found[self.home[attention.mix].number] = attention
-                    taken.update((attention.scores, attention.mix))
-        return found
-
-    def _around(self, softmax: Cluster) -> Attention | None:
-        """The attention whose softmax is this cluster."""
-        stored = [r for n in softmax.nodes for r in n.results if r in self.schedule.stored]
-        for weights in stored:
-            for mix in self._products(weights):
-                scores = self._scores(softmax, weights)
-                if scores is not None and self._in_order(softmax, stored, mix):
-                    return self._fused(scores, softmax, mix, weights, stored)
-        return None
-
-    def _is_product(self, node: Node | None) -> bool:
-        return (node is not None and node.op == "matmul" and node not in self.busy
-                and node in self.home and node.result.dtype.is_float
-                and not node.attrs["transpose_a"])
-
-    def _products(self, weights: Value) -> list[Node]:
-        """Products whose left operand is `weights`, possibly reshaped."""
-        return [n for v in self._same_memory(weights) for n in self.users.get(v, ())
-                if self._is_product(n) and n.operands[0] is v
-                and self.schedule.root(n.operands[1]) is not weights]
-
-    def _same_memory(self, value: Value) -> list[Value]:
-        """The value and what shares its buffer."""
-        found = [value]
-        for v in found:
-            found += [n.result for n in self.users.get(v, ())
-                      if len(n.results) == 1 and n.result in self.schedule.alias]
-        return found
-
-    def _readers(self, value: Value) -> set[int | None]:
-        """Positions of the clusters that read a value's buffer; None for a result or region."""
-        out: set[int | None] = set()
-        stack = self._same_memory(value)
-        out.update(None for v in stack if v in self.results)
-        while stack:
-            for node in self.users.get(stack.pop(), ()):
-                if node.results and node.results[0] in self.schedule.inline:
-                    stack.append(node.results[0])
-                    out.update([None] if node.results[0] in self.results else [])
-                elif node in self.home:
-                    out.add(None if node.regions else self.position[self.home[node].number])
-                elif node.results and node.results[0] not in self.schedule.alias:
-                    out.add(None)
-        return out
-
-    def _scores(self, softmax: Cluster, weights: Value) -> Node | None:
-        """The product that only this cluster reads, of as many rows and columns."""
-        here = self.position[softmax.number]
-        sources: dict[Value, None] = {}
-        stack = [v for n in softmax.nodes for v in n.operands]
-        while stack:
-            v = self.schedule.root(stack.pop())
-            if v in self.schedule.inline and v.node is not None:
-                stack.extend(v.node.operands)
-            else:
-                sources.setdefault(v)
-        for v in sources:
-            if self._is_product(v.node) and v.dtype == weights.dtype \
-                    and v.type.size == weights.type.size > 0 \
-                    and v.shape[-1] == weights.shape[-1] and self._readers(v) == {here}:
-                return v.node
-        return None
-
-    def _in_order(self, softmax: Cluster, stored: list[Value], mix: Node) -> bool:
-        """Whether all that the nest stores is read after the second product begins."""
-        at = self.position[self.home[mix].number]
-        return all(p is None or p >= at for v in stored for p in self._readers(v))
-
-    def _fused(
-        self, scores: Node, softmax: Cluster, mix: Node, weights: Value, stored: list[Value]
-    ) -> Attention | None:
-        nest = self.nest_of(softmax, set(stored))
-        at = self.position[self.home[mix].number]
-        readers = self._readers(weights)
-        local = readers == {at} and mix.operands.count(mix.operands[0]) == 1
-        like = dict(zip(nest.values, nest.cached.values, strict=True))
-        spec = AttentionSpec(matmul_spec(scores), nest.cached.nest, matmul_spec(mix),
-                             like[scores.result], like[weights], local)
-        key = nest.cached, spec.scores, spec.mix, spec.source, spec.weights, local
-        if key not in self.memo:
-            row_wise = _is_row_wise(spec.nest, spec.source, spec.weights, local)
-            self.memo[key] = attention_kernels(spec, self.target, self.memo) if row_wise else None
-        made: tuple[KernelPlan, list[Value]] | None = self.memo[key]
-        if made is None:
-            return None
-        own = dict(zip(nest.cached.values, nest.values, strict=True))
-        kept = tuple(v for v in stored if not (local and v is weights))
-        return Attention(scores, softmax, mix, spec.nest, kept, made[0],
-                         tuple([own[v] for v in made[1]]))
-
-
-def _is_row_wise(nest: Nest, source: Value, weights: Value, local: bool) -> bool:
-    """Whether row r of the nest reads row r of the scores and writes row r of the weights, each
-    element where it is read, so that both may share one block of memory."""
-    columns = weights.shape[-1]
-    if nest.mode != "row" or nest.block \
-            or prod(v.extent for v in nest.rows) * columns != weights.type.size:
-        return False
-    row, step = Index.of(0), columns
-    for v in reversed(nest.rows):
-        row, step = row + Index.of(v) * step, step * v.extent
-    last = nest.phases[-1]
-    for phase in nest.phases:
-        loads = [e for e in walk([*(s.value for s in phase.stores),
-                                  *(r.value for r in phase.reduces)])
-                 if e.op == "load" and e.payload.buffer is source]
-        stores = [s for s in phase.stores if s.buffer is weights]
-        if not loads and not stores:
-            continue
-        if len(phase.loops) != 1 or phase.loops[0].extent != columns:
-            return False
-        at = row + Index.of(phase.loops[0])
-        if not all(_plain(e, at) for e in loads):
-            return False
-        if not all(_same(s.offset, at) and s.part is None for s in stores):
-            return False
-        if local and stores and phase is not last:
-            return False
-    return True
-
-
-def _plain(e: Expr, at: Index) -> bool:
-    return not e.args and e.payload.part is None and _same(e.payload.offset, at)
-
-
-def _same(a: Index, b: Index) -> bool:
-    return a.const == b.const and dict(a.terms) == dict(b.terms) \
-        and all(isinstance(atom, Var) for atom, _ in a.terms)
+    def kernels(self, parts: AttentionParts, memo: dict[Any, Any]) -> Kernels | None:
+        spec = AttentionSpec(matmul_spec(parts.scores), parts.nest, matmul_spec(parts.mix),
+                             parts.source, parts.weights, parts.local)
+        return attention_kernels(spec, self.target, memo)

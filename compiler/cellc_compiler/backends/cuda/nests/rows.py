@@ -202,22 +202,31 @@ class Threads(NestKernel):
         return super()._load(e, scope)
 
 
+def stride_of(nest: Nest) -> int:
+    """Lanes of a warp that share a row."""
+    return min((nest.chains(p) for p in nest.phases if p.loops and p.reduces), default=WARP)
+
+
+def is_resident(nest: Nest) -> bool:
+    """Whether the elements that a lane has of a row stay in its registers, as they fit."""
+    looped = [p for p in nest.phases if p.loops]
+    if len(looped) < 2 or len({p.loops for p in looped}) > 1 or len(looped[0].loops) != 1:
+        return False
+    each = -(-looped[0].loops[0].extent // stride_of(nest))
+    text = sum(1 for _ in walk(list(nest.roots())))
+    return each <= MOST_RESIDENT and each * text <= _MOST_TEXT
+
+
 class Warps(Threads):
     """A row, or a block of rows, is a warp's."""
 
     def __init__(self, nest: Nest, target: Target, buffers: Sequence[Any], lanes: int) -> None:
         super().__init__(nest, target, buffers, lanes)
-        looped = [p for p in nest.phases if p.loops]
-        self.stride = min((nest.chains(p) for p in looped if p.reduces), default=WARP)
-        self.resident = len(looped) > 1 and self._fits(looped)
+        self.arrange()
 
-    def _fits(self, looped: Sequence[Phase]) -> bool:
-        """Whether the elements that a lane has of a row fit into its registers."""
-        if len({p.loops for p in looped}) > 1 or len(looped[0].loops) != 1:
-            return False
-        each = -(-looped[0].loops[0].extent // self.stride)
-        text = sum(1 for _ in walk(list(self.nest.roots())))
-        return each <= MOST_RESIDENT and each * text <= _MOST_TEXT
+    def arrange(self) -> None:
+        """Choose the lanes that share a row, and whether it stays in registers."""
+        self.stride, self.resident = stride_of(self.nest), is_resident(self.nest)
 
     def units(self) -> int:
         return super().units() // max(self.nest.block, 1) * WARP
