@@ -179,6 +179,14 @@ class GpuFunction(PlainFunction):
             self.call("cellc_emulated_touch", "void", self.arg("thread"), pointer,
                       self.i64(what | self._sites << 32))
 
+    def atomic(self, op: str, value: V, ptr: V) -> None:
+        """Change an integer of 4 or 8 bytes in the device's memory, whole: `add`, `sub`, `max`,
+        `umax`, ... The order of threads is any, so the result must not depend on it. A checked
+        kernel records no write, because atomic ones are no race."""
+        self._touch(ptr, sizeof(value.ty))
+        scope = "" if self.emulated else ' syncscope("device")'
+        self.emit(value.ty, f"atomicrmw {op} {ptr}, {value}{scope} monotonic")
+
     # --- items ----------------------------------------------------------------------------------
 
     def split(self, number: V, extents: Sequence[int]) -> list[V]:

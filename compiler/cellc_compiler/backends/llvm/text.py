@@ -22,7 +22,7 @@ from cellc_runtime.target import Target
 from ...build.abi import PLACEHOLDER
 
 _SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "bfloat": 2,
-          "float": 4, "double": 8, "ptr": 8}
+          "float": 4, "double": 8, "ptr": 8, "i128": 16}
 
 
 @dataclass(frozen=True, slots=True)
