@@ -29,7 +29,8 @@ CHUNK = 1024
 """Entries that a block merges; no more than a tile."""
 _SHARED_BY = 512
 """Entries of a block that short lines share."""
-_THREADS = 256
+_TILE_THREADS = 512
+_MERGE_THREADS = 256
 
 Entry = Callable[[GpuFunction, X, X], X]
 """Reads the buffers of an operand: the entry of a line at a place."""
@@ -114,7 +115,7 @@ def _tiles(s: Sorting, run: int, target: Target) -> KernelCode:
     per_line, sources = -(-s.n // run), len(s.sources)
     count = s.lines * per_line
     f = GpuFunction(target, sources + (len(s.outs) if per_line == 1 else 1),
-                    max(WARP, min(span // 2, _THREADS)))
+                    max(WARP, min(span // 2, _TILE_THREADS)))
     room = f.shared_memory(span * sizeof(s.ty))
     first = X(f, f.block()) * (span // run)
 
@@ -180,7 +181,7 @@ def _merge(s: Sorting, run: int, last: bool, target: Target) -> KernelCode:
     """Pairs of sorted runs become runs; a block does a chunk."""
     sources, size = len(s.sources), min(CHUNK, 2 * run)
     chunks = -(-s.n // size)
-    f = GpuFunction(target, sources + 1 + (len(s.outs) if last else 1), _THREADS)
+    f = GpuFunction(target, sources + 1 + (len(s.outs) if last else 1), _MERGE_THREADS)
     room = f.shared_memory(size * sizeof(s.ty))
     block = X(f, f.block())
     line, chunk = _wide(block.op("udiv", chunks)), _wide(block.op("urem", chunks))
