@@ -182,11 +182,12 @@ def survey(text: str) -> Work:
 
 _WINDOW = "a window is a thread's: networks have many small ones"
 CHAINS = {
-    "reduce_sum of few columns": "a column is one chain by the table of orders, up to 2^20 elements",
+    "reduce_sum of few columns": "a column is one chain by the table of orders, up to 2^18 elements",
     "cumprod": "floats: products of runs may leave the range that the whole one stays in",
     "logcumsumexp": "each sum is scaled by the largest element before it",
     "linear_recurrence": "each element is rounded before it is multiplied",
     "scatter to one place": "floats are added in their order",
+    "conv2d": "an element is one chain", "conv2d_backward_data": "an element is one chain",
     "matmul of integers": "an element is a thread's",
     "avg_pool2d": _WINDOW, "adaptive_avg_pool2d": _WINDOW, "max_pool2d": _WINDOW,
     "adaptive_max_pool2d": _WINDOW, "adaptive_max_pool2d_backward": _WINDOW,
