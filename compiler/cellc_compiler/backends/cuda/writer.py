@@ -45,6 +45,7 @@ class GpuFunction(PlainFunction):
             PLACEHOLDER if self.emulated else DEVICE_KERNEL, params, target,
             linkage="hidden" if self.emulated else "ptx_kernel",
             attributes="" if self.emulated else f'"nvvm.reqntid"="{threads}"',
+            narrows=not self.emulated,
         )
         if self.emulated:
             for i in range(buffers):

@@ -91,6 +91,7 @@ class Function:
         ret: return type.
         target: the CPU target (vector width for legal types).
         linkage: `"hidden"` (default), `"internal"` or `""`.
+        narrows: whether the machine has an instruction that rounds to bfloat16.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Function:
     ret: str = "void"
     linkage: str = "hidden"
     attributes: str = ""
+    narrows: bool = False
     lines: list[str] = field(default_factory=list)
     declares: set[str] = field(default_factory=set)
     _count: int = 0
