@@ -1,5 +1,5 @@
-"""Sorts, scatters and running reductions by blocks: the CPU's bits, and nothing that a GPU would not
-do; faults planted in them are found."""
+"""Sorts, scatters and running reductions by blocks: the CPU's bits, and nothing that a GPU would
+not do; faults planted in them are found."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from cellc_compiler.backends.llvm.math.lanes import X
 from cellc_compiler.backends.llvm.text import V, sizeof
 from cellc_compiler.build import objects, ptxas
 from cellc_compiler.ir.text import parse_graph
-from cellc_compiler.lower.instructions import Call, walk
 from cellc_compiler.loops import order
+from cellc_compiler.lower.instructions import Call, walk
 from cellc_runtime.target import CUDA
 
 from .block_programs import faults_of, make_small, running, scatter, scatter_lines, sorting
@@ -36,11 +36,13 @@ SCATTERS += [scatter("bool", "update"), scatter("float32", "add", 300, 9, "uint8
              scatter("float32", "add", 17, 40)]
 _WAYS = [f"exclusive={e}, reverse={r}" for e in (False, True) for r in (False, True)]
 RUNS = [running(op, dtype, shape, way) for op in ("cumsum", "cumprod")
-        for dtype, shape in (("float32", (1, 303, 1)), ("float16", (2, 100, 3)), ("int8", (1, 70, 2)))
-        for way in _WAYS]
+        for dtype, shape in (("float32", (1, 303, 1)), ("float16", (2, 100, 3)),
+                             ("int8", (1, 70, 2))) for way in _WAYS]
 RUNS += [running(op, dtype, shape) for op in ("cummax", "cummin")
-         for dtype, shape in (("float32", (1, 303, 1)), ("int64", (2, 100, 3)), ("uint8", (1, 70, 2)))]
-RUNS += [running("logcumsumexp", "float32", (2, 100, 3)), running("logcumsumexp", "float16", (1, 33, 1)),
+         for dtype, shape in (("float32", (1, 303, 1)), ("int64", (2, 100, 3)),
+                              ("uint8", (1, 70, 2)))]
+RUNS += [running("logcumsumexp", "float32", (2, 100, 3)),
+         running("logcumsumexp", "float16", (1, 33, 1)),
          running("linear_recurrence", "float32", (2, 100, 3), "reverse=True")]
 
 

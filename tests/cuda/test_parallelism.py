@@ -182,7 +182,7 @@ def survey(text: str) -> Work:
 
 _WINDOW = "a window is a thread's: networks have many small ones"
 CHAINS = {
-    "reduce_sum of few columns": "a column is one chain by the table of orders, up to 2^18 elements",
+    "reduce_sum of few columns": "a column is one chain, up to 2^18 elements",
     "cumprod": "floats: products of runs may leave the range that the whole one stays in",
     "logcumsumexp": "each sum is scaled by the largest element before it",
     "linear_recurrence": "each element is rounded before it is multiplied",

@@ -26,8 +26,8 @@ a group, an element is one chain over (n, y, x); with few of them it is `PIXEL_C
 image's pixel i in chain i % PIXEL_CHAINS, folded by halves.
 
 **A running sum** is cut into runs by the extent of its axis (`scan_run`). Each is one chain from 0,
-and what the runs before it add up to, in order, is added to each of its elements. (A running product
-is one chain: the product of a run may leave the range that the whole one stays in.)
+and what the runs before it add up to, in order, is added to each of its elements. (A running
+product is one chain: that of a run may leave the range that the whole one stays in.)
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 along an axis, and linear recurrences.
 
 The axis is walked in order, one chain per column (sums: in runs, `loops/order.py`), so the result
-does not depend on how columns are spread over lanes and tasks. Columns are taken a vector at a time,
-those left over singly.
+does not depend on how columns are spread over lanes and tasks. Columns are taken a vector at a
+time, those left over singly.
 16-bit floats are accumulated in float32 and rounded at each store.
 """
 

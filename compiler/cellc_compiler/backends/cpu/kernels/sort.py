@@ -1,7 +1,7 @@
 """Sort kernels: stable, NaN last in either direction, values with their positions.
 
-An element becomes an unsigned key (`llvm/sort_keys.py`). Lines longer than `INSERTION` are sorted by
-the least significant digit first (radix 256, Knuth vol. 3, 5.2.5), skipping digits that all keys
+An element becomes an unsigned key (`llvm/sort_keys.py`). Lines longer than `INSERTION` are sorted
+by the least significant digit first (radix 256, Knuth vol. 3, 5.2.5), skipping digits that all keys
 share; shorter ones by insertion. Both are stable, so the result is the same. Lines are independent;
 a task does a range of them.
 """

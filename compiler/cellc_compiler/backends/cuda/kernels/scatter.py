@@ -1,4 +1,4 @@
-"""Scatter: a copy of the input, then the updates, side by side, with the bits of one after the other.
+"""Scatter: a copy of the input, then the updates, side by side, with the bits of program order.
 
 - Sums and extremes of integers do not depend on order: atomic operations.
 - `update`: the last update of a place is found by an atomic maximum of positions, and written.

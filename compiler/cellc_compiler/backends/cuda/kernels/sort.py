@@ -193,7 +193,8 @@ def _merge(s: Sorting, run: int, last: bool, target: Target) -> KernelCode:
     # Lanes take turns: even ones look for the beginning of the chunk, odd ones for its end.
     ends = begin - pair, _least(begin + size, end) - pair
     odd = (X(f, f.thread()) & 1).cmp("ne", 0)
-    found = _diagonal(f, s.ty, left, right, middle - pair, end - middle, odd.where(ends[1], ends[0]))
+    found = _diagonal(
+        f, s.ty, left, right, middle - pair, end - middle, odd.where(ends[1], ends[0]))
     a0, a1 = (X(f, f.from_lane(found.v, V("i32", str(lane)))) for lane in (0, 1))
     ours = (a1 - a0).to("trunc", "i32")
     total = (ends[1] - ends[0]).to("trunc", "i32")

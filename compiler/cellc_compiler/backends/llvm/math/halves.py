@@ -1,11 +1,16 @@
 """Functions of 16-bit floats, in float32 arithmetic and without divisions: what is rounded to 11 or
 8 bits needs no more.
 
-`exp` is 2^k times a polynomial of the reduced argument. `tanh` and `erf` are odd: x times a polynomial
-in x^2, which goes to where they are 1 in the format. `sigmoid` is 1/(1 + e) or e/(1 + e) with
-e = e^-|x|; the reciprocal is a polynomial in e and a step of Newton's. All machines do the same
-operations. Largest errors over all numbers, before and after they are rounded, in ulp of the format:
-see `tests/codegen/test_halves.py`. Coefficients by Remez exchange (`tests/codegen/minimax.py`).
+`exp` is 2^k times a polynomial of the reduced argument. `tanh` and `erf` are odd: x times a
+polynomial in x^2, which goes to where they are 1 in the format. `sigmoid` is 1/(1 + e) or e/(1 + e)
+with e = e^-|x|; the reciprocal is a polynomial in e and a step of Newton's. All machines do the
+same operations. Coefficients by Remez exchange (`tests/codegen/minimax.py`).
+
+Largest errors of the rounded results over all numbers, in ulp (`tests/codegen/test_halves.py`):
+
+               exp     sigmoid   tanh    erf
+    float16    0.504    0.506     0.517   0.515
+    bfloat16   0.500    0.500     0.553   0.501
 """
 
 from __future__ import annotations
