@@ -15,6 +15,8 @@ FEW = 16
 """Updates of a column that one thread does: plain loops."""
 MANY_THREADS = 1 << 16
 """Columns that are a thread each, and fill a device."""
+MANY_LISTS = 1 << 11
+"""Lists of positions whose sorts would take longer than a thread for each column."""
 _MOST = (1 << 31) - 1
 
 
@@ -31,7 +33,7 @@ def scattered(node: Node, target: Target) -> KernelPlan | None:
         inner=prod(x.dims[k + 1:]), per_element=lines, mode=node.attrs["mode"],
         part=part_dtype(x.dtype) if compound else x.dtype, parts=2 if compound else 1,
         index_dtype=indices.dtype)
-    if s.count <= FEW or s.lists * s.columns >= MANY_THREADS:
+    if s.count <= FEW or s.lists >= MANY_LISTS or s.lists * s.columns >= MANY_THREADS:
         return None
     fits = max(s.items, s.lists * s.extent) <= _MOST and s.extent < NOWHERE
     return s.plan(target) if fits else None
