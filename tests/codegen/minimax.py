@@ -133,7 +133,7 @@ def fits() -> dict[str, tuple[Fun, Real, Real, int, Fun]]:
         "exp2 f32": (e2, -0.5, 0.5, 5, lambda r: abs(r) / mp.mpf(2) ** r),
         "exp2 half": (lambda r: mp.mpf(2) ** r, -0.5, 0.5, 4, lambda r: mp.mpf(2) ** -r),
         "reciprocal half": (lambda e: 1 / (1 + e), 0, 1, 3, lambda e: 1 + e),
-        "tanh half": far(mp.tanh, "4.7", 17), "tanh bfloat16": far(mp.tanh, "4.7", 12),
+        "tanh half": far(mp.tanh, "4.7", 17), "tanh bfloat16": far(mp.tanh, "4.7", 13),
         "erf half": far(mp.erf, "2.75", 8),
         "log f64": (odd(lambda s: 2 * mp.atanh(s), 2), 0, s2 * 1.001, 6, lambda z: z),
         "log tail f64": (atanh5, 0, s2 * 1.001, 7, lambda z: z),
