@@ -50,12 +50,28 @@ def running(op: str, dtype: str, shape: tuple[int, int, int], attrs: str = "") -
             f"  return %0{place and ', %1'}\n}}")
 
 
+LONG = {
+    "sort": sorting("float32", 1, 300_000), "sort down": sorting("float64", 3, 5000, True),
+    "sort short": sorting("float16", 5000, 40),
+    "cumsum": running("cumsum", "float32", (1, 70_000, 1), "exclusive=False, reverse=True"),
+    "cummax": running("cummax", "float16", (3, 20_000, 2)),
+    "cumprod": running("cumprod", "int32", (1, 5000, 7), "exclusive=True, reverse=False"),
+    "logcumsumexp": running("logcumsumexp", "float32", (2, 500, 3)),
+    **{f"scatter {mode} {dtype}": scatter(dtype, mode, 20_000, 3000)
+       for mode in ("update", "add", "max") for dtype in ("float32", "bfloat16", "int64")},
+    "scatter lines": scatter_lines("float32", "add", 5000, 700),
+}
+"""Graphs of lines as long as blocks are for, for a machine with a GPU."""
+
+
 def arrays_of(text: str) -> list[Array]:
     """Arrays for a graph: ties, NaN and zeros of both signs; positions partly outside."""
     rng, found = np.random.default_rng(5), []
     for v in parse_graph(text).inputs:
         if v.name == "i":
-            found.append(rng.integers(-3, 12, size=v.shape).astype(v.dtype.numpy))
+            inside = found[0].shape[-2]
+            given = rng.integers(-3, inside + 3, size=v.shape)
+            found.append(given.astype(v.dtype.numpy))
             continue
         x = rng.integers(-20, 20, size=v.shape) / 4.0
         if v.dtype.is_float:
