@@ -111,6 +111,14 @@ def fits() -> dict[str, tuple[Fun, Real, Real, int, Fun]]:
     log3 = off_zero(lambda f: (mp.log1p(f) - f + f * f / 2) / f**3)
     atanh5 = off_zero(lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2 - z * 2 / 3) / z**2)
 
+    def far(fun: Fun, limit: str, degree: int) -> Any:
+        """An odd function over its argument, in t of x^2 = (1 + t) limit^2 / 2."""
+        def f(t: Real) -> Real:
+            x = mp.sqrt((1 + t) / 2) * mp.mpf(limit)
+            return fun(x) / x if x else off_zero(lambda s: fun(s) / s)(x)
+
+        return f, -1, 1, degree, lambda t: 1 / f(t)
+
     def inverse(at: Fun, lo: float, hi: float, degree: int) -> Any:
         def f(t: Real) -> Real:
             return _erfinv(at(t))
@@ -123,6 +131,10 @@ def fits() -> dict[str, tuple[Fun, Real, Real, int, Fun]]:
         "expm1 f64": (e, -h, h, 10, abs), "expm1 f32": (e, -h * 1.01, h * 1.01, 4, abs),
         "exp2 f64": (e2, -0.5, 0.5, 11, lambda r: abs(r) / mp.mpf(2) ** r),
         "exp2 f32": (e2, -0.5, 0.5, 5, lambda r: abs(r) / mp.mpf(2) ** r),
+        "exp2 half": (lambda r: mp.mpf(2) ** r, -0.5, 0.5, 4, lambda r: mp.mpf(2) ** -r),
+        "reciprocal half": (lambda e: 1 / (1 + e), 0, 1, 3, lambda e: 1 + e),
+        "tanh half": far(mp.tanh, "4.7", 17), "tanh bfloat16": far(mp.tanh, "4.7", 13),
+        "erf half": far(mp.erf, "2.75", 8),
         "log f64": (odd(lambda s: 2 * mp.atanh(s), 2), 0, s2 * 1.001, 6, lambda z: z),
         "log tail f64": (atanh5, 0, s2 * 1.001, 7, lambda z: z),
         "log f32": (log3, root - 1, 2 * root - 1, 8, lambda f: f * f),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from tests.cuda.block_programs import LONG, arrays_of
 from tests.modes.law import bits, type_of
 from tests.ops.test_matrix import cases
 from tests.samples.networks import NETWORKS, Sample
@@ -15,6 +16,7 @@ from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import Op, all_ops, lookup
+from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.lower.machine import NoRule
 from cellc_runtime import device, dtypes
 from cellc_runtime.target import Target, host_target
@@ -37,7 +39,7 @@ def names() -> list[str]:
     """All cases."""
     ops = [op.name for op in all_ops() if op.samples()]
     return [*(f"net {n}" for n in NETWORKS), "check lenet", *(f"function {n}" for n in functions()),
-            *(f"op {n}" for n in ops)]
+            *(f"line {n}" for n in LONG), *(f"op {n}" for n in ops)]
 
 
 def functions() -> list[str]:
@@ -80,6 +82,8 @@ def run(name: str, small: bool) -> Row:
         return _judged(_checked(NETWORKS[what]))
     if kind == "function":
         return _judged(_function(lookup(what), small))
+    if kind == "line":
+        return _judged(iter([(what, *_pair(parse_graph(LONG[what]), arrays_of(LONG[what])))]))
     try:
         return _judged(_op(lookup(what), small), _product_slack)
     except NoRule:  # one of those that the processor's layouts are made of

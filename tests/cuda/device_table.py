@@ -52,7 +52,8 @@ def _bits(rows: dict[str, Row]) -> str:
              "*Near* are 16-bit products, which tensor cores sum in another order.", "",
              "| | cases | same | comparisons | near | differ | failed |",
              "|---|---:|---:|---:|---:|---:|---:|"]
-    for kind, title in (("op", "ops"), ("function", "functions of a number"), ("net", "networks"),
+    for kind, title in (("op", "ops"), ("line", "long lines"),
+                        ("function", "functions of a number"), ("net", "networks"),
                         ("check", "networks behind a failed check")):
         own = [r for n, r in rows.items()
                if n.startswith(kind + " ") and r["status"] != "absent"]

@@ -50,10 +50,12 @@ BITS_SHARE = 0.45
 """Of the time, at most, for bits."""
 MEASURING = 3.0
 """Seconds of the rounds of a case."""
-SANITIZED = (("memcheck", "op softmax"), ("racecheck", "op softmax"), ("memcheck", "net lenet"))
+SANITIZED = (("memcheck", "op softmax"), ("racecheck", "op softmax"), ("memcheck", "net lenet"),
+             ("racecheck", "line sort down"))
 STEPS = ("lenet", "gpt", "resnet50")
 """Whole steps, which are not written in JAX."""
-DRY_BITS = ("op softmax", "op matmul", "function tanh", "net lenet", "check lenet")
+DRY_BITS = (
+    "op softmax", "line cumsum", "op matmul", "function tanh", "net lenet", "check lenet")
 DRY_SPEED = ("launch*", "softmax*float32", "product 512*float32", "lenet*")
 
 

@@ -24,6 +24,10 @@ multiply-adds over channels and taps. **The gradient of its weights** is summed 
 (`image_runs`), which are added in order. In a run, with more than `FEW_CHANNELS` output channels of
 a group, an element is one chain over (n, y, x); with few of them it is `PIXEL_CHAINS` chains, each
 image's pixel i in chain i % PIXEL_CHAINS, folded by halves.
+
+**A running sum** is cut into runs by the extent of its axis (`scan_run`). Each is one chain from 0,
+and what the runs before it add up to, in order, is added to each of its elements. (A running
+product is one chain: that of a run may leave the range that the whole one stays in.)
 """
 
 from __future__ import annotations
@@ -111,7 +115,18 @@ def image_runs(n: int, elements: int, work: int) -> int:
     return max(1, -(-n // -(-n // wanted))) if n else 1
 
 
+_SHORTEST_SCAN = 128
+_LONG_SCAN = 1024
+
+
+def scan_run(extent: int) -> int:
+    """Elements of a run of a running sum: a power of two, about as many as there are runs."""
+    run = max(_SHORTEST_SCAN, 1 << ((extent - 1).bit_length() + 1) // 2)
+    return run if extent >= _LONG_SCAN else max(extent, 1)
+
+
 __all__ = [
     "CHAIN_BYTES", "FEW_CHANNELS", "LONG_ROW", "MOST_PARTS", "PART", "PIXEL_CHAINS", "accumulators",
     "chains", "image_runs", "kernel_parts", "product_segment", "row_parts",
+    "scan_run",
 ]

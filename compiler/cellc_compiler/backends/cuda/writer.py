@@ -47,6 +47,7 @@ class GpuFunction(PlainFunction):
             PLACEHOLDER if self.emulated else DEVICE_KERNEL, params, target,
             linkage="hidden" if self.emulated else "ptx_kernel",
             attributes="" if self.emulated else f'"nvvm.reqntid"="{threads}"',
+            narrows=not self.emulated,
         )
         self.line(f"br label %{WORK}")
         self._open(WORK)
@@ -182,6 +183,14 @@ class GpuFunction(PlainFunction):
             self._sites += 1
             self.call("cellc_emulated_touch", "void", self.arg("thread"), pointer,
                       self.i64(what | self._sites << 32))
+
+    def atomic(self, op: str, value: V, ptr: V) -> None:
+        """Change an integer of 4 or 8 bytes in the device's memory, whole: `add`, `sub`, `max`,
+        `umax`, ... The order of threads is any, so the result must not depend on it. A checked
+        kernel records no write, because atomic ones are no race."""
+        self._touch(ptr, sizeof(value.ty))
+        scope = "" if self.emulated else ' syncscope("device")'
+        self.emit(value.ty, f"atomicrmw {op} {ptr}, {value}{scope} monotonic")
 
     # --- items ----------------------------------------------------------------------------------
 

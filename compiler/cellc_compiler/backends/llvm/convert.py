@@ -12,8 +12,8 @@ Every real dtype converts to every other; no input is undefined:
   through float32 (as numpy does; every integer a float16 can hold is exact there, bfloat16
   may round twice), and float64 goes to bfloat16 through float32 (as ml_dtypes does), but to
   float16 with a single rounding (von Neumann's round-to-odd into float32 first).
-- bfloat16 is widened by a shift and narrowed by integer arithmetic, NaN kept: LLVM would call
-  a library function per lane.
+- bfloat16 is widened by a shift and narrowed by integer arithmetic, NaN kept: for a CPU, LLVM
+  would call a library function per lane. A GPU has an instruction for it (`Function.narrows`).
 
 In registers a bool is `i1` and a 16-bit float is computed as `float`; in memory a bool is one
 byte. `load_as`/`store_as` cross that border.
@@ -73,6 +73,8 @@ def to_memory(f: Function, v: V, dtype: DType) -> V:
     if dtype is dtypes.float16:
         return f.cast("fptrunc", v, "half")
     if dtype is dtypes.bfloat16:
+        if f.narrows:
+            return f.cast("bitcast", f.cast("fptrunc", v, "bfloat"), "i16")
         return f.cast("trunc", (_bf16_bits(X(f, v)) >> 16).v, "i16")
     return v
 
@@ -113,6 +115,8 @@ def round_to(f: Function, v: V, dtype: DType) -> V:
     if dtype is dtypes.float16:
         return f.cast("fpext", f.cast("fptrunc", v, "half"), "float")
     if dtype is dtypes.bfloat16:
+        if f.narrows:
+            return f.cast("fpext", f.cast("fptrunc", v, "bfloat"), "float")
         return _bf16_bits(X(f, v)).float().v
     return v
 

@@ -1,6 +1,7 @@
 """One scalar operation on lanes: arithmetic by dtype, functions, conversions, random bits.
 
-16-bit floats are computed in float32 and rounded after each operation that can round.
+16-bit floats are computed in float32 (some functions shorter, `math/halves.py`) and rounded after
+each operation that can round.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from cellc_runtime.dtypes import DType
 from ...loops.expr import Expr
 from . import convert, philox
 from .math import functions as math
+from .math import halves
+from .math.lanes import X
 from .text import Function, V
 
 _EXACT = frozenset({
@@ -58,6 +61,8 @@ def compute(f: Function, e: Expr, args: list[V]) -> V:
 
 def _arithmetic(f: Function, name: str, dtype: DType, args: list[V]) -> V:
     if dtype.is_float:
+        if dtype.itemsize == 2 and name in halves.SHORT:
+            return halves.SHORT[name](X(f, args[0]), dtype).v
         if name in _FLOAT:
             return f.binary(_FLOAT[name], args[0], args[1])
         if name == "neg":

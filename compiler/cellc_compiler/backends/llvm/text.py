@@ -22,7 +22,7 @@ from cellc_runtime.target import Target
 from ...build.abi import PLACEHOLDER
 
 _SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "bfloat": 2,
-          "float": 4, "double": 8, "ptr": 8}
+          "float": 4, "double": 8, "ptr": 8, "i128": 16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,7 @@ class Function:
         ret: return type.
         target: the CPU target (vector width for legal types).
         linkage: `"hidden"` (default), `"internal"` or `""`.
+        narrows: whether the machine has an instruction that rounds to bfloat16.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Function:
     ret: str = "void"
     linkage: str = "hidden"
     attributes: str = ""
+    narrows: bool = False
     lines: list[str] = field(default_factory=list)
     declares: set[str] = field(default_factory=set)
     _count: int = 0

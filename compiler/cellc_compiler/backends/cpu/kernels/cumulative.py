@@ -1,8 +1,9 @@
 """Cumulative kernels: running sum, product, maximum, minimum and log of a sum of exponentials
 along an axis, and linear recurrences.
 
-The axis is walked in order, one chain per column, so the result does not depend on how columns
-are spread over lanes and tasks. Columns are taken a vector at a time, those left over singly.
+The axis is walked in order, one chain per column (sums: in runs, `loops/order.py`), so the result
+does not depend on how columns are spread over lanes and tasks. Columns are taken a vector at a
+time, those left over singly.
 16-bit floats are accumulated in float32 and rounded at each store.
 """
 
@@ -12,6 +13,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from ....loops import order
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Role, Step, operand, result
 from ...llvm.convert import load_as, memory_type, register_type, store_as
@@ -112,7 +114,7 @@ class _Writer:
         elif s.kind == "logsumexp":
             carried.append(f.const(carried[0].ty, 0.0))
 
-        def step(i: V, c: list[V]) -> list[V]:
+        def step(i: V, c: list[V], base: V | None = None) -> list[V]:
             at = f.sub(f.i64(s.n - 1), i) if s.reverse else i
             offset = f.add(start, f.mul(at, f.i64(s.inner)))
             x = load_as(f, s.dtype, f.gep(self.bufs[0], offset, self.memory), lanes)
@@ -130,12 +132,23 @@ class _Writer:
                         f, s.dtype, f.gep(self.bufs[2], offset, self.memory), lanes))
                 new = [f.mul(held, x) if s.kind == "prod" else f.add(held, x)]
             out = c if s.exclusive else new
-            store_as(f, out[0], s.dtype, f.gep(self.bufs[1], offset, self.memory))
+            value = out[0] if base is None else f.add(base, out[0])
+            store_as(f, value, s.dtype, f.gep(self.bufs[1], offset, self.memory))
             if self.extreme:
                 f.store(out[1], f.gep(self.bufs[2], offset, "i32"))
             return new
 
-        f.loop(0, f.i64(s.n), 1, carried, step)
+        run = order.scan_run(s.n) if s.kind == "sum" else s.n
+        if run >= s.n:
+            f.loop(0, f.i64(s.n), 1, carried, step)
+            return
+
+        def one(first: V, bases: list[V]) -> list[V]:
+            end = f.intrinsic("smin", "i64", f.add(first, f.i64(run)), f.i64(s.n))
+            own = f.loop(first, end, 1, carried, lambda i, c: step(i, c, bases[0]), runs=True)
+            return [f.add(bases[0], own[0])]
+
+        f.loop(0, f.i64(s.n), run, carried, one)
 
     def _exponentials(self, c: list[V], x: V) -> tuple[list[V], V]:
         """The largest element so far and the sum of exponentials less the shift; the shift, which

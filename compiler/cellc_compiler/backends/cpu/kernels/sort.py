@@ -1,10 +1,9 @@
 """Sort kernels: stable, NaN last in either direction, values with their positions.
 
-An element becomes an unsigned key whose order is the order wanted (floats by the usual sign
-trick, -0 as +0, NaN as the largest key, all bits flipped for a descending sort). Lines longer
-than `INSERTION` are sorted by the least significant digit first (radix 256, Knuth vol. 3, 5.2.5),
-skipping digits that all keys share; shorter ones by insertion. Both are stable, so the result is
-the same. Lines are independent; a task does a range of them.
+An element becomes an unsigned key (`llvm/sort_keys.py`). Lines longer than `INSERTION` are sorted
+by the least significant digit first (radix 256, Knuth vol. 3, 5.2.5), skipping digits that all keys
+share; shorter ones by insertion. Both are stable, so the result is the same. Lines are independent;
+a task does a range of them.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step, operand, result, scratch
+from ...llvm.sort_keys import sort_key
 from ...llvm.text import V, kernel_function, module
 
 INSERTION = 48
@@ -105,30 +105,8 @@ class _Writer:
 
     def _key(self, x: V, i: V) -> V:
         """The unsigned key of element i."""
-        f, dtype = self.f, self.spec.dtype
-        raw = f.load(self.ty, f.gep(x, i, self.ty))
-        sign = self._const(1 << (self.bits - 1))
-        if dtype.kind == "float":
-            return self._float_key(raw, sign)
-        key = f.binary("xor", raw, sign) if dtype.kind == "int" else raw
-        return f.binary("xor", key, self._const(-1)) if self.spec.descending else key
-
-    def _float_key(self, raw: V, sign: V) -> V:
-        f = self.f
-        mantissa = {16: 10, 32: 23, 64: 52}[self.bits] if self.spec.dtype.name != "bfloat16" else 7
-        infinity = ((1 << (self.bits - 1 - mantissa)) - 1) << mantissa
-        magnitude = f.binary("and", raw, self._const((1 << (self.bits - 1)) - 1))
-        nan = f.cmp("ugt", magnitude, self._const(infinity))
-        raw = f.select(f.cmp("eq", raw, sign), self._const(0), raw)
-        spread = f.binary("ashr", raw, self._const(self.bits - 1))
-        key = f.binary("xor", raw, f.binary("or", spread, sign))
-        if self.spec.descending:
-            key = f.binary("xor", key, self._const(-1))
-        return f.select(nan, self._const(-1), key)
-
-    def _const(self, value: int) -> V:
-        wrapped = value - (1 << self.bits) if value >= 1 << (self.bits - 1) else value
-        return V(self.ty, str(wrapped))
+        raw = self.f.load(self.ty, self.f.gep(x, i, self.ty))
+        return sort_key(self.f, raw, self.spec.dtype, self.spec.descending)
 
     # --- insertion --------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from ....ir.graph import Node
 from ....ir.types import normalize_axis, prod
+from ....loops import order
 from ...llvm import reduction
 from ...llvm.convert import register_type
 from ...llvm.math import functions as math
@@ -28,15 +29,21 @@ def _lines(f: PlainFunction, node: Node) -> Iterator[tuple[Callable[..., X], int
 def _running(kind: str) -> Rule:
     """Sums (of what is held times a factor, if there is one) and products."""
     def rule(f: PlainFunction, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> None:
-        x, a = ins[0], node.attrs
+        x, a, start = ins[0], node.attrs, f.number(ins[0].dtype, kind == "prod")
         with _lines(f, node) as (at, n):
-            acc = f.var(f.number(x.dtype, kind == "prod"))
+            acc, base = f.var(start), f.var(start)
+            run = order.scan_run(n) if node.op == "cumsum" else n
             with f.each(n) as (t,):
+                if run < n:
+                    with f.given(t.op("urem", run).cmp("eq", 0)):
+                        base.set(base.get() + acc.get())
+                        acc.set(start)
                 i = at(f.i(n - 1) - t if a.get("reverse") else t)
                 new, old = x.get(i), acc.get()
                 held = old * ins[1].get(i) if len(ins) > 1 else old
                 acc.set(held + new if kind == "sum" else held * new)
-                outs[0].set(i, old if a.get("exclusive") else acc.get())
+                out = old if a.get("exclusive") else acc.get()
+                outs[0].set(i, base.get() + out if run < n else out)
 
     return rule
 
