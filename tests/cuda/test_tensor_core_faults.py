@@ -65,7 +65,7 @@ MMA: dict[str, Plant] = {
         lambda before, f, but: before(f, but + 1 if but else 0)),
     "group not ended": changed(
         _MmaKernel, "fetch", lambda before, kernel, k, stage: [
-            kernel._fetch(o, k, stage) for o in kernel.operands]),
+            kernel.copy(o, k, stage) for o in kernel.operands]),
     "swizzle of copies missing": changed(_MmaKernel, "_place", swizzled_wrong),
     "fragments in another order": changed(
         TensorCoreFunction, "ldmatrix",

@@ -143,7 +143,8 @@ def test_what_is_not_for_tensor_cores() -> None:
 def test_tiles_of_mma(tile: mma.MmaTile, whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each tile, and the kernel for pointers that are not aligned, gives the same bits."""
     monkeypatch.setattr(tensor_cores, "mma_kernel",
-                        lambda p, target: mma.mma_kernel(p, target, whole, tile))
+                        lambda p, target, epilogue=None: mma.mma_kernel(
+                            p, target, whole, tile, epilogue))
     for turns in TURNS:
         check(*matrices(136, 72, 152, turns), turns, BF16, SM80)
 
@@ -161,7 +162,8 @@ def few_units(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_tiles_of_wgmma(tile: wgmma.WgmmaTile, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each tile, several of them in a block, whatever runs first."""
     monkeypatch.setattr(tensor_cores, "wgmma_kernel",
-                        lambda p, target: wgmma.wgmma_kernel(p, target, tile))
+                        lambda p, target, epilogue=None: wgmma.wgmma_kernel(
+                            p, target, tile, epilogue))
     for turns in TURNS:
         check(*matrices(456, 456, 264, turns), turns, BF16, SM90, seed)
 
@@ -196,7 +198,7 @@ def test_order_does_not_follow_from_the_kernel() -> None:
     {"box": (64, 257)}, {"box": (128, 64)}, {"strides": (136, 1 << 16)}, {"sizes": (0, 8, 1)}])
 def test_a_map_that_cannot_be_made(wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel is not launched, and the program says that it failed."""
-    def kernel(p: TensorCoreProduct, target: Target) -> KernelCode:
+    def kernel(p: TensorCoreProduct, target: Target, epilogue: None = None) -> KernelCode:
         code = wgmma.wgmma_kernel(p, target)
         assert code is not None
         return replace(code, maps=(replace(code.maps[0], **wrong), *code.maps[1:]))
@@ -251,7 +253,8 @@ def tf32(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("tf32")
 def test_tiles_of_tf32(tile: mma.MmaTile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensor_cores, "mma_kernel",
-                        lambda p, target: mma.mma_kernel(p, target, True, tile))
+                        lambda p, target, epilogue=None: mma.mma_kernel(
+                            p, target, True, tile, epilogue))
     for turns in TURNS:
         check(*matrices(136, 72, 152, turns), turns, F32, SM90)
 

@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cellc_runtime import dtypes
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....ir.graph import Node
 from ....ir.types import prod
-from ....lower.plan import KernelPlan, operand, result, scratch
+from ....lower.plan import KernelPlan, Role, operand, result, scratch
 from ..kernels.mma import mma_kernel
 from ..kernels.plans import step
+from ..kernels.product import Epilogue
 from ..kernels.tensor_core_tiles import TensorCoreProduct, added_segments
 from ..kernels.wgmma import wgmma_kernel
 
 MOST = 1 << 31
 """Indices of rows, columns and tiles are below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByTensorCores:
+    """A product of matrices by tensor cores, and where its operands are."""
+
+    product: TensorCoreProduct
+    a: Role = operand(0)
+    b: Role = operand(1)
+
+    def plan(
+        self, target: Target, out: Sequence[Role], epilogue: Epilogue | None = None
+    ) -> KernelPlan:
+        """See `Fusable`."""
+        p = self.product
+        own = epilogue if p.segments == 1 else None
+        code = wgmma_kernel(p, target, epilogue=own) or mma_kernel(p, target, epilogue=own)
+        if p.segments == 1:
+            return KernelPlan((step(code, (self.a, self.b, *out)),))
+        sums = scratch("sums")
+        added = step(added_segments(p, target, epilogue), (sums, *out))
+        return KernelPlan((step(code, (self.a, self.b, sums)), added),
+                          {sums: 4 * p.segments * p.elements})
 
 
 def tensor_core_plan(node: Node, target: Target, fast: bool = False) -> KernelPlan | None:
@@ -24,19 +51,10 @@ def tensor_core_plan(node: Node, target: Target, fast: bool = False) -> KernelPl
     Args:
         node: of op `matmul`.
         target: an architecture, or its emulation.
-        fast: whether float32 may be rounded to TF32 (`numerics="fast"`).
+        fast: whether float32 may be rounded to TF32, where the target does not say so.
     """
-    p = product_of(node, fast)
-    if p is None:
-        return None
-    code = wgmma_kernel(p, target) or mma_kernel(p, target)
-    roles = (operand(0), operand(1), result(0))
-    if p.segments == 1:
-        return KernelPlan((step(code, roles),))
-    sums = scratch("sums")
-    added = step(added_segments(p, target), (sums, result(0)))
-    return KernelPlan((step(code, (operand(0), operand(1), sums)), added),
-                      {sums: 4 * p.segments * p.elements})
+    p = product_of(node, fast or target.fast)
+    return None if p is None else ByTensorCores(p).plan(target, [result(0)])
 
 
 def product_of(node: Node, fast: bool = False) -> TensorCoreProduct | None:
