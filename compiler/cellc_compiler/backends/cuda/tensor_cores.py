@@ -193,6 +193,7 @@ class TensorCoreFunction(GpuFunction):
     def copy_async(self, to: V, source: V, nbytes: int, valid: V) -> None:
         """4, 8 or 16 bytes to shared memory: `valid` (an i32) of them, and zeros."""
         if self.emulated:
+            self._touch(source, nbytes)
             self._touch(to, nbytes | 1 << 16)
             self.emulate("copy_async", to, source, self.i32(nbytes), valid)
             return
