@@ -13,19 +13,21 @@ from cellc_compiler.backends.cuda import epilogues
 from cellc_compiler.backends.cuda.kernels import implicit, mma
 from cellc_compiler.backends.cuda.rules import implicit as rules
 from cellc_compiler.backends.cuda.rules.images import Geometry
+from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.lower.plan import operand
 from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
+from cellc_runtime.executable import Executable
 from cellc_runtime.records import replace
 from cellc_runtime.target import CHECKED, EMULATED, Target
 
-from .emulation import run_on as run_cached
+from .emulation import using
 from .tensor_core_programs import tf32
 from .test_convolutions import CASES as SMALL
 from .test_convolutions import KINDS, ONES, Conv, graph_of
-from .tiled import ARCHITECTURES, assembled, drawn, needs_ptxas, run_on, same
+from .tiled import ARCHITECTURES, assembled, drawn, needs_ptxas, run_cpu, run_on, same
 
 Array = np.ndarray[Any, Any]
 SM80, SM90 = EMULATED["emulated-sm_80"], EMULATED["emulated-sm_90a"]
@@ -51,7 +53,8 @@ def reference(kind: str, c: Conv, arrays: list[Array]) -> Array:
     x, w = (tf32(a).astype(np.float64) if a.dtype == np.float32 else a.astype(np.float64)
             for a in arrays)
     how = {"forward": _forward, "data": _data, "weight": _weight}[kind]
-    return how(c, x, w).astype(dtype)
+    found: Array = how(c, x, w).astype(dtype)
+    return found
 
 
 def _taps(c: Conv) -> Iterator[tuple[int, int]]:
@@ -220,6 +223,35 @@ def test_epilogues(
     want = np.maximum(reference(kind, c, arrays), np.zeros((), arrays[0].dtype))
     assert same(run_on(EmulatedDevice(target), graph, arrays), [want])
     assert len(fused) == 1 or rows(kind, c) <= 8
+
+
+# --- fast numerics --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["border", "all at once", "pointwise, whole vectors",
+                                  "odd channels", "groups of odd channels", "segments"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_fast_convolutions_of_float32(kind: str, name: str) -> None:
+    """TF32: the emulator's bits, and near the exact sums; strict numerics have the CPU's bits."""
+    c = CASES[name]
+    graph, shapes = graph_of(kind, c, float32)
+    arrays = drawn(shapes, float32)
+    found = fast(graph, arrays, SM80)
+    exact = reference(kind, c, [a.astype(np.float64) for a in arrays])
+    size = reference(kind, c, [np.abs(a).astype(np.float64) for a in arrays])
+    assert (np.abs(found - exact) <= size * 2.0**-10).all()
+    assert same([found], run_cpu(graph, arrays)) == (rows(kind, c) <= 8)
+    if rows(kind, c) > 8:
+        assert same([found], [reference(kind, c, arrays)])
+        assert same([fast(graph, arrays, SM90)], [found])
+    assert same(run_on(EmulatedDevice(SM80), graph, arrays), run_cpu(graph, arrays))
+
+
+def fast(graph: Graph, arrays: list[Array], target: Target) -> Array:
+    """What a graph gives under fast numerics."""
+    with using(EmulatedDevice(target)):
+        program = compile_program(graph, target, use_cache=False, numerics="fast")
+        return np.asarray(Executable(program).call(arrays)[0].numpy())
 
 
 # --- faults ---------------------------------------------------------------------------------------
