@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from cellc_compiler.backends.cuda import epilogues
-from cellc_compiler.backends.cuda.kernels import implicit, mma
+from cellc_compiler.backends.cuda.code import KernelCode
+from cellc_compiler.backends.cuda.kernels import implicit, implicit_wgmma, mma
+from cellc_compiler.backends.cuda.kernels.product import Product
 from cellc_compiler.backends.cuda.rules import implicit as rules
 from cellc_compiler.backends.cuda.rules.images import Geometry
 from cellc_compiler.driver import compile_program
@@ -162,17 +164,36 @@ def test_tiles(
     kind: str, tile: mma.MmaTile, whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each tile, and the kernel for pointers that are not aligned, gives the same bits."""
-    kernel = implicit.implicit_kernel
-    monkeypatch.setattr(rules, "implicit_kernel", lambda p, target, epilogue=None: kernel(
-        p, target, whole, tile, epilogue))
+    kernel = implicit_wgmma.implicit_kernel
+
+    def made(p: Product, target: Target, epilogue: None = None) -> KernelCode:
+        code = kernel(p, target, epilogue, tile)
+        assert code.otherwise is not None
+        return code if whole else code.otherwise
+
+    monkeypatch.setattr(rules, "implicit_kernel", made)
     for name in ("many channels", "pointwise, halves of vectors", "groups of odd channels"):
         check(kind, CASES[name], bfloat16)
 
 
+@pytest.mark.parametrize("tile", [implicit_wgmma.SQUARE, implicit_wgmma.LOW], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_order_of_threads(kind: str) -> None:
+def test_tiles_of_wgmma(
+    kind: str, tile: mma.MmaTile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each tile, with operands along k and across it."""
+    kernel = implicit_wgmma.implicit_kernel
+    monkeypatch.setattr(rules, "implicit_kernel", lambda p, target, epilogue=None: kernel(
+        p, target, epilogue, wide=tile))
+    for name in ("many channels", "pointwise, halves of vectors", "groups of odd channels"):
+        check(kind, CASES[name], float16)
+
+
+@pytest.mark.parametrize("target", [SM80, SM90], ids=["sm_80", "sm_90a"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_order_of_threads(kind: str, target: Target) -> None:
     for seed in range(1, 4):
-        check(kind, CASES["many channels"], bfloat16, SM80, seed)
+        check(kind, CASES["many channels"], bfloat16, target, seed)
 
 
 @pytest.mark.parametrize("name", ["border", "stride", "pointwise, halves of vectors",

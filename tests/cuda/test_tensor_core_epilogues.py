@@ -113,7 +113,7 @@ def test_bits(m: int, k: int, n: int, target: Target, tail: str, fused: list[obj
 @pytest.mark.parametrize("seed", range(2))
 def test_tiles_of_wgmma(tile: wgmma.WgmmaTile, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles in a block, whatever runs first."""
-    monkeypatch.setattr(wgmma, "UNITS", 3)
+    monkeypatch.setitem(wgmma.UNITS, "sm_90a", 3)
     kernel = wgmma.wgmma_kernel
     monkeypatch.setattr(tensor_cores, "wgmma_kernel", lambda p, target, epilogue=None: kernel(
         p, target, tile, epilogue))

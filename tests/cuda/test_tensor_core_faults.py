@@ -197,8 +197,8 @@ def outcomes(target: Target, shapes: tuple[Any, ...]) -> list[str]:
 @pytest.fixture(autouse=True)
 def few_units(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks do several tiles."""
-    monkeypatch.setattr(wgmma, "UNITS", 2)
-    monkeypatch.setattr(mma, "UNITS", 2)
+    monkeypatch.setitem(wgmma.UNITS, "sm_90a", 2)
+    monkeypatch.setitem(mma.UNITS, "sm_80", 2)
 
 
 @pytest.mark.parametrize("kernel", CASES)

@@ -152,7 +152,7 @@ def test_tiles_of_mma(tile: mma.MmaTile, whole: bool, monkeypatch: pytest.Monkey
 @pytest.fixture
 def few_units(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three blocks do all tiles."""
-    monkeypatch.setattr(wgmma, "UNITS", 3)
+    monkeypatch.setitem(wgmma.UNITS, "sm_90a", 3)
     yield
 
 
@@ -235,7 +235,7 @@ def test_no_bank_conflicts_and_no_races(name: str, dtype: np.dtype[Any], turns: 
 
 @pytest.mark.parametrize("turns", TURNS)
 @pytest.mark.parametrize(("m", "k", "n"), [
-    (1, 1, 1), (70, 90, 34), (200, 136, 264), (31, 100, 140), (140, 100, 31), (17, 33, 65)])
+    (1, 1, 2), (70, 90, 34), (200, 136, 264), (31, 100, 140), (140, 100, 31), (17, 33, 65)])
 @pytest.mark.usefixtures("tf32")
 def test_tf32(m: int, k: int, n: int, turns: tuple[bool, bool]) -> None:
     """Products of float32 whose operands are rounded to TF32."""

@@ -15,7 +15,7 @@ from ...llvm.math.lanes import X
 from ...llvm.text import V
 from ..code import VECTOR_BYTES, KernelCode
 from ..tensor_cores import TensorCoreFunction
-from .mma import MmaTile, MmaTiles, TileOperand, tile_of, tile_operands
+from .mma import MmaTile, MmaTiles, TileOperand, tile_operands
 from .operands import Digits, Operand, Spot, extent, number, spot
 from .product import Epilogue, Product
 from .tensor_core_tiles import in_groups, steps_of
@@ -52,9 +52,8 @@ def _whole(operand: Operand, along: Digits, other: Digits, lanes: int) -> bool:
     return not any(n % lanes for n in (*rest, along[-1].extent, operand.start))
 
 
-def implicit_kernel(p: Product, target: Target, whole: bool = True, tile: MmaTile | None = None,
-                    epilogue: Epilogue | None = None) -> KernelCode:
-    """The kernel of a product; with the sums of segments, if there are several.
+class ImplicitKernel(MmaTiles):
+    """Writes the kernel of a product; with the sums of segments, if there are several.
 
     Its buffers are the operands, and the result, or the sums (by segment, batch, row and column),
     or those of the epilogue.
@@ -62,16 +61,10 @@ def implicit_kernel(p: Product, target: Target, whole: bool = True, tile: MmaTil
     Args:
         p: what is computed; a segment is a multiple of 64.
         target: an architecture, or its emulation.
-        whole: whether pointers are multiples of 16; the kernel for others stands behind it.
-        tile: of a block, if not the table's.
+        tile: of a block.
+        whole: whether pointers are multiples of 16.
         epilogue: what is done instead of storing the product.
     """
-    own = tile or tile_of(p.m, p.n, p.segments * p.batch)
-    return _ImplicitKernel(p, target, own, whole, epilogue).kernel()
-
-
-class _ImplicitKernel(MmaTiles):
-    """Writes it."""
 
     def __init__(self, p: Product, target: Target, tile: MmaTile, whole: bool,
                  epilogue: Epilogue | None) -> None:
@@ -80,7 +73,7 @@ class _ImplicitKernel(MmaTiles):
         buffers = 2 + (1 if epilogue is None else epilogue.buffers)
         f = TensorCoreFunction(target, buffers, tile.threads)
         operands = tile_operands(tile, p.a.dtype.itemsize, (how[0].along_k, how[1].along_k),
-                                 (how[0].lanes, how[1].lanes))
+                                 (how[0].lanes, how[1].lanes), self.step_bytes)
         self.out = p.partial(p.segments) if p.segments > 1 else p.out
         super().__init__(f, tile, operands, p.a.dtype, self.out.dtype, epilogue)
         self.down, self.across = -(-p.m // tile.rows), -(-p.n // tile.columns)
@@ -93,14 +86,11 @@ class _ImplicitKernel(MmaTiles):
         self.bound = X(f, f.intrinsic("umin", "i32", self.end, number(f, p.k).v))
         self.rows = [self._rows(o, batch) for o in operands]
 
-    def kernel(self) -> KernelCode:
+    def kernel(self, otherwise: KernelCode | None = None) -> KernelCode:
         """The code, with that for pointers that are no multiples of 16."""
-        p = self.p
         self.store(self.products())
-        plain = implicit_kernel(p, self.target, False, self.tile, self.epilogue) if self.whole \
-            else None
-        blocks = self.down * self.across * p.segments * p.batch
-        return self.f.finished(blocks, ALIGN if self.whole else 1, plain)
+        blocks = self.down * self.across * self.p.segments * self.p.batch
+        return self.f.finished(blocks, ALIGN if self.whole else 1, otherwise)
 
     # --- copies ---------------------------------------------------------------------------------
 

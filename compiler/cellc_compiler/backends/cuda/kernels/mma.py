@@ -28,7 +28,8 @@ from ...llvm.text import V, vector
 from ..code import VECTOR_BYTES, WARP, KernelCode
 from ..tensor_cores import I32, TensorCoreFunction, kind_of
 from .product import Epilogue, Finish
-from .tensor_core_tiles import UNITS, TensorCoreProduct, steps_of, tile_at, tiles_of
+from .tensor_core_tiles import TensorCoreProduct, steps_of, tile_at, tiles_of
+from .tiles import UNITS
 
 STEP_BYTES = 64
 """Of k in a stage; one instruction takes half of it."""
@@ -56,14 +57,14 @@ FLAT = MmaTile(32, 128, 1, 4)
 TALL = MmaTile(128, 32, 4, 1)
 
 
-def tile_of(m: int, n: int, matrices: int) -> MmaTile:
+def tile_of(m: int, n: int, matrices: int, target: Target) -> MmaTile:
     """The tile for a shape: the largest that leaves no unit of the device without one."""
     if m <= 32:
         return FLAT
     if n <= 32:
         return TALL
     tiles = matrices * -(-m // LARGE.rows) * -(-n // LARGE.columns)
-    return LARGE if tiles >= UNITS else SMALL
+    return LARGE if tiles >= UNITS[target.cpu] else SMALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +105,17 @@ class TileOperand:
 
 
 def tile_operands(
-    tile: MmaTile, size: int, along_k: tuple[bool, bool], width: tuple[int, int]
+    tile: MmaTile, size: int, along_k: tuple[bool, bool], width: tuple[int, int],
+    step_bytes: int = STEP_BYTES,
 ) -> tuple[TileOperand, TileOperand]:
     """Both operands of a tile.
 
     Args:
         size: bytes of an element.
         along_k, width: see `TileOperand`.
+        step_bytes: of k in a stage.
     """
-    step = STEP_BYTES // size
+    step = step_bytes // size
 
     def operand(number: int, extent: int, base: int) -> TileOperand:
         lines, length = (extent, step) if along_k[number] else (step, extent)
@@ -134,7 +137,7 @@ def mma_kernel(p: TensorCoreProduct, target: Target, whole: bool = True,
         tile: of a block, if not the table's.
         epilogue: what is done instead of storing the product; its buffers come behind the operands.
     """
-    own = tile or tile_of(p.m, p.n, p.segments * p.count)
+    own = tile or tile_of(p.m, p.n, p.segments * p.count, target)
     return _MmaKernel(p, target, own, whole, epilogue).kernel()
 
 
@@ -149,21 +152,23 @@ class MmaTiles(ABC):
         epilogue: what is done instead of storing.
     """
 
+    step_bytes, stages = STEP_BYTES, STAGES
+
     def __init__(
         self, f: TensorCoreFunction, tile: MmaTile, operands: tuple[TileOperand, TileOperand],
         dtype: DType, stored: DType, epilogue: Epilogue | None,
     ) -> None:
         self.f, self.tile, self.operands, self.dtype = f, tile, operands, dtype
         self.stored, self.epilogue = stored, epilogue
-        self.k_step = STEP_BYTES // dtype.itemsize
+        self.k_step = self.step_bytes // dtype.itemsize
         self.stage_bytes = sum(o.nbytes for o in self.operands)
         result = tile.rows * tile.columns * stored.itemsize
-        self.shared = f.shared_place(max(STAGES * self.stage_bytes, result))
+        self.shared = f.shared_place(max(self.stages * self.stage_bytes, result))
         self.number = f.thread()
         self.lane = f.binary("and", self.number, f.i32(WARP - 1))
         warp = f.binary("lshr", self.number, f.i32(5))
         self.height, self.width = tile.rows // tile.down, tile.columns // tile.across
-        down, across = f.split(warp, [tile.down, tile.across])
+        across, down = f.split(warp, [tile.across, tile.down])
         self.top, self.left = f.mul(down, f.i32(self.height)), f.mul(across, f.i32(self.width))
         self.first, self.steps = f.i32(0), f.i64(0)
 
@@ -190,30 +195,38 @@ class MmaTiles(ABC):
     def products(self) -> list[V]:
         """Accumulators of the warp: of each 16 x 8 elements four, row by row."""
         f = self.f
-        for s in range(STAGES - 1):
+        for s in range(self.stages - 1):
             self.fetch(f.add(self.first, f.i32(s * self.k_step)), f.i32(s * self.stage_bytes))
         count = self.height // 16 * (self.width // 8) * 4
         zeros = [f.const("float", 0.0)] * count
-        ahead = f.i32((STAGES - 1) * self.stage_bytes)
+        ahead = f.i32((self.stages - 1) * self.stage_bytes)
 
         def body(i: V, carried: list[V]) -> list[V]:
             now, free, total = carried[0], carried[1], carried[2:]
-            f.wait_copies(STAGES - 2)
-            f.barrier()
-            k = f.add(f.cast("trunc", i, I32), f.i32(STAGES - 1))
-            self.fetch(f.add(self.first, f.mul(k, f.i32(self.k_step))), free)
-            total = self.multiplied(now, total)
+            f.wait_copies(self.stages - 2)
+            self.meet()
+            k = f.add(f.cast("trunc", i, I32), f.i32(self.stages - 1))
+            total = self.step(f.add(self.first, f.mul(k, f.i32(self.k_step))), now, free, total)
             return [self.next(now), self.next(free), *total]
 
         out = f.loop(0, self.steps, 1, [f.i32(0), ahead, *zeros], body, runs=True)[2:]
         f.wait_copies(0)
         return out
 
+    def meet(self) -> None:
+        """All threads see what all have copied."""
+        self.f.barrier()
+
+    def step(self, k: V, now: V, free: V, total: list[V]) -> list[V]:
+        """Fill the stage that is free from a step of k on, and multiply the present one."""
+        self.fetch(k, free)
+        return self.multiplied(now, total)
+
     def next(self, stage: V) -> V:
         """The stage behind, in bytes."""
         f = self.f
         after = f.add(stage, f.i32(self.stage_bytes))
-        wraps = f.cmp("eq", after, f.i32(STAGES * self.stage_bytes))
+        wraps = f.cmp("eq", after, f.i32(self.stages * self.stage_bytes))
         return f.select(wraps, f.i32(0), after)
 
     def fetch(self, k: V, stage: V) -> None:

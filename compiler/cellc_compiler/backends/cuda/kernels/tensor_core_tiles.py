@@ -16,8 +16,6 @@ from ..code import VECTOR_BYTES, KernelCode
 from ..writer import GpuFunction
 from .product import Epilogue, stored
 
-UNITS = 132
-"""Multiprocessors of the devices that are meant; figures, not bits, follow from it."""
 _TILES = 128
 """Tiles, times segments, that are wanted."""
 SEGMENT = 1024

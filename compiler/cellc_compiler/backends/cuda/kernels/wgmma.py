@@ -25,8 +25,10 @@ from ..code import WARP, KernelCode, TensorMap
 from ..tensor_cores import ATOM, SWIZZLE, Pipeline, TensorCoreFunction, kind_of
 from .mma import mma_kernel
 from .product import Epilogue
-from .tensor_core_tiles import UNITS, TensorCoreProduct, Tile, steps_of, tile_at, tiles_of
+from .tensor_core_tiles import TensorCoreProduct, Tile, steps_of, tile_at, tiles_of
+from .tiles import UNITS
 
+ARCHITECTURE = "sm_90a"
 K_STEP = 64
 CONSUMERS = 2
 GROUP_THREADS = 4 * WARP
@@ -67,7 +69,7 @@ def tile_of(p: TensorCoreProduct) -> WgmmaTile:
     """The widest tile that no more than a quarter is left of, and that leaves no unit without."""
     for tile in TILES:
         wide = p.n > tile.columns * 3 // 4
-        if wide and tiles_of(p, ROWS, tile.columns) >= UNITS:
+        if wide and tiles_of(p, ROWS, tile.columns) >= UNITS[ARCHITECTURE]:
             return tile
     return TILES[-1] if p.n <= 64 else TILES[-2]
 
@@ -86,7 +88,7 @@ def wgmma_kernel(
         epilogue: what is done instead of storing the product; its buffers come behind the operands.
     """
     rows = (p.m if p.trans_a else p.k, p.k if p.trans_b else p.n, p.n)
-    if target.cpu != "sm_90a" or p.dtype.itemsize != 2 or any(r % 8 for r in rows):
+    if target.cpu != ARCHITECTURE or p.dtype.itemsize != 2 or any(r % 8 for r in rows):
         return None
     return _WgmmaKernel(p, target, tile or tile_of(p), epilogue).kernel()
 
@@ -124,7 +126,7 @@ class _WgmmaKernel:
         self.staging, self.barriers = f.at(self.shared, start), f.at(self.shared, start + stores)
         self.number, self.block = f.thread(), f.block()
         self.tiles = tiles_of(p, ROWS, tile.columns)
-        self.blocks = min(self.tiles, UNITS)
+        self.blocks = min(self.tiles, UNITS[ARCHITECTURE])
 
     def kernel(self) -> KernelCode:
         """The code, with that for pointers that are no multiples of 16."""

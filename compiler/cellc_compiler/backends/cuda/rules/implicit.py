@@ -19,7 +19,8 @@ from ....ir.types import prod
 from ....loops import order
 from ....lower.plan import KernelPlan, Role, Step, scratch
 from ..code import KernelCode, aligned
-from ..kernels.implicit import copies, implicit_kernel
+from ..kernels.implicit import copies
+from ..kernels.implicit_wgmma import implicit_kernel
 from ..kernels.operands import Digit, Digits, Operand, Output, digits, fits
 from ..kernels.parts import sum_of_parts
 from ..kernels.plans import Tiled, step
