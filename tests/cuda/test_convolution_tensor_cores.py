@@ -15,6 +15,7 @@ from cellc_compiler.backends.cuda.kernels import implicit, implicit_wgmma, mma
 from cellc_compiler.backends.cuda.kernels.product import Product
 from cellc_compiler.backends.cuda.rules import implicit as rules
 from cellc_compiler.backends.cuda.rules.images import Geometry
+from cellc_compiler.backends.cuda.tensor_cores import TensorCoreFunction
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.lower.plan import operand
@@ -278,41 +279,70 @@ def fast(graph: Graph, arrays: list[Array], target: Target) -> Array:
 # --- faults ---------------------------------------------------------------------------------------
 
 
-def _planted(how: str) -> Callable[[pytest.MonkeyPatch], None]:
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        if how == "border":
-            patch.setattr(implicit.Operand, "inside", lambda self, at: None)
-        elif how == "clamp":
-            patch.setattr(implicit, "extent", lambda of: 1 << 20)
-        elif how == "vectors":
-            patch.setattr(implicit, "_whole", lambda *_: True)
-        elif how == "barrier":
-            patch.setattr(implicit.TensorCoreFunction, "barrier", lambda self: None)
-        elif how == "stage":
-            stage = mma.MmaTiles._stage
-            patch.setattr(mma.MmaTiles, "_stage", lambda self, out, total: stage(
-                self, out, [*total[2:], *total[:2]]))
-        else:
-            patch.setattr(rules, "_segment", lambda *_: 64)
-
-    return plant
+def _stage_twisted(patch: pytest.MonkeyPatch) -> None:
+    stage = mma.MmaTiles._stage
+    patch.setattr(mma.MmaTiles, "_stage", lambda self, out, total: stage(
+        self, out, [*total[2:], *total[:2]]))
 
 
-@pytest.mark.parametrize(("how", "kind", "name"), [
-    ("border", "forward", "border"), ("clamp", "forward", "pointwise, halves of vectors"),
-    ("vectors", "forward", "pointwise"), ("barrier", "data", "many channels"),
-    ("stage", "forward", "border"), ("segments", "weight", "many channels")])
-def test_faults_are_found(
-    how: str, kind: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each fault gives wrong bits, an access outside, or an error of the emulator's."""
-    c = CASES[name]
+def _distances(patch: pytest.MonkeyPatch) -> None:
+    made = TensorCoreFunction.descriptor
+    patch.setattr(TensorCoreFunction, "descriptor", lambda self, place, leading, stride: made(
+        self, place, leading, 2 * stride))
+
+
+def _fetched_into_the_stage_that_is_read(patch: pytest.MonkeyPatch) -> None:
+    fetch = mma.MmaTiles.fetch
+    patch.setattr(mma.MmaTiles, "fetch", lambda self, k, stage: fetch(self, k, self.next(stage)))
+
+
+def _nothing(owner: Any, name: str) -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda patch: patch.setattr(owner, name, lambda self, *args: None)
+
+
+FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = {
+    "no border": (lambda patch: patch.setattr(implicit.Operand, "inside", lambda self, at: None),
+                  "forward", "border"),
+    "rows past the last": (lambda patch: patch.setattr(implicit, "extent", lambda of: 1 << 20),
+                           "forward", "pointwise, halves of vectors"),
+    "vectors where there are none": (lambda patch: patch.setattr(
+        implicit, "_whole", lambda *_: True), "forward", "pointwise"),
+    "barrier dropped": (_nothing(TensorCoreFunction, "barrier"), "data", "many channels"),
+    "copies not waited for": (
+        _nothing(TensorCoreFunction, "wait_copies"), "forward", "many channels"),
+    "columns exchanged": (_stage_twisted, "forward", "border"),
+    "stage filled while it is read": (
+        _fetched_into_the_stage_that_is_read, "forward", "many channels"),
+    "segments not counted": (lambda patch: patch.setattr(rules, "_segment", lambda *_: 64),
+                             "weight", "many channels"),
+}
+WGMMA_FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = {
+    "barrier dropped": FAULTS["barrier dropped"],
+    "copies not waited for": FAULTS["copies not waited for"],
+    "stage filled while it is read": FAULTS["stage filled while it is read"],
+    "products not waited for": (
+        _nothing(TensorCoreFunction, "wait_products"), "forward", "many channels"),
+    "no fence before products": (
+        _nothing(TensorCoreFunction, "fence_products"), "forward", "many channels"),
+    "stride of descriptors": (_distances, "forward", "many channels"),
+    "panels missing": (lambda patch: patch.setattr(
+        implicit_wgmma, "_PANEL", 0), "weight", "many channels"),
+}
+
+
+@pytest.mark.parametrize(("fault", "name"), [
+    *((fault, "sm_80") for fault in FAULTS), *((fault, "sm_90a") for fault in WGMMA_FAULTS)])
+def test_faults_are_found(fault: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each fault gives wrong bits, an access outside, a race, or an error of the emulator's."""
+    plant, kind, case = (FAULTS if name == "sm_80" else WGMMA_FAULTS)[fault]
+    c = CASES[case]
     graph, shapes = graph_of(kind, c, bfloat16)
     arrays = drawn(shapes, bfloat16)
     want = [reference(kind, c, arrays)]
-    assert same(run_on(EmulatedDevice(SM80), graph, arrays), want)
-    _planted(how)(monkeypatch)
-    device = CheckedDevice(CHECKED["checked-sm_80"], seed=1, capacity=1 << 22)
+    target = EMULATED[f"emulated-{name}"]
+    assert same(run_on(EmulatedDevice(target), graph, arrays), want)
+    plant(monkeypatch)
+    device = CheckedDevice(CHECKED[f"checked-{name}"], seed=1, capacity=1 << 22)
     try:
         found = not same(run_on(device, graph, arrays), want)
     except RuntimeError as error:

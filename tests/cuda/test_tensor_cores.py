@@ -256,7 +256,27 @@ def test_tiles_of_tf32(tile: mma.MmaTile, monkeypatch: pytest.MonkeyPatch) -> No
                         lambda p, target, epilogue=None: mma.mma_kernel(
                             p, target, True, tile, epilogue))
     for turns in TURNS:
-        check(*matrices(136, 72, 152, turns), turns, F32, SM90)
+        check(*matrices(136, 72, 152, turns), turns, F32, SM80)
+
+
+@pytest.mark.parametrize("turns", TURNS)
+@pytest.mark.parametrize(("m", "k", "n"), [(200, 136, 264), (70, 92, 36), (40, 3100, 56)])
+@pytest.mark.usefixtures("tf32")
+def test_tf32_of_wgmma(m: int, k: int, n: int, turns: tuple[bool, bool],
+                       monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operands that do not lie along k are turned before."""
+    monkeypatch.setattr(tensor_cores, "LEAST_TURNED", 1)
+    x, y = matrices(m, k, n, turns)
+    graph, arrays = matmul_graph(x, y, *turns, F32), operands(x, y, F32)
+    plan = tensor_cores.tensor_core_plan(graph.nodes[0], SM90, fast=True)
+    assert plan is not None
+    maps = [step.kernel.code for step in plan.steps if step.kernel.code.maps]
+    assert len(maps) == 1 and len(plan.steps) == 1 + turns[0] + (not turns[1]) + (k > 2048)
+    for seed in range(2):
+        out = run(graph, arrays, SM90, seed)
+        assert differing(out, chains(graph, arrays, truncated=True)) == 0
+    a, b = oriented(graph, arrays)
+    assert (np.abs(out - a @ b) <= 2.0**-9 * (np.abs(a) @ np.abs(b))).all()
 
 
 @pytest.mark.usefixtures("tf32")
@@ -314,6 +334,10 @@ def test_wgmma_assembles(turns: tuple[bool, bool]) -> None:
         assert code is not None and code.shared <= 227 << 10
         made = assembled(code, target)
         assert made.registers <= 65536 // wgmma.THREADS // 8 * 8
+        if turns == (False, True):
+            wide = wgmma.wgmma_kernel(replace(big(turns), dtype=dt.float32), target, tile)
+            assert wide is not None
+            assembled(wide, target)
     assert (wgmma.PRODUCER_REGISTERS + 2 * wgmma.CONSUMER_REGISTERS) * 128 <= 168 * 384
 
 

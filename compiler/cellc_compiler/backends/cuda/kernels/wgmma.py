@@ -8,7 +8,8 @@ the end of a tile it rounds, and stores by way of shared memory, which the next 
 not wait for.
 
 A tile of an operand is rows of 128 bytes, swizzled: along k (64 of it a row), or, where memory runs
-along the operand's rows, 64 of these for each step of k.
+along the operand's rows, 64 of these for each step of k. Operands of TF32 lie along k (32 of it a
+row); what lies otherwise is turned before (`rules/tensor_cores.py`).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class WgmmaTile:
     @property
     def stage_bytes(self) -> int:
         """Of both operands."""
-        return (ROWS + self.columns) * K_STEP * 2
+        return (ROWS + self.columns) * SWIZZLE
 
     @property
     def stages(self) -> int:
@@ -79,7 +80,8 @@ def wgmma_kernel(
     epilogue: Epilogue | None = None,
 ) -> KernelCode | None:
     """The kernel of a product, with the sums of segments if there are several; None where the
-    architecture has no `wgmma`, operands are not of 16 bits, or rows no multiples of 16 bytes.
+    architecture has no `wgmma`, rows are no multiples of 16 bytes, or operands of float32 do not
+    lie along k.
 
     Args:
         p: what is computed.
@@ -88,7 +90,10 @@ def wgmma_kernel(
         epilogue: what is done instead of storing the product; its buffers come behind the operands.
     """
     rows = (p.m if p.trans_a else p.k, p.k if p.trans_b else p.n, p.n)
-    if target.cpu != ARCHITECTURE or p.dtype.itemsize != 2 or any(r % 8 for r in rows):
+    wide = p.dtype.itemsize == 4
+    if target.cpu != ARCHITECTURE or any(r * p.dtype.itemsize % ALIGN for r in rows):
+        return None
+    if wide and (p.trans_a or not p.trans_b):
         return None
     return _WgmmaKernel(p, target, tile or tile_of(p), epilogue).kernel()
 
@@ -115,6 +120,7 @@ class _WgmmaKernel:
     def __init__(self, p: TensorCoreProduct, target: Target, tile: WgmmaTile,
                  epilogue: Epilogue | None) -> None:
         self.p, self.target, self.tile, self.epilogue = p, target, tile, epilogue
+        self.k_step = SWIZZLE // p.dtype.itemsize
         a, b, out = _maps(p, tile)
         maps = (a, b, out) if epilogue is None else (a, b)
         buffers = 2 + (1 if epilogue is None else epilogue.buffers)
@@ -185,13 +191,13 @@ class _WgmmaKernel:
         def tile(at: Tile, carried: list[V]) -> list[V]:
             def step(i: V, carried: list[V]) -> list[V]:
                 now = Pipeline(*carried)
-                k = f.add(at.first, f.mul(f.cast("trunc", i, "i32"), f.i32(K_STEP)))
+                k = f.add(at.first, f.mul(f.cast("trunc", i, "i32"), f.i32(self.k_step)))
                 f.mbarrier_wait(self.empty(now.stage), f.binary("xor", now.parity, f.i32(1)))
                 self.fill(at, k, now.stage)
                 after = f.next_stage(now, self.stages)
                 return [after.stage, after.parity]
 
-            return f.loop(0, steps_of(f, self.p, at.first, K_STEP), 1, carried, step)
+            return f.loop(0, steps_of(f, self.p, at.first, self.k_step), 1, carried, step)
 
         self.each_tile([f.i32(0), f.i32(0)], tile)
 
@@ -246,7 +252,7 @@ class _WgmmaKernel:
             after = f.next_stage(Pipeline(stage, parity), self.stages)
             return [after.stage, after.parity, stage, *total]
 
-        steps = steps_of(f, self.p, at.first, K_STEP)
+        steps = steps_of(f, self.p, at.first, self.k_step)
         stage, parity, last, *total = f.loop(
             0, steps, 1, [now.stage, now.parity, f.i32(0), *zeros], step, runs=True)
         f.wait_products(0)
@@ -271,9 +277,9 @@ class _WgmmaKernel:
         a = f.descriptor(own, leading[0], ATOM)
         b = f.descriptor(f.at(start, self.a_bytes), leading[1], ATOM)
         f.fence_products()
-        for k in range(0, K_STEP, 16):
+        for k in range(0, SWIZZLE, 32):
             # A descriptor holds 16 bytes as one: so many of them further along k.
-            a_on, b_on = (k * SWIZZLE // 16 if t else k * 2 // 16 for t in transposed)
+            a_on, b_on = (k // 2 * SWIZZLE // 16 if t else k // 16 for t in transposed)
             total = f.wgmma(kind_of(p.dtype), f.add(a, f.i64(a_on)), f.add(b, f.i64(b_on)), total,
                             transposed)
         f.commit_products()

@@ -5,43 +5,73 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cellc_runtime import dtypes
-from cellc_runtime.records import dataclass
+from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
 from ....ir.graph import Node
 from ....ir.types import prod
 from ....lower.plan import KernelPlan, Role, operand, result, scratch
 from ..kernels.mma import mma_kernel
+from ..kernels.operands import fits
 from ..kernels.plans import step
 from ..kernels.product import Epilogue
+from ..kernels.repack import Repacked, repack
 from ..kernels.tensor_core_tiles import TensorCoreProduct, added_segments
-from ..kernels.wgmma import wgmma_kernel
+from ..kernels.wgmma import ARCHITECTURE, wgmma_kernel
 
+LEAST_TURNED = 1024
+"""Rows (columns) that meet B (A) from which on it pays to turn it: that takes as long as so many."""
 MOST = 1 << 31
 """Indices of rows, columns and tiles are below it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByTensorCores:
-    """A product of matrices by tensor cores, and where its operands are."""
+    """A product of matrices by tensor cores, and where its operands are; `before` turns operands:
+    what is turned, from where to where."""
 
     product: TensorCoreProduct
     a: Role = operand(0)
     b: Role = operand(1)
+    before: tuple[tuple[Repacked, Role, Role], ...] = ()
 
     def plan(
         self, target: Target, out: Sequence[Role], epilogue: Epilogue | None = None
     ) -> KernelPlan:
         """See `Fusable`."""
-        p = self.product
+        turned = self._turned(target)
+        p, before, sizes = turned.product, turned.before, turned.sizes()
         own = epilogue if p.segments == 1 else None
         code = wgmma_kernel(p, target, epilogue=own) or mma_kernel(p, target, epilogue=own)
+        steps = [step(repack(r, target), (source, to)) for r, source, to in before]
         if p.segments == 1:
-            return KernelPlan((step(code, (self.a, self.b, *out)),))
+            return KernelPlan((*steps, step(code, (turned.a, turned.b, *out))), sizes)
         sums = scratch("sums")
+        sizes[sums] = 4 * p.segments * p.elements
         added = step(added_segments(p, target, epilogue), (sums, *out))
-        return KernelPlan((step(code, (self.a, self.b, sums)), added),
-                          {sums: 4 * p.segments * p.elements})
+        return KernelPlan((*steps, step(code, (turned.a, turned.b, sums)), added), sizes)
+
+    def sizes(self) -> dict[Role, int]:
+        """Bytes of what is turned."""
+        return {to: r.elements * r.dtype.itemsize for r, _, to in self.before}
+
+    def _turned(self, target: Target) -> ByTensorCores:
+        """Operands of float32 along k, as `wgmma` wants them, where that pays."""
+        p = self.product
+        if p.dtype is not dtypes.float32 or target.cpu != ARCHITECTURE or p.k % 4 or p.n % 4:
+            return self
+        if p.trans_a and p.n < LEAST_TURNED or not p.trans_b and p.m < LEAST_TURNED:
+            return self
+        before, roles = [], [self.a, self.b]
+        for i, (turns, rows, strides) in enumerate((
+                (p.trans_a, p.m, p.a_strides), (not p.trans_b, p.n, p.b_strides))):
+            if turns:
+                what = Repacked(p.matrices(strides), 1, p.k, rows, p.k, p.dtype)
+                before.append((what, roles[i], scratch(f"turned_{roles[i]}")))
+                roles[i] = before[-1][2]
+        if not fits(r.elements for r, _, _ in before):
+            return self
+        return ByTensorCores(replace(p, trans_a=False, trans_b=True), *roles, tuple(before))
 
 
 def tensor_core_plan(node: Node, target: Target, fast: bool = False) -> KernelPlan | None:
