@@ -1,4 +1,4 @@
-"""Convolutions by tensor cores on emulated GPUs: the order of sums to the bit, any shape and cut."""
+"""Convolutions by tensor cores on emulated GPUs: the order of sums to the bit, any cut."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from cellc_runtime.records import replace
 from cellc_runtime.target import CHECKED, EMULATED, Target
 
 from .emulation import using
-from .tensor_core_programs import tf32
+from .tensor_core_programs import cut, tf32
 from .test_convolutions import CASES as SMALL
 from .test_convolutions import KINDS, ONES, Conv, graph_of
 from .tiled import ARCHITECTURES, assembled, drawn, needs_ptxas, run_cpu, run_on, same
@@ -250,8 +250,9 @@ def test_epilogues(
 # --- fast numerics --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["border", "all at once", "pointwise, whole vectors",
-                                  "odd channels", "groups of odd channels", "segments"])
+@pytest.mark.parametrize("name", [
+    "border", "all at once", "pointwise, whole vectors", "odd channels", "groups of odd channels",
+    "segments", "many channels"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_fast_convolutions_of_float32(kind: str, name: str) -> None:
     """TF32: the emulator's bits, and near the exact sums; strict numerics have the CPU's bits."""
@@ -265,7 +266,9 @@ def test_fast_convolutions_of_float32(kind: str, name: str) -> None:
     assert same([found], run_cpu(graph, arrays)) == (rows(kind, c) <= 8)
     if rows(kind, c) > 8:
         assert same([found], [reference(kind, c, arrays)])
-        assert same([fast(graph, arrays, SM90)], [found])
+        # `wgmma` cuts what `mma.sync` rounds.
+        assert same([fast(graph, arrays, SM90)], [found]) or same(
+            [fast(graph, arrays, SM90)], [reference(kind, c, [cut(a) for a in arrays])])
     assert same(run_on(EmulatedDevice(SM80), graph, arrays), run_cpu(graph, arrays))
 
 

@@ -1,4 +1,4 @@
-"""Convolutions and their gradients by tensor cores: products whose operands are read where they lie.
+"""Convolutions and their gradients by tensor cores: operands are copied from where they lie.
 
 The tiles are those of `mma.py`; an element's place follows from the digits of its row and its step
 of k (`operands.py`), so nothing is unfolded. Copies are whole vectors: the innermost digit of an
@@ -131,7 +131,7 @@ class ImplicitKernel(MmaTiles):
     def out_lanes(self) -> int:
         most = VECTOR_BYTES // self.stored.itemsize
         return next(n for n in (most, most // 2, most // 4 or 1, 1)
-                    if n == 1 or self.whole and self.out.vectors(n))
+                    if n == 1 or (self.whole and self.out.vectors(n)))
 
     def out_place(self, row: V, column: V) -> tuple[V, V]:
         f, p, out = self.f, self.p, self.out

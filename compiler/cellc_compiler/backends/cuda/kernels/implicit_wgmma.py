@@ -1,9 +1,10 @@
 """Convolutions by `wgmma` (sm_90a): the copies of `implicit.py`, the products of warpgroups.
 
-All threads copy, by `cp.async`, and both warpgroups multiply. A stage is 64 of k, of which rows of
-128 bytes lie as descriptors want them: swizzled, along k, or, where memory runs across k, 64 of the
-operand's rows to a panel. Each step waits for its copies and for the products before it, so a stage
-is free when all threads have met; a unit has room for two blocks, which hide each other's waiting.
+All threads copy, by `cp.async`, and both warpgroups multiply. A stage is 64 of k (32 of TF32). Its
+rows of 128 bytes lie as descriptors want them: swizzled, along k, or, where memory runs across k,
+64 of the operand's rows to a panel. Each step waits for its copies and for the products before it,
+so a stage is free when all threads have met; a unit has room for two blocks, which hide each
+other's waiting.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from cellc_runtime.target import Target
 from ...llvm.text import V
 from ..code import WARP, KernelCode
 from ..tensor_cores import ATOM, SWIZZLE, kind_of
-from .implicit import ImplicitKernel
+from .implicit import ImplicitKernel, copies
 from .mma import MmaTile, TileOperand, tile_of
 from .product import Epilogue, Product
 from .wgmma import ARCHITECTURE, K_STEP
@@ -27,8 +28,11 @@ _PANEL = K_STEP * SWIZZLE
 
 
 def wgmma_tile_of(p: Product, target: Target) -> MmaTile | None:
-    """The tile for a shape; None where `mma.sync` is for it."""
-    if target.cpu != ARCHITECTURE or p.a.dtype.itemsize != 2 or min(p.m, p.n) <= WARP:
+    """The tile for a shape; None where `mma.sync` is for it, as for TF32 that does not lie along
+    k."""
+    if target.cpu != ARCHITECTURE or min(p.m, p.n) <= WARP:
+        return None
+    if p.a.dtype.itemsize == 4 and not (copies(p.a).along_k and copies(p.b).along_k):
         return None
     return LOW if p.m <= LOW.rows else SQUARE
 
@@ -84,8 +88,8 @@ class ImplicitWgmmaKernel(ImplicitKernel):
         left = f.descriptor(f.at(start, down), leading[0], ATOM)
         right = f.descriptor(f.at(f.at(start, a.nbytes), across), leading[1], ATOM)
         f.fence_products()
-        for k in range(0, K_STEP, 16):
-            a_on, b_on = (k * SWIZZLE // 16 if t else k * 2 // 16 for t in transposed)
+        for k in range(0, SWIZZLE, 32):
+            a_on, b_on = (k // 2 * SWIZZLE // 16 if t else k // 16 for t in transposed)
             total = f.wgmma(kind_of(self.dtype), f.add(left, f.i64(a_on)),
                             f.add(right, f.i64(b_on)), total, transposed)
         f.commit_products()
@@ -101,3 +105,9 @@ class ImplicitWgmmaKernel(ImplicitKernel):
         within = f.mul(f.binary("urem", own, f.i32(o.chunk)), f.i32(o.size))
         far = f.add(f.add(f.mul(line, f.i32(SWIZZLE)), f.mul(chunk, f.i32(16))), within)
         return f.at(self.shared, f.add(f.add(stage, f.i32(o.base)), f.add(panel, far)))
+
+    def _swizzle(self, o: TileOperand, line: V) -> V:
+        """As `wgmma` has it, in the tiles of the operands."""
+        if o.number == 2:
+            return super()._swizzle(o, line)
+        return self.f.binary("and", line, self.f.i32(7))

@@ -1,8 +1,8 @@
 """Channels innermost: what tensor cores want of an operand of a convolution that lies otherwise.
 
 `(batch, channels, points)` becomes `(batch, points, channels)`, where a group's channels are filled
-up with zeros, so that whole vectors of them are copied. Elements pass through shared memory: threads
-beside one another read points and write channels beside one another.
+up with zeros, so that whole vectors of them are copied. Elements pass through shared memory:
+threads beside one another read points and write channels beside one another.
 """
 
 from __future__ import annotations

@@ -164,8 +164,8 @@ def steps_of(f: GpuFunction, p: CutInSegments, first: V, step: int) -> V:
 def added_segments(
     p: TensorCoreProduct, target: Target, epilogue: Epilogue | None = None, most: int = 4
 ) -> KernelCode:
-    """The kernel that adds the sums of segments in order, and rounds: given these, and the result or
-    the buffers of an epilogue. A thread does up to `most` elements."""
+    """The kernel that adds the sums of segments in order, and rounds: given these, and the result
+    or the buffers of an epilogue. A thread does up to `most` elements."""
     lanes = next(n for n in (4, 2, 1) if n <= most and p.elements % n == 0)
     f = GpuFunction(target, 1 + (1 if epilogue is None else epilogue.buffers))
     put = stored(f, p.dtype, f.pointer(1)) if epilogue is None else epilogue.begin(f, 1)

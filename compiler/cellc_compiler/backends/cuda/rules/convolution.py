@@ -1,4 +1,4 @@
-"""Convolutions and their gradients: products whose operands are read where they lie (`images.py`)."""
+"""Convolutions and their gradients: products (`images.py`), by tensor cores or by chains."""
 
 from __future__ import annotations
 

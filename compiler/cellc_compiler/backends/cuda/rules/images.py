@@ -197,7 +197,8 @@ def backward_data(g: Geometry, dtype: DType, rows: Phase, columns: Phase) -> Pro
                  digits(Digit(g.n, g.channels * plane),
                         Digit(rows.count, g.stride[0] * g.image[1]),
                         Digit(columns.count, g.stride[1])), rows.first * g.image[1] + columns.first)
-    return Product(g.ic, g.n * rows.count * columns.count, steps, g.groups, a, b, out, sums_of(dtype))
+    return Product(g.ic, g.n * rows.count * columns.count, steps, g.groups, a, b, out,
+                   sums_of(dtype))
 
 
 def backward_weight(g: Geometry, dtype: DType) -> Product:

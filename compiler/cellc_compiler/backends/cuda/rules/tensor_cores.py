@@ -20,7 +20,7 @@ from ..kernels.tensor_core_tiles import TensorCoreProduct, added_segments
 from ..kernels.wgmma import ARCHITECTURE, wgmma_kernel
 
 LEAST_TURNED = 1024
-"""Rows (columns) that meet B (A) from which on it pays to turn it: that takes as long as so many."""
+"""Rows that meet B, or columns that meet A, from which on it pays to turn it."""
 MOST = 1 << 31
 """Indices of rows, columns and tiles are below it."""
 
@@ -60,7 +60,7 @@ class ByTensorCores:
         p = self.product
         if p.dtype is not dtypes.float32 or target.cpu != ARCHITECTURE or p.k % 4 or p.n % 4:
             return self
-        if p.trans_a and p.n < LEAST_TURNED or not p.trans_b and p.m < LEAST_TURNED:
+        if (p.trans_a and p.n < LEAST_TURNED) or (not p.trans_b and p.m < LEAST_TURNED):
             return self
         before, roles = [], [self.a, self.b]
         for i, (turns, rows, strides) in enumerate((
@@ -71,7 +71,8 @@ class ByTensorCores:
                 roles[i] = before[-1][2]
         if not fits(r.elements for r, _, _ in before):
             return self
-        return ByTensorCores(replace(p, trans_a=False, trans_b=True), *roles, tuple(before))
+        along_k = replace(p, trans_a=False, trans_b=True)
+        return ByTensorCores(along_k, roles[0], roles[1], tuple(before))
 
 
 def tensor_core_plan(node: Node, target: Target, fast: bool = False) -> KernelPlan | None:
