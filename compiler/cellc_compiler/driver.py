@@ -165,7 +165,7 @@ def compile_program(
         ValueError: no recomputation is enough for the budget.
         CompilerBug: LLVM refused what was generated.
     """
-    target = target or backends.target_of(graph, numerics)
+    target = backends.under(target, numerics) if target else backends.target_of(graph, numerics)
     backend = backends.backend_of(target)
     report = report if report is not None else Report()
     say = progress or (lambda stage: None)

@@ -30,6 +30,8 @@ class Target:
         tiles: whether products of bfloat16 use AMX's tile registers.
         accelerator: whether kernels run on a device of their own; `cellc_main`, which launches
             them, is code for the machine at hand.
+        fast: whether sums may have any order, and factors of float32 the ten bits of TF32's
+            fraction. Programs are the same to whoever runs them: the name does not say it.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Target:
     requires: frozenset[str]
     tiles: bool = False
     accelerator: bool = False
+    fast: bool = False
 
     def lanes(self, itemsize: int) -> int:
         """Elements of `itemsize` bytes in one vector register."""

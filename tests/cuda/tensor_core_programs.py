@@ -49,16 +49,20 @@ def run(graph: Graph, arrays: list[Array], target: Target, seed: int = 0,
         return np.asarray(executable.call(arrays)[0].numpy())
 
 
-def chains(graph: Graph, arrays: list[Array]) -> Array:
+def chains(graph: Graph, arrays: list[Array], truncated: bool = False) -> Array:
     """What the emulator promises: a segment of k is a chain of fused multiply-adds in float32 over
     k ascending, segments are added in order, and the sum is rounded once.
 
     A product of 16-bit floats is a float32, and the sum of two of these, rounded to float64 first,
     is rounded to float32 as it would be at once.
+
+    Args:
+        truncated: whether float32 is cut to TF32, as `wgmma` does, not rounded.
     """
     p = product_of(graph.nodes[0], fast=True)
     assert p is not None
-    x, y = oriented(graph, [tf32(a) if a.dtype == F32 else a for a in arrays])
+    x, y = oriented(graph, [
+        a if a.dtype != F32 else cut(a) if truncated else tf32(a) for a in arrays])
     total: Array | None = None
     for start in range(0, p.k, p.segment):
         held = np.zeros(graph.nodes[0].result.shape, np.float32)
@@ -73,6 +77,12 @@ def tf32(x: Array) -> Array:
     """Rounded to 10 bits of fraction, halves away from zero."""
     up: Array = ((x.view(np.int32) + np.int32(1 << 12)) & np.int32(-1 << 13)).view(np.float32)
     return np.where(np.isnan(x), x, up)
+
+
+def cut(x: Array) -> Array:
+    """Ten bits of fraction of float32, the others dropped."""
+    kept: Array = (x.view(np.int32) & np.int32(-1 << 13)).view(np.float32)
+    return kept
 
 
 def oriented(graph: Graph, arrays: list[Array]) -> list[Array]:

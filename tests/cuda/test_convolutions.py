@@ -9,7 +9,7 @@ import pytest
 
 from cellc_compiler.backends.cuda import epilogues
 from cellc_compiler.backends.cuda.kernels.tiles import DOUBLE, SINGLE, Choice
-from cellc_compiler.backends.cuda.rules import convolution
+from cellc_compiler.backends.cuda.rules import convolution, images
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.loops.order import FEW_CHANNELS, image_runs
@@ -103,7 +103,9 @@ def test_bits(kind: str, name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [float64, float16, bfloat16])
 @pytest.mark.parametrize("kind", KINDS)
-def test_dtypes(kind: str, dtype: DType) -> None:
+def test_dtypes(kind: str, dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In 16 bits, those that tensor cores do not take."""
+    monkeypatch.setattr(convolution, "takes", lambda *_: False)
     for name in ("stride", "all at once", "pointwise", "depthwise", "runs", "few channels, runs"):
         graph, shapes = graph_of(kind, CASES[name], dtype)
         arrays = drawn(shapes, dtype)
@@ -137,6 +139,7 @@ def test_runs_are_what_the_order_says() -> None:
 @pytest.mark.parametrize("dtype", [float32, float64, float16, bfloat16])
 def test_epilogues(dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
     """What follows a convolution is computed in its stores."""
+    monkeypatch.setattr(convolution, "takes", lambda *_: False)
     fused: list[object] = []
     emit = epilogues.EpiloguePattern.emit
 
@@ -189,10 +192,10 @@ def test_planted_faults(monkeypatch: pytest.MonkeyPatch) -> None:
         result = run_on(device, graph, arrays)
         return bool(device.accesses().outside.any()) or not same(result, run_cpu(graph, arrays))
 
-    plane, phases = convolution._plane, convolution.phases
+    plane, phases = images._plane, images.phases
     assert not found("forward", "stride")
     with monkeypatch.context() as patch:
-        patch.setattr(convolution, "_plane", lambda size, grid, step, whole: plane(
+        patch.setattr(images, "_plane", lambda size, grid, step, whole: plane(
             size, grid, (step[0], 1), whole))
         assert found("forward", "stride")
     with monkeypatch.context() as patch:
@@ -200,7 +203,7 @@ def test_planted_faults(monkeypatch: pytest.MonkeyPatch) -> None:
             replace(p, place=p.place - 1) for p in phases(g, axis)])
         assert found("data", "stride")
     with monkeypatch.context() as patch:
-        patch.setattr(convolution.order, "image_runs", lambda *_: 1)
+        patch.setattr(images.order, "image_runs", lambda *_: 1)
         assert found("weight", "few channels, runs")
 
 
@@ -218,8 +221,9 @@ ASSEMBLED = [
 @needs_ptxas
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_assembled(architecture: str, kind: str) -> None:
+def test_assembled(architecture: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is spilled."""
+    monkeypatch.setattr(convolution, "takes", lambda *_: False)
     for c in ASSEMBLED:
         for dtype in (float32, float64, bfloat16):
             graph, _ = graph_of(kind, c, dtype, relu=True)

@@ -74,6 +74,22 @@ def test_networks(name: str, mode: int) -> None:
     assert [bits(a) for a in found] == [bits(a) for a in want]
 
 
+@pytest.mark.usefixtures("gpu")
+def test_numerics_of_the_context() -> None:
+    """Under `"fast"` a network's products and convolutions of float32 are those of TF32."""
+    ms.set_seed(1)
+    net = ms.nn.SequentialCell(ms.nn.Conv2d(4, 16, 3), ms.nn.Flatten(), ms.nn.Dense(16 * 36, 24))
+    x = ms.Tensor(np.random.default_rng(0).normal(size=(3, 4, 6, 6)).astype(np.float32))
+    found = {}
+    for numerics, device in (("strict", "CPU"), ("strict", "GPU"), ("fast", "GPU")):
+        ms.set_context(mode=ms.GRAPH_MODE, device_target=device, numerics=numerics)
+        found[numerics, device] = net(x).asnumpy()
+    ms.set_context(numerics="strict")
+    strict, fast = found["strict", "GPU"], found["fast", "GPU"]
+    assert bits(strict) == bits(found["strict", "CPU"]) != bits(fast)
+    np.testing.assert_allclose(fast, strict, atol=2.0**-8 * np.abs(strict).max())
+
+
 def _results(sample: Sample, device: str, mode: int) -> list[Array]:
     """Results, those of a training step, and the parameters behind it."""
     ms.set_context(mode=mode, device_target=device)

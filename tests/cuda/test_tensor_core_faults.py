@@ -65,7 +65,7 @@ MMA: dict[str, Plant] = {
         lambda before, f, but: before(f, but + 1 if but else 0)),
     "group not ended": changed(
         _MmaKernel, "fetch", lambda before, kernel, k, stage: [
-            kernel._fetch(o, k, stage) for o in kernel.operands]),
+            kernel.copy(o, k, stage) for o in kernel.operands]),
     "swizzle of copies missing": changed(_MmaKernel, "_place", swizzled_wrong),
     "fragments in another order": changed(
         TensorCoreFunction, "ldmatrix",
@@ -197,8 +197,8 @@ def outcomes(target: Target, shapes: tuple[Any, ...]) -> list[str]:
 @pytest.fixture(autouse=True)
 def few_units(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks do several tiles."""
-    monkeypatch.setattr(wgmma, "UNITS", 2)
-    monkeypatch.setattr(mma, "UNITS", 2)
+    monkeypatch.setitem(wgmma.UNITS, "sm_90a", 2)
+    monkeypatch.setitem(mma.UNITS, "sm_80", 2)
 
 
 @pytest.mark.parametrize("kernel", CASES)

@@ -143,7 +143,8 @@ def test_what_is_not_for_tensor_cores() -> None:
 def test_tiles_of_mma(tile: mma.MmaTile, whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each tile, and the kernel for pointers that are not aligned, gives the same bits."""
     monkeypatch.setattr(tensor_cores, "mma_kernel",
-                        lambda p, target: mma.mma_kernel(p, target, whole, tile))
+                        lambda p, target, epilogue=None: mma.mma_kernel(
+                            p, target, whole, tile, epilogue))
     for turns in TURNS:
         check(*matrices(136, 72, 152, turns), turns, BF16, SM80)
 
@@ -151,7 +152,7 @@ def test_tiles_of_mma(tile: mma.MmaTile, whole: bool, monkeypatch: pytest.Monkey
 @pytest.fixture
 def few_units(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three blocks do all tiles."""
-    monkeypatch.setattr(wgmma, "UNITS", 3)
+    monkeypatch.setitem(wgmma.UNITS, "sm_90a", 3)
     yield
 
 
@@ -161,7 +162,8 @@ def few_units(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_tiles_of_wgmma(tile: wgmma.WgmmaTile, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each tile, several of them in a block, whatever runs first."""
     monkeypatch.setattr(tensor_cores, "wgmma_kernel",
-                        lambda p, target: wgmma.wgmma_kernel(p, target, tile))
+                        lambda p, target, epilogue=None: wgmma.wgmma_kernel(
+                            p, target, tile, epilogue))
     for turns in TURNS:
         check(*matrices(456, 456, 264, turns), turns, BF16, SM90, seed)
 
@@ -196,7 +198,7 @@ def test_order_does_not_follow_from_the_kernel() -> None:
     {"box": (64, 257)}, {"box": (128, 64)}, {"strides": (136, 1 << 16)}, {"sizes": (0, 8, 1)}])
 def test_a_map_that_cannot_be_made(wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel is not launched, and the program says that it failed."""
-    def kernel(p: TensorCoreProduct, target: Target) -> KernelCode:
+    def kernel(p: TensorCoreProduct, target: Target, epilogue: None = None) -> KernelCode:
         code = wgmma.wgmma_kernel(p, target)
         assert code is not None
         return replace(code, maps=(replace(code.maps[0], **wrong), *code.maps[1:]))
@@ -233,7 +235,7 @@ def test_no_bank_conflicts_and_no_races(name: str, dtype: np.dtype[Any], turns: 
 
 @pytest.mark.parametrize("turns", TURNS)
 @pytest.mark.parametrize(("m", "k", "n"), [
-    (1, 1, 1), (70, 90, 34), (200, 136, 264), (31, 100, 140), (140, 100, 31), (17, 33, 65)])
+    (1, 1, 2), (70, 90, 34), (200, 136, 264), (31, 100, 140), (140, 100, 31), (17, 33, 65)])
 @pytest.mark.usefixtures("tf32")
 def test_tf32(m: int, k: int, n: int, turns: tuple[bool, bool]) -> None:
     """Products of float32 whose operands are rounded to TF32."""
@@ -251,9 +253,30 @@ def tf32(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("tf32")
 def test_tiles_of_tf32(tile: mma.MmaTile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensor_cores, "mma_kernel",
-                        lambda p, target: mma.mma_kernel(p, target, True, tile))
+                        lambda p, target, epilogue=None: mma.mma_kernel(
+                            p, target, True, tile, epilogue))
     for turns in TURNS:
-        check(*matrices(136, 72, 152, turns), turns, F32, SM90)
+        check(*matrices(136, 72, 152, turns), turns, F32, SM80)
+
+
+@pytest.mark.parametrize("turns", TURNS)
+@pytest.mark.parametrize(("m", "k", "n"), [(200, 136, 264), (70, 92, 36), (40, 3100, 56)])
+@pytest.mark.usefixtures("tf32")
+def test_tf32_of_wgmma(m: int, k: int, n: int, turns: tuple[bool, bool],
+                       monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operands that do not lie along k are turned before."""
+    monkeypatch.setattr(tensor_cores, "LEAST_TURNED", 1)
+    x, y = matrices(m, k, n, turns)
+    graph, arrays = matmul_graph(x, y, *turns, F32), operands(x, y, F32)
+    plan = tensor_cores.tensor_core_plan(graph.nodes[0], SM90, fast=True)
+    assert plan is not None
+    maps = [step.kernel.code for step in plan.steps if step.kernel.code.maps]
+    assert len(maps) == 1 and len(plan.steps) == 1 + turns[0] + (not turns[1]) + (k > 2048)
+    for seed in range(2):
+        out = run(graph, arrays, SM90, seed)
+        assert differing(out, chains(graph, arrays, truncated=True)) == 0
+    a, b = oriented(graph, arrays)
+    assert (np.abs(out - a @ b) <= 2.0**-9 * (np.abs(a) @ np.abs(b))).all()
 
 
 @pytest.mark.usefixtures("tf32")
@@ -311,6 +334,10 @@ def test_wgmma_assembles(turns: tuple[bool, bool]) -> None:
         assert code is not None and code.shared <= 227 << 10
         made = assembled(code, target)
         assert made.registers <= 65536 // wgmma.THREADS // 8 * 8
+        if turns == (False, True):
+            wide = wgmma.wgmma_kernel(replace(big(turns), dtype=dt.float32), target, tile)
+            assert wide is not None
+            assembled(wide, target)
     assert (wgmma.PRODUCER_REGISTERS + 2 * wgmma.CONSUMER_REGISTERS) * 128 <= 168 * 384
 
 

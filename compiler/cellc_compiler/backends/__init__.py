@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from cellc_runtime.device import Device
+from cellc_runtime.records import replace
 from cellc_runtime.target import Target
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ def backend_of(target: Target) -> Backend:
     """
     for name in _MAKERS:
         found = backend(name)
-        if found.targets.get(target.name) is target:
+        own = found.targets.get(target.name)
+        if own is not None and own == replace(target, fast=own.fast):
             return found
     raise UnknownTarget(_unknown(target.name))
 
@@ -141,4 +143,13 @@ def target_of(graph: Graph, numerics: str) -> Target:
 
     Raises: as `default_target`.
     """
-    return _chosen or backend().target_of(graph, numerics)
+    return backend().target_of(graph, numerics) if _chosen is None else under(_chosen, numerics)
+
+
+def under(target: Target, numerics: str) -> Target:
+    """A target as these numerics want its kernels.
+
+    Raises:
+        UnknownTarget: no back end compiles for it.
+    """
+    return backend_of(target).under(target, numerics)

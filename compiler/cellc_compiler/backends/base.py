@@ -171,7 +171,11 @@ class Backend(ABC):
 
     def target_of(self, graph: Graph, numerics: str) -> Target:
         """The same, for a graph under these numerics."""
-        return self.default_target()
+        return self.under(self.default_target(), numerics)
+
+    def under(self, target: Target, numerics: str) -> Target:
+        """A target of this back end as these numerics want its kernels."""
+        return target
 
     @abstractmethod
     def version(self) -> str:

@@ -101,7 +101,8 @@ class _Report:
         self, subject: Subject, sources: Sources, target: Target, numerics: str,
         say: Callable[[str], None],
     ) -> None:
-        self.subject, self.sources, self.target, self.say = subject, sources, target, say
+        self.subject, self.sources, self.say = subject, sources, say
+        self.target = backends.under(target, numerics)
         self.numerics = numerics
         self.ledger = Ledger()
         self.texts: list[str] = []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cellc_runtime import device
 from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import replace
 from cellc_runtime.target import CHECKED, CUDA, EMULATED, Target
 
 from ..base import Backend
@@ -33,6 +34,10 @@ class CudaBackend(Backend):
 
     def default_target(self) -> Target:
         return next(iter(device.gpu().targets.values()))
+
+    def under(self, target: Target, numerics: str) -> Target:
+        """With products of float32 in TF32 where `numerics` leaves rounding open."""
+        return replace(target, fast=numerics == "fast")
 
     def version(self) -> str:
         return f"{llvm_version.llvm_version()} ptxas {ptxas.version()}"

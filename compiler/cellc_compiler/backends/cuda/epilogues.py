@@ -30,12 +30,11 @@ from ..llvm.convert import round_to
 from ..llvm.expressions import Scope
 from ..llvm.math.lanes import X
 from ..llvm.text import V, lanes_of
-from .kernels.plans import Tiled
 from .kernels.product import Finish
 from .nests import buffers_of
 from .nests.elements import is_flat, space_of
 from .nests.kernel import NestWriter
-from .rules.table import TILES
+from .rules.table import TILES, Fusable
 from .writer import GpuFunction
 
 _MOST_CYCLES = 96.0
@@ -99,7 +98,7 @@ class Attached:
 
     product: Node
     reader: Cluster
-    tiled: Tiled
+    tiled: Fusable
     nest: ClusterNest
     stored: tuple[Value, ...]
     instead_of: tuple[int, ...] = ()
@@ -177,7 +176,7 @@ class EpiloguePattern(Pattern[Attached]):
         block.run_plan(plan, table, label, (node, *cluster.nodes), node.operands)
 
 
-def _attach(block: GraphBlock, node: Node, reader: Cluster, tiled: Tiled) -> Attached | None:
+def _attach(block: GraphBlock, node: Node, reader: Cluster, tiled: Fusable) -> Attached | None:
     """The cluster as an epilogue, if it is one."""
     stored = [r for n in reader.nodes for r in n.results if r in block.schedule.stored]
     if not stored or not node.result.type.size:

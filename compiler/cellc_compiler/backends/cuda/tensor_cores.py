@@ -193,6 +193,7 @@ class TensorCoreFunction(GpuFunction):
     def copy_async(self, to: V, source: V, nbytes: int, valid: V) -> None:
         """4, 8 or 16 bytes to shared memory: `valid` (an i32) of them, and zeros."""
         if self.emulated:
+            self._touch(source, nbytes)
             self._touch(to, nbytes | 1 << 16)
             self.emulate("copy_async", to, source, self.i32(nbytes), valid)
             return
@@ -310,14 +311,16 @@ class TensorCoreFunction(GpuFunction):
 
     def wgmma(self, kind: str, a: V, b: V, total: Sequence[V], transposed: tuple[bool, bool]
               ) -> list[V]:
-        """64 x n products of k = 16, added to accumulators (n / 2 floats a thread). Begins only;
-        nothing may touch the accumulators or change the operands before `wait_products`.
+        """64 x n products of k = 16 (`tf32`: 8), added to accumulators (n / 2 floats a thread).
+        Begins only; nothing may touch the accumulators or change the operands before
+        `wait_products`. TF32 are the upper 19 bits of float32; the others are not looked at.
 
         Args:
             kind: of the operands.
             a, b: descriptors.
             total: the accumulators.
-            transposed: whether memory runs along the rows of A, and along those of B.
+            transposed: whether memory runs along the rows of A, and along those of B; not for
+                TF32.
         """
         n, count = 2 * len(total), len(total)
         if self.emulated:
@@ -325,8 +328,10 @@ class TensorCoreFunction(GpuFunction):
             self.emulate(f"wgmma_{kind}", self._given([a, b, self.i64(shape), *total]))
             return self._results("float", 24, count)
         outs = ",".join(f"${i}" for i in range(count))
-        text = (f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{kind}.{kind} {{{outs}}}, "
-                f"${count}, ${count + 1}, 1, 1, 1, {transposed[0]:d}, {transposed[1]:d};")
+        k, turns = (8, "") if kind == "tf32" else (
+            16, f", {transposed[0]:d}, {transposed[1]:d}")
+        text = (f"wgmma.mma_async.sync.aligned.m64n{n}k{k}.f32.{kind}.{kind} {{{outs}}}, "
+                f"${count}, ${count + 1}, 1, 1, 1{turns};")
         marks = ",".join(["=f"] * count + ["l", "l"] + [str(i) for i in range(count)])
         return self.unpacked(self.asm(text, marks, a, b, *total, ret=_structure("float", count)),
                              "float", count)

@@ -196,7 +196,7 @@ fine:
 
 def entries() -> str:
     """What kernels call: each lane gives where its operands are and its results go."""
-    names = ["ldmatrix", "ldmatrix_trans", *(f"mma_{k}" for k in KINDS), "wgmma_f16", "wgmma_bf16"]
+    names = ["ldmatrix", "ldmatrix_trans", *(f"{op}_{k}" for op in ("mma", "wgmma") for k in KINDS)]
     return "".join(f"""
 define hidden void @cellc_emulated_{name}(ptr %thread, ptr %data) nounwind {{
   call void @meet(ptr %thread, ptr @{name}, ptr %data)
@@ -259,7 +259,7 @@ def operations(structures: Structures) -> str:
                                                                      structures)]
     functions += [_mma(kind, structures) for kind in KINDS]
     functions += [_gather(structures), _operands(structures)]
-    functions += [_wgmma(kind, structures) for kind in ("f16", "bf16")]
+    functions += [_wgmma(kind, structures) for kind in KINDS]
     declares = sorted({d for f in functions for d in f.declares})
     return "\n".join([*(f.text() for f in functions), *declares]) + "\n"
 
@@ -420,22 +420,25 @@ def _wgmma(kind: str, structures: Structures) -> _Operation:
 
 
 def _accumulate(f: _Operation, kind: str, shape: X, narrow_a: V, narrow_b: V) -> None:
-    """The products of 16 rows and n columns, sixteen columns at a time."""
+    """The products of 16 rows and n columns, sixteen columns at a time. Rows of k have 32 bytes;
+    those of 4-byte elements are never transposed."""
     n = shape & 0xFFFF
+    depth, ty = (8, "i32") if kind == "tf32" else (16, "i16")
     wide_a, wide_b, c = f.alloca(16 * 16 * 4), f.alloca(16 * 256 * 4), f.alloca(16 * 256 * 4)
     for narrow, wide, bit, extent in ((narrow_a, wide_a, 16, f.i(16)), (narrow_b, wide_b, 17, n)):
         transposed = (shape >> bit & 1).cmp("ne", 0)
-        along_row, along_k = transposed.where(f.i(1), f.i(16)), transposed.where(extent, f.i(1))
-        with f.each(extent, 16) as (r, k):
-            at = f.gep(narrow, (r * along_row + k * along_k).v, "i16")
-            where = r * 16 + k if wide is wide_a else k * n + r
-            f.put(f.widened(f.load("i16", at), kind), wide, where)
+        along_row, along_k = transposed.where(f.i(1), f.i(depth)), transposed.where(
+            extent, f.i(1))
+        with f.each(extent, depth) as (r, k):
+            at = f.gep(narrow, (r * along_row + k * along_k).v, ty)
+            where = r * depth + k if wide is wide_a else k * n + r
+            f.put(f.widened(f.load(ty, at), kind), wide, where)
     _exchange(f, n, c, False)
     with f.each(16, n >> 4) as (row, block):
         at = f.gep(c, (row * n + (block << 4)).v, "float")
         total = [f.load("<8 x float>", f.gep(at, 32 * h)) for h in (0, 1)]
-        for step in range(16):
-            x = f.splat(f.load("float", f.gep(wide_a, (row * 16 + step).v, "float")), 8)
+        for step in range(depth):
+            x = f.splat(f.load("float", f.gep(wide_a, (row * depth + step).v, "float")), 8)
             y = f.gep(wide_b, (n * step + (block << 4)).v, "float")
             total = [f.fma(x, f.load("<8 x float>", f.gep(y, 32 * h)), total[h]) for h in (0, 1)]
         for h in (0, 1):

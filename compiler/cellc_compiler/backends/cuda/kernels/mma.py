@@ -7,20 +7,29 @@ c ^ r % 8, or c ^ r / 2 % 4 where a row has 64 bytes. Which way an operand lies 
 it lies in shared memory; `ldmatrix.trans` turns it. Elements of 4 bytes it cannot turn: they are
 loaded one by one, with bytes 16 c of row r at c ^ 2 (r % 4). What is outside of a matrix is filled
 with zeros.
+
+The tile of the result goes through the same memory: there it is rounded, and threads beside one
+another store what lies beside one another. What follows from the product (`epilogues.py`) is done
+there, on the rounded elements.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 
+from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ...llvm.convert import memory_type, to_memory
-from ...llvm.text import V
-from ..code import WARP, KernelCode
+from ...llvm.convert import from_memory, memory_type, to_memory
+from ...llvm.math.lanes import X
+from ...llvm.text import V, vector
+from ..code import VECTOR_BYTES, WARP, KernelCode
 from ..tensor_cores import I32, TensorCoreFunction, kind_of
-from .tensor_core_tiles import UNITS, TensorCoreProduct, steps_of, tile_at, tiles_of
+from .product import Epilogue, Finish
+from .tensor_core_tiles import TensorCoreProduct, steps_of, tile_at, tiles_of
+from .tiles import UNITS
 
 STEP_BYTES = 64
 """Of k in a stage; one instruction takes half of it."""
@@ -48,24 +57,25 @@ FLAT = MmaTile(32, 128, 1, 4)
 TALL = MmaTile(128, 32, 4, 1)
 
 
-def tile_of(p: TensorCoreProduct) -> MmaTile:
+def tile_of(m: int, n: int, matrices: int, target: Target) -> MmaTile:
     """The tile for a shape: the largest that leaves no unit of the device without one."""
-    if p.m <= 32:
+    if m <= 32:
         return FLAT
-    if p.n <= 32:
+    if n <= 32:
         return TALL
-    return LARGE if tiles_of(p, LARGE.rows, LARGE.columns) >= UNITS else SMALL
+    tiles = matrices * -(-m // LARGE.rows) * -(-n // LARGE.columns)
+    return LARGE if tiles >= UNITS[target.cpu] else SMALL
 
 
 @dataclass(frozen=True, slots=True)
-class _Operand:
-    """How an operand's tile lies: `lines` of `length` elements, memory running along a line.
+class TileOperand:
+    """How an operand's tile lies in shared memory: `lines` of `length` elements.
 
     Attributes:
         number: of its buffer.
         along_k: whether lines run along k.
         lines, length: of a tile.
-        outer, inner: of a matrix.
+        width: elements that are copied at once.
         base: where its tile of a stage begins, in bytes.
         size: bytes of an element.
     """
@@ -74,8 +84,7 @@ class _Operand:
     along_k: bool
     lines: int
     length: int
-    outer: int
-    inner: int
+    width: int
     base: int
     size: int
 
@@ -94,27 +103,30 @@ class _Operand:
         """Elements that have a place in the swizzle: 16 bytes of them."""
         return 16 // self.size
 
-    @property
-    def width(self) -> int:
-        """Elements that are copied at once: as many as rows are multiples of."""
-        return math.gcd(self.inner, self.chunk)
 
+def tile_operands(
+    tile: MmaTile, size: int, along_k: tuple[bool, bool], width: tuple[int, int],
+    step_bytes: int = STEP_BYTES,
+) -> tuple[TileOperand, TileOperand]:
+    """Both operands of a tile.
 
-def _operands(p: TensorCoreProduct, tile: MmaTile) -> tuple[_Operand, _Operand]:
-    size = p.dtype.itemsize
-    step = STEP_BYTES // size
+    Args:
+        size: bytes of an element.
+        along_k, width: see `TileOperand`.
+        step_bytes: of k in a stage.
+    """
+    step = step_bytes // size
 
-    def operand(number: int, along_k: bool, extent: int, whole: int, base: int) -> _Operand:
-        if along_k:
-            return _Operand(number, True, extent, step, whole, p.k, base, size)
-        return _Operand(number, False, step, extent, p.k, whole, base, size)
+    def operand(number: int, extent: int, base: int) -> TileOperand:
+        lines, length = (extent, step) if along_k[number] else (step, extent)
+        return TileOperand(number, along_k[number], lines, length, width[number], base, size)
 
-    a = operand(0, not p.trans_a, tile.rows, p.m, 0)
-    return a, operand(1, p.trans_b, tile.columns, p.n, a.nbytes)
+    a = operand(0, tile.rows, 0)
+    return a, operand(1, tile.columns, a.nbytes)
 
 
 def mma_kernel(p: TensorCoreProduct, target: Target, whole: bool = True,
-               tile: MmaTile | None = None) -> KernelCode:
+               tile: MmaTile | None = None, epilogue: Epilogue | None = None) -> KernelCode:
     """The kernel of a product; with the sums of segments, if there are several.
 
     Args:
@@ -123,106 +135,116 @@ def mma_kernel(p: TensorCoreProduct, target: Target, whole: bool = True,
         whole: whether pointers are multiples of 16, so that many elements are copied at once; the
             kernel for others stands behind it.
         tile: of a block, if not the table's.
+        epilogue: what is done instead of storing the product; its buffers come behind the operands.
     """
-    return _MmaKernel(p, target, tile or tile_of(p), whole).kernel()
+    own = tile or tile_of(p.m, p.n, p.segments * p.count, target)
+    return _MmaKernel(p, target, own, whole, epilogue).kernel()
 
 
-class _MmaKernel:
-    """Writes it."""
+class MmaTiles(ABC):
+    """Writes the tile of a block, whatever its operands and its result are.
 
-    def __init__(self, p: TensorCoreProduct, target: Target, tile: MmaTile, whole: bool) -> None:
-        self.p, self.target, self.tile, self.whole = p, target, tile, whole
-        self.k_step = STEP_BYTES // p.dtype.itemsize
-        self.f = f = TensorCoreFunction(target, 3, tile.threads)
-        self.operands = _operands(p, tile)
+    Args:
+        f: the kernel.
+        operands: tiles in shared memory.
+        dtype: of the operands.
+        stored: of the result; sums of segments are float32.
+        epilogue: what is done instead of storing.
+    """
+
+    step_bytes, stages = STEP_BYTES, STAGES
+
+    def __init__(
+        self, f: TensorCoreFunction, tile: MmaTile, operands: tuple[TileOperand, TileOperand],
+        dtype: DType, stored: DType, epilogue: Epilogue | None,
+    ) -> None:
+        self.f, self.tile, self.operands, self.dtype = f, tile, operands, dtype
+        self.stored, self.epilogue = stored, epilogue
+        self.k_step = self.step_bytes // dtype.itemsize
         self.stage_bytes = sum(o.nbytes for o in self.operands)
-        self.shared = f.shared_place(STAGES * self.stage_bytes)
+        result = tile.rows * tile.columns * stored.itemsize
+        self.shared = f.shared_place(max(self.stages * self.stage_bytes, result))
         self.number = f.thread()
         self.lane = f.binary("and", self.number, f.i32(WARP - 1))
         warp = f.binary("lshr", self.number, f.i32(5))
         self.height, self.width = tile.rows // tile.down, tile.columns // tile.across
-        down, across = f.split(warp, [tile.down, tile.across])
+        across, down = f.split(warp, [tile.across, tile.down])
         self.top, self.left = f.mul(down, f.i32(self.height)), f.mul(across, f.i32(self.width))
-        self.at = tile_at(f, p, f.block(), tile.rows, tile.columns)
-        self.steps = steps_of(f, p, self.at.first, self.k_step)
-        last = f.mul(f.cast("trunc", self.steps, I32), f.i32(self.k_step))
-        self.end = f.add(self.at.first, last)
+        self.first, self.steps = f.i32(0), f.i64(0)
 
-    def kernel(self) -> KernelCode:
-        f, p, tile = self.f, self.p, self.tile
-        self.store(self.products())
-        plain = mma_kernel(p, self.target, False, tile) if self.whole else None
-        return f.finished(tiles_of(p, tile.rows, tile.columns), 16 if self.whole else 1, plain)
+    def take(self, first: V, steps: V) -> None:
+        """The block does so many steps (an i64) from one of k (an i32) on."""
+        f = self.f
+        self.first, self.steps = first, steps
+        self.end = f.add(first, f.mul(f.cast("trunc", steps, I32), f.i32(self.k_step)))
+
+    @abstractmethod
+    def copy(self, o: TileOperand, k: V, stage: V) -> None:
+        """Begin to copy an operand's tile from a step of k on to a stage."""
+
+    @abstractmethod
+    def out_lanes(self) -> int:
+        """Elements of a row of the result that are stored at once."""
+
+    @abstractmethod
+    def out_place(self, row: V, column: V) -> tuple[V, V]:
+        """Whether an element of the tile is one of the result, and where it lies."""
 
     # --- the ring of stages ---------------------------------------------------------------------
 
     def products(self) -> list[V]:
         """Accumulators of the warp: of each 16 x 8 elements four, row by row."""
         f = self.f
-        for s in range(STAGES - 1):
-            self.fetch(f.add(self.at.first, f.i32(s * self.k_step)), f.i32(s * self.stage_bytes))
+        for s in range(self.stages - 1):
+            self.fetch(f.add(self.first, f.i32(s * self.k_step)), f.i32(s * self.stage_bytes))
         count = self.height // 16 * (self.width // 8) * 4
         zeros = [f.const("float", 0.0)] * count
-        ahead = f.i32((STAGES - 1) * self.stage_bytes)
+        ahead = f.i32((self.stages - 1) * self.stage_bytes)
 
         def body(i: V, carried: list[V]) -> list[V]:
             now, free, total = carried[0], carried[1], carried[2:]
-            f.wait_copies(STAGES - 2)
-            f.barrier()
-            k = f.add(f.cast("trunc", i, I32), f.i32(STAGES - 1))
-            self.fetch(f.add(self.at.first, f.mul(k, f.i32(self.k_step))), free)
-            total = self.multiplied(now, total)
+            f.wait_copies(self.stages - 2)
+            self.meet()
+            k = f.add(f.cast("trunc", i, I32), f.i32(self.stages - 1))
+            total = self.step(f.add(self.first, f.mul(k, f.i32(self.k_step))), now, free, total)
             return [self.next(now), self.next(free), *total]
 
         out = f.loop(0, self.steps, 1, [f.i32(0), ahead, *zeros], body, runs=True)[2:]
         f.wait_copies(0)
         return out
 
+    def meet(self) -> None:
+        """All threads see what all have copied."""
+        self.f.barrier()
+
+    def step(self, k: V, now: V, free: V, total: list[V]) -> list[V]:
+        """Fill the stage that is free from a step of k on, and multiply the present one."""
+        self.fetch(k, free)
+        return self.multiplied(now, total)
+
     def next(self, stage: V) -> V:
         """The stage behind, in bytes."""
         f = self.f
         after = f.add(stage, f.i32(self.stage_bytes))
-        wraps = f.cmp("eq", after, f.i32(STAGES * self.stage_bytes))
+        wraps = f.cmp("eq", after, f.i32(self.stages * self.stage_bytes))
         return f.select(wraps, f.i32(0), after)
 
     def fetch(self, k: V, stage: V) -> None:
         """Begin to copy both tiles from a step of k on to a stage: one group."""
         for o in self.operands:
-            self._fetch(o, k, stage)
+            self.copy(o, k, stage)
         self.f.commit_copies()
 
-    def _fetch(self, o: _Operand, k: V, stage: V) -> None:
-        f, tile = self.f, self.at
-        edge = tile.row if o.number == 0 else tile.column
-        line, start = (edge, k) if o.along_k else (k, edge)
-        matrix = f.cast("zext", tile.a if o.number == 0 else tile.b, "i64")
-        origin = f.mul(matrix, f.i64(o.outer * o.inner))
-        width = o.width if self.whole else 1
-        per_line, threads = o.length // width, self.tile.threads
-        for i in range(-(-o.lines * per_line // threads)):
-            number = f.add(self.number, f.i32(i * threads))
-            r, c = f.split(number, [o.lines, per_line])
-            self._copy(o, origin, (f.add(line, r), f.add(start, f.mul(c, f.i32(width)))),
-                       self._place(o, stage, r, f.mul(c, f.i32(width))), width)
-
-    def _copy(self, o: _Operand, origin: V, at: tuple[V, V], place: V, width: int) -> None:
-        """Elements of a line; zeros outside of the matrix, whose first element stands for them."""
-        f, (line, start) = self.f, at
-        inside = f.binary("and", f.cmp("ult", line, f.i32(o.outer)),
-                          f.cmp("ult", start, f.i32(o.inner)))
-        inside = f.binary("and", inside, f.cmp("ult", start if o.along_k else line, self.end))
-        flat = f.add(f.mul(f.cast("zext", line, "i64"), f.i64(o.inner)),
-                     f.cast("zext", start, "i64"))
-        offset = f.select(inside, f.add(origin, flat), f.i64(0))
-        source = f.gep(f.pointer(o.number), offset, f"i{8 * o.size}")
-        nbytes = o.size * width
+    def move(self, inside: V, source: V, place: V, nbytes: int) -> None:
+        """Copy so many bytes from one to the other if they are inside of the matrix, else zeros."""
+        f = self.f
         if nbytes > 2:
             f.copy_async(place, source, nbytes, f.select(inside, f.i32(nbytes), f.i32(0)))
             return
         value = f.load("i16", source)
         f.store(f.select(inside, value, V("i16", "0")), f.pointer_at(place))
 
-    def _place(self, o: _Operand, stage: V, line: V, element: V) -> V:
+    def _place(self, o: TileOperand, stage: V, line: V, element: V) -> V:
         """Where an element of a tile lies."""
         f = self.f
         chunk = f.binary("udiv", element, f.i32(o.chunk))
@@ -231,7 +253,7 @@ class _MmaKernel:
         far = f.add(f.add(f.mul(line, f.i32(o.line_bytes)), f.mul(chunk, f.i32(16))), within)
         return f.at(self.shared, f.add(f.add(stage, f.i32(o.base)), far))
 
-    def _swizzle(self, o: _Operand, line: V) -> V:
+    def _swizzle(self, o: TileOperand, line: V) -> V:
         f = self.f
         if o.line_bytes == 64:
             return f.binary("and", f.binary("lshr", line, f.i32(1)), f.i32(3))
@@ -243,7 +265,7 @@ class _MmaKernel:
 
     def multiplied(self, stage: V, total: list[V]) -> list[V]:
         """The products of a stage, added."""
-        f, kind = self.f, kind_of(self.p.dtype)
+        f, kind = self.f, kind_of(self.dtype)
         total = list(total)
         for step in (0, 1):
             a = self._registers(self.operands[0], self.top, self.height, step, stage)
@@ -256,7 +278,9 @@ class _MmaKernel:
                     total[at:at + 4] = f.mma(kind, rows, columns, total[at:at + 4])
         return total
 
-    def _registers(self, o: _Operand, edge: V, extent: int, step: int, stage: V) -> list[list[V]]:
+    def _registers(
+        self, o: TileOperand, edge: V, extent: int, step: int, stage: V
+    ) -> list[list[V]]:
         """The four registers of each 16 rows of A, or columns of B, for one instruction's k."""
         f = self.f
         if o.size == 2 or o.along_k:
@@ -266,7 +290,7 @@ class _MmaKernel:
             out = self._words(o, edge, extent, step, stage)
         return [[f.tf32(v) for v in four] for four in out] if o.size == 4 else out
 
-    def _words(self, o: _Operand, edge: V, extent: int, step: int, stage: V) -> list[list[V]]:
+    def _words(self, o: TileOperand, edge: V, extent: int, step: int, stage: V) -> list[list[V]]:
         """The same of elements of 4 bytes in lines across k, one load each."""
         f, lane = self.f, self.lane
         g, t = f.binary("lshr", lane, f.i32(2)), f.binary("and", lane, f.i32(3))
@@ -285,7 +309,7 @@ class _MmaKernel:
             (r, k) for r in (0, 1) for k in (0, 1)]
         return [[word(2 * i + r, k) for r, k in halves] for i in range(extent // 16)]
 
-    def _fragments(self, o: _Operand, edge: V, extent: int, step: int, stage: V) -> list[V]:
+    def _fragments(self, o: TileOperand, edge: V, extent: int, step: int, stage: V) -> list[V]:
         """The address that each lane gives `ldmatrix`, for each 16 rows of A or columns of B.
 
         The four matrices are, in the order of a fragment's registers: of A the halves of the rows,
@@ -314,37 +338,122 @@ class _MmaKernel:
     # --- the result -----------------------------------------------------------------------------
 
     def store(self, total: list[V]) -> None:
-        """What is inside of the matrix, rounded: two columns at once where rows allow it."""
-        f, p, lane = self.f, self.p, self.lane
-        row = f.add(f.add(self.at.row, self.top), f.binary("lshr", lane, f.i32(2)))
-        two = f.mul(f.binary("and", lane, f.i32(3)), f.i32(2))
-        column = f.add(f.add(self.at.column, self.left), two)
-        matrix = f.mul(f.cast("zext", self.at.out, "i64"), f.i64(p.m * p.n))
-        across = self.width // 8
-        for i in range(self.height // 16):
-            for half in (0, 1):
-                r = f.add(row, f.i32(16 * i + 8 * half))
-                line = f.add(matrix, f.mul(f.cast("zext", r, "i64"), f.i64(p.n)))
+        """The tile, rounded, by way of shared memory."""
+        f, size = self.f, self.stored.itemsize
+        out = TileOperand(2, True, self.tile.rows, self.tile.columns, self.out_lanes(), 0, size)
+        f.barrier()
+        self._stage(out, total)
+        f.barrier()
+        put = self._finish()
+        per_line = out.length // out.width
+        wide = vector(memory_type(self.stored), out.width)
 
-                def store_line(i: int = i, half: int = half, line: V = line) -> None:
-                    for j in range(across):
-                        at = 4 * (i * across + j) + 2 * half
-                        self._pair(total[at:at + 2], line, f.add(column, f.i32(8 * j)))
+        def step(i: V, _: list[V]) -> None:
+            number = f.add(self.number, f.mul(f.cast("trunc", i, I32), f.i32(self.tile.threads)))
+            row, c = f.split(number, [out.lines, per_line])
+            column = f.mul(c, f.i32(out.width))
+            inside, at = self.out_place(row, column)
 
-                f.when(f.cmp("ult", r, f.i32(p.m)), store_line)
+            def put_one() -> None:
+                place = self._place(out, f.i32(0), row, column)
+                raw = f.load(wide, f.pointer_at(place), out.width * size)
+                put(raw, X(f, at))
 
-    def _pair(self, values: list[V], line: V, column: V) -> None:
+            f.when(inside, put_one)
+
+        f.loop(0, out.lines * per_line // self.tile.threads, 1, [], step)
+
+    def _finish(self) -> Finish:
+        """What is done with elements, as they are in memory, of an offset."""
+        f, stored = self.f, self.stored
+        if self.epilogue is None:
+            return lambda raw, at: f.store(
+                raw, f.gep(f.pointer(2), at.v, memory_type(stored)), self.out_lanes()
+                * stored.itemsize)
+        put = self.epilogue.begin(f, 2)
+        return lambda raw, at: put(from_memory(f, raw, stored), at)
+
+    def _stage(self, out: TileOperand, total: list[V]) -> None:
+        """Accumulators to rows of the tile, two columns at once."""
+        f, lane, across = self.f, self.lane, self.width // 8
+        line = f.add(self.top, f.binary("lshr", lane, f.i32(2)))
+        column = f.add(self.left, f.mul(f.binary("and", lane, f.i32(3)), f.i32(2)))
+        # Rows 8 apart have one swizzle, and columns 8 apart are chunks of other bits.
+        chunk = f.binary("xor", f.binary("udiv", column, f.i32(out.chunk)),
+                         self._swizzle(out, line))
+        within = f.mul(f.binary("urem", column, f.i32(out.chunk)), f.i32(out.size))
+        here = f.at(self.shared, f.add(f.mul(line, f.i32(out.line_bytes)), within))
+        for j in range(across):
+            far = f.mul(f.binary("xor", chunk, f.i32(8 * j // out.chunk)), f.i32(16))
+            place = f.at(here, far)
+            for i in range(self.height // 16):
+                for half in (0, 1):
+                    two = total[4 * (i * across + j) + 2 * half:][:2]
+                    pair = f.pair(*(to_memory(f, v, self.stored) for v in two))
+                    to = f.at(place, (16 * i + 8 * half) * out.line_bytes)
+                    f.store(pair, f.pointer_at(to), 2 * out.size)
+
+
+class _MmaKernel(MmaTiles):
+    """Writes the kernel of a product of matrices."""
+
+    def __init__(self, p: TensorCoreProduct, target: Target, tile: MmaTile, whole: bool,
+                 epilogue: Epilogue | None) -> None:
+        self.p, self.target, self.whole = p, target, whole
+        along_k = not p.trans_a, p.trans_b
+        self.shapes = tuple((rows, p.k) if along else (p.k, rows)
+                            for along, rows in zip(along_k, (p.m, p.n), strict=True))
+        chunk = VECTOR_BYTES // p.dtype.itemsize
+        widths = [math.gcd(inner, chunk) if whole else 1 for _, inner in self.shapes]
+        buffers = 2 + (1 if epilogue is None else epilogue.buffers)
+        f = TensorCoreFunction(target, buffers, tile.threads)
+        operands = tile_operands(tile, p.dtype.itemsize, along_k, (widths[0], widths[1]))
+        super().__init__(f, tile, operands, p.dtype, p.stored, epilogue)
+        self.at = tile_at(f, p, f.block(), tile.rows, tile.columns)
+        self.take(self.at.first, steps_of(f, p, self.at.first, self.k_step))
+
+    def kernel(self) -> KernelCode:
+        """The code, with that for pointers that are no multiples of 16."""
+        p, tile = self.p, self.tile
+        self.store(self.products())
+        plain = mma_kernel(p, self.target, False, tile, self.epilogue) if self.whole else None
+        return self.f.finished(tiles_of(p, tile.rows, tile.columns), 16 if self.whole else 1,
+                               plain)
+
+    def copy(self, o: TileOperand, k: V, stage: V) -> None:
+        f, tile = self.f, self.at
+        outer, inner = self.shapes[o.number]
+        edge = tile.row if o.number == 0 else tile.column
+        line, start = (edge, k) if o.along_k else (k, edge)
+        matrix = f.cast("zext", tile.a if o.number == 0 else tile.b, "i64")
+        origin = f.mul(matrix, f.i64(outer * inner))
+        per_line, threads = o.length // o.width, self.tile.threads
+        for i in range(-(-o.lines * per_line // threads)):
+            number = f.add(self.number, f.i32(i * threads))
+            r, c = f.split(number, [o.lines, per_line])
+            self._copy(o, origin, (f.add(line, r), f.add(start, f.mul(c, f.i32(o.width)))),
+                       self._place(o, stage, r, f.mul(c, f.i32(o.width))))
+
+    def _copy(self, o: TileOperand, origin: V, at: tuple[V, V], place: V) -> None:
+        """Elements of a line; zeros outside of the matrix, whose first element stands for them."""
+        f, (line, start), (outer, inner) = self.f, at, self.shapes[o.number]
+        inside = f.binary("and", f.cmp("ult", line, f.i32(outer)),
+                          f.cmp("ult", start, f.i32(inner)))
+        inside = f.binary("and", inside, f.cmp("ult", start if o.along_k else line, self.end))
+        flat = f.add(f.mul(f.cast("zext", line, "i64"), f.i64(inner)),
+                     f.cast("zext", start, "i64"))
+        offset = f.select(inside, f.add(origin, flat), f.i64(0))
+        source = f.gep(f.pointer(o.number), offset, f"i{8 * o.size}")
+        self.move(inside, source, place, o.size * o.width)
+
+    def out_lanes(self) -> int:
+        return math.gcd(self.p.n, VECTOR_BYTES // self.stored.itemsize) if self.whole else 1
+
+    def out_place(self, row: V, column: V) -> tuple[V, V]:
         f, p = self.f, self.p
-        narrow = [to_memory(f, v, p.stored) for v in values]
-        ty = memory_type(p.stored)
-        place = f.gep(f.pointer(2), f.add(line, f.cast("zext", column, "i64")), ty)
-        size = p.stored.itemsize
-        if p.n % 2 == 0 and self.whole:
-            f.when(f.cmp("ult", column, f.i32(p.n)),
-                   lambda: f.store(f.pair(*narrow), place, 2 * size))
-            return
-        for e in (0, 1):
-            def store_one(e: int = e) -> None:
-                f.store(narrow[e], f.gep(place, e, ty))
-
-            f.when(f.cmp("ult", f.add(column, f.i32(e)), f.i32(p.n)), store_one)
+        r, c = f.add(self.at.row, row), f.add(self.at.column, column)
+        inside = f.binary("and", f.cmp("ult", r, f.i32(p.m)), f.cmp("ult", c, f.i32(p.n)))
+        line = f.add(f.mul(f.cast("zext", self.at.out, "i64"), f.i64(p.m)),
+                     f.cast("zext", r, "i64"))
+        at = f.add(f.mul(line, f.i64(p.n)), f.cast("zext", c, "i64"))
+        return inside, at if self.epilogue is None else f.cast("trunc", at, I32)

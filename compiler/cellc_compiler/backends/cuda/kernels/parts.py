@@ -14,24 +14,30 @@ from .product import Epilogue, Product, StoresSums, stored
 
 
 def sum_of_parts(
-    product: Product, parts: int, target: Target, vectors: bool, epilogue: Epilogue | None = None
+    product: Product, parts: int, target: Target, vectors: bool, epilogue: Epilogue | None = None,
+    pitch: int = 0,
 ) -> KernelCode:
-    """The kernel; its buffers are the partial sums, and the output or those of an epilogue."""
+    """The kernel; its buffers are the partial sums, and the output or those of an epilogue.
+
+    Args:
+        pitch: sums from a row to the next, if not its columns.
+    """
     f = GpuFunction(target, 1 + (1 if epilogue is None else epilogue.buffers), THREADS)
     put = stored(f, product.out.dtype, f.pointer(1)) if epilogue is None else epilogue.begin(f, 1)
     store = StoresSums(f, product, product.out, put, vectors)
     lanes, n = product.lanes, product.n
+    pitch = pitch or n
     across, ty = -(-n // lanes), memory_type(product.sums)
     items = product.batch * product.m * across
     thread = X(f, f.global_thread())
     with f.given(thread.cmp("ult", items)):
         batch, i, c = (X(f, v) for v in f.split(thread.v, [product.batch, product.m, across]))
         j = c * lanes
-        at = (batch * product.m + i) * n + j
-        whole = vectors and n % lanes == 0
+        at = (batch * product.m + i) * pitch + j
+        whole = vectors and n % lanes == 0 and pitch % lanes == 0
         total = f.const(vector(ty, lanes), 0.0)
         for p in range(parts):
-            base = f.gep(f.pointer(0), (at + p * product.batch * product.m * n).v, ty)
+            base = f.gep(f.pointer(0), (at + p * product.batch * product.m * pitch).v, ty)
             if whole:
                 value = f.load(total.ty, base, VECTOR_BYTES)
             else:

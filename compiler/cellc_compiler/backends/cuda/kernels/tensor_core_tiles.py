@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
 from ....ir.types import prod
-from ...llvm.convert import memory_type, to_memory
+from ...llvm.math.lanes import X
 from ...llvm.text import V, vector
-from ..code import KernelCode
+from ..code import VECTOR_BYTES, KernelCode
 from ..writer import GpuFunction
+from .product import Epilogue, stored
 
-UNITS = 132
-"""Multiprocessors of the devices that are meant; figures, not bits, follow from it."""
 _TILES = 128
 """Tiles, times segments, that are wanted."""
 SEGMENT = 1024
@@ -108,20 +108,28 @@ def tiles_of(p: TensorCoreProduct, rows: int, columns: int) -> int:
     return p.segments * p.count * -(-p.m // rows) * -(-p.n // columns)
 
 
-def tile_at(f: GpuFunction, p: TensorCoreProduct, number: V, rows: int, columns: int) -> Tile:
-    """The tile of a number: `GROUP` rows of tiles after the other, column by column."""
-    down, across = -(-p.m // rows), -(-p.n // columns)
+def in_groups(
+    f: GpuFunction, number: V, matrices: int, down: int, across: int
+) -> tuple[V, V, V]:
+    """The matrix, and the row and column of tiles, of a number: `GROUP` rows of tiles after the
+    other, column by column."""
+    high = V("i32", str(GROUP))
+    matrix, within = f.split(number, [matrices, down * across])
+    group, inside = f.split(within, [-(-down // GROUP), GROUP * across])
+    start = f.mul(group, high)
+    left = f.sub(V("i32", str(down)), start)
+    high = f.select(f.cmp("ult", left, high), left, high)
+    row = f.add(start, f.binary("urem", inside, high))
+    return matrix, row, f.binary("udiv", inside, high)
 
+
+def tile_at(f: GpuFunction, p: TensorCoreProduct, number: V, rows: int, columns: int) -> Tile:
+    """Where the tile of a number is; see `in_groups`."""
     def i32(value: int) -> V:
         return V("i32", str(value))
 
-    matrix, within = f.split(number, [p.segments * p.count, down * across])
-    group, inside = f.split(within, [-(-down // GROUP), GROUP * across])
-    start = f.mul(group, i32(GROUP))
-    left = f.sub(i32(down), start)
-    high = f.select(f.cmp("ult", left, i32(GROUP)), left, i32(GROUP))
-    row = f.add(start, f.binary("urem", inside, high))
-    column = f.binary("udiv", inside, high)
+    matrix, row, column = in_groups(f, number, p.segments * p.count, -(-p.m // rows),
+                                    -(-p.n // columns))
     segment, *at = f.split(matrix, [p.segments, *p.batch])
 
     def operand(strides: Sequence[int]) -> V:
@@ -134,34 +142,47 @@ def tile_at(f: GpuFunction, p: TensorCoreProduct, number: V, rows: int, columns:
                 f.mul(segment, i32(p.segment)), operand(p.a_strides), operand(p.b_strides), matrix)
 
 
-def steps_of(f: GpuFunction, p: TensorCoreProduct, first: V, step: int) -> V:
+class CutInSegments(Protocol):
+    """A product whose k is cut."""
+
+    @property
+    def k(self) -> int: ...
+
+    @property
+    def segment(self) -> int: ...
+
+
+def steps_of(f: GpuFunction, p: CutInSegments, first: V, step: int) -> V:
     """How many steps of so much k a segment takes (an i64): the last one may be shorter."""
     left = f.sub(V("i32", str(p.k)), first)
-    whole = V("i32", str(p.segment))
+    whole = V("i32", str(p.segment or p.k))
     own = f.select(f.cmp("ult", left, whole), left, whole)
     up = f.add(own, V("i32", str(step - 1)))
     return f.cast("zext", f.binary("udiv", up, V("i32", str(step))), "i64")
 
 
-def added_segments(p: TensorCoreProduct, target: Target, most: int = 4) -> KernelCode:
-    """The kernel that adds the sums of segments in order, and rounds: given these and the result.
-    A thread does up to `most` elements."""
+def added_segments(
+    p: TensorCoreProduct, target: Target, epilogue: Epilogue | None = None, most: int = 4
+) -> KernelCode:
+    """The kernel that adds the sums of segments in order, and rounds: given these, and the result
+    or the buffers of an epilogue. A thread does up to `most` elements."""
     lanes = next(n for n in (4, 2, 1) if n <= most and p.elements % n == 0)
-    f = GpuFunction(target, 2)
+    f = GpuFunction(target, 1 + (1 if epilogue is None else epilogue.buffers))
+    put = stored(f, p.dtype, f.pointer(1)) if epilogue is None else epilogue.begin(f, 1)
     total = p.elements // lanes
     number = f.global_thread()
 
     def add() -> None:
-        at = f.mul(f.cast("zext", number, "i64"), f.i64(lanes))
+        at = X(f, f.cast("zext", number, "i64")) * lanes
         held = vector("float", lanes)
-        start = f.gep(f.pointer(0), at, "float")
+        start = f.gep(f.pointer(0), at.v, "float")
         value = f.load(held, start, 4 * lanes)
         for s in range(1, p.segments):
             value = f.add(value, f.load(held, f.gep(start, s * p.elements, "float"), 4 * lanes))
-        narrow = to_memory(f, value, p.dtype)
-        f.store(narrow, f.gep(f.pointer(1), at, memory_type(p.dtype)), 2 * lanes)
+        put(value, at if epilogue is None else X(f, f.cast("trunc", at.v, "i32")))
 
     f.when(f.cmp("ult", number, V("i32", str(total))), add)
     code = f.finished(-(-total // f.threads))
-    return replace(code, align=4 * lanes, otherwise=added_segments(p, target, 1)) if (
-        lanes > 1) else code
+    if lanes == 1:
+        return code
+    return replace(code, align=VECTOR_BYTES, otherwise=added_segments(p, target, epilogue, 1))

@@ -64,7 +64,8 @@ SINGLE = (Tile(8, 8, 4, 2, 0.86), Tile(8, 4, 2, 2, 0.72), Tile(8, 4, 4, 1, 0.7),
 DOUBLE = (Tile(4, 4, 4, 2, 0.8), Tile(4, 4, 2, 1, 0.7), Tile(2, 4, 1, 2, 0.6))
 """For float64: 64 x 64, 32 x 32, 8 x 64."""
 
-_UNITS = {"sm_80": 108, "sm_90a": 132, "sm_100a": 148}
+UNITS = {"sm_80": 108, "sm_90a": 132, "sm_100a": 148}
+"""Multiprocessors of the devices that are meant; figures, not bits, follow from it."""
 _MACS = 128
 """Multiply-adds of float32 that a multiprocessor does in a cycle."""
 _BYTES = 16
@@ -97,7 +98,7 @@ def choose(m: int, n: int, k: int, batch: int, segments: int, itemsize: int, tar
         itemsize: of a sum.
         split: parts it must be.
     """
-    units = _UNITS.get(target.cpu, 132)
+    units = UNITS[target.cpu]
     fitting = segments * batch * m * n * itemsize <= _MOST_PARTIAL
 
     def cycles(tile: Tile, parts: int) -> float:
@@ -122,4 +123,4 @@ def choose(m: int, n: int, k: int, batch: int, segments: int, itemsize: int, tar
 
 
 __all__ = ["DEPTH", "DOUBLE", "LANE_COLUMNS", "LANE_ROWS", "SINGLE", "Choice",
-           "Tile", "choose", "pitch"]
+           "UNITS", "Tile", "choose", "pitch"]

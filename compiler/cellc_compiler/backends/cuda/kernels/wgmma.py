@@ -8,7 +8,8 @@ the end of a tile it rounds, and stores by way of shared memory, which the next 
 not wait for.
 
 A tile of an operand is rows of 128 bytes, swizzled: along k (64 of it a row), or, where memory runs
-along the operand's rows, 64 of these for each step of k.
+along the operand's rows, 64 of these for each step of k. Operands of TF32 lie along k (32 of it a
+row); what lies otherwise is turned before (`rules/tensor_cores.py`).
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ from collections.abc import Callable
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ...llvm.convert import to_memory
-from ...llvm.text import V
+from ...llvm.convert import from_memory, memory_type, to_memory
+from ...llvm.math.lanes import X
+from ...llvm.text import V, vector
 from ..code import WARP, KernelCode, TensorMap
 from ..tensor_cores import ATOM, SWIZZLE, Pipeline, TensorCoreFunction, kind_of
 from .mma import mma_kernel
-from .tensor_core_tiles import UNITS, TensorCoreProduct, Tile, steps_of, tile_at, tiles_of
+from .product import Epilogue
+from .tensor_core_tiles import TensorCoreProduct, Tile, steps_of, tile_at, tiles_of
+from .tiles import UNITS
 
+ARCHITECTURE = "sm_90a"
 K_STEP = 64
 CONSUMERS = 2
 GROUP_THREADS = 4 * WARP
@@ -49,7 +54,7 @@ class WgmmaTile:
     @property
     def stage_bytes(self) -> int:
         """Of both operands."""
-        return (ROWS + self.columns) * K_STEP * 2
+        return (ROWS + self.columns) * SWIZZLE
 
     @property
     def stages(self) -> int:
@@ -65,26 +70,32 @@ def tile_of(p: TensorCoreProduct) -> WgmmaTile:
     """The widest tile that no more than a quarter is left of, and that leaves no unit without."""
     for tile in TILES:
         wide = p.n > tile.columns * 3 // 4
-        if wide and tiles_of(p, ROWS, tile.columns) >= UNITS:
+        if wide and tiles_of(p, ROWS, tile.columns) >= UNITS[ARCHITECTURE]:
             return tile
     return TILES[-1] if p.n <= 64 else TILES[-2]
 
 
 def wgmma_kernel(
-    p: TensorCoreProduct, target: Target, tile: WgmmaTile | None = None
+    p: TensorCoreProduct, target: Target, tile: WgmmaTile | None = None,
+    epilogue: Epilogue | None = None,
 ) -> KernelCode | None:
     """The kernel of a product, with the sums of segments if there are several; None where the
-    architecture has no `wgmma`, operands are not of 16 bits, or rows no multiples of 16 bytes.
+    architecture has no `wgmma`, rows are no multiples of 16 bytes, or operands of float32 do not
+    lie along k.
 
     Args:
         p: what is computed.
         target: an architecture, or its emulation.
         tile: of a block, if not the table's.
+        epilogue: what is done instead of storing the product; its buffers come behind the operands.
     """
     rows = (p.m if p.trans_a else p.k, p.k if p.trans_b else p.n, p.n)
-    if target.cpu != "sm_90a" or p.dtype.itemsize != 2 or any(r % 8 for r in rows):
+    wide = p.dtype.itemsize == 4
+    if target.cpu != ARCHITECTURE or any(r * p.dtype.itemsize % ALIGN for r in rows):
         return None
-    return _WgmmaKernel(p, target, tile or tile_of(p)).kernel()
+    if wide and (p.trans_a or not p.trans_b):
+        return None
+    return _WgmmaKernel(p, target, tile or tile_of(p), epilogue).kernel()
 
 
 def _maps(p: TensorCoreProduct, tile: WgmmaTile) -> tuple[TensorMap, TensorMap, TensorMap]:
@@ -106,9 +117,14 @@ def _maps(p: TensorCoreProduct, tile: WgmmaTile) -> tuple[TensorMap, TensorMap, 
 class _WgmmaKernel:
     """Writes it."""
 
-    def __init__(self, p: TensorCoreProduct, target: Target, tile: WgmmaTile) -> None:
-        self.p, self.target, self.tile = p, target, tile
-        self.f = f = TensorCoreFunction(target, 3, THREADS, _maps(p, tile))
+    def __init__(self, p: TensorCoreProduct, target: Target, tile: WgmmaTile,
+                 epilogue: Epilogue | None) -> None:
+        self.p, self.target, self.tile, self.epilogue = p, target, tile, epilogue
+        self.k_step = SWIZZLE // p.dtype.itemsize
+        a, b, out = _maps(p, tile)
+        maps = (a, b, out) if epilogue is None else (a, b)
+        buffers = 2 + (1 if epilogue is None else epilogue.buffers)
+        self.f = f = TensorCoreFunction(target, buffers, THREADS, maps)
         self.stages, self.a_bytes = tile.stages, ROWS * SWIZZLE
         stores = 2 * CONSUMERS * STORE_BYTES
         start = self.stages * tile.stage_bytes
@@ -116,7 +132,7 @@ class _WgmmaKernel:
         self.staging, self.barriers = f.at(self.shared, start), f.at(self.shared, start + stores)
         self.number, self.block = f.thread(), f.block()
         self.tiles = tiles_of(p, ROWS, tile.columns)
-        self.blocks = min(self.tiles, UNITS)
+        self.blocks = min(self.tiles, UNITS[ARCHITECTURE])
 
     def kernel(self) -> KernelCode:
         """The code, with that for pointers that are no multiples of 16."""
@@ -124,7 +140,8 @@ class _WgmmaKernel:
         f.when(f.cmp("eq", self.number, f.i32(0)), self.set_up)
         f.barrier()
         f.when(f.cmp("ult", self.number, f.i32(GROUP_THREADS)), self.producer, self.consumer)
-        return f.finished(self.blocks, ALIGN, mma_kernel(self.p, self.target, False))
+        plain = mma_kernel(self.p, self.target, False, epilogue=self.epilogue)
+        return f.finished(self.blocks, ALIGN, plain)
 
     def set_up(self) -> None:
         """The mbarriers: one arrival and the bytes of a stage fill it, all consumers' warps empty
@@ -174,13 +191,13 @@ class _WgmmaKernel:
         def tile(at: Tile, carried: list[V]) -> list[V]:
             def step(i: V, carried: list[V]) -> list[V]:
                 now = Pipeline(*carried)
-                k = f.add(at.first, f.mul(f.cast("trunc", i, "i32"), f.i32(K_STEP)))
+                k = f.add(at.first, f.mul(f.cast("trunc", i, "i32"), f.i32(self.k_step)))
                 f.mbarrier_wait(self.empty(now.stage), f.binary("xor", now.parity, f.i32(1)))
                 self.fill(at, k, now.stage)
                 after = f.next_stage(now, self.stages)
                 return [after.stage, after.parity]
 
-            return f.loop(0, steps_of(f, self.p, at.first, K_STEP), 1, carried, step)
+            return f.loop(0, steps_of(f, self.p, at.first, self.k_step), 1, carried, step)
 
         self.each_tile([f.i32(0), f.i32(0)], tile)
 
@@ -218,7 +235,8 @@ class _WgmmaKernel:
             return [now.stage, now.parity]
 
         self.each_tile([f.i32(0), f.i32(0)], tile)
-        f.when(f.cmp("eq", self.own, f.i32(0)), lambda: f.wait_stores(0))
+        if self.epilogue is None:
+            f.when(f.cmp("eq", self.own, f.i32(0)), lambda: f.wait_stores(0))
 
     def products(self, at: Tile, now: Pipeline) -> tuple[Pipeline, list[V]]:
         """The sums of a tile, and the stage behind."""
@@ -234,7 +252,7 @@ class _WgmmaKernel:
             after = f.next_stage(Pipeline(stage, parity), self.stages)
             return [after.stage, after.parity, stage, *total]
 
-        steps = steps_of(f, self.p, at.first, K_STEP)
+        steps = steps_of(f, self.p, at.first, self.k_step)
         stage, parity, last, *total = f.loop(
             0, steps, 1, [now.stage, now.parity, f.i32(0), *zeros], step, runs=True)
         f.wait_products(0)
@@ -259,9 +277,9 @@ class _WgmmaKernel:
         a = f.descriptor(own, leading[0], ATOM)
         b = f.descriptor(f.at(start, self.a_bytes), leading[1], ATOM)
         f.fence_products()
-        for k in range(0, K_STEP, 16):
+        for k in range(0, SWIZZLE, 32):
             # A descriptor holds 16 bytes as one: so many of them further along k.
-            a_on, b_on = (k * SWIZZLE // 16 if t else k * 2 // 16 for t in transposed)
+            a_on, b_on = (k // 2 * SWIZZLE // 16 if t else k // 16 for t in transposed)
             total = f.wgmma(kind_of(p.dtype), f.add(a, f.i64(a_on)), f.add(b, f.i64(b_on)), total,
                             transposed)
         f.commit_products()
@@ -279,18 +297,48 @@ class _WgmmaKernel:
         buffers = min(pieces, 2)  # where the next tile's first piece finds the first one free
         for c in range(pieces):
             place = f.at(mine, c % buffers * STORE_BYTES)
-            f.when(leads, lambda: f.wait_stores(buffers - 1))
+            if self.epilogue is None:
+                f.when(leads, lambda: f.wait_stores(buffers - 1))
             self.meet()
             self.stage_columns(total[c * per // 2:(c + 1) * per // 2], place)
-            f.fence_async()
+            if self.epilogue is None:
+                f.fence_async()
             self.meet()
             column = f.add(at.column, f.i32(c * per))
+            if self.epilogue is not None:
+                self.finish(at.out, row, column, place)
+                continue
 
             def send(place: V = place, column: V = column) -> None:
                 f.tensor_store(2, (column, row, at.out), place)
                 f.commit_stores()
 
             f.when(leads, send)
+
+    def finish(self, matrix: V, row: V, column: V, place: V) -> None:
+        """The epilogue on what is staged: 16 bytes of a row at once, a row by eight lanes."""
+        f, p, per_line = self.f, self.p, SWIZZLE // 16
+        lanes = 16 // p.stored.itemsize
+        assert self.epilogue is not None
+        put = self.epilogue.begin(f, 2)
+
+        def step(i: V, _: list[V]) -> None:
+            number = f.add(self.own, f.mul(f.cast("trunc", i, "i32"), f.i32(GROUP_THREADS)))
+            r, c = f.split(number, [64, per_line])
+            i_row, j = f.add(row, r), f.add(column, f.mul(c, f.i32(lanes)))
+            inside = f.binary("and", f.cmp("ult", i_row, f.i32(p.m)), f.cmp("ult", j, f.i32(p.n)))
+
+            def put_one() -> None:
+                far = f.binary("xor", c, f.binary("and", r, f.i32(7)))
+                to = f.at(f.at(place, f.mul(r, f.i32(SWIZZLE))), f.mul(far, f.i32(16)))
+                raw = f.load(vector(memory_type(p.stored), lanes), f.pointer_at(to), 16)
+                line = f.add(f.mul(matrix, f.i32(p.m)), i_row)
+                offset = f.add(f.mul(line, f.i32(p.n)), j)
+                put(from_memory(f, raw, p.stored), X(f, offset))
+
+            f.when(inside, put_one)
+
+        f.loop(0, 64 * per_line // GROUP_THREADS, 1, [], step)
 
     def meet(self) -> None:
         """The threads of a consumer wait for one another; each has a barrier."""

@@ -13,9 +13,9 @@ from ..kernels.chains import Dots, dots
 from ..kernels.operands import Digit, Digits, Operand, Output, digits, fits
 from ..kernels.plans import Tiled, step
 from ..kernels.product import Product
-from .table import lowers, tiles
+from .table import Fusable, lowers, tiles
+from .tensor_cores import ByTensorCores, tensor_core_plan
 from .tensor_cores import product_of as tensor_core_product
-from .tensor_cores import tensor_core_plan
 
 
 def batch_digits(own: tuple[int, ...], out: tuple[int, ...], size: int) -> Digits:
@@ -71,9 +71,12 @@ def is_row_of_chains(node: Node, product: Product) -> bool:
 
 
 @tiles("matmul")
-def matmul_tiles(node: Node, target: Target) -> Tiled | None:
-    """The product in tiles, if tensor cores do not take it."""
+def matmul_tiles(node: Node, target: Target) -> Fusable | None:
+    """The product in tiles, by tensor cores or by chains."""
+    p = tensor_core_product(node, target.fast)
+    if p is not None:
+        return ByTensorCores(p) if fits([p.elements]) else None
     product = product_of(node)
-    if product is None or tensor_core_product(node) is not None or is_row_of_chains(node, product):
+    if product is None or is_row_of_chains(node, product):
         return None
     return Tiled(product, operand(0), operand(1))

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from cellc_runtime.target import Target
 
 from ....ir.graph import Node
-from ....lower.plan import KernelPlan
+from ....lower.plan import KernelPlan, Role
 from ...base import Rules
-from ..kernels.plans import Tiled
+from ..kernels.product import Epilogue
 
 Rule = Callable[[Node, Target], KernelPlan | None]
 """The kernels of a node; None if it is best left to plain loops."""
 
-TiledRule = Callable[[Node, Target], Tiled | None]
-"""The product that a node is, where tiles compute it: an epilogue may go into their stores."""
+
+
+class Fusable(Protocol):
+    """What computes a node by tiles, in whose stores an epilogue may be done."""
+
+    def plan(
+        self, target: Target, out: Sequence[Role], epilogue: Epilogue | None = None
+    ) -> KernelPlan:
+        """The kernels.
+
+        Args:
+            out: its result; or the buffers of the epilogue, which is done instead of storing it.
+        """
+
+
+TiledRule = Callable[[Node, Target], Fusable | None]
+"""How tiles compute a node; None where they do not."""
 
 RULES: Rules[Rule] = Rules("cuda", "cellc_compiler.backends.cuda.rules")
 lowers = RULES.lowers
