@@ -283,10 +283,11 @@ def load_all() -> None:
 
 @cache
 def _load(but: tuple[str, ...]) -> None:
-    """Import the modules of `cellc_compiler.ops`, some excepted."""
+    """Import the modules of `cellc_compiler.ops`, some excepted; those of a name with an underscore
+    define no op."""
     package = import_module("cellc_compiler.ops")
     for info in pkgutil.iter_modules(package.__path__):
-        if info.name not in but:
+        if info.name not in but and not info.name.startswith("_"):
             import_module("cellc_compiler.ops." + info.name)
 
 
