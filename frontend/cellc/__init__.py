@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import sys as _sys
+
+from cellc_runtime.lazy import lazy_module as _lazy_module
 from cellc_runtime.lazy import lazy_names as _lazy_names
 from cellc_runtime.lazy import public_names as _public_names
 
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
     from .common import Parameter, ParameterTuple, Symbol, Tensor, dtype, enable_dynamic, jit
     from .common import _Function as _Function
+    from .common.api import ms_function as ms_function
     from .common.seed import Generator, default_generator, get_seed, manual_seed, seed, set_seed
     from .compat import (
         JitConfig,
@@ -76,6 +80,7 @@ if TYPE_CHECKING:
     from .log import get_level, get_log_config
     from .nn.recompute import recompute
     from .ops import get_grad, grad, jacfwd, jacrev, jvp, value_and_grad, vjp, vmap
+    from .ops.user_primitives import constexpr
     from .parallel import *  # noqa: F403
     from .parallel.settings import *  # noqa: F403
     from .profiler import Profiler
@@ -94,6 +99,7 @@ _LATER = {
         "Parameter", "ParameterTuple", "Symbol", "Tensor", "_Function", "dtype", "enable_dynamic",
         "jit",
     ),
+    ".common.api": ("ms_function",),
     ".common.dtype": (
         "Type", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat", "complex128", "complex64",
         "double", "dtype_to_nptype", "dtype_to_pytype", "float", "float16", "float32", "float64",
@@ -123,6 +129,7 @@ _LATER = {
         "get_grad", "grad", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp", "vmap",
     ),
     ".nn.recompute": ("recompute",),
+    ".ops.user_primitives": ("constexpr",),
     ".profiler": ("Profiler",),
     ".profiles": ("profile",),
     ".boost": (), ".communication": (),
@@ -171,6 +178,21 @@ if not TYPE_CHECKING:
     __getattr__ = _lazy_names(
         __name__, {home: " ".join(names) for home, names in _LATER.items()})
 __dir__ = _public_names(__name__)
+_old_paths = _lazy_module("cellc.old_paths")
+
+
+class _OldPaths:
+    """Answers imports of MindSpore's older paths below `cellc`, which `old_paths` lists."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> object:
+        """Asked for what no other finder has found."""
+        if not name.startswith("cellc.") or name == "cellc.old_paths":
+            return None
+        return _old_paths.OldPaths.find_spec(name)
+
+
+_sys.meta_path.append(_OldPaths)  # type: ignore[arg-type]  # importlib's types would have to load
 
 
 __version__ = "0.1.0"
@@ -190,7 +212,8 @@ __all__ = [
     "SummaryRecord", "Symbol", "Tensor", "TimeMonitor", "Top1CategoricalAccuracy",
     "Top5CategoricalAccuracy", "TopKCategoricalAccuracy", "TrainFaultTolerance", "amp",
     "async_ckpt_thread_status", "auc", "boost", "build_searched_strategy", "build_train_network",
-    "ckpt_to_safetensors", "common", "communication", "connect_network_with_dataset", "context",
+    "ckpt_to_safetensors", "common", "communication", "connect_network_with_dataset", "constexpr",
+    "context",
     "data_sink", "dataset", "default_generator", "device_context", "dispatch_threads_num", "dtype",
     "empty_cache", "enable_dynamic", "experimental", "explain", "export", "from_dlpack",
     "from_numpy", "frombuffer", "get_algo_parameters", "get_auto_parallel_context", "get_context",

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import public_names
 
+__path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
+
 __all__: list[str] = []
 __dir__ = public_names(__name__)
 

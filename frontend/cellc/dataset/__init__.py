@@ -6,6 +6,7 @@ is Python over numpy and runs when rows are asked for; `pipeline` says how it fi
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from cellc_runtime.lazy import no_attribute, public_names
@@ -51,6 +52,7 @@ from .samplers import (
     SubsetSampler,
     WeightedRandomSampler,
 )
+from .schema import Schema
 from .sources import (
     GeneratorDataset,
     MappableDataset,
@@ -66,8 +68,9 @@ __all__ = [
     "FashionMnistDataset", "FilterDataset", "GeneratorDataset", "ImageFolderDataset",
     "IterSampler", "KMnistDataset", "MapDataset", "MappableDataset", "MnistDataset",
     "NumpySlicesDataset", "PKSampler", "PaddedDataset", "ProjectDataset", "RandomSampler",
-    "RenameDataset", "RepeatDataset", "Sampler", "SequentialSampler", "Shuffle", "ShuffleDataset",
-    "SkipDataset", "SourceDataset", "SubsetRandomSampler", "SubsetSampler", "SyncWaitDataset",
+    "RenameDataset", "RepeatDataset", "Sampler", "Schema", "SequentialSampler", "Shuffle",
+    "ShuffleDataset", "SkipDataset", "SourceDataset", "SubsetRandomSampler", "SubsetSampler",
+    "SyncWaitDataset",
     "TakeDataset", "TextFileDataset", "TransferDataset", "TupleIterator", "WeightedRandomSampler",
     "ZipDataset", "config", "transforms", "vision", "zip",
 ]
@@ -75,7 +78,6 @@ __dir__ = public_names(__name__)
 
 _ELSEWHERE = {
     "MindDataset": "numpy.savez and NumpySlicesDataset", "TFRecordDataset": "GeneratorDataset",
-    "Schema": "column_names and column_types of GeneratorDataset",
     "DSCallback": "a function in map", "DatasetCache": "a list and NumpySlicesDataset",
     "text": "Python functions in map", "audio": "Python functions in map",
 }
@@ -84,6 +86,8 @@ _ELSEWHERE = {
 
 if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
+        if name in ("context", "core", "ds", "engine"):  # modules of MindSpore's
+            return import_module("." + name, __name__)
         instead = _ELSEWHERE.get(name) or ("GeneratorDataset" if name.endswith("Dataset") else "")
         hint = f": cellc has not got it; use {instead}" if instead else ""
         missing = no_attribute(__name__, name)

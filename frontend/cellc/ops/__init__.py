@@ -95,6 +95,7 @@ _LATER = {
                            "ifftshift ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftfreq "
                            "rfftn",
     ".functional_orthogonal": "pinv qr svd",
+    ".function": "",
 }
 _load = lazy_names(__name__, _LATER)
 _NAMES = [
@@ -111,7 +112,9 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name == "__all__":
             return __dir__()
-        if name in _NAMES:
+        if name == "P":  # MindSpore's short name of the module
+            return import_module(".operations", __name__)
+        if name in _NAMES or name == "function":
             return _load(name)
         classes = import_module("._primitives", __name__) if not name.startswith("_") else None
         found = getattr(classes, name, None)

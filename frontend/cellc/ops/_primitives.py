@@ -8,6 +8,7 @@ from __future__ import annotations
 from cellc_runtime.lazy import names_of
 
 from . import (
+    collectives,
     host_primitives,
     kernels,
     mapping,
@@ -17,6 +18,7 @@ from . import (
     primitives_statistics,
     register_info,
     summary,
+    user_primitives,
 )
 from .primitive import Primitive
 
@@ -24,7 +26,8 @@ PRIMITIVES = {
     "Primitive": Primitive, **primitives.PRIMITIVES, **primitives_statistics.PRIMITIVES,
     **primitives_space.PRIMITIVES, **primitives_optim.PRIMITIVES,
     **{name: getattr(module, name) for module in (
-           host_primitives, kernels, register_info, summary, mapping)
+           collectives, host_primitives, kernels, register_info, summary, mapping,
+           user_primitives)
        for name in module.__all__},
 }
 """Every class by name, and the functions over structures beside them."""

@@ -23,6 +23,7 @@ from ...tensors.tensor import Tensor
 from ..cell import Cell
 from ..layer.container import CellList
 from ..learning_rate_schedule import LearningRateSchedule
+from ..registering import opt_init_args_register as opt_init_args_register
 from .steady import SteadySteps
 
 _SHORT = (float16, bfloat16)
