@@ -59,8 +59,8 @@ _HOMES: dict[str, dict[str, str]] = {
         "utils": "dataset.vision dataset.vision.pillow", "validators": "dataset.old_checks",
     },
     "experimental.optim": dict.fromkeys(
-        ("adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "optimizer", "radam",
-         "rmsprop", "rprop", "sgd"), "experimental.optim"),
+        ("adadelta", "adagrad", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop"),
+        "experimental.optim"),
     "nn": {"metrics": "train.metrics"},
     "nn.layer": {
         "channel_shuffle": "nn.layer.basic", "dense": "nn.layer.basic",
@@ -108,7 +108,8 @@ _HOMES: dict[str, dict[str, str]] = {
          "_history", "_lambda_callback", "_loss_monitor", "_lr_scheduler_callback",
          "_on_request_exit", "_reduce_lr_on_plateau", "_summary_collector", "_time_monitor",
          "_train_fault_tolerance"), "train.callback"),
-    "train.metrics": dict.fromkeys(_METRICS, "train.metrics"),
+    "train.metrics": dict.fromkeys(
+        [name for name in _METRICS if name not in ("error", "metric")], "train.metrics"),
     "train.summary": {"summary_record": "train.summary.record"},
     "train.train_thor": {
         "convert_utils": "train.train_thor", "dataset_helper": "train.dataset_helper",
