@@ -46,8 +46,7 @@ class Builder:
             pairs = list(zip("abcd", items, strict=False))
             return nn.CellDict(OrderedDict(pairs)) if r.randrange(2) else nn.CellDict(pairs)
         if kind == "list":
-            found = nn.CellList(items) if r.randrange(2) else self.filled(nn.CellList(), items)
-            return found
+            return nn.CellList(items) if r.randrange(2) else self.filled(nn.CellList(), items)
         way = r.randrange(4)
         if way == 0:
             return nn.SequentialCell(items)

@@ -61,6 +61,9 @@ def opt_init_args_register(fn: F) -> F:
 
     @functools.wraps(fn)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> None:
+        if "init_args" in vars(self):  # a derived class has kept its own
+            fn(self, *args, **kwargs)
+            return
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
         given = dict(list(bound.arguments.items())[1:])
@@ -69,7 +72,7 @@ def opt_init_args_register(fn: F) -> F:
         if "params" in given:
             put("init_params", {"params": given.pop("params")})
         if "optimizer" in given:
-            put("init_params", dict(given.pop("optimizer").init_params))
+            put("init_params", dict(getattr(given.pop("optimizer"), "init_params", {})))
         if "learning_rate" in given:
             rate = given.pop("learning_rate")
             rate = rate.asnumpy().tolist() if isinstance(rate, Tensor) else rate

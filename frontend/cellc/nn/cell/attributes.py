@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, cast
+
+from cellc_runtime.lazy import lazy_module
 
 from ...compiled import entries
 from ...core.invalidation import changed
@@ -11,6 +14,7 @@ from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
 from .unregistered import look_at
 
+inner = lazy_module("cellc.nn.layer.inner")  # what layers have besides, made when asked for
 if TYPE_CHECKING:
     from . import Cell
 
@@ -60,6 +64,11 @@ class Attributes:
             raise AttributeError(
                 f"For '{type(self).__name__}', please use super().__init__() in its __init__."
             )
+        if not name.startswith("_") and "cellc.nn.layer" in sys.modules:
+            made = inner.find(self, name)
+            if made is not None:
+                table[name] = made
+                return made
         raise AttributeError(f"The '{type(self).__name__}' object has no attribute '{name}'.")
 
     def __setattr__(self, name: str, value: Any) -> None:
