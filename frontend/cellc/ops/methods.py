@@ -27,7 +27,8 @@ from ..tensors.tensor import Tensor, arrays_of
 from ._generated import ALIASES, generated_methods, make_function
 from .arguments import is_int
 from .families import fa, fc, fg, fi, fj, fl, fn, fo, fr, fs, fx, m, rnd, st, win
-from .methods_overloaded import METHODS, add, in_place, index_add, placed
+from .methods_bookkeeping import BOOKKEEPING
+from .methods_overloaded import METHODS, add, aliased, in_place, index_add, placed
 
 # --- operators ------------------------------------------------------------------------------------
 
@@ -599,7 +600,7 @@ _METHODS: dict[str, Any] = {
 _IN_PLACE: dict[str, Any] = {
     "add_": add, "sub_": m.subtract, "mul_": m.mul, "div_": m.div, "floor_divide_": m.floor_divide,
     "remainder_": m.remainder, "clamp_": m.clamp, "floor_": m.floor, "masked_fill_": m.masked_fill,
-    "sign_": m.sign, "index_fill_": fi.index_fill, "index_add_": index_add,
+    "sign_": m.sign, "index_fill_": aliased(fi.index_fill, dim="axis"), "index_add_": index_add,
 }
 
 
@@ -622,7 +623,8 @@ def tensor_methods() -> dict[str, Any]:
             lambda self: m.conj(fa.matrix_transpose(self, "mH")),
             doc="The conjugate, its last two axes exchanged."),
     }
-    return {**generated, **named, **_METHODS, **METHODS, **changing, **_operators(), **properties}
+    return {**generated, **named, **_METHODS, **METHODS, **BOOKKEEPING, **changing, **_operators(),
+            **properties}
 
 
 def install() -> None:
