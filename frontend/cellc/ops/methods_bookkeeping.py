@@ -3,16 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import lazy_module
 
 from ..tensors.indexing import become
-from ..tensors.sharing import from_dlpack, to_dlpack
 from ..tensors.tensor import Tensor
-from ..tensors.untyped import set_, untyped_storage
 from .families import fl
 from .methods_overloaded import assign_value, placed
+
+if TYPE_CHECKING:
+    from ..tensors import sharing, untyped
+else:
+    sharing = lazy_module("cellc.tensors.sharing")
+    untyped = lazy_module("cellc.tensors.untyped")
+
+
+def untyped_storage(self: Tensor) -> untyped.UntypedStorage:
+    """The bytes of the elements; see `UntypedStorage`."""
+    return untyped.UntypedStorage(self)
+
+
+def set_(
+    self: Tensor, source: Tensor | None = None, storage_offset: int = 0, size: Any = None,
+    stride: Any = None,
+) -> Tensor:
+    """Take the elements of another tensor; itself.
+
+    Args:
+        source: the other tensor; None: no elements, (0,).
+        storage_offset, size, stride: which of its elements in memory, in which order; all of
+            them under its shape if `size` is None.
+
+    Raises:
+        TypeError: `source` is no Tensor.
+        ValueError: the elements leave those of `source`.
+
+    Source: `mindspore.Tensor.set_`. Elements are copied: writing to one of both tensors leaves
+    the other as it is.
+    """
+    return untyped.take(self, source, storage_offset, size, stride)
+
+
+def to_dlpack(self: Tensor) -> Any:
+    """A DLPack capsule over the memory; see `cellc.to_dlpack`."""
+    return sharing.to_dlpack(self)
+
+
+def from_dlpack(dlpack: Any) -> Tensor:
+    """A Tensor over the memory of a DLPack capsule; see `cellc.from_dlpack`."""
+    return sharing.from_dlpack(dlpack)
 
 
 def addmm_(

@@ -573,7 +573,8 @@ METHODS: dict[str, Any] = {
     "exponential_": in_place(exponential), "scatter_": in_place(aliased(scatter, dim="axis",
                                                                       value="src")),
     "scatter_add_": in_place(fi.scatter_add_ext), "index_put_": in_place(index_put),
-    "masked_scatter_": in_place(aliased(masked_scatter, source="tensor")), "fill_diagonal_": in_place(fill_diagonal),
+    "masked_scatter_": in_place(aliased(masked_scatter, source="tensor")),
+    "fill_diagonal_": in_place(fill_diagonal),
     "bernoulli_": in_place(bernoulli), "put_": in_place(put), "index_copy_": in_place(index_copy),
 }
 """Methods by name, as `Tensor` gets them."""

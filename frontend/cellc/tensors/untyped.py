@@ -78,38 +78,17 @@ class UntypedStorage:
         return self
 
 
-def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The bytes of the elements; see `UntypedStorage`."""
-    return UntypedStorage(self)
-
-
-def set_(
-    self: Tensor, source: Tensor | None = None, storage_offset: int = 0, size: Any = None,
-    stride: Any = None,
-) -> Tensor:
-    """Take the elements of another tensor; itself.
-
-    Args:
-        source: the other tensor; None: no elements, (0,).
-        storage_offset, size, stride: which of its elements in memory, in which order; all of
-            them under its shape if `size` is None.
-
-    Raises:
-        TypeError: `source` is no Tensor.
-        ValueError: the elements leave those of `source`.
-
-    Source: `mindspore.Tensor.set_`. Elements are copied: writing to one of both tensors leaves
-    the other as it is.
-    """
+def take(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> Tensor:
+    """Give a tensor elements of another; see `Tensor.set_`."""
     if source is None:
-        array = np.zeros((0,), self.dtype.numpy)
+        array = np.zeros((0,), tensor.dtype.numpy)
     elif not isinstance(source, Tensor):
         raise TypeError(f"For 'set_', 'source' must be a Tensor, but got {type(source).__name__}.")
     else:
-        array = _elements(source, storage_offset, size, stride)
-    self._set_data(array)
-    writes.written((self,))
-    return self
+        array = _elements(source, offset, size, stride)
+    tensor._set_data(array)
+    writes.written((tensor,))
+    return tensor
 
 
 def _elements(source: Tensor, offset: int, size: Any, stride: Any) -> np.ndarray[Any, Any]:
