@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from .profiles import profile
     from .runtime import *  # noqa: F403
     from .tensors.dtype import *  # noqa: F403
+    from .tensors.untyped import UntypedStorage
     from .tools.explain import explain
     from .tools.watch import NonFiniteError, watch_nans, watch_ranges
     from .train import *  # noqa: F403
@@ -151,8 +152,10 @@ _LATER = {
         "dispatch_threads_num", "empty_cache", "launch_blocking", "max_memory_allocated",
         "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
         "memory_summary", "reset_max_memory_allocated", "reset_max_memory_reserved",
-        "reset_peak_memory_stats", "set_cpu_affinity", "set_memory", "synchronize",
+        "reset_peak_memory_stats", "set_cpu_affinity", "set_kernel_launch_capture",
+        "set_kernel_launch_group", "set_memory", "synchronize",
     ),
+    ".tensors.untyped": ("UntypedStorage",),
     ".tools.explain": ("explain",),
     ".tools.watch": ("NonFiniteError", "watch_nans", "watch_ranges"),
     ".train": (
@@ -210,7 +213,8 @@ __all__ = [
     "ParameterTuple", "Perplexity", "Precision", "Profiler", "ProgressBar", "Recall",
     "ReduceLROnPlateau", "RootMeanSquareDistance", "RunContext", "SummaryCollector",
     "SummaryRecord", "Symbol", "Tensor", "TimeMonitor", "Top1CategoricalAccuracy",
-    "Top5CategoricalAccuracy", "TopKCategoricalAccuracy", "TrainFaultTolerance", "amp",
+    "Top5CategoricalAccuracy", "TopKCategoricalAccuracy", "TrainFaultTolerance",
+    "UntypedStorage", "amp",
     "async_ckpt_thread_status", "auc", "boost", "build_searched_strategy", "build_train_network",
     "ckpt_to_safetensors", "common", "communication", "connect_network_with_dataset", "constexpr",
     "context",
@@ -231,7 +235,8 @@ __all__ = [
     "reset_peak_memory_stats", "reset_ps_context", "restore_group_info_list", "run_check",
     "runtime", "safetensors_to_ckpt", "save_checkpoint", "saved_tensors_hooks", "seed",
     "set_algo_parameters", "set_auto_parallel_context", "set_context", "set_cpu_affinity",
-    "set_deterministic", "set_device", "set_memory", "set_ps_context", "set_recursion_limit",
+    "set_deterministic", "set_device", "set_kernel_launch_capture", "set_kernel_launch_group",
+    "set_memory", "set_ps_context", "set_recursion_limit",
     "set_rng_state", "set_seed", "shard", "swap_tensors", "sync_pipeline_shared_parameters",
     "synchronize", "tensor", "to_dlpack", "train", "transform_checkpoint_by_rank",
     "transform_checkpoints", "unified_safetensors", "value_and_grad", "vjp", "vmap", "watch_nans",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -125,3 +127,12 @@ def test_constexpr_refuses_tensors_of_the_graph() -> None:
 def test_a_hook_belongs_to_a_tensor() -> None:
     with pytest.raises(RuntimeError, match=r"ops\.HookBackward"):
         ops.ReLU().set_hook_fn(print)
+
+
+def test_signatures() -> None:
+    """`inspect` and `help` show what a primitive is made with."""
+    assert str(inspect.signature(ops.MatMul)) == "(transpose_a=False, transpose_b=False)"
+    assert list(inspect.signature(ops.Conv2D).parameters)[:2] == ["out_channel", "kernel_size"]
+    size = inspect.signature(ops.Conv2D).parameters["kernel_size"]
+    assert size.default is inspect.Parameter.empty
+    assert list(inspect.signature(Twice).parameters) == ["factor"]

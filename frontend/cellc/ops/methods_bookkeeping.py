@@ -158,7 +158,7 @@ BOOKKEEPING: dict[str, Any] = {
     "remove_hook": _nothing("remove_hook", "the handle of register_hook takes it away"),
     "set_param_info": _nothing("set_param_info", "a Parameter keeps its own options"),
     "set_device_address": _nothing("set_device_address", "elements are where they were made"),
-    "delta_seed": 0,
+    "delta_seed": _noted(0, "0: what draws takes its keys from a generator."),
     "init_finished": property(
         lambda self: not self.has_init, doc="Whether the elements are there."),
     "param_info": _noted(None, "None: a Parameter keeps its own options."),

@@ -8,6 +8,7 @@ Source: `mindspore.ops.Primitive`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,6 +23,20 @@ from .arguments import integer
 user_primitives = lazy_module("cellc.ops.user_primitives")
 
 
+class _InitSignature:
+    """The signature of a primitive class, for `inspect` and `help`: its table of arguments."""
+
+    def __get__(self, instance: Any, owner: type[Primitive]) -> inspect.Signature:
+        if not hasattr(owner, "function") or owner.__init__ not in (
+                Primitive.__init__, SeededPrimitive.__init__):
+            raise AttributeError("__signature__")  # its `__init__` says it
+        return inspect.Signature([
+            inspect.Parameter(
+                name, inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=inspect.Parameter.empty if default is REQUIRED else default)
+            for name, default in owner.parameters.items()])
+
+
 class Primitive:
     """Base of primitive classes: a function with some arguments fixed.
 
@@ -30,6 +45,7 @@ class Primitive:
         attrs: the fixed arguments.
     """
 
+    __signature__ = _InitSignature()
     function: ClassVar[Callable[..., Any]]
     parameters: ClassVar[Mapping[str, Any]] = {}
 

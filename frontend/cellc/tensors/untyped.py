@@ -79,7 +79,12 @@ class UntypedStorage:
 
 
 def take(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> Tensor:
-    """Give a tensor elements of another; see `Tensor.set_`."""
+    """Give a tensor elements of another; see `Tensor.set_`.
+
+    Raises:
+        TypeError: `source` is no Tensor.
+        ValueError: the elements leave those of `source`.
+    """
     if source is None:
         array = np.zeros((0,), tensor.dtype.numpy)
     elif not isinstance(source, Tensor):
