@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from .log import get_level, get_log_config
     from .nn.recompute import recompute
     from .ops import get_grad, grad, jacfwd, jacrev, jvp, value_and_grad, vjp, vmap
+    from .ops.untyped import UntypedStorage
     from .ops.user_primitives import constexpr
     from .parallel import *  # noqa: F403
     from .parallel.settings import *  # noqa: F403
@@ -87,7 +88,6 @@ if TYPE_CHECKING:
     from .profiles import profile
     from .runtime import *  # noqa: F403
     from .tensors.dtype import *  # noqa: F403
-    from .tensors.untyped import UntypedStorage
     from .tools.explain import explain
     from .tools.watch import NonFiniteError, watch_nans, watch_ranges
     from .train import *  # noqa: F403
@@ -155,7 +155,7 @@ _LATER = {
         "reset_peak_memory_stats", "set_cpu_affinity", "set_kernel_launch_capture",
         "set_kernel_launch_group", "set_memory", "synchronize",
     ),
-    ".tensors.untyped": ("UntypedStorage",),
+    ".ops.untyped": ("UntypedStorage",),
     ".tools.explain": ("explain",),
     ".tools.watch": ("NonFiniteError", "watch_nans", "watch_ranges"),
     ".train": (

@@ -30,7 +30,7 @@ class PyNativeExecutor:
         """Accepted for compatibility."""
 
 
-_pynative_executor = PyNativeExecutor()
+pynative_executor = PyNativeExecutor()
 cells_compile_cache: dict[int, Any] = {}
 """MindSpore's table of compiled Cells: empty, since a Cell keeps its own."""
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..compiled.jit import jit
-from ..inner_names import _pynative_executor as _pynative_executor
 from ..inner_names import cells_compile_cache as cells_compile_cache
+from ..inner_names import pynative_executor as _pynative_executor  # noqa: F401  (for scripts)
 
 
 def ms_function(

@@ -13,14 +13,14 @@ import numpy as np
 from cellc_runtime.lazy import public_names
 
 from ..tensors.initializer import *  # noqa: F403
-from ..tensors.initializer import ALIASES, Initializer, _gain
+from ..tensors.initializer import ALIASES, Initializer
 from ..tensors.initializer import __all__ as __all__
 from ..tensors.initializer import fans as _calculate_fan_in_and_fan_out
+from ..tensors.initializer import gain_of as _calculate_gain  # noqa: F401  (for scripts)
 
 __dir__ = public_names(__name__)
 Array = np.ndarray[Any, Any]
 _C = TypeVar("_C", bound=type[Initializer])
-_calculate_gain = _gain
 _INITIALIZER_ALIAS = ALIASES
 
 

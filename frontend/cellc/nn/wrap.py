@@ -10,7 +10,7 @@ from cellc_runtime.lazy import lazy_names
 
 from .. import ops
 from ..core import checks
-from ..ops.collectives import _VirtualDataset
+from ..ops.collectives import VirtualDataset
 from ..ops.mapping import HyperMap
 from ..tensors.parameter import Parameter, ParameterTuple
 from ..tensors.tensor import Tensor
@@ -218,7 +218,7 @@ class _VirtualDatasetCell(Cell):
     def __init__(self, backbone: Any) -> None:
         super().__init__(auto_prefix=False)
         self._backbone = backbone
-        self._virtual_dataset = _VirtualDataset()
+        self._virtual_dataset = VirtualDataset()
 
     def construct(self, *inputs: Any) -> Any:
         """What the network gives."""

@@ -20,14 +20,16 @@ class ReduceOp:
     AVG = "avg"
 
 
-class _VirtualDataset(Primitive):
+class VirtualDataset(Primitive):
     """Its operands: one device reads all of the data."""
 
     def __init__(self) -> None:
-        super().__init__("_VirtualDataset")
+        super().__init__("_VirtualDataset")  # MindSpore's name
 
     def _run(self, *operands: Any, **kwargs: Any) -> Any:
         return operands
 
+
+_VirtualDataset = VirtualDataset
 
 __all__ = ["ReduceOp"]

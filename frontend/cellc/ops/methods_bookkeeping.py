@@ -14,10 +14,11 @@ from .families import fl
 from .methods_overloaded import assign_value, placed
 
 if TYPE_CHECKING:
-    from ..tensors import sharing, untyped
+    from ..tensors import sharing
+    from . import untyped
 else:
     sharing = lazy_module("cellc.tensors.sharing")
-    untyped = lazy_module("cellc.tensors.untyped")
+    untyped = lazy_module("cellc.ops.untyped")
 
 
 def untyped_storage(self: Tensor) -> untyped.UntypedStorage:

@@ -30,9 +30,9 @@ class AutoParallelContext:
         setting = _SPELLED.get(setting, setting)
         if kind == "get" and setting in _FIXED:
             return lambda: _FIXED[setting]
-        if kind == "get" and setting in settings._DEFAULTS:
+        if kind == "get" and setting in settings.NAMES:
             return lambda: settings.get_auto_parallel_context(setting)
-        if kind == "set" and setting in settings._DEFAULTS:
+        if kind == "set" and setting in settings.NAMES:
             return lambda value: settings.set_auto_parallel_context(**{setting: value})
         raise AttributeError(f"The settings of parallel training have no {name!r}; see "
                              "set_auto_parallel_context.")

@@ -6,7 +6,7 @@ Made by `docs/make_stubs.py`; do not edit it by hand.
 from ..common.tensor import Tensor
 from ..ops.functional_random import Seed
 import builtins
-import cellc.tensors.untyped as untyped
+import cellc.ops.untyped as untyped
 from cellc_runtime.dtypes import DType
 from collections.abc import Callable
 from typing import Any

@@ -8,8 +8,9 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, uint8
 
-from ..storage import storage_of, writes
-from .tensor import Tensor
+from ..storage import storage_of
+from ..tensors.tensor import Tensor, tensor_of
+from .methods_overloaded import assign_value
 
 
 class UntypedStorage:
@@ -17,21 +18,22 @@ class UntypedStorage:
 
     Attributes:
         dtype: uint8.
+        tensor: the tensor.
     """
 
     dtype: DType = uint8
 
     def __init__(self, tensor: Tensor) -> None:
-        self._tensor = tensor
+        self.tensor = tensor
 
     @property
     def device(self) -> str:
         """Where the bytes are."""
-        return str(self._tensor.device)
+        return str(self.tensor.device)
 
     def size(self) -> int:
         """The number of bytes."""
-        return int(self._tensor.nbytes)
+        return int(self.tensor.nbytes)
 
     def nbytes(self) -> int:
         """The number of bytes."""
@@ -43,7 +45,7 @@ class UntypedStorage:
 
     def data_ptr(self) -> int:
         """Where the bytes are; from now on they stay there."""
-        return storage_of(self._tensor).pin(self._tensor)
+        return storage_of(self.tensor).pin(self.tensor)
 
     def is_shared(self) -> bool:
         """Whether other processes share the bytes: no."""
@@ -60,10 +62,9 @@ class UntypedStorage:
             raise TypeError(f"'src' must be an UntypedStorage, but got {type(src).__name__}.")
         if src.size() != self.size():
             raise ValueError(f"'src' must have {self.size()} bytes, but has {src.size()}.")
-        tensor = self._tensor
-        taken = src._tensor._snapshot().reshape(-1).view(np.uint8)
-        tensor._set_data(taken.view(tensor.dtype.numpy).reshape(tensor.shape).copy())
-        writes.written((tensor,))
+        tensor = self.tensor
+        taken = src.tensor.asnumpy().reshape(-1).view(np.uint8)
+        assign_value(tensor, tensor_of(taken.view(tensor.dtype.numpy).reshape(tensor.shape).copy()))
         return self
 
     def resize_(self, size: int) -> UntypedStorage:
@@ -91,13 +92,11 @@ def take(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> Te
         raise TypeError(f"For 'set_', 'source' must be a Tensor, but got {type(source).__name__}.")
     else:
         array = _elements(source, offset, size, stride)
-    tensor._set_data(array)
-    writes.written((tensor,))
-    return tensor
+    return assign_value(tensor, tensor_of(array))
 
 
 def _elements(source: Tensor, offset: int, size: Any, stride: Any) -> np.ndarray[Any, Any]:
-    flat = source._snapshot().reshape(-1)
+    flat = source.asnumpy().reshape(-1)
     if size is None:
         return flat.reshape(source.shape).copy()
     shape = (size,) if isinstance(size, int) else tuple(size)
