@@ -395,7 +395,11 @@ _GAINS = {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "sigmoid": 1.0, "linear": 1.0
 
 
 def gain_of(nonlinearity: str, param: Any = None) -> float:
-    """The factor that keeps the variance through an activation (He et al., 2015)."""
+    """The factor that keeps the variance through an activation (He et al., 2015).
+
+    Raises:
+        ValueError: the activation's factor is not known, or `param` is no number.
+    """
     if nonlinearity == "leaky_relu":
         if isinstance(param, bool) or not isinstance(param, (int, float)):
             raise ValueError(
