@@ -30,9 +30,8 @@ _HOMES: dict[str, dict[str, str]] = {
         ("adasum", "base", "boost", "boost_cell_wrapper", "dim_reduce", "grad_accumulation",
          "grad_freeze", "group_loss_scale_manager", "less_batch_normalization"), "boost"),
     "common": {
-        "hook_handle": "calls.hooks", "jit_config": "compat", "lazy_inline": "compat",
-        "mutable": "compat", "no_inline": "compat", "np_dtype": "common.dtype",
-        "recompute": "nn.recompute", "sparse_tensor": "common",
+        "hook_handle": "calls.hooks", "jit_config": "compat", "np_dtype": "common.dtype",
+        "sparse_tensor": "common",
     },
     "dataset": {
         "callback": "dataset", "context": "context", "core": "dataset", "ds": "dataset",
@@ -67,7 +66,8 @@ _HOMES: dict[str, dict[str, str]] = {
         "rnn_cells": "nn.layer.rnn", "rnns": "nn.layer.rnn",
         "thor_layer": "nn.optim.ascend",
     },
-    "nn.metrics": dict.fromkeys(_METRICS, "train.metrics"),
+    "nn.metrics": dict.fromkeys(
+        [name for name in _METRICS if name != "auc"], "train.metrics"),
     "nn.optim": {
         "ada_grad": "nn.optim.adagrad", "adadelta": "nn.optim.adagrad",
         "adamax": "nn.optim.adam", "asgd": "nn.optim.rprop", "ftrl": "nn.optim.adagrad",
@@ -86,10 +86,9 @@ _HOMES: dict[str, dict[str, str]] = {
     },
     "ops.composite": dict.fromkeys(("base", "env_ops", "math_ops", "multitype_ops"), "ops"),
     "ops.function": dict.fromkeys(
-        ("array_func", "clip_func", "debug_func", "fft_func", "grad", "image_func", "linalg_func",
+        ("array_func", "clip_func", "debug_func", "fft_func", "image_func", "linalg_func",
          "math_func", "nn_func", "other_func", "parameter_func", "random_func", "sparse_func",
          "sparse_unary_func", "spectral_func", "vmap_func"), "ops"),
-    "ops.function.grad": {"grad_func": "ops"},
     "ops.operations": {
         **dict.fromkeys(
             ("_grad_ops", "_inner_ops", "_quant_ops", "_scalar_ops", "_sequence_ops", "_thor_ops",
@@ -102,21 +101,22 @@ _HOMES: dict[str, dict[str, str]] = {
         "_parallel_serialization": "parallel", "_ps_context": "parallel.settings",
         "algo_parameter_config": "parallel.settings",
     },
-    "train": {"data_sink": "train.dataset_helper"},
     "train.callback": dict.fromkeys(
         ("_backup_and_restore", "_callback", "_checkpoint", "_early_stop", "_flops_collector",
          "_history", "_lambda_callback", "_loss_monitor", "_lr_scheduler_callback",
          "_on_request_exit", "_reduce_lr_on_plateau", "_summary_collector", "_time_monitor",
          "_train_fault_tolerance"), "train.callback"),
     "train.metrics": dict.fromkeys(
-        [name for name in _METRICS if name not in ("error", "metric")], "train.metrics"),
+        [name for name in _METRICS if name not in ("auc", "error", "metric")], "train.metrics"),
     "train.summary": {"summary_record": "train.summary.record"},
     "train.train_thor": {
         "convert_utils": "train.train_thor", "dataset_helper": "train.dataset_helper",
         "model_thor": "train.train_thor",
     },
 }
-"""By package: modules of MindSpore's, each with the modules here that define its names."""
+"""By package: modules of MindSpore's, each with the modules here that define its names. None but
+`ops.op_info_register` has the name of something that its package offers, which an import of the
+module hides."""
 
 
 class OldPaths(Loader):

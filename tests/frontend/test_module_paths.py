@@ -142,6 +142,21 @@ def test_each_older_path() -> None:
                 module.no_such  # noqa: B018
 
 
+def test_no_older_path_hides_a_name() -> None:
+    """But for one, where scripts use the module's path or the function's, never both."""
+    program = (
+        "from importlib import import_module\n"
+        "from types import ModuleType\n"
+        "from cellc.old_paths import _HOMES\n"
+        "for package, modules in _HOMES.items():\n"
+        "    home = import_module('.'.join(p for p in ('cellc', package) if p))\n"
+        "    for name in modules:\n"
+        "        found = getattr(home, name, None)\n"
+        "        assert found is None or isinstance(found, ModuleType) or (\n"
+        "            name == 'op_info_register'), (package, name, found)\n")
+    _run(sys.executable, program)
+
+
 def test_a_path_that_is_nowhere() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"cellc\.nn\.wrap\.no_such"):
         import_module("cellc.nn.wrap.no_such")
