@@ -74,8 +74,14 @@ class Attributes:
 
     @property
     def cell_init_args(self) -> str:
-        """What `cell_attr_register` has kept of the arguments, behind the class's name."""
-        return str(self.__dict__.get("_cell_init_args", type(self).__name__))
+        """What `cell_attr_register` has kept of the arguments, behind the class's name.
+
+        Raises:
+            AttributeError: the class's `__init__` is not decorated so.
+        """
+        if "_cell_init_args" not in self.__dict__:
+            raise AttributeError("cell_init_args")
+        return str(self.__dict__["_cell_init_args"])
 
     @cell_init_args.setter
     def cell_init_args(self, text: str) -> None:
@@ -97,16 +103,25 @@ class Attributes:
         return {}
 
     @property
-    def pipeline_segment(self) -> int | None:
-        """The part of a pipeline over several devices: None."""
-        return None
+    def pipeline_segment(self) -> int:
+        """The part of a pipeline over several devices.
+
+        Raises:
+            AttributeError: always: there is one device.
+        """
+        raise AttributeError("pipeline_segment")
 
     @property
     def enable_backward_hook(self) -> bool:
-        """Whether a function of the user is called with the Cell's gradients."""
+        """True: a function of the user is called with the Cell's gradients.
+
+        Raises:
+            AttributeError: none is.
+        """
         hooks = hooks_of(self)
-        return hooks is not None and any(
-            hooks.of(kind) for kind in ("backward_pre", "backward"))
+        if hooks is None or not (hooks.of("backward_pre") or hooks.of("backward")):
+            raise AttributeError("enable_backward_hook")
+        return True
 
     def __getattr__(self, name: str) -> Any:
         table = self.__dict__
