@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import sys as _sys
+
+from cellc_runtime.lazy import lazy_module as _lazy_module
 from cellc_runtime.lazy import lazy_names as _lazy_names
 from cellc_runtime.lazy import public_names as _public_names
 
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
     from .common import Parameter, ParameterTuple, Symbol, Tensor, dtype, enable_dynamic, jit
     from .common import _Function as _Function
+    from .common.api import ms_function as ms_function
     from .common.seed import Generator, default_generator, get_seed, manual_seed, seed, set_seed
     from .compat import (
         JitConfig,
@@ -81,6 +85,8 @@ if TYPE_CHECKING:
     from .nn.recompute import recompute
     from .ops import get_grad, grad, jacfwd, jacrev, jvp, value_and_grad, vjp, vmap
     from .ops.sparse_tensors import COOTensor, CSRTensor, RowTensor, SparseTensor
+    from .ops.untyped import UntypedStorage
+    from .ops.user_primitives import constexpr
     from .parallel import *  # noqa: F403
     from .parallel.settings import *  # noqa: F403
     from .profiler import Profiler
@@ -99,6 +105,7 @@ _LATER = {
         "Parameter", "ParameterTuple", "Symbol", "Tensor", "_Function", "dtype", "enable_dynamic",
         "jit",
     ),
+    ".common.api": ("ms_function",),
     ".common.dtype": (
         "Type", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat", "complex128", "complex64",
         "double", "dtype_to_nptype", "dtype_to_pytype", "float", "float16", "float32", "float64",
@@ -129,6 +136,7 @@ _LATER = {
     ),
     ".nn.recompute": ("recompute",),
     ".ops.sparse_tensors": ("COOTensor", "CSRTensor", "RowTensor", "SparseTensor"),
+    ".ops.user_primitives": ("constexpr",),
     ".profiler": ("Profiler",),
     ".profiles": ("profile",),
     ".boost": (), ".communication": (),
@@ -151,8 +159,10 @@ _LATER = {
         "dispatch_threads_num", "empty_cache", "launch_blocking", "max_memory_allocated",
         "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
         "memory_summary", "reset_max_memory_allocated", "reset_max_memory_reserved",
-        "reset_peak_memory_stats", "set_cpu_affinity", "set_memory", "synchronize",
+        "reset_peak_memory_stats", "set_cpu_affinity", "set_kernel_launch_capture",
+        "set_kernel_launch_group", "set_memory", "synchronize",
     ),
+    ".ops.untyped": ("UntypedStorage",),
     ".tools.explain": ("explain",),
     ".tools.watch": ("NonFiniteError", "watch_nans", "watch_ranges"),
     ".train": (
@@ -178,27 +188,42 @@ if not TYPE_CHECKING:
     __getattr__ = _lazy_names(
         __name__, {home: " ".join(names) for home, names in _LATER.items()})
 __dir__ = _public_names(__name__)
+_old_paths = _lazy_module("cellc.old_paths")
+
+
+class _OldPaths:
+    """Answers imports of MindSpore's older paths below `cellc`, which `old_paths` lists."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> object:
+        """Asked for what no other finder has found."""
+        if not name.startswith("cellc.") or name == "cellc.old_paths":
+            return None
+        return _old_paths.OldPaths.find_spec(name)
+
+
+_sys.meta_path.append(_OldPaths)  # type: ignore[arg-type]  # importlib's types would have to load
 
 
 __version__ = "0.1.0"
 
 __all__ = [
     *_LATER[".common.dtype"],
-    "COMPATIBLE", "COOTensor", "CSRTensor", "F1", "GRAPH_MODE", "LAX", "MAE", "MSE",
-    "PYNATIVE_MODE", "ROC", "STRICT", "Accuracy", "BackupAndRestore", "BleuScore", "Callback",
+    "Accuracy", "BackupAndRestore", "BleuScore", "COMPATIBLE", "COOTensor", "CSRTensor", "Callback",
     "CheckpointConfig", "ConfusionMatrix", "ConfusionMatrixMetric", "ConvertModelUtils",
     "ConvertNetUtils", "CosineSimilarity", "DatasetHelper", "Dice", "DynamicLossScaleManager",
-    "EarlyStopping", "Fbeta", "FixedLossScaleManager", "FlopsUtilizationCollector", "Generator",
-    "HausdorffDistance", "History", "JitConfig", "LambdaCallback", "Layout",
-    "LearningRateScheduler", "Loss", "LossMonitor", "LossScaleManager", "MeanSurfaceDistance",
-    "Metric", "Model", "ModelCheckpoint", "NonFiniteError", "OcclusionSensitivity", "OnRequestExit",
-    "ParallelMode", "Parameter", "ParameterTuple", "Perplexity", "Precision", "Profiler",
-    "ProgressBar", "Recall", "ReduceLROnPlateau", "RootMeanSquareDistance", "RowTensor",
-    "RunContext", "SparseTensor", "SummaryCollector", "SummaryRecord", "Symbol", "Tensor",
-    "TimeMonitor", "Top1CategoricalAccuracy", "Top5CategoricalAccuracy", "TopKCategoricalAccuracy",
-    "TrainFaultTolerance", "amp", "async_ckpt_thread_status", "auc", "boost",
+    "EarlyStopping", "F1", "Fbeta", "FixedLossScaleManager", "FlopsUtilizationCollector",
+    "GRAPH_MODE", "Generator", "HausdorffDistance", "History", "JitConfig", "LAX", "LambdaCallback",
+    "Layout", "LearningRateScheduler", "Loss", "LossMonitor", "LossScaleManager", "MAE", "MSE",
+    "MeanSurfaceDistance", "Metric", "Model", "ModelCheckpoint", "NonFiniteError",
+    "OcclusionSensitivity", "OnRequestExit", "PYNATIVE_MODE", "ParallelMode", "Parameter",
+    "ParameterTuple", "Perplexity", "Precision", "Profiler", "ProgressBar", "ROC", "Recall",
+    "ReduceLROnPlateau", "RootMeanSquareDistance", "RowTensor", "RunContext", "STRICT",
+    "SparseTensor", "SummaryCollector", "SummaryRecord", "Symbol", "Tensor", "TimeMonitor",
+    "Top1CategoricalAccuracy", "Top5CategoricalAccuracy", "TopKCategoricalAccuracy",
+    "TrainFaultTolerance", "UntypedStorage", "amp", "async_ckpt_thread_status", "auc", "boost",
     "build_searched_strategy", "build_train_network", "ckpt_to_safetensors", "common",
-    "communication", "connect_network_with_dataset", "context", "data_sink", "dataset",
+    "communication", "connect_network_with_dataset", "constexpr", "context", "data_sink", "dataset",
     "default_generator", "device_context", "dispatch_threads_num", "dtype", "empty_cache",
     "enable_dynamic", "experimental", "explain", "export", "from_dlpack", "from_numpy",
     "frombuffer", "get_algo_parameters", "get_auto_parallel_context", "get_context",
@@ -216,9 +241,9 @@ __all__ = [
     "reset_peak_memory_stats", "reset_ps_context", "restore_group_info_list", "run_check",
     "runtime", "safetensors_to_ckpt", "save_checkpoint", "saved_tensors_hooks", "seed",
     "set_algo_parameters", "set_auto_parallel_context", "set_context", "set_cpu_affinity",
-    "set_deterministic", "set_device", "set_memory", "set_ps_context", "set_recursion_limit",
-    "set_rng_state", "set_seed", "shard", "swap_tensors", "sync_pipeline_shared_parameters",
-    "synchronize", "tensor", "to_dlpack", "train", "transform_checkpoint_by_rank",
-    "transform_checkpoints", "unified_safetensors", "value_and_grad", "vjp", "vmap", "watch_nans",
-    "watch_ranges",
+    "set_deterministic", "set_device", "set_kernel_launch_capture", "set_kernel_launch_group",
+    "set_memory", "set_ps_context", "set_recursion_limit", "set_rng_state", "set_seed", "shard",
+    "swap_tensors", "sync_pipeline_shared_parameters", "synchronize", "tensor", "to_dlpack",
+    "train", "transform_checkpoint_by_rank", "transform_checkpoints", "unified_safetensors",
+    "value_and_grad", "vjp", "vmap", "watch_nans", "watch_ranges",
 ]

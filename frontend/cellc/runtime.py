@@ -48,6 +48,43 @@ def dispatch_threads_num(threads_num: int) -> None:
     context.set_context(runtime_num_threads=threads_num)
 
 
+def set_kernel_launch_group(thread_num: int = 2, kernel_group_num: int = 8) -> None:
+    """Groups of kernels that are launched together: compiled code launches all at once.
+
+    Args:
+        thread_num, kernel_group_num: checked; without effect.
+
+    Raises:
+        ValueError: one is no int, or less than 1, or the threads are more than the groups.
+    """
+    for name, value in (("thread_num", thread_num), ("kernel_group_num", kernel_group_num)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"The value of {name} should be a positive int, but got {value!r}.")
+    if kernel_group_num % thread_num:
+        raise ValueError(f"{kernel_group_num} groups are not divided evenly among {thread_num} "
+                         "threads.")
+
+
+def set_kernel_launch_capture(
+    enable_capture_graph: bool, op_capture_skip: Sequence[str] | None = None
+) -> None:
+    """Whether launches are captured as a graph: compiled code is one program in any case.
+
+    Args:
+        enable_capture_graph, op_capture_skip: checked; without effect.
+
+    Raises:
+        TypeError: no bool, or names of ops that are no list of str.
+    """
+    if not isinstance(enable_capture_graph, bool):
+        raise TypeError("'enable_capture_graph' must be bool, but got "
+                        f"{type(enable_capture_graph).__name__}.")
+    if op_capture_skip is not None and not (
+            isinstance(op_capture_skip, list)
+            and all(isinstance(name, str) for name in op_capture_skip)):
+        raise TypeError(f"'op_capture_skip' must be a list of str, but got {op_capture_skip!r}.")
+
+
 def set_memory(
     init_size: str = "2GB", increase_size: str = "2GB", max_size: str = "1024GB",
     optimize_level: str = "O0", huge_page_reserve_size: str = "0GB",
@@ -86,7 +123,8 @@ __all__ = [
     "dispatch_threads_num", "empty_cache", "launch_blocking", "max_memory_allocated",
     "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats", "memory_summary",
     "reset_max_memory_allocated", "reset_max_memory_reserved", "reset_peak_memory_stats",
-    "set_cpu_affinity", "set_cur_stream", "set_memory", "synchronize",
+    "set_cpu_affinity", "set_cur_stream", "set_kernel_launch_capture", "set_kernel_launch_group",
+    "set_memory", "synchronize",
 ]
 __dir__ = public_names(__name__)
 if not TYPE_CHECKING:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
+
+import pytest
+
+from cellc import nn, old_paths
 
 from ..others import ORACLE, needs_oracle, run
 
@@ -43,7 +48,52 @@ from mindspore.nn.utils import no_init_parameters
 from mindspore.nn.wrap import ForwardValueAndGrad
 from mindspore.nn.wrap.cell_wrapper import TrainOneStepCell, WithLossCell
 from mindspore.nn.wrap.loss_scale import TrainOneStepWithLossScaleCell
+from mindspore._extends import cell_attr_register
+from mindspore.common.api import _pynative_executor, cells_compile_cache
+from mindspore.common.initializer import _assignment, _calculate_correct_fan, _calculate_gain
+from mindspore.common.initializer import _calculate_fan_in_and_fan_out, _register
+from mindspore.common.seed import _get_graph_seed
+from mindspore.dataset import context, engine
+from mindspore.dataset.core.validator_helpers import INT32_MAX
+from mindspore.dataset.engine.datasets import Dataset
+from mindspore.dataset.transforms.transforms import Compose
+from mindspore.dataset.transforms.validators import check_random_transform_ops
+from mindspore.dataset.vision import transforms
+from mindspore.dataset.vision.py_transforms_util import augment_error_message, is_pil, rotate
+from mindspore.dataset.vision.utils import Inter
+from mindspore.nn.layer.conv import _check_input_3d
+from mindspore.nn.loss.loss import _Loss
+from mindspore.nn.optim import thor
+from mindspore.nn.optim.optimizer import opt_init_args_register
+from mindspore.nn.wrap import TrainOneStepWithLossScaleCell as AnotherStep
+from mindspore.nn.wrap.cell_wrapper import MicroBatchInterleaved, PipelineCell, _VirtualDatasetCell
+from mindspore.nn.wrap.grad_reducer import DistributedGradReducer
+from mindspore.nn.wrap.loss_scale import DynamicLossScaleUpdateCell, grad_scale, shard_grad_scale
+from mindspore.ops import P, ReduceOp, constexpr, function
+from mindspore.ops.composite.base import GradOperation
+from mindspore.ops.function.nn_func import dropout
+from mindspore.ops.op_info_register import DataType, TBERegOp, op_info_register
+from mindspore.ops.operations import _inner_ops
+from mindspore.ops.operations.comm_ops import ReduceOp as AnotherReduceOp, _VirtualDataset
+from mindspore.ops.operations.nn_ops import Conv2D
+from mindspore.ops.primitive import PrimitiveWithInfer, prim_attr_register
+from mindspore.parallel import _cost_model_context
+from mindspore.parallel._auto_parallel_context import auto_parallel_context
+from mindspore.parallel._utils import _get_device_num, _get_gradients_mean, _get_parallel_mode
+from mindspore.train.callback import _CallbackManager, _InternalCallbackParam, _set_cur_net
+from mindspore.train.callback._callback import Callback
+from mindspore.train.callback._loss_monitor import LossMonitor
+from mindspore.train.model import ParallelMode
+from mindspore.train.serialization import context as another_context, export, tensor_to_ms_type
+from mindspore.train.serialization import _update_param, load_distributed_checkpoint
+from mindspore.train.summary.summary_record import SummaryRecord
+from mindspore.train.train_thor.dataset_helper import DatasetHelper
 from mindspore import nn
+context = auto_parallel_context()
+assert (context.get_device_num(), context.get_parallel_mode()) == (1, "stand_alone")
+assert (_get_device_num(), _get_parallel_mode(), _get_gradients_mean()) == (1, "stand_alone", False)
+assert _calculate_fan_in_and_fan_out((6, 4, 3)) == (12, 18) and _get_graph_seed(0, "x") == (0, 0)
+assert _calculate_correct_fan((6, 4), "fan_out") == 6 and _calculate_gain("tanh") == 5.0 / 3
 assert AnotherMomentum is Momentum is nn.Momentum and AnotherOptimizer is Optimizer
 assert sorted(nn.get_metrics({"mae", "acc"})) == ["acc", "mae"]
 """
@@ -79,3 +129,36 @@ except AttributeError as e:
 @needs_oracle
 def test_mindspore_has_these_paths() -> None:
     run(ORACLE, IMPORTS)
+
+
+def test_each_older_path() -> None:
+    """Every module of the table loads, has the names of its homes, and says what is not there."""
+    for package, modules in old_paths._HOMES.items():
+        for name, homes in modules.items():
+            path = ".".join(part for part in ("cellc", package, name) if part)
+            module, home = import_module(path), import_module("cellc." + homes.split()[0])
+            assert all(hasattr(module, n) for n in getattr(home, "__all__", ())), path
+            with pytest.raises(AttributeError, match="has no attribute 'no_such'"):
+                module.no_such  # noqa: B018
+
+
+def test_no_older_path_hides_a_name() -> None:
+    """But for one, where scripts use the module's path or the function's, never both."""
+    program = (
+        "from importlib import import_module\n"
+        "from types import ModuleType\n"
+        "from cellc.old_paths import _HOMES\n"
+        "for package, modules in _HOMES.items():\n"
+        "    home = import_module('.'.join(p for p in ('cellc', package) if p))\n"
+        "    for name in modules:\n"
+        "        found = getattr(home, name, None)\n"
+        "        assert found is None or isinstance(found, ModuleType) or (\n"
+        "            name == 'op_info_register'), (package, name, found)\n")
+    _run(sys.executable, program)
+
+
+def test_a_path_that_is_nowhere() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"cellc\.nn\.wrap\.no_such"):
+        import_module("cellc.nn.wrap.no_such")
+    with pytest.raises(RuntimeError, match=r"use nn\.Momentum or nn\.Adam"):
+        nn.thor(nn.Dense(2, 3), 0.1, 0.1, 0.9)

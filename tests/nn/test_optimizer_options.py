@@ -361,3 +361,38 @@ def record() -> None:
 
 if __name__ == "__main__":
     record()
+
+
+def _layer() -> nn.Dense:
+    return nn.Dense(2, 2)
+
+
+def test_a_rate_from_a_list_has_the_axes_of_the_step() -> None:
+    """As MindSpore has it: the step has shape (1,), `get_lr` none."""
+    for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
+        ms.set_context(mode=mode)
+        made = nn.Momentum(_layer().trainable_params(), [0.5, 0.25], 0.9)
+        assert made.learning_rate(made.global_step).asnumpy().tolist() == [0.5]
+        assert made.get_lr().asnumpy().tolist() == 0.5
+
+
+def test_an_optimizer_keeps_what_it_was_made_with() -> None:
+    params = _layer().trainable_params()
+    made = nn.Momentum(params, 0.5, momentum=0.9, weight_decay=0.1)
+    assert (made.init_learning_rate, made.init_params) == (0.5, {"params": params})
+    assert made.init_args == {
+        "momentum": 0.9, "weight_decay": 0.1, "loss_scale": 1.0, "use_nesterov": False}
+    assert (made.optim_filter, made.dynamic_decay_flags, made.param_rank) == (
+        (True, True), False, None)
+    around = nn.LARS(made)
+    assert around.init_params == {"params": params} and around.init_args["epsilon"] == 1e-05
+    assert nn.LazyAdam(params, 0.5).init_args["beta1"] == 0.9
+
+
+def test_groups_as_lists() -> None:
+    weight, bias = _layer().trainable_params()
+    made = nn.Momentum([{"params": [weight], "lr": 0.5, "weight_decay": 0.1},
+                        {"params": [bias], "lr": [0.1, 0.2]}], 0.1, 0.9)
+    assert made.group_params == [weight, bias] and made.group_weight_decay == [0.1, 0.0]
+    assert len(made.group_lr) == 2 and made.dynamic_decay_flags == (False, False)
+    assert made.broadcast_params(True) == made.parameters

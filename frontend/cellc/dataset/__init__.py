@@ -6,6 +6,7 @@ is Python over numpy and runs when rows are asked for; `pipeline` says how it fi
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from cellc_runtime.lazy import no_attribute, public_names
@@ -84,6 +85,8 @@ _ELSEWHERE = {
 
 if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
+        if name in ("context", "core", "ds", "engine"):  # modules of MindSpore's
+            return import_module("." + name, __name__)
         instead = _ELSEWHERE.get(name) or ("GeneratorDataset" if name.endswith("Dataset") else "")
         hint = f": cellc has not got it; use {instead}" if instead else ""
         missing = no_attribute(__name__, name)

@@ -10,16 +10,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_runtime.lazy import public_names
+from cellc_runtime.lazy import lazy_names, public_names
 
 from ..tensors import dtype as dtypes
 from ..tensors.tensor import Tensor
 from . import checks, config
 from .batching import padded
+
+__path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
 
 
 class Transform:
@@ -408,3 +410,5 @@ __all__ = [
     "RandomChoice", "RandomOrder", "Relational", "Slice", "TypeCast", "Unique",
 ]
 __dir__ = public_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, {".transforms": ""})  # a module of MindSpore's

@@ -37,7 +37,7 @@ _SEEN = (FunctionType, staticmethod, classmethod, GetSetDescriptorType, MemberDe
 _READ_BY_PYTHON = frozenset(
     {"__getattr__", "__getattribute__", "__repr__", "__str__", "__format__", "extend_repr"})
 """Methods that Python calls, so that what they read is not seen."""
-_UNLIKE_IN_CELLS = frozenset({"_entries", "_param_prefix"})
+_UNLIKE_IN_CELLS = frozenset({"_create_time", "_entries", "_inner", "_param_prefix"})
 """What Cells hold that a trace does not depend on."""
 _OF_EVERY_CELL = frozenset({"training", "requires_grad", "cls_name"})
 _UNLIKE_IN_PARAMETERS = frozenset(

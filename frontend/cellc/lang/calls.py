@@ -397,7 +397,8 @@ def _object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         raise TypeError(f"a value of type {type(fn).__name__} cannot be called")
     if isinstance(found, FunctionType) and is_user_function(found):
         return interpret(vm, found, [fn, *args], kwargs, frame)
-    if is_library(type(fn).__module__):
+    inherited = isinstance(found, FunctionType) and is_library(found.__globals__["__name__"])
+    if inherited or is_library(type(fn).__module__):  # a user's Primitive inherits its `__call__`
         return library(vm, fn, args, kwargs, frame)
     return foreign(vm, fn, args, kwargs, frame)
 

@@ -67,6 +67,9 @@ _HOMES = {
     ".optim.adafactor": "AdaFactor",
     ".optim.adagrad": "Adadelta Adagrad FTRL ProximalAdagrad RMSProp",
     ".optim.adam": "AdaMax Adam AdamOffload AdamWeightDecay Lamb LazyAdam",
+    ".optim.ascend":
+        "AdaSumByDeltaWeightWrapCell AdaSumByGradWrapCell Conv2dThor DenseThor "
+        "EmbeddingLookupThor EmbeddingThor GetNextSingleOp OptTFTWrapper thor",
     ".optim.lars": "LARS",
     ".optim.optimizer": "Optimizer",
     ".optim.rprop": "ASGD Rprop",

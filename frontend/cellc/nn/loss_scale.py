@@ -7,6 +7,7 @@ from typing import Any
 from cellc_runtime.dtypes import bool_, float32, int32
 
 from .. import ops
+from ..ops.mapping import MultitypeFuncGraph
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.pytree import tensors
@@ -33,6 +34,17 @@ def all_finite(inputs: Any) -> Tensor:
     if found is None:
         raise ValueError(f"For 'all_finite', the inputs must hold a Tensor, got {type(inputs)}.")
     return found
+
+
+_grad_scale = MultitypeFuncGraph("grad_scale")
+grad_scale = shard_grad_scale = _grad_scale
+"""Gradients divided by a scale, as published training steps map it over them."""
+
+
+@_grad_scale.register("Tensor", "Tensor")
+def tensor_grad_scale(scale: Any, grad: Tensor) -> Tensor:
+    """A gradient divided by the scale."""
+    return grad * ops.cast(1.0 / scale, grad.dtype)
 
 
 class DynamicLossScaleUpdateCell(Cell):

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.dtypes import float16, float32
+from cellc_runtime.lazy import lazy_names
 
 from .. import ops
 from ..core import checks
+from ..ops.collectives import VirtualDataset
 from ..ops.mapping import HyperMap
 from ..tensors.parameter import Parameter, ParameterTuple
 from ..tensors.tensor import Tensor
 from ..transforms.gradient import GradFunction, GradOperation, make_request, value_and_grad
 from .cell import Cell
 from .layer.basic import Identity
+
+__path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
 
 
 class WithLossCell(Cell):
@@ -208,6 +212,19 @@ class TrainOneStepCell(Cell):
         return loss
 
 
+class _VirtualDatasetCell(Cell):
+    """A network as it is: one device reads all of the data."""
+
+    def __init__(self, backbone: Any) -> None:
+        super().__init__(auto_prefix=False)
+        self._backbone = backbone
+        self._virtual_dataset = VirtualDataset()
+
+    def construct(self, *inputs: Any) -> Any:
+        """What the network gives."""
+        return self._backbone(*self._virtual_dataset(*inputs))
+
+
 class ParameterUpdate(Cell):
     """Gives a parameter a new value. Source: `mindspore.nn.ParameterUpdate`.
 
@@ -235,3 +252,10 @@ __all__ = [
     "ForwardValueAndGrad", "ParameterUpdate", "TrainOneStepCell", "WithEvalCell",
     "WithGradCell", "WithLossCell",
 ]
+if not TYPE_CHECKING:  # names that MindSpore's package offers, of modules that build on this one
+    __getattr__ = lazy_names("cellc.nn", {
+        ".loss_scale":
+            "DynamicLossScaleUpdateCell FixedLossScaleUpdateCell TrainOneStepWithLossScaleCell",
+        ".micro_batch":
+            "DistributedGradReducer GradAccumulationCell MicroBatchInterleaved PipelineCell",
+    })

@@ -137,6 +137,7 @@ _LATER = {
         "scalar_to_array soft_shrink "
         "stft tanh_ tensor_muls uniform_ unique_with_pad zero_",
     ".functional_zeta": "polygamma zeta", ".instances": "scalar_cast",
+    ".function": "",
 }
 _CLASSES = "._primitives", "._primitives_later"
 _load = lazy_names(__name__, _LATER)
@@ -155,7 +156,9 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name == "__all__":
             return __dir__()
-        if name in _NAMES:
+        if name == "P":  # MindSpore's short name of the module
+            return import_module(".operations", __name__)
+        if name in _NAMES or name == "function":
             return _load(name)
         found = None
         for home in () if name.startswith("_") else _CLASSES:

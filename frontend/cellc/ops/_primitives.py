@@ -8,6 +8,7 @@ from __future__ import annotations
 from cellc_runtime.lazy import names_of
 
 from . import (
+    collectives,
     host_primitives,
     kernels,
     mapping,
@@ -18,6 +19,7 @@ from . import (
     primitives_statistics,
     register_info,
     summary,
+    user_primitives,
 )
 from .primitive import Primitive
 
@@ -26,7 +28,8 @@ PRIMITIVES = {
     **primitives_space.PRIMITIVES, **primitives_optim.PRIMITIVES,
     **primitives_sparse.PRIMITIVES,
     **{name: getattr(module, name) for module in (
-           host_primitives, kernels, register_info, summary, mapping)
+           collectives, host_primitives, kernels, register_info, summary, mapping,
+           user_primitives)
        for name in module.__all__},
 }
 """Every class by name, and the functions over structures beside them."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+__path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
+
 if TYPE_CHECKING:
     from . import *  # noqa: F403
 else:

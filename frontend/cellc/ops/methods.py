@@ -27,7 +27,8 @@ from ..tensors.tensor import Tensor, arrays_of
 from ._generated import ALIASES, generated_methods, make_function
 from .arguments import is_int
 from .families import fa, fc, fg, fi, fj, fl, fn, fo, fr, fs, fx, m, rnd, st, win
-from .methods_overloaded import METHODS, in_place, index_add, placed
+from .methods_bookkeeping import BOOKKEEPING
+from .methods_overloaded import METHODS, add, aliased, in_place, index_add, placed
 
 # --- operators ------------------------------------------------------------------------------------
 
@@ -208,9 +209,9 @@ def _dims(args: tuple[Any, ...]) -> Any:
 
 
 @native
-def reshape(self: Tensor, *shape: Any) -> Tensor:
+def reshape(self: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements under another shape, given as one tuple or as arguments."""
-    return fa.reshape(self, _dims(shape))
+    return fa.reshape(self, _dims(sizes) if shape is None else shape)
 
 
 def transpose(self: Tensor, *axes: Any, dim0: int | None = None, dim1: int | None = None) -> Tensor:
@@ -229,9 +230,10 @@ def _transpose(self: Tensor, axes: tuple[Any, ...], dim0: int | None, dim1: int 
 
 
 @native
-def permute(self: Tensor, *axis: Any) -> Tensor:
-    """Axes permuted."""
-    return fa.transpose(self, _dims(axis))
+def permute(self: Tensor, *order: Any, dims: Any = None, axis: Any = None) -> Tensor:
+    """Axes permuted, in an order given as one tuple (`dims` or `axis`) or as arguments."""
+    named = axis if dims is None else dims
+    return fa.transpose(self, _dims(order) if named is None else named)
 
 
 @native
@@ -247,15 +249,16 @@ def repeat(self: Tensor, *times: Any, repeats: Any = None) -> Tensor:
 
 
 @native
-def tile(self: Tensor, *dims: Any) -> Tensor:
-    """Tiled: dims[i] times along axis i."""
-    return fj.tile(self, _dims(dims))
+def tile(self: Tensor, *times: Any, dims: Any = None, reps: Any = None) -> Tensor:
+    """Tiled: dims[i] (or reps[i]) times along axis i."""
+    named = reps if dims is None else dims
+    return fj.tile(self, _dims(times) if named is None else named)
 
 
 @native
-def flip(self: Tensor, *dims: Any) -> Tensor:
-    """The order of elements reversed along axes."""
-    return fa.flip(self, _dims(dims))
+def flip(self: Tensor, *axes: Any, dims: Any = None) -> Tensor:
+    """The order of elements reversed along axes, given as one tuple or as arguments."""
+    return fa.flip(self, _dims(axes) if dims is None else dims)
 
 
 @native_of_types
@@ -390,9 +393,9 @@ def std(
     return fr.spread("std", self, axis if dim is None else dim, less, keepdims or keepdim)
 
 
-def where(self: Tensor, condition: Any, y: Any) -> Tensor:
-    """This tensor where the condition holds, y elsewhere."""
-    return m.where(condition, self, y)
+def where(self: Tensor, condition: Any, y: Any = None, *, other: Any = None) -> Tensor:
+    """This tensor where the condition holds, y (or other) elsewhere."""
+    return m.where(condition, self, other if y is None else y)
 
 
 @native
@@ -438,9 +441,13 @@ def scatter_add(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 @native
-def split(self: Tensor, split_size_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
+def split(
+    self: Tensor, split_size_or_sections: Any = None, axis: int = 0, *, split_size: Any = None,
+    dim: int | None = None,
+) -> tuple[Tensor, ...]:
     """Parts along an axis, of a given length or of given lengths."""
-    return fj.split(self, split_size_or_sections, axis)
+    size = split_size_or_sections if split_size is None else split_size
+    return fj.split(self, size, axis if dim is None else dim)
 
 
 def copy(self: Tensor) -> Tensor:
@@ -593,9 +600,9 @@ _METHODS: dict[str, Any] = {
 }
 
 _IN_PLACE: dict[str, Any] = {
-    "add_": m.add, "sub_": m.sub, "mul_": m.mul, "div_": m.div, "floor_divide_": m.floor_divide,
+    "add_": add, "sub_": m.subtract, "mul_": m.mul, "div_": m.div, "floor_divide_": m.floor_divide,
     "remainder_": m.remainder, "clamp_": m.clamp, "floor_": m.floor, "masked_fill_": m.masked_fill,
-    "sign_": m.sign, "index_fill_": fi.index_fill, "index_add_": index_add,
+    "sign_": m.sign, "index_fill_": aliased(fi.index_fill, dim="axis"), "index_add_": index_add,
 }
 
 
@@ -618,7 +625,8 @@ def tensor_methods() -> dict[str, Any]:
             lambda self: m.conj(fa.matrix_transpose(self, "mH")),
             doc="The conjugate, its last two axes exchanged."),
     }
-    return {**generated, **named, **_METHODS, **METHODS, **changing, **_operators(), **properties}
+    return {**generated, **named, **_METHODS, **METHODS, **BOOKKEEPING, **changing, **_operators(),
+            **properties}
 
 
 def install() -> None:

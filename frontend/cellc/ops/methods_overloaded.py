@@ -16,6 +16,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.device_array import DeviceArray
 from cellc_runtime.dtypes import DType, bool_, float32, int64
+from cellc_runtime.lazy import lazy_module
 
 from .. import context
 from ..calls.hooks import register_on_tensor
@@ -38,6 +39,7 @@ from ..tensors.tensor import (
 from .arguments import is_int
 from .families import band, classes, fa, fc, fg, fi, fj, fl, fo, fr, fs, fx, m, rnd, solve
 
+_orthogonal = lazy_module("cellc.ops.functional_orthogonal")
 Method = Callable[..., Any]
 
 
@@ -117,6 +119,36 @@ def allclose(
 ) -> Any:
     """Whether all elements differ from those of `other` by at most atol + rtol * abs(other)."""
     return bool(fr.all(m.isclose(self, other, rtol, atol, equal_nan)))
+
+
+@native_of_any_shape
+def sub(self: Tensor, other: Any = None, *, alpha: float = 1, y: Any = None) -> Tensor:
+    """self - alpha * other; or self - y."""
+    return m.subtract(self, y if other is None else other, alpha=alpha)
+
+
+@native
+def sort(
+    self: Tensor, axis: int = -1, descending: bool = False, stable: bool = False, *,
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Sorted values along an axis and their positions; equal ones keep their order in any case."""
+    return fo.sort(self, axis if dim is None else dim, descending)
+
+
+@native
+def argsort(
+    self: Tensor, axis: int = -1, descending: bool = False, stable: bool = False, *,
+    dim: int | None = None,
+) -> Tensor:
+    """The positions that sort an axis; equal elements keep their order in any case."""
+    return fo.argsort(self, axis if dim is None else dim, descending)
+
+
+def qr(self: Tensor, some: bool = True) -> tuple[Tensor, Tensor]:
+    """Q and R: of the smaller of both lengths with `some`, else Q is square; see `ops.qr`."""
+    found: tuple[Tensor, Tensor] = _orthogonal.qr(self, "reduced" if some else "complete")
+    return found
 
 
 # --- compositions ---------------------------------------------------------------------------------
@@ -478,7 +510,7 @@ def bernoulli(self: Tensor, p: Any = None, seed: Any = None, *, generator: Any =
     return rnd.bernoulli(self, self if p is None else p, seed if generator is None else generator)
 
 
-def register_hook(input: Tensor, hook: Callable[..., Any]) -> Any:
+def register_hook(self: Tensor, hook: Callable[..., Any]) -> Any:
     """Pass every gradient of this tensor through a function.
 
     Source: `mindspore.Tensor.register_hook`.
@@ -494,7 +526,7 @@ def register_hook(input: Tensor, hook: Callable[..., Any]) -> Any:
     Raises:
         TypeError: `hook` is not callable.
     """
-    return register_on_tensor(input, hook)
+    return register_on_tensor(self, hook)
 
 
 METHODS: dict[str, Any] = {
@@ -511,7 +543,7 @@ METHODS: dict[str, Any] = {
     "matrix_determinant": solve.matrix_determinant,
     "log_matrix_determinant": solve.log_matrix_determinant,
     "random_categorical": rnd.random_categorical,
-    "qr": _later("qr"), "svd": _later("svd"),
+    "qr": qr, "svd": _later("svd"),
     "eigvals": _later("eigvals"), "geqrf": _later("geqrf"), "lstsq": _later("lstsq"),
     "lu_solve": _later("lu_solve"), "orgqr": _later("orgqr"),
     "ormqr": aliased(_later("ormqr"), input2="tau", input3="other"),
@@ -519,17 +551,20 @@ METHODS: dict[str, Any] = {
     "mvlgamma": classes.mvlgamma, "gcd": _later("gcd"), "to_coo": _later("dense_to_sparse_coo"),
     "to_csr": _later("dense_to_sparse_csr"), "lcm": _later("lcm"),
     **{name: _later(name) for name in ("i0", "nanmedian", "nextafter", "unique_with_pad")},
-    "add": add, "sub": m.subtract, "flatten": flatten, "repeat_interleave": repeat_interleave,
+    "add": add, "sub": sub, "flatten": flatten, "repeat_interleave": repeat_interleave,
     "allclose": allclose, "argmax_with_value": argmax_with_value,
     "argmin_with_value": argmin_with_value, "ptp": ptp, "choose": choose,
     "fill_diagonal": fill_diagonal, "index_add": index_add, "index_put": index_put,
-    "masked_scatter": masked_scatter,
+    "masked_scatter": aliased(masked_scatter, source="tensor"),
     "resize": resize, "sum_to_size": sum_to_size,
     "scatter": aliased(scatter, dim="axis", value="src"),
     "chunk": aliased(fj.chunk, dim="axis"), "cumsum": aliased(fr.cumsum, dim="axis"),
     "count_nonzero": aliased(fr.count_nonzero, dim="axis", keepdim="keep_dims"),
     "median": aliased(fo.median, **_AXES), "nansum": aliased(fr.nansum, **_AXES),
-    "sort": aliased(fo.sort, dim="axis"), "argsort": aliased(fo.argsort, dim="axis"),
+    "sort": sort, "argsort": argsort, "index_select": aliased(fi.index_select, dim="axis"),
+    "index_fill": aliased(fi.index_fill, dim="axis"),
+    "true_divide": aliased(m.true_divide, other="divisor", value="divisor"),
+    "narrow": aliased(fj.narrow, dim="axis"),
     "remainder": aliased(m.remainder, divisor="other"),
     "expand_as": aliased(fa.expand_as, x="other"),
     "cauchy": cauchy, "log_normal": log_normal, "uniform": uniform,
@@ -543,7 +578,8 @@ METHODS: dict[str, Any] = {
     "exponential_": in_place(exponential), "scatter_": in_place(aliased(scatter, dim="axis",
                                                                       value="src")),
     "scatter_add_": in_place(fi.scatter_add_ext), "index_put_": in_place(index_put),
-    "masked_scatter_": in_place(masked_scatter), "fill_diagonal_": in_place(fill_diagonal),
+    "masked_scatter_": in_place(aliased(masked_scatter, source="tensor")),
+    "fill_diagonal_": in_place(fill_diagonal),
     "bernoulli_": in_place(bernoulli), "put_": in_place(put), "index_copy_": in_place(index_copy),
 }
 """Methods by name, as `Tensor` gets them."""

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+__path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
 
 if TYPE_CHECKING:
     from . import *  # noqa: F403
 else:
     from .. import ops
 
+    _BELOW = frozenset((
+        "_grad_ops", "_inner_ops", "_quant_ops", "array_ops", "comm_ops", "custom_ops", "debug_ops",
+        "image_ops", "math_ops", "nn_ops", "other_ops", "random_ops", "sparse_ops"))
+
     def __getattr__(name: str) -> Any:
+        if name in _BELOW:
+            return import_module("." + name, __name__)
         return getattr(ops, name)

@@ -8,15 +8,33 @@ Source: `mindspore.ops.Primitive`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cellc_compiler.ir.op import REQUIRED
+from cellc_runtime.lazy import lazy_module, no_attribute
 
 from ..calls.recompute import result_again
 from ..core.invalidation import changed
 from ..tensors.seed import seeded
 from .arguments import integer
+
+user_primitives = lazy_module("cellc.ops.user_primitives")
+
+
+class _InitSignature:
+    """The signature of a primitive class, for `inspect` and `help`: its table of arguments."""
+
+    def __get__(self, instance: Any, owner: type[Primitive]) -> inspect.Signature:
+        if not hasattr(owner, "function") or owner.__init__ not in (
+                Primitive.__init__, SeededPrimitive.__init__):
+            raise AttributeError("__signature__")  # its `__init__` says it
+        return inspect.Signature([
+            inspect.Parameter(
+                name, inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=inspect.Parameter.empty if default is REQUIRED else default)
+            for name, default in owner.parameters.items()])
 
 
 class Primitive:
@@ -27,12 +45,17 @@ class Primitive:
         attrs: the fixed arguments.
     """
 
+    __signature__ = _InitSignature()
     function: ClassVar[Callable[..., Any]]
     parameters: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.name = type(self).__name__
-        self.attrs = _bind(self.name, self.parameters, args, kwargs)
+        if hasattr(type(self), "function"):
+            self.name = type(self).__name__
+            self.attrs = _bind(self.name, self.parameters, args, kwargs)
+        else:  # of a user's class, or an instance of this one
+            self.name = _given_name(type(self).__name__, args, kwargs)
+            self.attrs = {}
 
     recomputed: bool | None = None
 
@@ -42,7 +65,10 @@ class Primitive:
         return self._run(*operands, **kwargs)
 
     def _run(self, *operands: Any, **kwargs: Any) -> Any:
-        return type(self).function(*operands, **kwargs, **self._fixed())
+        function = getattr(type(self), "function", None)
+        if function is None:
+            return user_primitives.same_named(self)(*operands, **kwargs)
+        return function(*operands, **kwargs, **self._fixed())
 
     def _fixed(self) -> dict[str, Any]:
         """The arguments that the init has fixed, without attributes that were added later."""
@@ -56,7 +82,7 @@ class Primitive:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __repr__(self) -> str:
-        attrs = dict(self.attrs)
+        attrs = {k: v for k, v in self.attrs.items() if k not in ("input_names", "output_names")}
         if self.recomputed is not None:
             attrs["recompute"] = self.recomputed
         shown = ", ".join(f"{k}={v}" for k, v in attrs.items())
@@ -119,6 +145,65 @@ class Primitive:
         changed(self, "attrs")
         return self
 
+    def add_attr(self, name: str, value: Any) -> None:
+        """`add_prim_attr`, without a result."""
+        self.add_prim_attr(name, value)
+
+    def del_attr(self, name: str) -> None:
+        """`del_prim_attr`, without a result."""
+        self.del_prim_attr(name)
+
+    def get_attr_dict(self) -> dict[str, Any]:
+        """The attributes: arguments of the init, and those that were added."""
+        return dict(self.attrs)
+
+    def set_user_data(self, key: str, value: Any) -> None:
+        """Remember something under a key, without effect."""
+        self.__dict__.setdefault("_user_data", {})[key] = value
+
+    def get_user_data(self, key: str) -> Any:
+        """What `set_user_data` has remembered, or None."""
+        return self.__dict__.get("_user_data", {}).get(key)
+
+    def check_elim(self, *args: Any) -> tuple[bool, None]:
+        """Whether the result is known without a computation, and the result: never."""
+        return False, None
+
+    @property
+    def update_parameter(self) -> bool:
+        """Whether it assigns to a Parameter it is given."""
+        return bool(self.__dict__.get("_update_parameter", False))
+
+    def set_const_prim(self, const_prim: bool) -> None:
+        """Accepted for compatibility: what is constant is found by tracing."""
+
+    def set_const_input_indexes(self, indexes: Any) -> None:
+        """Accepted for compatibility: what is constant is found by tracing."""
+
+    def set_inplace_prim(self, inplace_prim: bool) -> None:
+        """Accepted for compatibility: results have memory of their own."""
+
+    def set_prim_type(self, prim_type: Any) -> None:
+        """Accepted for compatibility: every primitive is of one kind."""
+
+    def set_signatures(self, signatures: Any) -> None:
+        """Accepted for compatibility: operands of different types meet by `ops`' promotion."""
+
+    def set_instance_name(self, name: str) -> None:
+        """Remember a name, which has no effect."""
+        self.set_prim_instance_name(name)
+
+    def set_hook_fn(self, hook_fn: Any) -> None:
+        """Not for a primitive: `ops.HookBackward` calls a function with a gradient.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(
+            f"For '{self.name}', set_hook_fn has no meaning: give the function to "
+            "ops.HookBackward, or to Tensor.register_hook."
+        )
+
 
 class SeededPrimitive(Primitive):
     """A Primitive that draws from a stream of its own, if it is made with seeds.
@@ -139,6 +224,15 @@ class SeededPrimitive(Primitive):
     def _run(self, *operands: Any, **kwargs: Any) -> Any:
         attrs = {k: v for k, v in self._fixed().items() if k not in SEEDS}
         return type(self).function(*operands, **kwargs, **attrs, seed=self._stream)
+
+
+def _given_name(kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """The name that a user's primitive is made with."""
+    given = [*args, *kwargs.values()]
+    if len(given) != 1 or set(kwargs) - {"name"} or not isinstance(given[0], str):
+        raise TypeError(f"A Primitive is made with its name, a str; for '{kind}' the arguments are "
+                        f"{args} {dict(kwargs) or ''}.")
+    return str(given[0])
 
 
 SEEDS = ("seed", "seed2", "Seed0", "Seed1")
@@ -167,3 +261,15 @@ def _bind(
             raise TypeError(f"For '{name}', the type of '{key}' should be '{kind.__name__}', but "
                             f"got type '{type(value).__name__}'.")
     return full
+
+
+_USERS = (
+    "PrimitiveWithCheck", "PrimitiveWithInfer", "_get_cache_prim", "_primexpr", "constexpr",
+    "prim_arg_register", "prim_attr_register",
+)
+if not TYPE_CHECKING:
+    def __getattr__(name: str) -> Any:
+        """What MindSpore's module of this name has besides, for users' primitives."""
+        if name in _USERS:
+            return getattr(user_primitives, name)
+        raise no_attribute(__name__, name)

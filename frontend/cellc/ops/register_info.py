@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def custom_info_register(*reg_info: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -205,4 +207,85 @@ class DataType(metaclass=_Pairs):
     `("float32", "DefaultFormat")`. Source: `mindspore.ops.DataType`."""
 
 
-__all__ = ["CustomRegOp", "DataType", "custom_info_register"]
+class _RegOp(CustomRegOp):
+    """Registration information of a function written for one kind of processor, which is not here:
+    remembered, so that files that register such functions run.
+
+    Args:
+        op_name: recorded.
+
+    Raises:
+        ValueError: `op_name` is no string, or empty.
+    """
+
+    def __init__(self, op_name: str = "") -> None:
+        super().__init__(op_name)
+        self.more: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """A fact of MindSpore's registration (`async_flag`, `kernel_name`...), remembered."""
+        if name.startswith("_") or name not in _FACTS:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}; it has "
+                                 f"{', '.join(sorted(_FACTS))}")
+
+        def remember(value: Any = None) -> Any:
+            self.more[name] = value
+            return self
+
+        return remember
+
+
+_FACTS = frozenset((
+    "async_flag", "binfile_name", "bprop_flag", "compute_cost", "cust_aicpu", "dynamic_shape",
+    "dynamic_rank_support", "dynamic_compile_static", "format_kernel", "imply_type",
+    "is_dynamic_format", "kernel_name", "need_check_supported", "op_pattern", "partial_flag",
+    "processor", "real_input_index", "reshape_type", "input_to_attr_index", "unknown_shape_formats",
+))
+
+
+class TBERegOp(_RegOp):
+    """Of functions in TBE. Source: `mindspore.ops.TBERegOp`."""
+
+
+class AiCPURegOp(_RegOp):
+    """Of functions for Ascend's CPUs. Source: `mindspore.ops.AiCPURegOp`."""
+
+
+class AkgAscendRegOp(_RegOp):
+    """Of functions in AKG for Ascend. Source: `mindspore.ops.AkgAscendRegOp`."""
+
+
+class AkgGpuRegOp(_RegOp):
+    """Of functions in AKG for GPUs. Source: `mindspore.ops.AkgGpuRegOp`."""
+
+
+class CpuRegOp(_RegOp):
+    """Of functions for CPUs. Source: `mindspore.ops.CpuRegOp`."""
+
+
+def op_info_register(op_info: Any) -> Callable[[F], F]:
+    """A decorator that keeps registration information beside a function, which it gives back.
+
+    Args:
+        op_info: what `get_op_info` of a registration gave, or a str of JSON.
+
+    Raises:
+        TypeError: neither a dict nor a str.
+
+    Source: `mindspore.ops.op_info_register`.
+    """
+    if not isinstance(op_info, (dict, str)):
+        raise TypeError(f"For 'op_info_register', 'op_info' must be a dict or a str, but got "
+                        f"{type(op_info).__name__}.")
+
+    def keep(function: F) -> F:
+        function.op_info = op_info  # type: ignore[attr-defined]  # a mark on a function
+        return function
+
+    return keep
+
+
+__all__ = [
+    "AiCPURegOp", "AkgAscendRegOp", "AkgGpuRegOp", "CpuRegOp", "CustomRegOp", "DataType",
+    "TBERegOp", "custom_info_register", "op_info_register",
+]

@@ -36,6 +36,8 @@ _DEFAULTS: dict[str, Any] = {
                     "reducescatter": _FUSED},
     "strategy_ckpt_config": {"load_file": "", "save_file": "", "only_trainable_params": True},
 }
+NAMES = frozenset(_DEFAULTS)
+"""Settings that have a value at first."""
 _ONLY_SET = ("pipeline_config", "parallel_optimizer_config", "group_ckpt_save_file",
              "optimizer_level")
 _CHOICES: dict[str, tuple[str, ...]] = {

@@ -6,6 +6,7 @@ Made by `docs/make_stubs.py`; do not edit it by hand.
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..ops.arguments import Ints
+from ..ops.collectives import ReduceOp as ReduceOp
 from ..ops.host_primitives import HookBackward as HookBackward
 from ..ops.host_primitives import InsertGradientOf as InsertGradientOf
 from ..ops.host_primitives import Print as Print
@@ -21,13 +22,24 @@ from ..ops.primitive import Primitive as Primitive
 from ..ops.primitives_more import Morph as Morph
 from ..ops.primitives_more import Pair
 from ..ops.primitives_sparse_steps import _State
+from ..ops.register_info import AiCPURegOp as AiCPURegOp
+from ..ops.register_info import AkgAscendRegOp as AkgAscendRegOp
+from ..ops.register_info import AkgGpuRegOp as AkgGpuRegOp
+from ..ops.register_info import CpuRegOp as CpuRegOp
 from ..ops.register_info import CustomRegOp as CustomRegOp
 from ..ops.register_info import DataType as DataType
+from ..ops.register_info import TBERegOp as TBERegOp
 from ..ops.register_info import custom_info_register as custom_info_register
+from ..ops.register_info import op_info_register as op_info_register
 from ..ops.summary import HistogramSummary as HistogramSummary
 from ..ops.summary import ImageSummary as ImageSummary
 from ..ops.summary import ScalarSummary as ScalarSummary
 from ..ops.summary import TensorSummary as TensorSummary
+from ..ops.user_primitives import PrimitiveWithCheck as PrimitiveWithCheck
+from ..ops.user_primitives import PrimitiveWithInfer as PrimitiveWithInfer
+from ..ops.user_primitives import constexpr as constexpr
+from ..ops.user_primitives import prim_arg_register as prim_arg_register
+from ..ops.user_primitives import prim_attr_register as prim_attr_register
 from cellc_runtime.dtypes import DType as _DType
 from collections.abc import Callable
 from typing import Any

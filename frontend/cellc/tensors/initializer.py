@@ -394,8 +394,12 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
 _GAINS = {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "sigmoid": 1.0, "linear": 1.0}
 
 
-def _gain(nonlinearity: str, param: Any = None) -> float:
-    """The factor that keeps the variance through an activation (He et al., 2015)."""
+def gain_of(nonlinearity: str, param: Any = None) -> float:
+    """The factor that keeps the variance through an activation (He et al., 2015).
+
+    Raises:
+        ValueError: the activation's factor is not known, or `param` is no number.
+    """
     if nonlinearity == "leaky_relu":
         if isinstance(param, bool) or not isinstance(param, (int, float)):
             raise ValueError(
@@ -437,7 +441,7 @@ class _He(_Scaled):
         if mode not in _MODES:
             raise ValueError(f"'mode' {mode} not supported, please use one of {list(_MODES)}.")
         fan = fans(shape)[_MODES.index(mode)]
-        return _gain(self.nonlinearity, self.negative_slope) / math.sqrt(fan)
+        return gain_of(self.nonlinearity, self.negative_slope) / math.sqrt(fan)
 
 
 class HeNormal(_He):

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import Any
 
+from .. import context as context
 from .. import nn
 from ..amp import LossScaleManager, build_train_network
 from ..amp.precision import LEVELS
 from ..nn.cell import Cell
+from ..parallel.settings import ParallelMode as ParallelMode
 from ..tensors.tensor import Tensor
 from .callback.callback import CallbackParams, Callbacks, RunContext
 from .callback.monitors import not_negative

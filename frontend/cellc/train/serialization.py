@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_module, no_attribute
 
 from ..nn.cell import Cell
 from ..nn.cell.unregistered import look_through
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import logging
 else:
     logging = lazy_module("logging")
+    older_names = lazy_module("cellc.train.older_names")
 
 Array = np.ndarray[Any, Any]
 Choice = Callable[[str], bool]
@@ -542,3 +543,11 @@ def _fitted(name: str, old: Tensor, new: Parameter, strict: bool) -> Tensor:
 def _listed(names: list[str], most: int = 20) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{names[:most]}{more}"
+
+
+if not TYPE_CHECKING:
+    def __getattr__(name: str) -> Any:
+        """Names of MindSpore's module that are defined elsewhere."""
+        if name in older_names.NAMES:
+            return older_names.NAMES[name]
+        raise no_attribute(__name__, name)

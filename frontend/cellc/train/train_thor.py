@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+__path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
+
 _ABSENT = (
     "THOR, the second-order optimizer this converts to, has no CPU version: train with Momentum, "
     "Adam or another optimizer of cellc.nn."

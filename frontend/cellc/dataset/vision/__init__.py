@@ -6,7 +6,9 @@ numbers MindSpore gives; a picture of Pillow stays one where that is possible.
 
 from __future__ import annotations
 
-from cellc_runtime.lazy import public_names
+from typing import TYPE_CHECKING
+
+from cellc_runtime.lazy import lazy_names, public_names
 
 from . import adjusting, colours, shapes
 from .adjusting import *  # noqa: F403
@@ -17,3 +19,6 @@ from .shapes import *  # noqa: F403
 __all__ = ["Border", "Inter"]
 __all__ += adjusting.__all__ + colours.__all__ + shapes.__all__
 __dir__ = public_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, dict.fromkeys(
+        (".py_transforms_util", ".transforms", ".utils"), ""))  # modules of MindSpore's

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
+from cellc_runtime.lazy import lazy_module
+
+from ...calls.hooks import hooks_of
 from ...compiled import entries
 from ...core.invalidation import changed
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
 from .unregistered import look_at
 
+inner = lazy_module("cellc.nn.layer.inner")  # what layers have besides, made when asked for
 if TYPE_CHECKING:
     from . import Cell
 
@@ -46,9 +52,76 @@ class Attributes:
         put(self, "requires_grad", False)
         put(self, "_param_prefix", "")
         put(self, "_hooks", None)
-        put(self, "cls_name", type(self).__name__)
+        put(self, "_create_time", time.time_ns())
         if flags:
             self.add_flags(**flags)
+
+    IGNORE_LIST: ClassVar[list[str]] = []
+    """Names that MindSpore's Cells handle apart: none, each attribute is where it was put."""
+    global_cells: ClassVar[dict[Any, str]] = {}
+    """MindSpore's table of compiled Cells: empty, since a Cell keeps its own."""
+    T_destination = TypeVar("T_destination", bound=dict[str, Any])
+
+    @property
+    def cls_name(self) -> str:
+        """The class's name."""
+        return type(self).__name__
+
+    @property
+    def create_time(self) -> int:
+        """When the Cell was made: nanoseconds since 1970."""
+        return int(self.__dict__.get("_create_time", 0))
+
+    @property
+    def cell_init_args(self) -> str:
+        """What `cell_attr_register` has kept of the arguments, behind the class's name.
+
+        Raises:
+            AttributeError: the class's `__init__` is not decorated so.
+        """
+        if "_cell_init_args" not in self.__dict__:
+            raise AttributeError("cell_init_args")
+        return str(self.__dict__["_cell_init_args"])
+
+    @cell_init_args.setter
+    def cell_init_args(self, text: str) -> None:
+        self.__dict__["_cell_init_args"] = text
+
+    @property
+    def exist_names(self) -> set[str]:
+        """Names that a list of Parameters was given: none is renamed."""
+        return set()
+
+    @property
+    def exist_objs(self) -> set[int]:
+        """The objects of `exist_names`, by identity."""
+        return set()
+
+    @property
+    def phase_cache(self) -> dict[str, str]:
+        """Compiled graphs by phase: none, since they are found by what the Cell is called with."""
+        return {}
+
+    @property
+    def pipeline_segment(self) -> int:
+        """The part of a pipeline over several devices.
+
+        Raises:
+            AttributeError: always: there is one device.
+        """
+        raise AttributeError("pipeline_segment")
+
+    @property
+    def enable_backward_hook(self) -> bool:
+        """True: a function of the user is called with the Cell's gradients.
+
+        Raises:
+            AttributeError: none is.
+        """
+        hooks = hooks_of(self)
+        if hooks is None or not (hooks.of("backward_pre") or hooks.of("backward")):
+            raise AttributeError("enable_backward_hook")
+        return True
 
     def __getattr__(self, name: str) -> Any:
         table = self.__dict__
@@ -60,7 +133,22 @@ class Attributes:
             raise AttributeError(
                 f"For '{type(self).__name__}', please use super().__init__() in its __init__."
             )
+        if not name.startswith("_") and "cellc.nn.layer" in sys.modules:
+            made = self._inner_primitive(name)
+            if made is not None:
+                return made
         raise AttributeError(f"The '{type(self).__name__}' object has no attribute '{name}'.")
+
+    def _inner_primitive(self, name: str) -> Any:
+        """A primitive that MindSpore's layer of this kind has, made when it is first asked for."""
+        kept = self.__dict__.get("_inner", {})
+        if name not in kept:
+            made = inner.find(self, name)
+            if made is None:
+                return None
+            kept = {**kept, name: made}
+            self.__dict__["_inner"] = kept
+        return kept[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_params" not in self.__dict__:

@@ -52,7 +52,7 @@ class Parameters(Attributes):
         seen.add(as_cell(self))
         yield name_prefix, as_cell(self)
         for name, cell in self._cells.items():
-            if cell is not None:
+            if cell:  # an empty container is left out, as in MindSpore
                 path = f"{name_prefix}.{name}" if name_prefix else name
                 yield from cell.cells_and_names(seen, path)
 

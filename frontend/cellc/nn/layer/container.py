@@ -9,6 +9,7 @@ from typing import Any, Self
 from ...core.invalidation import changed
 from ...tensors.tensor import Tensor
 from ..cell import Cell
+from ..cell.naming import name, naming, rename
 
 
 def _checked(cell: Any, what: str) -> Cell:
@@ -19,13 +20,10 @@ def _checked(cell: Any, what: str) -> Cell:
     return cell
 
 
-def _own_path(container: Cell) -> str:
-    """What the names of parameters begin with before a cell's own name: the container's path."""
-    for name, cell in container.name_cells().items():
-        for path, parameter in cell.parameters_and_names():
-            if parameter.name.endswith(f"{name}.{path}"):
-                return parameter.name.removesuffix(f"{name}.{path}")
-    return ""
+def _no_dict(cell: Cell, what: str) -> None:
+    if isinstance(cell, CellDict):
+        raise TypeError(
+            f"For '{what}', the type of cell can not be CellDict, but got {type(cell).__name__}.")
 
 
 class _Numbered(Cell):
@@ -72,42 +70,41 @@ class _Numbered(Cell):
         return cells[self._place(index, len(cells))]
 
     def _sliced(self, cells: list[tuple[str, Cell]]) -> Any:
+        """A container of some of the cells, which names their parameters as one made of them."""
         out = type(self).__new__(type(self))
-        _Numbered.__init__(out, auto_prefix=False)
+        _Numbered.__init__(out)
+        for i, (_, cell) in enumerate(cells):
+            name(cell, f"{i}.")
         out._set(cell for _, cell in cells)
         return out
 
     def __setitem__(self, index: int, cell: Cell) -> None:
         _checked(cell, type(self).__name__)
-        place = self._place(index, len(self))
-        self._named(cell, place)
-        self._set([*list(self)[:place], cell, *list(self)[place + 1 :]])
+        key = list(self._cells)[self._place(index, len(self))]
+        self._named(cell, key)
+        self._cells[key] = cell
+        self._set(self)
 
     def __delitem__(self, index: int | slice) -> None:
-        cells = list(self)
+        cells = list(self._cells.items())
         if not isinstance(index, slice):
             index = self._place(index, len(cells))
         del cells[index]
-        self._reorder(cells)
+        prefix, part = naming(cells)
+        for i, (key, cell) in enumerate(cells if self._auto_prefix else ()):
+            if key.isdigit():
+                rename(cell, f"{prefix}{i}.", part)
+        self._set(cell for _, cell in cells)
 
-    def _named(self, cell: Cell, place: int) -> Cell:
+    def _named(self, cell: Cell, own: int | str) -> Cell:
+        """A cell, its parameters named behind its own name here."""
         if self._auto_prefix:
-            cell.update_parameters_name(f"{_own_path(self)}{place}.")
+            name(cell, f"{naming(self._cells.items())[0]}{own}.")
         return cell
-
-    def _reorder(self, cells: list[Cell]) -> None:
-        """Hold `cells` in their new order; parameters named by position get the new one."""
-        prefix, places = _own_path(self), {id(cell): i for i, cell in enumerate(self)}
-        for i, cell in enumerate(cells if self._auto_prefix else ()):
-            old = places.get(id(cell), i)
-            for path, parameter in cell.parameters_and_names() if old != i else ():
-                if parameter.name == f"{prefix}{old}.{path}":
-                    parameter.name = f"{prefix}{i}.{path}"
-        self._set(cells)
 
     def _set(self, cells: Iterable[Cell]) -> None:
         """Hold `cells` in order, under names of their own or their places."""
-        names = {id(cell): name for name, cell in self._cells.items() if not name.isdigit()}
+        names = {id(cell): key for key, cell in self._cells.items() if not key.isdigit()}
         kept = [(names.get(id(c), str(i)), c) for i, c in enumerate(cells)]
         self._cells.clear()
         self._cells.update(kept)
@@ -129,10 +126,15 @@ class _Numbered(Cell):
         """Put a cell before a position."""
         place = self._place(index, len(self) + 1) if index >= 0 else \
             self._place(index, max(len(self), 1))
-        self._named(_checked(cell, type(self).__name__), place)
+        _checked(cell, type(self).__name__)
+        prefix, part = naming(self._cells.items())
         cells = list(self)
+        for i in range(len(cells), place if self._auto_prefix else len(cells), -1):
+            rename(cells[i - 1], f"{prefix}{i}.", part)
+        if self._auto_prefix:
+            name(cell, f"{prefix}{place}.")
         cells.insert(place, cell)
-        self._reorder(cells)
+        self._set(cells)
 
     def extend(self, cells: Iterable[Cell]) -> Any:
         """Add cells at the end; itself.
@@ -145,8 +147,12 @@ class _Numbered(Cell):
                 f"For '{type(self).__name__}', the new cells wanted to append should be instance "
                 f"of list, but got {type(cells).__name__}."
             )
+        prefix = naming(self._cells.items())[0]
         for cell in cells:
-            self.append(cell)
+            _no_dict(_checked(cell, type(self).__name__), type(self).__name__)
+            if self._auto_prefix:
+                name(cell, f"{prefix}{len(self)}.")
+            self._set([*self, cell])
         return self
 
     def __iadd__(self, cells: list[Cell]) -> Self:
@@ -167,20 +173,17 @@ class SequentialCell(_Numbered):
     def __init__(self, *args: Any) -> None:
         super().__init__()
         self.cell_list = ()
-        if len(args) != 1:
-            for cell in args:
-                self.append(cell)
-            return
-        (given,) = args
+        given = args[0] if len(args) == 1 else list(args)
         if isinstance(given, Cell):
-            self.append(given)
-        elif isinstance(given, list):
-            for cell in given:
-                self.append(cell)
+            given = [given]
+        if isinstance(given, list):
+            for i, cell in enumerate(given):
+                name(_checked(cell, "SequentialCell"), f"{i}.")
+            self._set(given)
         elif isinstance(given, OrderedDict):
-            for name, cell in given.items():
-                cell.update_parameters_name(f"{name}.")
-                self._cells[name] = _checked(cell, "SequentialCell")
+            for key, cell in given.items():
+                name(_checked(cell, "SequentialCell"), f"{key}.")
+                self._cells[key] = cell
             self.cell_list = tuple(self._cells.values())
         else:
             raise TypeError(
@@ -190,7 +193,9 @@ class SequentialCell(_Numbered):
 
     def _sliced(self, cells: list[tuple[str, Cell]]) -> Any:
         out = super()._sliced([])
-        out._cells.update(cells)  # under the names they have here
+        for key, cell in cells:  # under the names they have here
+            name(cell, f"{key}.")
+            out._cells[key] = cell
         out.cell_list = tuple(cell for _, cell in cells)
         return out
 
@@ -219,6 +224,11 @@ class CellList(_Numbered):
             raise TypeError(f"For 'CellList', one list of cells is wanted, but got {len(args)}.")
         if args:
             self.extend(args[0])
+
+    def _sliced(self, cells: list[tuple[str, Cell]]) -> Any:
+        for _, cell in cells:
+            _no_dict(cell, type(self).__name__)
+        return super()._sliced(cells)
 
     def construct(self, *inputs: Any) -> Any:
         """A list has no computation of its own.
@@ -261,7 +271,7 @@ class CellDict(Cell):
                 f"SequentialCell, but got {type(cell).__name__}."
             )
         if self._auto_prefix:
-            cell.update_parameters_name(f"{_own_path(self)}{key}.")
+            name(cell, f"{naming(self._cells.items())[0]}{key}.")
         self._cells[key] = cell
         changed(self, key)
 

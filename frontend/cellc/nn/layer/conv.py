@@ -24,6 +24,17 @@ def _row(value: Any, name: str, what: str) -> Ints:
     return (1, checks.positive(checks.of_type(value, (int,), name, what), f"{name} item", what))
 
 
+def _check_input_3d(input_shape: Any, op_name: str) -> None:
+    """Raise unless a shape has three axes.
+
+    Raises:
+        ValueError: it has not.
+    """
+    if len(input_shape) != 3:
+        raise ValueError(f"For '{op_name}', the dimension of input must be 3d, but got "
+                         f"{len(input_shape)}.")
+
+
 class _Conv(Family):
     """What convolutions share: checks, parameters, printed form.
 

@@ -72,6 +72,7 @@ class _BatchNorm(_ByChannel):
         super().__init__()
         self._make(num_features, eps, momentum, affine, gamma_init, beta_init, moving_mean_init,
                    moving_var_init, dtype)
+        self.momentum = 1.0 - self.momentum  # of the batch's statistics, as MindSpore keeps it
         if use_batch_statistics is not None and not isinstance(use_batch_statistics, bool):
             raise ValueError(
                 f"For '{self.cls_name}', the 'use_batch_statistics' must be a boolean value or "
@@ -84,6 +85,11 @@ class _BatchNorm(_ByChannel):
                 f"{data_format!r}."
             )
 
+    def extend_repr(self) -> str:
+        """Options and parameters, the momentum as it was given."""
+        kept = f"momentum={self.momentum}"
+        return super().extend_repr().replace(kept, f"momentum={1.0 - self.momentum}", 1)
+
     def construct(self, x: Tensor) -> Tensor:
         """The same shape; while training the moving averages are updated."""
         if len(self.ranks) > 0 and x.ndim not in self.ranks:
@@ -95,7 +101,7 @@ class _BatchNorm(_ByChannel):
         if by_batch is None:
             by_batch = self.training
         return ops.batch_norm(x, self.moving_mean, self.moving_variance, self.gamma, self.beta,
-                              by_batch, 1.0 - self.momentum, self.eps)
+                              by_batch, self.momentum, self.eps)
 
 
 class BatchNorm1d(_BatchNorm, ranks=(2, 3)):

@@ -67,6 +67,19 @@ class LossBase(Cell):
         return ops.cast(loss, x.dtype)
 
 
+class _Loss(LossBase):
+    """The older name of `LossBase`."""
+
+    def construct(self, logits: Any, labels: Any) -> Any:
+        """For a derived class to give.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no construct: write one that calls "
+                                  "get_loss")
+
+
 # --- regression ----------------------------------------------------------------------------------
 
 

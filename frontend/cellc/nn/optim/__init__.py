@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from .adafactor import *  # noqa: F403
     from .adagrad import *  # noqa: F403
     from .adam import *  # noqa: F403
+    from .ascend import *  # noqa: F403
     from .lars import *  # noqa: F403
     from .optimizer import *  # noqa: F403
     from .rprop import *  # noqa: F403

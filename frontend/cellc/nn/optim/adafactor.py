@@ -12,6 +12,7 @@ from ... import ops
 from ...core import checks
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
+from ..registering import opt_init_args_register
 from .optimizer import Optimizer
 
 
@@ -63,6 +64,7 @@ class AdaFactor(Optimizer):
 
     _decay_is_scaled = False  # it is taken of the parameter, not added to the gradient
 
+    @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any = None, eps: tuple[float, float] = (1e-30, 1e-3),
         clip_threshold: float = 1.0, decay_rate: float = 0.8, beta1: float | None = 0.9,

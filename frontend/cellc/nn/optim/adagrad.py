@@ -6,6 +6,7 @@ from typing import Any
 
 from ... import ops
 from ...core import checks
+from ..registering import opt_init_args_register
 from .optimizer import Optimizer, complement
 from .sgd import non_negative_float
 
@@ -23,6 +24,7 @@ class RMSProp(Optimizer):
     Source: `mindspore.nn.RMSProp` (Tieleman and Hinton, 2012).
     """
 
+    @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any = 0.1, decay: float = 0.9, momentum: float = 0.0,
         epsilon: float = 1e-10, use_locking: bool = False, centered: bool = False,
@@ -73,6 +75,7 @@ class Adagrad(Optimizer):
     Source: `mindspore.nn.Adagrad` (Duchi et al., 2011).
     """
 
+    @opt_init_args_register
     def __init__(
         self, params: Any, accum: float = 0.1, learning_rate: Any = 0.001,
         update_slots: bool = True, loss_scale: float = 1.0, weight_decay: Any = 0.0,
@@ -109,6 +112,7 @@ class Adadelta(Optimizer):
     Source: `mindspore.nn.Adadelta`.
     """
 
+    @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any = 1.0, rho: float = 0.9, epsilon: float = 1e-6,
         loss_scale: float = 1.0, weight_decay: Any = 0.0,
@@ -148,6 +152,7 @@ class ProximalAdagrad(Optimizer):
     Source: `mindspore.nn.ProximalAdagrad` (Duchi and Singer, 2009).
     """
 
+    @opt_init_args_register
     def __init__(
         self, params: Any, accum: float = 0.1, learning_rate: Any = 0.001, l1: float = 0.0,
         l2: float = 0.0, use_locking: bool = False, loss_scale: float = 1.0,
@@ -193,6 +198,7 @@ class FTRL(Optimizer):
         ValueError: the rate is not one constant, or `lr_power` is positive.
     """
 
+    @opt_init_args_register
     def __init__(
         self, params: Any, initial_accum: float = 0.1, learning_rate: Any = 0.001,
         lr_power: float = -0.5, l1: float = 0.0, l2: float = 0.0, use_locking: bool = False,

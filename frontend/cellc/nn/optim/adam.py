@@ -12,6 +12,7 @@ from ... import ops
 from ...core import checks
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
+from ..registering import opt_init_args_register
 from .optimizer import Optimizer, complement, wide
 
 
@@ -58,6 +59,7 @@ class Adam(Optimizer):
 
     _power_shape: tuple[int, ...] = ()
 
+    @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
         eps: float = 1e-8, use_locking: bool = False, use_nesterov: bool = False,
@@ -133,6 +135,7 @@ class AdamOffload(Adam):
 
     _power_shape = (1,)
 
+    @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
         eps: float = 1e-8, use_locking: bool = False, use_nesterov: bool = False,
@@ -225,6 +228,7 @@ class AdaMax(Optimizer):
         As in `Adam`.
     """
 
+    @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999,
         eps: float = 1e-8, weight_decay: Any = 0.0, loss_scale: float = 1.0,
@@ -273,6 +277,7 @@ class Lamb(Optimizer):
     Source: `mindspore.nn.Lamb`.
     """
 
+    @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any, beta1: float = 0.9, beta2: float = 0.999,
         eps: float = 1e-6, weight_decay: Any = 0.0,

@@ -13,6 +13,7 @@ from ... import ops
 from ...core import checks
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
+from ..registering import opt_init_args_register
 from .optimizer import Optimizer
 
 
@@ -39,6 +40,7 @@ class LARS(Optimizer):
         ValueError: `use_clip` beside rates of groups that change from step to step.
     """
 
+    @opt_init_args_register
     def __init__(
         self, optimizer: Any, epsilon: float = 1e-05, coefficient: float = 0.001,
         use_clip: bool = False, lars_filter: Callable[[Parameter], bool] = _suits,

@@ -23,6 +23,7 @@ from ...tensors.tensor import Tensor
 from ..cell import Cell
 from ..layer.container import CellList
 from ..learning_rate_schedule import LearningRateSchedule
+from ..registering import opt_init_args_register as opt_init_args_register
 from .steady import SteadySteps
 
 _SHORT = (float16, bfloat16)
@@ -47,7 +48,7 @@ class _IteratorLearningRate(LearningRateSchedule):
     def construct(self, global_step: Tensor) -> Tensor:
         """The rate of a step."""
         step = ops.minimum(global_step, self.count - 1)
-        return ops.reshape(ops.gather(self.learning_rate, ops.reshape(step, (1,)), 0), ())
+        return ops.gather(self.learning_rate, step, 0)
 
 
 class _ConvertToCell(LearningRateSchedule):
@@ -258,6 +259,29 @@ class Optimizer(SteadySteps):
         self.param_length = len(self.parameters)
         self._init_decay(weight_decay, placed)
         self.grad_centralization_flags = tuple(g.centralize for _, g in placed)
+        self._init_bookkeeping(placed)
+
+    def _init_bookkeeping(self, placed: Sequence[tuple[Parameter, _Group]]) -> None:
+        """Attributes that MindSpore's `construct` reads, for those of classes derived from this."""
+        self.optim_filter = tuple(True for _ in placed)
+        self.param_rank = None
+        self.enable_tuple_broaden = self.skip_auto_parallel_compile = True
+        self.grad_centralization: Any = False
+        self.dynamic_decay_flags: Any = self.dynamic_weight_decay
+        if self.is_group:
+            self.dynamic_decay_flags = tuple(isinstance(g.weight_decay, Cell) for _, g in placed)
+            self.grad_centralization = self.grad_centralization_flags
+            object.__setattr__(self, "group_params", list(self.parameters))
+            object.__setattr__(self, "group_lr", list(
+                self.learning_rate if self.is_group_lr else [self.learning_rate] * len(placed)))
+
+    def broadcast_params(self, optim_result: Any) -> Any:
+        """The parameters after a step, as every device has them: there is one.
+
+        Args:
+            optim_result: what the step gave.
+        """
+        return self.parameters
 
     # --- learning rate --------------------------------------------------------------------------
 
@@ -367,6 +391,7 @@ class Optimizer(SteadySteps):
             return
         each = [default if g.weight_decay is None else self._decay(g.weight_decay)
                 for _, g in placed]
+        object.__setattr__(self, "group_weight_decay", each)
         self.decay_flags = tuple(isinstance(d, Cell) or d > 0 for d in each)
         self.exec_weight_decay = any(self.decay_flags)
         if not self.dynamic_weight_decay:

@@ -10,6 +10,7 @@ from ... import ops
 from ...core import checks
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
+from ..registering import opt_init_args_register
 from .optimizer import Optimizer
 
 
@@ -27,6 +28,7 @@ class Rprop(Optimizer):
     Source: `mindspore.nn.Rprop` (Riedmiller and Braun, 1993).
     """
 
+    @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any = 0.1, etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50.0), weight_decay: Any = 0.0,
@@ -80,6 +82,7 @@ class ASGD(Optimizer):
     Source: `mindspore.nn.ASGD`.
     """
 
+    @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any = 0.1, lambd: float = 1e-4, alpha: float = 0.75,
         t0: float = 1e6, weight_decay: Any = 0.0,

@@ -12,6 +12,7 @@ from ... import ops
 from ...core import checks
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
+from ..registering import opt_init_args_register
 from .optimizer import Optimizer, complement, wide
 
 
@@ -48,6 +49,7 @@ class SGD(Optimizer):
     Source: `mindspore.nn.SGD`.
     """
 
+    @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any = 0.1, momentum: float = 0.0,
         dampening: float = 0.0, weight_decay: Any = 0.0, nesterov: bool = False,
@@ -108,6 +110,7 @@ class Momentum(Optimizer):
     Source: `mindspore.nn.Momentum`.
     """
 
+    @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any, momentum: float, weight_decay: Any = 0.0,
         loss_scale: float = 1.0, use_nesterov: bool = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cellc_runtime.lazy import names_of, public_names
 
 from .backup import BackupAndRestore
-from .callback import Callback, RunContext
+from .callback import OLDER, Callback, RunContext
 from .checkpointing import CheckpointConfig, ModelCheckpoint, OnRequestExit
 from .collecting import SummaryCollector
 from .control import EarlyStopping, LearningRateScheduler, ReduceLROnPlateau
@@ -23,4 +23,4 @@ __all__ = [
 ]
 __dir__ = public_names(__name__)
 if not TYPE_CHECKING:
-    __getattr__ = names_of(__name__, {})
+    __getattr__ = names_of(__name__, OLDER)

@@ -167,3 +167,48 @@ class Callbacks:
                     "later version, Use methods prefixed with 'on_train' or 'on_eval' instead "
                     "when using customized callbacks."
                 )
+
+
+class CallbackManager(Callback):
+    """Callbacks that are told everything together.
+
+    Args:
+        callbacks: a callback, a sequence of them, or None.
+
+    Raises:
+        TypeError: something else among them.
+    """
+
+    def __init__(self, callbacks: Any) -> None:
+        self._callbacks = Callbacks(callbacks)
+
+    def __enter__(self) -> Any:
+        self._callbacks.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._callbacks.__exit__(*error)
+
+
+def _told(moment: str) -> Callable[[Any, RunContext], None]:
+    def tell(self: Any, run_context: RunContext) -> None:
+        self._callbacks.call(moment, run_context)
+
+    tell.__name__, tell.__doc__ = moment, getattr(Callback, moment).__doc__
+    return tell
+
+
+for _name in [n for n in vars(Callback) if n in STAGES or n.startswith("on_")]:
+    setattr(CallbackManager, _name, _told(_name))
+
+
+def set_cur_net(net: Any) -> None:
+    """Accepted for compatibility: a checkpoint is written of the network it is asked for."""
+
+
+OLDER = {
+    "CallbackManager": CallbackManager, "InternalCallbackParam": CallbackParams,
+    "_CallbackManager": CallbackManager, "_InternalCallbackParam": CallbackParams,
+    "_set_cur_net": set_cur_net, "set_cur_net": set_cur_net,
+}
+"""Names of MindSpore's inner module that scripts use."""

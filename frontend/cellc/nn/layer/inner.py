@@ -1,0 +1,197 @@
+"""The primitives that MindSpore's layers keep as attributes, for classes derived from them.
+
+A published `construct` of a class derived from `nn.Conv2d` calls `self.conv2d(x, self.weight)`. Our
+layers do not need these primitives, so each is made from the layer's options when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ... import ops
+
+Maker = Callable[[Any], Any]
+
+
+def _conv(primitive: str, own_channels: str = "out_channels") -> Maker:
+    """A convolution with a layer's options; a transposed one has the channels of its input."""
+    def make(layer: Any) -> Any:
+        given = {"kernel_size": layer.kernel_size, "pad_mode": layer.pad_mode, "mode": 1,
+                 "pad": layer.padding, "stride": layer.stride, "dilation": layer.dilation,
+                 "group": layer.group}
+        kind = getattr(ops, primitive)
+        if primitive == "Conv3DTranspose":
+            return kind(layer.in_channels, layer.out_channels,
+                        output_padding=layer.output_padding, **given)
+        return kind(getattr(layer, own_channels), **given)
+
+    return make
+
+
+def _plain(primitive: str, **fixed: Any) -> Maker:
+    """A primitive whose options are the same for all layers."""
+    return lambda layer: getattr(ops, primitive)(**fixed)
+
+
+def _of(primitive: str, **options: str) -> Maker:
+    """A primitive with options that are attributes of the layer."""
+    return lambda layer: getattr(ops, primitive)(
+        **{name: getattr(layer, attribute) for name, attribute in options.items()})
+
+
+def _batch_norm(training: bool) -> Maker:
+    return lambda layer: ops.BatchNorm(
+        is_training=training, epsilon=layer.eps, momentum=layer.momentum)
+
+
+def _pool(primitive: str, rows: bool = False) -> Maker:
+    def make(layer: Any) -> Any:
+        sizes = ((1, n[-1]) if rows else n for n in (layer.kernel_size, layer.stride))
+        size, stride = sizes
+        mode = "valid" if layer.pad_mode == "PAD" else layer.pad_mode.lower()
+        return getattr(ops, primitive)(kernel_size=size, strides=stride, pad_mode=mode)
+
+    return make
+
+
+def _value(value: Any) -> Maker:
+    return lambda layer: value
+
+
+_SHAPES = {"reshape": _plain("Reshape"), "shape": _plain("Shape")}
+_ROWS = {"squeeze": _plain("Squeeze", axis=(2,)), "expand_dims": _plain("ExpandDims"),
+         "shape": _plain("Shape")}
+_REDUCED = {"cast": _plain("Cast"), "mul": _plain("Mul"), "reduce_mean": _plain("ReduceMean"),
+            "reduce_sum": _plain("ReduceSum")}
+_ONE_HOT = {
+    "on_value": lambda layer: ops.scalar_to_tensor(1.0),
+    "off_value": lambda layer: ops.scalar_to_tensor(0.0), "one_hot": _plain("OneHot"),
+}
+_BIAS = {"bias_add": _plain("BiasAdd")}
+_LINEAR = {**_BIAS, "matmul": _plain("MatMul", transpose_b=True), "reshape": _plain("Reshape"),
+           "shape_op": _plain("Shape")}
+
+INNER: dict[str, dict[str, Maker]] = {
+    "AdaptiveAvgPool2d": {"adaptive_avgpool2d": _of("AdaptiveAvgPool2D",
+                                                    output_size="output_size")},
+    "AdaptiveAvgPool3d": {"adaptive_avg_pool3d": _of("AdaptiveAvgPool3D",
+                                                     output_size="output_size")},
+    "AvgPool1d": {"avg_pool": _pool("AvgPool", rows=True), "expand": _plain("ExpandDims"),
+                  "squeeze": _plain("Squeeze", axis=(2,)),
+                  "reduce_mean": _plain("ReduceMean", keep_dims=True), "slice": _plain("Slice")},
+    "AvgPool2d": {"avg_pool": _pool("AvgPool")},
+    "AvgPool3d": {"avg_pool": _pool("AvgPool3D")},
+    "BatchNorm3d": _SHAPES,
+    "BiDense": {**_BIAS, "matmul": _plain("MatMul")},
+    "CELU": {"celu": _of("CeLU", alpha="alpha")},
+    "ChannelShuffle": {**_SHAPES, "transpose": _plain("Transpose")},
+    "Conv1d": {"conv2d": _conv("Conv2D"), **_BIAS, **_ROWS},
+    "Conv1dTranspose": {"conv2d_transpose": _conv("Conv2DTranspose", "in_channels"), **_BIAS,
+                        **_ROWS},
+    "Conv2d": {"conv2d": _conv("Conv2D"), **_BIAS},
+    "Conv2dTranspose": {"conv2d_transpose": _conv("Conv2DTranspose", "in_channels"), **_BIAS,
+                        "shape": _plain("Shape")},
+    "Conv3d": {"conv3d": _conv("Conv3D"), **_BIAS, "shape": _plain("Shape")},
+    "Conv3dTranspose": {"conv3d_transpose": _conv("Conv3DTranspose"), **_BIAS,
+                        "shape": _plain("Shape")},
+    "Dense": _LINEAR,
+    "Dropout": {"dropout": lambda layer: ops.Dropout(
+        keep_prob=1.0 - layer.p if layer.keep_prob is None else layer.keep_prob)},
+    "Dropout2d": {"dropout2d": lambda layer: ops.Dropout2D(1.0 - layer.p),
+                  "keep_prob": lambda layer: 1.0 - layer.p},
+    "Dropout3d": {"dropout3d": lambda layer: ops.Dropout3D(1.0 - layer.p),
+                  "keep_prob": lambda layer: 1.0 - layer.p},
+    "DynamicLossScaleUpdateCell": {
+        "less_equal": _plain("LessEqual"), "logic_and": _plain("LogicalAnd"),
+        "logic_not": _plain("LogicalNot"), "logic_or": _plain("LogicalOr"),
+        "max": _plain("Maximum"), "reciprocal": _plain("Reciprocal"), "select": _plain("Select"),
+    },
+    "ELU": {"elu": _of("Elu", alpha="alpha")},
+    "Embedding": {"gather": _plain("Gather"), "expand": _plain("ExpandDims"),
+                  "reshape": _plain("Reshape"), "reshape_flat": _plain("Reshape"),
+                  "get_shp": _plain("Shape"), "array_mul": _plain("MatMul"),
+                  "concat": _plain("Concat"), "shp_flat": _value((-1,)),
+                  "init_tensor": lambda layer: layer.embedding_table.value(), **_ONE_HOT},
+    "EmbeddingLookup": {"gather_revert": _plain("Gather"), "gatherv2": _plain("Gather"),
+                        "reshape": _plain("Reshape"), "reshape_first": _plain("Reshape"),
+                        "unique": _plain("Unique"), "shape": _plain("Shape")},
+    "DiceLoss": {"reshape": _plain("Reshape")},
+    "FastGelu": {"fast_gelu": _plain("FastGeLU")},
+    "GLU": {"sigmoid": _plain("Sigmoid"), "dim": lambda layer: layer.axis,
+            "spilt": lambda layer: ops.Split(axis=layer.axis, output_num=2)},
+    "HShrink": {"hshrink": _of("HShrink", lambd="lambd")},
+    "HSigmoid": {"hsigmoid": _plain("HSigmoid")},
+    "HSwish": {"hswish": _plain("HSwish")},
+    "L1Regularizer": {"abs": _plain("Abs"), "reduce_sum": _plain("ReduceSum")},
+    "LRN": {"lrn_op": _of("LRN", depth_radius="depth_radius", bias="bias", alpha="alpha",
+                          beta="beta", norm_region="norm_region")},
+    "LayerNorm": {"layer_norm": _of("LayerNorm", begin_norm_axis="begin_norm_axis",
+                                    begin_params_axis="begin_params_axis", epsilon="epsilon")},
+    "LearningRateSchedule": {
+        "cast": _plain("Cast"), "ceil": _plain("Ceil"), "cos": _plain("Cos"),
+        "max": _plain("Maximum"), "min": _plain("Minimum"), "pow": _plain("Pow"),
+        "sin": _plain("Sin"),
+    },
+    "LogSigmoid": {"mul": _plain("Mul"), "exp": _plain("Exp"), "add": _plain("Add"),
+                   "rec": _plain("Reciprocal"), "log": _plain("Log")},
+    "LogSoftmax": {"log_softmax": _of("LogSoftmax", axis="axis")},
+    "LossBase": _REDUCED,
+    "MAELoss": {"abs": _plain("Abs")},
+    "MaxPool1d": {"max_pool": _pool("MaxPool", rows=True), "expand": _plain("ExpandDims"),
+                  "squeeze": _plain("Squeeze", axis=(2,)),
+                  "reduce_mean": _plain("ReduceMean", keep_dims=True)},
+    "MaxPool2d": {"max_pool": _pool("MaxPool")},
+    "MaxPool3d": {"max_pool": _pool("MaxPool3D")},
+    "Mish": {"mish": _plain("Mish")},
+    "Moments": {"cast": _plain("Cast"), "squeeze": _plain("Squeeze"),
+                "reduce_mean": _plain("ReduceMean", keep_dims=True),
+                "square_diff": _plain("SquaredDifference")},
+    "Norm": {"sqrt": _plain("Sqrt"), "squeeze": _plain("Squeeze"),
+             "reduce_sum": _plain("ReduceSum", keep_dims=True)},
+    "OneHot": {"onehot": _of("OneHot", axis="axis")},
+    "PReLU": {"prelu": _plain("PReLU"), "w": lambda layer: layer.a},
+    "Pad": {"pad": lambda layer: ops.Pad(layer.paddings)},
+    "ReLU": {"relu": _plain("ReLU")},
+    "ReLU6": {"relu6": _plain("ReLU6")},
+    "ReduceLogSumExp": {"exp": _plain("Exp"), "log": _plain("Log"),
+                        "max": _of("ReduceMax", keep_dims="keep_dims"),
+                        "sum": _of("ReduceSum", keep_dims="keep_dims")},
+    "RReLU": {"sign": _plain("Sign")},
+    "SeLU": {"selu": _plain("SeLU")},
+    "Sigmoid": {"sigmoid": _plain("Sigmoid")},
+    "SmoothL1Loss": {"smooth_l1_loss": _of("SmoothL1Loss", beta="beta", reduction="reduction")},
+    "SoftShrink": {"softshrink": _of("SoftShrink", lambd="lambd")},
+    "Softmax": {"softmax": _of("Softmax", axis="axis")},
+    "Softmax2d": {"softmax": _plain("Softmax", axis=-3), "shape": _plain("Shape")},
+    "SoftmaxCrossEntropyWithLogits": {
+        "softmax_cross_entropy": _plain("SoftmaxCrossEntropyWithLogits"),
+        "sparse_softmax_cross_entropy": _plain("SparseSoftmaxCrossEntropyWithLogits"),
+        "is_cpugpu": _value(True), **_ONE_HOT,
+    },
+    "Softsign": {"softsign": _plain("Softsign")},
+    "Tanh": {"tanh": _plain("Tanh")},
+    "TimeDistributed": {"reshape": _plain("Reshape"), "transpose": _plain("Transpose")},
+    "Tril": {"cast": _plain("Cast"), "mul": _plain("Mul"), "dtype": _plain("DType")},
+    "Triu": {"cast": _plain("Cast"), "mul": _plain("Mul"), "dtype": _plain("DType")},
+    "Unflatten": _SHAPES,
+    "_BatchNorm": {
+        "bn_train": _batch_norm(True), "bn_infer": _batch_norm(False), **_SHAPES,
+        "format": _value("NCHW"), "parallel_mode": _value("stand_alone"),
+        "assign_sub_mean": _plain("AssignSub"), "assign_sub_var": _plain("AssignSub"),
+        "cast": _plain("Cast"), "dtype": _plain("DType"), "square": _plain("Square"),
+        "sqrt": _plain("Sqrt"), "sub_mean": _plain("Sub"), "sub_var": _plain("Sub"),
+        "mul_mean": _plain("Mul"), "mul_var": _plain("Mul"),
+        "reduce_mean": _plain("ReduceMean", keep_dims=True),
+    },
+}
+"""By class: what it and classes derived from it have, each made of the layer."""
+
+
+def find(layer: Any, name: str) -> Any:
+    """The inner primitive of a layer by MindSpore's name for it, or None."""
+    for kind in type(layer).__mro__:
+        maker = INNER.get(kind.__name__, {}).get(name)
+        if maker is not None and kind.__module__.startswith("cellc.nn."):
+            return maker(layer)
+    return None

@@ -1,0 +1,161 @@
+"""Import paths of MindSpore whose names have another home here: one table, no modules of their own.
+
+`import cellc.nn.wrap.loss_scale` (and `mindspore.nn.wrap.loss_scale` through `cellc.shim`) finds a
+module that has the names of `cellc.nn.loss_scale`. Each is looked up where it is defined, whenever
+it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from cellc_runtime.lazy import no_attribute
+
+_PREFIX = "cellc."
+_METRICS = (
+    "accuracy", "auc", "bleu_score", "confusion_matrix", "cosine_similarity", "dice", "error",
+    "fbeta", "hausdorff_distance", "loss", "mean_surface_distance", "metric",
+    "occlusion_sensitivity", "perplexity", "precision", "recall", "roc",
+    "root_mean_square_surface_distance", "topk",
+)
+_HOMES: dict[str, dict[str, str]] = {
+    "": {"_checkparam": "checking", "_extends": "nn.registering", "_c_expression": "inner_names"},
+    "_extends": {"utils": "nn.registering"},
+    "boost": dict.fromkeys(
+        ("adasum", "base", "boost", "boost_cell_wrapper", "dim_reduce", "grad_accumulation",
+         "grad_freeze", "group_loss_scale_manager", "less_batch_normalization"), "boost"),
+    "common": {
+        "hook_handle": "calls.hooks", "jit_config": "compat", "np_dtype": "common.dtype",
+        "sparse_tensor": "common",
+    },
+    "dataset": {
+        "callback": "dataset", "context": "context", "core": "dataset", "ds": "dataset",
+        "engine": "dataset",
+    },
+    "dataset.callback": {"ds_callback": "dataset"},
+    "dataset.core": {
+        "config": "dataset.config", "datatypes": "dataset.transforms",
+        "validator_helpers": "dataset.checks",
+    },
+    "dataset.engine": {
+        **dict.fromkeys(
+            ("datasets", "datasets_audio", "datasets_standard_format", "datasets_text",
+             "datasets_user_defined", "datasets_vision", "iterators"), "dataset"),
+        "samplers": "dataset.samplers",
+    },
+    "dataset.transforms": {
+        "c_transforms": "dataset.transforms", "py_transforms": "dataset.transforms",
+        "transforms": "dataset.transforms", "validators": "dataset.old_checks",
+    },
+    "dataset.vision": {
+        "c_transforms": "dataset.vision", "py_transforms": "dataset.vision",
+        "py_transforms_util": "dataset.vision.pillow", "transforms": "dataset.vision",
+        "utils": "dataset.vision dataset.vision.pillow", "validators": "dataset.old_checks",
+    },
+    "experimental.optim": dict.fromkeys(
+        ("adadelta", "adagrad", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop"),
+        "experimental.optim"),
+    "nn": {"metrics": "train.metrics"},
+    "nn.layer": {
+        "channel_shuffle": "nn.layer.basic", "dense": "nn.layer.basic",
+        "rnn_cells": "nn.layer.rnn", "rnns": "nn.layer.rnn",
+        "thor_layer": "nn.optim.ascend",
+    },
+    "nn.metrics": dict.fromkeys(
+        [name for name in _METRICS if name != "auc"], "train.metrics"),
+    "nn.optim": {
+        "ada_grad": "nn.optim.adagrad", "adadelta": "nn.optim.adagrad",
+        "adamax": "nn.optim.adam", "asgd": "nn.optim.rprop", "ftrl": "nn.optim.adagrad",
+        "lamb": "nn.optim.adam", "lazyadam": "nn.optim.adam", "momentum": "nn.optim.sgd",
+        "proximal_ada_grad": "nn.optim.adagrad", "rmsprop": "nn.optim.adagrad",
+    },
+    "nn.utils": {"init": "nn.utils"},
+    "nn.wrap": {
+        "cell_wrapper": "nn.wrap nn.micro_batch", "grad_reducer": "nn.micro_batch",
+        "loss_scale": "nn.loss_scale nn.wrap",
+    },
+    "ops": {
+        "_primitive_cache": "ops.user_primitives", "auto_generate": "ops",
+        "communication": "communication.comm_func", "function": "ops",
+        "functional_overload": "ops", "op_info_register": "ops.register_info",
+    },
+    "ops.composite": dict.fromkeys(("base", "env_ops", "math_ops", "multitype_ops"), "ops"),
+    "ops.function": dict.fromkeys(
+        ("array_func", "clip_func", "debug_func", "fft_func", "image_func", "linalg_func",
+         "math_func", "nn_func", "other_func", "parameter_func", "random_func", "sparse_func",
+         "sparse_unary_func", "spectral_func", "vmap_func"), "ops"),
+    "ops.operations": {
+        **dict.fromkeys(
+            ("_grad_ops", "_inner_ops", "_quant_ops", "_scalar_ops", "_sequence_ops", "_thor_ops",
+             "array_ops", "control_ops", "custom_ops", "debug_ops", "image_ops", "inner_ops",
+             "linalg_ops", "math_ops", "nn_ops", "other_ops", "random_ops", "sparse_ops",
+             "spectral_ops"), "ops"),
+        "comm_ops": "ops ops.collectives communication.management",
+    },
+    "parallel": {
+        "_parallel_serialization": "parallel", "_ps_context": "parallel.settings",
+        "algo_parameter_config": "parallel.settings",
+    },
+    "train.callback": dict.fromkeys(
+        ("_backup_and_restore", "_callback", "_checkpoint", "_early_stop", "_flops_collector",
+         "_history", "_lambda_callback", "_loss_monitor", "_lr_scheduler_callback",
+         "_on_request_exit", "_reduce_lr_on_plateau", "_summary_collector", "_time_monitor",
+         "_train_fault_tolerance"), "train.callback"),
+    "train.metrics": dict.fromkeys(
+        [name for name in _METRICS if name not in ("auc", "error", "metric")], "train.metrics"),
+    "train.summary": {"summary_record": "train.summary.record"},
+    "train.train_thor": {
+        "convert_utils": "train.train_thor", "dataset_helper": "train.dataset_helper",
+        "model_thor": "train.train_thor",
+    },
+}
+"""By package: modules of MindSpore's, each with the modules here that define its names. None but
+`ops.op_info_register` has the name of something that its package offers, which an import of the
+module hides."""
+
+
+class OldPaths(Loader):
+    """Finds and loads the modules of the table, as an entry of `sys.meta_path`."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: object = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """For an old path below `cellc`: how to load it."""
+        package, _, module = name.removeprefix(_PREFIX).rpartition(".")
+        if not name.startswith(_PREFIX) or module not in _HOMES.get(package, ()):
+            return None
+        return ModuleSpec(name, OldPaths(), is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """None: an ordinary new module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give a new module the names of its homes."""
+        package, _, last = module.__name__.removeprefix(_PREFIX).rpartition(".")
+        homes = [import_module(_PREFIX + home) for home in _HOMES[package][last].split()]
+        vars(module).update(
+            __doc__=f"MindSpore's import path for names of {', '.join(h.__name__ for h in homes)}.",
+            __getattr__=_names_of(module.__name__, homes),
+            __dir__=lambda: sorted({n for home in homes for n in dir(home)}))
+
+
+def _names_of(name: str, homes: list[ModuleType]) -> Callable[[str], Any]:
+    def find(wanted: str) -> Any:
+        if wanted == "__all__":
+            return sorted({n for home in homes for n in getattr(home, "__all__", ())})
+        for home in homes if not wanted.startswith("__") else ():
+            found = getattr(home, wanted, _ABSENT)
+            if found is not _ABSENT:
+                return found
+        raise no_attribute(name, wanted)
+
+    return find
+
+
+_ABSENT = object()

@@ -1,0 +1,113 @@
+"""Questions about parallel training that scripts ask MindSpore's inner module `parallel._utils`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import settings
+
+_MODE = settings.ParallelMode
+_setting = settings.get_auto_parallel_context
+
+
+def _get_parallel_mode() -> str:
+    return str(_setting("parallel_mode"))
+
+
+def _is_sharding_propagation() -> bool:
+    return bool(_setting("sharding_propagation"))
+
+
+def _is_in_auto_parallel_mode() -> bool:
+    return _get_parallel_mode() in (_MODE.SEMI_AUTO_PARALLEL, _MODE.AUTO_PARALLEL)
+
+
+def _is_parallel_mode() -> bool:
+    """Whether a network is cut for several devices: there is one."""
+    return False
+
+
+def _is_in_data_parallel_mode() -> bool:
+    return _get_parallel_mode() == _MODE.DATA_PARALLEL
+
+
+def _is_in_hybrid_parallel_mode() -> bool:
+    return _get_parallel_mode() == _MODE.HYBRID_PARALLEL
+
+
+def _get_full_batch() -> bool:
+    return bool(_setting("full_batch"))
+
+
+def _get_pipeline_stages() -> int:
+    return int(_setting("pipeline_stages"))
+
+
+def _need_to_full() -> bool:
+    """Whether a tensor has to be put together from parts of several devices: there is one."""
+    return False
+
+
+def _get_gradients_mean() -> bool:
+    return bool(_setting("gradients_mean"))
+
+
+def _get_device_num() -> int:
+    return int(_setting("device_num"))
+
+
+def _get_stage_device_num() -> int:
+    return _get_device_num() // _get_pipeline_stages()
+
+
+def _get_global_rank() -> int:
+    return int(_setting("global_rank"))
+
+
+def _get_parameter_broadcast() -> bool:
+    return bool(_setting("parameter_broadcast"))
+
+
+def _get_enable_parallel_optimizer() -> bool:
+    return bool(_setting("enable_parallel_optimizer"))
+
+
+def _get_grad_accumulation_shard() -> bool:
+    """Whether accumulated gradients are parted among devices: there is one."""
+    return False
+
+
+def _device_number_check(parallel_mode: str, device_number: int) -> None:
+    """Raise unless a mode of one device has one.
+
+    Raises:
+        ValueError: it has more.
+    """
+    if parallel_mode == _MODE.STAND_ALONE and device_number != 1:
+        raise ValueError(f"If parallel_mode is {parallel_mode!r}, device_number must be 1, but got "
+                         f"{device_number}.")
+
+
+def _parameter_broadcast_check(parallel_mode: str, parameter_broadcast: bool) -> None:
+    """Raise if one device is to send its parameters.
+
+    Raises:
+        ValueError: it is.
+    """
+    if parameter_broadcast and parallel_mode == _MODE.STAND_ALONE:
+        raise ValueError("stand_alone mode doesn't support parameter_broadcast, must be False.")
+
+
+def _to_full_tensor(
+    elem: Any, global_device_num: int, global_rank: int, scaling_sens: Any = None
+) -> tuple[Any, ...]:
+    """The elements, and the scale if there is one: one device has all of them.
+
+    Raises:
+        RuntimeError: several devices.
+    """
+    if global_device_num != 1 or global_rank != 0:
+        raise RuntimeError("One device computes, so 'global_device_num' must be 1 and "
+                           f"'global_rank' 0, but got {global_device_num} and {global_rank}.")
+    elements = tuple(elem) if isinstance(elem, (list, tuple)) else (elem,)
+    return elements if scaling_sens is None else (*elements, scaling_sens)

@@ -1,0 +1,158 @@
+"""Primitives that MindSpore's layers keep as attributes, in classes derived from the layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cellc as ms
+from cellc import nn, ops
+
+from ..others import mindspore, needs_oracle
+
+
+class Conv(nn.Conv2d):
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        return self.bias_add(self.conv2d(x, self.weight * 1), self.bias)
+
+
+class Conv1(nn.Conv1d):
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        y = self.conv2d(self.expand_dims(x, 2), self.weight)
+        return self.squeeze(self.bias_add(y, self.bias))
+
+
+class Full(nn.Dense):
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        shape = self.shape_op(x)
+        y = self.bias_add(self.matmul(self.reshape(x, (-1, shape[-1])), self.weight), self.bias)
+        return self.activation(self.reshape(y, (*shape[:-1], -1)))
+
+
+class Norm(nn.LayerNorm):
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        return self.layer_norm(x, self.gamma, self.beta)[0]
+
+
+class Batch(nn.BatchNorm2d):
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        norm = self.bn_train if self.training else self.bn_infer
+        return norm(x, self.gamma, self.beta, self.moving_mean, self.moving_variance)[0]
+
+
+class Soft(nn.Softmax):
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        return self.softmax(x)
+
+
+class Pooled(nn.MaxPool2d):
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        return self.max_pool(x)
+
+
+class Averaged(nn.AvgPool2d):
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        return self.avg_pool(x)
+
+
+class Back(nn.Conv2dTranspose):
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        n, _, h, w = x.shape
+        return self.conv2d_transpose(x, self.weight, (n, self.out_channels, h, w))
+
+
+class Looked(nn.Embedding):
+    def construct(self, ids: ms.Tensor) -> ms.Tensor:
+        flat = self.gather(self.embedding_table, self.reshape_flat(ids, self.shp_flat), 0)
+        return self.reshape(flat, (*self.get_shp(ids), self.embedding_size))
+
+
+def _loss(base: Any) -> Any:
+    class Loss(base):  # type: ignore[misc]  # a class that is given
+        def construct(self, x: ms.Tensor, y: ms.Tensor) -> ms.Tensor:
+            return self.reduce_mean(self.mul(self.cast(x, ms.float32) - y, x))
+
+    return Loss
+
+
+IMAGE = np.random.default_rng(0).normal(size=(2, 3, 6, 6)).astype(np.float32)
+CASES: dict[str, tuple[Any, Any, Any]] = {
+    "Conv2d": (Conv, lambda c: c(3, 4, 3, has_bias=True), IMAGE),
+    "Conv2d, padded": (Conv, lambda c: c(3, 6, 3, 2, pad_mode="pad", padding=1, group=3,
+                                         has_bias=True), IMAGE),
+    "Conv1d": (Conv1, lambda c: c(3, 4, 3, has_bias=True), IMAGE[..., 0]),
+    "Dense": (Full, lambda c: c(6, 4, activation="relu"), IMAGE),
+    "LayerNorm": (Norm, lambda c: c((6, 6), 2, 2), IMAGE),
+    "BatchNorm2d": (Batch, lambda c: c(3), IMAGE),
+    "Softmax": (Soft, lambda c: c(1), IMAGE),
+    "MaxPool2d": (Pooled, lambda c: c(2, 2), IMAGE),
+    "AvgPool2d": (Averaged, lambda c: c(3, 2, pad_mode="same"), IMAGE),
+    "Conv2dTranspose": (Back, lambda c: c(3, 4, 3), IMAGE),
+    "Embedding": (Looked, lambda c: c(7, 4), np.array([[1, 6], [0, 2]], np.int32)),
+}
+
+
+@pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
+@pytest.mark.parametrize("name", CASES)
+def test_a_derived_class_computes_what_its_layer_does(name: str, mode: int) -> None:
+    derived, make, x = CASES[name]
+    ms.set_context(mode=mode)
+    layer, own = make(derived.__base__), make(derived)
+    ms.load_param_into_net(own, layer.parameters_dict())
+    for training in (False, True):
+        expected = layer.set_train(training)(ms.Tensor(x))
+        found = own.set_train(training)(ms.Tensor(x))
+        assert np.array_equal(found.asnumpy(), expected.asnumpy())
+    for mine, theirs in zip(own.get_parameters(), layer.get_parameters(), strict=True):
+        assert np.array_equal(mine.asnumpy(), theirs.asnumpy()), mine.name
+
+
+def test_losses_have_the_primitives_of_their_base() -> None:
+    x, y = ms.Tensor([1.0, 2.0]), ms.Tensor([3.0, 5.0])
+    for base in (nn.LossBase, nn.MSELoss, nn.CrossEntropyLoss):
+        assert float(_loss(base)()(x, y)) == -4.0
+
+
+def test_they_are_the_layers_own() -> None:
+    layer = nn.Conv2d(3, 4, 3)
+    assert layer.conv2d is layer.conv2d and "conv2d" not in vars(nn.Conv2d(3, 4, 3))
+    layer.conv2d = ops.ReLU()
+    assert layer.conv2d(ms.Tensor([-1.0])).asnumpy().tolist() == [0.0]
+
+    class Plain(nn.Cell):
+        pass
+
+    with pytest.raises(AttributeError, match="'Plain' object has no attribute 'conv2d'"):
+        Plain().conv2d  # noqa: B018
+
+
+THEIRS = """
+import json, mindspore as ms
+from mindspore import nn
+found = {}
+for name, make in json.load(open(0)).items():
+    layer = eval(make)
+    found[name] = sorted(k for k, v in vars(layer).items() if isinstance(v, ms.ops.Primitive))
+print(json.dumps(found))
+"""
+LAYERS = {
+    "Conv1d": "nn.Conv1d(3, 4, 3)", "Conv2d": "nn.Conv2d(3, 4, 3)", "Dense": "nn.Dense(3, 4)",
+    "Conv1dTranspose": "nn.Conv1dTranspose(3, 4, 3)", "LayerNorm": "nn.LayerNorm((3,))",
+    "Conv2dTranspose": "nn.Conv2dTranspose(3, 4, 3)", "BatchNorm2d": "nn.BatchNorm2d(3)",
+    "Softmax": "nn.Softmax()", "ReLU": "nn.ReLU()", "MaxPool2d": "nn.MaxPool2d(2)",
+    "AvgPool2d": "nn.AvgPool2d(2)", "Embedding": "nn.Embedding(3, 4)", "Dropout": "nn.Dropout()",
+    "MSELoss": "nn.MSELoss()", "PReLU": "nn.PReLU()", "BiDense": "nn.BiDense(3, 4, 5)",
+    "Norm": "nn.Norm()", "Moments": "nn.Moments()", "OneHot": "nn.OneHot(depth=3)",
+    "SoftmaxCrossEntropyWithLogits": "nn.SoftmaxCrossEntropyWithLogits()",
+    "CosineDecayLR": "nn.CosineDecayLR(0.1, 0.2, 3)", "WarmUpLR": "nn.WarmUpLR(0.1, 3)",
+    "ReduceLogSumExp": "nn.ReduceLogSumExp(0)", "Pad": "nn.Pad(((1, 1), (1, 1)))",
+}
+
+
+@needs_oracle
+def test_layers_have_what_mindspores_have() -> None:
+    absent = {(name, attribute) for name, names in mindspore(THEIRS, given=LAYERS).items()
+              for attribute in names if not hasattr(eval(LAYERS[name]), attribute)}
+    assert absent == set()
