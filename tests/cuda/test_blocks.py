@@ -98,9 +98,9 @@ def test_assembled(target: str) -> None:
 # --- faults ---------------------------------------------------------------------------------------
 
 _NETWORK = sort._network
-_DIAGONAL, _BEFORE, _SEGMENT = sort._diagonal, sort._before, scattering.Scatter._segment
-_BOUNDS, _PLACE, _EXCHANGE = scan._run_bounds, scattering.Scatter.place, sort._exchange
-_ENTRY = scattering.Scatter._entry
+_DIAGONAL, _BEFORE, _SEGMENT = sort._diagonal, sort._before, scattering.ScatterByBlocks._segment
+_BOUNDS, _PLACE, _EXCHANGE = scan._run_bounds, scattering.ScatterByBlocks.place, sort._exchange
+_ENTRY = scattering.ScatterByBlocks._entry
 
 
 def _network_without_barriers(f: Any, *args: Any) -> None:
@@ -180,11 +180,11 @@ FAULTS: dict[str, tuple[str, Any, str, Any]] = {
     "a place in the other run off by one": (_SORT, sort, "_before", _one_early),
     "sums that are not atomic": (scatter("int32", "add"), GpuFunction, "atomic", _not_atomic),
     "the first update wins": (scatter("float32", "update"), GpuFunction, "atomic", _other_atomic),
-    "updates in another order": (scatter("float32", "add"), scattering.Scatter, "_entry",
+    "updates in another order": (scatter("float32", "add"), scattering.ScatterByBlocks, "_entry",
                                  _positions_left_out),
-    "a segment that begins one further": (scatter("float32", "mul"), scattering.Scatter,
+    "a segment that begins one further": (scatter("float32", "mul"), scattering.ScatterByBlocks,
                                           "_segment", _everyone),
-    "updates outside of the axis": (scatter("int32", "add"), scattering.Scatter, "place",
+    "updates outside of the axis": (scatter("int32", "add"), scattering.ScatterByBlocks, "place",
                                     _outside_too),
     "runs one too long": (_SUM, scan, "_run_bounds", _one_further),
     "the first of equal extremes": (running("cummax", "int64", (1, 303, 1)), scan._Extreme,

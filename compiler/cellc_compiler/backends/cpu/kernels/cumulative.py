@@ -9,13 +9,12 @@ time, those left over singly.
 
 from __future__ import annotations
 
-from cellc_runtime.dtypes import DType
-from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....loops import order
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Role, Step, operand, result
+from ...along_axis import Running
 from ...llvm.convert import load_as, memory_type, register_type, store_as
 from ...llvm.math import functions as math
 from ...llvm.text import V, is_float, kernel_function, lanes_of, module, sizeof, vector
@@ -23,28 +22,7 @@ from ...llvm.text import V, is_float, kernel_function, lanes_of, module, sizeof,
 _MAX_TASKS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class CumulativeSpec:
-    """A running reduction of x[outer, n, inner] along n.
-
-    Attributes:
-        kind: sum, prod, max, min, logsumexp or linear (y[i] = a[i] * y[i-1] + x[i]); max and min
-            give the position too (the last of equal extremes; the first NaN, which stays).
-        exclusive: element i is the reduction of those before it (sum and prod only).
-        reverse: walk from the end.
-        dtype: a real dtype.
-    """
-
-    kind: str
-    outer: int
-    n: int
-    inner: int
-    exclusive: bool
-    reverse: bool
-    dtype: DType
-
-
-def cumulative_kernels(spec: CumulativeSpec, target: Target) -> KernelPlan:
+def cumulative_kernels(spec: Running, target: Target) -> KernelPlan:
     """Kernels from role in0 (and in1, the factors, for linear) to out0 (and out1, int32 positions,
     for max and min)."""
     writer = _Writer(spec, target)
@@ -54,7 +32,7 @@ def cumulative_kernels(spec: CumulativeSpec, target: Target) -> KernelPlan:
 class _Writer:
     """Writes the kernel of one running reduction."""
 
-    def __init__(self, spec: CumulativeSpec, target: Target) -> None:
+    def __init__(self, spec: Running, target: Target) -> None:
         self.spec = spec
         self.extreme = spec.kind in ("max", "min")
         self.linear = spec.kind == "linear"

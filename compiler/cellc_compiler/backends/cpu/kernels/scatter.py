@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cellc_runtime.dtypes import DType
-from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step, operand, result
+from ...along_axis import Scatter
 from ...llvm.convert import load_as, memory_type, register_type, store_as
 from ...llvm.text import (
     Function,
@@ -32,32 +32,7 @@ _COPY_BYTES = 1 << 16
 _WANTED_TASKS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class ScatterSpec:
-    """A scatter in canonical form: x is [batch, outer, extent, inner].
-
-    Attributes:
-        batch: matrices with positions of their own.
-        outer, extent, inner: size before, along and after the addressed axis.
-        count: positions along the axis.
-        per_element: indices are [batch, outer, count, inner]; else [batch, count].
-        mode: update, add, sub, mul, div, max or min.
-        dtype: element type of input and updates.
-        index_dtype: an integer type.
-    """
-
-    batch: int
-    outer: int
-    extent: int
-    count: int
-    inner: int
-    per_element: bool
-    mode: str
-    dtype: DType
-    index_dtype: DType
-
-
-def scatter_kernels(spec: ScatterSpec, target: Target) -> KernelPlan:
+def scatter_kernels(spec: Scatter, target: Target) -> KernelPlan:
     """Kernels from roles in0 (input), in1 (indices), in2 (updates) to out0."""
     size = spec.batch * spec.outer * spec.extent * spec.inner
     copy = Step(copy_kernel(size * spec.dtype.itemsize, target), (operand(0), result(0)))
@@ -134,7 +109,7 @@ def _int_div(f: Function, a: V, u: V, dtype: DType) -> V:
 class _Writer:
     """Writes the update kernel of one scatter."""
 
-    def __init__(self, spec: ScatterSpec, target: Target) -> None:
+    def __init__(self, spec: Scatter, target: Target) -> None:
         self.spec, self.target = spec, target
         self.parts = 2 if spec.dtype.is_complex else 1
         self.item = spec.dtype.itemsize // self.parts

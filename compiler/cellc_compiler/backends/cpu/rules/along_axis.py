@@ -10,6 +10,7 @@ from cellc_runtime.target import Target
 from ....ir.graph import Node
 from ....ir.types import normalize_axis, prod
 from ....lower.plan import KernelPlan
+from ...along_axis import RUNNING, Running, Scatter, running_form, scatter_form
 from .table import lowers
 
 if TYPE_CHECKING:
@@ -20,22 +21,13 @@ else:  # kernel families load when one is generated
         for name in ("cumulative", "concat", "scatter", "sort"))
 
 
-_RUNNING = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min",
-            "logcumsumexp": "logsumexp", "linear_recurrence": "linear"}
-
-
 def running(node: Node, target: Target) -> KernelPlan:
     """Running sums, products, extremes and their places, logarithms of sums of exponentials, and
     y[i] = factor[i] * y[i-1] + input[i]."""
-    dims, attrs = node.operands[0].shape, node.attrs
-    k = normalize_axis(attrs["axis"], len(dims))
-    return cumulative.cumulative_kernels(cumulative.CumulativeSpec(
-        _RUNNING[node.op], prod(dims[:k]), dims[k], prod(dims[k + 1:]),
-        attrs.get("exclusive", False), attrs.get("reverse", False),
-        node.operands[0].dtype), target)
+    return cumulative.cumulative_kernels(Running(**running_form(node)), target)
 
 
-for _op in _RUNNING:
+for _op in RUNNING:
     lowers(_op)(running)
 
 
@@ -61,11 +53,4 @@ def join_copy(node: Node, target: Target) -> KernelPlan:
 @lowers("scatter_lines")
 def scattered(node: Node, target: Target) -> KernelPlan:
     """Slices, or the elements of lines, to run-time positions."""
-    x, indices, _ = (v.type for v in node.operands)
-    k, batch = normalize_axis(node.attrs["axis"], x.rank), node.attrs.get("batch_dims", 0)
-    lines = node.op == "scatter_lines"
-    return scatter.scatter_kernels(scatter.ScatterSpec(
-        batch=prod(x.dims[:batch]), outer=prod(x.dims[batch:k]), extent=x.dims[k],
-        count=indices.dims[k] if lines else prod(indices.dims[batch:]),
-        inner=prod(x.dims[k + 1:]), per_element=lines, mode=node.attrs["mode"],
-        dtype=x.dtype, index_dtype=indices.dtype), target)
+    return scatter.scatter_kernels(Scatter(**scatter_form(node)), target)

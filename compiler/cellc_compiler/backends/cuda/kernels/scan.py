@@ -13,13 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....ir.types import prod
 from ....loops import order
 from ....lower.plan import KernelPlan, Role, operand, result, scratch
+from ...along_axis import Running
 from ...llvm import reduction
 from ...llvm.convert import load_as, memory_type, register_type, store_as
 from ...llvm.math import functions as math
@@ -39,24 +39,8 @@ State = list[X]
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
-    """A running reduction of x[outer, n, inner] along n.
-
-    Attributes:
-        kind: sum, prod, max, min, logsumexp or linear (y[i] = a[i] * y[i-1] + x[i]); max and min
-            give int32 positions, too.
-        exclusive: element i is the reduction of those before it (sum and prod only).
-        reverse: walk from the end.
-        dtype: a real dtype.
-    """
-
-    kind: str
-    outer: int
-    n: int
-    inner: int
-    exclusive: bool
-    reverse: bool
-    dtype: DType
+class Scan(Running):
+    """A running reduction by runs."""
 
     @property
     def run(self) -> int:

@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from math import gcd
 
 from cellc_runtime import dtypes
-from cellc_runtime.dtypes import DType
+from cellc_runtime.dtypes import DType, part_dtype
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
 from ....ir.types import prod
 from ....lower.plan import KernelPlan, operand, result, scratch
+from ...along_axis import Scatter
 from ...llvm.convert import convert, load_as, memory_type, store_as
 from ...llvm.math.lanes import X
 from ...llvm.text import V
@@ -39,30 +40,18 @@ _ENTRY = "i64"
 
 
 @dataclass(frozen=True, slots=True)
-class Scatter:
-    """A scatter in canonical form: x is [batch, outer, extent, inner].
+class ScatterByBlocks(Scatter):
+    """A scatter whose updates go to their places side by side."""
 
-    Attributes:
-        batch: matrices with positions of their own.
-        outer, extent, inner: size before, along and after the addressed axis.
-        count: positions along the axis.
-        per_element: indices are [batch, outer, count, inner]; else [batch, count].
-        mode: update, add, sub, mul, div, max or min.
-        part: type of the input's elements, or of the parts of complex ones.
-        parts: of an element.
-        index_dtype: an integer type.
-    """
+    @property
+    def parts(self) -> int:
+        """Of an element: two of complex ones."""
+        return 2 if self.dtype.is_complex else 1
 
-    batch: int
-    outer: int
-    extent: int
-    count: int
-    inner: int
-    per_element: bool
-    mode: str
-    part: DType
-    parts: int
-    index_dtype: DType
+    @property
+    def part(self) -> DType:
+        """The type of a part."""
+        return part_dtype(self.dtype) if self.dtype.is_complex else self.dtype
 
     @property
     def lists(self) -> int:
