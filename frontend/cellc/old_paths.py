@@ -31,7 +31,7 @@ _HOMES: dict[str, dict[str, str]] = {
          "grad_freeze", "group_loss_scale_manager", "less_batch_normalization"), "boost"),
     "common": {
         "hook_handle": "calls.hooks", "jit_config": "compat", "np_dtype": "common.dtype",
-        "sparse_tensor": "common",
+        "sparse_tensor": "ops.sparse_tensors",
     },
     "dataset": {
         "callback": "dataset", "context": "context", "core": "dataset", "ds": "dataset",

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cellc_runtime.dtypes import float64
 from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, Op, Sample, Spec, register
-from . import _bessel as reference
 from ._members import Grads, case, same_as
 from .elementwise import Composed, to_dtype
 
 if TYPE_CHECKING:
+    from . import _bessel as reference
     from . import _bessel_tables as tables
 else:
-    tables = lazy_module("cellc_compiler.ops._bessel_tables")
+    reference, tables = (lazy_module(f"cellc_compiler.ops.{name}")
+                         for name in ("_bessel", "_bessel_tables"))
 
 
 def _number(b: Builder, value: float) -> Value:
@@ -147,7 +148,7 @@ def _signed(b: Builder, x: Value, size: Value) -> Value:
 
 
 class _Bessel(Composed):
-    """Base: `value` in float64; `slope` from the value and the op's partner."""
+    """Base: `computed` in float64; `slope` from that and the op's partner."""
 
     dtypes = FLOATS
     amp = "high"
@@ -155,16 +156,16 @@ class _Bessel(Composed):
     low: ClassVar[float] = -12.0
     high: ClassVar[float] = 12.0
 
-    def value(self, b: Builder, x: Value) -> Value:
+    def computed(self, b: Builder, x: Value) -> Value:
         """The function of a float64."""
-        raise TypeError(f"{self.name} has no value")
+        raise TypeError(f"{self.name} is not computed")
 
     def slope(self, b: Builder, x: Value) -> Value:
         """Its derivative."""
         raise TypeError(f"{self.name} has no slope")
 
     def expand(self, b: Builder, x: Value) -> Value:
-        return to_dtype(b, self.value(b, to_dtype(b, x, float64)), x.dtype)
+        return to_dtype(b, self.computed(b, to_dtype(b, x, float64)), x.dtype)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, dy = node.operands[0], dys[0]
@@ -188,18 +189,21 @@ _Slope = Callable[[Builder, Value], Value]
 
 def _op(name: str, text: str, value: _Slope, slope: _Slope, low: float = -12.0) -> None:
     """Register one function."""
-    def valued(self: Op, b: Builder, x: Value) -> Value:
+    def computed(self: Op, b: Builder, x: Value) -> Value:
         return value(b, x)
 
     def sloped(self: Op, b: Builder, x: Value) -> Value:
         return slope(b, x)
 
+    def known(x: Any) -> Any:
+        return getattr(reference, name.removeprefix("bessel_"))(x)
+
     primitive = name.replace("bessel_", "Bessel")
     primitive = primitive[:6] + primitive[6].upper() + primitive[7:]
     register(type(primitive, (_Bessel,), {
         "__doc__": f"{text} Source: `mindspore.ops.{name}`.", "__module__": __name__,
-        "name": name, "function": name, "primitive": primitive, "low": low, "value": valued,
-        "slope": sloped, "reference": same_as(getattr(reference, name.removeprefix("bessel_")))}))
+        "name": name, "function": name, "primitive": primitive, "low": low, "computed": computed,
+        "slope": sloped, "reference": same_as(known)}))
 
 
 def _i0(b: Builder, x: Value) -> Value:
