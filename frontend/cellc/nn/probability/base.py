@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from cellc_compiler.ir.types import broadcast_all
-from cellc_runtime.dtypes import DType, float32, float64
+from cellc_runtime.dtypes import float32, float64
 
 from ... import ops
 from ...core import checks
@@ -60,12 +60,11 @@ class Distribution(Cell):
     _cross_entropy: Answer
     _sample: Answer
 
-    def __init__(self, seed: int | None, dtype: DType | None, name: str, param: dict[str, Any]
-                 ) -> None:
+    def __init__(self, seed: int | None, dtype: Any, name: str, param: dict[str, Any]) -> None:
         super().__init__()
         self._name = checks.of_type(name, (str,), "name", type(self).__name__)
         self._seed = 0 if seed is None else checks.at_least(seed, 0, "seed", name)
-        if dtype is not None and not (dtype.is_float or self.discrete and dtype.is_integer):
+        if dtype is not None and not (dtype.is_float or (self.discrete and dtype.is_integer)):
             kind = "an int or float type" if self.discrete else "a float type"
             raise TypeError(f"For '{name}', the 'dtype' should be {kind}, but got {dtype}.")
         self._dtype = dtype
@@ -133,7 +132,7 @@ class Distribution(Cell):
     @property
     def name(self) -> str:
         """The name that it was given."""
-        return self._name  # type: ignore[no-any-return]
+        return self._name
 
     @property
     def dtype(self) -> Any:

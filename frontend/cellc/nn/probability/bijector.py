@@ -36,7 +36,7 @@ class PowerTransform(Bijector):
     @property
     def power(self) -> Tensor:
         """c."""
-        return self._power_value  # type: ignore[no-any-return]
+        return self._power_value
 
     def _powers(self, value: Tensor) -> Any:
         """Where c is 0, and c with 1 in these places."""
@@ -102,12 +102,12 @@ class ScalarAffine(Bijector):
     @property
     def scale(self) -> Tensor:
         """The factor."""
-        return self._scale_value  # type: ignore[no-any-return]
+        return self._scale_value
 
     @property
     def shift(self) -> Tensor:
         """What is added."""
-        return self._shift_value  # type: ignore[no-any-return]
+        return self._shift_value
 
     def _forward(self, x: Tensor) -> Tensor:
         scale, shift = self._of(x)
@@ -146,7 +146,7 @@ class Softplus(Bijector):
     @property
     def sharpness(self) -> Tensor:
         """k."""
-        return self._sharpness_value  # type: ignore[no-any-return]
+        return self._sharpness_value
 
     def _forward(self, x: Tensor) -> Tensor:
         (k,) = self._of(x)
@@ -186,12 +186,12 @@ class GumbelCDF(Bijector):
     @property
     def loc(self) -> Tensor:
         """The location."""
-        return self._loc_value  # type: ignore[no-any-return]
+        return self._loc_value
 
     @property
     def scale(self) -> Tensor:
         """The scale."""
-        return self._scale_value  # type: ignore[no-any-return]
+        return self._scale_value
 
     def _forward(self, x: Tensor) -> Tensor:
         loc, scale = self._of(x)

@@ -1,4 +1,4 @@
-"""Parameters of distributions and bijectors: their type, their shape, and the values they may have."""
+"""Parameters of distributions and bijectors: their type, shape, and the values they may have."""
 
 from __future__ import annotations
 
@@ -33,15 +33,13 @@ def parameter_type(given: dict[str, Any], default: DType | None) -> DType:
     """The one float type of the Tensors among the parameters, else the default, else float32.
 
     Raises:
-        TypeError: Tensors of ints, or of two types.
+        TypeError: Tensors of two float types.
     """
     found = default if default is not None and default.is_float else None
     first = ""
     for name, value in given.items():
-        if not isinstance(value, Tensor):
+        if not isinstance(value, Tensor) or not value.dtype.is_float:
             continue
-        if not value.dtype.is_float:
-            raise TypeError(f"'{name}' must hold floats, but got {value.dtype}.")
         if first and value.dtype is not found:
             raise TypeError(f"'{name}' should have the same dtype as '{first}', {found}, but got "
                             f"{value.dtype}.")

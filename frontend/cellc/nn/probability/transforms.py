@@ -95,7 +95,7 @@ class Bijector(Cell):
     @property
     def name(self) -> str:
         """The name that it was given."""
-        return self._name  # type: ignore[no-any-return]
+        return self._name
 
     @property
     def dtype(self) -> Any:

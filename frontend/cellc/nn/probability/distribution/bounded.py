@@ -43,16 +43,16 @@ class Uniform(Distribution):
     @property
     def low(self) -> Tensor | None:
         """The lower end."""
-        return self._low_value  # type: ignore[no-any-return]
+        return self._low_value
 
     @property
     def high(self) -> Tensor | None:
         """The upper end."""
-        return self._high_value  # type: ignore[no-any-return]
+        return self._high_value
 
     def _mean(self, low: Any = None, high: Any = None) -> Tensor:
         low, high = self._check_param_type(low, high)
-        return 0.5 * (low + high)  # type: ignore[no-any-return]
+        return 0.5 * (low + high)
 
     def _var(self, low: Any = None, high: Any = None) -> Tensor:
         low, high = self._check_param_type(low, high)
@@ -113,10 +113,10 @@ class Exponential(Distribution):
     @property
     def rate(self) -> Tensor | None:
         """The inverse of the mean."""
-        return self._rate_value  # type: ignore[no-any-return]
+        return self._rate_value
 
     def _mean(self, rate: Any = None) -> Tensor:
-        return 1.0 / self._check_param_type(rate)  # type: ignore[no-any-return]
+        return 1.0 / self._check_param_type(rate)
 
     def _mode(self, rate: Any = None) -> Tensor:
         return ops.zeros_like(self._check_param_type(rate))
@@ -175,20 +175,20 @@ class Gamma(Distribution):
     @property
     def concentration(self) -> Tensor | None:
         """The shape parameter."""
-        return self._concentration_value  # type: ignore[no-any-return]
+        return self._concentration_value
 
     @property
     def rate(self) -> Tensor | None:
         """The inverse of the scale."""
-        return self._rate_value  # type: ignore[no-any-return]
+        return self._rate_value
 
     def _mean(self, concentration: Any = None, rate: Any = None) -> Tensor:
         a, r = self._check_param_type(concentration, rate)
-        return a / r  # type: ignore[no-any-return]
+        return a / r
 
     def _var(self, concentration: Any = None, rate: Any = None) -> Tensor:
         a, r = self._check_param_type(concentration, rate)
-        return a / ops.square(r)  # type: ignore[no-any-return]
+        return a / ops.square(r)
 
     def _mode(self, concentration: Any = None, rate: Any = None) -> Tensor:
         a, r = self._check_param_type(concentration, rate)
@@ -265,21 +265,21 @@ class Beta(Distribution):
     @property
     def concentration1(self) -> Tensor | None:
         """Alpha."""
-        return self._concentration1_value  # type: ignore[no-any-return]
+        return self._concentration1_value
 
     @property
     def concentration0(self) -> Tensor | None:
         """Beta."""
-        return self._concentration0_value  # type: ignore[no-any-return]
+        return self._concentration0_value
 
     def _mean(self, concentration1: Any = None, concentration0: Any = None) -> Tensor:
         a, b = self._check_param_type(concentration1, concentration0)
-        return a / (a + b)  # type: ignore[no-any-return]
+        return a / (a + b)
 
     def _var(self, concentration1: Any = None, concentration0: Any = None) -> Tensor:
         a, b = self._check_param_type(concentration1, concentration0)
         total = a + b
-        return a * b / (total * total * (total + 1.0))  # type: ignore[no-any-return]
+        return a * b / (total * total * (total + 1.0))
 
     def _mode(self, concentration1: Any = None, concentration0: Any = None) -> Tensor:
         a, b = self._check_param_type(concentration1, concentration0)

@@ -32,7 +32,7 @@ class _OfProbability(Distribution):
     @property
     def probs(self) -> Tensor | None:
         """The probability of 1, or of success."""
-        return self._probs_value  # type: ignore[no-any-return]
+        return self._probs_value
 
     def _get_dist_args(self, probs1: Any = None) -> Any:
         return self._check_param_type(probs1)
@@ -56,14 +56,14 @@ class Bernoulli(_OfProbability):
     dist_type = "Bernoulli"
 
     def _mean(self, probs1: Any = None) -> Tensor:
-        return self._check_param_type(probs1)  # type: ignore[no-any-return]
+        return self._check_param_type(probs1)
 
     def _mode(self, probs1: Any = None) -> Tensor:
         return ops.cast(self._check_param_type(probs1) > 0.5, self._dtype)
 
     def _var(self, probs1: Any = None) -> Tensor:
         p = self._check_param_type(probs1)
-        return p * (1.0 - p)  # type: ignore[no-any-return]
+        return p * (1.0 - p)
 
     def _entropy(self, probs1: Any = None) -> Tensor:
         p = self._check_param_type(probs1)
@@ -104,14 +104,14 @@ class Geometric(_OfProbability):
 
     def _mean(self, probs1: Any = None) -> Tensor:
         p = self._check_param_type(probs1)
-        return (1.0 - p) / p  # type: ignore[no-any-return]
+        return (1.0 - p) / p
 
     def _mode(self, probs1: Any = None) -> Tensor:
         return ops.cast(ops.zeros_like(self._check_param_type(probs1)), self._dtype)
 
     def _var(self, probs1: Any = None) -> Tensor:
         p = self._check_param_type(probs1)
-        return (1.0 - p) / ops.square(p)  # type: ignore[no-any-return]
+        return (1.0 - p) / ops.square(p)
 
     def _entropy(self, probs1: Any = None) -> Tensor:
         p = self._check_param_type(probs1)
@@ -163,10 +163,10 @@ class Poisson(Distribution):
     @property
     def rate(self) -> Tensor | None:
         """The mean."""
-        return self._rate_value  # type: ignore[no-any-return]
+        return self._rate_value
 
     def _mean(self, rate: Any = None) -> Tensor:
-        return self._check_param_type(rate)  # type: ignore[no-any-return]
+        return self._check_param_type(rate)
 
     def _mode(self, rate: Any = None) -> Tensor:
         return ops.floor(self._check_param_type(rate))
@@ -245,7 +245,7 @@ class Categorical(Distribution):
     @property
     def probs(self) -> Tensor | None:
         """The probabilities."""
-        return self._probs_value  # type: ignore[no-any-return]
+        return self._probs_value
 
     def _moment(self, probs: Any, power: int) -> Tensor:
         places = ops.cast(ops.arange(probs.shape[-1]), probs.dtype)

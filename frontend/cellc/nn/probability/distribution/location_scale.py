@@ -46,12 +46,12 @@ class _LocScale(Distribution):
     @property
     def loc(self) -> Tensor | None:
         """The location."""
-        return self._loc_value  # type: ignore[no-any-return]
+        return self._loc_value
 
     @property
     def scale(self) -> Tensor | None:
         """The scale."""
-        return self._scale_value  # type: ignore[no-any-return]
+        return self._scale_value
 
     def _z(self, value: Any, loc: Any, scale: Any) -> Any:
         """Values from the location, in scales; and the scale."""
@@ -91,14 +91,14 @@ class Normal(_MeanSd):
 
     def _mean(self, mean: Any = None, sd: Any = None) -> Tensor:
         mean, sd = self._check_param_type(mean, sd)
-        return mean  # type: ignore[no-any-return]
+        return mean
 
     def _mode(self, mean: Any = None, sd: Any = None) -> Tensor:
         return self._mean(mean, sd)
 
     def _sd(self, mean: Any = None, sd: Any = None) -> Tensor:
         mean, sd = self._check_param_type(mean, sd)
-        return sd  # type: ignore[no-any-return]
+        return sd
 
     def _entropy(self, mean: Any = None, sd: Any = None) -> Tensor:
         return ops.log(self._sd(mean, sd)) + (_LOG_SQRT_2PI + 0.5)
@@ -109,7 +109,7 @@ class Normal(_MeanSd):
 
     def _log_prob(self, value: Tensor, mean: Any = None, sd: Any = None) -> Tensor:
         z, sd = self._z(value, mean, sd)
-        return -0.5 * z * z - ops.log(sd) - _LOG_SQRT_2PI  # type: ignore[no-any-return]
+        return -0.5 * z * z - ops.log(sd) - _LOG_SQRT_2PI
 
     def _cdf(self, value: Tensor, mean: Any = None, sd: Any = None) -> Tensor:
         z, sd = self._z(value, mean, sd)
@@ -157,7 +157,7 @@ class Laplace(_MeanSd):
 
     Args:
         mean: the mean.
-        sd: the scale, above 0 (MindSpore's name for it; the standard deviation is sqrt(2) times it).
+        sd: the scale, above 0 (MindSpore's name; the standard deviation is sqrt(2) times it).
         seed, dtype, name: as for Normal.
 
     Raises:
@@ -188,7 +188,7 @@ class Laplace(_MeanSd):
 
     def _mean(self, mean: Any = None, sd: Any = None) -> Tensor:
         mean, sd = self._check_param_type(mean, sd)
-        return mean  # type: ignore[no-any-return]
+        return mean
 
     def _mode(self, mean: Any = None, sd: Any = None) -> Tensor:
         return self._mean(mean, sd)

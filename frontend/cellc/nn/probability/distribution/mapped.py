@@ -26,12 +26,12 @@ class _LocScale(TransformedDistribution):
     @property
     def loc(self) -> Tensor | None:
         """The location."""
-        return self._loc_value  # type: ignore[no-any-return]
+        return self._loc_value
 
     @property
     def scale(self) -> Tensor | None:
         """The scale."""
-        return self._scale_value  # type: ignore[no-any-return]
+        return self._scale_value
 
     def extend_repr(self) -> str:
         """Its parameters."""
@@ -146,7 +146,7 @@ class Gumbel(_LocScale):
 
     def _log_prob(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
         z, scale = self._z(value, loc, scale)
-        return -z - ops.exp(-z) - ops.log(scale)  # type: ignore[no-any-return]
+        return -z - ops.exp(-z) - ops.log(scale)
 
     def _cdf(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
         return ops.exp(self._log_cdf(value, loc, scale))
@@ -162,7 +162,7 @@ class Gumbel(_LocScale):
 
     def _mean(self, loc: Any = None, scale: Any = None) -> Tensor:
         loc, scale = self._check_param_type(loc, scale)
-        return loc + scale * _GAMMA  # type: ignore[no-any-return]
+        return loc + scale * _GAMMA
 
     def _mode(self, loc: Any = None, scale: Any = None) -> Tensor:
         location: Tensor = self._check_param_type(loc, scale)[0]
