@@ -38,6 +38,9 @@ class Bijector(Cell):
         dtype: that values must have; None: any float type.
         param: what it was made with; its "param_dict" holds the parameters by name.
 
+    Raises:
+        TypeError: a dtype that is no float type, a name that is no str, or flags that are no bools.
+
     Source: `mindspore.nn.probability.bijector.Bijector`.
     """
 

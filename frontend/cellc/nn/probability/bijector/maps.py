@@ -1,15 +1,13 @@
-"""The bijectors. Source: `mindspore.nn.probability.bijector`."""
+"""Maps of one value to one: powers, lines, softplus, Gumbel, and the inverse of each."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from cellc_runtime.lazy import public_names
-
-from ... import ops
-from ...tensors.tensor import Tensor
-from .parameters import known, need_positive
-from .transforms import Bijector
+from .... import ops
+from ....tensors.tensor import Tensor
+from ..parameters import known, need_positive
+from ..transforms import Bijector
 
 
 class PowerTransform(Bijector):
@@ -257,5 +255,3 @@ class Invert(Bijector):
         return self._bijector.forward_log_jacobian(y)
 
 
-__all__ = ["Bijector", "Exp", "GumbelCDF", "Invert", "PowerTransform", "ScalarAffine", "Softplus"]
-__dir__ = public_names(__name__)
