@@ -139,7 +139,8 @@ def _table(name: str) -> Any:
     """Values that cover a distribution, their weights, and their probabilities."""
     if name in DISCRETE:
         values = np.arange(2.0 if name == "Bernoulli" else 60.0)
-        return values, np.ones(len(values)), DISCRETE[name].prob(ms.Tensor(values, ms.float32)).asnumpy()
+        found = DISCRETE[name].prob(ms.Tensor(values, ms.float32)).asnumpy()
+        return values, np.ones(len(values)), found
     made, low, high = CONTINUOUS[name]
     # Dense in the middle of a wide interval.
     ends = np.linspace(-1, 1, 400_001)
