@@ -233,6 +233,7 @@ def test_draws_for_each_parameter(mode: int) -> None:
         [50.0]] * 3
     rows = D.Categorical([[0.98, 0.01, 0.01], [0.01, 0.01, 0.98]]).sample((500,)).asnumpy()
     assert rows.shape == (500, 2)
+    assert D.Categorical([[0.5, 0.5]]).sample((0,)).shape == (0, 1)
     assert (rows[:, 0] == 0).mean() > 0.9 and (rows[:, 1] == 2).mean() > 0.9
 
 

@@ -292,6 +292,8 @@ class Categorical(Distribution):
         p = self._check_param_type(probs)
         batch = p.shape[:-1]
         dims = self._dims(shape, batch)
+        if 0 in dims:
+            return ops.zeros(dims, self._dtype)
         rows = ops.reshape(p, (-1, p.shape[-1]))
         found = ops.multinomial(rows, math.prod(shape), True, self._seed or None)
         return ops.cast(ops.reshape(ops.transpose(found, (1, 0)), dims), self._dtype)
