@@ -49,6 +49,8 @@ COMPARED: tuple[tuple[str, str], ...] = (
     ("scipy.linalg", "Linear algebra with scipy's names"),
     ("scipy.fft", "Cosine transforms with scipy's names"),
     ("scipy.optimize", "Optimization with scipy's names"),
+    ("nn.probability.distribution", "Distributions"),
+    ("nn.probability.bijector", "Bijectors"),
 )
 ABSENT = ("rewrite", "boost")
 

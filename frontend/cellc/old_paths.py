@@ -74,6 +74,14 @@ _HOMES: dict[str, dict[str, str]] = {
         "lamb": "nn.optim.adam", "lazyadam": "nn.optim.adam", "momentum": "nn.optim.sgd",
         "proximal_ada_grad": "nn.optim.adagrad", "rmsprop": "nn.optim.adagrad",
     },
+    "nn.probability.bijector": dict.fromkeys(
+        ("bijector", "exp", "gumbel_cdf", "invert", "power_transform", "scalar_affine", "softplus"),
+        "nn.probability.bijector"),
+    "nn.probability.distribution": dict.fromkeys(
+        ("bernoulli", "beta", "categorical", "cauchy", "distribution", "exponential", "gamma",
+         "geometric", "gumbel", "half_normal", "laplace", "log_normal", "logistic", "normal",
+         "poisson", "student_t", "transformed_distribution", "uniform"),
+        "nn.probability.distribution"),
     "nn.utils": {"init": "nn.utils"},
     "nn.wrap": {
         "cell_wrapper": "nn.wrap nn.micro_batch", "grad_reducer": "nn.micro_batch",

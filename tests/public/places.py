@@ -19,7 +19,8 @@ PLACES = (
     "mint.distributed", "mint.optim", "experimental.optim", "experimental.optim.lr_scheduler",
     "context", "communication", "parallel", "runtime", "hal", "profiler", "dataset", "mindrecord",
     "dataset.transforms", "dataset.vision", "boost", "utils", "scipy", "scipy.fft",
-    "scipy.linalg", "scipy.optimize",
+    "scipy.linalg", "scipy.optimize", "nn.probability", "nn.probability.distribution",
+    "nn.probability.bijector",
 )
 RECORDED = Path(__file__).with_name("mindspore_names.txt")
 LISTING = """

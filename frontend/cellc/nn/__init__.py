@@ -74,6 +74,7 @@ _HOMES = {
     ".optim.optimizer": "Optimizer",
     ".optim.rprop": "ASGD Rprop",
     ".optim.sgd": "Momentum SGD",
+    ".probability": "",
     ".sparse": "SparseTensorDenseMatmul SparseToDense",
     ".utils": "no_init_parameters",
     ".wrap":
@@ -83,10 +84,12 @@ _HOMES = {
 """What is here, by the module that defines it and loads when one of its names is asked for. Metrics
 are here too (`nn.Accuracy`)."""
 
-__all__ = sorted(["Cell", "utils", *(name for names in _HOMES.values() for name in names.split())])
+__all__ = sorted(["Cell", "probability", "utils",
+                  *(name for names in _HOMES.values() for name in names.split())])
 
 if TYPE_CHECKING:
     from ..train.metrics import *  # noqa: F403
+    from . import probability as probability
     from . import utils as utils
     from .dynamic_lr import *  # noqa: F403
     from .grad import *  # noqa: F403

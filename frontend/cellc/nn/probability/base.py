@@ -1,0 +1,346 @@
+"""The base class of all distributions: what they answer, and how one answer follows from others.
+
+A derived class defines hooks with an underscore (`_log_prob`, `_cdf`, `_mean`...). What it does not
+define is derived: prob from log_prob, the survival function from the cdf, and so on.
+
+Source: `mindspore.nn.probability.distribution`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from cellc_compiler.ir.types import broadcast_all
+from cellc_runtime.dtypes import float32, float64
+
+from ... import ops
+from ...core import checks
+from ...tensors.tensor import Tensor
+from ..cell import Cell
+from .parameters import as_parameter, batch_shape, described, need_tensor, parameter_type
+
+_NAMES = (
+    "prob", "log_prob", "cdf", "log_cdf", "survival_function", "log_survival", "mean", "mode", "sd",
+    "var", "entropy", "kl_loss", "cross_entropy", "sample", "get_dist_args", "get_dist_type",
+)
+Answer = Callable[..., Tensor]
+
+
+class Distribution(Cell):
+    """A distribution whose parameters are given when it is made, or at each call.
+
+    Args:
+        seed: of the draws; None and 0: the global generator.
+        dtype: of the draws.
+        name: of the distribution.
+        param: what it was made with; its "param_dict" holds the parameters by name.
+
+    Raises:
+        TypeError: a dtype that draws cannot have, a name that is no str, or parameters of two
+            float types.
+        ValueError: a negative seed, or parameters whose shapes do not broadcast.
+
+    Source: `mindspore.nn.probability.distribution.Distribution`.
+    """
+
+    dist_type = ""
+    """Its type for `kl_loss`; empty: none."""
+    discrete = False
+    """Whether draws are whole numbers, which ints may hold."""
+    labels: tuple[str, ...] = ()
+    """How the parameters are called when the distribution is printed."""
+    _prob: Answer
+    _log_prob: Answer
+    _cdf: Answer
+    _log_cdf: Answer
+    _survival_function: Answer
+    _log_survival: Answer
+    _mean: Answer
+    _mode: Answer
+    _sd: Answer
+    _var: Answer
+    _entropy: Answer
+    _kl_loss: Answer
+    _cross_entropy: Answer
+    _sample: Answer
+
+    def __init__(self, seed: int | None, dtype: Any, name: str, param: dict[str, Any]) -> None:
+        super().__init__()
+        self._name = checks.of_type(name, (str,), "name", type(self).__name__)
+        self._seed = 0 if seed is None else checks.at_least(seed, 0, "seed", name)
+        if dtype is not None and not (dtype.is_float or (self.discrete and dtype.is_integer)):
+            kind = "an int or float type" if self.discrete else "a float type"
+            raise TypeError(f"For '{name}', the 'dtype' should be {kind}, but got {dtype}.")
+        self._dtype = dtype
+        self._parameters = {k: v for k, v in param.items() if k != "self" and k[0] != "_"}
+        self.parameter_names: list[str] = []
+        self._of_parameters(self._parameters.get("param_dict", {}))
+
+    def _of_parameters(self, given: dict[str, Any]) -> None:
+        """The type and shape of the parameters."""
+        self.parameter_type = parameter_type(given, self._dtype)
+        self._batch_shape = batch_shape(list(given.values()))
+        self._is_scalar_batch = all(v is None or checks.is_number(v) for v in given.values())
+
+    def _add_parameter(self, value: Any, name: str) -> Any:
+        """Keep a parameter as a Tensor (or None), in the order of the calls' arguments."""
+        kept = as_parameter(value, self.parameter_type, name)
+        self.parameter_names.append(name)
+        setattr(self, f"_{name}_value", kept)
+        return kept
+
+    def _check_param_type(self, *args: Any) -> Any:
+        """What a call gave, else the distribution's own parameters, of one shape.
+
+        Raises:
+            TypeError: a parameter that is no Tensor, or given neither here nor there.
+        """
+        out = []
+        for name, arg in zip(self.parameter_names, args, strict=False):
+            own = getattr(self, f"_{name}_value") if arg is None else need_tensor(arg, name)
+            if own is None:
+                raise TypeError(f"the type {name} must be subclass of Tensor. It can not be None "
+                                "since it is not specified during initialization.")
+            out.append(ops.cast(own, self.parameter_type))
+        if len(out) == 1:
+            return out[0]
+        dims = broadcast_all(*[x.shape for x in out])
+        return tuple([ops.broadcast_to(x, dims) for x in out])
+
+    def _check_value(self, value: Any, name: str = "value") -> Tensor:
+        """A value in the type of the parameters.
+
+        Raises:
+            TypeError: no Tensor.
+        """
+        return ops.cast(need_tensor(value, name), self.parameter_type)
+
+    def _other(self, dist: str, *args: Any) -> Any:
+        """The parameters of the second distribution, which must be of the same type.
+
+        Raises:
+            ValueError: another type.
+            TypeError: a parameter that is no Tensor.
+        """
+        if dist != self.dist_type:
+            raise ValueError(f"Expected dist input is {self.dist_type}, but got {dist}.")
+        out = [self._check_value(arg, f"{name}_b")
+               for name, arg in zip(self.parameter_names, args, strict=False)]
+        return out[0] if len(out) == 1 else tuple(out)
+
+    def _missing(self, method: str) -> NoReturn:
+        raise NotImplementedError(f"{method} is not implemented for {self._name} distribution.")
+
+    # --- what it is -------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name that it was given."""
+        return self._name
+
+    @property
+    def dtype(self) -> Any:
+        """The type of its draws."""
+        return self._dtype
+
+    @property
+    def seed(self) -> int:
+        """The seed of its draws; 0: the global generator."""
+        return self._seed
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What it was made with."""
+        return self._parameters
+
+    @property
+    def default_parameters(self) -> list[Any]:
+        """Its own parameters as Tensors; None where a call must give one."""
+        return [getattr(self, f"_{name}_value") for name in self.parameter_names]
+
+    @property
+    def is_scalar_batch(self) -> bool:
+        """Whether all of its parameters are numbers."""
+        return self._is_scalar_batch
+
+    @property
+    def batch_shape(self) -> tuple[int, ...] | None:
+        """The shape of its parameters together; None while one is not given."""
+        return self._batch_shape
+
+    @property
+    def broadcast_shape(self) -> tuple[int, ...] | None:
+        """The same as `batch_shape`."""
+        return self._batch_shape
+
+    def extend_repr(self) -> str:
+        """Its parameters."""
+        pairs = dict(zip(self.labels or self.parameter_names, self.default_parameters,
+                         strict=True))
+        return described(pairs, self._is_scalar_batch, self._batch_shape)
+
+    def get_dist_type(self) -> str:
+        """The type, as `kl_loss` and `cross_entropy` take it."""
+        return self.dist_type or self._missing("get_dist_type")
+
+    def _get_dist_args(self, *args: Any, **kwargs: Any) -> Any:
+        names = self.parameter_names[len(args):]
+        return self._check_param_type(*args, *[kwargs.get(name) for name in names])
+
+    def get_dist_args(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+        """The parameters that a call with these arguments uses."""
+        if not self.parameter_names:
+            self._missing("get_dist_args")
+        out = self._get_dist_args(*args, **kwargs)
+        return out if isinstance(out, tuple) else (out,)
+
+    # --- probabilities ----------------------------------------------------------------------------
+
+    def prob(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """The density, or the probability of a value, at each element."""
+        if hasattr(self, "_prob"):
+            return self._prob(value, *args, **kwargs)
+        if hasattr(self, "_log_prob"):
+            return ops.exp(self._log_prob(value, *args, **kwargs))
+        return self._missing("prob")
+
+    def log_prob(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """The logarithm of `prob`."""
+        if hasattr(self, "_log_prob"):
+            return self._log_prob(value, *args, **kwargs)
+        if hasattr(self, "_prob"):
+            return ops.log(self._prob(value, *args, **kwargs))
+        return self._missing("log_prob")
+
+    def cdf(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """The probability of a draw not above each element."""
+        if hasattr(self, "_cdf"):
+            return self._cdf(value, *args, **kwargs)
+        if hasattr(self, "_log_cdf"):
+            return ops.exp(self._log_cdf(value, *args, **kwargs))
+        if hasattr(self, "_survival_function"):
+            return 1.0 - self._survival_function(value, *args, **kwargs)
+        if hasattr(self, "_log_survival"):
+            return -ops.expm1(self._log_survival(value, *args, **kwargs))
+        return self._missing("cdf")
+
+    def log_cdf(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """The logarithm of `cdf`."""
+        if hasattr(self, "_log_cdf"):
+            return self._log_cdf(value, *args, **kwargs)
+        return ops.log(self.cdf(value, *args, **kwargs))
+
+    def survival_function(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """The probability of a draw above each element: 1 - cdf."""
+        if hasattr(self, "_survival_function"):
+            return self._survival_function(value, *args, **kwargs)
+        if hasattr(self, "_log_survival"):
+            return ops.exp(self._log_survival(value, *args, **kwargs))
+        if hasattr(self, "_log_cdf"):
+            return -ops.expm1(self._log_cdf(value, *args, **kwargs))
+        return 1.0 - self.cdf(value, *args, **kwargs)
+
+    def log_survival(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """The logarithm of `survival_function`."""
+        if hasattr(self, "_log_survival"):
+            return self._log_survival(value, *args, **kwargs)
+        return ops.log(self.survival_function(value, *args, **kwargs))
+
+    # --- figures ----------------------------------------------------------------------------------
+
+    def mean(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The mean."""
+        return self._mean(*args, **kwargs) if hasattr(self, "_mean") else self._missing("mean")
+
+    def mode(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The value of the largest probability."""
+        return self._mode(*args, **kwargs) if hasattr(self, "_mode") else self._missing("mode")
+
+    def sd(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The standard deviation."""
+        if hasattr(self, "_sd"):
+            return self._sd(*args, **kwargs)
+        if hasattr(self, "_var"):
+            return ops.sqrt(self._var(*args, **kwargs))
+        return self._missing("sd")
+
+    def var(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The variance."""
+        if hasattr(self, "_var"):
+            return self._var(*args, **kwargs)
+        if hasattr(self, "_sd"):
+            return ops.square(self._sd(*args, **kwargs))
+        return self._missing("var")
+
+    def entropy(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The entropy in nats."""
+        if hasattr(self, "_entropy"):
+            return self._entropy(*args, **kwargs)
+        return self._missing("entropy")
+
+    def kl_loss(self, dist: str, *args: Any, **kwargs: Any) -> Tensor:
+        """The Kullback-Leibler divergence from this distribution to a second one, in nats.
+
+        Args:
+            dist: the type of the second one, which must be this one's.
+            args, kwargs: parameters of the second one, then (optional) of this one.
+
+        Raises:
+            ValueError: another type.
+        """
+        if hasattr(self, "_kl_loss"):
+            return self._kl_loss(dist, *args, **kwargs)
+        return self._missing("kl_loss")
+
+    def cross_entropy(self, dist: str, *args: Any, **kwargs: Any) -> Tensor:
+        """The entropy of this distribution plus its `kl_loss` to a second one; same arguments."""
+        if hasattr(self, "_cross_entropy"):
+            return self._cross_entropy(dist, *args, **kwargs)
+        if not hasattr(self, "_kl_loss") or not hasattr(self, "_entropy"):
+            return self._missing("cross_entropy")
+        count = len(self.parameter_names)
+        own = {k.removesuffix("_a"): v for k, v in kwargs.items() if not k.endswith("_b")}
+        return self._entropy(*args[count:], **own) + self._kl_loss(dist, *args, **kwargs)
+
+    # --- draws ------------------------------------------------------------------------------------
+
+    def sample(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Draws of the shape given first (a tuple) for each element of the parameters."""
+        if hasattr(self, "_sample"):
+            return self._sample(*args, **kwargs)
+        return self._missing("sample")
+
+    def _dims(self, shape: Any, batch: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of draws.
+
+        Raises:
+            TypeError: no tuple.
+        """
+        if not isinstance(shape, tuple):
+            raise TypeError(f"For shape, input type must be a tuple, but got {shape}.")
+        return (*shape, *batch)
+
+    def _uniform(self, dims: tuple[int, ...]) -> Tensor:
+        """Uniform numbers in [0, 1), float32 or float64."""
+        to = float64 if self.parameter_type is float64 else float32
+        return ops.rand(dims, dtype=to, seed=self._seed or None)
+
+    def _open_uniform(self, dims: tuple[int, ...]) -> Tensor:
+        """Uniform numbers above 0 and below 1, whose logarithms are finite."""
+        return ops.clamp(self._uniform(dims), 2.0**-24, 1 - 2.0**-24)
+
+    def _normal(self, dims: tuple[int, ...]) -> Tensor:
+        """Standard normal numbers, float32 or float64."""
+        to = float64 if self.parameter_type is float64 else float32
+        return ops.randn(dims, dtype=to, seed=self._seed or None)
+
+    def construct(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """The method of this name, called with the other arguments.
+
+        Raises:
+            NotImplementedError: there is no such method.
+        """
+        if name not in _NAMES:
+            self._missing(name)
+        return getattr(self, name)(*args, **kwargs)

@@ -1,0 +1,257 @@
+"""Maps of one value to one: powers, lines, softplus, Gumbel, and the inverse of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .... import ops
+from ....tensors.tensor import Tensor
+from ..parameters import known, need_positive
+from ..transforms import Bijector
+
+
+class PowerTransform(Bijector):
+    """(1 + c x) to the power 1 / c, for x > -1 / c; exp(x) where c is 0.
+
+    Args:
+        power: c, not below 0.
+        name: of the bijector.
+
+    Raises:
+        ValueError: a power below 0.
+
+    Source: `mindspore.nn.probability.bijector.PowerTransform`.
+    """
+
+    def __init__(self, power: Any = 0.0, name: str = "PowerTransform") -> None:
+        super().__init__(name=name, param={
+            "power": power, "name": name, "param_dict": {"power": power}})
+        c = known(self._add_parameter(power, "power"))
+        if not (c >= 0).all():
+            raise ValueError("Power must be greater than or equal to zero.")
+        self._is_exp = bool((c == 0).all())
+
+    @property
+    def power(self) -> Tensor:
+        """c."""
+        return self._power_value
+
+    def _powers(self, value: Tensor) -> Any:
+        """Where c is 0, and c with 1 in these places."""
+        (c,) = self._of(value)
+        return c == 0, ops.where(c == 0, 1.0, c)
+
+    def _forward(self, x: Tensor) -> Tensor:
+        if self._is_exp:
+            return ops.exp(x)
+        zero, c = self._powers(x)
+        return ops.where(zero, ops.exp(x), ops.exp(ops.log1p(c * x) / c))
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        if self._is_exp:
+            return ops.log(y)
+        zero, c = self._powers(y)
+        return ops.where(zero, ops.log(y), ops.expm1(c * ops.log(y)) / c)
+
+    def _forward_log_jacobian(self, x: Tensor) -> Tensor:
+        if self._is_exp:
+            return x
+        zero, c = self._powers(x)
+        return ops.where(zero, x, (1.0 / c - 1.0) * ops.log1p(c * x))
+
+    def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
+        (c,) = self._of(y)
+        return (c - 1.0) * ops.log(y)
+
+
+class Exp(PowerTransform):
+    """exp(x). Source: `mindspore.nn.probability.bijector.Exp`."""
+
+    def __init__(self, name: str = "Exp") -> None:
+        super().__init__(0.0, name)
+
+    def extend_repr(self) -> str:
+        """What it computes."""
+        return "exp"
+
+
+class ScalarAffine(Bijector):
+    """scale * x + shift.
+
+    Args:
+        scale: not 0.
+        shift: what is added.
+        name: of the bijector.
+
+    Raises:
+        ValueError: a scale of 0.
+
+    Source: `mindspore.nn.probability.bijector.ScalarAffine`.
+    """
+
+    def __init__(self, scale: Any = 1.0, shift: Any = 0.0, name: str = "ScalarAffine") -> None:
+        given = {"scale": scale, "shift": shift}
+        super().__init__(is_constant_jacobian=True, name=name, param={
+            **given, "name": name, "param_dict": given})
+        if (known(self._add_parameter(scale, "scale")) == 0).any():
+            raise ValueError("For ScalarAffine, scale must not be zero, as there is no inverse.")
+        self._add_parameter(shift, "shift")
+
+    @property
+    def scale(self) -> Tensor:
+        """The factor."""
+        return self._scale_value
+
+    @property
+    def shift(self) -> Tensor:
+        """What is added."""
+        return self._shift_value
+
+    def _forward(self, x: Tensor) -> Tensor:
+        scale, shift = self._of(x)
+        return scale * x + shift
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        scale, shift = self._of(y)
+        return (y - shift) / scale
+
+    def _forward_log_jacobian(self, x: Tensor) -> Tensor:
+        return ops.log(ops.abs(self._of(x)[0]))
+
+    def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
+        return -ops.log(ops.abs(self._of(y)[0]))
+
+
+class Softplus(Bijector):
+    """log(1 + exp(k x)) / k.
+
+    Args:
+        sharpness: k, not 0.
+        name: of the bijector.
+
+    Raises:
+        ValueError: a sharpness of 0.
+
+    Source: `mindspore.nn.probability.bijector.Softplus`.
+    """
+
+    def __init__(self, sharpness: Any = 1.0, name: str = "Softplus") -> None:
+        super().__init__(name=name, param={
+            "sharpness": sharpness, "name": name, "param_dict": {"sharpness": sharpness}})
+        if (known(self._add_parameter(sharpness, "sharpness")) == 0).any():
+            raise ValueError("For Softplus, sharpness must not be zero.")
+
+    @property
+    def sharpness(self) -> Tensor:
+        """k."""
+        return self._sharpness_value
+
+    def _forward(self, x: Tensor) -> Tensor:
+        (k,) = self._of(x)
+        return -ops.logsigmoid(-k * x) / k
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        (k,) = self._of(y)
+        return y + ops.log(-ops.expm1(-k * y)) / k
+
+    def _forward_log_jacobian(self, x: Tensor) -> Tensor:
+        return ops.logsigmoid(self._of(x)[0] * x)
+
+    def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
+        return -ops.log(-ops.expm1(-self._of(y)[0] * y))
+
+
+class GumbelCDF(Bijector):
+    """exp(-exp(-(x - loc) / scale)), the distribution function of Gumbel.
+
+    Args:
+        loc: the location.
+        scale: above 0.
+        name: of the bijector.
+
+    Raises:
+        ValueError: a scale that is not above 0.
+
+    Source: `mindspore.nn.probability.bijector.GumbelCDF`.
+    """
+
+    def __init__(self, loc: Any = 0.0, scale: Any = 1.0, name: str = "GumbelCDF") -> None:
+        given = {"loc": loc, "scale": scale}
+        super().__init__(name=name, param={**given, "name": name, "param_dict": given})
+        self._add_parameter(loc, "loc")
+        need_positive(self._add_parameter(scale, "scale"), "scale")
+
+    @property
+    def loc(self) -> Tensor:
+        """The location."""
+        return self._loc_value
+
+    @property
+    def scale(self) -> Tensor:
+        """The scale."""
+        return self._scale_value
+
+    def _forward(self, x: Tensor) -> Tensor:
+        loc, scale = self._of(x)
+        return ops.exp(-ops.exp((loc - x) / scale))
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        loc, scale = self._of(y)
+        return loc - scale * ops.log(-ops.log(y))
+
+    def _forward_log_jacobian(self, x: Tensor) -> Tensor:
+        loc, scale = self._of(x)
+        z = (x - loc) / scale
+        return -z - ops.exp(-z) - ops.log(scale)
+
+    def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
+        log = ops.log(y)
+        return ops.log(self._of(y)[1]) - log - ops.log(-log)
+
+
+class Invert(Bijector):
+    """A bijector the other way round.
+
+    Args:
+        bijector: whose inverse it is.
+        name: "Invert" and the bijector's name, if empty.
+
+    Raises:
+        TypeError: no bijector.
+
+    Source: `mindspore.nn.probability.bijector.Invert`.
+    """
+
+    def __init__(self, bijector: Bijector, name: str = "") -> None:
+        if not isinstance(bijector, Bijector):
+            raise TypeError("For 'Invert', the type of 'bijector' should be 'Bijector', but got "
+                            f"type '{type(bijector).__name__}'.")
+        name = name or f"Invert{bijector.name}"
+        super().__init__(bijector.is_constant_jacobian, bijector.is_injective, name,
+                         bijector.dtype, {"bijector": bijector, "name": name})
+        self._bijector = bijector
+        self._batch_shape = bijector.batch_shape
+        self._is_scalar_batch = bijector.is_scalar_batch
+
+    @property
+    def bijector(self) -> Bijector:
+        """The bijector whose inverse it is."""
+        return self._bijector
+
+    def extend_repr(self) -> str:
+        """Nothing beside the bijector."""
+        return ""
+
+    def _forward(self, x: Tensor) -> Tensor:
+        return self._bijector.inverse(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self._bijector.forward(y)
+
+    def _forward_log_jacobian(self, x: Tensor) -> Tensor:
+        return self._bijector.inverse_log_jacobian(x)
+
+    def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
+        return self._bijector.forward_log_jacobian(y)
+
+

@@ -1,0 +1,255 @@
+"""Bijectors, and the distributions that they make of others.
+
+Both bases are here, as each makes use of the other: a bijector called with a distribution gives the
+transformed one.
+
+Source: `mindspore.nn.probability.bijector`, `TransformedDistribution`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cellc_compiler.ir.types import broadcast_all
+from cellc_runtime.dtypes import DType
+
+from ... import ops
+from ...core import checks
+from ...tensors.tensor import Tensor
+from ..cell import Cell
+from .base import Distribution
+from .parameters import as_parameter, batch_shape, described, need_tensor, parameter_type
+
+_NAMES = ("forward", "inverse", "forward_log_jacobian", "inverse_log_jacobian")
+Map = Callable[[Tensor], Tensor]
+
+
+class Bijector(Cell):
+    """A one-to-one map of values, with the logarithm of its derivative's size.
+
+    A derived class defines `_forward`, `_inverse` and one of `_forward_log_jacobian` and
+    `_inverse_log_jacobian`.
+
+    Args:
+        is_constant_jacobian: whether the derivative is the same everywhere.
+        is_injective: whether no two values have the same image.
+        name: of the bijector.
+        dtype: that values must have; None: any float type.
+        param: what it was made with; its "param_dict" holds the parameters by name.
+
+    Raises:
+        TypeError: a dtype that is no float type, a name that is no str, or flags that are no bools.
+
+    Source: `mindspore.nn.probability.bijector.Bijector`.
+    """
+
+    _forward: Map
+    _inverse: Map
+    _forward_log_jacobian: Map
+    _inverse_log_jacobian: Map
+
+    def __init__(self, is_constant_jacobian: bool = False, is_injective: bool = True,
+                 name: str | None = None, dtype: DType | None = None,
+                 param: dict[str, Any] | None = None) -> None:
+        super().__init__()
+        what = type(self).__name__
+        self._name = what if name is None else checks.of_type(name, (str,), "name", what)
+        self._is_constant_jacobian = checks.boolean(
+            is_constant_jacobian, "is_constant_jacobian", what)
+        self._is_injective = checks.boolean(is_injective, "is_injective", what)
+        if dtype is not None and not dtype.is_float:
+            raise TypeError(f"For '{what}', the 'dtype' should be a float type, but got {dtype}.")
+        self._dtype = dtype
+        self._parameters = {k: v for k, v in (param or {}).items() if k != "self" and k[0] != "_"}
+        given = self._parameters.get("param_dict", {})
+        self._batch_shape = batch_shape(list(given.values()))
+        self._is_scalar_batch = all(checks.is_number(v) for v in given.values())
+        self._parameter_type = parameter_type(given, dtype)
+        self.parameter_names: list[str] = []
+
+    def _add_parameter(self, value: Any, name: str) -> Any:
+        """Keep a parameter as a Tensor."""
+        kept = as_parameter(value, self._parameter_type, name)
+        self.parameter_names.append(name)
+        setattr(self, f"_{name}_value", kept)
+        return kept
+
+    def _of(self, value: Tensor) -> list[Tensor]:
+        """The parameters in the type of a value."""
+        return [ops.cast(getattr(self, f"_{name}_value"), value.dtype)
+                for name in self.parameter_names]
+
+    def _check_value(self, value: Any, name: str = "value") -> Tensor:
+        """A value that the bijector takes.
+
+        Raises:
+            TypeError: no Tensor, no floats, or another type than the bijector's.
+        """
+        found = need_tensor(value, f"input {name} of bijector")
+        if not found.dtype.is_float:
+            raise TypeError(f"For input {name} of bijector, the type must be or be subclass of "
+                            f"Float, but got {found.dtype}")
+        if self._dtype is not None and found.dtype is not self._dtype:
+            raise TypeError(f"For input {name} of bijector '{self._name}', the type must be "
+                            f"{self._dtype}, but got {found.dtype}.")
+        return found
+
+    @property
+    def name(self) -> str:
+        """The name that it was given."""
+        return self._name
+
+    @property
+    def dtype(self) -> Any:
+        """The type that values must have; None: any float type."""
+        return self._dtype
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What it was made with."""
+        return self._parameters
+
+    @property
+    def is_constant_jacobian(self) -> bool:
+        """Whether the derivative is the same everywhere."""
+        return self._is_constant_jacobian
+
+    @property
+    def is_injective(self) -> bool:
+        """Whether no two values have the same image."""
+        return self._is_injective
+
+    @property
+    def batch_shape(self) -> tuple[int, ...] | None:
+        """The shape of its parameters together."""
+        return self._batch_shape
+
+    @property
+    def is_scalar_batch(self) -> bool:
+        """Whether all of its parameters are numbers."""
+        return self._is_scalar_batch
+
+    def extend_repr(self) -> str:
+        """Its parameters."""
+        pairs = {n: getattr(self, f"_{n}_value") for n in self.parameter_names}
+        return described(pairs, self._is_scalar_batch, self._batch_shape)
+
+    def forward(self, value: Tensor) -> Tensor:
+        """The image of a value."""
+        return self._forward(self._check_value(value))
+
+    def inverse(self, value: Tensor) -> Tensor:
+        """What a value is the image of."""
+        return self._inverse(self._check_value(value))
+
+    def forward_log_jacobian(self, value: Tensor) -> Tensor:
+        """The logarithm of the size of the derivative of `forward`."""
+        x = self._check_value(value)
+        if hasattr(self, "_forward_log_jacobian"):
+            return self._forward_log_jacobian(x)
+        return -self._inverse_log_jacobian(self._forward(x))
+
+    def inverse_log_jacobian(self, value: Tensor) -> Tensor:
+        """The logarithm of the size of the derivative of `inverse`."""
+        y = self._check_value(value)
+        if hasattr(self, "_inverse_log_jacobian"):
+            return self._inverse_log_jacobian(y)
+        return -self._forward_log_jacobian(self._inverse(y))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A transformed distribution, or the method of a name on the other arguments."""
+        if args and isinstance(args[0], Distribution):
+            return TransformedDistribution(self, args[0])
+        return super().__call__(*args, **kwargs)
+
+    def construct(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """The method of this name, called with the other arguments.
+
+        Raises:
+            ValueError: there is no such method.
+        """
+        if name not in _NAMES:
+            raise ValueError(f"Invalid name: for bijector '{self._name}', one of {_NAMES} is "
+                             f"wanted, but got {name!r}.")
+        return getattr(self, name)(*args, **kwargs)
+
+
+class TransformedDistribution(Distribution):
+    """What a distribution becomes when its draws go through an increasing bijector.
+
+    Args:
+        bijector: the map.
+        distribution: of which the draws are mapped. Parameters given at a call are this one's.
+        seed: None: that of the distribution.
+        name: of the result.
+
+    Raises:
+        TypeError: no bijector, or no distribution.
+        ValueError: the mean is asked for and the bijector is not linear.
+
+    Source: `mindspore.nn.probability.distribution.TransformedDistribution`.
+    """
+
+    def __init__(self, bijector: Bijector, distribution: Distribution, seed: int | None = None,
+                 name: str = "transformed_distribution") -> None:
+        what = type(self).__name__
+        for value, kind, key in ((bijector, Bijector, "bijector"),
+                                 (distribution, Distribution, "distribution")):
+            if not isinstance(value, kind):
+                raise TypeError(f"For '{what}', the type of '{key}' should be '{kind.__name__}', "
+                                f"but got type '{type(value).__name__}'.")
+        used = distribution.seed if seed is None else seed
+        super().__init__(used, distribution.dtype, name, {
+            "bijector": bijector, "distribution": distribution, "seed": seed, "name": name})
+        self._bijector = bijector
+        self._distribution = distribution
+        shapes = (bijector.batch_shape, distribution.batch_shape)
+        known = [s for s in shapes if s is not None]
+        self._batch_shape = tuple(broadcast_all(*known)) if len(known) == len(shapes) else None
+        self._is_scalar_batch = bijector.is_scalar_batch and distribution.is_scalar_batch
+        self.parameter_type = distribution.parameter_type
+
+    @property
+    def bijector(self) -> Bijector:
+        """The map."""
+        return self._bijector
+
+    @property
+    def distribution(self) -> Distribution:
+        """The distribution that is mapped."""
+        return self._distribution
+
+    @property
+    def is_linear_transformation(self) -> bool:
+        """Whether the map is linear, so that there is a mean."""
+        return self._bijector.is_constant_jacobian
+
+    def extend_repr(self) -> str:
+        """Nothing beside the bijector and the distribution."""
+        return ""
+
+    def _log_prob(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        x = self._bijector.inverse(value)
+        log = self._distribution.log_prob(x, *args, **kwargs)
+        return log + self._bijector.inverse_log_jacobian(value)
+
+    def _cdf(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return self._distribution.cdf(self._bijector.inverse(value), *args, **kwargs)
+
+    def _log_cdf(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return self._distribution.log_cdf(self._bijector.inverse(value), *args, **kwargs)
+
+    def _survival_function(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return self._distribution.survival_function(self._bijector.inverse(value), *args, **kwargs)
+
+    def _log_survival(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return self._distribution.log_survival(self._bijector.inverse(value), *args, **kwargs)
+
+    def _mean(self, *args: Any, **kwargs: Any) -> Tensor:
+        if not self._bijector.is_constant_jacobian:
+            raise ValueError("mean function must be implemented for non-linear transformation")
+        return self._bijector.forward(self._distribution.mean(*args, **kwargs))
+
+    def _sample(self, *args: Any, **kwargs: Any) -> Tensor:
+        return self._bijector.forward(self._distribution.sample(*args, **kwargs))
