@@ -542,3 +542,19 @@ def test_a_crew_that_ends_before_its_workers_begin_leaves_no_thread(
             threads = list(pool._threads)
         assert threads and not any(t.is_alive() for t in threads)
     assert threading.active_count() == before
+
+
+def test_an_interrupt_while_a_worker_is_set_to_work_is_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python's own lock, interrupted, raises a RuntimeError in its place."""
+    def start(self: threading.Thread) -> None:
+        try:
+            raise KeyboardInterrupt("by the user")
+        except KeyboardInterrupt:
+            raise RuntimeError("release unlocked lock")  # noqa: B904 (as the lock does)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    pool = compile_pool.CompilePool(host_target(), 2, lambda t: b"", lambda t, o: None)
+    with pytest.raises(KeyboardInterrupt, match="by the user"):
+        pool._employ(object.__new__(compile_pool.Worker))

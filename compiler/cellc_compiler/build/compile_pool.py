@@ -161,7 +161,13 @@ class CompilePool:
         self._working += 1
         worker.thread = threading.Thread(target=self._serve, args=(worker,), daemon=True)
         self._threads.append(worker.thread)
-        worker.thread.start()
+        try:
+            worker.thread.start()
+        except RuntimeError as error:
+            # An interrupt within Python's own lock, on which `start` waits, ends as an error of it.
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
+            raise
 
     def _serve(self, worker: Worker) -> None:
         serving: Worker | None = worker
