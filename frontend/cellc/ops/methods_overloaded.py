@@ -124,7 +124,8 @@ def allclose(
 @native_of_any_shape
 def sub(self: Tensor, other: Any = None, *, alpha: float = 1, y: Any = None) -> Tensor:
     """self - alpha * other; or self - y."""
-    return m.subtract(self, y if other is None else other, alpha=alpha)
+    taken = y if other is None else other
+    return m.sub(self, taken if alpha == 1 else m.mul(taken, alpha))
 
 
 @native
