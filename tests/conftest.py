@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -123,6 +124,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A test runs in an empty folder of its own."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def loaded_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a command loads in this process is forgotten: networks' files, `mindspore`, `sys.path`.
+
+    Modules of the project stay: a second copy of one has classes that the first does not know.
+    """
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.split(".")[0] in ("net", "bad", "mindspore"):
+            del sys.modules[name]
 
 
 @pytest.fixture

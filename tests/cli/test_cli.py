@@ -379,12 +379,10 @@ def test_a_script_that_exits_or_fails(tmp_path: Path) -> None:
 ])
 def test_wrong_usage(
     args: list[str], message: str, net: Path, artifact: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], loaded_files: None,
 ) -> None:
     """In this process, to save time; the tests above see that a process ends as `main` says."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
     bad = tmp_path / "bad.cellc"
     bad.write_bytes(artifact.read_bytes()[:-7])
     filled = [a.format(net=net, art=artifact, bad=bad) for a in args]

@@ -17,6 +17,8 @@ from cellc_compiler.ir.graph import Builder, Graph
 class ReferenceEngine:
     """See `cellc.eager.engine.EagerEngine`."""
 
+    whole = False
+
     def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
         """One op through the reference interpreter."""
         graph = Graph(op)

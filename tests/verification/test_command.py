@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -64,13 +63,9 @@ Run = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def run(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Run:
+def run(folder: Path, capsys: pytest.CaptureFixture[str], loaded_files: None) -> Run:
     """Run `cellc verify` on a network of the file: exit status, and what it says."""
     (folder / "net.py").write_text(NETWORK)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
 
     def call(name: str, *args: str) -> tuple[int, str]:
         code = cli.main(["verify", f"net.py:{name}", *args])
