@@ -29,6 +29,8 @@ from .ir.graph import Graph, Node
 if TYPE_CHECKING:
     import hashlib
 
+    from cellc_runtime import collectives
+
     from .backends.base import Build, Built
     from .ir import printing
     from .loops import nest
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from .passes import base, pipeline
 else:  # a program found in the cache needs few of these
     hashlib = lazy_module("hashlib")
+    collectives = lazy_module("cellc_runtime.collectives")
     printing = lazy_module("cellc_compiler.ir.printing")
     (budgets, checks, instructions, lowering, machines, memory, placeholder_sizes, nest, base,
      pipeline) = (
@@ -416,6 +419,8 @@ def callback_name(node: Node) -> str:
     """The name of a host callback: what it does follows from it (and from the types)."""
     if node.op == "host_call":
         return f"call {node.attrs['number']} ({node.attrs['name']})"
+    if node.op != "print":
+        return collectives.callback_name(node.op, node.attrs)
     return "print " + hashlib.sha256(repr(node.attrs["parts"]).encode()).hexdigest()[:16]
 
 

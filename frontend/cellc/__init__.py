@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from .ops.untyped import UntypedStorage
     from .ops.user_primitives import constexpr
     from .parallel import *  # noqa: F403
-    from .parallel.settings import *  # noqa: F403
+    from .ranks.settings import *  # noqa: F403
     from .profiler import Profiler
     from .profiles import profile
     from .runtime import *  # noqa: F403
@@ -148,7 +148,7 @@ _LATER = {
         "sync_pipeline_shared_parameters", "transform_checkpoint_by_rank", "transform_checkpoints",
         "unified_safetensors",
     ),
-    ".parallel.settings": (
+    ".ranks.settings": (
         "ParallelMode", "get_algo_parameters", "get_auto_parallel_context", "get_ps_context",
         "reset_algo_parameters", "reset_auto_parallel_context", "reset_ps_context",
         "set_algo_parameters", "set_auto_parallel_context", "set_ps_context",

@@ -21,7 +21,7 @@ from .core import device as devices
 from .core.invalidation import changed
 
 if TYPE_CHECKING:
-    from .parallel.settings import (
+    from .ranks.settings import (
         ParallelMode,
         get_auto_parallel_context,
         get_ps_context,
@@ -41,7 +41,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         """Settings of parallel training are here too; they load when they are asked for."""
         if name in __all__:
-            return getattr(import_module(".parallel.settings", __package__), name)
+            return getattr(import_module(".ranks.settings", __package__), name)
         raise no_attribute(__name__, name)
 
 

@@ -106,8 +106,8 @@ _HOMES: dict[str, dict[str, str]] = {
         "comm_ops": "ops ops.collectives communication.management",
     },
     "parallel": {
-        "_parallel_serialization": "parallel", "_ps_context": "parallel.settings",
-        "algo_parameter_config": "parallel.settings",
+        "_parallel_serialization": "parallel", "_ps_context": "ranks.settings",
+        "algo_parameter_config": "ranks.settings",
     },
     "train.callback": dict.fromkeys(
         ("_backup_and_restore", "_callback", "_checkpoint", "_early_stop", "_flops_collector",

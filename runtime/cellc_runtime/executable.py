@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,11 +20,17 @@ from .device import Device, Memory, device_of
 from .device_array import DeviceArray, allocate, on_device, on_host
 from .dtypes import DType
 from .errors import message_text, run_error
+from .lazy import lazy_module
 from .loader import Host
 from .prepacking import Blocks, Source
 from .program import Callback, Program, Slot
 from .records import dataclass, field
 from .shape_polymorphic import measure
+
+if TYPE_CHECKING:
+    from . import collectives
+else:
+    collectives = lazy_module("cellc_runtime.collectives")
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Elements = Array | DeviceArray
@@ -195,11 +201,12 @@ class _Core:
         return np.zeros(slot.shape, slot.dtype.numpy)
 
     def _host(self, callback: Callback, given: Mapping[str, HostFunction]) -> Host:
-        if callback.name not in given:
+        function = given.get(callback.name) or collectives.callback(callback.name)
+        if function is None:
             raise ValueError(
                 f"program {self.program.name!r} calls back {callback.name!r}: pass it in callbacks"
             )
-        return _HostCall(callback, given[callback.name], self._raise)
+        return _HostCall(callback, function, self._raise)
 
     def make_entry(self) -> Callable[..., Any]:
         """The native entry, or this object where there is none for these slots."""

@@ -49,6 +49,8 @@ class Knobs:
         gpu: `CELLC_GPU`, what "GPU" means: `"cuda"` (or "") for NVIDIA's, `"emulated"` for an
             emulation in this process, `"emulated-sm_80"` for that of an architecture, or the name
             of a device that was registered.
+        collective_timeout: `CELLC_COLLECTIVE_TIMEOUT`, seconds that a rank waits for the others at a
+            collective before it gives up.
     """
 
     cache_dir: pathlib.Path
@@ -61,6 +63,7 @@ class Knobs:
     gpu_graphs: bool = True
     gpu_blocking: bool = False
     gpu: str = ""
+    collective_timeout: int = 1800
 
 
 _OVERRIDE: ContextVar[dict[str, Any] | None] = ContextVar("cellc_knobs", default=None)
@@ -84,6 +87,8 @@ def read() -> Knobs:
         gpu_graphs=_flag("CELLC_GPU_GRAPHS", env("CELLC_GPU_GRAPHS"), True),
         gpu_blocking=_flag("CELLC_GPU_BLOCKING", env("CELLC_GPU_BLOCKING"), False),
         gpu=env("CELLC_GPU") or "",
+        collective_timeout=_count("CELLC_COLLECTIVE_TIMEOUT", env("CELLC_COLLECTIVE_TIMEOUT"))
+        or 1800,
     )
     changes = _OVERRIDE.get()
     return replace(knobs, **changes) if changes else knobs

@@ -14,7 +14,7 @@ import pytest
 import cellc as ms
 from cellc import communication, context, log, nn, parallel, train
 from cellc.communication import comm_func
-from cellc.parallel import settings
+from cellc.ranks import settings
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..fusion.clusters import Cluster, Schedule, as_group, fuse
 from ..ir.graph import Graph, Node, Reuse, Value, attrs_key
+from ..ir.op import lookup
 from ..loops.build import build_nest
 from ..loops.expr import Access, Expr
 from ..loops.nest import Nest, walk
@@ -395,7 +396,7 @@ class GraphBlock:
     # --- single nodes ---------------------------------------------------------------------------
 
     def _single(self, node: Node, cluster: Cluster) -> None:
-        rule = _CONTROL.get(node.op)
+        rule = _CONTROL.get(node.op) or (GraphBlock.host if lookup(node.op).effect else None)
         if rule is not None:
             rule(self, node, cluster)
             return
@@ -669,5 +670,5 @@ class GraphBlock:
 
 _CONTROL: dict[str, Callable[[GraphBlock, Node, Cluster], None]] = {
     "cond": GraphBlock.cond, "while": GraphBlock.while_, "scan": GraphBlock.scan,
-    "print": GraphBlock.host, "host_call": GraphBlock.host, "check": GraphBlock.check,
+    "check": GraphBlock.check,
 }

@@ -1,133 +1,201 @@
-"""Collectives among the processes of a group, which is this one: sums, copies and gatherings of
-one tensor are that tensor. Source: `mindspore.communication.comm_func`.
+"""Collectives among the processes of a group. Source: `mindspore.communication.comm_func`.
+
+What is asked for without waiting (`async_op`) is done when the call returns; its handle says so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import ops
+from cellc_runtime.records import dataclass
+
+from ..ops import communication as collectives
+from ..ops.arguments import boolean
+from ..ranks.groups import HCCL_WORLD_COMM_GROUP
 from ..tensors.tensor import Tensor
-from .management import HCCL_WORLD_COMM_GROUP, _known, _zero
-
-_REDUCTIONS = ("sum", "max", "min", "prod")
 
 
-def _one(tensor: Any, group: str, what: str) -> Tensor:
-    _known(group, what)
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"For '{what}', the input must be a Tensor, but got {type(tensor)}.")
-    return tensor * 1 if tensor.dtype.kind != "b" else ops.logical_or(tensor, tensor)
+class CommHandle:
+    """What a collective that need not be waited for returns."""
+
+    def __init__(self, finish: Callable[[], None] | None = None) -> None:
+        self._finish = finish
+
+    def wait(self) -> None:
+        """Return once it is done."""
+        finish, self._finish = self._finish, None
+        if finish is not None:
+            finish()
 
 
-def _reduction(op: Any, what: str) -> None:
-    if not isinstance(op, str):
-        raise TypeError(f"For '{what}', the argument 'op' must be str, but got {type(op)}.")
-    if op not in _REDUCTIONS:
-        raise ValueError(f"For '{what}', 'op' must be one of {_REDUCTIONS}, but got {op!r}.")
+def handle(async_op: Any, what: str) -> CommHandle | None:
+    """The handle of what is done already, if one is asked for."""
+    return CommHandle() if boolean(async_op, what, "async_op") else None
 
 
 def all_reduce(
     tensor: Tensor, op: str = "sum", group: str = HCCL_WORLD_COMM_GROUP, async_op: bool = False
-) -> tuple[Tensor, None]:
-    """The sum (or `op`) over the processes, and no handle: of one process, a copy.
+) -> tuple[Tensor, CommHandle | None]:
+    """The sum (or `op`) over the processes, and a handle; see `ops.communication`.
 
     Raises:
         TypeError, ValueError: no tensor, no reduction, or no group.
     """
-    _reduction(op, "all_reduce")
-    return _one(tensor, group, "all_reduce"), None
+    return collectives.all_reduce(tensor, op, group), handle(async_op, "all_reduce")
 
 
 def all_gather_into_tensor(
     tensor: Tensor, group: str = HCCL_WORLD_COMM_GROUP, async_op: bool = False
-) -> tuple[Tensor, None]:
-    """The tensors of the processes along the first axis, and no handle."""
-    return _one(tensor, group, "all_gather_into_tensor"), None
+) -> tuple[Tensor, CommHandle | None]:
+    """The tensors of the processes along the first axis, and a handle."""
+    return collectives.all_gather(tensor, group), handle(async_op, "all_gather_into_tensor")
 
 
 def reduce_scatter_tensor(
     tensor: Tensor, op: str = "sum", group: str = HCCL_WORLD_COMM_GROUP, async_op: bool = False
-) -> tuple[Tensor, None]:
-    """This process's part of the sum (or `op`) over the processes, and no handle."""
-    _reduction(op, "reduce_scatter_tensor")
-    return _one(tensor, group, "reduce_scatter_tensor"), None
+) -> tuple[Tensor, CommHandle | None]:
+    """This process's rows of the sum (or `op`) over the processes, and a handle."""
+    return (collectives.reduce_scatter(tensor, op, group),
+            handle(async_op, "reduce_scatter_tensor"))
 
 
 def reduce(tensor: Tensor, dst: int, op: str = "sum", group: str = HCCL_WORLD_COMM_GROUP) -> Tensor:
-    """The sum (or `op`) over the processes, for the process `dst`."""
-    _reduction(op, "reduce")
-    _zero(dst, "dst", "reduce")
-    return _one(tensor, group, "reduce")
+    """The sum (or `op`) over the processes, for the process `dst`; zeros for the others."""
+    return collectives.reduce(tensor, dst, op, group)
 
 
 def broadcast(tensor: Tensor, src: int = 0, group: str = HCCL_WORLD_COMM_GROUP) -> Tensor:
     """The tensor of the process `src`."""
-    _zero(src, "src", "broadcast")
-    return _one(tensor, group, "broadcast")
+    return collectives.broadcast(tensor, src, group)
 
 
 def gather_into_tensor(tensor: Tensor, dst: int = 0, group: str = HCCL_WORLD_COMM_GROUP) -> Tensor:
-    """The tensors of the processes along the first axis, for the process `dst`."""
-    _zero(dst, "dst", "gather_into_tensor")
-    return _one(tensor, group, "gather_into_tensor")
+    """The tensors of the processes along the first axis, for the process `dst`; zeros else."""
+    return collectives.gather(tensor, dst, group)
 
 
 def scatter_tensor(tensor: Tensor, src: int = 0, group: str = HCCL_WORLD_COMM_GROUP) -> Tensor:
-    """This process's part of the tensor of the process `src`."""
-    _zero(src, "src", "scatter_tensor")
-    return _one(tensor, group, "scatter_tensor")
+    """This process's rows of the tensor of the process `src`."""
+    return collectives.scatter(tensor, src, group)
+
+
+def all_to_all_with_output_shape(
+    output_shape_list: Sequence[Any], input_tensor_list: Sequence[Tensor],
+    group: str | None = None, async_op: bool = False,
+) -> tuple[tuple[Tensor, ...], CommHandle | None]:
+    """A tensor for each process; what each sends, of these shapes (or the shapes of tensors)."""
+    shapes = [s.shape if isinstance(s, Tensor) else s for s in output_shape_list]
+    return (collectives.all_to_all_tensors(input_tensor_list, shapes, group),
+            handle(async_op, "all_to_all_with_output_shape"))
+
+
+def all_to_all_single_with_output_shape(
+    output_shape: Any, tensor: Tensor, output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None, group: str | None = None,
+    async_op: bool = False,
+) -> tuple[Tensor, CommHandle | None]:
+    """Rows for each process; the rows of each, one after the other.
+
+    Args:
+        output_shape: the shape of what comes, or a tensor that has it.
+        output_split_sizes, input_split_sizes: how many rows each process sends and gets; equal
+            parts if None.
+    """
+    what = "all_to_all_single_with_output_shape"
+    shape = output_shape.shape if isinstance(output_shape, Tensor) else tuple(output_shape)
+    count = len(collectives.ranks_of(group, what))
+    send = input_split_sizes or [tensor.shape[0] // count] * count
+    receive = output_split_sizes or [shape[0] // count] * count
+    return (collectives.all_to_all_rows(tensor, send, receive, group), handle(async_op, what))
 
 
 def barrier(group: str = HCCL_WORLD_COMM_GROUP) -> None:
-    """Wait for all processes of a group: there is no other."""
-    _known(group, "barrier")
-
-
-def _to_another(what: str, group: str) -> None:
-    _known(group, what)
-    raise RuntimeError(
-        f"For '{what}', another process is wanted, but cellc runs in one process."
-    )
+    """Wait for all processes of a group."""
+    collectives.barrier(group)
 
 
 def send(tensor: Tensor, dst: int = 0, group: str = HCCL_WORLD_COMM_GROUP, tag: int = 0) -> None:
-    """Send to another process: there is none.
+    """Give a tensor to another process.
 
     Raises:
-        RuntimeError: always.
+        ValueError: this process itself, or none of the group.
     """
-    _to_another("send", group)
+    collectives.send(tensor, dst, tag, group)
 
 
-def recv(tensor: Tensor, src: int = 0, group: str = HCCL_WORLD_COMM_GROUP, tag: int = 0) -> None:
-    """Receive from another process: there is none.
+def recv(tensor: Tensor, src: int = 0, group: str = HCCL_WORLD_COMM_GROUP, tag: int = 0) -> Tensor:
+    """What another process sends, of the type and shape of `tensor`."""
+    return collectives.receive(tensor.shape, tensor.dtype, src, tag, group)
+
+
+def isend(
+    tensor: Tensor, dst: int = 0, group: str = HCCL_WORLD_COMM_GROUP, tag: int = 0
+) -> CommHandle:
+    """`send`; a handle."""
+    collectives.send(tensor, dst, tag, group)
+    return CommHandle()
+
+
+def irecv(
+    tensor: Tensor, src: int = 0, group: str = HCCL_WORLD_COMM_GROUP, tag: int = 0
+) -> tuple[Tensor, CommHandle]:
+    """A tensor of the type and shape of `tensor` that has what another process sends once its
+    handle was waited for."""
+    out = tensor * 0 if tensor.dtype.kind != "b" else tensor != tensor
+    return out, CommHandle(lambda: out.assign_value(
+        collectives.receive(tensor.shape, tensor.dtype, src, tag, group)) and None)
+
+
+@dataclass(frozen=True)
+class P2POp:
+    """One message of `batch_isend_irecv`.
+
+    Args:
+        op: `"isend"` or `"irecv"`.
+        tensor: what is sent; of the type and shape of what comes.
+        peer: the other process.
+        group, tag: see `isend`.
+        recv_dtype: of what comes, if it is not that of `tensor`.
+    """
+
+    op: str
+    tensor: Any
+    peer: int
+    group: str | None = None
+    tag: int = 0
+    recv_dtype: Any = None
+
+    def __post_init__(self) -> None:
+        name = self.op if isinstance(self.op, str) else getattr(self.op, "__name__", "")
+        if name not in ("isend", "irecv"):
+            raise TypeError(f"For 'P2POp', 'op' must be 'isend' or 'irecv', but got {self.op!r}.")
+        object.__setattr__(self, "op", name)
+
+
+def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> tuple[Tensor, ...]:
+    """Messages to and from other processes; what came, in the list's order.
 
     Raises:
-        RuntimeError: always.
+        TypeError: no list of P2POp.
     """
-    _to_another("recv", group)
-
-
-def isend(tensor: Tensor, dst: int = 0, group: str = HCCL_WORLD_COMM_GROUP, tag: int = 0) -> None:
-    """Send to another process without waiting: there is none.
-
-    Raises:
-        RuntimeError: always.
-    """
-    _to_another("isend", group)
-
-
-def irecv(tensor: Tensor, src: int = 0, group: str = HCCL_WORLD_COMM_GROUP, tag: int = 0) -> None:
-    """Receive from another process without waiting: there is none.
-
-    Raises:
-        RuntimeError: always.
-    """
-    _to_another("irecv", group)
+    if not isinstance(p2p_op_list, (list, tuple)) or not p2p_op_list or not all(
+            isinstance(p, P2POp) for p in p2p_op_list):
+        raise TypeError("For 'batch_isend_irecv', 'p2p_op_list' must be a list of P2POp, but got "
+                        f"{p2p_op_list!r}.")
+    for p in p2p_op_list:
+        if p.op == "isend":
+            collectives.send(p.tensor, p.peer, p.tag, p.group)
+    return tuple(
+        p.tensor if p.op == "isend" else collectives.receive(
+            p.tensor.shape if isinstance(p.tensor, Tensor) else p.tensor,
+            p.recv_dtype or p.tensor.dtype, p.peer, p.tag, p.group)
+        for p in p2p_op_list)
 
 
 __all__ = [
-    "all_gather_into_tensor", "all_reduce", "barrier", "broadcast", "gather_into_tensor", "irecv",
-    "isend", "recv", "reduce", "reduce_scatter_tensor", "scatter_tensor", "send",
+    "P2POp", "all_gather_into_tensor", "all_reduce", "all_to_all_single_with_output_shape",
+    "all_to_all_with_output_shape", "barrier", "batch_isend_irecv", "broadcast",
+    "gather_into_tensor", "irecv", "isend", "recv", "reduce", "reduce_scatter_tensor",
+    "scatter_tensor", "send",
 ]

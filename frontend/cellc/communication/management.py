@@ -1,4 +1,4 @@
-"""Who takes part: one process, rank 0 of 1. Source: `mindspore.communication`."""
+"""Who takes part: the ranks that MPI started, or one process. Source: `mindspore.communication`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-HCCL_WORLD_COMM_GROUP = "hccl_world_group"
-NCCL_WORLD_COMM_GROUP = "nccl_world_group"
-MCCL_WORLD_COMM_GROUP = "mccl_world_group"
-_WORLD = (HCCL_WORLD_COMM_GROUP, NCCL_WORLD_COMM_GROUP, MCCL_WORLD_COMM_GROUP)
-_COUNTS = ("RANK_SIZE", "MS_WORKER_NUM", "OMPI_COMM_WORLD_SIZE", "WORLD_SIZE")
-_groups: set[str] = set()
+from cellc_runtime.world import world
+
+from ..ranks import groups
+from ..ranks.groups import (
+    HCCL_WORLD_COMM_GROUP,
+    MCCL_WORLD_COMM_GROUP,
+    NCCL_WORLD_COMM_GROUP,
+    a_rank,
+    rank_in,
+    ranks_of,
+)
 
 
 class GlobalComm:
@@ -24,15 +29,14 @@ class GlobalComm:
 
 
 def init(backend_name: str | None = None) -> None:
-    """Set up the group of all processes: this one.
+    """Set up the group of all processes: those that `mpirun` started, or this one.
 
     Args:
         backend_name: `"mccl"`; `"hccl"` and `"nccl"` are of other devices.
 
     Raises:
         TypeError: no string.
-        ValueError: another name.
-        RuntimeError: a backend of another device, or a launcher has started several processes.
+        RuntimeError: a backend of another device; a launcher other than MPI's, or no mpi4py.
     """
     if backend_name is not None:
         if not isinstance(backend_name, str):
@@ -44,113 +48,92 @@ def init(backend_name: str | None = None) -> None:
                 f"{backend_name!r}: 'hccl' and 'nccl' connect Ascend devices and GPUs, on which "
                 "this installation does not run."
             )
-    for name in _COUNTS:
-        count = os.environ.get(name, "")
-        if count.isdigit() and int(count) > 1:
-            raise RuntimeError(
-                f"For 'init', {name}={count} says that {count} processes take part, but cellc "
-                "trains in one process. Start the script without a launcher (msrun, mpirun)."
-            )
+    groups.connect("init")
     GlobalComm.INITED = True
 
 
 def release() -> None:
     """Leave the group of all processes; the groups made since `init` end."""
     GlobalComm.INITED = False
-    _groups.clear()
-
-
-def _known(group: Any, what: str) -> None:
-    if not isinstance(group, str):
-        raise TypeError(f"For '{what}', the argument 'group' must be type of string, but got "
-                        f"'group' type : {type(group)}.")
-    if group not in _WORLD and group not in _groups:
-        raise ValueError(
-            f"For '{what}', there is no group {group!r}; there are {_WORLD[-1]!r} and those that "
-            f"'create_group' made: {sorted(_groups)}."
-        )
-
-
-def _zero(rank: Any, name: str, what: str) -> None:
-    if isinstance(rank, bool) or not isinstance(rank, int):
-        raise TypeError(f"For '{what}', the argument '{name}' must be int, but got {type(rank)}.")
-    if rank != 0:
-        raise ValueError(f"For '{what}', '{name}' must be 0 where one process runs, but got {rank}."
-                         )
+    groups.disconnect()
 
 
 def get_rank(group: str = HCCL_WORLD_COMM_GROUP) -> int:
-    """This process's number in a group: 0.
+    """This process's number in a group.
 
     Raises:
         TypeError, ValueError: no group's name.
+        RuntimeError: this process is not in it.
     """
-    _known(group, "get_rank")
-    return 0
-
-
-def get_local_rank(group: str = HCCL_WORLD_COMM_GROUP) -> int:
-    """This process's number among those of a group on this machine: 0."""
-    _known(group, "get_local_rank")
-    return 0
+    return rank_in(group, "get_rank")
 
 
 def get_group_size(group: str = HCCL_WORLD_COMM_GROUP) -> int:
-    """How many processes are in a group: 1."""
-    _known(group, "get_group_size")
-    return 1
+    """How many processes are in a group."""
+    return len(ranks_of(group, "get_group_size"))
+
+
+def _on_this_machine(group: str, what: str) -> list[int]:
+    """The ranks of a group on this machine: MPI numbers those of a machine one after the other."""
+    ranks = ranks_of(group, what)
+    size = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE")
+               or os.environ.get("MPI_LOCALNRANKS") or world().size)
+    local = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK")
+                or os.environ.get("MPI_LOCALRANKID") or world().rank)
+    first = world().rank - local
+    return [r for r in ranks if first <= r < first + size]
+
+
+def get_local_rank(group: str = HCCL_WORLD_COMM_GROUP) -> int:
+    """This process's number among those of a group on this machine."""
+    rank_in(group, "get_local_rank")
+    return _on_this_machine(group, "get_local_rank").index(world().rank)
 
 
 def get_local_rank_size(group: str = HCCL_WORLD_COMM_GROUP) -> int:
-    """How many processes of a group are on this machine: 1."""
-    _known(group, "get_local_rank_size")
-    return 1
+    """How many processes of a group are on this machine."""
+    return len(_on_this_machine(group, "get_local_rank_size"))
 
 
 def get_world_rank_from_group_rank(group: str, group_rank_id: int) -> int:
-    """The number among all processes of one of a group: 0."""
-    _known(group, "get_world_rank_from_group_rank")
-    _zero(group_rank_id, "group_rank_id", "get_world_rank_from_group_rank")
-    return 0
+    """The number among all processes of one of a group."""
+    what = "get_world_rank_from_group_rank"
+    ranks = ranks_of(group, what)
+    return ranks[a_rank(group_rank_id, "group_rank_id", what, range(len(ranks)))]
 
 
 def get_group_rank_from_world_rank(world_rank_id: int, group: str) -> int:
-    """The number in a group of one of all processes: 0."""
-    _zero(world_rank_id, "world_rank_id", "get_group_rank_from_world_rank")
-    _known(group, "get_group_rank_from_world_rank")
-    return 0
+    """The number in a group of one of all processes."""
+    what = "get_group_rank_from_world_rank"
+    ranks = ranks_of(group, what)
+    return ranks.index(a_rank(world_rank_id, "world_rank_id", what, ranks))
 
 
 def get_process_group_ranks(group: str = HCCL_WORLD_COMM_GROUP) -> list[int]:
-    """The numbers of the processes of a group: [0]."""
-    _known(group, "get_process_group_ranks")
-    return [0]
+    """The numbers of the processes of a group."""
+    return list(ranks_of(group, "get_process_group_ranks"))
 
 
 def get_comm_name(group: str = HCCL_WORLD_COMM_GROUP) -> str:
     """How the backend calls a group: by its name."""
-    _known(group, "get_comm_name")
+    ranks_of(group, "get_comm_name")
     return group
 
 
 def create_group(group: str, rank_ids: Sequence[int], options: Any = None) -> None:
-    """Make a group of processes, which can be this one only.
+    """Make a group of processes. All of them call it.
+
+    Args:
+        group: its name.
+        rank_ids: the processes, by their numbers among all.
+        options: of other devices' libraries; None.
 
     Raises:
         TypeError: no name, or no list.
-        RuntimeError: the group has other processes, or is there already.
+        ValueError: a process that there is not, or one twice.
+        RuntimeError: the group is there already, or this process is not in it.
     """
-    if not isinstance(group, str) or not isinstance(rank_ids, (list, tuple)):
-        raise TypeError("For 'create_group', 'group' must be a string and 'rank_ids' a list, but "
-                        f"got {group!r} and {rank_ids!r}.")
-    if list(rank_ids) != [0]:
-        raise RuntimeError(
-            f"For 'create_group', 'rank_ids' must be [0], the one process that runs, but got "
-            f"{list(rank_ids)}."
-        )
-    if group in _WORLD or group in _groups:
-        raise RuntimeError(f"For 'create_group', there is a group {group!r} already.")
-    _groups.add(group)
+    groups.create(group, rank_ids)
 
 
 def destroy_group(group: str) -> None:
@@ -159,10 +142,7 @@ def destroy_group(group: str) -> None:
     Raises:
         TypeError, ValueError: no group's name, or that of all processes.
     """
-    _known(group, "destroy_group")
-    if group in _WORLD:
-        raise ValueError("For 'destroy_group', the group of all processes cannot be destroyed.")
-    _groups.discard(group)
+    groups.destroy(group)
 
 
 __all__ = [

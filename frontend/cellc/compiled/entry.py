@@ -25,8 +25,8 @@ class Entry:
         self.flag = Stale()
         self.numerics = context.numerics()
         self.device = context.get_current_device()
-        watch([*traced.attributes, (context.OPTIONS, "numerics"), (context.OPTIONS, "device")],
-              self.flag)
+        watch([*traced.attributes, (context.OPTIONS, "numerics"), (context.OPTIONS, "device"),
+               (context.OPTIONS, "ranks")], self.flag)
         self.compared = [r for r in traced.reads if r.compared]
         self.state = traced.state
         self.gradient = has_gradient(traced.graph)

@@ -11,7 +11,7 @@ from typing import Any
 from cellc_runtime.lazy import public_names
 
 from .layout import Layout
-from .settings import get_algo_parameters, reset_algo_parameters, set_algo_parameters
+from ..ranks.settings import get_algo_parameters, reset_algo_parameters, set_algo_parameters
 
 
 def shard(fn: Any, in_strategy: Any, out_strategy: Any = None, parameter_plan: Any = None) -> Any:

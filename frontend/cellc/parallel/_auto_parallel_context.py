@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import settings
+from ..ranks import settings
 
 _FIXED: dict[str, Any] = {
     "auto_parallel_new_interface": False, "enable_all_gather_fusion": False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import settings
+from ..ranks import settings
 
 _MODE = settings.ParallelMode
 _setting = settings.get_auto_parallel_context

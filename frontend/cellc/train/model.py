@@ -11,7 +11,7 @@ from .. import nn
 from ..amp import LossScaleManager, build_train_network
 from ..amp.precision import LEVELS
 from ..nn.cell import Cell
-from ..parallel.settings import ParallelMode as ParallelMode
+from ..ranks.settings import ParallelMode as ParallelMode
 from ..tensors.tensor import Tensor
 from .callback.callback import CallbackParams, Callbacks, RunContext
 from .callback.monitors import not_negative

@@ -13,7 +13,7 @@ from ..parallel import (
     merge_sliced_parameter,
     restore_group_info_list,
 )
-from ..parallel.settings import ParallelMode
+from ..ranks.settings import ParallelMode
 from ..tensors import dtype as mstype
 from ..tensors.parameter import Parameter
 from .export import export, load

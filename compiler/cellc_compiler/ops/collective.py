@@ -1,0 +1,327 @@
+"""Collectives: what the ranks of a group compute together. Source: MPI 4.1, MindSpore's names.
+
+A node is what one rank does; all ranks of its group run one like it, in the same order, with the
+same attributes and types. What is computed is defined in `cellc_runtime.collectives`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cellc_runtime import collectives
+from cellc_runtime.dtypes import DType
+from cellc_runtime.world import Step
+
+from ..ir.graph import Builder, Node, Value
+from ..ir.op import ANY, NUMBERS, REQUIRED, Array, Op, Sample, register
+from ..ir.types import TensorType
+from ._members import Grads, case
+
+
+class Collective(Op):
+    """Base of what a group of ranks does with a tensor of each.
+
+    Attributes:
+        ranks: the group, by the ranks' numbers among all; their order is that of parts and sums.
+    """
+
+    operands = ("x",)
+    attrs: ClassVar[dict[str, Any]] = {"ranks": REQUIRED}
+    dtypes = ANY
+    effect = True
+    may_fail = True
+
+    def infer(self, x: TensorType, ranks: tuple[int, ...], **attrs: Any) -> TensorType:
+        if not ranks or len(set(ranks)) != len(ranks):
+            raise ValueError(f"{self.name}: expected a group of different ranks, got {ranks}")
+        root = attrs.get("root", ranks[0])
+        if root not in ranks:
+            raise ValueError(f"{self.name}: the rank {root} is not in the group {ranks}")
+        return self.shaped(x, len(ranks), **attrs)
+
+    def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
+        """The result's type for so many ranks."""
+        return x
+
+    def reference(self, x: Array, ranks: tuple[int, ...], **attrs: Any) -> Array:
+        text = collectives.described(self.name, x, attrs)
+        done: Array = getattr(collectives, self.name)(Step(text, tuple(ranks)), x, **attrs)
+        return done
+
+    def samples(self) -> Sequence[Sample]:
+        return (case((4, 3), ranks=(0,)), case((2,), ranks=(0,)))
+
+
+def _cut(name: str, x: TensorType, axis: int, count: int) -> TensorType:
+    if not 0 <= axis < len(x.shape) or x.shape[axis] % count:
+        raise ValueError(f"{name}: axis {axis} of {x} is cut into {count} equal parts, one for each "
+                         "rank of the group")
+    return _axis(x, axis, x.shape[axis] // count)
+
+
+def _axis(x: TensorType, axis: int, size: int) -> TensorType:
+    return TensorType((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
+
+
+class _Reducing(Collective):
+    """Base of what adds up (or reduces otherwise) over the ranks.
+
+    Attributes:
+        reduction: `"sum"`, `"prod"`, `"min"` or `"max"`, in the order of the ranks.
+    """
+
+    dtypes = NUMBERS
+    attrs: ClassVar[dict[str, Any]] = {"reduction": "sum", "ranks": REQUIRED}
+
+    def infer(self, x: TensorType, ranks: tuple[int, ...], **attrs: Any) -> TensorType:
+        reduction = attrs["reduction"]
+        if reduction not in collectives.REDUCTIONS:
+            raise ValueError(f"{self.name}: expected one of {', '.join(collectives.REDUCTIONS)} as "
+                             f"the reduction, got {reduction!r}")
+        if x.dtype.kind == "complex" and reduction in ("min", "max"):
+            raise TypeError(f"{self.name}: complex numbers have no {reduction}")
+        return super().infer(x, ranks, **attrs)
+
+
+def _chosen(b: Builder, node: Node, dy: Value) -> Value:
+    """The cotangent of operands that an extreme was chosen among, or that were multiplied."""
+    x, y = node.operands[0], node.results[0]
+    total = b.emit("all_reduce", dy, reduction="sum", ranks=node.attrs["ranks"])
+    if node.attrs["reduction"] == "prod":
+        return b.mul(total, b.div(y, x))
+    return b.where(b.eq(x, y), total, b.zeros_like(x))
+
+
+@register
+class AllReduce(_Reducing):
+    """The sum (or another reduction) over the ranks, on each of them.
+
+    The gradient of a sum adds up the cotangents of all ranks; an extreme's goes to all operands that
+    are equal to it, a product's is y / x of it.
+    """
+
+    name = "all_reduce"
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        if node.attrs["reduction"] == "sum":
+            return [b.emit("all_reduce", dys[0], **node.attrs)]
+        return [_chosen(b, node, dys[0])]
+
+
+@register
+class ReduceScatter(_Reducing):
+    """This rank's part, along the first axis, of the sum over the ranks."""
+
+    name = "reduce_scatter"
+
+    def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
+        return _cut(self.name, x, 0, count)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        _sum_alone(node)
+        return [b.emit("all_gather", dys[0], ranks=node.attrs["ranks"])]
+
+
+@register
+class ReduceTo(_Reducing):
+    """The sum over the ranks, on the rank `root`; zeros on the others.
+
+    Attributes:
+        root: the rank that gets it.
+    """
+
+    name = "reduce_to"
+    attrs: ClassVar[dict[str, Any]] = {"reduction": "sum", "root": REQUIRED, "ranks": REQUIRED}
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        _sum_alone(node)
+        return [b.emit("broadcast_from", dys[0], **_rooted(node))]
+
+
+def _sum_alone(node: Node) -> None:
+    if node.attrs["reduction"] != "sum":
+        raise TypeError(f"{node.op} has a gradient for sums alone, not for {node.attrs['reduction']!r}")
+
+
+def _rooted(node: Node) -> dict[str, Any]:
+    return {"root": node.attrs["root"], "ranks": node.attrs["ranks"]}
+
+
+@register
+class AllGather(Collective):
+    """What all ranks give, along the first axis, on each of them."""
+
+    name = "all_gather"
+
+    def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
+        if not x.shape:
+            raise ValueError(f"all_gather: expected a first axis, got {x}")
+        return _axis(x, 0, x.shape[0] * count)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [b.emit("reduce_scatter", dys[0], reduction="sum", ranks=node.attrs["ranks"])]
+
+
+class _Rooted(Collective):
+    """Base of what one rank gives or gets.
+
+    Attributes:
+        root: that rank.
+    """
+
+    attrs: ClassVar[dict[str, Any]] = {"root": REQUIRED, "ranks": REQUIRED}
+    adjoint: ClassVar[str]
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [b.emit(self.adjoint, dys[0], **_rooted(node))]
+
+    def samples(self) -> Sequence[Sample]:
+        return (case((4, 3), root=0, ranks=(0,)), case((2,), root=0, ranks=(0,)))
+
+
+@register
+class BroadcastFrom(_Rooted):
+    """What the rank `root` gives, on each."""
+
+    name = "broadcast_from"
+    adjoint = "reduce_to"
+
+
+@register
+class GatherTo(_Rooted):
+    """What all ranks give, along the first axis, on the rank `root`; zeros on the others."""
+
+    name = "gather_to"
+    adjoint = "scatter_from"
+
+    def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
+        if not x.shape:
+            raise ValueError(f"gather_to: expected a first axis, got {x}")
+        return _axis(x, 0, x.shape[0] * count)
+
+
+@register
+class ScatterFrom(_Rooted):
+    """This rank's part, along the first axis, of what the rank `root` gives."""
+
+    name = "scatter_from"
+    adjoint = "gather_to"
+
+    def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
+        return _cut(self.name, x, 0, count)
+
+
+@register
+class AllToAll(Collective):
+    """`x` cut along one axis, a part for each rank; what comes is put together along another.
+
+    Attributes:
+        split_axis: along which it is cut.
+        concat_axis: along which it is put together.
+    """
+
+    name = "all_to_all"
+    attrs: ClassVar[dict[str, Any]] = {
+        "split_axis": REQUIRED, "concat_axis": REQUIRED, "ranks": REQUIRED}
+
+    def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
+        split, concat = attrs["split_axis"], attrs["concat_axis"]
+        part = _cut(self.name, x, split, count)
+        if not 0 <= concat < len(x.shape):
+            raise ValueError(f"all_to_all: {x} has no axis {concat}")
+        return _axis(part, concat, part.shape[concat] * count)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        a = node.attrs
+        return [b.emit(self.name, dys[0], split_axis=a["concat_axis"],
+                       concat_axis=a["split_axis"], ranks=a["ranks"])]
+
+    def samples(self) -> Sequence[Sample]:
+        return (case((4, 3), split_axis=0, concat_axis=1, ranks=(0,)),)
+
+
+@register
+class AllToAllV(Collective):
+    """Consecutive rows of `x` for each rank; the rows of each, one after the other.
+
+    Attributes:
+        send_sizes: how many rows go to each rank.
+        receive_sizes: how many come from each.
+    """
+
+    name = "all_to_all_v"
+    attrs: ClassVar[dict[str, Any]] = {
+        "send_sizes": REQUIRED, "receive_sizes": REQUIRED, "ranks": REQUIRED}
+
+    def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
+        send, receive = attrs["send_sizes"], attrs["receive_sizes"]
+        if len(send) != count or len(receive) != count or min((*send, *receive)) < 0:
+            raise ValueError(f"all_to_all_v: expected {count} sizes to send and to receive, one for "
+                             f"each rank, got {send} and {receive}")
+        if not x.shape or sum(send) != x.shape[0]:
+            raise ValueError(f"all_to_all_v: {sum(send)} rows are to be sent, of {x}")
+        return _axis(x, 0, sum(receive))
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        a = node.attrs
+        return [b.emit(self.name, dys[0], send_sizes=a["receive_sizes"],
+                       receive_sizes=a["send_sizes"], ranks=a["ranks"])]
+
+    def samples(self) -> Sequence[Sample]:
+        return (case((4, 3), send_sizes=(4,), receive_sizes=(4,), ranks=(0,)),)
+
+
+@register
+class SendTo(Op):
+    """Give a tensor to a rank.
+
+    Attributes:
+        rank: to whom.
+        tag: which of several messages between two ranks it is.
+    """
+
+    name = "send_to"
+    operands = ("x",)
+    attrs: ClassVar[dict[str, Any]] = {"rank": REQUIRED, "tag": 0}
+    dtypes = ANY
+    effect = True
+    may_fail = True
+    differentiable = False
+
+    def infer(self, x: TensorType, **attrs: Any) -> tuple[TensorType, ...]:
+        return ()
+
+    def reference(self, x: Array, **attrs: Any) -> tuple[Array, ...]:
+        collectives.send_to(Step(collectives.described(self.name, x), ()), x, **attrs)
+        return ()
+
+
+@register
+class ReceiveFrom(Op):
+    """A tensor that a rank gives by `send_to`.
+
+    Attributes:
+        rank: from whom.
+        dtype, shape: its type.
+        tag: see `send_to`.
+    """
+
+    name = "receive_from"
+    operands = ()
+    attrs: ClassVar[dict[str, Any]] = {
+        "rank": REQUIRED, "dtype": REQUIRED, "shape": REQUIRED, "tag": 0}
+    dtypes = ANY
+    effect = True
+    may_fail = True
+    differentiable = False
+
+    def infer(self, dtype: DType, shape: tuple[int, ...], **attrs: Any) -> TensorType:
+        return TensorType(shape, dtype)
+
+    def reference(self, dtype: DType, shape: tuple[int, ...], **attrs: Any) -> Array:
+        out = np.empty(shape, dtype.numpy)
+        collectives.receive_from(Step(collectives.described(self.name, out), ()), out, **attrs)
+        return out

@@ -1,0 +1,167 @@
+"""Groups of ranks by name, and how a process comes to be one of several."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from cellc_runtime.world import enter, leave, world
+
+from ..context import OPTIONS
+from ..core.invalidation import changed
+
+HCCL_WORLD_COMM_GROUP = "hccl_world_group"
+NCCL_WORLD_COMM_GROUP = "nccl_world_group"
+MCCL_WORLD_COMM_GROUP = "mccl_world_group"
+WORLD_NAMES = (HCCL_WORLD_COMM_GROUP, NCCL_WORLD_COMM_GROUP, MCCL_WORLD_COMM_GROUP)
+"""Names of the group of all, by the library that connects them: they mean the same here."""
+_COUNTS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "RANK_SIZE", "MS_WORKER_NUM",
+           "WORLD_SIZE")
+_BY_MPI = _COUNTS[:3]
+
+
+def started() -> tuple[int, str]:
+    """How many processes a launcher started, and which variable says so."""
+    for name in _COUNTS:
+        count = os.environ.get(name, "")
+        if count.isdigit() and int(count) > 1:
+            return int(count), name
+    return 1, ""
+
+
+def connect(what: str) -> None:
+    """Take part in the world that a launcher started; alone without one.
+
+    Raises:
+        RuntimeError: the launcher is none of MPI, or mpi4py is not installed.
+    """
+    count, name = started()
+    if count > 1 and world().size == 1:
+        if name not in _BY_MPI:
+            raise RuntimeError(
+                f"For '{what}', {name}={count} says that {count} processes take part, but they were "
+                "not started by MPI: start the script with `mpirun -n "
+                f"{count} python SCRIPT` (pip install 'cellc[mpi]' brings it).")
+        try:
+            from cellc_runtime.mpi import MpiWorld  # it loads MPI, which one process does without
+            made = MpiWorld()
+        except ImportError as e:
+            raise RuntimeError(
+                f"For '{what}', {name}={count} says that {count} processes take part, but mpi4py "
+                f"cannot be imported ({e}): pip install 'cellc[mpi]'.") from e
+        enter(made)
+        _end_all_with_one(made)
+    changed(OPTIONS, "ranks")
+
+
+def disconnect() -> None:
+    """Leave the world; the groups made in it end."""
+    world().groups.clear()
+    leave()
+    changed(OPTIONS, "ranks")
+
+
+def _end_all_with_one(made: Any) -> None:
+    """An exception that nobody catches ends all ranks: they would wait for this one."""
+    shown = sys.excepthook
+
+    def end(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
+        if world() is made and not issubclass(kind, KeyboardInterrupt):
+            lines = "".join(traceback.format_exception(kind, error, tb))
+            sys.stderr.write("".join(f"rank {made.rank}: {line}\n" for line in lines.splitlines()))
+            sys.stderr.flush()
+            made.abort()
+        shown(kind, error, tb)
+
+    sys.excepthook = end
+
+
+def ranks_of(group: Any, what: str) -> tuple[int, ...]:
+    """The ranks of a group, in its order; None is the group of all.
+
+    Raises:
+        TypeError: no name.
+        ValueError: there is no such group.
+    """
+    if group is None:
+        group = HCCL_WORLD_COMM_GROUP
+    if not isinstance(group, str):
+        raise TypeError(f"For '{what}', the argument 'group' must be type of string, but got "
+                        f"'group' type : {type(group)}.")
+    here = world()
+    if group in WORLD_NAMES:
+        return tuple(range(here.size))
+    if group not in here.groups:
+        raise ValueError(
+            f"For '{what}', there is no group {group!r}; there are {WORLD_NAMES[-1]!r} and those "
+            f"that 'create_group' made: {sorted(here.groups)}.")
+    return here.groups[group]
+
+
+def rank_in(group: Any, what: str) -> int:
+    """This process's number in a group.
+
+    Raises:
+        RuntimeError: it is not in it.
+    """
+    ranks, here = ranks_of(group, what), world().rank
+    if here not in ranks:
+        raise RuntimeError(f"For '{what}', rank {here} is not in the group {group!r} of the ranks "
+                           f"{list(ranks)}.")
+    return ranks.index(here)
+
+
+def a_rank(rank: Any, name: str, what: str, ranks: Sequence[int]) -> int:
+    """A rank that an argument names.
+
+    Raises:
+        TypeError: no int.
+        ValueError: none of these ranks.
+    """
+    if isinstance(rank, bool) or not isinstance(rank, int):
+        raise TypeError(f"For '{what}', the argument '{name}' must be int, but got {type(rank)}.")
+    if rank not in ranks:
+        raise ValueError(f"For '{what}', '{name}' must be one of the ranks {list(ranks)}, but got "
+                         f"{rank}.")
+    return rank
+
+
+def create(group: Any, ranks: Any) -> None:
+    """Name some of the ranks. All of these ranks do it.
+
+    Raises:
+        TypeError: no name, or no list of ints.
+        ValueError: a rank that there is not, or one twice.
+        RuntimeError: there is a group of that name, or this rank is not in it.
+    """
+    what, here = "create_group", world()
+    if not isinstance(group, str) or not isinstance(ranks, (list, tuple)):
+        raise TypeError("For 'create_group', 'group' must be a string and 'rank_ids' a list, but "
+                        f"got {group!r} and {ranks!r}.")
+    for rank in ranks:
+        a_rank(rank, "rank_ids", what, range(here.size))
+    if not ranks or len(set(ranks)) != len(ranks):
+        raise ValueError(f"For '{what}', 'rank_ids' must hold different ranks, but got {ranks}.")
+    if group in WORLD_NAMES or group in here.groups:
+        raise RuntimeError(f"For '{what}', there is a group {group!r} already.")
+    if here.rank not in ranks:
+        raise RuntimeError(f"For '{what}', rank {here.rank} is not in the group of the ranks "
+                           f"{list(ranks)}: those in it make it.")
+    here.groups[group] = tuple(ranks)
+
+
+def destroy(group: Any) -> None:
+    """End a group that `create` made.
+
+    Raises:
+        TypeError, ValueError: no group's name, or that of all processes.
+    """
+    ranks_of(group, "destroy_group")
+    if group in WORLD_NAMES:
+        raise ValueError("For 'destroy_group', the group of all processes cannot be destroyed.")
+    del world().groups[group]
+    changed(OPTIONS, "ranks")

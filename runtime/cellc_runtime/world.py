@@ -1,0 +1,168 @@
+"""The processes that work together: who takes part, and how bytes go from one to another.
+
+A `World` moves bytes between ranks; what is computed of them is in `collectives.py`. There are three:
+one process alone, the ranks of MPI (`mpi.py`), and threads that play ranks (`cellc.testing`), by which
+programs for many ranks are tried in one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+import numpy as np
+
+from .records import dataclass
+
+Bytes = np.ndarray[Any, Any]
+"""A writable or readable array of uint8 with one axis."""
+
+
+class CollectiveError(RuntimeError):
+    """Ranks disagree about a collective, one of them has not come to it in time, or none can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A collective as all ranks of its group must see it.
+
+    Attributes:
+        text: what is done on what, the same on all ranks: `"all_reduce sum float32[4,3]"`.
+        group: the ranks that take part, in the group's order.
+        place: where the user's code asks for it, for messages; ranks may differ in it.
+    """
+
+    text: str
+    group: tuple[int, ...]
+    place: str = ""
+
+
+class World(Protocol):
+    """The ranks that were started together, as one of them sees them.
+
+    Every call waits until it is done. All ranks of a step's group come to the same steps in the same
+    order.
+
+    Attributes:
+        rank: the number of this one.
+        size: how many there are.
+        groups: the ranks of groups by name.
+
+    Raises:
+        CollectiveError: ranks disagree about a step, or one has not come to it in time.
+    """
+
+    rank: int
+    size: int
+    groups: dict[str, tuple[int, ...]]
+
+    def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
+        """`parts[i]` goes to the group's i-th rank, `out[i]` is what that one sends."""
+
+    def all_gather(self, step: Step, own: Bytes, out: Sequence[Bytes]) -> None:
+        """`out[i]` is what the group's i-th rank gives."""
+
+    def broadcast(self, step: Step, root: int, buffer: Bytes) -> None:
+        """The bytes of the rank `root`, of all, on each."""
+
+    def send(self, step: Step, to: int, tag: int, buffer: Bytes) -> None:
+        """Bytes for one rank, copied: it does not wait until they are received."""
+
+    def receive(self, step: Step, source: int, tag: int, out: Bytes) -> None:
+        """Bytes of one rank, as many as `out` holds."""
+
+    def close(self) -> None:
+        """This rank leaves."""
+
+
+class Alone:
+    """One process: what it sends to all comes back to it."""
+
+    rank = 0
+    size = 1
+
+    def __init__(self) -> None:
+        self.groups: dict[str, tuple[int, ...]] = {}
+
+    def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
+        """See `World.all_to_all`."""
+        out[0][:] = parts[0]
+
+    def all_gather(self, step: Step, own: Bytes, out: Sequence[Bytes]) -> None:
+        """See `World.all_gather`."""
+        out[0][:] = own
+
+    def broadcast(self, step: Step, root: int, buffer: Bytes) -> None:
+        """It is there."""
+
+    def send(self, step: Step, to: int, tag: int, buffer: Bytes) -> None:
+        """There is nobody."""
+        raise CollectiveError(f"{step.text}: to rank {to}, but one process runs")
+
+    def receive(self, step: Step, source: int, tag: int, out: Bytes) -> None:
+        """There is nobody."""
+        raise CollectiveError(f"{step.text}: from rank {source}, but one process runs")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+_alone = Alone()
+_process: World = _alone
+_own: ContextVar[World | None] = ContextVar("world", default=None)
+
+
+def world() -> World:
+    """The world of this thread: that of the process, but in `playing`."""
+    return _own.get() or _process
+
+
+def enter(made: World) -> None:
+    """The process takes part in a world."""
+    global _process
+    _process = made
+
+
+def leave() -> None:
+    """The process is alone again."""
+    global _process
+    made, _process = _process, _alone
+    made.close()
+
+
+@contextmanager
+def playing(made: World) -> Iterator[None]:
+    """This thread takes part in another world than the process."""
+    token = _own.set(made)
+    try:
+        yield
+    finally:
+        _own.reset(token)
+
+
+def member(step: Step) -> int:
+    """This rank's place in a step's group.
+
+    Raises:
+        CollectiveError: it is not in it.
+    """
+    here = world().rank
+    if here not in step.group:
+        raise CollectiveError(
+            f"{step.text}: rank {here} is not in the group of the ranks {list(step.group)}")
+    return step.group.index(here)
+
+
+def disagreement(group: Sequence[int], said: Sequence[str]) -> str | None:
+    """What to say of ranks that came to different steps; None: they agree."""
+    if len(set(said)) == 1:
+        return None
+    ranks: dict[str, list[int]] = {}
+    for rank, text in zip(group, said, strict=True):
+        ranks.setdefault(text, []).append(rank)
+    parts = [f"rank{'s' * (len(r) > 1)} {', '.join(map(str, r))} at {text}"
+             for text, r in ranks.items()]
+    return (f"collective mismatch: {'; '.join(parts)}. All ranks of a group must come to the same "
+            "collectives in the same order, with the same types and shapes")
