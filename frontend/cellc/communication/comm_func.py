@@ -12,6 +12,7 @@ from cellc_runtime.records import dataclass
 
 from ..ops import communication as collectives
 from ..ops.arguments import boolean
+from ..ops.functional_create import zeros_like
 from ..ranks.groups import HCCL_WORLD_COMM_GROUP
 from ..tensors.tensor import Tensor
 
@@ -142,9 +143,12 @@ def irecv(
 ) -> tuple[Tensor, CommHandle]:
     """A tensor of the type and shape of `tensor` that has what another process sends once its
     handle was waited for."""
-    out = tensor * 0 if tensor.dtype.kind != "b" else tensor != tensor
-    return out, CommHandle(lambda: out.assign_value(
-        collectives.receive(tensor.shape, tensor.dtype, src, tag, group)) and None)
+    out = zeros_like(tensor)
+
+    def finish() -> None:
+        out.assign_value(collectives.receive(tensor.shape, tensor.dtype, src, tag, group))
+
+    return out, CommHandle(finish)
 
 
 @dataclass(frozen=True)
