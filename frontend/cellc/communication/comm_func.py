@@ -11,7 +11,7 @@ from typing import Any
 from cellc_runtime.records import dataclass
 
 from ..ops import communication as collectives
-from ..ops.arguments import boolean
+from ..ops.arguments import boolean, is_int
 from ..ops.functional_create import zeros_like
 from ..ranks.groups import HCCL_WORLD_COMM_GROUP
 from ..tensors.tensor import Tensor
@@ -143,6 +143,7 @@ def irecv(
 ) -> tuple[Tensor, CommHandle]:
     """A tensor of the type and shape of `tensor` that has what another process sends once its
     handle was waited for."""
+    collectives.another_rank(src, "src", "irecv", group)
     out = zeros_like(tensor)
 
     def finish() -> None:
@@ -173,12 +174,15 @@ class P2POp:
     def __post_init__(self) -> None:
         name = self.op if isinstance(self.op, str) else getattr(self.op, "__name__", "")
         if name not in ("isend", "irecv"):
-            raise TypeError(f"For 'P2POp', 'op' must be 'isend' or 'irecv', but got {self.op!r}.")
+            raise TypeError(f"For 'P2POp', 'op' must be isend or irecv, but got {self.op!r}.")
+        if not is_int(self.peer):
+            raise TypeError(
+                f"For 'P2POp', 'peer' must be an int, but got {type(self.peer).__name__}.")
         object.__setattr__(self, "op", name)
 
 
-def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> tuple[Tensor, ...]:
-    """Messages to and from other processes; what came, in the list's order.
+def send_all(p2p_op_list: Any) -> None:
+    """What a list of messages sends.
 
     Raises:
         TypeError: no list of P2POp.
@@ -190,6 +194,15 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> tuple[Tensor, ...]:
     for p in p2p_op_list:
         if p.op == "isend":
             collectives.send(p.tensor, p.peer, p.tag, p.group)
+
+
+def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> tuple[Tensor, ...]:
+    """Messages to and from other processes; what came, in the list's order.
+
+    Raises:
+        TypeError: no list of P2POp.
+    """
+    send_all(p2p_op_list)
     return tuple(
         p.tensor if p.op == "isend" else collectives.receive(
             p.tensor.shape if isinstance(p.tensor, Tensor) else p.tensor,

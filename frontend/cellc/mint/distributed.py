@@ -1,62 +1,36 @@
-"""Processes that work together, with PyTorch's parameters: there is one, rank 0 of 1.
+"""Collectives and groups with PyTorch's parameters. Source: `mindspore.mint.distributed`.
 
-Collectives of one process write their input into their output; sums and other reductions over one
-process change nothing. What needs another process (`send`, `recv`) is an error. Source:
-`mindspore.mint.distributed`.
+Results are written into tensors that the caller gives. What is asked for without waiting
+(`async_op`) is done when the call returns. All processes of a group come to the same collectives in
+the same order.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from cellc_runtime.lazy import public_names
+from cellc_runtime.world import world
 
 from ..communication import management as processes
-from ..ops.arguments import boolean, is_int
+from ..communication.comm_func import CommHandle, P2POp, handle, send_all
+from ..ops import communication as collectives
+from ..ops import functional_array as fa
+from ..ops import functional_join as fj
+from ..ops.arguments import is_int
 from ..ops.arguments import tensor as as_tensor
-from ..tensors.tensor import Tensor
+from ..ranks.groups import a_rank, ranks_of
+from ..tensors.tensor import Tensor, tensor_of
 
 _WORLD = processes.HCCL_WORLD_COMM_GROUP
 _BACKENDS = ("hccl", "mccl")
-_REDUCTIONS = ("sum", "prod", "max", "min", "avg")
-
-
-class CommHandle:
-    """What a collective with `async_op` returns: it is done already."""
-
-    def wait(self) -> None:
-        """Return once the collective is done."""
 
 
 # --- groups ---------------------------------------------------------------------------------------
-
-
-def _name(group: Any, what: str) -> str:
-    """The name of a group; of all processes if None.
-
-    Raises:
-        TypeError: no string.
-        ValueError: there is no such group.
-    """
-    if group is None:
-        return _WORLD
-    processes._known(group, what)
-    return str(group)
-
-
-def _int_zero(rank: Any, name: str, what: str) -> None:
-    """Raise unless `rank` is that of the one process.
-
-    Raises:
-        TypeError: no int.
-        ValueError: another process.
-    """
-    if not is_int(rank):
-        raise TypeError(
-            f"For '{what}', '{name}' must be an int, but got {type(rank).__name__}.")
-    if rank != 0:
-        raise ValueError(f"For '{what}', '{name}' must be 0, the one process, but got {rank}.")
 
 
 def init_process_group(
@@ -64,16 +38,16 @@ def init_process_group(
     world_size: int = -1, rank: int = -1, store: Any = None, group_name: str = "",
     pg_options: Any = None, device_id: Any = None,
 ) -> None:
-    """Set up the group of all processes: this one.
+    """Set up the group of all processes: those that `mpirun` started, or this one.
 
     Args:
-        backend: `"hccl"` or `"mccl"`.
-        world_size, rank: 1 and 0, or -1 for what is there.
-        init_method, timeout, store, group_name, pg_options, device_id: nothing is connected.
+        backend: `"hccl"` or `"mccl"`; MPI connects the processes.
+        world_size, rank: as MPI has them, or -1.
+        init_method, timeout, store, group_name, pg_options, device_id: MPI knows where everyone is.
 
     Raises:
         ValueError: another backend, size or rank; both `init_method` and `store`.
-        RuntimeError: a launcher has started several processes.
+        RuntimeError: a launcher other than MPI's, or no mpi4py.
     """
     what = "init_process_group"
     if backend not in _BACKENDS:
@@ -81,11 +55,12 @@ def init_process_group(
                          f"{backend!r}.")
     if init_method is not None and store is not None:
         raise ValueError(f"For '{what}', only one of 'init_method' and 'store' can be given.")
-    for value, name, allowed in ((world_size, "world_size", (-1, 1)), (rank, "rank", (-1, 0))):
-        if not is_int(value) or value not in allowed:
-            raise ValueError(f"For '{what}', '{name}' must be one of {allowed}: cellc runs in one "
-                             f"process, but got {value!r}.")
     processes.init()
+    here = world()
+    for value, name, right in ((world_size, "world_size", here.size), (rank, "rank", here.rank)):
+        if not is_int(value) or value not in (-1, right):
+            raise ValueError(f"For '{what}', '{name}' must be -1 or {right}, as the launcher has it, "
+                             f"but got {value!r}.")
 
 
 def destroy_process_group(group: str | None = None) -> None:
@@ -94,11 +69,11 @@ def destroy_process_group(group: str | None = None) -> None:
     Raises:
         TypeError, ValueError: no group's name.
     """
-    name = _name(group, "destroy_process_group")
-    if group is None or name == _WORLD:
+    ranks_of(group, "destroy_process_group")
+    if group is None or group == _WORLD:
         processes.release()
     else:
-        processes.destroy_group(name)
+        processes.destroy_group(group)
 
 
 def is_available() -> bool:
@@ -112,36 +87,37 @@ def is_initialized() -> bool:
 
 
 def get_rank(group: str | None = None) -> int:
-    """This process's number in a group: 0."""
-    return processes.get_rank(_name(group, "get_rank"))
+    """This process's number in a group; -1 if it is not in it."""
+    ranks, here = ranks_of(group, "get_rank"), world().rank
+    return ranks.index(here) if here in ranks else -1
 
 
 def get_world_size(group: str | None = None) -> int:
-    """How many processes are in a group: 1."""
-    return processes.get_group_size(_name(group, "get_world_size"))
+    """How many processes are in a group."""
+    return len(ranks_of(group, "get_world_size"))
 
 
 def get_backend(group: str | None = None) -> str:
     """The backend of a group: `"hccl"`, as MindSpore says where nothing is connected."""
-    _name(group, "get_backend")
+    ranks_of(group, "get_backend")
     return "hccl"
 
 
 def get_process_group_ranks(group: str | None = None) -> list[int]:
-    """The numbers of the processes of a group: [0]."""
-    return processes.get_process_group_ranks(_name(group, "get_process_group_ranks"))
+    """The numbers of the processes of a group."""
+    return list(ranks_of(group, "get_process_group_ranks"))
 
 
 def get_global_rank(group: str | None, group_rank: int) -> int:
-    """The number among all processes of one of a group: 0."""
-    _int_zero(group_rank, "group_rank", "get_global_rank")
-    return processes.get_world_rank_from_group_rank(_name(group, "get_global_rank"), group_rank)
+    """The number among all processes of one of a group."""
+    ranks = ranks_of(group, "get_global_rank")
+    return ranks[a_rank(group_rank, "group_rank", "get_global_rank", range(len(ranks)))]
 
 
 def get_group_rank(group: str | None, global_rank: int) -> int:
-    """The number in a group of one of all processes: 0."""
-    _int_zero(global_rank, "global_rank", "get_group_rank")
-    return processes.get_group_rank_from_world_rank(global_rank, _name(group, "get_group_rank"))
+    """The number in a group of one of all processes."""
+    ranks = ranks_of(group, "get_group_rank")
+    return ranks.index(a_rank(global_rank, "global_rank", "get_group_rank", ranks))
 
 
 def new_group(
@@ -149,66 +125,42 @@ def new_group(
     pg_options: Any = None, use_local_synchronization: bool = False,
     group_desc: str | None = None,
 ) -> str:
-    """Make a group of processes, which can be this one only; its name.
+    """Make a group of processes; its name, or "" for a process that is not in it.
 
     Args:
-        ranks: [0]; the group of all processes if None.
-        timeout, backend, pg_options, use_local_synchronization, group_desc: without effect.
+        ranks: the processes; the group of all if None.
+        timeout, backend, pg_options, use_local_synchronization, group_desc: MPI needs none.
 
     Raises:
         TypeError: no list of ints, or a rank twice.
-        ValueError: other processes.
+        ValueError: a process that there is not.
     """
     what = "new_group"
     if ranks is None:
         return _WORLD
     if not isinstance(ranks, (list, tuple)) or len(set(ranks)) != len(ranks):
         raise TypeError(f"For '{what}', 'ranks' must be a list of different ints, got {ranks!r}.")
-    if list(ranks) != [0]:
-        raise ValueError(f"For '{what}', 'ranks' must be [0], the one process, but got {ranks}.")
+    for rank in ranks:
+        a_rank(rank, "ranks", what, range(world().size))
+    if world().rank not in ranks:
+        return ""
     count = 0
-    while True:
-        name = f"{count}-0"
-        try:
-            processes.create_group(name, [0])
-        except RuntimeError:  # there is one already
-            count += 1
-        else:
-            return name
+    while f"{count}-{ranks}" in world().groups:
+        count += 1
+    processes.create_group(f"{count}-{ranks}", ranks)
+    return f"{count}-{ranks}"
 
 
 # --- collectives of tensors -----------------------------------------------------------------------
 
 
-def _one_of(xs: Any, name: str, what: str) -> Tensor:
-    """The tensor for the one process in a list.
-
-    Raises:
-        TypeError: no list of one Tensor.
-    """
-    if not isinstance(xs, (list, tuple)) or len(xs) != 1:
-        raise TypeError(
-            f"For '{what}', '{name}' must be a list of as many Tensors as there are processes, 1, "
-            f"but got {len(xs) if isinstance(xs, (list, tuple)) else type(xs).__name__}.")
-    return as_tensor(xs[0], what, f"{name}[0]")
-
-
-def _options(group: Any, async_op: Any, what: str) -> CommHandle | None:
-    _name(group, what)
-    return CommHandle() if boolean(async_op, what, "async_op") else None
-
-
-def _reduction(op: Any, what: str) -> None:
-    if not isinstance(op, str) or op not in _REDUCTIONS:
-        raise TypeError(f"For '{what}', 'op' must be one of {_REDUCTIONS}, but got {op!r}.")
-
-
-def _write(out: Tensor, x: Tensor, what: str) -> None:
+def _write(out: Any, x: Tensor, what: str) -> None:
     """Write a tensor into another.
 
     Raises:
-        TypeError: of another type or shape.
+        TypeError: no tensor, or one of another type or shape.
     """
+    as_tensor(out, what, "output")
     if out.shape != x.shape or out.dtype != x.dtype:
         raise TypeError(
             f"For '{what}', the output must have the type and shape of what arrives, "
@@ -216,50 +168,70 @@ def _write(out: Tensor, x: Tensor, what: str) -> None:
     out.copy_(x)
 
 
-def _sizes(sizes: Any, x: Tensor, name: str, what: str) -> None:
-    if sizes is not None and (not isinstance(sizes, (list, tuple))
-                              or list(sizes) != [x.shape[0] if x.ndim else 1]):
-        raise ValueError(
-            f"For '{what}', '{name}' must hold the rows for the one process, "
-            f"[{x.shape[0] if x.ndim else 1}], but got {sizes!r}.")
+def _list(given: Any, name: str, what: str, group: Any) -> list[Tensor]:
+    """A tensor for each process of a group.
+
+    Raises:
+        TypeError: no list of as many.
+    """
+    count = len(ranks_of(group, what))
+    if not isinstance(given, (list, tuple)) or len(given) != count:
+        raise TypeError(
+            f"For '{what}', '{name}' must be a list of as many Tensors as there are processes, "
+            f"{count}, but got {len(given) if isinstance(given, (list, tuple)) else given!r}.")
+    return [as_tensor(t, what, f"{name}[{i}]") for i, t in enumerate(given)]
+
+
+def _parts(x: Tensor, sizes: Any, name: str, what: str, group: Any) -> list[int]:
+    """How many rows of `x` belong to each process of a group: equal parts if not given.
+
+    Raises:
+        ValueError: they do not add up to the rows.
+    """
+    count, rows = len(ranks_of(group, what)), x.shape[0] if x.ndim else 1
+    found = list(sizes) if sizes is not None else [rows // count] * count
+    if len(found) != count or sum(found) != rows:
+        raise ValueError(f"For '{what}', '{name}' must hold the rows for each of {count} processes, "
+                         f"{rows} together, but got {sizes!r}.")
+    return found
 
 
 def all_reduce(
     tensor: Tensor, op: str = "sum", group: str | None = None, async_op: bool = False
 ) -> CommHandle | None:
-    """`tensor` becomes the sum (or `op`) over the processes: it stays as it is."""
-    as_tensor(tensor, "all_reduce", "tensor")
-    _reduction(op, "all_reduce")
-    return _options(group, async_op, "all_reduce")
+    """`tensor` becomes the sum (or `op`) over the processes."""
+    _write(tensor, collectives.all_reduce(tensor, op, group), "all_reduce")
+    return handle(async_op, "all_reduce")
 
 
 def reduce(
     tensor: Tensor, dst: int, op: str = "sum", group: str | None = None, async_op: bool = False
 ) -> CommHandle | None:
     """`tensor` of the process `dst` becomes the sum (or `op`) over the processes."""
-    as_tensor(tensor, "reduce", "tensor")
-    _int_zero(dst, "dst", "reduce")
-    _reduction(op, "reduce")
-    return _options(group, async_op, "reduce")
+    total = collectives.reduce(tensor, dst, op, group)
+    if world().rank == dst:
+        _write(tensor, total, "reduce")
+    return handle(async_op, "reduce")
 
 
 def broadcast(
     tensor: Tensor, src: int, group: str | None = None, async_op: bool = False
 ) -> CommHandle | None:
-    """`tensor` becomes that of the process `src`: it stays as it is."""
-    as_tensor(tensor, "broadcast", "tensor")
-    _int_zero(src, "src", "broadcast")
-    return _options(group, async_op, "broadcast")
+    """`tensor` becomes that of the process `src`."""
+    _write(tensor, collectives.broadcast(tensor, src, group), "broadcast")
+    return handle(async_op, "broadcast")
 
 
 def all_gather(
     tensor_list: list[Tensor], tensor: Tensor, group: str | None = None, async_op: bool = False
 ) -> CommHandle | None:
     """The tensors of the processes, written into those of `tensor_list`."""
-    handle = _options(group, async_op, "all_gather")
-    _write(_one_of(tensor_list, "tensor_list", "all_gather"),
-           as_tensor(tensor, "all_gather", "tensor"), "all_gather")
-    return handle
+    what = "all_gather"
+    places = _list(tensor_list, "tensor_list", what, group)
+    found = collectives.all_gather(fa.expand_dims(as_tensor(tensor, what, "tensor"), 0), group)
+    for i, place in enumerate(places):
+        _write(place, found[i], what)
+    return handle(async_op, what)
 
 
 def all_gather_into_tensor(
@@ -267,10 +239,8 @@ def all_gather_into_tensor(
 ) -> CommHandle | None:
     """The tensors of the processes along the first axis, written into `output_tensor`."""
     what = "all_gather_into_tensor"
-    handle = _options(group, async_op, what)
-    _write(as_tensor(output_tensor, what, "output_tensor"),
-           as_tensor(input_tensor, what, "input_tensor"), what)
-    return handle
+    _write(output_tensor, collectives.all_gather(input_tensor, group), what)
+    return handle(async_op, what)
 
 
 def all_gather_into_tensor_uneven(
@@ -279,10 +249,11 @@ def all_gather_into_tensor_uneven(
 ) -> CommHandle | None:
     """`all_gather_into_tensor` of tensors whose numbers of rows differ."""
     what = "all_gather_into_tensor_uneven"
-    handle = _options(group, async_op, what)
-    _sizes(output_split_sizes, as_tensor(output, what, "output"), "output_split_sizes", what)
-    _write(output, as_tensor(input, what, "input"), what)
-    return handle
+    receive = _parts(output, output_split_sizes, "output_split_sizes", what, group)
+    copies = fj.concat([as_tensor(input, what, "input")] * len(receive), 0)
+    rows = input.shape[0]
+    _write(output, collectives.all_to_all_rows(copies, [rows] * len(receive), receive, group), what)
+    return handle(async_op, what)
 
 
 def reduce_scatter(
@@ -291,10 +262,9 @@ def reduce_scatter(
 ) -> CommHandle | None:
     """This process's part of the sums (or `op`) over the processes, written into `output`."""
     what = "reduce_scatter"
-    handle = _options(group, async_op, what)
-    _reduction(op, what)
-    _write(as_tensor(output, what, "output"), _one_of(input_list, "input_list", what), what)
-    return handle
+    given = fj.stack(_list(input_list, "input_list", what, group), 0)
+    _write(output, collectives.reduce_scatter(given, op, group)[0], what)
+    return handle(async_op, what)
 
 
 def reduce_scatter_tensor(
@@ -303,10 +273,8 @@ def reduce_scatter_tensor(
 ) -> CommHandle | None:
     """This process's rows of the sum (or `op`) over the processes, written into `output`."""
     what = "reduce_scatter_tensor"
-    handle = _options(group, async_op, what)
-    _reduction(op, what)
-    _write(as_tensor(output, what, "output"), as_tensor(input, what, "input"), what)
-    return handle
+    _write(output, collectives.reduce_scatter(input, op, group), what)
+    return handle(async_op, what)
 
 
 def reduce_scatter_tensor_uneven(
@@ -315,11 +283,12 @@ def reduce_scatter_tensor_uneven(
 ) -> CommHandle | None:
     """`reduce_scatter_tensor` whose parts have different numbers of rows."""
     what = "reduce_scatter_tensor_uneven"
-    handle = _options(group, async_op, what)
-    _reduction(op, what)
-    _sizes(input_split_sizes, as_tensor(input, what, "input"), "input_split_sizes", what)
-    _write(as_tensor(output, what, "output"), input, what)
-    return handle
+    sizes = _parts(input, input_split_sizes, "input_split_sizes", what, group)
+    place = get_rank(group)
+    start = sum(sizes[:place])
+    total = collectives.all_reduce(input, op, group)
+    _write(output, total[start : start + sizes[place]], what)
+    return handle(async_op, what)
 
 
 def gather(
@@ -327,11 +296,11 @@ def gather(
     async_op: bool = False,
 ) -> CommHandle | None:
     """The tensors of the processes, written into those of `gather_list` of the process `dst`."""
-    handle = _options(group, async_op, "gather")
-    _int_zero(dst, "dst", "gather")
-    _write(_one_of(gather_list, "gather_list", "gather"), as_tensor(tensor, "gather", "tensor"),
-           "gather")
-    return handle
+    found = collectives.gather(fa.expand_dims(as_tensor(tensor, "gather", "tensor"), 0), dst, group)
+    if world().rank == dst:
+        for i, place in enumerate(_list(gather_list, "gather_list", "gather", group)):
+            _write(place, found[i], "gather")
+    return handle(async_op, "gather")
 
 
 def scatter(
@@ -339,11 +308,10 @@ def scatter(
     async_op: bool = False,
 ) -> CommHandle | None:
     """This process's tensor of `scatter_list` of the process `src`, written into `tensor`."""
-    handle = _options(group, async_op, "scatter")
-    _int_zero(src, "src", "scatter")
-    _write(as_tensor(tensor, "scatter", "tensor"),
-           _one_of(scatter_list, "scatter_list", "scatter"), "scatter")
-    return handle
+    given = _list(scatter_list, "scatter_list", "scatter", group) if world().rank == src \
+        else [tensor] * len(ranks_of(group, "scatter"))
+    _write(tensor, collectives.scatter(fj.stack(given, 0), src, group)[0], "scatter")
+    return handle(async_op, "scatter")
 
 
 def all_to_all(
@@ -352,10 +320,12 @@ def all_to_all(
 ) -> CommHandle | None:
     """Each process's tensors for this one, written into those of `output_tensor_list`."""
     what = "all_to_all"
-    handle = _options(group, async_op, what)
-    _write(_one_of(output_tensor_list, "output_tensor_list", what),
-           _one_of(input_tensor_list, "input_tensor_list", what), what)
-    return handle
+    places = _list(output_tensor_list, "output_tensor_list", what, group)
+    found = collectives.all_to_all_tensors(
+        _list(input_tensor_list, "input_tensor_list", what, group), [p.shape for p in places], group)
+    for place, x in zip(places, found, strict=True):
+        _write(place, x, what)
+    return handle(async_op, what)
 
 
 def all_to_all_single(
@@ -364,202 +334,150 @@ def all_to_all_single(
 ) -> CommHandle | None:
     """Each process's rows for this one, written into `output`."""
     what = "all_to_all_single"
-    handle = _options(group, async_op, what)
-    _sizes(output_split_sizes, as_tensor(output, what, "output"), "output_split_sizes", what)
-    _sizes(input_split_sizes, as_tensor(input, what, "input"), "input_split_sizes", what)
-    _write(output, input, what)
-    return handle
+    receive = _parts(output, output_split_sizes, "output_split_sizes", what, group)
+    send_sizes = _parts(input, input_split_sizes, "input_split_sizes", what, group)
+    _write(output, collectives.all_to_all_rows(input, send_sizes, receive, group), what)
+    return handle(async_op, what)
 
 
 def barrier(
     group: str | None = None, async_op: bool = False, device_ids: Any = None
 ) -> CommHandle | None:
-    """Wait for all processes of a group: there is no other."""
-    return _options(group, async_op, "barrier")
+    """Wait for all processes of a group."""
+    collectives.barrier(group)
+    return handle(async_op, "barrier")
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def send(tensor: Tensor, dst: int = 0, group: str | None = None, tag: int = 0) -> int:
+    """Give a tensor to another process; 0."""
+    collectives.send(tensor, dst, tag, group)
+    return 0
+
+
+def recv(tensor: Tensor, src: int = 0, group: str | None = None, tag: int = 0) -> int:
+    """`tensor` becomes what another process sends; 0."""
+    _write(tensor, collectives.receive(tensor.shape, tensor.dtype, src, tag, group), "recv")
+    return 0
+
+
+def isend(tensor: Tensor, dst: int = 0, group: str | None = None, tag: int = 0) -> CommHandle:
+    """`send`; a handle."""
+    collectives.send(tensor, dst, tag, group)
+    return CommHandle()
+
+
+def irecv(tensor: Tensor, src: int = 0, group: str | None = None, tag: int = 0) -> CommHandle:
+    """`recv`, done when the handle is waited for."""
+    collectives.another_rank(src, "src", "irecv", group)
+    return CommHandle(lambda: _write(
+        tensor, collectives.receive(tensor.shape, tensor.dtype, src, tag, group), "irecv"))
+
+
+def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[CommHandle]:
+    """Messages to and from other processes; a handle each, done when it is waited for."""
+    send_all(p2p_op_list)
+    return [CommHandle() if p.op == "isend" else irecv(p.tensor, p.peer, p.group, p.tag)
+            for p in p2p_op_list]
 
 
 # --- collectives of objects -----------------------------------------------------------------------
 
 
-def _place(objects: Any, name: str, what: str) -> list[Any]:
-    """A list with a place for the object of the one process.
+def _pickled(obj: Any) -> Tensor:
+    """An object as bytes. The processes are parts of one program: they trust one another."""
+    return tensor_of(np.frombuffer(pickle.dumps(obj), np.uint8).copy())
+
+
+def _all_objects(obj: Any, group: Any) -> list[Any]:
+    """The object of each process."""
+    own = _pickled(obj)
+    count = len(ranks_of(group, "all_gather_object"))
+    sizes = collectives.all_gather(tensor_of(np.array([own.size], np.int64)), group).asnumpy()
+    copies = fj.concat([own] * count, 0)
+    rows = collectives.all_to_all_rows(copies, [own.size] * count, sizes.tolist(), group).asnumpy()
+    return [pickle.loads(part.tobytes()) for part in np.split(rows, np.cumsum(sizes)[:-1])]
+
+
+def _into(objects: Any, found: Sequence[Any], name: str, what: str) -> None:
+    """Write objects into a list.
 
     Raises:
-        TypeError: no list of one.
+        TypeError: no list of as many.
     """
-    if not isinstance(objects, list) or len(objects) != 1:
+    if not isinstance(objects, list) or len(objects) != len(found):
         raise TypeError(
-            f"For '{what}', '{name}' must be a list of as many objects as there are processes, 1, "
-            f"but got {objects!r}.")
-    return objects
+            f"For '{what}', '{name}' must be a list of as many objects as come, {len(found)}, but "
+            f"got {objects!r}.")
+    objects[:] = found
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: str | None = None) -> None:
     """The objects of the processes, written into `object_list`."""
-    _name(group, "all_gather_object")
-    _place(object_list, "object_list", "all_gather_object")[0] = obj
+    _into(object_list, _all_objects(obj, group), "object_list", "all_gather_object")
 
 
 def broadcast_object_list(
     object_list: list[Any], src: int = 0, group: str | None = None, device: Any = None
 ) -> None:
-    """`object_list` becomes that of the process `src`: it stays as it is.
+    """`object_list` becomes that of the process `src`.
 
     Raises:
-        TypeError: it is no list.
+        TypeError: it is no list of as many.
     """
-    _name(group, "broadcast_object_list")
-    _int_zero(src, "src", "broadcast_object_list")
-    if not isinstance(object_list, list):
-        raise TypeError("For 'broadcast_object_list', 'object_list' must be a list, but got "
-                        f"{type(object_list).__name__}.")
+    what = "broadcast_object_list"
+    ranks = ranks_of(group, what)
+    found = _all_objects(list(object_list), group)[ranks.index(a_rank(src, "src", what, ranks))]
+    _into(object_list, found, "object_list", what)
 
 
 def gather_object(
     obj: Any, object_gather_list: list[Any] | None = None, dst: int = 0, group: str | None = None
 ) -> None:
-    """The objects of the processes, written into the list of the process `dst`."""
-    _name(group, "gather_object")
-    _int_zero(dst, "dst", "gather_object")
-    _place(object_gather_list, "object_gather_list", "gather_object")[0] = obj
+    """The objects of the processes, written into `object_gather_list` of the process `dst`."""
+    what = "gather_object"
+    a_rank(dst, "dst", what, ranks_of(group, what))
+    found = _all_objects(obj, group)
+    if world().rank == dst:
+        _into(object_gather_list, found, "object_gather_list", what)
 
 
 def scatter_object_list(
-    scatter_object_output_list: list[Any], scatter_object_input_list: list[Any], src: int = 0,
-    group: str | None = None,
+    scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None,
+    src: int = 0, group: str | None = None,
 ) -> None:
-    """This process's object of the list of the process `src`, written into the output list.
-
-    Raises:
-        TypeError: the output is no list, or empty.
-    """
+    """This process's object of the list of the process `src`, written into the first place."""
     what = "scatter_object_list"
-    _name(group, what)
-    _int_zero(src, "src", what)
-    given = _place(scatter_object_input_list, "scatter_object_input_list", what)
+    ranks = ranks_of(group, what)
+    found = _all_objects(scatter_object_input_list, group)[
+        ranks.index(a_rank(src, "src", what, ranks))]
+    if not isinstance(found, list) or len(found) != len(ranks):
+        raise TypeError(f"For '{what}', 'scatter_object_input_list' must be a list of as many "
+                        f"objects as there are processes, {len(ranks)}, but got {found!r}.")
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
-        raise TypeError(f"For '{what}', 'scatter_object_output_list' must be a list that is not "
-                        f"empty, but got {scatter_object_output_list!r}.")
-    scatter_object_output_list[0] = given[0]
-
-
-# --- what needs another process -------------------------------------------------------------------
-
-
-def _to_another(peer: Any, name: str, group: Any, what: str) -> Any:
-    _name(group, what)
-    if not is_int(peer):
-        raise TypeError(f"For '{what}', '{name}' must be an int, but got {type(peer).__name__}.")
-    raise RuntimeError(
-        f"For '{what}', '{name}' must be another process, but cellc runs in one: there is nobody "
-        "to exchange with.")
-
-
-def send(tensor: Tensor, dst: int = 0, group: str | None = None, tag: int = 0) -> None:
-    """Send to another process: there is none.
-
-    Raises:
-        RuntimeError: always.
-    """
-    _to_another(dst, "dst", group, "send")
-
-
-def recv(tensor: Tensor, src: int = 0, group: str | None = None, tag: int = 0) -> int:
-    """Receive from another process: there is none.
-
-    Raises:
-        RuntimeError: always.
-    """
-    return int(_to_another(src, "src", group, "recv"))
-
-
-def isend(tensor: Tensor, dst: int = 0, group: str | None = None, tag: int = 0) -> CommHandle:
-    """Send to another process without waiting: there is none.
-
-    Raises:
-        RuntimeError: always.
-    """
-    _to_another(dst, "dst", group, "isend")
-    return CommHandle()
-
-
-def irecv(tensor: Tensor, src: int = 0, group: str | None = None, tag: int = 0) -> CommHandle:
-    """Receive from another process without waiting: there is none.
-
-    Raises:
-        RuntimeError: always.
-    """
-    _to_another(src, "src", group, "irecv")
-    return CommHandle()
+        raise TypeError(f"For '{what}', 'scatter_object_output_list' must be a list with a place, "
+                        f"but got {scatter_object_output_list!r}.")
+    scatter_object_output_list[0] = found[ranks.index(world().rank)]
 
 
 def send_object_list(
     object_list: list[Any], dst: int, group: str | None = None, device: Any = None
 ) -> None:
-    """Send objects to another process: there is none.
-
-    Raises:
-        RuntimeError: always.
-    """
-    _to_another(dst, "dst", group, "send_object_list")
+    """Give objects to another process."""
+    data = _pickled(object_list)
+    collectives.send(tensor_of(np.array([data.size], np.int64)), dst, 0, group)
+    collectives.send(data, dst, 0, group)
 
 
 def recv_object_list(
     object_list: list[Any], src: int = 0, group: str | None = None, device: Any = None
-) -> int:
-    """Receive objects from another process: there is none.
-
-    Raises:
-        RuntimeError: always.
-    """
-    return int(_to_another(src, "src", group, "recv_object_list"))
-
-
-class P2POp:
-    """One exchange for `batch_isend_irecv`.
-
-    Args:
-        op: `isend` or `irecv`, or its name.
-        tensor: what is sent, or written.
-        peer: the other process.
-        group: the group of both.
-        tag: 0.
-
-    Raises:
-        TypeError: arguments of another kind.
-        ValueError: another tag.
-    """
-
-    def __init__(
-        self, op: Any, tensor: Tensor, peer: int, group: str | None = None, tag: int = 0
-    ) -> None:
-        name = op if isinstance(op, str) else getattr(op, "__name__", None)
-        if name not in ("isend", "irecv"):
-            raise TypeError(f"For 'P2POp', 'op' must be isend or irecv, but got {op!r}.")
-        if not is_int(peer):
-            raise TypeError(f"For 'P2POp', 'peer' must be an int, but got {type(peer).__name__}.")
-        if tag != 0:
-            raise ValueError(f"For 'P2POp', 'tag' must be 0, but got {tag!r}.")
-        self.op = name
-        self.tensor = as_tensor(tensor, "P2POp", "tensor")
-        self.peer = peer
-        self.group = group
-        self.tag = tag
-
-
-def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[CommHandle]:
-    """Exchange with other processes: there are none.
-
-    Raises:
-        TypeError: no list of `P2POp`.
-        RuntimeError: always, where the list is right.
-    """
-    if not isinstance(p2p_op_list, list) or not p2p_op_list or \
-            not all(isinstance(p, P2POp) for p in p2p_op_list):
-        raise TypeError("For 'batch_isend_irecv', 'p2p_op_list' must be a list of P2POp, but got "
-                        f"{p2p_op_list!r}.")
-    first = p2p_op_list[0]
-    return [_to_another(first.peer, "peer", first.group, "batch_isend_irecv")]
+) -> None:
+    """`object_list` becomes what another process sends."""
+    size = int(collectives.receive((1,), np.int64, src, 0, group).asnumpy()[0])
+    data = collectives.receive((size,), np.uint8, src, 0, group).asnumpy()
+    _into(object_list, pickle.loads(data.tobytes()), "object_list", "recv_object_list")
 
 
 __all__ = [

@@ -26,7 +26,7 @@ from .primitive import Primitive
 PRIMITIVES = {
     "Primitive": Primitive, **primitives.PRIMITIVES, **primitives_statistics.PRIMITIVES,
     **primitives_space.PRIMITIVES, **primitives_optim.PRIMITIVES,
-    **primitives_sparse.PRIMITIVES,
+    **primitives_sparse.PRIMITIVES, **collectives.PRIMITIVES,
     **{name: getattr(module, name) for module in (
            collectives, host_primitives, kernels, register_info, summary, mapping,
            user_primitives)

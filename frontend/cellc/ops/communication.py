@@ -28,13 +28,10 @@ def checked_reduction(op: Any, what: str) -> str:
     """The name of a reduction.
 
     Raises:
-        TypeError: no string.
-        ValueError: another one.
+        TypeError: none of `REDUCTIONS`.
     """
-    if not isinstance(op, str):
-        raise TypeError(f"For '{what}', the argument 'op' must be str, but got {type(op)}.")
-    if op not in REDUCTIONS:
-        raise ValueError(f"For '{what}', 'op' must be one of {REDUCTIONS}, but got {op!r}.")
+    if not isinstance(op, str) or op not in REDUCTIONS:
+        raise TypeError(f"For '{what}', 'op' must be one of {REDUCTIONS}, but got {op!r}.")
     return op
 
 
@@ -92,22 +89,22 @@ def all_gather(x: Tensor, group: str | None = HCCL_WORLD_COMM_GROUP) -> Tensor:
 
 def broadcast(x: Tensor, src: int = 0, group: str | None = HCCL_WORLD_COMM_GROUP) -> Tensor:
     """The tensor of the process `src` (its number among all), on each."""
-    return _rooted("broadcast", "broadcast_from", x, src, group)
+    return _rooted("broadcast", "broadcast_from", x, ("src", src), group)
 
 
 def gather(x: Tensor, dst: int = 0, group: str | None = HCCL_WORLD_COMM_GROUP) -> Tensor:
     """The tensors of the processes along the first axis, on the process `dst`; zeros elsewhere."""
-    return _rooted("gather", "gather_to", x, dst, group)
+    return _rooted("gather", "gather_to", x, ("dst", dst), group)
 
 
 def scatter(x: Tensor, src: int = 0, group: str | None = HCCL_WORLD_COMM_GROUP) -> Tensor:
     """This process's rows of the tensor of the process `src`."""
-    return _rooted("scatter", "scatter_from", x, src, group)
+    return _rooted("scatter", "scatter_from", x, ("src", src), group)
 
 
-def _rooted(what: str, kind: str, x: Any, root: Any, group: Any) -> Tensor:
-    ranks = ranks_of(group, what)
-    return apply_one(kind, tensor(x, what, "tensor"), root=a_rank(root, "root", what, ranks),
+def _rooted(what: str, kind: str, x: Any, given: tuple[str, Any], group: Any) -> Tensor:
+    ranks, (name, root) = ranks_of(group, what), given
+    return apply_one(kind, tensor(x, what, "tensor"), root=a_rank(root, name, what, ranks),
                          ranks=ranks)
 
 
@@ -168,7 +165,7 @@ def send(x: Tensor, dst: int, tag: int = 0, group: str | None = HCCL_WORLD_COMM_
     Raises:
         TypeError, ValueError: no tensor, or none of the other processes of the group.
     """
-    apply("send_to", tensor(x, "send", "tensor"), rank=_another(dst, "dst", "send", group), tag=tag)
+    apply("send_to", tensor(x, "send", "tensor"), rank=another_rank(dst, "dst", "send", group), tag=tag)
 
 
 def receive(
@@ -177,12 +174,21 @@ def receive(
 ) -> Tensor:
     """The tensor that the process `src` gives by `send` with the same tag."""
     what = "receive"
-    return apply_one("receive_from", rank=_another(src, "src", what, group),
+    return apply_one("receive_from", rank=another_rank(src, "src", what, group),
                          dtype=dtype_of(dtype, what), shape=tuple(shape), tag=tag)
 
 
-def _another(rank: Any, name: str, what: str, group: Any) -> int:
+def another_rank(rank: Any, name: str, what: str, group: Any) -> int:
+    """The rank of another process of a group.
+
+    Raises:
+        TypeError, ValueError: no such rank.
+        RuntimeError: one process runs.
+    """
     others = [r for r in ranks_of(group, what) if r != world().rank]
+    if not others:
+        raise RuntimeError(f"For '{what}', '{name}' must be another process, but cellc runs in one: "
+                           "there is nobody to exchange with.")
     return a_rank(rank, name, what, others)
 
 

@@ -123,7 +123,8 @@ def a_rank(rank: Any, name: str, what: str, ranks: Sequence[int]) -> int:
         ValueError: none of these ranks.
     """
     if isinstance(rank, bool) or not isinstance(rank, int):
-        raise TypeError(f"For '{what}', the argument '{name}' must be int, but got {type(rank)}.")
+        raise TypeError(
+            f"For '{what}', '{name}' must be an int, but got {type(rank).__name__}.")
     if rank not in ranks:
         raise ValueError(f"For '{what}', '{name}' must be one of the ranks {list(ranks)}, but got "
                          f"{rank}.")
