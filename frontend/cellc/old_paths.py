@@ -84,7 +84,7 @@ _HOMES: dict[str, dict[str, str]] = {
         "nn.probability.distribution"),
     "nn.utils": {"init": "nn.utils"},
     "nn.wrap": {
-        "cell_wrapper": "nn.wrap nn.micro_batch", "grad_reducer": "nn.micro_batch",
+        "cell_wrapper": "nn.wrap nn.micro_batch", "grad_reducer": "nn.grad_reducer",
         "loss_scale": "nn.loss_scale nn.wrap",
     },
     "ops": {

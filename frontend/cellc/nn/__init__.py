@@ -61,8 +61,9 @@ _HOMES = {
         "TripletMarginLoss TripletMarginWithDistanceLoss",
     ".loss_scale":
         "DynamicLossScaleUpdateCell FixedLossScaleUpdateCell TrainOneStepWithLossScaleCell",
+    ".grad_reducer": "DistributedGradReducer",
     ".micro_batch":
-        "DistributedGradReducer GradAccumulationCell MicroBatchInterleaved PipelineCell "
+        "GradAccumulationCell MicroBatchInterleaved PipelineCell "
         "PipelineGradReducer",
     ".optim.adafactor": "AdaFactor",
     ".optim.adagrad": "Adadelta Adagrad FTRL ProximalAdagrad RMSProp",
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from .learning_rate_schedule import *  # noqa: F403
     from .loss import *  # noqa: F403
     from .loss_scale import *  # noqa: F403
+    from .grad_reducer import *  # noqa: F403
     from .micro_batch import *  # noqa: F403
     from .optim import *  # noqa: F403
     from .sparse import *  # noqa: F403

@@ -101,33 +101,6 @@ class MicroBatchInterleaved(_InParts):
         super().__init__(network, interleave_num, "interleave_num")
 
 
-class DistributedGradReducer(Cell):
-    """Gradients summed over processes: of one process, they stay as they are.
-
-    Args:
-        parameters: the parameters.
-        mean, degree, fusion_type, group: accepted for compatibility.
-
-    Raises:
-        ValueError: `degree` is not 1.
-
-    Source: `mindspore.nn.DistributedGradReducer`.
-    """
-
-    def __init__(
-        self, parameters: Any, mean: bool | None = None, degree: int | None = None,
-        fusion_type: int = 1, group: str = "hccl_world_group",
-    ) -> None:
-        super().__init__(auto_prefix=False)
-        if degree is not None and degree != 1:
-            raise ValueError(f"For 'DistributedGradReducer', 'degree' must be 1, the one process "
-                             f"that runs, but got {degree}.")
-
-    def construct(self, grads: Any) -> Any:
-        """The gradients."""
-        return grads
-
-
 class PipelineGradReducer(Cell):
     """Gradients of parts of a batch summed: they are already. Source: `nn.PipelineGradReducer`.
 
@@ -147,6 +120,6 @@ class PipelineGradReducer(Cell):
 
 
 __all__ = [
-    "DistributedGradReducer", "GradAccumulationCell", "MicroBatchInterleaved", "PipelineCell",
+    "GradAccumulationCell", "MicroBatchInterleaved", "PipelineCell",
     "PipelineGradReducer",
 ]

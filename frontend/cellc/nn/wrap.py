@@ -6,17 +6,23 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.dtypes import float16, float32
-from cellc_runtime.lazy import lazy_names
+from cellc_runtime.lazy import lazy_module, lazy_names
 
 from .. import ops
 from ..core import checks
-from ..ops.collectives import VirtualDataset
 from ..ops.mapping import HyperMap
+from ..ops.virtual_dataset import VirtualDataset
+from ..ranks.settings import ParallelMode, get_auto_parallel_context
 from ..tensors.parameter import Parameter, ParameterTuple
 from ..tensors.tensor import Tensor
 from ..transforms.gradient import GradFunction, GradOperation, make_request, value_and_grad
 from .cell import Cell
 from .layer.basic import Identity
+
+if TYPE_CHECKING:
+    from . import grad_reducer
+else:  # one process needs none
+    grad_reducer = lazy_module("cellc.nn.grad_reducer")
 
 __path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
 
@@ -190,13 +196,15 @@ class TrainOneStepCell(Cell):
         self.sens = 1.0 if sens is None else checks.number(sens, "sens", self.cls_name)
         self.return_grad = checks.boolean(return_grad, "return_grad", self.cls_name)
         self.weights_name = [p.name for p in self.weights]
-        self.reducer_flag = False
-        self.grad_reducer = Identity()
+        self.parallel_mode = get_auto_parallel_context("parallel_mode")
+        summed = None if self.parallel_mode == ParallelMode.STAND_ALONE else \
+            grad_reducer.reducer(self.weights)
+        self.reducer_flag = summed is not None
+        self.grad_reducer = summed or Identity()
         # What the `construct` of classes derived from this one calls in published scripts.
         self.grad = GradOperation(get_by_list=True, sens_param=True)
         self.grad_no_sens = GradOperation(get_by_list=True)
         self.hyper_map = HyperMap()
-        self.parallel_mode = "stand_alone"
         self.scaled = self.sens != 1.0
         differentiated = _Scaled(network, self.sens) if self.scaled else network
         self.grad_fn = value_and_grad(differentiated, None, self.weights, has_aux=self.scaled)
@@ -256,6 +264,7 @@ if not TYPE_CHECKING:  # names that MindSpore's package offers, of modules that 
     __getattr__ = lazy_names("cellc.nn", {
         ".loss_scale":
             "DynamicLossScaleUpdateCell FixedLossScaleUpdateCell TrainOneStepWithLossScaleCell",
+        ".grad_reducer": "DistributedGradReducer",
         ".micro_batch":
-            "DistributedGradReducer GradAccumulationCell MicroBatchInterleaved PipelineCell",
+            "GradAccumulationCell MicroBatchInterleaved PipelineCell",
     })

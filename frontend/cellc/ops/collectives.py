@@ -10,8 +10,8 @@ from cellc_compiler.ir.op import REQUIRED
 from ..ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, ranks_of
 from ..tensors.tensor import Tensor
 from . import communication as c
-from .primitive import Primitive
 from .primitives import make_primitives
+from .virtual_dataset import VirtualDataset as VirtualDataset
 
 
 class ReduceOp:
@@ -22,19 +22,6 @@ class ReduceOp:
     MIN = "min"
     PROD = "prod"
     AVG = "avg"
-
-
-class VirtualDataset(Primitive):
-    """Its operands: one device reads all of the data."""
-
-    def __init__(self) -> None:
-        super().__init__("_VirtualDataset")  # MindSpore's name
-
-    def _run(self, *operands: Any, **kwargs: Any) -> Any:
-        return operands
-
-
-_VirtualDataset = VirtualDataset
 
 
 def _broadcast(input_x: Any, root_rank: int, group: str) -> Any:
@@ -95,6 +82,7 @@ def _receive(sr_tag: int, src_rank: int, shape: Any, dtype: Any, group: str, gro
     return c.receive(shape, dtype, ranks_of(group, "Receive")[src_rank], sr_tag, group)
 
 
+_VirtualDataset = VirtualDataset
 _GROUP = {"group": HCCL_WORLD_COMM_GROUP}
 _REDUCED = {"op": "sum", **_GROUP}
 _WITH_INIT: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {

@@ -1,4 +1,4 @@
-"""Settings of parallel training: recorded and checked; one process with one device computes.
+"""Settings of parallel training: recorded and checked. What a process is one of is MPI's to say.
 
 Sources: `mindspore.set_auto_parallel_context`, `set_ps_context`, `set_algo_parameters`.
 """
@@ -6,6 +6,8 @@ Sources: `mindspore.set_auto_parallel_context`, `set_ps_context`, `set_algo_para
 from __future__ import annotations
 
 from typing import Any
+
+from cellc_runtime.world import world
 
 
 class ParallelMode:
@@ -74,6 +76,18 @@ def _kind(name: str, value: Any, default: Any, what: str) -> None:
         )
 
 
+def _of_world(name: str) -> int:
+    """What the launcher fixes."""
+    here = world()
+    return {"device_num": here.size, "global_rank": here.rank}.get(name, 1)
+
+
+def _here() -> str:
+    count = world().size
+    return "cellc trains on one device in one process" if count == 1 else \
+        f"{count} processes with one device each were started"
+
+
 def _checked(name: str, value: Any) -> None:
     what = "set_auto_parallel_context"
     if name in _ONLY_SET:
@@ -86,17 +100,17 @@ def _checked(name: str, value: Any) -> None:
         if value < _ONE[name]:
             raise ValueError(f"For '{what}', '{name}' must be at least {_ONE[name]}, but got "
                              f"{value}.")
-        if value > _ONE[name]:
+        if value > _ONE[name] and value != _of_world(name):
             raise RuntimeError(
-                f"For '{what}', {name}={value} asks for several devices, but cellc trains on one "
-                f"device in one process: leave it out, or set {_ONE[name]}."
+                f"For '{what}', {name}={value} asks for several devices, but {_here()}: leave it "
+                f"out, or set {_of_world(name)}."
             )
     elif name == "grad_accumulation_step" and value < 1:
         raise ValueError(f"For '{what}', '{name}' must be positive, but got {value}.")
 
 
 def set_auto_parallel_context(**kwargs: Any) -> None:
-    """Record settings of parallel training. On one device all modes compute the same.
+    """Record settings of parallel training. In one process all modes compute the same.
 
     Raises:
         TypeError: a value of a wrong kind.
@@ -123,7 +137,7 @@ def get_auto_parallel_context(attr_key: str) -> Any:
     """
     if attr_key not in _DEFAULTS:
         raise ValueError(f"Get context keyword {attr_key} is not recognized!")
-    return _context[attr_key]
+    return _of_world(attr_key) if attr_key in _ONE else _context[attr_key]
 
 
 def reset_auto_parallel_context() -> None:
