@@ -22,6 +22,7 @@ SKIPPED_FOR = {
     "MindSpore": re.compile("CELLC_ORACLE_PYTHON"),
     "ONNX Runtime": re.compile("onnxruntime"),
     "onnx": re.compile(r"'onnx'"),
+    "MPI": re.compile("mpi4py|mpirun"),
     "numba": re.compile("'numba'|numba is not"),
     "Chromium": re.compile("Chromium|Selenium"),
     "mypy, pyright": re.compile("mypy|pyright"),

@@ -34,8 +34,9 @@ def _bytes(array: Array) -> Bytes:
 def _added(parts: Sequence[Array], reduction: str) -> Array:
     """One part after the other, in the order of the ranks."""
     total = np.array(parts[0])
-    for part in parts[1:]:
-        REDUCTIONS[reduction](total, part, out=total)
+    with np.errstate(all="ignore"):  # as compiled code does, and each op of PyNative
+        for part in parts[1:]:
+            REDUCTIONS[reduction](total, part, out=total)
     return total
 
 

@@ -33,6 +33,9 @@ class MpiWorld:
         self._world = MPI.COMM_WORLD
         self.rank: int = self._world.Get_rank()
         self.size: int = self._world.Get_size()
+        near = self._world.Split_type(MPI.COMM_TYPE_SHARED)
+        self.near: tuple[int, ...] = tuple(sorted(near.allgather(self.rank)))
+        near.Free()
         self.groups: dict[str, tuple[int, ...]] = {}
         self._comms: dict[tuple[int, ...], Any] = {}
         self._sent: list[tuple[Any, Bytes]] = []

@@ -48,6 +48,7 @@ class World(Protocol):
     Attributes:
         rank: the number of this one.
         size: how many there are.
+        near: the ranks on this machine.
         groups: the ranks of groups by name.
 
     Raises:
@@ -56,6 +57,7 @@ class World(Protocol):
 
     rank: int
     size: int
+    near: tuple[int, ...]
     groups: dict[str, tuple[int, ...]]
 
     def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
@@ -82,6 +84,7 @@ class Alone:
 
     rank = 0
     size = 1
+    near: tuple[int, ...] = (0,)
 
     def __init__(self) -> None:
         self.groups: dict[str, tuple[int, ...]] = {}

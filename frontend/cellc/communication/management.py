@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,17 +72,6 @@ def get_group_size(group: str = HCCL_WORLD_COMM_GROUP) -> int:
     return len(ranks_of(group, "get_group_size"))
 
 
-def _on_this_machine(group: str, what: str) -> list[int]:
-    """The ranks of a group on this machine: MPI numbers those of a machine one after the other."""
-    ranks = ranks_of(group, what)
-    size = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE")
-               or os.environ.get("MPI_LOCALNRANKS") or world().size)
-    local = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK")
-                or os.environ.get("MPI_LOCALRANKID") or world().rank)
-    first = world().rank - local
-    return [r for r in ranks if first <= r < first + size]
-
-
 def get_local_rank(group: str = HCCL_WORLD_COMM_GROUP) -> int:
     """This process's number among those of a group on this machine."""
     rank_in(group, "get_local_rank")
@@ -93,6 +81,10 @@ def get_local_rank(group: str = HCCL_WORLD_COMM_GROUP) -> int:
 def get_local_rank_size(group: str = HCCL_WORLD_COMM_GROUP) -> int:
     """How many processes of a group are on this machine."""
     return len(_on_this_machine(group, "get_local_rank_size"))
+
+
+def _on_this_machine(group: str, what: str) -> list[int]:
+    return [r for r in ranks_of(group, what) if r in world().near]
 
 
 def get_world_rank_from_group_rank(group: str, group_rank_id: int) -> int:

@@ -121,6 +121,9 @@ def reducer(parameters: Sequence[Parameter]) -> DistributedGradReducer | None:
         RuntimeError: the mode cuts networks over several processes, which is not there.
     """
     mode = get_auto_parallel_context("parallel_mode")
+    if world().size > 1 and get_auto_parallel_context("enable_parallel_optimizer"):
+        raise RuntimeError("enable_parallel_optimizer=True parts the optimizer's state among "
+                           f"{world().size} processes, which cellc does not do: leave it out.")
     if world().size > 1 and mode in (ParallelMode.SEMI_AUTO_PARALLEL, ParallelMode.AUTO_PARALLEL):
         raise RuntimeError(f"parallel_mode={mode!r} cuts a network over {world().size} processes, "
                            "which cellc does not do: use 'data_parallel'.")

@@ -54,6 +54,30 @@ def all_reduce(x: Tensor, op: str = "sum", group: str | None = HCCL_WORLD_COMM_G
                     ranks_of(group, what))
 
 
+def all_reduce_ranks(x: Tensor, ranks: tuple[int, ...]) -> Tensor:
+    """The sum over these ranks, of which this is one."""
+    return apply_one("all_reduce", x, reduction="sum", ranks=ranks)
+
+
+def own_ranks(groups: Any, what: str) -> tuple[int, ...]:
+    """Of lists of ranks the one with this process; all ranks if there are no lists.
+
+    Raises:
+        TypeError, ValueError: no lists of different ranks.
+    """
+    here = world()
+    if groups is None:
+        return tuple(range(here.size))
+    if not isinstance(groups, list) or not all(isinstance(g, list) for g in groups):
+        raise TypeError(f"For '{what}', 'process_groups' must be a list of lists of ranks, but got "
+                        f"{groups!r}.")
+    for rank in (given := [r for g in groups for r in g]):
+        a_rank(rank, "process_groups", what, range(here.size))
+    if len(set(given)) != len(given):
+        raise ValueError(f"For '{what}', a rank must be in one of 'process_groups', got {groups}.")
+    return next((tuple(g) for g in groups if here.rank in g), (here.rank,))
+
+
 def reduce_scatter(x: Tensor, op: str = "sum", group: str | None = HCCL_WORLD_COMM_GROUP) -> Tensor:
     """This process's rows of the sum (or `op`) over the processes.
 

@@ -49,6 +49,7 @@ class _ThreadWorld:
     def __init__(self, rank: int, size: int, board: _Board) -> None:
         self.rank = rank
         self.size = size
+        self.near = tuple(range(size))
         self.groups: dict[str, tuple[int, ...]] = {}
         self._board = board
         self._steps: dict[Any, int] = {}

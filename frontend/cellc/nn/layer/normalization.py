@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.dtypes import DType, float32
+from cellc_runtime.lazy import lazy_module
 
 from ... import ops
 from ...core import checks
@@ -12,6 +13,11 @@ from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .base import Family, parameter, shown
+
+if TYPE_CHECKING:
+    from ...ops import communication
+else:  # one process needs none
+    communication = lazy_module("cellc.ops.communication")
 
 
 class _ByChannel(Family):
@@ -145,12 +151,16 @@ class BatchNorm3d(Cell):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over the batch of this one process.
+    """Batch normalisation over the batches of several processes together.
+
+    Args:
+        process_groups: lists of ranks, each of which normalise together; None: all processes do.
+        The others are those of `BatchNorm2d`.
 
     Raises:
-        ValueError: `process_groups` is not None.
+        TypeError, ValueError: `process_groups` are no lists of different ranks.
 
-    Source: `nn.SyncBatchNorm`.
+    Source: `mindspore.nn.SyncBatchNorm`.
     """
 
     def __init__(
@@ -159,10 +169,29 @@ class SyncBatchNorm(_BatchNorm):
         moving_var_init: Any = "ones", use_batch_statistics: bool | None = None,
         process_groups: Any = None, dtype: DType = float32,
     ) -> None:
-        if process_groups is not None:
-            raise ValueError("For 'SyncBatchNorm', 'process_groups' must be None: one process runs")
         super().__init__(num_features, eps, momentum, affine, gamma_init, beta_init,
                          moving_mean_init, moving_var_init, use_batch_statistics, dtype=dtype)
+        self._ranks = communication.own_ranks(process_groups, self.cls_name)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape; while training the moving averages are updated."""
+        by_batch = self.training if self.use_batch_statistics is None else self.use_batch_statistics
+        if not by_batch or len(self._ranks) == 1:
+            return super().construct(x)
+        axes = (0, *range(2, x.ndim))
+        shape = (1, -1) + (1,) * (x.ndim - 2)
+        wide = x.astype(float32)
+        count = len(self._ranks) * (x.size // x.shape[1])
+        mean = communication.all_reduce_ranks(wide.sum(axes), self._ranks) / count
+        off = wide - mean.reshape(shape)
+        var = communication.all_reduce_ranks((off * off).sum(axes), self._ranks) / count
+        share = self.momentum
+        self.moving_mean = self.moving_mean * (1.0 - share) + mean * share
+        self.moving_variance = (self.moving_variance * (1.0 - share)
+                                + var * (share * count / max(count - 1, 1)))
+        y = off * ops.rsqrt(var + self.eps).reshape(shape) * self.gamma.reshape(shape) \
+            + self.beta.reshape(shape)
+        return y.astype(x.dtype)
 
 
 class _InstanceNorm(_ByChannel):

@@ -1,0 +1,133 @@
+"""Real ranks by mpirun: collectives, training, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from .conftest import Launch
+
+COLLECTIVES = """
+import numpy as np, sys
+import cellc as ms
+from cellc import Tensor, nn
+from cellc.communication import init, get_rank, get_group_size, get_local_rank, comm_func as c
+from cellc.communication import create_group
+init()
+rank, size = get_rank(), get_group_size()
+assert size == int(sys.argv[1]) and get_local_rank() == rank
+
+def of(r, n=70001):
+    return np.random.RandomState(r).randn(n).astype(np.float32)
+
+class Sum(nn.Cell):
+    def construct(self, x):
+        return c.all_reduce(x * 2)[0] + 1
+
+total = of(0) * 2
+for r in range(1, size):
+    total = total + of(r) * 2
+for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
+    ms.set_context(mode=mode)
+    assert np.array_equal(Sum()(Tensor(of(rank))).asnumpy(), total + 1)
+    assert np.array_equal(ms.grad(Sum())(Tensor(of(rank, 3))).asnumpy(), [2 * size] * 3)
+assert np.array_equal(c.all_gather_into_tensor(Tensor(of(rank, 4)))[0].asnumpy(),
+                      np.concatenate([of(r, 4) for r in range(size)]))
+assert np.array_equal(c.broadcast(Tensor(of(rank)), size - 1).asnumpy(), of(size - 1))
+c.isend(Tensor(of(rank)), (rank + 1) % size)
+out, handle = c.irecv(Tensor(of(0)), (rank - 1) % size)
+handle.wait()
+assert np.array_equal(out.asnumpy(), of((rank - 1) % size))
+if rank in (0, size - 1):
+    create_group("ends", [size - 1, 0])
+    assert c.all_reduce(Tensor([rank + 1]), group="ends")[0].asnumpy() == [size + 1]
+c.barrier()
+print("rank", rank, "is right")
+"""
+
+TRAINING = """
+import hashlib, sys
+import numpy as np
+import mindspore as ms
+from mindspore import nn, Tensor, Model
+from mindspore.communication import init, get_rank, get_group_size
+import mindspore.dataset as ds
+ms.set_context(mode=int(sys.argv[1]), device_target="CPU")
+if sys.argv[2] == "ranks":
+    init()
+    rank, size = get_rank(), get_group_size()
+    ms.set_auto_parallel_context(parallel_mode=ms.ParallelMode.DATA_PARALLEL, gradients_mean=True)
+else:
+    rank, size = 0, 1
+ms.set_seed(1)
+draw = np.random.RandomState(5)
+x, y = draw.randn(48, 8).astype(np.float32), draw.randint(0, 4, 48).astype(np.int32)
+data = ds.NumpySlicesDataset((x, y), shuffle=False, num_shards=size, shard_id=rank).batch(4)
+net = nn.SequentialCell(nn.Dense(8, 16), nn.ReLU(), nn.Dense(16, 4))
+loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+Model(net, loss, nn.Momentum(net.trainable_params(), 0.1, 0.9)).train(2, data)
+bits = b"".join(p.asnumpy().tobytes() for p in net.get_parameters())
+print("weights", hashlib.sha256(bits).hexdigest())
+"""
+
+FAULTS = """
+import os, sys, time
+import numpy as np
+from cellc import Tensor
+from cellc.communication import init, get_rank, comm_func as c
+init()
+rank = get_rank()
+c.barrier()
+if rank == 1:
+    if sys.argv[1] == "raise":
+        raise ValueError("of rank 1")
+    if sys.argv[1] == "die":
+        os.kill(os.getpid(), 9)
+    if sys.argv[1] == "late":
+        time.sleep(600)
+c.all_reduce(Tensor(np.zeros(3 + (rank if sys.argv[1] == "shape" else 0), np.float32)))
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_collectives(mpirun: Launch, count: int) -> None:
+    done = mpirun(count, COLLECTIVES, str(count))
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split("\n"))[1:] == [f"rank {r} is right" for r in range(count)]
+
+
+def test_a_script_of_mindspore_trains_on_two_ranks(mpirun: Launch) -> None:
+    found = set()
+    for mode in "01":
+        text = "from cellc import shim; shim.install()\n" + TRAINING
+        done = mpirun(2, text, mode, "ranks")
+        assert done.returncode == 0, done.stderr
+        lines = [line for line in done.stdout.splitlines() if line.startswith("weights")]
+        assert len(lines) == 2
+        found.update(lines)
+    assert len(found) == 1  # both ranks, both modes
+
+
+@pytest.mark.parametrize(("fault", "said"), [
+    ("raise", ["rank 1: ValueError: of rank 1"]),
+    ("die", ["signal 9"]),
+    ("shape", ["collective mismatch: rank 0 at all_reduce sum of float32[3]; rank 1 at all_reduce "
+               "sum of float32[4]"]),
+    ("late", ["rank 0 has waited", "s for rank 1"]),
+])
+def test_a_fault_ends_all_ranks(mpirun: Launch, fault: str, said: list[str]) -> None:
+    start = time.monotonic()
+    done = mpirun(2, FAULTS, fault, CELLC_COLLECTIVE_TIMEOUT="3")
+    assert done.returncode != 0
+    assert time.monotonic() - start < 60
+    for text in said:
+        assert text in done.stderr
+
+
+def test_ranks_of_another_launcher_are_refused(mpirun: Launch) -> None:
+    done = mpirun(1, "from cellc.communication import init\ninit()\n", RANK_SIZE="2")
+    assert done.returncode != 0
+    assert "RANK_SIZE=2 says that 2 processes take part" in done.stderr
+    assert "mpirun -n 2 python SCRIPT" in done.stderr
