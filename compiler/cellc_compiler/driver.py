@@ -25,11 +25,10 @@ from cellc_runtime.target import Target
 
 from . import __version__, backends
 from .ir.graph import Graph, Node
+from .ir.op import lookup
 
 if TYPE_CHECKING:
     import hashlib
-
-    from cellc_runtime import collectives
 
     from .backends.base import Build, Built
     from .ir import printing
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from .passes import base, pipeline
 else:  # a program found in the cache needs few of these
     hashlib = lazy_module("hashlib")
-    collectives = lazy_module("cellc_runtime.collectives")
     printing = lazy_module("cellc_compiler.ir.printing")
     (budgets, checks, instructions, lowering, machines, memory, placeholder_sizes, nest, base,
      pipeline) = (
@@ -417,11 +415,7 @@ def _callback(node: Node) -> Callback:
 
 def callback_name(node: Node) -> str:
     """The name of a host callback: what it does follows from it (and from the types)."""
-    if node.op == "host_call":
-        return f"call {node.attrs['number']} ({node.attrs['name']})"
-    if node.op != "print":
-        return collectives.callback_name(node.op, node.attrs)
-    return "print " + hashlib.sha256(repr(node.attrs["parts"]).encode()).hexdigest()[:16]
+    return lookup(node.op).callback_name(node)
 
 
 def _fill_report(report: Report, lowered: Lowered, kernels: int) -> None:

@@ -88,9 +88,9 @@ if TYPE_CHECKING:
     from .ops.untyped import UntypedStorage
     from .ops.user_primitives import constexpr
     from .parallel import *  # noqa: F403
-    from .ranks.settings import *  # noqa: F403
     from .profiler import Profiler
     from .profiles import profile
+    from .ranks.settings import *  # noqa: F403
     from .runtime import *  # noqa: F403
     from .tensors.dtype import *  # noqa: F403
     from .tools.explain import explain

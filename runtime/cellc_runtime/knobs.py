@@ -49,8 +49,8 @@ class Knobs:
         gpu: `CELLC_GPU`, what "GPU" means: `"cuda"` (or "") for NVIDIA's, `"emulated"` for an
             emulation in this process, `"emulated-sm_80"` for that of an architecture, or the name
             of a device that was registered.
-        collective_timeout: `CELLC_COLLECTIVE_TIMEOUT`, seconds that a rank waits for the others at a
-            collective before it gives up.
+        collective_timeout: `CELLC_COLLECTIVE_TIMEOUT`, seconds that a rank waits for the others
+            at a collective before it gives up.
     """
 
     cache_dir: pathlib.Path

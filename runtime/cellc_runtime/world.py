@@ -1,8 +1,8 @@
 """The processes that work together: who takes part, and how bytes go from one to another.
 
-A `World` moves bytes between ranks; what is computed of them is in `collectives.py`. There are three:
-one process alone, the ranks of MPI (`mpi.py`), and threads that play ranks (`cellc.testing`), by which
-programs for many ranks are tried in one process.
+A `World` moves bytes between ranks; what is computed of them is in `collectives.py`. There are
+three: one process alone, the ranks of MPI (`mpi.py`), and threads that play ranks
+(`cellc.testing`), by which programs for many ranks are tried in one process.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Step:
 class World(Protocol):
     """The ranks that were started together, as one of them sees them.
 
-    Every call waits until it is done. All ranks of a step's group come to the same steps in the same
-    order.
+    Every call waits until it is done. All ranks of a step's group come to the same steps in the
+    same order.
 
     Attributes:
         rank: the number of this one.
@@ -78,6 +78,9 @@ class World(Protocol):
     def close(self) -> None:
         """This rank leaves."""
 
+    def abort(self) -> None:
+        """All ranks end."""
+
 
 class Alone:
     """One process: what it sends to all comes back to it."""
@@ -110,6 +113,9 @@ class Alone:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def abort(self) -> None:
+        """An error ends the process by itself."""
 
 
 _alone = Alone()

@@ -244,6 +244,11 @@ class Op:
         """Whether the op states its own gradient rule (else a composition is expanded first)."""
         return type(self).gradient is not Op.gradient
 
+    def callback_name(self, node: Node) -> str:
+        """By what a program calls back for a node that the host computes: what it does follows from
+        the name and the types."""
+        raise TypeError(f"the op {self.name} is not computed by the host")
+
     def why_no_gradient(self, node: Node) -> str:
         """What the error says when a gradient of an op that is not differentiable is asked for."""
         return ""

@@ -21,7 +21,18 @@ from ..ir.types import TensorType
 from ._members import Grads, case
 
 
-class Collective(Op):
+class _Exchange(Op):
+    """Base of what ranks do together: the host does it, in the program's order."""
+
+    effect = True
+    may_fail = True
+    dtypes = ANY
+
+    def callback_name(self, node: Node) -> str:
+        return collectives.callback_name(self.name, node.attrs)
+
+
+class Collective(_Exchange):
     """Base of what a group of ranks does with a tensor of each.
 
     Attributes:
@@ -30,9 +41,6 @@ class Collective(Op):
 
     operands = ("x",)
     attrs: ClassVar[dict[str, Any]] = {"ranks": REQUIRED}
-    dtypes = ANY
-    effect = True
-    may_fail = True
 
     def infer(self, x: TensorType, ranks: tuple[int, ...], **attrs: Any) -> TensorType:
         if not ranks or len(set(ranks)) != len(ranks):
@@ -57,8 +65,8 @@ class Collective(Op):
 
 def _cut(name: str, x: TensorType, axis: int, count: int) -> TensorType:
     if not 0 <= axis < len(x.shape) or x.shape[axis] % count:
-        raise ValueError(f"{name}: axis {axis} of {x} is cut into {count} equal parts, one for each "
-                         "rank of the group")
+        raise ValueError(f"{name}: axis {axis} of {x} is cut into {count} equal parts, one for "
+                         "each rank of the group")
     return _axis(x, axis, x.shape[axis] // count)
 
 
@@ -79,8 +87,8 @@ class _Reducing(Collective):
     def infer(self, x: TensorType, ranks: tuple[int, ...], **attrs: Any) -> TensorType:
         reduction = attrs["reduction"]
         if reduction not in collectives.REDUCTIONS:
-            raise ValueError(f"{self.name}: expected one of {', '.join(collectives.REDUCTIONS)} as "
-                             f"the reduction, got {reduction!r}")
+            raise ValueError(f"{self.name}: expected one of {', '.join(collectives.REDUCTIONS)} "
+                             f"as the reduction, got {reduction!r}")
         if x.dtype.kind == "complex" and reduction in ("min", "max"):
             raise TypeError(f"{self.name}: complex numbers have no {reduction}")
         return super().infer(x, ranks, **attrs)
@@ -99,8 +107,8 @@ def _chosen(b: Builder, node: Node, dy: Value) -> Value:
 class AllReduce(_Reducing):
     """The sum (or another reduction) over the ranks, on each of them.
 
-    The gradient of a sum adds up the cotangents of all ranks; an extreme's goes to all operands that
-    are equal to it, a product's is y / x of it.
+    The gradient of a sum adds up the cotangents of all ranks; an extreme's goes to all operands
+    that are equal to it, a product's is y / x of it.
     """
 
     name = "all_reduce"
@@ -136,6 +144,9 @@ class ReduceTo(_Reducing):
     name = "reduce_to"
     attrs: ClassVar[dict[str, Any]] = {"reduction": "sum", "root": REQUIRED, "ranks": REQUIRED}
 
+    def samples(self) -> Sequence[Sample]:
+        return (case((4, 3), root=0, ranks=(0,)),)
+
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         _sum_alone(node)
         return [b.emit("broadcast_from", dys[0], **_rooted(node))]
@@ -143,7 +154,8 @@ class ReduceTo(_Reducing):
 
 def _sum_alone(node: Node) -> None:
     if node.attrs["reduction"] != "sum":
-        raise TypeError(f"{node.op} has a gradient for sums alone, not for {node.attrs['reduction']!r}")
+        raise TypeError(f"{node.op} has a gradient for sums alone, not for "
+                        f"{node.attrs['reduction']!r}")
 
 
 def _rooted(node: Node) -> dict[str, Any]:
@@ -259,8 +271,8 @@ class AllToAllV(Collective):
     def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
         send, receive = attrs["send_sizes"], attrs["receive_sizes"]
         if len(send) != count or len(receive) != count or min((*send, *receive)) < 0:
-            raise ValueError(f"all_to_all_v: expected {count} sizes to send and to receive, one for "
-                             f"each rank, got {send} and {receive}")
+            raise ValueError(f"all_to_all_v: expected {count} sizes to send and to receive, one "
+                             f"for each rank, got {send} and {receive}")
         if not x.shape or sum(send) != x.shape[0]:
             raise ValueError(f"all_to_all_v: {sum(send)} rows are to be sent, of {x}")
         return _axis(x, 0, sum(receive))
@@ -275,7 +287,7 @@ class AllToAllV(Collective):
 
 
 @register
-class SendTo(Op):
+class SendTo(_Exchange):
     """Give a tensor to a rank.
 
     Attributes:
@@ -286,9 +298,6 @@ class SendTo(Op):
     name = "send_to"
     operands = ("x",)
     attrs: ClassVar[dict[str, Any]] = {"rank": REQUIRED, "tag": 0}
-    dtypes = ANY
-    effect = True
-    may_fail = True
     differentiable = False
 
     def infer(self, x: TensorType, **attrs: Any) -> tuple[TensorType, ...]:
@@ -300,7 +309,7 @@ class SendTo(Op):
 
 
 @register
-class ReceiveFrom(Op):
+class ReceiveFrom(_Exchange):
     """A tensor that a rank gives by `send_to`.
 
     Attributes:
@@ -313,9 +322,6 @@ class ReceiveFrom(Op):
     operands = ()
     attrs: ClassVar[dict[str, Any]] = {
         "rank": REQUIRED, "dtype": REQUIRED, "shape": REQUIRED, "tag": 0}
-    dtypes = ANY
-    effect = True
-    may_fail = True
     differentiable = False
 
     def infer(self, dtype: DType, shape: tuple[int, ...], **attrs: Any) -> TensorType:

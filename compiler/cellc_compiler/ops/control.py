@@ -7,6 +7,7 @@ written and no result is given out.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -208,6 +209,9 @@ class Print(Op):
     effect = True
     differentiable = False
 
+    def callback_name(self, node: Node) -> str:
+        return "print " + hashlib.sha256(repr(node.attrs["parts"]).encode()).hexdigest()[:16]
+
     def infer(self, *types: TensorType, parts: tuple[Any, ...]) -> tuple[TensorType, ...]:
         if sum(not isinstance(p, str) for p in parts) != len(types):
             raise TypeError("print needs one operand for each part that is no string")
@@ -316,6 +320,9 @@ class HostCall(Op):
     dtypes = ANY
     effect = True
     differentiable = False
+
+    def callback_name(self, node: Node) -> str:
+        return f"call {node.attrs['number']} ({node.attrs['name']})"
 
     def why_no_gradient(self, node: Node) -> str:
         name = node.attrs["name"]

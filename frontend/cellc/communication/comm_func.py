@@ -13,7 +13,7 @@ from cellc_runtime.records import dataclass
 from ..ops import communication as collectives
 from ..ops.arguments import boolean, is_int
 from ..ops.functional_create import zeros_like
-from ..ranks.groups import HCCL_WORLD_COMM_GROUP
+from ..ranks.groups import HCCL_WORLD_COMM_GROUP, ranks_of
 from ..tensors.tensor import Tensor
 
 
@@ -105,7 +105,7 @@ def all_to_all_single_with_output_shape(
     """
     what = "all_to_all_single_with_output_shape"
     shape = output_shape.shape if isinstance(output_shape, Tensor) else tuple(output_shape)
-    count = len(collectives.ranks_of(group, what))
+    count = len(ranks_of(group, what))
     send = input_split_sizes or [tensor.shape[0] // count] * count
     receive = output_split_sizes or [shape[0] // count] * count
     return (collectives.all_to_all_rows(tensor, send, receive, group), handle(async_op, what))

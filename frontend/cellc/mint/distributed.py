@@ -59,8 +59,8 @@ def init_process_group(
     here = world()
     for value, name, right in ((world_size, "world_size", here.size), (rank, "rank", here.rank)):
         if not is_int(value) or value not in (-1, right):
-            raise ValueError(f"For '{what}', '{name}' must be -1 or {right}, as the launcher has it, "
-                             f"but got {value!r}.")
+            raise ValueError(f"For '{what}', '{name}' must be -1 or {right}, as the launcher has "
+                             f"it, but got {value!r}.")
 
 
 def destroy_process_group(group: str | None = None) -> None:
@@ -191,8 +191,8 @@ def _parts(x: Tensor, sizes: Any, name: str, what: str, group: Any) -> list[int]
     count, rows = len(ranks_of(group, what)), x.shape[0] if x.ndim else 1
     found = list(sizes) if sizes is not None else [rows // count] * count
     if len(found) != count or sum(found) != rows:
-        raise ValueError(f"For '{what}', '{name}' must hold the rows for each of {count} processes, "
-                         f"{rows} together, but got {sizes!r}.")
+        raise ValueError(f"For '{what}', '{name}' must hold the rows for each of {count} "
+                         f"processes, {rows} together, but got {sizes!r}.")
     return found
 
 
@@ -321,8 +321,8 @@ def all_to_all(
     """Each process's tensors for this one, written into those of `output_tensor_list`."""
     what = "all_to_all"
     places = _list(output_tensor_list, "output_tensor_list", what, group)
-    found = collectives.all_to_all_tensors(
-        _list(input_tensor_list, "input_tensor_list", what, group), [p.shape for p in places], group)
+    given = _list(input_tensor_list, "input_tensor_list", what, group)
+    found = collectives.all_to_all_tensors(given, [p.shape for p in places], group)
     for place, x in zip(places, found, strict=True):
         _write(place, x, what)
     return handle(async_op, what)

@@ -94,12 +94,12 @@ if TYPE_CHECKING:
     from . import utils as utils
     from .dynamic_lr import *  # noqa: F403
     from .grad import *  # noqa: F403
+    from .grad_reducer import *  # noqa: F403
     from .graph_cell import *  # noqa: F403
     from .layer import *  # noqa: F403
     from .learning_rate_schedule import *  # noqa: F403
     from .loss import *  # noqa: F403
     from .loss_scale import *  # noqa: F403
-    from .grad_reducer import *  # noqa: F403
     from .micro_batch import *  # noqa: F403
     from .optim import *  # noqa: F403
     from .sparse import *  # noqa: F403

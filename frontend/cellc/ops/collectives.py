@@ -7,7 +7,7 @@ from typing import Any
 
 from cellc_compiler.ir.op import REQUIRED
 
-from ..ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, ranks_of
+from ..ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, rank_in, ranks_of
 from ..tensors.tensor import Tensor
 from . import communication as c
 from .primitives import make_primitives
@@ -48,8 +48,7 @@ def _counts(given: Any) -> list[int]:
 
 def _all_to_all_vc(input_x: Tensor, send_count_matrix: Any, group: str, block_size: int,
                    transpose: bool) -> Tensor:
-    ranks = ranks_of(group, "AlltoAllVC")
-    n, here = len(ranks), ranks.index(c.world().rank)
+    n, here = len(ranks_of(group, "AlltoAllVC")), rank_in(group, "AlltoAllVC")
     flat = _counts(send_count_matrix)
     rows = [flat[i * n : (i + 1) * n] for i in range(n)]
     columns = [list(column) for column in zip(*rows, strict=True)]

@@ -129,7 +129,7 @@ def scatter(x: Tensor, src: int = 0, group: str | None = HCCL_WORLD_COMM_GROUP) 
 def _rooted(what: str, kind: str, x: Any, given: tuple[str, Any], group: Any) -> Tensor:
     ranks, (name, root) = ranks_of(group, what), given
     return apply_one(kind, tensor(x, what, "tensor"), root=a_rank(root, name, what, ranks),
-                         ranks=ranks)
+                     ranks=ranks)
 
 
 def all_to_all(
@@ -147,7 +147,7 @@ def all_to_all(
         raise ValueError(f"For '{what}', 'split_count' must be the number of processes of the "
                          f"group, {len(ranks)}, but got {split_count}.")
     return apply_one(what, given, split_axis=split_dim % max(given.ndim, 1),
-                         concat_axis=concat_dim % max(given.ndim, 1), ranks=ranks)
+                     concat_axis=concat_dim % max(given.ndim, 1), ranks=ranks)
 
 
 def all_to_all_rows(
@@ -157,9 +157,9 @@ def all_to_all_rows(
     """Consecutive rows for each process, so many; so many rows of each, one after the other."""
     what = "all_to_all"
     return apply_one("all_to_all_v", tensor(x, what, "tensor"),
-                         send_sizes=tuple(map(int, send_sizes)),
-                         receive_sizes=tuple(map(int, receive_sizes)),
-                         ranks=ranks_of(group, what))
+                     send_sizes=tuple(map(int, send_sizes)),
+                     receive_sizes=tuple(map(int, receive_sizes)),
+                     ranks=ranks_of(group, what))
 
 
 def all_to_all_tensors(
@@ -189,7 +189,8 @@ def send(x: Tensor, dst: int, tag: int = 0, group: str | None = HCCL_WORLD_COMM_
     Raises:
         TypeError, ValueError: no tensor, or none of the other processes of the group.
     """
-    apply("send_to", tensor(x, "send", "tensor"), rank=another_rank(dst, "dst", "send", group), tag=tag)
+    to = another_rank(dst, "dst", "send", group)
+    apply("send_to", tensor(x, "send", "tensor"), rank=to, tag=tag)
 
 
 def receive(
@@ -199,7 +200,7 @@ def receive(
     """The tensor that the process `src` gives by `send` with the same tag."""
     what = "receive"
     return apply_one("receive_from", rank=another_rank(src, "src", what, group),
-                         dtype=dtype_of(dtype, what), shape=tuple(shape), tag=tag)
+                     dtype=dtype_of(dtype, what), shape=tuple(shape), tag=tag)
 
 
 def another_rank(rank: Any, name: str, what: str, group: Any) -> int:
@@ -211,8 +212,8 @@ def another_rank(rank: Any, name: str, what: str, group: Any) -> int:
     """
     others = [r for r in ranks_of(group, what) if r != world().rank]
     if not others:
-        raise RuntimeError(f"For '{what}', '{name}' must be another process, but cellc runs in one: "
-                           "there is nobody to exchange with.")
+        raise RuntimeError(f"For '{what}', '{name}' must be another process, but cellc runs in "
+                           "one: there is nobody to exchange with.")
     return a_rank(rank, name, what, others)
 
 

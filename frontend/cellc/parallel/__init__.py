@@ -10,8 +10,8 @@ from typing import Any
 
 from cellc_runtime.lazy import public_names
 
-from .layout import Layout
 from ..ranks.settings import get_algo_parameters, reset_algo_parameters, set_algo_parameters
+from .layout import Layout
 
 
 def shard(fn: Any, in_strategy: Any, out_strategy: Any = None, parameter_plan: Any = None) -> Any:

@@ -43,8 +43,8 @@ def connect(what: str) -> None:
     if count > 1 and world().size == 1:
         if name not in _BY_MPI:
             raise RuntimeError(
-                f"For '{what}', {name}={count} says that {count} processes take part, but they were "
-                "not started by MPI: start the script with `mpirun -n "
+                f"For '{what}', {name}={count} says that {count} processes take part, but they "
+                "were not started by MPI: start the script with `mpirun -n "
                 f"{count} python SCRIPT` (pip install 'cellc[mpi]' brings it).")
         try:
             from cellc_runtime.mpi import MpiWorld  # it loads MPI, which one process does without

@@ -100,7 +100,7 @@ class _ThreadWorld:
     def close(self) -> None:
         """Nothing is held."""
 
-    def fail(self) -> None:
+    def abort(self) -> None:
         """This rank raised: nobody waits for it."""
         with self._board.changed:
             self._board.failed = True
@@ -127,7 +127,7 @@ def run_ranks(size: int, function: Callable[[int], Any]) -> list[Any]:
                 results[rank] = function(rank)
         except BaseException as e:
             errors.append(e)
-            own.fail()
+            own.abort()
 
     threads = [threading.Thread(target=play, args=(r,), name=f"rank {r}") for r in range(size)]
     for thread in threads:

@@ -186,9 +186,9 @@ class SyncBatchNorm(_BatchNorm):
         off = wide - mean.reshape(shape)
         var = communication.all_reduce_ranks((off * off).sum(axes), self._ranks) / count
         share = self.momentum
-        self.moving_mean = self.moving_mean * (1.0 - share) + mean * share
-        self.moving_variance = (self.moving_variance * (1.0 - share)
-                                + var * (share * count / max(count - 1, 1)))
+        for kept, batch in ((self.moving_mean, mean),
+                            (self.moving_variance, var * (count / max(count - 1, 1)))):
+            ops.assign(kept, (kept * (1.0 - share) + batch * share).astype(kept.dtype))
         y = off * ops.rsqrt(var + self.eps).reshape(shape) * self.gamma.reshape(shape) \
             + self.beta.reshape(shape)
         return y.astype(x.dtype)
