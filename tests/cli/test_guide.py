@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # What a block takes for granted, and what must hold behind it, by the block's first line.
 BEFORE = {
+    "from cellc.communication": "mine, rows = data, np.ones((4, 3))",
     "def energy(x):": """
         direction = ms.Tensor(np.ones((3, 4), np.float32))
         images = ms.Tensor(np.ones((2, 3, 4), np.float32))
@@ -126,6 +127,11 @@ AFTER = {
     "import cellc_runtime": """
         saved = cellc_runtime.load("trained.cellc")
         assert all((saved.weights[n] == w).all() for n, w in net.weights.items())
+    """,
+    "from cellc.communication": """
+        assert (data.get_dataset_size(), get_rank()) == (4, 0)
+        ms.reset_auto_parallel_context()
+        data = mine
     """,
     "net.set_inputs(": """
         sizes = [net(ms.Tensor(np.ones((n, 784), np.float32))).shape[0] for n in (2, 5)]
