@@ -172,15 +172,18 @@ def callback_name(kind: str, attrs: Mapping[str, Any]) -> str:
     return _MARK + json.dumps([kind, {k: v for k, v in attrs.items() if k != "dtype"}])
 
 
-def callback(name: str, place: str = "") -> Callable[..., None] | None:
-    """The function behind a program's callback; None: the name is of no collective.
+def is_collective(name: str) -> bool:
+    """Whether a program's callback has a name of `callback_name`."""
+    return name.startswith(_MARK)
+
+
+def callback(name: str, place: str = "") -> Callable[..., None]:
+    """The function behind a program's callback.
 
     Args:
         name: see `callback_name`.
         place: where in the user's code it is, for messages.
     """
-    if not name.startswith(_MARK):
-        return None
     kind, attrs = json.loads(name[len(_MARK):])
     group = tuple(attrs.pop("ranks", ()))
     if kind in ("send_to", "receive_from"):

@@ -201,7 +201,9 @@ class _Core:
         return np.zeros(slot.shape, slot.dtype.numpy)
 
     def _host(self, callback: Callback, given: Mapping[str, HostFunction]) -> Host:
-        function = given.get(callback.name) or collectives.callback(callback.name)
+        function = given.get(callback.name)
+        if function is None and collectives.is_collective(callback.name):
+            function = collectives.callback(callback.name)
         if function is None:
             raise ValueError(
                 f"program {self.program.name!r} calls back {callback.name!r}: pass it in callbacks"

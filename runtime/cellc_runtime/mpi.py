@@ -24,7 +24,13 @@ _HEADERS_TAG = 1 << 14
 
 
 class MpiWorld:
-    """See `cellc_runtime.world.World`."""
+    """See `cellc_runtime.world.World`.
+
+    Attributes:
+        waiting: the step that this rank waits in; "" if it does not.
+    """
+
+    waiting = ""
 
     def __init__(self) -> None:
         from mpi4py import MPI  # an extra: it loads a library of hundreds of kilobytes
@@ -118,7 +124,7 @@ class MpiWorld:
         wrong = disagreement(step.group, [bytes(row).rstrip(b"\0").decode(errors="replace")
                                           for row in said])
         if wrong is not None:
-            raise CollectiveError(wrong)
+            raise CollectiveError(f"{wrong}. This is rank {self.rank}{step.place}")
         return comm
 
     def _finish(self, step: Step, *requests: Any) -> None:
@@ -134,6 +140,7 @@ class MpiWorld:
             CollectiveError: there was none in the time of `CELLC_COLLECTIVE_TIMEOUT`.
         """
         start = time.monotonic()
+        self.waiting = f"{step.text}{step.place}"
         while not (found := done()):
             waited = time.monotonic() - start
             if waited > knobs.read().collective_timeout:
@@ -144,6 +151,7 @@ class MpiWorld:
                     "(CELLC_COLLECTIVE_TIMEOUT sets how long)")
             if waited > _SPIN:
                 os.sched_yield() if waited < 0.05 else time.sleep(5e-5)
+        self.waiting = ""
         return found
 
 

@@ -89,6 +89,8 @@ class Op:
     """Accepted element types of the first operand."""
     effect: ClassVar[bool] = False
     """Kept even if no result is used; never merged (host callbacks)."""
+    collective: ClassVar[bool] = False
+    """Several processes do it together (`ops/collective.py`)."""
     unique: ClassVar[bool] = False
     """Never merged with an equal one."""
     may_fail: ClassVar[bool] = False

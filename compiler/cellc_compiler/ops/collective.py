@@ -25,6 +25,7 @@ class _Exchange(Op):
     """Base of what ranks do together: the host does it, in the program's order."""
 
     effect = True
+    collective = True
     may_fail = True
     dtypes = ANY
 

@@ -9,19 +9,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_compiler.driver import callback_name
 from cellc_compiler.ir.graph import Graph, Node
+from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import TensorType
+from cellc_runtime.lazy import lazy_module
 
 from ..core import watching
 from ..core.dispatch import active_tracer
 from ..core.journal import given_by
 from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
 from .bprop import Rule, with_gradient
+
+if TYPE_CHECKING:
+    from cellc_runtime import collectives
+else:  # one process needs none
+    collectives = lazy_module("cellc_runtime.collectives")
 
 Array = np.ndarray[Any, Any]
 HostFunction = Callable[..., Any]
@@ -123,7 +130,19 @@ def host_callbacks(
     for node in executed(graph):
         if node.op == "print":
             out[callback_name(node)] = _printer(node)
-    return out
+    return {**out, **_collectives(graph)}
+
+
+def _collectives(graph: Graph) -> dict[str, Callable[..., None]]:
+    """The collectives of a graph, which say where the source asks for them."""
+    places: dict[str, list[str]] = {}
+    for node in executed(graph):
+        if lookup(node.op).collective:
+            lines = places.setdefault(callback_name(node), [])
+            if (line := f"{node.span.file}:{node.span.line}") not in lines:
+                lines.append(line)
+    return {name: collectives.callback(name, f" ({' or '.join(lines)})")
+            for name, lines in places.items()}
 
 
 def executed(graph: Graph) -> Iterator[Node]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from types import TracebackType
@@ -77,7 +79,16 @@ def _end_all_with_one(made: Any) -> None:
             made.abort()
         shown(kind, error, tb)
 
+    def ended(number: int, frame: Any) -> None:  # by the launcher: another rank has died
+        if made.waiting:
+            sys.stderr.write(f"rank {made.rank}: ended while it waited in {made.waiting}\n")
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
     sys.excepthook = end
+    if threading.current_thread() is threading.main_thread() and \
+            signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, ended)
 
 
 def ranks_of(group: Any, what: str) -> tuple[int, ...]:

@@ -61,7 +61,7 @@ class _ThreadWorld:
         found = self._board.take(key, step.group, self.rank, step.text)
         wrong = disagreement(step.group, [found[r][0] for r in step.group])
         if wrong is not None:
-            raise CollectiveError(wrong)
+            raise CollectiveError(f"{wrong}. This is rank {self.rank}{step.place}")
         return [found[r][1] for r in step.group]
 
     def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
