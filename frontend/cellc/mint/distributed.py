@@ -448,7 +448,11 @@ def scatter_object_list(
     scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None,
     src: int = 0, group: str | None = None,
 ) -> None:
-    """This process's object of the list of the process `src`, written into the first place."""
+    """This process's object of the list of the process `src`, written into the first place.
+
+    Raises:
+        TypeError: no list of as many objects as there are processes, or no list with a place.
+    """
     what = "scatter_object_list"
     ranks = ranks_of(group, what)
     found = _all_objects(scatter_object_input_list, group)[
