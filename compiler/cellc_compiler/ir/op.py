@@ -279,8 +279,8 @@ def register(cls: type[Op]) -> type[Op]:
     return cls
 
 
-_OF_PASSES = ("blocked", "winograd")
-"""Modules of ops that only passes write."""
+_WHEN_USED = ("blocked", "collective", "winograd")
+"""Modules of ops that only passes write, or only programs of several processes have."""
 
 
 def load_all() -> None:
@@ -316,8 +316,8 @@ def all_ops() -> Iterator[Op]:
 
 
 def user_ops() -> Iterator[Op]:
-    """The ops that networks are written in, by name: the modules of those that only passes write
-    load when such an op is looked up."""
-    _load(_OF_PASSES)
+    """The ops that networks of one process are written in, by name: the modules of others load when
+    such an op is looked up."""
+    _load(_WHEN_USED)
     for name in sorted(REGISTRY):
         yield REGISTRY[name]
