@@ -7,15 +7,15 @@ written and no result is given out.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType, bool_
 from cellc_runtime.errors import RUN_ERRORS, message_text, run_error
+from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import ANY, REQUIRED, Array, Cost, Op, Sample, register
@@ -25,6 +25,12 @@ from ..loops.index import Index
 from . import _batch_axis, _identities
 from ._members import Grads, case, no_gradient
 from .batching import pointwise
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = lazy_module("hashlib")
+
 
 
 def check_inputs(what: str, region: Graph, types: Sequence[TensorType]) -> None:
