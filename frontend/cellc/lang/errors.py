@@ -37,6 +37,8 @@ CODES: dict[str, str] = {
     "CE304": "recursion without end",
     "CE307": "a function that reads or changes the world outside of the network",
     "CE308": "an iterator that was there before, taken further",
+    "CE309": "what only Python can do, where the syntax level is STRICT",
+    "CE310": "what Python gives, where that is not known while compiling",
     "CE401": "the truth value of a tensor with more than one element",
     "CE402": "a function that returns different types on two paths",
     "CE403": "an exception that depends on a run-time value where it cannot",

@@ -19,6 +19,8 @@ from .iteration import Foreign, Walk, items, walk
 from .operators import BINARY, UNARY, compare, operated
 from .per_trip import PerTrip, binary, seen, unary
 from .per_trip import subscript as row_of
+from .pieces import operations
+from .pieces.operations import holds_object, is_piece
 from .state import GROWTH, unseen_box
 from .text import formatted, percent_text
 from .values import MISSING, Text, holds_runtime, is_runtime, like
@@ -50,7 +52,8 @@ def _binary(vm: Interpreter, node: ast.BinOp, frame: Frame) -> Any:
     if vm.rolling and (type(left) is PerTrip or type(right) is PerTrip):
         kind = type(node.op)
         return seen(binary(kind, BINARY[kind], left, right), node, frame)
-    if isinstance(left, str) and isinstance(node.op, ast.Mod) and holds_runtime(right):
+    if isinstance(left, str) and isinstance(node.op, ast.Mod) and holds_runtime(right) \
+            and not holds_object(right):
         return percent_text(left, right)
     return operated(vm, BINARY[type(node.op)], left, right, frame)
 
@@ -63,6 +66,8 @@ def _unary(vm: Interpreter, node: ast.UnaryOp, frame: Frame) -> Any:
     if isinstance(node.op, ast.Not):
         known = truth(vm, value, frame)
         return not known if isinstance(known, bool) else as_bool(logical("not", known))
+    if is_piece(value):
+        return operations.operated(vm, UNARY[type(node.op)], [value], frame)
     return UNARY[type(node.op)](value)
 
 
@@ -157,6 +162,8 @@ def _joined(vm: Interpreter, node: ast.JoinedStr, frame: Frame) -> Any:
     for part in node.values:
         value = vm.eval(part, frame)
         parts += value.parts if isinstance(value, Text) else [value]
+    if any(map(is_piece, parts)):
+        return operations.joined(vm, parts, frame)
     return Text(tuple(parts)) if holds_runtime(parts) else "".join(parts)
 
 
@@ -164,6 +171,9 @@ def _formatted(vm: Interpreter, node: ast.FormattedValue, frame: Frame) -> Any:
     value = vm.eval(node.value, frame)
     spec = "" if node.format_spec is None else vm.eval(node.format_spec, frame)
     vm.at(node, frame)
+    if vm.pieces is not None and (holds_object(value) or not isinstance(spec, str)):
+        mark = chr(node.conversion) if node.conversion > 0 else ""
+        return operations.formatted(vm, value, spec, mark, frame)
     if isinstance(spec, Text):
         raise TypeError("a format specification must be known while compiling")
     parts = formatted(value, spec, chr(node.conversion) if node.conversion > 0 else "")

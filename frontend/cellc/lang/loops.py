@@ -17,7 +17,7 @@ from cellc_runtime.records import dataclass, field
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import DTYPES, Kind, kind_of
-from ..tracing.tracer import Region
+from ..tracing.tracer import Entered, Region
 from . import regions
 from .analysis import Names, assigned
 from .assignment import assign_to
@@ -138,9 +138,14 @@ def _trial(vm: Interpreter, test: ast.expr, frame: Frame) -> bool | None:
 
 
 def runtime_range(
-    vm: Interpreter, node: ast.For, source: RuntimeRange, frame: Frame
+    vm: Interpreter, node: ast.For, source: RuntimeRange, frame: Frame,
+    element: Callable[[Any], Any] | None = None,
 ) -> Outcome:
-    """A `for` over a range whose bounds only the run knows: a while loop with a counter."""
+    """A `for` over a range whose bounds only the run knows: a while loop with a counter.
+
+    Args:
+        element: what the target is for a number of the range; None: the number.
+    """
     counter = f".range{node.lineno}"
     frame.table[counter] = source.start
 
@@ -150,7 +155,7 @@ def runtime_range(
 
     def body() -> Outcome:
         i = frame.table[counter]
-        assign_to(vm, node.target, i, frame)
+        assign_to(vm, node.target, i if element is None else element(i), frame)
         vm.note(Variable(frame.table, frame.lines, counter))
         frame.table[counter] = i + source.step
         return vm.block(node.body, frame)
@@ -257,9 +262,11 @@ class RuntimeLoop:
         vm.at(self.node, self.frame)
         init = [as_tensor(v, ty) for v, ty in entry]
         types = [ty for _, ty in entry] + [p._type for p in self.parameters]
-        with regions.opened(tracer, "while_test", types) as (test_region, args):
+        first = (*init, *self.parameters)
+        with regions.opened(tracer, "while_test", types, Entered(first)) as (test_region, args):
             test, tested = self._in_loop(test_region, args, lambda: self._go_on(args, state))
-        with regions.opened(tracer, "while_body", types) as (body_region, args):
+        how = Entered(first, test, True, test_region)
+        with regions.opened(tracer, "while_body", types, how) as (body_region, args):
             outcome, changes = self._in_loop(body_region, args, self._iterate)
         outcome = outcome.without(CONTINUE)
         self._check_test(test_region, tested)

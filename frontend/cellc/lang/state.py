@@ -36,7 +36,7 @@ from .errors import CompileRuntimeError, Place
 from .journal import Content, Slot
 from .reads_log import ReadsLog
 from .recipes import Recipe, recipe_of
-from .values import MISSING
+from .values import MISSING, scalar
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -160,6 +160,15 @@ class State:
                  number_input(given.ir_value, value, number, self.answers))
         return StateInput(slot.label(), lambda: getattr(slot.target, slot.name, MISSING), kind,
                           ty if kind is None else None)
+
+    def first_values(self) -> list[Tensor]:
+        """The values of the places that are inputs, when the trace began."""
+        found = [self.before[s.key()][1] for s in self.inputs]
+        return [v if isinstance(v, Tensor) else scalar(v) for v in found]
+
+    def changes(self) -> frozenset[int]:
+        """The numbers of the functions that make changes in the run."""
+        return frozenset(n.attrs["number"] for n in self.stores.values())
 
     def undo(self) -> None:
         """Put everything back."""

@@ -1,0 +1,155 @@
+"""Pieces of a network that Python runs: calls of the graph, with what they are known to give."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cellc_runtime.records import dataclass, field
+
+from ... import context
+from ...calls.pieces import ANY_OBJECT, Failed, Given, Piece, taken_apart
+from ...core.dispatch import apply
+from ...tensors.tensor import Tensor
+from ...tracing.pytree import leaves_of, put_together
+from ..outcome import Diverged
+from ..per_trip import NotRollable
+from ..recipes import recipe_of
+from .first_run import FirstRun
+
+if TYPE_CHECKING:
+    from ..frames import Frame
+    from ..interpreter import Interpreter
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of the pieces of a network from earlier traces.
+
+    Attributes:
+        given: what pieces gave, by their keys.
+        told: places that were reported.
+    """
+
+    given: dict[Any, Given] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Pieces:
+    """The pieces of one trace.
+
+    Attributes:
+        run: the call that the trace is made for.
+        found: what each piece does and where, in order.
+    """
+
+    run: FirstRun
+    known: Known
+    found: dict[tuple[str, str], None] = field(default_factory=dict)
+
+    def emit(
+        self, vm: Interpreter, what: str, act: Callable[..., Any], values: Sequence[Any],
+        frame: Frame, mode: str = "",
+    ) -> Any:
+        """Have Python do something in each call.
+
+        Args:
+            act: what it does with the values.
+            mode: `"fixed"`: the result is to be known while compiling, and another one is compiled
+                for itself; `"whole"`: it is an object, whatever its type.
+
+        Returns:
+            The result: numbers and tensors of the graph, None, objects that only the run knows, and
+            tuples of these.
+
+        Raises:
+            CompileTypeError: `jit_syntax_level` is STRICT (CE309), or no call can tell what the
+                piece gives (CE310).
+        """
+        if vm.rolling:
+            raise NotRollable
+        where = self._report(vm, what, frame)
+        recipe = recipe_of(vm, values, what, frame)
+        key = _key(frame), what
+        piece = Piece(what, where, act, recipe.values, mode, key)
+        found, leaves = self._learnt(vm, piece, recipe.leaves)
+        operands = recipe.leaves if found is not None and _gives_tensors(found) else \
+            [_constant(t) for t in recipe.leaves]
+        piece.expected = found
+        types = found.types if found is not None else ()
+        results = vm.tracer.host_call(piece, what, operands, types)
+        if found is None:  # the first call that gets here says what it gives, and is traced again
+            raise Diverged(len(vm.tracer.regions))
+        if leaves is not None:
+            self.run.gave(vm.tracer.regions[-1].graph.nodes[-1], leaves)
+        return put_together(found.structure, results)
+
+    def _learnt(
+        self, vm: Interpreter, piece: Piece, operands: Sequence[Tensor]
+    ) -> tuple[Given | None, list[Tensor] | None]:
+        """What a piece gives, run for this call if that gets here, and the tensors of it."""
+        for t in operands:
+            vm.tracer.lift(t)
+        try:
+            comes = self.run.here()
+            if comes:
+                return taken_apart(self.run.result(piece, operands), self.run.call, piece.mode)
+        except Exception as e:
+            raise Failed(e) from None
+        given = ANY_OBJECT if piece.mode == "whole" else self.known.given.get(piece.key)
+        if comes is None and given is None:
+            raise vm.error(
+                "CE310", TypeError, f"{piece.what} is run by Python in a function that an op calls "
+                "in its own way: what it gives is not known while compiling", _frame(vm),
+                hint="call it outside of the function that the op is given",
+            )
+        return given, None
+
+    def _report(self, vm: Interpreter, what: str, frame: Frame) -> str:
+        """Say once for each place that Python runs it; the place."""
+        vm.frame = frame
+        if context.get_context("jit_syntax_level") == context.STRICT:
+            raise vm.error(
+                "CE309", TypeError, f"{what} needs Python when the network runs, which "
+                "jit_syntax_level=STRICT forbids", frame,
+                hint="use ops, or ms.set_context(jit_syntax_level=ms.LAX)",
+            )
+        where = vm.position()
+        self.found[what, where] = None
+        if where not in self.known.told:
+            self.known.told.add(where)
+            logging.getLogger("cellc").info("%s: %s is run by Python in each call", where, what)
+        return where
+
+
+def _frame(vm: Interpreter) -> Frame:
+    assert vm.frame is not None
+    return vm.frame
+
+
+def _key(frame: Frame | None) -> tuple[Any, ...]:
+    """The place of a piece: its statement, and the calls that led there."""
+    chain: list[Any] = []
+    while frame is not None and frame.depth:
+        node: Any = frame.node
+        chain.append((frame.source.file, getattr(node, "lineno", 0),
+                      getattr(node, "col_offset", 0)))
+        frame = frame.caller
+    return tuple(chain)
+
+
+def _gives_tensors(given: Given) -> bool:
+    """Whether floats are among the tensors that a piece gives: in Python they might have a gradient
+    by its operands, so to ask for one is an error."""
+    return any(leaf.kind is None and given.types[leaf.number].dtype.is_inexact
+               for leaf in leaves_of(given.structure))
+
+
+def _constant(tensor: Tensor) -> Tensor:
+    """A tensor without a gradient."""
+    if not tensor.dtype.is_inexact:
+        return tensor
+    out: Tensor = apply("stop_gradient", tensor)
+    return out
