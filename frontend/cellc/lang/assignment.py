@@ -182,6 +182,9 @@ def holder_of(vm: Interpreter, owner: ast.expr, frame: Frame) -> Any:
 
 def set_item(vm: Interpreter, holder: Any, index: Any, value: Any) -> None:
     """`holder[index] = value`; a tensor gets a new value that later reads see."""
+    if vm.pieces is not None and vm.frame is not None \
+            and operations.needs_run(vm, holder, index, value):
+        holder = operations.handed_over(vm, holder, vm.frame)
     if type(holder) is RunObject and vm.frame is not None:
         operations.set_item(vm, holder, index, value, vm.frame)
         return

@@ -40,7 +40,7 @@ from .pieces.operations import is_piece, of_tensor
 from .source import FunctionSource, function_source
 from .state import BOXES
 from .text import format_text, join_text
-from .trust import is_library, is_user_function
+from .trust import is_foreign_class, is_library, is_user_function
 from .values import MISSING, any_runtime, holds_runtime
 from .world import outside_call
 
@@ -364,15 +364,6 @@ def _holds_anything(cls: type) -> bool:
     return issubclass(cls, (tuple, list, dict, set)) or cls.__module__ in (
         "collections", "types", "builtins", "functools", "itertools"
     ) or hasattr(cls, "__dataclass_fields__") or not is_foreign_class(cls)
-
-
-def is_foreign_class(cls: type) -> bool:
-    """Whether a class comes from the standard library or an installed package."""
-    root = cls.__module__.partition(".")[0]
-    if root in sys.stdlib_module_names and root != "__main__":
-        return True
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
-    return "site-packages" in file or "dist-packages" in file
 
 
 def _tensor(

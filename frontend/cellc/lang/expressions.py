@@ -20,7 +20,7 @@ from .operators import BINARY, UNARY, compare, operated
 from .per_trip import PerTrip, binary, seen, unary
 from .per_trip import subscript as row_of
 from .pieces import operations
-from .pieces.operations import holds_object, is_piece
+from .pieces.operations import comparable, holds_object, is_piece
 from .state import GROWTH, unseen_box
 from .text import formatted, percent_text
 from .values import MISSING, Text, holds_runtime, is_runtime, like
@@ -133,14 +133,17 @@ def _set(vm: Interpreter, node: ast.Set, frame: Frame) -> Any:
 
 
 def _dict(vm: Interpreter, node: ast.Dict, frame: Frame) -> Any:
-    out: dict[Any, Any] = {}
+    pairs: list[tuple[Any, Any]] = []
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:
-            out.update(vm.eval(value, frame))
+            pairs += vm.eval(value, frame).items()
         else:
             name = vm.eval(key, frame)
-            out[name] = vm.eval(value, frame)
-    return vm.fresh(out)
+            pairs.append((name, vm.eval(value, frame)))
+    if vm.pieces is not None and any(is_runtime(k) or comparable(k, None) for k, _ in pairs):
+        vm.at(node, frame)
+        return operations.mapping(vm, [k for k, _ in pairs], [v for _, v in pairs], frame)
+    return vm.fresh(dict(pairs))
 
 
 def _subscript(vm: Interpreter, node: ast.Subscript, frame: Frame) -> Any:

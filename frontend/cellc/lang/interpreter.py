@@ -106,7 +106,10 @@ class Interpreter:
         handler = EXPRESSIONS.get(type(node))
         if handler is None:
             self.unsupported(node, frame, "CE102")
-        return handler(self, node, frame)
+        value = handler(self, node, frame)
+        if self.pieces is not None and self.pieces.handed:
+            return self.pieces.handed.get(id(value), (None, value))[1]
+        return value
 
     def block(self, stmts: Sequence[ast.stmt], frame: Frame) -> Outcome:
         """Run statements in order."""

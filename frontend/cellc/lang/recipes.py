@@ -77,6 +77,8 @@ class _Maker:
         self.recipe = Recipe()
 
     def build(self, value: Any) -> Build:
+        if self.vm.pieces is not None:
+            value = self.vm.pieces.handed.get(id(value), (None, value))[1]
         if isinstance(value, GraphTensor):
             return self._tensor(value)
         if is_symbolic(value):

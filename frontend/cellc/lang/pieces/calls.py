@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...tensors.tensor import Tensor
 from ...tracing.numbers import GraphNumber
 from ...tracing.pytree import RunObject
-from ..trust import is_library, is_user_function
+from ..trust import is_foreign_class, is_library, is_user_function
 from ..values import MISSING, Text, is_runtime
 from .operations import (
     called,
@@ -65,7 +65,8 @@ def call_of_python(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: 
 def _measures_text(fn: Any) -> bool:
     """Whether a function looks into strings."""
     if isinstance(fn, type):
-        return fn.__module__ == "builtins" and fn not in _OF_TEXT
+        return fn.__module__ == "builtins" and fn not in _OF_TEXT and \
+            not issubclass(fn, BaseException)
     return isinstance(fn, BuiltinFunctionType) and fn not in _OF_TEXT and \
         not isinstance(getattr(fn, "__self__", None), (*_BOXES, str))
 
@@ -79,6 +80,9 @@ def _made(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Frame) 
         if cls is range:
             return vm.call(range, [number_of(vm, a, frame) for a in args], kwargs, frame)
         return called(vm, cls, args, kwargs, frame) if direct else MISSING
+    if direct and cls.__module__ != "builtins" and is_foreign_class(cls) \
+            and not hasattr(cls, "_fields"):
+        return called(vm, cls, args, kwargs, frame)
     return MISSING
 
 

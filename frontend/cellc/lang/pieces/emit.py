@@ -12,7 +12,7 @@ from ... import context
 from ...calls.pieces import ANY_OBJECT, Failed, Given, Piece, taken_apart
 from ...core.dispatch import apply
 from ...tensors.tensor import Tensor
-from ...tracing.pytree import leaves_of, put_together
+from ...tracing.pytree import RunObject, leaves_of, put_together
 from ..outcome import Diverged
 from ..per_trip import NotRollable
 from ..recipes import recipe_of
@@ -43,11 +43,13 @@ class Pieces:
     Attributes:
         run: the call that the trace is made for.
         found: what each piece does and where, in order.
+        handed: containers that the trace made and objects of the run that stand for them now.
     """
 
     run: FirstRun
     known: Known
     found: dict[tuple[str, str], None] = field(default_factory=dict)
+    handed: dict[int, tuple[Any, RunObject]] = field(default_factory=dict)
 
     def emit(
         self, vm: Interpreter, what: str, act: Callable[..., Any], values: Sequence[Any],

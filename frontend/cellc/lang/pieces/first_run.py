@@ -31,13 +31,15 @@ class _Level:
 
     Attributes:
         runs: whether this call comes here; None where that cannot be said.
-        place: in the log of the call.
+        start: in the log of the call; `place`: how far it has come.
+        done: what has run, with the place behind it.
     """
 
     region: Region
     runs: bool | None
-    place: int
-    done: set[Node] = field(default_factory=set)
+    start: int
+    place: int = 0
+    done: dict[Node, int] = field(default_factory=dict)
 
 
 class FirstRun:
@@ -80,7 +82,8 @@ class FirstRun:
 
     def gave(self, node: Node, leaves: Tensors) -> None:
         """A node that has run gave these."""
-        self.levels[id(self.tracer.regions[-1])].done.add(node)
+        level = self.levels[id(self.tracer.regions[-1])]
+        level.done[node] = level.place
         self.values.update(zip(node.results, leaves, strict=True))
 
     @contextmanager
@@ -98,7 +101,7 @@ class FirstRun:
             level = self.levels[id(region)] = _Level(region, runs, place)
             beside = region.entered.beside if region.entered is not None else None
             if beside is not None and runs:
-                level.place = self.levels[id(beside)].place
+                level.start = self.levels[id(beside)].place
         return level
 
     def _entered(self, region: Region, around: int, place: int) -> bool | None:
@@ -138,12 +141,14 @@ class FirstRun:
             self.values.setdefault(value, tensor)
         for outer, inner in level.region.captures.items():
             self.values.setdefault(inner, self.values[outer])
-        self.call.place = level.place
+        self.call.place = level.start  # (nodes may have been taken back since)
         for node in list(level.region.graph.nodes):
-            if node not in level.done:
-                level.done.add(node)
+            if node in level.done:
+                self.call.place = level.done[node]
+            else:
                 results = run_node(node, [self.values[v] for v in node.operands], self._effect)
                 self.values.update(zip(node.results, results, strict=True))
+                level.done[node] = self.call.place
         level.place = self.call.place
 
     def _effect(self, node: Node, operands: list[Tensor]) -> Tensors:

@@ -17,7 +17,7 @@ from ...tensors.tensor import Tensor
 from ...tracing.numbers import GraphNumber, as_number
 from ...tracing.pytree import RunObject
 from ...tracing.tracer import GraphTensor
-from ..values import RuntimeRange, Text, is_runtime
+from ..values import RuntimeRange, Text, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
     from ..frames import Frame
@@ -82,7 +82,9 @@ def attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
     Raises:
         AttributeError: objects of this type have none of that name.
     """
-    cls = str if type(target) is Text else target.kind.cls
+    if type(target) is Text:
+        target = string(vm, target, frame)
+    cls = target.kind.cls
     if isinstance(getattr(cls, name, None), _METHODS):
         return RunMethod(target, name)
     fixed = issubclass(cls, (np.ndarray, np.generic)) and name in _LAYOUT
@@ -217,6 +219,67 @@ def joined(vm: Interpreter, parts: Sequence[Any], frame: Frame) -> Any:
 def string(vm: Interpreter, text: Text, frame: Frame) -> Any:
     """A string that holds values of the run, as an object of the run."""
     return _emit(vm, "str()", _same, [text], frame)
+
+
+def raised(vm: Interpreter, error: BaseException, frame: Frame) -> None:
+    """Raise an exception whose message only the run knows."""
+    kind = type(error)
+
+    def act(*args: Any) -> None:
+        raise kind(*args)
+
+    _emit(vm, f"raise {kind.__name__}", act, list(error.args), frame)
+
+
+# --- containers that hold what only the run knows where Python looks ------------------------------
+
+
+def mapping(vm: Interpreter, keys: Args, values: Args, frame: Frame) -> Any:
+    """A dict one of whose keys only the run knows."""
+    count = len(keys)
+    return _emit(vm, "a dict", lambda *v: dict(zip(v[:count], v[count:], strict=True)),
+                 [*keys, *values], frame)
+
+
+def needs_run(vm: Interpreter, holder: Any, index: Any, value: Any) -> bool:
+    """Whether `holder[index] = value` makes a container of the trace one of the run."""
+    if isinstance(holder, np.ndarray):
+        return holds_runtime([index, value])
+    return isinstance(holder, dict) and (is_runtime(index) or comparable(index, index))
+
+
+def handed_over(vm: Interpreter, box: Any, frame: Frame) -> RunObject:
+    """A container that the trace made as an object of the run, which stands for it from now on.
+
+    Raises:
+        CompileTypeError: it was there before, or was made before the condition or loop (CE501).
+    """
+    assert vm.pieces is not None
+    fresh = vm.journal is None or id(box) in vm.journal.fresh
+    if not fresh or vm.state.is_outside(box):
+        raise vm.error(
+            "CE501", TypeError, f"a {type(box).__name__} that was made "
+            f"{'outside of the network' if fresh else 'before a run-time condition or loop'} "
+            "comes to hold a value that only the run knows", frame,
+            hint="write into a copy that is made here",
+        )
+    made: RunObject = _emit(vm, f"a {type(box).__name__}", _same, [box], frame)
+    vm.pieces.handed[id(box)] = box, made
+    return made
+
+
+def complete(vm: Interpreter, value: Any, frame: Frame, depth: int = 4) -> Any:
+    """A value that leaves the network: strings and containers as the run makes them."""
+    assert vm.pieces is not None
+    if id(value) in vm.pieces.handed:
+        return vm.pieces.handed[id(value)][1]
+    if type(value) is Text:
+        return string(vm, value, frame)
+    if not depth or type(value) not in (list, tuple, dict):
+        return value
+    if isinstance(value, dict):
+        return {k: complete(vm, v, frame, depth - 1) for k, v in value.items()}
+    return type(value)(complete(vm, v, frame, depth - 1) for v in value)
 
 
 # --- iteration -----------------------------------------------------------------------------------
