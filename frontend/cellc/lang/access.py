@@ -89,6 +89,8 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
     """`target[index]`."""
     if vm.pieces is not None and operations.needs_python(target, index):
         return operations.subscript(vm, target, index, frame)
+    if vm.pieces is not None and operations.holds_object(index):
+        index = operations.index_of_tensor(vm, index, frame)
     if isinstance(target, dict):
         vm.templates.look_at(index)
     if is_runtime(index) and isinstance(target, (list, tuple)) and not isinstance(target, Tensor):

@@ -140,8 +140,13 @@ def _dict(vm: Interpreter, node: ast.Dict, frame: Frame) -> Any:
         else:
             name = vm.eval(key, frame)
             pairs.append((name, vm.eval(value, frame)))
+    vm.at(node, frame)
+    return _dict_of(vm, pairs, frame)
+
+
+def _dict_of(vm: Interpreter, pairs: Sequence[tuple[Any, Any]], frame: Frame) -> Any:
+    """A dict; of the run where only that knows a key."""
     if vm.pieces is not None and any(is_runtime(k) or comparable(k, None) for k, _ in pairs):
-        vm.at(node, frame)
         return operations.mapping(vm, [k for k, _ in pairs], [v for _, v in pairs], frame)
     return vm.fresh(dict(pairs))
 
@@ -285,7 +290,7 @@ def _dict_comp(vm: Interpreter, node: ast.DictComp, frame: Frame) -> Any:
     def make(inner: Frame) -> tuple[Any, Any]:
         return vm.eval(node.key, inner), vm.eval(node.value, inner)
 
-    return vm.fresh(dict(_comprehension(vm, node, frame, make)))
+    return _dict_of(vm, list(_comprehension(vm, node, frame, make)), frame)
 
 
 # --- calls --------------------------------------------------------------------------------------

@@ -33,7 +33,10 @@ def assert_statement(vm: Interpreter, node: ast.Assert, frame: Frame) -> Outcome
     if isinstance(known, Tensor):
         if vm.catching:
             raise _uncatchable(vm, node, frame)
-        check(vm, known, error, frame)
+        if vm.pieces is not None and operations.holds_object(error.args):
+            operations.asserted(vm, known, error, frame)
+        else:
+            check(vm, known, error, frame)
         return NEXT
     if under_runtime(vm):
         raise_at_run_time(vm, error, node, frame)

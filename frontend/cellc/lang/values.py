@@ -246,8 +246,11 @@ class Merger:
         for x, y in ((a, b), (b, a)):
             if x is MISSING:
                 return self._placeholder(y, x is a)
-        if RunObject in (type(a), type(b)) and not (_is_tensor(a) or _is_tensor(b)):
+        kinds = {type(a), type(b)}
+        if RunObject in kinds and not (_is_tensor(a) or _is_tensor(b)):
             return self._objects(a, b)
+        if self.hold is not None and kinds <= {str, Text}:
+            return self._objects(*map(self.hold, (a, b)))
         if type(a) is type(b) and isinstance(a, (tuple, list)):
             if len(a) != len(b):
                 raise MergeError(f"a {type(a).__name__} of {len(a)} and one of {len(b)} elements")

@@ -44,6 +44,8 @@ def call_of_python(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: 
     if is_piece(fn):
         return called(vm, fn, args, kwargs, frame)
     values = [*args, *kwargs.values()]
+    if fn is round and len(values) > 1 and is_runtime(args[0]):
+        return called(vm, fn, args, kwargs, frame)
     if any(type(v) is Text for v in values) and _measures_text(fn):
         args = [string(vm, a, frame) if type(a) is Text else a for a in args]
         values = [*args, *kwargs.values()]
@@ -53,6 +55,8 @@ def call_of_python(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: 
     if fn in (isinstance, type) and type(args[0]) is RunObject:
         return instance(vm, args[0], args[1], frame) if fn is isinstance else \
             type_of(vm, args[0], frame)
+    if fn is getattr and len(args) > 2 and type(args[0]) is RunObject:
+        return called(vm, fn, args, kwargs, frame)
     if isinstance(fn, type):
         return _made(vm, fn, args, kwargs, frame)
     if isinstance(fn, (BuiltinFunctionType, MethodType)):

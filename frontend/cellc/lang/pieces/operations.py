@@ -115,6 +115,15 @@ def delete_item(vm: Interpreter, target: Any, index: Any, frame: Frame) -> None:
     _emit(vm, "a deletion", operator.delitem, [target, index], frame)
 
 
+def index_of_tensor(vm: Interpreter, index: Any, frame: Frame) -> Any:
+    """What a tensor is indexed by: numbers and arrays of the run as those of the graph."""
+    if isinstance(index, tuple):
+        return tuple(index_of_tensor(vm, i, frame) for i in index)
+    if type(index) is RunObject and issubclass(index.kind.cls, np.ndarray):
+        return _emit(vm, "Tensor()", Tensor, [index], frame)
+    return number_of(vm, index, frame)
+
+
 # --- operators and conditions --------------------------------------------------------------------
 
 _NUMBERS = (bool, int, float, np.generic)
@@ -213,7 +222,8 @@ def _same(value: Any) -> Any:
 
 def joined(vm: Interpreter, parts: Sequence[Any], frame: Frame) -> Any:
     """The parts of a string as one."""
-    return _emit(vm, "an f-string", lambda *p: "".join(p), list(parts), frame)
+    given = [p if is_piece(p) or isinstance(p, str) else Text((p,)) for p in parts]
+    return _emit(vm, "an f-string", lambda *p: "".join(p), given, frame)
 
 
 def string(vm: Interpreter, text: Text, frame: Frame) -> Any:
@@ -229,6 +239,17 @@ def raised(vm: Interpreter, error: BaseException, frame: Frame) -> None:
         raise kind(*args)
 
     _emit(vm, f"raise {kind.__name__}", act, list(error.args), frame)
+
+
+def asserted(vm: Interpreter, good: Tensor, error: Exception, frame: Frame) -> None:
+    """Raise an exception whose message only the run knows, unless a condition holds."""
+    kind = type(error)
+
+    def act(holds: Tensor, *args: Any) -> None:
+        if not bool(holds):
+            raise kind(*args)
+
+    _emit(vm, "assert", act, [good, *error.args], frame)
 
 
 # --- containers that hold what only the run knows where Python looks ------------------------------
