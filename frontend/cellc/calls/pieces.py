@@ -12,6 +12,7 @@ a call is traced again. Each piece runs once.
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -188,6 +189,16 @@ class Failed(BaseException):
         self.error = error
 
 
+def itself(value: Any) -> Any:
+    """The value."""
+    return value
+
+
+_WITHOUT_EFFECT = frozenset((itself, operator.is_, type, isinstance))
+"""How often these are done is nobody's concern: they do not go to the log. (Whether they are needed
+may differ from one attempt at a loop to the next.)"""
+
+
 class Piece:
     """Python code of a network as a function of the tensors that it needs.
 
@@ -209,6 +220,8 @@ class Piece:
 
     def result(self, tensors: Sequence[Tensor]) -> Any:
         """What the code gives in the call under way."""
+        if self.act in _WITHOUT_EFFECT:
+            return self.act(*self.values(tensors))
         return active().once(f"{self.what} at {self.where}", lambda: self._done(tensors))
 
     def _done(self, tensors: Sequence[Tensor]) -> Any:

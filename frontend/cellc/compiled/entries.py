@@ -408,6 +408,8 @@ class EntryTable:
     others: dict[Any, list[Entry]] = field(default_factory=dict)
     """Entries for other state of Python objects, the latest last."""
     watched: EntryTable | None = None
+    strict: bool = False
+    """Python may do no part of it: `jit_syntax_level` is STRICT."""
     alike: int = 1
     """How many functions of this one's code had been compiled when it was."""
     reopened: bool = False
@@ -570,7 +572,8 @@ class EntryTable:
         self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], runs: bool
     ) -> tuple[Entry, bool]:
         """An entry for a call, and whether the call was traced for it."""
-        call, known = (pieces.CallLog(), lang.Known()) if runs else (None, None)
+        call, known = (pieces.CallLog(), lang.Known(self.strict or _is_strict(fn))) \
+            if runs else (None, None)
         traced, again = self._traced(key, fn, args, kwargs, call, known)
         if isinstance(traced, Entry):
             return traced, again
@@ -650,6 +653,12 @@ def describe_call(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> st
     parts = [f"{names[i]}: {word(a)}" if i < len(names) else word(a) for i, a in enumerate(args)]
     parts += [f"{k}: {word(v)}" for k, v in kwargs.items()]
     return "(" + ", ".join(parts) + ")"
+
+
+def _is_strict(fn: Any) -> bool:
+    """Whether a Cell's `set_jit_config` says that Python may do no part of it."""
+    config: Mapping[str, Any] = getattr(fn, "jit_config_dict", {})
+    return config.get("jit_syntax_level") == "STRICT"
 
 
 def _plain(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Entry:

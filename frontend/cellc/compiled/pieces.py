@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import context
 from ..calls.pieces import CallLog, Changed, Given, running
+from ..core.invalidation import watch
 from ..core.lru import LRU
 from .entry import Entry
 
@@ -38,6 +40,7 @@ class PiecesEntry(Entry):
         self.first: CallLog | None = call
         self.others: LRU[Any, PiecesEntry] = LRU(KEPT)
         self.count(part)
+        watch([(context.OPTIONS, "jit_syntax_level")], self.flag)
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """The result for arrays of the signature's types."""

@@ -14,6 +14,7 @@ from .source import register_source
 from .state import State
 
 __all__ = [
-    "CODES", "CellcError", "CompileError", "FirstRun", "Hooks", "Known", "Pieces", "State", "check_call", "explanation",
-    "interpret_call", "kind", "note_read", "position", "register_source", "scope_paths",
+    "CODES", "CellcError", "CompileError", "FirstRun", "Hooks", "Known", "Pieces", "State",
+    "check_call", "explanation", "interpret_call", "kind", "note_read", "position",
+    "register_source", "scope_paths",
 ]

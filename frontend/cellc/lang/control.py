@@ -283,7 +283,8 @@ class _Join:
         self, vm: Interpreter, node: ast.AST, frame: Frame, a: Side, b: Side, live: Names | None
     ) -> None:
         self.vm, self.node, self.frame, self.a, self.b, self.live = vm, node, frame, a, b, live
-        self.merger = Merger(lambda value: held(vm, value, frame))
+        self.merger = Merger(
+            None if vm.pieces is None else lambda value: held(vm, value, frame))
         self.stores: list[tuple[Slot, Build, int]] = []
 
     def run(self, pred: Tensor) -> Outcome:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.types import TensorType
-from cellc_runtime.records import dataclass, field
+from cellc_runtime.records import dataclass, field, replace
 
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import DTYPES, Kind, kind_of
+from ..tracing.pytree import RunObject
 from ..tracing.tracer import Entered, Region
 from . import regions
 from .analysis import Names, assigned
@@ -25,8 +26,10 @@ from .control import Known, condition, ends_here, logical, truth, under
 from .iteration import LIMIT
 from .journal import Change, Element, Slot, Variable, unchanged
 from .outcome import BREAK, CONTINUE, DONE, NEXT, RETURN, Outcome
+from .pieces import operations
 from .values import (
     MISSING,
+    Later,
     MergeError,
     Poison,
     RuntimeRange,
@@ -172,6 +175,7 @@ class Carried:
 
     Attributes:
         types, kinds: of the leaves in the loop; a kind for those that are numbers there.
+        held: it is an object of the run in the loop, whatever it is.
     """
 
     slot: Slot
@@ -179,6 +183,7 @@ class Carried:
     leaves: list[Any] = field(default_factory=list)
     types: list[TensorType] = field(default_factory=list)
     kinds: list[Kind | None] = field(default_factory=list)
+    held: bool = False
 
 
 class Retry(Exception):
@@ -397,7 +402,10 @@ class RuntimeLoop:
             return [as_tensor(MISSING, ty) for ty in item.types]
         if isinstance(value, Poison):
             self.vm.poisoned(value, self.frame)
+        if item.held:
+            return [operations.held(self.vm, value, self.frame).handle]
         if not same_structure(skeleton(item.value, True), skeleton(value, True)):
+            self._hold(item, value)
             raise self._unsteady(item, item.value, value)
         leaves: list[Any] = []
         flatten(value, leaves, True)
@@ -414,6 +422,18 @@ class RuntimeLoop:
                 raise self._unsteady(item, item.value, value) from None
             out.append(as_tensor(leaf, ty))
         return out
+
+    def _hold(self, item: Carried, value: Any) -> None:
+        """Carry an object of the run where another value becomes one, or the other way round."""
+        known = next((v for v in (item.value, value) if type(v) is RunObject), None)
+        if known is None or any(isinstance(v, Tensor) and kind_of(v) is None
+                                for v in (item.value, value)):
+            return
+        entered = item.value
+        item.leaves = [Later(lambda: operations.held(self.vm, entered, self.frame).handle)]
+        item.value = RunObject(known.handle, replace(known.kind, cls=object))
+        item.types, item.kinds, item.held = [known.handle._type], [None], True
+        raise Retry
 
     def _promote(self, item: Carried, index: int, leaf: Any, value: Any) -> None:
         """A number on entry takes the kind or the element type of what replaces it."""

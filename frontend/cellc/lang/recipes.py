@@ -87,10 +87,7 @@ class _Maker:
         if isinstance(value, Text):
             return self._text(value)
         if type(value) is RunObject:
-            place, kind = len(self.recipe.leaves), value.kind
-            self.recipe.leaves.append(value.handle)
-            self.recipe.marks.append(id(value.handle.ir_value))
-            return lambda tensors: kind.of(tensors[place])
+            return self._object_of_run(value)
         if isinstance(value, slice) and holds_runtime(value):
             return self._slice(value)
         if isinstance(value, (InterpretedFunction, Callback, PerTrip, Poison, RuntimeRange)) or (
@@ -130,6 +127,12 @@ class _Maker:
             kind = value._number
             return lambda tensors: kind(tensors[place]._snapshot().item())
         return lambda tensors: tensors[place]
+
+    def _object_of_run(self, value: RunObject) -> Build:
+        place, kind = len(self.recipe.leaves), value.kind
+        self.recipe.leaves.append(value.handle)
+        self.recipe.marks.append(id(value.handle.ir_value))
+        return lambda tensors: kind.of(tensors[place])
 
     def _slice(self, value: slice) -> Build:
         parts = [self.build(v) for v in (value.start, value.stop, value.step)]

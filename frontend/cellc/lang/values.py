@@ -18,13 +18,14 @@ from cellc_compiler.ir.dims import is_symbolic
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
-from cellc_runtime.records import dataclass, field, replace
+from cellc_runtime.records import dataclass, field
 
+from ..calls.pieces import OBJECT, held
 from ..core.dispatch import apply
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
-from ..tracing.pytree import Box, Known, RunObject, parts_of, put_together
+from ..tracing.pytree import Box, Known, ObjectKind, RunObject, parts_of, put_together
 from ..tracing.tracer import GraphTensor
 
 
@@ -225,12 +226,12 @@ class Merger:
     """Collects the tensors two paths must both give so that a value has one meaning after them.
 
     Attributes:
-        hold: makes an object of the run of a value, where a path is closed.
+        hold: makes an object of the run of a value, where a path is closed; None: it cannot.
         pairs: for each result its type and what the two paths put there (a tensor, a number, or
             MISSING for a placeholder).
     """
 
-    hold: Callable[[Any], RunObject]
+    hold: Callable[[Any], RunObject] | None = None
     pairs: list[tuple[TensorType, Any, Any]] = field(default_factory=list)
 
     def merge(self, a: Any, b: Any) -> Build:
@@ -243,14 +244,10 @@ class Merger:
             return _constant(a)
         if _tensor_like(a) and _tensor_like(b):
             return self._leaf(a, b)
-        for x, y in ((a, b), (b, a)):
-            if x is MISSING:
-                return self._placeholder(y, x is a)
-        kinds = {type(a), type(b)}
-        if RunObject in kinds and not (_is_tensor(a) or _is_tensor(b)):
+        if a is MISSING or b is MISSING:
+            return self._placeholder(b if a is MISSING else a, a is MISSING)
+        if self._are_objects(a, b):
             return self._objects(a, b)
-        if self.hold is not None and kinds <= {str, Text}:
-            return self._objects(*map(self.hold, (a, b)))
         if type(a) is type(b) and isinstance(a, (tuple, list)):
             if len(a) != len(b):
                 raise MergeError(f"a {type(a).__name__} of {len(a)} and one of {len(b)} elements")
@@ -272,17 +269,26 @@ class Merger:
         self.pairs.append((join_types(a, b), a, b))
         return lambda results: like(results[index], a, b)
 
+    def _are_objects(self, a: Any, b: Any) -> bool:
+        """Whether two values have an object of the run in common."""
+        kinds = {type(a), type(b)}
+        return self.hold is not None and not (_is_tensor(a) or _is_tensor(b)) and (
+            RunObject in kinds or kinds <= {str, Text})
+
     def _objects(self, a: Any, b: Any) -> Build:
         """An object of the run; where the paths have no type in common, one of any type."""
         index = len(self.pairs)
-        known = next(v for v in (a, b) if type(v) is RunObject)
-        if type(a) is type(b) and a.kind == b.kind:
-            self.pairs.append((known.handle._type, a.handle, b.handle))
-            return lambda results: known.kind.of(results[index])
-        pair = [Later(lambda v=v: self.hold(v).handle) for v in (a, b)]
-        self.pairs.append((known.handle._type, *pair))
-        kind = replace(known.kind, cls=object)
+        known = [v.kind.cls if type(v) is RunObject else str if type(v) in (str, Text) else object
+                 for v in (a, b)]
+        kind = ObjectKind(known[0] if known[0] is known[1] else object, held)
+        self.pairs.append((OBJECT, self._handle(a), self._handle(b)))
         return lambda results: kind.of(results[index])
+
+    def _handle(self, value: Any) -> Any:
+        """The place of an object of the run; that of another value is made with its path."""
+        hold = self.hold
+        assert hold is not None
+        return value.handle if type(value) is RunObject else Later(lambda: hold(value).handle)
 
     def _placeholder(self, value: Any, first: bool) -> Build:
         """A value only one path has: the other gives zeros for its tensors."""

@@ -171,10 +171,10 @@ def take_apart_call(
 def put_together(structure: Structure, leaves: Sequence[Any]) -> Any:
     """The value of a structure with its tensors filled in."""
     if isinstance(structure, Leaf):
-        leaf, kind = leaves[structure.number], structure.kind
-        if kind is None:
+        leaf, number = leaves[structure.number], structure.kind
+        if number is None:
             return leaf
-        return kind.of(leaf) if isinstance(kind, ObjectKind) else as_number(leaf, kind)
+        return number.of(leaf) if isinstance(number, ObjectKind) else as_number(leaf, number)
     if isinstance(structure, Known):
         return structure.value
     parts = [put_together(p, leaves) for p in structure.parts]

@@ -6,21 +6,34 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field
 
 from ... import context
-from ...calls.pieces import ANY_OBJECT, Failed, Given, Piece, taken_apart
+from ...calls.pieces import ANY_OBJECT, OBJECT, Failed, Given, Piece, held, taken_apart
 from ...core.dispatch import apply
 from ...tensors.tensor import Tensor
-from ...tracing.pytree import RunObject, leaves_of, put_together
+from ...tracing.numbers import DTYPES
+from ...tracing.pytree import Leaf, ObjectKind, RunObject, leaves_of, put_together
+from ..errors import Cascade
 from ..outcome import Diverged
 from ..per_trip import NotRollable
 from ..recipes import recipe_of
-from .first_run import FirstRun
+from .first_run import FirstRun, NotAhead
 
 if TYPE_CHECKING:
     from ..frames import Frame
     from ..interpreter import Interpreter
+
+
+_RESULTS: dict[str, Any] = {
+    "bool()": bool, "int()": int, "float()": float, "len()": int, "str()": str, "format()": str,
+    "an f-string": str, "repr()": str, "list()": list, "Tensor.asnumpy()": np.ndarray,
+    "Tensor.numpy()": np.ndarray, "Tensor.tolist()": list,
+}
+"""Types that follow from what a piece does."""
 
 
 @dataclass(slots=True)
@@ -28,9 +41,12 @@ class Known:
     """What is known of the pieces of a network from earlier traces.
 
     Attributes:
+        strict: it is an error that Python does a part, whatever the context says.
         given: what pieces gave, by their keys.
         told: places that were reported.
     """
+
+    strict: bool = False
 
     given: dict[Any, Given] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
@@ -41,12 +57,13 @@ class Pieces:
     """The pieces of one trace.
 
     Attributes:
-        run: the call that the trace is made for.
+        run: the call that the trace is made for; None: they are only looked for, and a result whose
+            type does not follow from what is done is lost.
         found: what each piece does and where, in order.
         handed: containers that the trace made and objects of the run that stand for them now.
     """
 
-    run: FirstRun
+    run: FirstRun | None
     known: Known
     found: dict[tuple[str, str], None] = field(default_factory=dict)
     handed: dict[int, tuple[Any, RunObject]] = field(default_factory=dict)
@@ -59,8 +76,7 @@ class Pieces:
 
         Args:
             act: what it does with the values.
-            mode: `"fixed"`: the result is to be known while compiling, and another one is compiled
-                for itself; `"whole"`: it is an object, whatever its type.
+            mode: see `taken_apart`. Another result than a `"fixed"` one is compiled for itself.
 
         Returns:
             The result: numbers and tensors of the graph, None, objects that only the run knows, and
@@ -76,6 +92,8 @@ class Pieces:
         recipe = recipe_of(vm, values, what, frame)
         key = _key(frame), what
         piece = Piece(what, where, act, recipe.values, mode, key)
+        if self.run is None:
+            return self._looked_for(vm, piece, recipe.leaves)
         found, leaves = self._learnt(vm, piece, recipe.leaves)
         operands = recipe.leaves if found is not None and _gives_tensors(found) else \
             [_constant(t) for t in recipe.leaves]
@@ -85,6 +103,7 @@ class Pieces:
         if found is None:  # the first call that gets here says what it gives, and is traced again
             raise Diverged(len(vm.tracer.regions))
         if leaves is not None:
+            assert self.run is not None
             self.run.gave(vm.tracer.regions[-1].graph.nodes[-1], leaves)
         return put_together(found.structure, results)
 
@@ -92,27 +111,32 @@ class Pieces:
         self, vm: Interpreter, piece: Piece, operands: Sequence[Tensor]
     ) -> tuple[Given | None, list[Tensor] | None]:
         """What a piece gives, run for this call if that gets here, and the tensors of it."""
+        assert self.run is not None
         for t in operands:
             vm.tracer.lift(t)
         try:
-            comes = self.run.here()
-            if comes:
+            if self.run.here():
                 return taken_apart(self.run.result(piece, operands), self.run.call, piece.mode)
+        except NotAhead as e:
+            raise vm.error("CE310", TypeError, f"what {piece.what} gives is not known while "
+                           f"compiling: {e}", _frame(vm), hint=e.hint) from None
         except Exception as e:
             raise Failed(e) from None
-        given = ANY_OBJECT if piece.mode == "whole" else self.known.given.get(piece.key)
-        if comes is None and given is None:
-            raise vm.error(
-                "CE310", TypeError, f"{piece.what} is run by Python in a function that an op calls "
-                "in its own way: what it gives is not known while compiling", _frame(vm),
-                hint="call it outside of the function that the op is given",
-            )
-        return given, None
+        return ANY_OBJECT if piece.mode == "whole" else self.known.given.get(piece.key), None
+
+    def _looked_for(self, vm: Interpreter, piece: Piece, operands: Sequence[Tensor]) -> Any:
+        """What stands for the result of a piece that no call runs."""
+        if piece.mode == "fixed" or piece.what == "Tensor()":
+            raise Cascade
+        kind = _RESULTS.get(piece.what, object)
+        ty = OBJECT if kind not in DTYPES else TensorType((), DTYPES[kind])
+        (result,) = vm.tracer.host_call(piece, piece.what, operands, [ty])
+        return put_together(Leaf(0, kind if kind in DTYPES else ObjectKind(kind, held)), [result])
 
     def _report(self, vm: Interpreter, what: str, frame: Frame) -> str:
         """Say once for each place that Python runs it; the place."""
         vm.frame = frame
-        if context.get_context("jit_syntax_level") == context.STRICT:
+        if self.known.strict or context.get_context("jit_syntax_level") == context.STRICT:
             raise vm.error(
                 "CE309", TypeError, f"{what} needs Python when the network runs, which "
                 "jit_syntax_level=STRICT forbids", frame,

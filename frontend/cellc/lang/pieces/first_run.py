@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 
 from cellc_compiler.ir.graph import Node, Value
+from cellc_compiler.ir.op import has_effect
 from cellc_runtime.records import dataclass, field
 
 from ...calls.callbacks import checked, print_parts
@@ -25,18 +26,26 @@ from ...tracing.tracer import Region, Tracer
 _PLAIN = Scope(None, None, None, None)
 
 
+class NotAhead(Exception):
+    """What was traced cannot be run ahead; `hint` says what to do."""
+
+    def __init__(self, reason: str, hint: str) -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+
 @dataclass(slots=True)
 class _Level:
     """How far a graph under construction has been run.
 
     Attributes:
-        runs: whether this call comes here; None where that cannot be said.
+        runs: whether this call comes here.
         start: in the log of the call; `place`: how far it has come.
         done: what has run, with the place behind it.
     """
 
     region: Region
-    runs: bool | None
+    runs: bool
     start: int
     place: int = 0
     done: dict[Node, int] = field(default_factory=dict)
@@ -59,14 +68,18 @@ class FirstRun:
         self.values: dict[Value, Tensor] = dict(zip(tracer.graph.inputs, inputs, strict=True))
         self.levels: dict[int, _Level] = {}
 
-    def here(self) -> bool | None:
-        """Run all that was traced so far; whether the call comes here (None: it is not known)."""
+    def here(self) -> bool:
+        """Run all that was traced so far; whether the call comes here.
+
+        Raises:
+            NotAhead: that cannot be said.
+        """
         with self._eagerly():
             level = None
             for depth in range(len(self.tracer.regions)):
                 level = self._level(depth, level.place if level is not None else 0)
                 if not level.runs:
-                    return level.runs
+                    return False
                 self._advance(level)
         return True
 
@@ -104,11 +117,12 @@ class FirstRun:
                 level.start = self.levels[id(beside)].place
         return level
 
-    def _entered(self, region: Region, around: int, place: int) -> bool | None:
+    def _entered(self, region: Region, around: int, place: int) -> bool:
         """Whether a run comes to a nested graph, whose inputs then have values."""
         how = region.entered
         if how is None:
-            return None
+            raise NotAhead("it stands in a function that an op calls in a way of its own",
+                           "call it outside of the function that the op is given")
         self._give(region, how.given, around)
         test = how.test
         if test is None:
@@ -146,6 +160,8 @@ class FirstRun:
             if node in level.done:
                 self.call.place = level.done[node]
             else:
+                if node.op == "measure" or (node.op == "scan" and has_effect(node)):
+                    raise _cannot(node)
                 results = run_node(node, [self.values[v] for v in node.operands], self._effect)
                 self.values.update(zip(node.results, results, strict=True))
                 level.done[node] = self.call.place
@@ -154,7 +170,7 @@ class FirstRun:
     def _effect(self, node: Node, operands: list[Tensor]) -> Tensors:
         """A node that calls Python."""
         if node.op == "print":
-            self.call.once(label(node), lambda: print_parts(node.attrs["parts"], operands) or [])
+            self.call.once(label(node), lambda: print_parts(node.attrs["parts"], operands))
             return []
         if node.attrs["number"] in self.changes():
             return []
@@ -166,3 +182,12 @@ class FirstRun:
         made = self.call.once(label(node), lambda: [
             a.copy() for a in checked(label(node), function(*copies), types)])
         return [tensor_of(a) for a in made]
+
+
+def _cannot(node: Node) -> NotAhead:
+    """The error for a node that cannot be run ahead."""
+    if node.op == "measure":
+        return NotAhead("a size follows from elements before it",
+                        "use a form of fixed shape (where, masked_fill), or numpy for both")
+    return NotAhead("a loop of known length calls Python before it",
+                    "print or call Python behind it")

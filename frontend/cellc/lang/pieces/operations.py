@@ -12,6 +12,7 @@ import numpy as np
 
 from cellc_runtime.records import dataclass
 
+from ...calls.pieces import itself
 from ...core.dispatch import apply
 from ...tensors.tensor import Tensor
 from ...tracing.numbers import GraphNumber, as_number
@@ -157,7 +158,7 @@ def _item(value: Any) -> Any:
 
 def held(vm: Interpreter, value: Any, frame: Frame) -> RunObject:
     """A value as an object of the run, of any type."""
-    found: RunObject = _emit(vm, "a value", _same, [value], frame, "whole")
+    found: RunObject = _emit(vm, "a value", itself, [value], frame, "whole")
     return found
 
 
@@ -212,12 +213,8 @@ def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
 def formatted(vm: Interpreter, value: Any, spec: Any, conversion: str, frame: Frame) -> Any:
     """`f"{value!conversion:spec}"`."""
     convert: dict[str, Callable[[Any], Any]] = {"r": repr, "s": str, "a": ascii}
-    change = convert.get(conversion, _same)
+    change = convert.get(conversion, itself)
     return _emit(vm, "format()", lambda v, s: format(change(v), s), [value, spec], frame)
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def joined(vm: Interpreter, parts: Sequence[Any], frame: Frame) -> Any:
@@ -228,7 +225,7 @@ def joined(vm: Interpreter, parts: Sequence[Any], frame: Frame) -> Any:
 
 def string(vm: Interpreter, text: Text, frame: Frame) -> Any:
     """A string that holds values of the run, as an object of the run."""
-    return _emit(vm, "str()", _same, [text], frame)
+    return _emit(vm, "str()", itself, [text], frame)
 
 
 def raised(vm: Interpreter, error: BaseException, frame: Frame) -> None:
@@ -284,7 +281,7 @@ def handed_over(vm: Interpreter, box: Any, frame: Frame) -> RunObject:
             "comes to hold a value that only the run knows", frame,
             hint="write into a copy that is made here",
         )
-    made: RunObject = _emit(vm, f"a {type(box).__name__}", _same, [box], frame)
+    made: RunObject = _emit(vm, f"a {type(box).__name__}", itself, [box], frame)
     vm.pieces.handed[id(box)] = box, made
     return made
 
@@ -352,7 +349,7 @@ def trips(
     element of each."""
     box, count = listed(vm, value, frame)
     if isinstance(count, int):
-        return RunItems(vm, box, count), _same
+        return RunItems(vm, box, count), itself
     return RuntimeRange(0, count, 1), lambda i: subscript(vm, box, i, frame)
 
 
