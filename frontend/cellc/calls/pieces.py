@@ -126,10 +126,17 @@ class Given:
     Attributes:
         structure: Known parts must be equal in each call.
         types: of its tensors.
+        error: what it is, if it is raised.
     """
 
     structure: Structure
     types: tuple[TensorType, ...]
+    error: Exception | None = None
+
+    def same(self, other: Given | None) -> bool:
+        """Whether one program serves both."""
+        return other is not None and self.structure == other.structure and \
+            self.types == other.types and (self.error is None) == (other.error is None)
 
 
 ANY_OBJECT = Given(Leaf(0, ObjectKind(object, held)), (OBJECT,))
@@ -143,6 +150,9 @@ def taken_apart(value: Any, call: CallLog, mode: str = "") -> tuple[Given, list[
         mode: `"fixed"`: all of it is to be known when the graph is compiled; `"whole"`: it is one
             object, whatever it is.
     """
+    if isinstance(value, _Raised):
+        kind = ObjectKind(type(value.error), held)
+        return Given(Leaf(0, kind), (OBJECT,), value.error), [call.hold(value.error)]
     if mode == "fixed":
         return Given(Known(value), ()), []
     if mode == "whole":
@@ -167,6 +177,13 @@ def taken_apart(value: Any, call: CallLog, mode: str = "") -> tuple[Given, list[
 
     structure = walk(value)
     return Given(structure, tuple(t._type for t in leaves)), leaves
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """What a piece gives that raises where a `try` is to catch it."""
+
+    error: Exception
 
 
 class Changed(Exception):
@@ -207,15 +224,16 @@ class Piece:
         act: the code, of the values that are made of tensors by `values`.
         expected: what it gave when it was compiled; None: no call has come here yet.
         mode: see `taken_apart`.
+        caught: a `try` is to catch what it raises.
         key: tells it from the other pieces of the network.
     """
 
     def __init__(
         self, what: str, where: str, act: Callable[..., Any],
-        values: Callable[[Sequence[Tensor]], list[Any]], mode: str, key: Any,
+        values: Callable[[Sequence[Tensor]], list[Any]], mode: str, caught: bool, key: Any,
     ) -> None:
         self.what, self.where, self.act, self.values = what, where, act, values
-        self.mode, self.key = mode, key
+        self.mode, self.caught, self.key = mode, caught, key
         self.expected: Given | None = None
 
     def result(self, tensors: Sequence[Tensor]) -> Any:
@@ -228,6 +246,8 @@ class Piece:
         try:
             return self.act(*self.values(tensors))
         except Exception as e:
+            if self.caught:
+                return _Raised(e)
             e.add_note(f"  raised by {self.what} at {self.where}, which Python runs")
             raise
 
@@ -239,15 +259,16 @@ class Piece:
             Changed: a shape or a value that the graph was compiled for is.
         """
         given, leaves = taken_apart(self.result(tensors), active(), self.mode)
-        if given == self.expected:
+        if given.same(self.expected):
             return tuple(leaves)
         before = self.expected
-        if before is not None and self.mode != "fixed" and _kinds(given) != _kinds(before):
+        fixed = self.mode == "fixed" or given.error or (before is not None and before.error)
+        if before is not None and not fixed and _kinds(given) != _kinds(before):
             raise TypeError(
                 f"{self.what} at {self.where} gives {_told(given)} now, but gave {_told(before)} "
                 "when the graph was compiled: it must give the same type in every call"
             )
-        raise Changed((self.key, repr(given)), given)
+        raise Changed((self.key, repr((given.structure, given.types, given.error is None))), given)
 
 
 def _kinds(given: Given) -> Any:

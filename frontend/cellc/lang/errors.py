@@ -16,6 +16,8 @@ from cellc_compiler.ir.graph import Span
 from cellc_runtime.errors import InNotebook
 from cellc_runtime.records import dataclass
 
+from ..tracing.tracer import ElementsUnknown
+
 CODES: dict[str, str] = {
     "CE001": "the source of a function is not available",
     "CE002": "the source of a function does not match the code that was loaded",
@@ -225,6 +227,7 @@ class CompileSyntaxError(CompileError, SyntaxError):
 
 _KINDS: dict[type[BaseException], tuple[type[CompileError], str]] = {
     TypeError: (CompileTypeError, "CE601"),
+    ElementsUnknown: (CompileTypeError, "CE601"),
     ValueError: (CompileValueError, "CE602"),
     IndexError: (CompileIndexError, "CE603"),
     KeyError: (CompileKeyError, "CE603"),

@@ -253,6 +253,9 @@ def walk(vm: Interpreter, value: Any) -> Walk:
     if type(value) is RunObject and vm.pieces is not None:
         assert vm.frame is not None
         return Elements(vm, operations.items(vm, value, vm.frame))
+    if isinstance(value, RuntimeRange) and vm.pieces is not None:
+        assert vm.frame is not None
+        return Elements(vm, operations.known_range(vm, value, vm.frame))
     if isinstance(value, Tensor):
         if not value.shape:
             raise TypeError("iteration over a 0-d tensor")

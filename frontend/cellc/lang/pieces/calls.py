@@ -34,6 +34,10 @@ _WALKS = (enumerate, zip, map, filter, reversed, iter, callable, slice, getattr,
 """Builtins that the language understands for objects of the run, too."""
 _OF_TEXT = (print, str, repr, format, isinstance, type, callable)
 """Builtins that the language understands for strings that hold values of the run."""
+_OF_ELEMENTS = (sum, min, max, any, all, sorted)
+"""Builtins that look at what a container holds."""
+_OF_NUMBERS = (round, complex, bytes, bytearray)
+"""Builtins that are Python's for numbers that only the run knows."""
 _PUTS = frozenset(("append", "extend", "insert", "update", "setdefault", "appendleft", "add"))
 """Methods of containers by which they come to hold a value."""
 _BOXES = (list, dict, set, tuple, frozenset)
@@ -44,7 +48,7 @@ def call_of_python(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: 
     if is_piece(fn):
         return called(vm, fn, args, kwargs, frame)
     values = [*args, *kwargs.values()]
-    if fn is round and len(values) > 1 and is_runtime(args[0]):
+    if fn in _OF_NUMBERS and (fn is not round or len(values) > 1) and any(map(is_runtime, values)):
         return called(vm, fn, args, kwargs, frame)
     if any(type(v) is Text for v in values) and _measures_text(fn):
         args = [string(vm, a, frame) if type(a) is Text else a for a in args]
@@ -97,8 +101,8 @@ def _bound(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -
         if fn.__name__ in _PUTS or not any(map(is_piece, args)):
             return MISSING
         return called(vm, fn, args, kwargs, frame)
-    if isinstance(owner, str) or (getattr(fn, "__module__", None) == "builtins"
-                                  and fn not in _WALKS):
+    of_python = getattr(fn, "__module__", None) == "builtins" and fn not in _WALKS
+    if isinstance(owner, str) or fn in _OF_ELEMENTS or (of_python and any(map(is_piece, args))):
         return called(vm, fn, args, kwargs, frame)
     function = getattr(fn, "__func__", None)
     if isinstance(function, FunctionType) and not is_user_function(function) and \

@@ -60,12 +60,14 @@ class Pieces:
         run: the call that the trace is made for; None: they are only looked for, and a result whose
             type does not follow from what is done is lost.
         found: what each piece does and where, in order.
+        raised: what pieces have raised, to be caught by the trace, as objects of the run.
         handed: containers that the trace made and objects of the run that stand for them now.
     """
 
     run: FirstRun | None
     known: Known
     found: dict[tuple[str, str], None] = field(default_factory=dict)
+    raised: dict[int, tuple[Exception, RunObject]] = field(default_factory=dict)
     handed: dict[int, tuple[Any, RunObject]] = field(default_factory=dict)
 
     def emit(
@@ -91,7 +93,8 @@ class Pieces:
         where = self._report(vm, what, frame)
         recipe = recipe_of(vm, values, what, frame)
         key = _key(frame), what
-        piece = Piece(what, where, act, recipe.values, mode, key)
+        piece = Piece(what, where, act, recipe.values, mode,
+                      bool(vm.catching) and vm.region_depth == vm.try_region, key)
         if self.run is None:
             return self._looked_for(vm, piece, recipe.leaves)
         found, leaves = self._learnt(vm, piece, recipe.leaves)
@@ -105,6 +108,10 @@ class Pieces:
         if leaves is not None:
             assert self.run is not None
             self.run.gave(vm.tracer.regions[-1].graph.nodes[-1], leaves)
+        if found.error is not None:
+            made = put_together(found.structure, results)
+            self.raised[id(found.error)] = found.error, made
+            raise found.error
         return put_together(found.structure, results)
 
     def _learnt(

@@ -158,8 +158,14 @@ def _item(value: Any) -> Any:
 
 def held(vm: Interpreter, value: Any, frame: Frame) -> RunObject:
     """A value as an object of the run, of any type."""
-    found: RunObject = _emit(vm, "a value", itself, [value], frame, "whole")
+    act = _made if isinstance(value, (list, dict, set, np.ndarray)) else itself
+    found: RunObject = _emit(vm, "a value", act, [value], frame, "whole")
     return found
+
+
+def _made(value: Any) -> Any:
+    """A container that is made anew in each call: what is done to it later is done to that one."""
+    return value
 
 
 def truth(vm: Interpreter, value: Any, frame: Frame) -> Any:
@@ -281,7 +287,7 @@ def handed_over(vm: Interpreter, box: Any, frame: Frame) -> RunObject:
             "comes to hold a value that only the run knows", frame,
             hint="write into a copy that is made here",
         )
-    made: RunObject = _emit(vm, f"a {type(box).__name__}", itself, [box], frame)
+    made: RunObject = _emit(vm, f"a {type(box).__name__}", _made, [box], frame)
     vm.pieces.handed[id(box)] = box, made
     return made
 
@@ -342,6 +348,12 @@ def items(vm: Interpreter, value: RunObject, frame: Frame) -> RunItems:
     return RunItems(vm, box, count)
 
 
+def known_range(vm: Interpreter, source: RuntimeRange, frame: Frame) -> range:
+    """A range of the run as one that the graph is compiled for."""
+    bounds = _emit(vm, "range()", lambda *b: b, [source.start, source.stop], frame, "fixed")
+    return range(*bounds, source.step)
+
+
 def trips(
     vm: Interpreter, value: RunObject, frame: Frame
 ) -> tuple[RunItems | RuntimeRange, Callable[[Any], Any]]:
@@ -365,6 +377,8 @@ def called(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -
                       [fn.owner, *args], kwargs, frame)
     if type(fn) is RunObject:
         return python(vm, "a call", lambda f, *a, **k: f(*a, **k), [fn, *args], kwargs, frame)
+    if fn is len and issubclass(args[0].kind.cls, np.ndarray):
+        return _emit(vm, "len()", len, args, frame, "fixed")
     return python(vm, f"{_shown(fn)}()", fn, args, kwargs, frame)
 
 
