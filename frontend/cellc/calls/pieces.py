@@ -335,7 +335,8 @@ def _logged(callback: Callable[..., None], what: str, count: int) -> Callable[..
             callback(*arrays)
             return [np.array(a) for a in arrays[count:]]
 
-        for place, array in zip(arrays[count:], active().once(what, act), strict=True):
+        made = active().once(what, act) or ()  # (a print that was run ahead gave None)
+        for place, array in zip(arrays[count:], made, strict=True):
             np.copyto(place, array)
 
     return call

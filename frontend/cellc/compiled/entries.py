@@ -225,7 +225,7 @@ def _pieces(
     if call is None:
         return None
     call.again()
-    first = lang.FirstRun(tracer, call, [*leaves, *state.first_values()], state.changes)
+    first = lang.FirstRun(tracer, call, [*leaves, *state.first_values], state.changes)
     return lang.Pieces(first, known if known is not None else lang.Known())
 
 

@@ -20,7 +20,7 @@ from .operators import BINARY, UNARY, compare, operated
 from .per_trip import PerTrip, binary, seen, unary
 from .per_trip import subscript as row_of
 from .pieces import operations
-from .pieces.operations import comparable, holds_object, is_piece
+from .pieces.operations import comparable, holds_object, is_piece, of_run
 from .state import GROWTH, unseen_box
 from .text import formatted, percent_text
 from .values import MISSING, Text, holds_runtime, is_runtime, like
@@ -146,7 +146,7 @@ def _dict(vm: Interpreter, node: ast.Dict, frame: Frame) -> Any:
 
 def _dict_of(vm: Interpreter, pairs: Sequence[tuple[Any, Any]], frame: Frame) -> Any:
     """A dict; of the run where only that knows a key."""
-    if vm.pieces is not None and any(is_runtime(k) or comparable(k, None) for k, _ in pairs):
+    if vm.pieces is not None and any(of_run(k) or comparable(k, None) for k, _ in pairs):
         return operations.mapping(vm, [k for k, _ in pairs], [v for _, v in pairs], frame)
     return vm.fresh(dict(pairs))
 

@@ -115,6 +115,7 @@ class State:
         inputs: places whose values are inputs of the graph.
         fixed: keys of places that are taken as they are, and compared before each call.
         open: containers whose elements are read too (`unseen` has those that only grow).
+        first_values: of the places that are inputs, when the trace began.
         outside: containers and iterators that were there before.
         made: other objects that the trace has made.
         log: hears of reads, too.
@@ -138,6 +139,7 @@ class State:
     conflicts: dict[int, Any] = field(default_factory=dict)
     worlds: list[Read] = field(default_factory=list)
     entered: dict[int, Any] = field(default_factory=dict)
+    first_values: list[Tensor] = field(default_factory=list)
     escaped: dict[int, tuple[Any, list[Any]]] = field(default_factory=dict)
     handed: list[tuple[list[Any], tuple[Any, ...], str]] = field(default_factory=list)
     log: ReadsLog | None = None
@@ -155,16 +157,12 @@ class State:
         ty = value._type if kind is None else TensorType((), DTYPES[kind])
         given = tracer.input(ty, f"state{number or ''}.{slot.name}")
         self.keep(slot)
+        self.first_values.append(value if kind is None else scalar(value, DTYPES[kind]))
         self.entered[id(given)] = given
         slot.put(given if kind is None else
                  number_input(given.ir_value, value, number, self.answers))
         return StateInput(slot.label(), lambda: getattr(slot.target, slot.name, MISSING), kind,
                           ty if kind is None else None)
-
-    def first_values(self) -> list[Tensor]:
-        """The values of the places that are inputs, when the trace began."""
-        found = [self.before[s.key()][1] for s in self.inputs]
-        return [v if isinstance(v, Tensor) else scalar(v) for v in found]
 
     def changes(self) -> frozenset[int]:
         """The numbers of the functions that make changes in the run."""

@@ -17,6 +17,7 @@ from .operations import (
     instance,
     is_piece,
     number_of,
+    of_run,
     python,
     string,
     type_of,
@@ -48,7 +49,7 @@ def call_of_python(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: 
     if is_piece(fn):
         return called(vm, fn, args, kwargs, frame)
     values = [*args, *kwargs.values()]
-    if fn in _OF_NUMBERS and (fn is not round or len(values) > 1) and any(map(is_runtime, values)):
+    if fn in _OF_NUMBERS and (fn is not round or len(values) > 1) and any(map(of_run, values)):
         return called(vm, fn, args, kwargs, frame)
     if any(type(v) is Text for v in values) and _measures_text(fn):
         args = [string(vm, a, frame) if type(a) is Text else a for a in args]

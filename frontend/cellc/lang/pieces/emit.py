@@ -14,9 +14,11 @@ from cellc_runtime.records import dataclass, field
 from ... import context
 from ...calls.pieces import ANY_OBJECT, OBJECT, Failed, Given, Piece, held, taken_apart
 from ...core.dispatch import apply
+from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ...tracing.numbers import DTYPES
 from ...tracing.pytree import Leaf, ObjectKind, RunObject, leaves_of, put_together
+from ...tracing.tracer import GraphTensor
 from ..errors import Cascade
 from ..outcome import Diverged
 from ..per_trip import NotRollable
@@ -91,7 +93,7 @@ class Pieces:
         if vm.rolling:
             raise NotRollable
         where = self._report(vm, what, frame)
-        recipe = recipe_of(vm, values, what, frame)
+        recipe = recipe_of(vm, [_read(vm, v) for v in values], what, frame)
         key = _key(frame), what
         piece = Piece(what, where, act, recipe.values, mode,
                       bool(vm.catching) and vm.region_depth == vm.try_region, key)
@@ -155,6 +157,15 @@ class Pieces:
             self.known.told.add(where)
             logging.getLogger("cellc").info("%s: %s is run by Python in each call", where, what)
         return where
+
+
+def _read(vm: Interpreter, value: Any) -> Any:
+    """A value as Python gets it: for a Parameter, what the network has assigned by now."""
+    if isinstance(value, Parameter):
+        return GraphTensor(vm.tracer.lift(value))
+    if type(value) in (list, tuple) and any(isinstance(v, Parameter) for v in value):
+        return type(value)(_read(vm, v) for v in value)
+    return value
 
 
 def _frame(vm: Interpreter) -> Frame:
