@@ -3,7 +3,7 @@
 They use only what has one meaning in both modes (arrays that are written are copies first).
 """
 
-# ruff: noqa: E731
+# ruff: noqa: B007, C416, C417, E731, UP031
 
 from __future__ import annotations
 
@@ -387,7 +387,7 @@ def iterators(x):
     total = 0
     for n, row in enumerate(x.asnumpy()):
         total += n * row.sum()
-    return a - next(i), total, [*zip(x.asnumpy()[0], [1, 2, 3])], \
+    return a - next(i), total, [*zip(x.asnumpy()[0], [1, 2, 3], strict=True)], \
         list(map(lambda r: float(r.sum()), x.asnumpy()))
 
 

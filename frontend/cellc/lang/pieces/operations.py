@@ -422,7 +422,7 @@ def of_tensor(
 ) -> Any:
     """A function of cellc that needs elements: Python calls it, on Tensors that have them."""
     owner = getattr(fn, "__self__", None)
-    if isinstance(owner, GraphTensor):
+    if isinstance(owner, Tensor):
         return python(vm, f"{_shown(fn)}()", method_of(fn), [owner, *args], kwargs, frame)
     return python(vm, f"{_shown(fn)}()", fn, args, kwargs, frame)
 
