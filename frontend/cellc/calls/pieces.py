@@ -24,8 +24,7 @@ from cellc_compiler.ir.graph import Graph, Node
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field
 
-from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, copy_of, tensor_of
 from ..tracing.numbers import DTYPES
 from ..tracing.pytree import Box, Known, Leaf, ObjectKind, Structure
 from ..tracing.state_numbers import fits_int64
@@ -85,7 +84,7 @@ class CallLog:
 
 def _kept(value: Any) -> Any:
     """A result as it is now: the elements of a Tensor may be written later."""
-    return tensor_of(value._snapshot().copy()) if isinstance(value, Tensor) else value
+    return copy_of(value) if isinstance(value, Tensor) else value
 
 
 class _Active(threading.local):
@@ -169,14 +168,14 @@ def taken_apart(value: Any, call: CallLog, mode: str = "") -> tuple[Given, list[
         cls = type(x)
         if cls in DTYPES and (cls is not int or fits_int64(x)):
             return leaf(tensor_of(np.array(x, DTYPES[cls].numpy)), cls)
-        if isinstance(x, Tensor) and (x._number is None or isinstance(x, Parameter)):
-            return leaf(tensor_of(x._snapshot().copy()))
+        if isinstance(x, Tensor):
+            return leaf(copy_of(x))
         if cls is tuple and len(x) <= _LONGEST:
             return Box(tuple, (), tuple(walk(v) for v in x))
         return leaf(call.hold(x), ObjectKind(cls, held))
 
     structure = walk(value)
-    return Given(structure, tuple(t._type for t in leaves)), leaves
+    return Given(structure, tuple(TensorType(t.shape, t.dtype) for t in leaves)), leaves
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field, replace
 
+from ..calls.pieces import OBJECT
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import DTYPES, Kind, kind_of
@@ -432,7 +433,7 @@ class RuntimeLoop:
         entered = item.value
         item.leaves = [Later(lambda: operations.held(self.vm, entered, self.frame).handle)]
         item.value = RunObject(known.handle, replace(known.kind, cls=object))
-        item.types, item.kinds, item.held = [known.handle._type], [None], True
+        item.types, item.kinds, item.held = [OBJECT], [None], True
         raise Retry
 
     def _promote(self, item: Carried, index: int, leaf: Any, value: Any) -> None:

@@ -295,7 +295,7 @@ class Merger:
         if type(value) is RunObject:
             index = len(self.pairs)
             own = (MISSING, value.handle) if first else (value.handle, MISSING)
-            self.pairs.append((value.handle._type, *own))
+            self.pairs.append((OBJECT, *own))
             return lambda results: value.kind.of(results[index])
         if isinstance(value, Tensor):
             index = len(self.pairs)

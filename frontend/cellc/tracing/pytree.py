@@ -30,7 +30,7 @@ class ObjectKind:
         """The object at a place; while a graph is traced, what stands for it."""
         if isinstance(leaf, GraphTensor):
             return RunObject(leaf, self)
-        return self.held(int(leaf._snapshot().item()))
+        return self.held(int(leaf.item()))
 
 
 class RunObject:

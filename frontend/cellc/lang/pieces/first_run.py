@@ -20,8 +20,8 @@ from ...calls.pieces import CallLog, Piece, label
 from ...calls.replay import run_node
 from ...core.dispatch import Scope, like, tracing
 from ...eager.recorder import paused
-from ...tensors.tensor import Tensor, Tensors, tensor_of
-from ...tracing.tracer import Region, Tracer
+from ...tensors.tensor import Tensor, Tensors, copy_of, tensor_of
+from ...tracing.tracer import Entered, GraphTensor, Region, Tracer
 
 _PLAIN = Scope(None, None, None, None)
 
@@ -127,27 +127,32 @@ class FirstRun:
         test = how.test
         if test is None:
             return True
-        if how.beside is not None:
-            beside = self.levels.get(id(how.beside))
-            if beside is None or beside.region is not how.beside:
-                self._give(how.beside, how.given, around)
-                beside = self.levels[id(how.beside)] = _Level(how.beside, True, place)
-            self._advance(beside)
-        value = getattr(test, "ir_value", None)
-        known = test if value is None else self._value(value, around)
-        return bool(known._snapshot().item()) == how.wanted
+        if how.beside is None:
+            known = self._outer([test], around)[0]
+        else:
+            self._beside(how, around, place)
+            known = self.values[test.ir_value] if isinstance(test, GraphTensor) else test
+        return bool(known.item()) == how.wanted
 
-    def _value(self, value: Value, around: int) -> Tensor:
-        """The value of one of the graphs around; of a branch's condition."""
-        found = self.values.get(value)
-        return found if found is not None else self.values[self.tracer._capture(value, around)]
+    def _beside(self, how: Entered, around: int, place: int) -> None:
+        """Run the test of a loop."""
+        region = how.beside
+        assert region is not None
+        level = self.levels.get(id(region))
+        if level is None or level.region is not region:
+            self._give(region, how.given, around)
+            level = self.levels[id(region)] = _Level(region, True, place)
+        self._advance(level)
+
+    def _outer(self, tensors: Tensors, around: int) -> list[Tensor]:
+        """The values of tensors in the graph around."""
+        found = [self.tracer.lift(t, around) for t in tensors]
+        self._advance(self.levels[id(self.tracer.regions[around])])
+        return [self.values[v] for v in found]
 
     def _give(self, region: Region, given: Tensors, around: int) -> None:
         """Set the inputs of a graph to what the graph around it gives for them."""
-        outer = [self.tracer.lift(t, around) for t in given]
-        self._advance(self.levels[id(self.tracer.regions[around])])
-        for inner, value in zip(region.graph.inputs, outer, strict=False):
-            self.values[inner] = self.values[value]
+        self.values.update(zip(region.graph.inputs, self._outer(given, around), strict=False))
 
     def _advance(self, level: _Level) -> None:
         """Run what was added to a graph since it was last run."""
@@ -178,7 +183,7 @@ class FirstRun:
         if isinstance(function, Piece):
             return list(function(*operands))
         types = [r.type for r in node.results]
-        copies = [tensor_of(t._snapshot().copy()) for t in operands]
+        copies = [copy_of(t) for t in operands]
         made = self.call.once(label(node), lambda: [
             a.copy() for a in checked(label(node), function(*copies), types)])
         return [tensor_of(a) for a in made]

@@ -18,7 +18,6 @@ from ...tensors.tensor import Tensor
 from ...tracing.numbers import GraphNumber, as_number
 from ...tracing.pytree import RunObject
 from ...tracing.state_numbers import StateNumber
-from ...tracing.tracer import GraphTensor
 from ..values import RuntimeRange, Text, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
@@ -356,8 +355,9 @@ def items(vm: Interpreter, value: RunObject, frame: Frame) -> RunItems:
 
 def known_range(vm: Interpreter, source: RuntimeRange, frame: Frame) -> range:
     """A range of the run as one that the graph is compiled for."""
-    bounds = _emit(vm, "range()", lambda *b: b, [source.start, source.stop], frame, "fixed")
-    return range(*bounds, source.step)
+    start, stop = _emit(
+        vm, "range()", lambda *bounds: bounds, [source.start, source.stop], frame, "fixed")
+    return range(start, stop, source.step)
 
 
 def trips(
