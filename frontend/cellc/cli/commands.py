@@ -386,8 +386,8 @@ def check(args: argparse.Namespace) -> int:
     for e in errors:
         print(e, end="\n\n")
     for what, where in python.found:
-        print(f"{where}: {what} is run by Python in each call (a few microseconds, and what it "
-              "does)")
+        print(f"{where}: {what} is run by Python in each call (some tens of microseconds, and "
+              "what it does)")
     print(f"{len(errors)} error{'s' if len(errors) != 1 else ''}" if errors else "no errors")
     return 1 if errors else 0
 

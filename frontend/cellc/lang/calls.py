@@ -462,9 +462,9 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         return of_tensor(vm, fn, args, kwargs, frame)
     try:
         result = vm.state.new_of_library(fn(*given, **named))
-    except ElementsUnknown:
+    except ElementsUnknown as e:
         if vm.pieces is None:
-            raise
+            raise vm.error("CE601", TypeError, str(e), frame, hint=_UNCALLED) from None
         return of_tensor(vm, fn, args, kwargs, frame)
     if invalidation.count() != before and _model.is_cell(owner) and vm.state.is_outside(owner):
         raise vm.error(
@@ -474,6 +474,10 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     return result
 
 
+_UNCALLED = (
+    "Python does it where the network is called (docs/guide.md, Python in graphs); what is compiled "
+    "without a call, or for a file, has no elements"
+)
 _ELEMENTS = frozenset(("asnumpy", "numpy", "tolist"))
 """Methods that give the elements, which a Parameter has while a graph is compiled."""
 _WITH_NUMBERS = frozenset(
