@@ -260,6 +260,17 @@ def run_time_keys(x):
 
 
 @program
+def containers_asked_and_changed(x):
+    n = int(x.sum())
+    d = {15: "a", 45: "b", -165: "c"}
+    e = dict(d)
+    popped = e.pop(n)
+    numbers = [1, 2, 3]
+    numbers.remove(x.asnumpy().sum() * 0 + 2)
+    return d.get(n, "none"), n in d, 16 in d, [15, 20].count(x.asnumpy().sum()), popped, e, numbers
+
+
+@program
 def known_array_is_written(x):
     a = np.zeros((2, 3), np.float32)
     a[0] = x.asnumpy()[0]

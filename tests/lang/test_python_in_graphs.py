@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
 import random
 from collections.abc import Callable, Iterator
@@ -208,6 +209,16 @@ def test_another_type_names_the_line() -> None:
     with pytest.raises(TypeError, match=r"test_python_in_graphs.py:\d+ gives float32 now, but gave "
                        "int when the graph was compiled"):
         compiled(GIVEN[2])
+
+
+def test_a_container_of_the_network_is_not_changed_unseen() -> None:
+    def fn(x: Tensor) -> Any:
+        queue = [3, 5]
+        heapq.heappush(queue, float(x.sum()))
+        return queue
+
+    with pytest.raises(TypeError, match=r"heapq.heappush\(\) changes a container that the network"):
+        ms.jit(fn)(GIVEN[0])
 
 
 def test_a_raised_message_holds_values_of_the_run() -> None:

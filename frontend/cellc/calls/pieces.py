@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -293,13 +293,13 @@ def _told(given: Given) -> str:
 
 
 def logged(
-    graph: Graph, callbacks: dict[str, Callable[..., None]], functions: Sequence[Any],
+    graph: Graph, callbacks: Mapping[str, Callable[..., None]], functions: Sequence[Any],
     changes: frozenset[int], name_of: Callable[[Node], str],
 ) -> dict[str, Callable[..., None]]:
     """The callbacks of a graph with pieces: what others do goes to the log, too.
 
     Args:
-        functions: those that the graph calls, by number.
+        functions: those that the traced graph calls, by number (others only look on).
         changes: the numbers of those that change Python objects as the trace has done.
         name_of: the callback's name of a node.
     """
@@ -307,10 +307,10 @@ def logged(
     for node in executed(graph):
         if node.op not in ("host_call", "print"):
             continue
-        name, number = name_of(node), node.attrs.get("number")
-        if number is not None and number in changes:
+        name, number = name_of(node), node.attrs.get("number", -1)
+        if number in changes:
             out[name] = _noted(callbacks[name])
-        elif number is None or not isinstance(functions[number], Piece):
+        elif number < len(functions) and not (number >= 0 and isinstance(functions[number], Piece)):
             out[name] = _logged(callbacks[name], label(node), len(node.operands))
     return out
 

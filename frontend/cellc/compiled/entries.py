@@ -279,7 +279,7 @@ class CompiledEntry(Entry):
         self.callbacks = host_callbacks(graph, functions)
         if traced.pieces:
             self.callbacks = pieces.logged(
-                graph, self.callbacks, functions, traced.changes, callback_name)
+                graph, self.callbacks, traced.functions, traced.changes, callback_name)
         self.executable = Executable(program, self.callbacks, ERRORS)
         self.bound: list[tuple[Any, int, int]] = []
         device = self.executable.device

@@ -475,8 +475,8 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
 
 
 _UNCALLED = (
-    "Python does it where the network is called (docs/guide.md, Python in graphs); what is compiled "
-    "without a call, or for a file, has no elements"
+    "Python does it where the network is called (docs/guide.md, Python in graphs); what is "
+    "compiled without a call, or for a file, has no elements"
 )
 _ELEMENTS = frozenset(("asnumpy", "numpy", "tolist"))
 """Methods that give the elements, which a Parameter has while a graph is compiled."""

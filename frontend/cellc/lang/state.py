@@ -28,12 +28,12 @@ from ..core.dispatch import apply
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, kind_of
 from ..tracing.python_state import PythonState, StateInput, can_be_input
-from ..tracing.reads import Read, content, holds_content, short
+from ..tracing.reads import Read, content, short
 from ..tracing.state_numbers import Answers, number_input
 from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
 from .errors import CompileRuntimeError, Place
-from .journal import Content, Slot
+from .journal import Content, Slot, differs, shallow
 from .reads_log import ReadsLog
 from .recipes import Recipe, recipe_of
 from .values import MISSING, scalar
@@ -382,19 +382,18 @@ class State:
         """Call a function that may change containers, and have the run make the change."""
         given = next((b for b in boxes if id(b) in self.arguments), None)
         own = [b for b in boxes if isinstance(b, BOXES) and self.is_outside(b)]
-        kept = [content(b) if isinstance(b, np.ndarray) else b.copy()
-                for b in ([given] if given is not None else own)]
+        kept = [shallow(b) for b in ([given] if given is not None else own)]
         for box in own:
             if id(box) in self.unseen:
                 self.conflicts[id(box)] = box
             self.keep(Content(box))
         result = fn(*args, **kwargs)
-        if given is not None and _differs(given, kept[0]):
+        if given is not None and differs(given, kept[0]):
             raise vm.error(
                 "CE503", TypeError, f"a {type(given).__name__} that came as an argument is changed",
                 frame, hint="change a copy and return it: what a compiled function gets are copies",
             )
-        if any(map(_differs, own, kept)):
+        if any(map(differs, own, kept)):
             named, count, bound = list(kwargs), len(args), getattr(fn, "__self__", None)
 
             def act(box: Any, *v: Any) -> None:
@@ -446,20 +445,6 @@ def _parts(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple, set, deque)):
         return list(value)
     return []
-
-
-def _differs(box: Any, before: Any) -> bool:
-    """Whether a container holds other objects than its shallow copy."""
-    if isinstance(box, np.ndarray):
-        return before is None or not holds_content(box, before)
-    if isinstance(box, (set, bytearray)):
-        return bool(box != before)
-    if len(box) != len(before):
-        return True
-    if isinstance(box, dict):
-        return any(a is not b or box[a] is not before[b]
-                   for a, b in zip(box, before, strict=True))
-    return any(a is not b for a, b in zip(box, before, strict=True))
 
 
 def _refuse(what: str, place: Place | None) -> None:

@@ -17,6 +17,7 @@ from .operations import (
     instance,
     is_piece,
     number_of,
+    of_container,
     of_run,
     python,
     string,
@@ -39,6 +40,8 @@ _OF_ELEMENTS = (sum, min, max, any, all, sorted)
 """Builtins that look at what a container holds."""
 _OF_NUMBERS = (round, complex, bytes, bytearray)
 """Builtins that are Python's for numbers that only the run knows."""
+_OF_DICTS = frozenset(("update", "fromkeys"))
+"""Methods of dicts that take no key."""
 _PUTS = frozenset(("append", "extend", "insert", "update", "setdefault", "appendleft", "add"))
 """Methods of containers by which they come to hold a value."""
 _BOXES = (list, dict, set, tuple, frozenset)
@@ -51,6 +54,9 @@ def call_of_python(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: 
     values = [*args, *kwargs.values()]
     if fn in _OF_NUMBERS and (fn is not round or len(values) > 1) and any(map(of_run, values)):
         return called(vm, fn, args, kwargs, frame)
+    if isinstance(getattr(fn, "__self__", None), dict) and args and fn.__name__ not in _OF_DICTS \
+            and (of_run(args[0]) or type(args[0]) is Text):
+        return of_container(vm, fn, args, kwargs, frame)
     if any(type(v) is Text for v in values) and _measures_text(fn):
         args = [string(vm, a, frame) if type(a) is Text else a for a in args]
         values = [*args, *kwargs.values()]
@@ -101,7 +107,7 @@ def _bound(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -
     if isinstance(owner, _BOXES):
         if fn.__name__ in _PUTS or not any(map(is_piece, args)):
             return MISSING
-        return called(vm, fn, args, kwargs, frame)
+        return of_container(vm, fn, args, kwargs, frame)
     of_python = getattr(fn, "__module__", None) == "builtins" and fn not in _WALKS
     if isinstance(owner, str) or fn in _OF_ELEMENTS or (of_python and any(map(is_piece, args))):
         return called(vm, fn, args, kwargs, frame)

@@ -18,6 +18,7 @@ from ...tensors.tensor import Tensor
 from ...tracing.numbers import GraphNumber, as_number
 from ...tracing.pytree import RunObject
 from ...tracing.state_numbers import StateNumber
+from ..journal import differs, shallow
 from ..values import RuntimeRange, Text, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
@@ -393,11 +394,21 @@ def python(
 ) -> Any:
     """What a function gives that Python calls in each run."""
     names, count = list(kwargs), len(args)
+    own = [i for i, v in enumerate((*args, *kwargs.values()))
+           if isinstance(v, _CHANGEABLE) and not vm.state.is_outside(v)]
 
     def act(*values: Any) -> Any:
-        return fn(*values[:count], **dict(zip(names, values[count:], strict=True)))
+        before = [shallow(values[i]) for i in own]
+        found = fn(*values[:count], **dict(zip(names, values[count:], strict=True)))
+        if any(differs(values[i], b) for b, i in zip(before, own, strict=True)):
+            raise TypeError(f"{what} changes a container that the network has made, which would "
+                            "not be seen there: give it an array or list that Python has made")
+        return found
 
     return _emit(vm, what, act, [*args, *kwargs.values()], frame)
+
+
+_CHANGEABLE = (list, dict, set, np.ndarray)
 
 
 def _shown(fn: Any) -> str:
@@ -409,6 +420,20 @@ def _shown(fn: Any) -> str:
     module: str = getattr(fn, "__module__", None) or ""
     root = module.partition(".")[0].lstrip("_")
     return name if root in ("", "builtins", "__main__", "cellc") else f"{root}.{name}"
+
+
+_LOOKS = frozenset(("index", "count", "get", "copy", "union", "intersection", "difference",
+                    "issubset", "issuperset", "isdisjoint", "symmetric_difference"))
+"""Methods that change no container."""
+
+
+def of_container(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """A method of a container of the trace that is given what only the run knows."""
+    owner, name = fn.__self__, fn.__name__
+    if name not in _LOOKS and not isinstance(owner, (tuple, frozenset)):
+        owner = handed_over(vm, owner, frame)
+    return python(vm, f"{type(fn.__self__).__name__}.{name}()", method_of(fn), [owner, *args],
+                  kwargs, frame)
 
 
 def method_of(fn: MethodType | BuiltinFunctionType) -> Callable[..., Any]:
