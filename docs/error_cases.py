@@ -289,8 +289,10 @@ def net(x):
     ),
     Case(
         "CE301",
-        "numpy, math and other third-party functions run while the graph is compiled, when the "
-        "elements of tensors are not known yet. On shapes and numbers they are fine.",
+        "numpy, math and other third-party functions on tensors are run by Python in each call "
+        "(docs/guide.md, \"Python in graphs\"). A network that is compiled without being called "
+        "(`compile`, a file) has no elements for them, so that it is not known what they give. On "
+        "shapes and numbers they are fine.",
         '''
 import numpy as np
 
@@ -301,6 +303,7 @@ def net(x):
 def net(x):
     return ops.sum(x)
 ''',
+        how="trace",
     ),
     Case(
         "CE302",
@@ -392,6 +395,40 @@ class Net(Cell):
         return x * self.number
 
 net = Net()
+''',
+    ),
+    Case(
+        "CE309",
+        "Under `jit_syntax_level=ms.STRICT` (of `set_context`, or of a `JitConfig`) nothing of a "
+        "network is left to Python when it runs.",
+        '''
+def net(x):
+    return ms.Tensor(x.asnumpy() * 2)
+
+net = ms.jit(net, jit_config=ms.JitConfig(jit_syntax_level="STRICT"))
+''',
+        '''
+def net(x):
+    return x * 2
+
+net = ms.jit(net, jit_config=ms.JitConfig(jit_syntax_level="STRICT"))
+''',
+        how="call",
+    ),
+    Case(
+        "CE310",
+        "What Python gives is learnt from the first call, which runs the network up to there while "
+        "it is compiled. That is not possible in a function that an op calls in a way of its own "
+        "(`ops.vmap`, `ops.scan`), nor behind a size that follows from elements (`x[mask]`), and a "
+        "comprehension does not walk over many elements that only the run knows.",
+        '''
+def net(x):
+    return ms.Tensor(x[x > 0].asnumpy() * 2)
+''',
+        '''
+def net(x):
+    a = x.asnumpy()
+    return ms.Tensor(a[a > 0] * 2)
 ''',
     ),
     Case(

@@ -147,7 +147,8 @@ def no_inline(fn: Any = None) -> Any:
 
 
 class JitConfig:
-    """Options of compilation, kept and without effect. Source: `mindspore.JitConfig`.
+    """Options of compilation. `jit_syntax_level="STRICT"` makes it an error that Python does a part
+    of a network; all others are kept and have no effect. Source: `mindspore.JitConfig`.
 
     Raises:
         ValueError: `jit_level` is none of `""`, `"O0"`, `"O1"`, `"O2"`.

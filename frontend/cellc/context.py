@@ -128,6 +128,8 @@ def set_context(**kwargs: Any) -> None:
     device = _device_of(new)
     if new.get("numerics", numerics()) != numerics():
         changed(OPTIONS, "numerics")
+    if new.get("jit_syntax_level", _values["jit_syntax_level"]) != _values["jit_syntax_level"]:
+        changed(OPTIONS, "jit_syntax_level")
     if new.get("debug_nan", _values["debug_nan"]) != _values["debug_nan"]:
         # (It stands on all of cellc, and loads when it is asked for.)
         import_module(".tools.watch", __package__).debug_nan(new["debug_nan"])

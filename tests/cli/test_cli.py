@@ -248,7 +248,21 @@ def test_verify(net: Path) -> None:
 def test_check(net: Path) -> None:
     assert "no errors" in cellc("check", f"{net}:Net", "-i", "x=float32[2,4]")
     text = cellc("check", f"{net}:Wrong", "-i", "x=float32[2,4]", code=1)
-    assert "undefined_name" in text and "CE301" in text and "2 errors" in text
+    assert "undefined_name" in text and "1 error\n" in text
+    assert "numpy.sum() is run by Python" in text
+
+
+def test_check_lists_what_python_does(tmp_path: Path) -> None:
+    source = tmp_path / "python.py"
+    source.write_text(
+        "import numpy as np\nfrom cellc import Tensor, nn\n\n\nclass Net(nn.Cell):\n"
+        "    def construct(self, x):\n        a = np.exp(x.asnumpy())\n"
+        "        if float(a.max()) > 3:\n            print(a)\n        return x * len(a)\n")
+    text = cellc("check", f"{source}:Net", "-i", "x=float32[2,4]")
+    for line, what in ((7, "Tensor.asnumpy()"), (7, "numpy.exp()"), (8, "float()"),
+                       (9, "print()"), (10, "len()")):
+        assert f"python.py:{line}: {what} is run by Python in each call" in text
+    assert "no errors" in text
 
 
 def test_cache(tmp_path: Path, net: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,12 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_compiler.driver import compile_program
+from cellc_compiler.driver import callback_name, compile_program
 from cellc_compiler.ir.dims import Guard, Shapes, deciding
 from cellc_compiler.ir.graph import Graph, Literal
 from cellc_compiler.ir.types import TensorType
@@ -59,14 +59,19 @@ if TYPE_CHECKING:
     import logging
 
     from .. import lang
+    from ..calls import pieces
+    from ..calls.pieces import CallLog
     from ..core import progress
     from ..storage import prepacked
     from ..tracing.python_state import PythonState
+    from . import pieces as python_entries
 else:  # the construct compiler loads with the first network it compiles
     prepacked = lazy_module("cellc.storage.prepacked")
     logging = lazy_module("logging")
     lang = lazy_module("cellc.lang")
     progress = lazy_module("cellc.core.progress")
+    pieces = lazy_module("cellc.calls.pieces")
+    python_entries = lazy_module("cellc.compiled.pieces")
 
 _compiling = threading.RLock()
 
@@ -110,6 +115,10 @@ class Traced:
     """What it does to Python objects."""
     budget: int | None = None
     """Bytes for temporaries where gradients are computed: the least that a Cell in it asks for."""
+    pieces: tuple[tuple[str, str], ...] = ()
+    """What Python does in each call, and where."""
+    changes: frozenset[int] = frozenset()
+    """The numbers of the functions that make its changes of Python objects."""
     root: Any = None
     """The Cell that the paths of nodes begin in, which they leave out; None without one."""
 
@@ -131,11 +140,15 @@ class Traced:
 def trace(
     fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
     types: Sequence[TensorType] | None = None, shapes: Shapes | None = None,
+    call: CallLog | None = None, known: lang.Known | None = None,
 ) -> Traced:
     """Trace a call of a Cell or function into a graph.
 
     Args:
         types: instead of those of the arguments' tensors: with symbols of `shapes`.
+        call: is made for these arguments: what only Python can do is done while it is traced, and
+            by Python in each call of the program. Without it, that is an error.
+        known: what is known of that from earlier calls.
 
     Raises:
         CompileError: an error in the network (of the builtin kind it is of).
@@ -144,7 +157,7 @@ def trace(
     first = None if shapes is None else shapes.copy()
     while True:
         try:
-            traced = _traced_once(fn, args, kwargs, types, shapes, state)
+            traced = _traced_once(fn, args, kwargs, types, shapes, state, call, known)
             again = state.retraced(False)
             if again is None:
                 return traced
@@ -152,6 +165,8 @@ def trace(
             again = state.retraced(True)
             if again is None:
                 raise
+        except pieces.Failed as e:
+            raise e.error from None
         state = again
         if shapes is not None and first is not None:
             shapes.restore(first)
@@ -160,6 +175,7 @@ def trace(
 def _traced_once(
     fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
     types: Sequence[TensorType] | None, shapes: Shapes | None, state: lang.State,
+    call: CallLog | None, known: lang.Known | None,
 ) -> Traced:
     structure, leaves = take_apart_call(args, kwargs)
     tracer = Tracer(_name_of(fn))
@@ -169,17 +185,18 @@ def _traced_once(
     shapes = shapes if shapes is not None else Shapes()
     shapes.where, shapes.expression = tracer.place, tracer.expression
     outside = Reads(lang.position)
-    hooks = lang.Hooks(
-        on_attribute_read=outside.of_attribute,
-        on_global_read=outside.of_globals,
-        on_captured_read=outside.of_closure,
-        state=state,
-    )
     call_args, call_kwargs = put_together(structure, inputs)
     state.argument((call_args, call_kwargs))
     try:
         places = state.begin(tracer)
-        with deciding(shapes):
+        python = _pieces(tracer, leaves, state, call, known)
+        hooks = lang.Hooks(
+            on_attribute_read=outside.of_attribute,
+            on_global_read=outside.of_globals,
+            on_captured_read=outside.of_closure,
+            state=state, pieces=python,
+        )
+        with deciding(shapes), nullcontext() if call is None else pieces.running(call):
             result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
             out, outputs = take_apart(result)
             with tracing(tracer):
@@ -187,15 +204,29 @@ def _traced_once(
     finally:
         state.undo()
     reads = outside.finish()
-    python = state.finish(places, reads)
+    changed = state.finish(places, reads)
     order = {v: p for p, v in tracer.parameters.items()}
     parameters = [order[v] for v in graph.inputs if v in order]
     attributes = state.own_attributes(list(outside.attributes.values()))
     traced = Traced(graph, len(leaves) + len(places), parameters, out, attributes, reads,
-                    tracer.functions, guards=shapes.guards, state=python, budget=tracer.budget,
+                    tracer.functions, guards=shapes.guards, state=changed, budget=tracer.budget,
                     root=tracer.root)
+    if python is not None:
+        traced.pieces, traced.changes = tuple(python.found), state.changes()
     watch(traced.attributes, traced.flag)
     return traced
+
+
+def _pieces(
+    tracer: Tracer, leaves: Sequence[Tensor], state: lang.State, call: CallLog | None,
+    known: lang.Known | None,
+) -> lang.Pieces | None:
+    """What has Python do its part, for a call that is made."""
+    if call is None:
+        return None
+    call.again()
+    first = lang.FirstRun(tracer, call, [*leaves, *state.first_values], state.changes)
+    return lang.Pieces(first, known if known is not None else lang.Known())
 
 
 def _name_of(fn: Any) -> str:
@@ -246,6 +277,9 @@ class CompiledEntry(Entry):
             )
         self.report.seconds["total"] = time.perf_counter() - self.made
         self.callbacks = host_callbacks(graph, functions)
+        if traced.pieces:
+            self.callbacks = pieces.logged(
+                graph, self.callbacks, traced.functions, traced.changes, callback_name)
         self.executable = Executable(program, self.callbacks, ERRORS)
         self.bound: list[tuple[Any, int, int]] = []
         device = self.executable.device
@@ -374,6 +408,8 @@ class EntryTable:
     others: dict[Any, list[Entry]] = field(default_factory=dict)
     """Entries for other state of Python objects, the latest last."""
     watched: EntryTable | None = None
+    strict: bool = False
+    """Python may do no part of it: `jit_syntax_level` is STRICT."""
     alike: int = 1
     """How many functions of this one's code had been compiled when it was."""
     reopened: bool = False
@@ -403,7 +439,7 @@ class EntryTable:
         """See `call`."""
         if budgets.active() is not None or watching.active:
             table = self._watched() if watching.active else self
-            entry = table.prepare(fn, args, kwargs)
+            entry = table.prepare(fn, args, kwargs, runs=True)
             return entry.call(arrays_of(take_apart_call(args, kwargs)[1]))
         if not kwargs:
             key: list[Any] = []
@@ -439,8 +475,10 @@ class EntryTable:
                 self.watched.open(self.dynamic.spec, self.dynamic.automatic)
         return self.watched
 
-    def prepare(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Compile for these arguments without running."""
+    def prepare(
+        self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], runs: bool = False
+    ) -> Any:
+        """Compile for these arguments; `runs`: to run next."""
         structure, leaves = take_apart_call(args, kwargs)
         if not kwargs and all(type(a) is Tensor for a in args):
             key: Any = tuple(x for a in args for x in (a._layout.shape, a._layout.dtype))
@@ -452,10 +490,12 @@ class EntryTable:
             key = _Within(budget, key)
             entry = self.entries.get(key)
         return entry if entry is not None and entry.fresh() else self._compiled(
-            key, fn, args, kwargs
+            key, fn, args, kwargs, runs
         )
 
-    def _compiled(self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Entry:
+    def _compiled(
+        self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], runs: bool = True
+    ) -> Entry:
         with _compiling:
             entry = self.entries.get(key)
             if entry is not None and entry.fresh():
@@ -468,7 +508,7 @@ class EntryTable:
             with progress.stage(_name_of(fn)) as say:
                 say("tracing")
                 with _uncollected():
-                    made, again = self._made(key, fn, args, kwargs)
+                    made, again = self._made(key, fn, args, kwargs, runs)
             seconds = time.perf_counter() - start
             if timeline.running:
                 now = time.perf_counter_ns()
@@ -529,15 +569,17 @@ class EntryTable:
         return found
 
     def _made(
-        self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+        self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], runs: bool
     ) -> tuple[Entry, bool]:
         """An entry for a call, and whether the call was traced for it."""
-        traced, again = self._traced(key, fn, args, kwargs)
+        call, known = (pieces.CallLog(), lang.Known(self.strict or _is_strict(fn))) \
+            if runs else (None, None)
+        traced, again = self._traced(key, fn, args, kwargs, call, known)
         if isinstance(traced, Entry):
             return traced, again
-        if is_staged(traced.graph):
-            return _staged(traced, fn, args, kwargs), again
-        return CompiledEntry(traced, _name_of(fn)), again
+        if traced.pieces and call is not None and known is not None:
+            return _with_pieces(traced, fn, args, kwargs, call, known), again
+        return _plain(traced, fn, args, kwargs), again
 
     def _warn(self, name: str) -> None:
         """Say that a network is compiled over and over, once in a while."""
@@ -556,7 +598,8 @@ class EntryTable:
         )
 
     def _traced(
-        self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+        self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
+        call: CallLog | None, known: lang.Known | None,
     ) -> tuple[Traced | Entry, bool]:
         """A call as a graph: from a trace with symbols where sizes are left open.
 
@@ -564,14 +607,14 @@ class EntryTable:
             The graph, or an entry that serves the call already; and whether it was traced now.
         """
         if self.dynamic is None:
-            return trace(fn, args, kwargs), True
+            return trace(fn, args, kwargs, call=call, known=known), True
         self.dynamic.refused = None
         structure, leaves = take_apart_call(args, kwargs)
         types = [t._type for t in leaves]
         form = open_key(_fingerprint(structure), [t.with_shape((0,) * t.rank) for t in types], {})
         axes = self.dynamic.axes(structure, leaves, parameter_names(fn), form)
         if not axes:
-            return trace(fn, args, kwargs), True
+            return trace(fn, args, kwargs, call=call, known=known), True
         self.dynamic.used(key, self.entries)
         now: list[Traced] = []
 
@@ -610,6 +653,40 @@ def describe_call(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> st
     parts = [f"{names[i]}: {word(a)}" if i < len(names) else word(a) for i, a in enumerate(args)]
     parts += [f"{k}: {word(v)}" for k, v in kwargs.items()]
     return "(" + ", ".join(parts) + ")"
+
+
+def _is_strict(fn: Any) -> bool:
+    """Whether a Cell's `set_jit_config` says that Python may do no part of it."""
+    config: Mapping[str, Any] = getattr(fn, "jit_config_dict", {})
+    return config.get("jit_syntax_level") == "STRICT"
+
+
+def _plain(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Entry:
+    """The entry that runs a graph."""
+    if is_staged(traced.graph):
+        return _staged(traced, fn, args, kwargs)
+    return CompiledEntry(traced, _name_of(fn))
+
+
+def _with_pieces(
+    traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], call: CallLog,
+    known: lang.Known,
+) -> Entry:
+    """The entry of a call in which Python does a part."""
+    structure, leaves = take_apart_call(args, kwargs)
+
+    def again(call: CallLog, arrays: Sequence[Any]) -> Any:
+        given = [tensor_of(a) for a in arrays[:len(leaves)]]
+        like_args, like_kwargs = put_together(structure, given)
+        with _compiling:
+            return entry(trace(fn, like_args, like_kwargs, call=call, known=known), call)
+
+    def entry(traced: Traced, call: CallLog) -> Any:
+        part = _plain(traced, fn, args, kwargs)
+        return python_entries.PiecesEntry(part, known.given, again, call)
+
+    made: Entry = entry(traced, call)
+    return made
 
 
 def _staged(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> StagedEntry:

@@ -31,13 +31,14 @@ class Jitted:
     """
 
     def __init__(
-        self, fn: Callable[..., Any], signature: Any = None, automatic: bool = False
+        self, fn: Callable[..., Any], signature: Any = None, automatic: bool = False,
+        strict: bool = False,
     ) -> None:
         hold_console_source()
         functools.update_wrapper(self, fn)
         self.fn = fn
         self.signature = signature
-        self.automatic = automatic
+        self.automatic, self.strict = automatic, strict
         self.table = self._table()
         self.methods: dict[int, tuple[Any, entries.EntryTable]] = {}
 
@@ -60,6 +61,7 @@ class Jitted:
     def _table(self) -> entries.EntryTable:
         table = entries.EntryTable()
         table.open(self.signature, self.automatic)
+        table.strict = self.strict
         return table
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -123,8 +125,9 @@ def jit(
         dynamic: 1 leaves sizes open that differ between calls.
         input_signature: a Tensor, or a tuple of them, one for each argument, whose sizes may be
             None or a `Symbol`: open from the start.
-        jit_level, fullgraph, backend, hash_args, jit_config, compile_once, options: accepted for
-            compatibility.
+        jit_config: a `JitConfig`; with `jit_syntax_level="STRICT"` it is an error (CE309) where
+            Python would do a part.
+        jit_level, fullgraph, backend, hash_args, compile_once, options: accepted for compatibility.
 
     Raises:
         TypeError: `function` is not callable, or `dynamic` no int.
@@ -143,10 +146,12 @@ def jit(
         input_signature = (input_signature,)
     signature = None if input_signature is None else tuple(input_signature)
     if function is None:
-        return lambda fn: jit(fn, dynamic=dynamic, input_signature=signature)
+        return lambda fn: jit(
+            fn, dynamic=dynamic, input_signature=signature, jit_config=jit_config)
     if not callable(function):
         raise TypeError(f"'function' must be callable, but got {type(function).__name__}.")
-    return Jitted(function, signature, bool(dynamic))
+    config = getattr(jit_config, "jit_config_dict", {})
+    return Jitted(function, signature, bool(dynamic), config.get("jit_syntax_level") == "STRICT")
 
 
 def enable_dynamic(**kwargs: Any) -> Callable[[F], F]:

@@ -8,10 +8,13 @@ from ._model import scope_paths
 from .api import check_call, interpret_call, note_read, position
 from .errors import CODES, CellcError, CompileError, explanation, kind
 from .interpreter import Hooks
+from .pieces.emit import Known, Pieces
+from .pieces.first_run import FirstRun
 from .source import register_source
 from .state import State
 
 __all__ = [
-    "CODES", "CellcError", "CompileError", "Hooks", "State", "check_call", "explanation",
-    "interpret_call", "kind", "note_read", "position", "register_source", "scope_paths",
+    "CODES", "CellcError", "CompileError", "FirstRun", "Hooks", "Known", "Pieces", "State",
+    "check_call", "explanation", "interpret_call", "kind", "note_read", "position",
+    "register_source", "scope_paths",
 ]

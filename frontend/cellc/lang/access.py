@@ -16,11 +16,13 @@ import numpy as np
 from ..core.dispatch import apply
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
+from ..tracing.pytree import RunObject
 from . import _model
 from .control import choose, truth
+from .pieces import operations
 from .state import Stored
 from .trust import is_user_function, own_method
-from .values import MISSING, holds_runtime, is_runtime
+from .values import MISSING, Text, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -40,6 +42,8 @@ _PLAIN = (Tensor, ModuleType, type, FunctionType, str, int, float, list, tuple, 
 
 def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
     """`target.name`; properties of user classes are interpreted, reads of Cells reported."""
+    if vm.pieces is not None and type(target) in (RunObject, Text):
+        return operations.attribute(vm, target, name, frame)
     if isinstance(target, ModuleType):
         if vm.hooks.on_global_read is not None and not target.__name__.startswith("cellc"):
             vm.hooks.on_global_read(target.__dict__, name)
@@ -83,6 +87,10 @@ def static_attribute(cls: type, name: str) -> Any:
 
 def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
     """`target[index]`."""
+    if vm.pieces is not None and operations.needs_python(target, index):
+        return operations.subscript(vm, target, index, frame)
+    if vm.pieces is not None and operations.holds_object(index):
+        index = operations.index_of_tensor(vm, index, frame)
     if isinstance(target, dict):
         vm.templates.look_at(index)
     if is_runtime(index) and isinstance(target, (list, tuple)) and not isinstance(target, Tensor):

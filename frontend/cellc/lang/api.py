@@ -19,6 +19,7 @@ from .frames import Frame
 from .interpreter import CALL_DEPTH, Hooks, Interpreter
 from .iteration import returned
 from .outcome import Diverged
+from .pieces import operations
 from .source import FunctionSource
 from .values import Text
 
@@ -113,6 +114,8 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
             result = call(vm, fn, list(args), dict(kwargs), frame)
             vm.frame = frame
             result = returned(result)
+            if vm.pieces is not None:
+                result = operations.complete(vm, result, frame)
             vm.state.settle(vm)
             if _holds_text(result):
                 raise vm.error(

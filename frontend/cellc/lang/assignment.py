@@ -12,12 +12,15 @@ from ..core.dispatch import assign
 from ..tensors.indexing import ancestors, is_open, write_update
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
+from ..tracing.pytree import RunObject
 from ..tracing.tracer import GraphTensor
 from . import _model
 from .access import mangle, read_attribute, static_attribute, subscript
 from .iteration import items
 from .operators import IN_PLACE
 from .per_trip import PerTrip, in_place, refuse_in
+from .pieces import operations
+from .pieces.operations import is_piece
 from .recipes import recipe_of
 from .state import BOXES, Stored
 from .trust import is_user_function, own_method
@@ -87,6 +90,9 @@ def set_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame: Fr
 
     A Parameter gets a new value; another attribute of a Cell takes compile-time values only.
     """
+    if type(holder) is RunObject:
+        operations.set_attribute(vm, holder, name, value, frame)
+        return
     found = static_attribute(type(holder), name)
     if isinstance(found, property) and isinstance(found.fset, FunctionType) \
             and is_user_function(found.fset):
@@ -176,6 +182,12 @@ def holder_of(vm: Interpreter, owner: ast.expr, frame: Frame) -> Any:
 
 def set_item(vm: Interpreter, holder: Any, index: Any, value: Any) -> None:
     """`holder[index] = value`; a tensor gets a new value that later reads see."""
+    if vm.pieces is not None and vm.frame is not None \
+            and operations.needs_run(vm, holder, index, value):
+        holder = operations.handed_over(vm, holder, vm.frame)
+    if type(holder) is RunObject and vm.frame is not None:
+        operations.set_item(vm, holder, index, value, vm.frame)
+        return
     if isinstance(holder, Tensor):
         _note_tensors(vm, holder)
     elif is_runtime(index):
@@ -258,6 +270,8 @@ def _operate(vm: Interpreter, operate: Any, node: ast.AugAssign, old: Any, frame
     value = vm.eval(node.value, frame)
     vm.at(node, frame)
     vm.note_object(old)
+    if is_piece(value) or is_piece(old):
+        return operations.operated(vm, operate, [old, value], frame)
     if type(value) is PerTrip:
         return in_place(type(node.op), operate, old, value)
     found = own_method(old, f"__{operate.__name__}__")
@@ -287,6 +301,9 @@ def delete(vm: Interpreter, target: ast.expr, frame: Frame) -> None:
         case ast.Subscript(value=owner, slice=index):
             holder, where = vm.eval(owner, frame), vm.eval(index, frame)
             vm.at(target, frame)
+            if type(holder) is RunObject:
+                operations.delete_item(vm, holder, where, frame)
+                return
             vm.note_object(holder)
             vm.state.mutate(vm, [holder], operator.delitem, [holder, where], {}, frame)
         case ast.Attribute(value=owner, attr=attr):

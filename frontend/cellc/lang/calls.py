@@ -24,7 +24,7 @@ from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber
 from ..tracing.state_numbers import StateNumber
-from ..tracing.tracer import GraphTensor
+from ..tracing.tracer import ElementsUnknown, GraphTensor
 from . import _model
 from .access import static_attribute
 from .assignment import set_attribute
@@ -35,10 +35,12 @@ from .functions import Callback, InterpretedFunction, bind
 from .iteration import items
 from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
+from .pieces.calls import call_of_python
+from .pieces.operations import is_piece, of_tensor
 from .source import FunctionSource, function_source
 from .state import BOXES
 from .text import format_text, join_text
-from .trust import is_library, is_user_function
+from .trust import is_foreign_class, is_library, is_user_function
 from .values import MISSING, any_runtime, holds_runtime
 from .world import outside_call
 
@@ -52,6 +54,10 @@ Kwargs = dict[str, Any]
 def call(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """Call `fn` from `frame`."""
     vm.callee = fn
+    if vm.pieces is not None:
+        found = call_of_python(vm, fn, args, kwargs, frame)
+        if found is not MISSING:
+            return found
     if vm.rolling and type(fn) not in _INTERPRETED:
         refuse_in(args, kwargs)
     handler = _BY_TYPE.get(type(fn))
@@ -360,15 +366,6 @@ def _holds_anything(cls: type) -> bool:
     ) or hasattr(cls, "__dataclass_fields__") or not is_foreign_class(cls)
 
 
-def is_foreign_class(cls: type) -> bool:
-    """Whether a class comes from the standard library or an installed package."""
-    root = cls.__module__.partition(".")[0]
-    if root in sys.stdlib_module_names and root != "__main__":
-        return True
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
-    return "site-packages" in file or "dist-packages" in file
-
-
 def _tensor(
     vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, runtime: bool, frame: Frame
 ) -> Any:
@@ -461,7 +458,14 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     given = [_as_callback(vm, a, frame) for a in args]
     named = {k: _as_callback(vm, v, frame) for k, v in kwargs.items()} if kwargs else kwargs
     before = invalidation.count()
-    result = vm.state.new_of_library(fn(*given, **named))
+    if vm.pieces is not None and isinstance(owner, Parameter) and name in _ELEMENTS:
+        return of_tensor(vm, fn, args, kwargs, frame)
+    try:
+        result = vm.state.new_of_library(fn(*given, **named))
+    except ElementsUnknown as e:
+        if vm.pieces is None:
+            raise vm.error("CE601", TypeError, str(e), frame, hint=_UNCALLED) from None
+        return of_tensor(vm, fn, args, kwargs, frame)
     if invalidation.count() != before and _model.is_cell(owner) and vm.state.is_outside(owner):
         raise vm.error(
             "CE501", TypeError, f"{name}() changes a {type(owner).__name__} while a graph is "
@@ -470,6 +474,12 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     return result
 
 
+_UNCALLED = (
+    "Python does it where the network is called (docs/guide.md, Python in graphs); what is "
+    "compiled without a call, or for a file, has no elements"
+)
+_ELEMENTS = frozenset(("asnumpy", "numpy", "tolist"))
+"""Methods that give the elements, which a Parameter has while a graph is compiled."""
 _WITH_NUMBERS = frozenset(
     ("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "maximum",
      "minimum", "equal", "not_equal", "ne", "eq", "less", "lt", "greater", "gt", "le", "ge",
@@ -517,7 +527,11 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     owner = getattr(fn, "__self__", None)
     if _runtime_but_state([*args, *kwargs.values()]) or holds_runtime(owner):
         module = getattr(fn, "__module__", None) or type(owner).__module__
-        if module.partition(".")[0] not in _STRUCTURAL:
+        structural = module.partition(".")[0] in _STRUCTURAL
+        if vm.pieces is not None and not isinstance(owner, BOXES) and (
+                not structural or any(map(is_piece, (*args, *kwargs.values())))):
+            return of_tensor(vm, fn, args, kwargs, frame)
+        if not structural:
             raise _refuse(vm, fn, frame)
         args = [_as_callback(vm, a, frame) for a in args]
     args, kwargs = _asked(args), dict(zip(kwargs, _asked(kwargs.values()), strict=True))

@@ -101,7 +101,8 @@ def _handle(vm: Interpreter, node: ast.Try, error: Exception, frame: Frame) -> O
             continue
         frame.node = handler
         if handler.name is not None:
-            vm.store(frame, handler.name, error)
+            raised = vm.pieces.raised if vm.pieces is not None else {}
+            vm.store(frame, handler.name, raised.get(id(error), (None, error))[1])
         vm.handled.append(error)
         try:
             return vm.block(handler.body, frame)
@@ -112,3 +113,4 @@ def _handle(vm: Interpreter, node: ast.Try, error: Exception, frame: Frame) -> O
     if under_runtime(vm):
         raise_at_run_time(vm, error, node, frame)
     raise error
+

@@ -12,12 +12,15 @@ from cellc_runtime.records import dataclass
 from ..core.dispatch import apply
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import as_number, kind_of
+from ..tracing.pytree import RunObject
 from ..tracing.state_numbers import StateNumber
-from ..tracing.tracer import Region
+from ..tracing.tracer import Entered, Region
 from .analysis import Names, is_total
 from .iteration import Walk
 from .journal import Change, Slot, Variable, unchanged
 from .outcome import NEVER, RETURN, Diverged, Outcome
+from .pieces import operations
+from .pieces.operations import held
 from .regions import close_cond, opened, reopened
 from .trust import own_method
 from .values import (
@@ -49,6 +52,8 @@ def truth(vm: Interpreter, value: Any, frame: Frame) -> Known:
     Raises:
         CompileValueError: a tensor with more than one element (CE401).
     """
+    if vm.pieces is not None and type(value) in (RunObject, Text):
+        return truth(vm, operations.truth(vm, value, frame), frame)
     if not isinstance(value, Tensor):
         found = own_method(value, "__bool__") or own_method(value, "__len__")
         if found is not None:
@@ -243,7 +248,8 @@ def fork(
     """
     sides = []
     for name, run in (("then", then), ("else", other)):
-        with opened(vm.tracer, name) as (region, _):
+        how = Entered(test=pred, wanted=name == "then")
+        with opened(vm.tracer, name, entered=how) as (region, _):
             saved = vm.open_journal(frame)
             changes: dict[Hashable, Change] = {}
             try:
@@ -277,7 +283,8 @@ class _Join:
         self, vm: Interpreter, node: ast.AST, frame: Frame, a: Side, b: Side, live: Names | None
     ) -> None:
         self.vm, self.node, self.frame, self.a, self.b, self.live = vm, node, frame, a, b, live
-        self.merger = Merger()
+        self.merger = Merger(
+            None if vm.pieces is None else lambda value: held(vm, value, frame))
         self.stores: list[tuple[Slot, Build, int]] = []
 
     def run(self, pred: Tensor) -> Outcome:

@@ -16,6 +16,8 @@ from cellc_compiler.ir.graph import Span
 from cellc_runtime.errors import InNotebook
 from cellc_runtime.records import dataclass
 
+from ..tracing.tracer import ElementsUnknown
+
 CODES: dict[str, str] = {
     "CE001": "the source of a function is not available",
     "CE002": "the source of a function does not match the code that was loaded",
@@ -37,6 +39,8 @@ CODES: dict[str, str] = {
     "CE304": "recursion without end",
     "CE307": "a function that reads or changes the world outside of the network",
     "CE308": "an iterator that was there before, taken further",
+    "CE309": "what only Python can do, where the syntax level is STRICT",
+    "CE310": "what Python gives, where that is not known while compiling",
     "CE401": "the truth value of a tensor with more than one element",
     "CE402": "a function that returns different types on two paths",
     "CE403": "an exception that depends on a run-time value where it cannot",
@@ -223,6 +227,7 @@ class CompileSyntaxError(CompileError, SyntaxError):
 
 _KINDS: dict[type[BaseException], tuple[type[CompileError], str]] = {
     TypeError: (CompileTypeError, "CE601"),
+    ElementsUnknown: (CompileTypeError, "CE601"),
     ValueError: (CompileValueError, "CE602"),
     IndexError: (CompileIndexError, "CE603"),
     KeyError: (CompileKeyError, "CE603"),

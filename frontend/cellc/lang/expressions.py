@@ -19,6 +19,8 @@ from .iteration import Foreign, Walk, items, walk
 from .operators import BINARY, UNARY, compare, operated
 from .per_trip import PerTrip, binary, seen, unary
 from .per_trip import subscript as row_of
+from .pieces import operations
+from .pieces.operations import comparable, holds_object, is_piece, of_run
 from .state import GROWTH, unseen_box
 from .text import formatted, percent_text
 from .values import MISSING, Text, holds_runtime, is_runtime, like
@@ -50,7 +52,8 @@ def _binary(vm: Interpreter, node: ast.BinOp, frame: Frame) -> Any:
     if vm.rolling and (type(left) is PerTrip or type(right) is PerTrip):
         kind = type(node.op)
         return seen(binary(kind, BINARY[kind], left, right), node, frame)
-    if isinstance(left, str) and isinstance(node.op, ast.Mod) and holds_runtime(right):
+    if isinstance(left, str) and isinstance(node.op, ast.Mod) and holds_runtime(right) \
+            and not holds_object(right):
         return percent_text(left, right)
     return operated(vm, BINARY[type(node.op)], left, right, frame)
 
@@ -63,6 +66,8 @@ def _unary(vm: Interpreter, node: ast.UnaryOp, frame: Frame) -> Any:
     if isinstance(node.op, ast.Not):
         known = truth(vm, value, frame)
         return not known if isinstance(known, bool) else as_bool(logical("not", known))
+    if is_piece(value):
+        return operations.operated(vm, UNARY[type(node.op)], [value], frame)
     return UNARY[type(node.op)](value)
 
 
@@ -128,14 +133,22 @@ def _set(vm: Interpreter, node: ast.Set, frame: Frame) -> Any:
 
 
 def _dict(vm: Interpreter, node: ast.Dict, frame: Frame) -> Any:
-    out: dict[Any, Any] = {}
+    pairs: list[tuple[Any, Any]] = []
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:
-            out.update(vm.eval(value, frame))
+            pairs += vm.eval(value, frame).items()
         else:
             name = vm.eval(key, frame)
-            out[name] = vm.eval(value, frame)
-    return vm.fresh(out)
+            pairs.append((name, vm.eval(value, frame)))
+    vm.at(node, frame)
+    return _dict_of(vm, pairs, frame)
+
+
+def _dict_of(vm: Interpreter, pairs: Sequence[tuple[Any, Any]], frame: Frame) -> Any:
+    """A dict; of the run where only that knows a key."""
+    if vm.pieces is not None and any(of_run(k) or comparable(k, None) for k, _ in pairs):
+        return operations.mapping(vm, [k for k, _ in pairs], [v for _, v in pairs], frame)
+    return vm.fresh(dict(pairs))
 
 
 def _subscript(vm: Interpreter, node: ast.Subscript, frame: Frame) -> Any:
@@ -157,6 +170,8 @@ def _joined(vm: Interpreter, node: ast.JoinedStr, frame: Frame) -> Any:
     for part in node.values:
         value = vm.eval(part, frame)
         parts += value.parts if isinstance(value, Text) else [value]
+    if any(map(is_piece, parts)):
+        return operations.joined(vm, parts, frame)
     return Text(tuple(parts)) if holds_runtime(parts) else "".join(parts)
 
 
@@ -164,6 +179,9 @@ def _formatted(vm: Interpreter, node: ast.FormattedValue, frame: Frame) -> Any:
     value = vm.eval(node.value, frame)
     spec = "" if node.format_spec is None else vm.eval(node.format_spec, frame)
     vm.at(node, frame)
+    if vm.pieces is not None and (holds_object(value) or not isinstance(spec, str)):
+        mark = chr(node.conversion) if node.conversion > 0 else ""
+        return operations.formatted(vm, value, spec, mark, frame)
     if isinstance(spec, Text):
         raise TypeError("a format specification must be known while compiling")
     parts = formatted(value, spec, chr(node.conversion) if node.conversion > 0 else "")
@@ -272,7 +290,7 @@ def _dict_comp(vm: Interpreter, node: ast.DictComp, frame: Frame) -> Any:
     def make(inner: Frame) -> tuple[Any, Any]:
         return vm.eval(node.key, inner), vm.eval(node.value, inner)
 
-    return vm.fresh(dict(_comprehension(vm, node, frame, make)))
+    return _dict_of(vm, list(_comprehension(vm, node, frame, make)), frame)
 
 
 # --- calls --------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from .hints import Fault, explain, in_layer
 from .journal import Attribute, Change, Content, Element, Journal, Slot, Variable
 from .origins import operand_notes
 from .outcome import NEXT, Diverged, Outcome
+from .pieces.emit import Pieces
 from .state import BOXES, State
 from .statements import STATEMENTS, block
 from .survey import lost, rest_of_statement
@@ -56,12 +57,14 @@ class Hooks:
         on_global_read: called with (globals, name) for global names.
         on_captured_read: called with (the closure's cell, name) for captured variables.
         state: notes what the trace does to Python objects; None: it is put back at the end.
+        pieces: has Python do, when the network runs, what only Python can; None: that is an error.
     """
 
     on_attribute_read: Callable[[Any, str], None] | None = None
     on_global_read: Callable[[dict[str, Any], str], None] | None = None
     on_captured_read: Callable[[CellType, str], None] | None = None
     state: State | None = None
+    pieces: Pieces | None = None
 
 
 class Interpreter:
@@ -79,6 +82,7 @@ class Interpreter:
         self.tracer = tracer
         self.hooks = hooks or Hooks()
         self.state = self.hooks.state or State()
+        self.pieces = self.hooks.pieces
         self.collect = collect
         self.errors: list[CompileError] = []
         self.frame: Frame | None = None
@@ -102,7 +106,10 @@ class Interpreter:
         handler = EXPRESSIONS.get(type(node))
         if handler is None:
             self.unsupported(node, frame, "CE102")
-        return handler(self, node, frame)
+        value = handler(self, node, frame)
+        if self.pieces is not None and self.pieces.handed:
+            return self.pieces.handed.get(id(value), (None, value))[1]
+        return value
 
     def block(self, stmts: Sequence[ast.stmt], frame: Frame) -> Outcome:
         """Run statements in order."""

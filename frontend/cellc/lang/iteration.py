@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..tensors.tensor import Tensor
+from ..tracing.pytree import RunObject
+from .pieces import operations
 from .trust import own_method
 from .values import MISSING, Position, RuntimeRange, Text
 from .world import refuse_iterators
@@ -248,6 +250,12 @@ def walk(vm: Interpreter, value: Any) -> Walk:
     """
     if isinstance(value, Walk):
         return value
+    if type(value) is RunObject and vm.pieces is not None:
+        assert vm.frame is not None
+        return Elements(vm, operations.items(vm, value, vm.frame))
+    if isinstance(value, RuntimeRange) and vm.pieces is not None:
+        assert vm.frame is not None
+        return Elements(vm, operations.known_range(vm, value, vm.frame))
     if isinstance(value, Tensor):
         if not value.shape:
             raise TypeError("iteration over a 0-d tensor")
@@ -312,7 +320,8 @@ def ahead(source: Walk) -> tuple[list[Any], list[Sequence[Any]]] | None:
     """What a walk will give if nothing changes, and the sequences it reads; None if that is not
     known without running anything of the program."""
     leaves = source.leaves()
-    if leaves is None or any(isinstance(leaf.source, Rows) for leaf in leaves):
+    if leaves is None or any(isinstance(leaf.source, (Rows, operations.RunItems))
+                            for leaf in leaves):
         return None
     places = [leaf.place for leaf in leaves]
     try:

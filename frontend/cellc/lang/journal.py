@@ -15,6 +15,7 @@ import numpy as np
 
 from cellc_runtime.records import dataclass, field
 
+from ..tracing.reads import content, holds_content
 from ..tracing.tracer import GraphTensor
 from .values import MISSING
 
@@ -200,3 +201,22 @@ def unchanged(change: Change) -> bool:
     if isinstance(change.slot, Element):
         return change.old.ir_value is change.new.ir_value
     return change.old is change.new
+
+
+def shallow(box: Any) -> Any:
+    """What a container holds, for `differs`."""
+    return content(box) if isinstance(box, np.ndarray) else box.copy()
+
+
+def differs(box: Any, before: Any) -> bool:
+    """Whether a container holds other objects than its shallow copy."""
+    if isinstance(box, np.ndarray):
+        return before is None or not holds_content(box, before)
+    if isinstance(box, (set, bytearray)):
+        return bool(box != before)
+    if len(box) != len(before):
+        return True
+    if isinstance(box, dict):
+        return any(a is not b or box[a] is not before[b]
+                   for a, b in zip(box, before, strict=True))
+    return any(a is not b for a, b in zip(box, before, strict=True))

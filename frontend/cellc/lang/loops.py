@@ -12,12 +12,14 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.types import TensorType
-from cellc_runtime.records import dataclass, field
+from cellc_runtime.records import dataclass, field, replace
 
+from ..calls.pieces import OBJECT
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import DTYPES, Kind, kind_of
-from ..tracing.tracer import Region
+from ..tracing.pytree import RunObject
+from ..tracing.tracer import Entered, Region
 from . import regions
 from .analysis import Names, assigned
 from .assignment import assign_to
@@ -25,8 +27,10 @@ from .control import Known, condition, ends_here, logical, truth, under
 from .iteration import LIMIT
 from .journal import Change, Element, Slot, Variable, unchanged
 from .outcome import BREAK, CONTINUE, DONE, NEXT, RETURN, Outcome
+from .pieces import operations
 from .values import (
     MISSING,
+    Later,
     MergeError,
     Poison,
     RuntimeRange,
@@ -138,9 +142,14 @@ def _trial(vm: Interpreter, test: ast.expr, frame: Frame) -> bool | None:
 
 
 def runtime_range(
-    vm: Interpreter, node: ast.For, source: RuntimeRange, frame: Frame
+    vm: Interpreter, node: ast.For, source: RuntimeRange, frame: Frame,
+    element: Callable[[Any], Any] | None = None,
 ) -> Outcome:
-    """A `for` over a range whose bounds only the run knows: a while loop with a counter."""
+    """A `for` over a range whose bounds only the run knows: a while loop with a counter.
+
+    Args:
+        element: what the target is for a number of the range; None: the number.
+    """
     counter = f".range{node.lineno}"
     frame.table[counter] = source.start
 
@@ -150,7 +159,7 @@ def runtime_range(
 
     def body() -> Outcome:
         i = frame.table[counter]
-        assign_to(vm, node.target, i, frame)
+        assign_to(vm, node.target, i if element is None else element(i), frame)
         vm.note(Variable(frame.table, frame.lines, counter))
         frame.table[counter] = i + source.step
         return vm.block(node.body, frame)
@@ -167,6 +176,7 @@ class Carried:
 
     Attributes:
         types, kinds: of the leaves in the loop; a kind for those that are numbers there.
+        held: it is an object of the run in the loop, whatever it is.
     """
 
     slot: Slot
@@ -174,6 +184,7 @@ class Carried:
     leaves: list[Any] = field(default_factory=list)
     types: list[TensorType] = field(default_factory=list)
     kinds: list[Kind | None] = field(default_factory=list)
+    held: bool = False
 
 
 class Retry(Exception):
@@ -257,9 +268,11 @@ class RuntimeLoop:
         vm.at(self.node, self.frame)
         init = [as_tensor(v, ty) for v, ty in entry]
         types = [ty for _, ty in entry] + [p._type for p in self.parameters]
-        with regions.opened(tracer, "while_test", types) as (test_region, args):
+        first = (*init, *self.parameters)
+        with regions.opened(tracer, "while_test", types, Entered(first)) as (test_region, args):
             test, tested = self._in_loop(test_region, args, lambda: self._go_on(args, state))
-        with regions.opened(tracer, "while_body", types) as (body_region, args):
+        how = Entered(first, test, True, test_region)
+        with regions.opened(tracer, "while_body", types, how) as (body_region, args):
             outcome, changes = self._in_loop(body_region, args, self._iterate)
         outcome = outcome.without(CONTINUE)
         self._check_test(test_region, tested)
@@ -390,7 +403,10 @@ class RuntimeLoop:
             return [as_tensor(MISSING, ty) for ty in item.types]
         if isinstance(value, Poison):
             self.vm.poisoned(value, self.frame)
+        if item.held:
+            return [operations.held(self.vm, value, self.frame).handle]
         if not same_structure(skeleton(item.value, True), skeleton(value, True)):
+            self._hold(item, value)
             raise self._unsteady(item, item.value, value)
         leaves: list[Any] = []
         flatten(value, leaves, True)
@@ -407,6 +423,18 @@ class RuntimeLoop:
                 raise self._unsteady(item, item.value, value) from None
             out.append(as_tensor(leaf, ty))
         return out
+
+    def _hold(self, item: Carried, value: Any) -> None:
+        """Carry an object of the run where another value becomes one, or the other way round."""
+        known = next((v for v in (item.value, value) if type(v) is RunObject), None)
+        if known is None or any(isinstance(v, Tensor) and kind_of(v) is None
+                                for v in (item.value, value)):
+            return
+        entered = item.value
+        item.leaves = [Later(lambda: operations.held(self.vm, entered, self.frame).handle)]
+        item.value = RunObject(known.handle, replace(known.kind, cls=object))
+        item.types, item.kinds, item.held = [OBJECT], [None], True
+        raise Retry
 
     def _promote(self, item: Carried, index: int, leaf: Any, value: Any) -> None:
         """A number on entry takes the kind or the element type of what replaces it."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ..tensors.tensor import Tensor
 from .control import as_bool, logical, truth
 from .iteration import items
+from .pieces import operations
+from .pieces.operations import is_piece
 from .trust import own_method
 from .values import holds_runtime, is_runtime
 
@@ -42,6 +44,8 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 def compare(vm: Interpreter, op: ast.cmpop, a: Any, b: Any, frame: Frame) -> Any:
     """One comparison."""
+    if vm.pieces is not None and operations.comparable(a, b):
+        return operations.compared(vm, op, a, b, frame)
     match op:
         case ast.Is() | ast.IsNot():
             if a is not None and b is not None:
@@ -59,6 +63,8 @@ def operated(
     vm: Interpreter, operate: Callable[[Any, Any], Any], a: Any, b: Any, frame: Frame
 ) -> Any:
     """`a op b`; the method of a user's class is interpreted."""
+    if vm.pieces is not None and (is_piece(a) or is_piece(b)):
+        return operations.operated(vm, operate, [a, b], frame)
     name = operate.__name__.strip("_")
     found = own_method(a, f"__{name}__")
     if found is None:
@@ -72,6 +78,8 @@ def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
     vm.templates.look_at(item)
     if is_runtime(box):
         return as_bool(truth(vm, (box == item).any(), frame))
+    if vm.pieces is not None and isinstance(box, (dict, str)) and operations.of_run(item):
+        return operations.contains(vm, item, box, frame)
     found = own_method(box, "__contains__")
     if found is not None:
         return as_bool(truth(vm, vm.call(found, [box, item], {}, frame), frame))

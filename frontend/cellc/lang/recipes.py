@@ -18,11 +18,12 @@ from cellc_runtime.records import dataclass, field
 from ..calls.callbacks import written_part
 from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.numbers import GraphNumber
+from ..tracing.pytree import RunObject
 from ..tracing.tracer import GraphTensor
 from .functions import Callback, InterpretedFunction
 from .per_trip import PerTrip
 from .text import flat, joined, shown
-from .values import Poison, RuntimeRange, Text, scalar
+from .values import Poison, RuntimeRange, Text, holds_runtime, scalar
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -76,6 +77,8 @@ class _Maker:
         self.recipe = Recipe()
 
     def build(self, value: Any) -> Build:
+        if self.vm.pieces is not None:
+            value = self.vm.pieces.handed.get(id(value), (None, value))[1]
         if isinstance(value, GraphTensor):
             return self._tensor(value)
         if is_symbolic(value):
@@ -83,6 +86,10 @@ class _Maker:
             return lambda tensors: made(tensors)._snapshot().item()
         if isinstance(value, Text):
             return self._text(value)
+        if type(value) is RunObject:
+            return self._object_of_run(value)
+        if isinstance(value, slice) and holds_runtime(value):
+            return self._slice(value)
         if isinstance(value, (InterpretedFunction, Callback, PerTrip, Poison, RuntimeRange)) or (
             isinstance(value, Iterator) and not self.vm.state.is_outside(value)
         ):
@@ -120,6 +127,16 @@ class _Maker:
             kind = value._number
             return lambda tensors: kind(tensors[place]._snapshot().item())
         return lambda tensors: tensors[place]
+
+    def _object_of_run(self, value: RunObject) -> Build:
+        place, kind = len(self.recipe.leaves), value.kind
+        self.recipe.leaves.append(value.handle)
+        self.recipe.marks.append(id(value.handle.ir_value))
+        return lambda tensors: kind.of(tensors[place])
+
+    def _slice(self, value: slice) -> Build:
+        parts = [self.build(v) for v in (value.start, value.stop, value.step)]
+        return lambda tensors: slice(*(p(tensors) for p in parts))
 
     def _text(self, value: Text) -> Build:
         parts: list[Build] = []

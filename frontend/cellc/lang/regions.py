@@ -18,7 +18,7 @@ from cellc_runtime.records import dataclass
 
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
-from ..tracing.tracer import GraphTensor, Region, Tracer, align_inputs
+from ..tracing.tracer import Entered, GraphTensor, Region, Tracer, align_inputs
 
 
 @contextmanager
@@ -120,10 +120,10 @@ def close_scan(
 
 @contextmanager
 def opened(
-    tracer: Tracer, name: str, types: Sequence[TensorType] = ()
+    tracer: Tracer, name: str, types: Sequence[TensorType] = (), entered: Entered | None = None
 ) -> Iterator[tuple[Region, list[Tensor]]]:
     """Trace into a new region with inputs of the given types."""
-    with tracer._open(name, types) as (region, inputs):
+    with tracer._open(name, types, entered) as (region, inputs):
         yield region, inputs
 
 

@@ -23,17 +23,19 @@ from cellc_compiler.ir.graph import Value
 from ..core import watching
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, tensor_of
+from ..tracing.pytree import RunObject
 from ..tracing.tracer import GraphTensor, Region
 from . import regions, runtime_errors
 from .analysis import read_first
 from .assignment import assign_to
 from .control import DEAD, under
 from .errors import Cascade, CompileError
-from .iteration import Rows, Walk, ahead, walk
+from .iteration import Elements, Rows, Walk, ahead, walk
 from .journal import Change, Content, Slot, Variable, same_elements, unchanged
 from .loops import RuntimeLoop, finish, live_around, runtime_range
 from .outcome import CONTINUE, NEXT, Diverged, Outcome
 from .per_trip import NotRollable, PerTrip
+from .pieces import operations
 from .values import RuntimeRange, as_tensor
 
 if TYPE_CHECKING:
@@ -52,6 +54,11 @@ def for_statement(vm: Interpreter, node: ast.For, frame: Frame) -> Outcome:
     vm.at(node.iter, frame)
     if isinstance(source, RuntimeRange):
         return runtime_range(vm, node, source, frame)
+    if type(source) is RunObject:
+        found, element = operations.trips(vm, source, frame)
+        if isinstance(found, RuntimeRange):
+            return runtime_range(vm, node, found, frame, element)
+        source = Elements(vm, found)
     live = live_around(node, frame)
     outcome = NEXT
     elements = walk(vm, source)

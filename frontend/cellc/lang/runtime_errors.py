@@ -12,8 +12,9 @@ from ..tensors.tensor import Tensor
 from ..tracing.exceptions import name_class
 from .control import condition
 from .outcome import NEXT, Diverged, Outcome
+from .pieces import operations
 from .text import flat, joined, written
-from .values import Formatted, scalar
+from .values import Formatted, any_runtime, scalar
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -32,7 +33,10 @@ def assert_statement(vm: Interpreter, node: ast.Assert, frame: Frame) -> Outcome
     if isinstance(known, Tensor):
         if vm.catching:
             raise _uncatchable(vm, node, frame)
-        check(vm, known, error, frame)
+        if vm.pieces is not None and operations.holds_object(error.args):
+            operations.asserted(vm, known, error, frame)
+        else:
+            check(vm, known, error, frame)
         return NEXT
     if under_runtime(vm):
         raise_at_run_time(vm, error, node, frame)
@@ -94,6 +98,10 @@ def raise_statement(vm: Interpreter, node: ast.Raise, frame: Frame) -> Outcome:
         error = error()
     if not isinstance(error, BaseException):
         raise TypeError("exceptions must derive from BaseException")
+    if vm.pieces is not None and any_runtime(error.args) and not vm.catching:
+        if operations.holds_object(error.args):
+            operations.raised(vm, error, frame)
+        raise_at_run_time(vm, error, node, frame)
     if under_runtime(vm):
         raise_at_run_time(vm, error, node, frame)
     if cause is not None:

@@ -28,15 +28,15 @@ from ..core.dispatch import apply
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, kind_of
 from ..tracing.python_state import PythonState, StateInput, can_be_input
-from ..tracing.reads import Read, content, holds_content, short
+from ..tracing.reads import Read, content, short
 from ..tracing.state_numbers import Answers, number_input
 from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
 from .errors import CompileRuntimeError, Place
-from .journal import Content, Slot
+from .journal import Content, Slot, differs, shallow
 from .reads_log import ReadsLog
 from .recipes import Recipe, recipe_of
-from .values import MISSING
+from .values import MISSING, scalar
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -115,6 +115,7 @@ class State:
         inputs: places whose values are inputs of the graph.
         fixed: keys of places that are taken as they are, and compared before each call.
         open: containers whose elements are read too (`unseen` has those that only grow).
+        first_values: of the places that are inputs, when the trace began.
         outside: containers and iterators that were there before.
         made: other objects that the trace has made.
         log: hears of reads, too.
@@ -138,6 +139,7 @@ class State:
     conflicts: dict[int, Any] = field(default_factory=dict)
     worlds: list[Read] = field(default_factory=list)
     entered: dict[int, Any] = field(default_factory=dict)
+    first_values: list[Tensor] = field(default_factory=list)
     escaped: dict[int, tuple[Any, list[Any]]] = field(default_factory=dict)
     handed: list[tuple[list[Any], tuple[Any, ...], str]] = field(default_factory=list)
     log: ReadsLog | None = None
@@ -155,11 +157,16 @@ class State:
         ty = value._type if kind is None else TensorType((), DTYPES[kind])
         given = tracer.input(ty, f"state{number or ''}.{slot.name}")
         self.keep(slot)
+        self.first_values.append(value if kind is None else scalar(value, DTYPES[kind]))
         self.entered[id(given)] = given
         slot.put(given if kind is None else
                  number_input(given.ir_value, value, number, self.answers))
         return StateInput(slot.label(), lambda: getattr(slot.target, slot.name, MISSING), kind,
                           ty if kind is None else None)
+
+    def changes(self) -> frozenset[int]:
+        """The numbers of the functions that make changes in the run."""
+        return frozenset(n.attrs["number"] for n in self.stores.values())
 
     def undo(self) -> None:
         """Put everything back."""
@@ -375,19 +382,18 @@ class State:
         """Call a function that may change containers, and have the run make the change."""
         given = next((b for b in boxes if id(b) in self.arguments), None)
         own = [b for b in boxes if isinstance(b, BOXES) and self.is_outside(b)]
-        kept = [content(b) if isinstance(b, np.ndarray) else b.copy()
-                for b in ([given] if given is not None else own)]
+        kept = [shallow(b) for b in ([given] if given is not None else own)]
         for box in own:
             if id(box) in self.unseen:
                 self.conflicts[id(box)] = box
             self.keep(Content(box))
         result = fn(*args, **kwargs)
-        if given is not None and _differs(given, kept[0]):
+        if given is not None and differs(given, kept[0]):
             raise vm.error(
                 "CE503", TypeError, f"a {type(given).__name__} that came as an argument is changed",
                 frame, hint="change a copy and return it: what a compiled function gets are copies",
             )
-        if any(map(_differs, own, kept)):
+        if any(map(differs, own, kept)):
             named, count, bound = list(kwargs), len(args), getattr(fn, "__self__", None)
 
             def act(box: Any, *v: Any) -> None:
@@ -439,20 +445,6 @@ def _parts(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple, set, deque)):
         return list(value)
     return []
-
-
-def _differs(box: Any, before: Any) -> bool:
-    """Whether a container holds other objects than its shallow copy."""
-    if isinstance(box, np.ndarray):
-        return before is None or not holds_content(box, before)
-    if isinstance(box, (set, bytearray)):
-        return bool(box != before)
-    if len(box) != len(before):
-        return True
-    if isinstance(box, dict):
-        return any(a is not b or box[a] is not before[b]
-                   for a, b in zip(box, before, strict=True))
-    return any(a is not b for a, b in zip(box, before, strict=True))
 
 
 def _refuse(what: str, place: Place | None) -> None:

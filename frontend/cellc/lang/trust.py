@@ -60,3 +60,12 @@ def is_user_function(fn: FunctionType) -> bool:
     if is_library(module) or _foreign_module(module):
         return False
     return has_source(fn) or not fn.__code__.co_filename.startswith("<frozen")
+
+
+def is_foreign_class(cls: type) -> bool:
+    """Whether a class comes from the standard library or an installed package."""
+    root = cls.__module__.partition(".")[0]
+    if root in sys.stdlib_module_names and root != "__main__":
+        return True
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+    return "site-packages" in file or "dist-packages" in file

@@ -20,11 +20,12 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
+from ..calls.pieces import OBJECT, held
 from ..core.dispatch import apply
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
-from ..tracing.pytree import Box, Known, parts_of, put_together
+from ..tracing.pytree import Box, Known, ObjectKind, RunObject, parts_of, put_together
 from ..tracing.tracer import GraphTensor
 
 
@@ -109,7 +110,7 @@ def is_runtime(value: object) -> bool:
 
 def holds_runtime(value: object, depth: int = 4) -> bool:
     """Whether a value is, or is a container of, run-time tensors."""
-    if isinstance(value, (GraphTensor, Parameter, Text, Formatted)):
+    if isinstance(value, (GraphTensor, Parameter, Text, Formatted, RunObject)):
         return True
     if depth and isinstance(value, (tuple, list, set, frozenset)):
         return any(holds_runtime(v, depth - 1) for v in value)
@@ -170,6 +171,8 @@ def describe(value: Any) -> str:
         return f"{_ARTICLES[value._number]} computed at run time"
     if isinstance(value, Tensor):
         return f"Tensor {value._type}"
+    if type(value) is RunObject:
+        return f"a {value.kind.cls.__name__} that only the run knows"
     if value is None or isinstance(value, (bool, int, float, str)):
         text = repr(value)
         return text if len(text) < 30 else type(value).__name__
@@ -211,15 +214,24 @@ def _constant(value: Any) -> Build:
     return lambda _: value
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A tensor that is made where a path is closed."""
+
+    make: Callable[[], Tensor]
+
+
 @dataclass(slots=True)
 class Merger:
     """Collects the tensors two paths must both give so that a value has one meaning after them.
 
     Attributes:
+        hold: makes an object of the run of a value, where a path is closed; None: it cannot.
         pairs: for each result its type and what the two paths put there (a tensor, a number, or
             MISSING for a placeholder).
     """
 
+    hold: Callable[[Any], RunObject] | None = None
     pairs: list[tuple[TensorType, Any, Any]] = field(default_factory=list)
 
     def merge(self, a: Any, b: Any) -> Build:
@@ -232,9 +244,10 @@ class Merger:
             return _constant(a)
         if _tensor_like(a) and _tensor_like(b):
             return self._leaf(a, b)
-        for x, y in ((a, b), (b, a)):
-            if x is MISSING:
-                return self._placeholder(y, x is a)
+        if a is MISSING or b is MISSING:
+            return self._placeholder(b if a is MISSING else a, a is MISSING)
+        if self._are_objects(a, b):
+            return self._objects(a, b)
         if type(a) is type(b) and isinstance(a, (tuple, list)):
             if len(a) != len(b):
                 raise MergeError(f"a {type(a).__name__} of {len(a)} and one of {len(b)} elements")
@@ -256,8 +269,34 @@ class Merger:
         self.pairs.append((join_types(a, b), a, b))
         return lambda results: like(results[index], a, b)
 
+    def _are_objects(self, a: Any, b: Any) -> bool:
+        """Whether two values have an object of the run in common."""
+        kinds = {type(a), type(b)}
+        return self.hold is not None and not (_is_tensor(a) or _is_tensor(b)) and (
+            RunObject in kinds or kinds <= {str, Text})
+
+    def _objects(self, a: Any, b: Any) -> Build:
+        """An object of the run; where the paths have no type in common, one of any type."""
+        index = len(self.pairs)
+        known = [v.kind.cls if type(v) is RunObject else str if type(v) in (str, Text) else object
+                 for v in (a, b)]
+        kind = ObjectKind(known[0] if known[0] is known[1] else object, held)
+        self.pairs.append((OBJECT, self._handle(a), self._handle(b)))
+        return lambda results: kind.of(results[index])
+
+    def _handle(self, value: Any) -> Any:
+        """The place of an object of the run; that of another value is made with its path."""
+        hold = self.hold
+        assert hold is not None
+        return value.handle if type(value) is RunObject else Later(lambda: hold(value).handle)
+
     def _placeholder(self, value: Any, first: bool) -> Build:
         """A value only one path has: the other gives zeros for its tensors."""
+        if type(value) is RunObject:
+            index = len(self.pairs)
+            own = (MISSING, value.handle) if first else (value.handle, MISSING)
+            self.pairs.append((OBJECT, *own))
+            return lambda results: value.kind.of(results[index])
         if isinstance(value, Tensor):
             index = len(self.pairs)
             pair = (MISSING, value) if first else (value, MISSING)
@@ -344,6 +383,8 @@ def as_tensor(value: Any, ty: TensorType) -> Tensor:
     """A tensor, number or MISSING as a tensor of type `ty`."""
     if value is MISSING:
         return zeros(ty)
+    if isinstance(value, Later):
+        return value.make()
     if not isinstance(value, Tensor):
         return scalar(value, ty.dtype)
     if isinstance(value, GraphNumber) and value.dtype is not ty.dtype:
@@ -358,6 +399,10 @@ def flatten(value: Any, leaves: list[Any], numbers: bool) -> Build:
         index = len(leaves)
         leaves.append(value)
         return lambda results: results[index]
+    if type(value) is RunObject:
+        place = len(leaves)
+        leaves.append(value.handle)
+        return lambda results: value.kind.of(results[place])
     if isinstance(value, (tuple, list)) and not isinstance(value, range):
         return _sequence(type(value), [flatten(v, leaves, numbers) for v in value])
     if type(value) is dict:
@@ -376,6 +421,8 @@ def skeleton(value: Any, numbers: bool) -> Any:
     """A value with its leaves taken out, for comparing structures."""
     if isinstance(value, Tensor) or (numbers and is_number(value)):
         return MISSING
+    if type(value) is RunObject:
+        return [RunObject, value.kind.cls]
     if isinstance(value, (tuple, list)):
         return [type(value), *(skeleton(v, numbers) for v in value)]
     if type(value) is dict:

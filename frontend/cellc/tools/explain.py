@@ -39,6 +39,7 @@ class EntryFacts:
             parameters themselves `released_bytes` are given up for it.
         depends: what it was compiled from and compares before each call, in words.
         recomputed: what was chosen for a budget of `recompute`; None without one.
+        python: what Python does in each call, and where.
     """
 
     signature: str
@@ -53,6 +54,7 @@ class EntryFacts:
     precomputed_bytes: int = 0
     released_bytes: int = 0
     recomputed: Plan | None = None
+    python: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class Explanation:
             if e.precomputed_bytes:
                 lines.append(f"     {e.precomputed_bytes / 1024:.0f} KiB computed from the "
                              f"parameters, of which {e.released_bytes / 1024:.0f} KiB are given up")
+            lines += [f"     run by Python in each call: {p}" for p in e.python]
             lines += [f"     compared before each call: {d}" for d in e.depends]
             if e.recomputed is not None:
                 lines += [f"     {line}".rstrip() for line in budget_view.text(e.recomputed)]
@@ -151,4 +154,5 @@ def _facts(entry: Entry, made: Compilation) -> EntryFacts:
         tuple(f"{r.label}, {r.before}" + (f", read at {r.where}" if r.where else "")
               for r in entry.compared),
         report.precomputed_bytes, report.released_bytes, report.recomputed,
+        tuple(f"{what}, {where}" for what, where in entry.traced.pieces),
     )

@@ -7,7 +7,7 @@ container is known at compile time and is part of the structure itself.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -20,11 +20,45 @@ from .tracer import GraphTensor
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectKind:
+    """Python objects that only a run knows: their exact type; `held` gives one by its place."""
+
+    cls: type
+    held: Callable[[int], Any]
+
+    def of(self, leaf: Tensor) -> Any:
+        """The object at a place; while a graph is traced, what stands for it."""
+        if isinstance(leaf, GraphTensor):
+            return RunObject(leaf, self)
+        return self.held(int(leaf.item()))
+
+
+class RunObject:
+    """A Python object that only the run knows: its place in the table of the call, and its type.
+
+    (Whoever does something with one without knowing what it is must fail, hence the last two.)
+    """
+
+    __slots__ = ("handle", "kind")
+
+    def __init__(self, handle: GraphTensor, kind: ObjectKind) -> None:
+        self.handle, self.kind = handle, kind
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError(f"a {self.kind.cls.__name__} that only the run knows is compared here")
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"a {self.kind.cls.__name__} that only the run knows is a condition here")
+
+
+@dataclass(frozen=True, slots=True)
 class Leaf:
-    """The place of a tensor: its number; `kind` if it stands for a Python number."""
+    """The place of a tensor: its number; `kind` if it stands for a Python number or object."""
 
     number: int
-    kind: Kind | None = None
+    kind: Kind | ObjectKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +98,9 @@ def take_apart(
         if isinstance(x, Tensor) and not isinstance(x, whole):
             leaves.append(x)
             return Leaf(len(leaves) - 1, x._number)
+        if type(x) is RunObject:
+            leaves.append(x.handle)
+            return Leaf(len(leaves) - 1, x.kind)
         if type(x) in MUTABLE:
             leaves.append(as_input(x))
             return Leaf(len(leaves) - 1, MUTABLE[type(x)])
@@ -108,7 +145,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _holds(value: Any, kind: type, depth: int = 4) -> bool:
-    if isinstance(value, kind):
+    if isinstance(value, (kind, RunObject)):
         return True
     if not depth:
         return False
@@ -134,8 +171,10 @@ def take_apart_call(
 def put_together(structure: Structure, leaves: Sequence[Any]) -> Any:
     """The value of a structure with its tensors filled in."""
     if isinstance(structure, Leaf):
-        leaf = leaves[structure.number]
-        return leaf if structure.kind is None else as_number(leaf, structure.kind)
+        leaf, number = leaves[structure.number], structure.kind
+        if number is None:
+            return leaf
+        return number.of(leaf) if isinstance(number, ObjectKind) else as_number(leaf, number)
     if isinstance(structure, Known):
         return structure.value
     parts = [put_together(p, leaves) for p in structure.parts]

@@ -6,7 +6,7 @@ from typing import Any
 
 from cellc_runtime.errors import ArtifactError
 
-from .pytree import Box, Known, Leaf, Structure
+from .pytree import Box, Known, Leaf, ObjectKind, Structure
 
 _KINDS: dict[str, type] = {"tuple": tuple, "list": list, "dict": dict}
 
@@ -18,6 +18,9 @@ def to_json(structure: Structure) -> Any:
         TypeError: a value in it that a file cannot hold.
     """
     if isinstance(structure, Leaf):
+        if isinstance(structure.kind, ObjectKind):
+            raise TypeError(f"a {structure.kind.cls.__name__} that only a run knows is among the "
+                            "results, and cannot be saved")
         if structure.kind is not None:
             return {"leaf": structure.number, "kind": structure.kind.__name__}
         return structure.number

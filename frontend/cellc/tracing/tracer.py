@@ -25,6 +25,10 @@ from ..tensors.parameter import Parameter, name_of
 from ..tensors.tensor import Tensor, tensor_of
 
 
+class ElementsUnknown(TypeError):
+    """Python needs elements that only the run knows."""
+
+
 class GraphTensor(Tensor):
     """A tensor of the graph being traced: a shape and a dtype, but no elements."""
 
@@ -58,7 +62,7 @@ class GraphTensor(Tensor):
 
     @property
     def _data(self) -> Any:
-        raise TypeError(
+        raise ElementsUnknown(
             "the elements of a tensor are not known while a graph is compiled; "
             "an operation here needs them (asnumpy, item, int(), float(), ...)"
         )
@@ -90,11 +94,28 @@ BAKED = 64
 bound like a parameter: it is not copied, and later changes of its elements are seen."""
 
 
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """How a run comes to a nested graph for the first time.
+
+    Attributes:
+        given: what its inputs are then, in the graph around it.
+        test: a condition that must be as `wanted`; None without one.
+        beside: the nested graph that gives the condition (of a loop), if that is not around it.
+    """
+
+    given: tuple[Tensor, ...] = ()
+    test: Tensor | None = None
+    wanted: bool = True
+    beside: Region | None = None
+
+
 @dataclass(slots=True)
 class Region:
     """One graph under construction.
 
     Attributes:
+        entered: how a run comes here; None where nobody has said.
         captures: outer value -> the input of this graph that stands for it.
         env: parameter -> its current value in this graph.
         assigned: parameters assigned in this graph, in order.
@@ -107,6 +128,7 @@ class Region:
     assigned: dict[Parameter, None] = field(default_factory=dict)
     lifted: dict[int, tuple[Tensor, Value]] = field(default_factory=dict)
     owned: set[Value] = field(default_factory=set)
+    entered: Entered | None = None
 
 
 STAND_IN = 10061
@@ -343,10 +365,10 @@ class Tracer:
 
     @contextmanager
     def _open(
-        self, name: str, types: Sequence[TensorType]
+        self, name: str, types: Sequence[TensorType], entered: Entered | None = None
     ) -> Iterator[tuple[Region, list[Tensor]]]:
         graph = Graph(name)
-        region = Region(graph, Builder(graph))
+        region = Region(graph, Builder(graph), entered=entered)
         self.regions.append(region)
         try:
             inputs: list[Tensor] = []
@@ -448,15 +470,19 @@ class Tracer:
 
     def region(
         self, name: str, types: Sequence[TensorType],
-        fn: Callable[[list[Tensor]], Sequence[Tensor]],
+        fn: Callable[[list[Tensor]], Sequence[Tensor]], given: Sequence[Tensor] | None = None,
     ) -> tuple[Graph, list[Value], list[Parameter]]:
         """Trace `fn` into a graph of its own.
+
+        Args:
+            given: what its inputs are, if it is run once.
 
         Returns:
             The graph, whose inputs are `types`, then captures, and whose outputs are those of
             `fn`, then the parameters it assigned; the captured values; those parameters.
         """
-        with self._open(name, types) as (region, inputs):
+        entered = None if given is None else Entered(tuple(given))
+        with self._open(name, types, entered) as (region, inputs):
             out = [self.lift(t) for t in fn(inputs)]
             assigned = list(region.assigned)
             region.graph.outputs = out + [self.lift(p) for p in assigned]
@@ -518,7 +544,7 @@ class Tracer:
         """
         types = [self.lift(t).type for t in operands]
         n = len(types)
-        first, outer_first, assigned = self.region("forward", types, forward)
+        first, outer_first, assigned = self.region("forward", types, forward, operands)
         results = [v.type for v in first.outputs]
 
         none: list[int] = []
@@ -561,7 +587,7 @@ class Tracer:
 
         With `results`, other gradients that read these tensors compute them again too.
         """
-        graph, captures, assigned = self.region("recompute", [], lambda _: fn())
+        graph, captures, assigned = self.region("recompute", [], lambda _: fn(), ())
         for node in graph.nodes:
             self.gone.update(node.results)
         out = self._node("recompute", captures, {"results": results}, [graph])

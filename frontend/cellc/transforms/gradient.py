@@ -35,7 +35,7 @@ from ..tracing.pytree import (
     put_together,
     take_apart,
 )
-from ..tracing.tracer import Tracer
+from ..tracing.tracer import GraphTensor, Tracer
 
 if TYPE_CHECKING:
     from .. import lang
@@ -273,7 +273,8 @@ def inlined(
         The tensors that the function gives, and what the transformation adds.
     """
     values = [tracer.lift(t) for t in leaves]
-    graph, captures, assigned = tracer.region("grad", [v.type for v in values], run)
+    graph, captures, assigned = tracer.region(
+        "grad", [v.type for v in values], run, [GraphTensor(v) for v in values])
     count = len(graph.outputs) - len(assigned)
     transformed = transform(graph, captures)
     operands = [*values, *captures, *(tracer.lift(t) for t in more)]

@@ -65,7 +65,7 @@ class Compiling(Recomputation):
         return options
 
     def set_jit_config(self, jit_config: Any) -> None:
-        """Record options of compilation; the first ones given stay, and have no effect here."""
+        """Record options of compilation; the first ones given stay. See `JitConfig`."""
         if not self.jit_config_dict and hasattr(jit_config, "jit_config_dict"):
             object.__setattr__(self, "_jit_config_dict",
                                {**jit_config.jit_config_dict, "backend": "ms_backend"})

@@ -1,0 +1,139 @@
+"""Which calls on objects of the run Python makes, and which the language."""
+
+from __future__ import annotations
+
+import functools
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+from ...tensors.tensor import Tensor
+from ...tracing.numbers import GraphNumber
+from ...tracing.pytree import RunObject
+from ..trust import is_foreign_class, is_library, is_user_function
+from ..values import MISSING, Text, is_runtime
+from .operations import (
+    called,
+    holds_object,
+    instance,
+    is_piece,
+    number_of,
+    of_container,
+    of_run,
+    python,
+    string,
+    type_of,
+)
+
+if TYPE_CHECKING:
+    from ..frames import Frame
+    from ..interpreter import Interpreter
+
+Args = list[Any]
+Kwargs = dict[str, Any]
+
+_WALKS = (enumerate, zip, map, filter, reversed, iter, callable, slice, getattr, setattr, super,
+          property, functools.partial, functools.reduce)
+"""Builtins that the language understands for objects of the run, too."""
+_OF_TEXT = (print, str, repr, format, isinstance, type, callable)
+"""Builtins that the language understands for strings that hold values of the run."""
+_OF_ELEMENTS = (sum, min, max, any, all, sorted)
+"""Builtins that look at what a container holds."""
+_OF_NUMBERS = (round, complex, bytes, bytearray)
+"""Builtins that are Python's for numbers that only the run knows."""
+_OF_DICTS = frozenset(("update", "fromkeys"))
+"""Methods of dicts that take no key."""
+_PUTS = frozenset(("append", "extend", "insert", "update", "setdefault", "appendleft", "add"))
+"""Methods of containers by which they come to hold a value."""
+_BOXES = (list, dict, set, tuple, frozenset)
+
+
+def call_of_python(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """The result of a call that a piece makes; MISSING where it is the language's."""
+    if is_piece(fn):
+        return called(vm, fn, args, kwargs, frame)
+    values = [*args, *kwargs.values()]
+    if fn in _OF_NUMBERS and (fn is not round or len(values) > 1) and any(map(of_run, values)):
+        return called(vm, fn, args, kwargs, frame)
+    if isinstance(getattr(fn, "__self__", None), dict) and args and fn.__name__ not in _OF_DICTS \
+            and (of_run(args[0]) or type(args[0]) is Text):
+        return of_container(vm, fn, args, kwargs, frame)
+    if any(type(v) is Text for v in values) and _measures_text(fn):
+        args = [string(vm, a, frame) if type(a) is Text else a for a in args]
+        values = [*args, *kwargs.values()]
+    assert vm.pieces is not None
+    if not vm.pieces.found or not any(map(holds_object, values)):
+        return MISSING
+    if fn in (isinstance, type) and type(args[0]) is RunObject:
+        return instance(vm, args[0], args[1], frame) if fn is isinstance else \
+            type_of(vm, args[0], frame)
+    if fn is getattr and len(args) > 2 and type(args[0]) is RunObject:
+        return called(vm, fn, args, kwargs, frame)
+    if isinstance(fn, type):
+        return _made(vm, fn, args, kwargs, frame)
+    if isinstance(fn, (BuiltinFunctionType, MethodType)):
+        return _bound(vm, fn, args, kwargs, frame)
+    if isinstance(fn, FunctionType) and is_library(fn.__globals__.get("__name__", "")):
+        return _of_library(vm, fn, args, kwargs, frame)
+    return MISSING
+
+
+def _measures_text(fn: Any) -> bool:
+    """Whether a function looks into strings."""
+    if isinstance(fn, type):
+        return fn.__module__ == "builtins" and fn not in _OF_TEXT and \
+            not issubclass(fn, BaseException)
+    return isinstance(fn, BuiltinFunctionType) and fn not in _OF_TEXT and \
+        not isinstance(getattr(fn, "__self__", None), (*_BOXES, str))
+
+
+def _made(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """An object of a class: containers of the language and of the user stay what they are."""
+    direct = any(map(is_piece, [*args, *kwargs.values()]))
+    if issubclass(cls, Tensor):
+        return _of_library(vm, cls, args, kwargs, frame)
+    if cls.__module__ == "builtins" and cls not in _WALKS and not issubclass(cls, BaseException):
+        if cls is range:
+            return vm.call(range, [number_of(vm, a, frame) for a in args], kwargs, frame)
+        return called(vm, cls, args, kwargs, frame) if direct else MISSING
+    if direct and cls.__module__ != "builtins" and is_foreign_class(cls) \
+            and not hasattr(cls, "_fields"):
+        return called(vm, cls, args, kwargs, frame)
+    return MISSING
+
+
+def _bound(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """A builtin function, or a method."""
+    owner = getattr(fn, "__self__", None)
+    if isinstance(owner, _BOXES):
+        if fn.__name__ in _PUTS or not any(map(is_piece, args)):
+            return MISSING
+        return of_container(vm, fn, args, kwargs, frame)
+    of_python = getattr(fn, "__module__", None) == "builtins" and fn not in _WALKS
+    if isinstance(owner, str) or fn in _OF_ELEMENTS or (of_python and any(map(is_piece, args))):
+        return called(vm, fn, args, kwargs, frame)
+    function = getattr(fn, "__func__", None)
+    if isinstance(function, FunctionType) and not is_user_function(function) and \
+            is_library(function.__globals__.get("__name__", "")):
+        return _of_library(vm, fn, args, kwargs, frame)
+    return MISSING
+
+
+def _of_library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """A function of cellc: with tensors of the graph it is the graph's, and takes numbers."""
+    owner = getattr(fn, "__self__", None)
+    if not any(map(_holds_tensor, (owner, *args, *kwargs.values()))):
+        return python(vm, f"{getattr(fn, '__name__', type(fn).__name__)}()", fn, args, kwargs,
+                      frame)
+    given = [number_of(vm, a, frame) for a in args]
+    named = {k: number_of(vm, v, frame) for k, v in kwargs.items()}
+    if any(map(holds_object, (*given, *named.values()))):
+        return MISSING
+    return vm.call(fn, given, named, frame)
+
+
+def _holds_tensor(value: Any, depth: int = 3) -> bool:
+    if is_runtime(value):
+        return not isinstance(value, GraphNumber)
+    return depth > 0 and isinstance(value, (tuple, list)) and any(
+        _holds_tensor(v, depth - 1) for v in value)
+
