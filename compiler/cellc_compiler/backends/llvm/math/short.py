@@ -2,9 +2,10 @@
 
 What a composition of 16-bit floats computes in float32 needs no more than a few bits beyond what
 its result keeps, but float32's range: `exp` of a masked score is 0, `sigmoid` of -100 is not. No
-divisions, and e^0 is 1: a reciprocal starts from the number's bits, subtracted from a constant, which is right
-but for a factor of 0.71 to 0.73, and a polynomial of the product of both removes that. All
-machines do the same operations. Coefficients by Remez exchange (`tests/codegen/minimax.py`).
+divisions: a reciprocal starts from the number's bits, subtracted from a constant, which is right
+but for a factor of 0.71 to 0.73, and a polynomial of the product of both removes that. e^0 is 1:
+so the logarithm of a softmax near 0 keeps its digits. All machines do the same operations.
+Coefficients by Remez exchange (`tests/codegen/minimax.py`).
 
 Largest relative errors, as powers of two, of results that are normal float32 numbers (of
 `normal_cdf` in float16 from -5.85 on, of slopes up to 64 and 16):
@@ -17,7 +18,6 @@ Largest relative errors, as powers of two, of results that are normal float32 nu
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from cellc_runtime.records import dataclass
 
@@ -120,7 +120,7 @@ def _normal_pdf(x: X, fits: _Fits) -> X:
 
 
 def _mish_parts(x: X, fits: _Fits) -> tuple[X, X, X]:
-    """e and n = e^2 + 2e, both times 2^32, and 1/(n + 2), e = e^x: tanh(log(1 + e)) is n/(n + 2)."""
+    """e and n = e^2 + 2e, both times 2^32, and 1/(n + 2), e = e^x: the gate is n/(n + 2)."""
     e = _power(_clamp(x, -110.0, 16.0), _LOG2_E, fits.exp2, _FAR)
     n = e * e.fma(2.0**-_FAR, 2.0)
     return e, n, _reciprocal(n.fma(2.0**-_FAR, 2.0), fits)
@@ -143,8 +143,13 @@ _RULES: dict[str, Callable[[X, _Fits], X]] = {
     "mish_slope": _mish_slope,
 }
 
+
+def _with(rule: Callable[[X, _Fits], X], fits: _Fits) -> Callable[[X], X]:
+    return lambda x: rule(x, fits)
+
+
 SHORT: dict[str, Callable[[X], X]] = {
-    f"short_{name}_{dtype}": partial(rule, fits=fits)
+    f"short_{name}_{dtype}": _with(rule, fits)
     for name, rule in _RULES.items() for dtype, fits in _FITS.items()
 }
 """By the name of the op (`ops/short.py`) and the type that is rounded to."""
