@@ -10,12 +10,25 @@ import pytest
 from cellc_compiler.backends.cuda import epilogues, writer
 from cellc_compiler.backends.cuda.kernels import chains, loaders, product
 from cellc_compiler.backends.cuda.kernels.tiles import DOUBLE, SINGLE, Choice, Tile, choose
+from cellc_compiler.backends.cuda.rules import contraction
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.loops.order import product_segment
 from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
-from cellc_runtime.dtypes import DType, bfloat16, float16, float32, float64
+from cellc_runtime.dtypes import (
+    DType,
+    bfloat16,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint32,
+)
 from cellc_runtime.target import CUDA
 
 from .tiled import ARCHITECTURES, assembled, cut, drawn, needs_ptxas, run_cpu, run_on, same
@@ -74,6 +87,32 @@ def test_dtypes(size: tuple[int, int, int], dtype: DType) -> None:
     m, n, k = size
     for turned in TRANSPOSES:
         check(*matmul((m, k), (k, n), turned, dtype), dtype)
+
+
+INTEGERS = [int8, uint8, int16, int32, uint32, int64]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.name)
+@pytest.mark.parametrize("size", [(70, 66, 90), (9, 12, 800), (3, 20, 7), (2, 64, 40), (70, 1, 90),
+                                  (2, 1, 65536)])
+def test_integers(size: tuple[int, int, int], dtype: DType) -> None:
+    """Any numbers, so sums pass every bound; segments, narrow products and one column, too; not by
+    plain loops."""
+    m, n, k = size
+    for turned in TRANSPOSES if k < 1000 else TRANSPOSES[:1]:
+        graph, shapes = matmul((m, k), (k, n), turned, dtype)
+        assert contraction.matmul(graph.nodes[0], CUDA["cuda-sm_90a"]) is not None
+        check(graph, shapes, dtype)
+
+
+@pytest.mark.parametrize("dtype", [int8, int32, int64], ids=lambda d: d.name)
+def test_epilogues_of_integers(dtype: DType) -> None:
+    """What is computed behind a product sees its low bits."""
+    def behind(f: Builder, y: Value, given: Callable[[Shape], Value]) -> list[Value]:
+        return [f.maximum(f.add(y, f.broadcast_to(given(y.shape[-1:]), shape=y.shape)), y)]
+
+    for a, b in [((33, 40), (40, 64)), ((20, 1000), (1000, 24)), ((2, 20), (20, 64))]:
+        check(*matmul(a, b, dtype=dtype, behind=behind), dtype)
 
 
 @pytest.mark.parametrize(("a", "b"), [
@@ -211,12 +250,13 @@ def test_accesses(tile: Tile, dtype: DType, turned: tuple[bool, bool]) -> None:
     assert shared.least <= shared.moved <= shared.least * (1.08 if narrow else 1)
 
 
+@pytest.mark.parametrize("dtype", [float32, int8, int64], ids=lambda d: d.name)
 @pytest.mark.parametrize("size", [(130, 70, 41), (3, 5, 1000), (1, 1, 65536), (6, 1, 100)])
-def test_accesses_of_odd_sizes(size: tuple[int, int, int]) -> None:
+def test_accesses_of_odd_sizes(size: tuple[int, int, int], dtype: DType) -> None:
     m, n, k = size
     device = CheckedDevice(seed=1, capacity=1 << 22)
-    graph, shapes = matmul((m, k), (k, n))
-    run_on(device, graph, drawn(shapes, float32))
+    graph, shapes = matmul((m, k), (k, n), dtype=dtype)
+    run_on(device, graph, drawn(shapes, dtype))
     accesses = device.accesses()
     assert not accesses.lost
     assert not accesses.outside.any()
@@ -289,7 +329,8 @@ def test_small_products_are_cut_finer() -> None:
 ASSEMBLED = [(4096, 4096, 4096, float32), (4096, 4096, 256, float32), (513, 1023, 97, float32),
              (8, 4096, 4096, float32), (1024, 32, 512, float32), (256, 256, 256, float32),
              (1024, 1024, 1024, float64), (100, 100, 100, float64), (300, 300, 100, float16),
-             (512, 1, 4096, bfloat16), (2, 1, 1 << 20, float32)]
+             (512, 1, 4096, bfloat16), (2, 1, 1 << 20, float32), (1024, 1024, 256, int8),
+             (1024, 1024, 256, int32), (512, 512, 256, int64), (512, 1, 4096, int8)]
 
 
 @needs_ptxas

@@ -22,6 +22,7 @@ from cellc_runtime.device_array import DeviceArray
 from cellc_runtime.dtypes import DType
 from cellc_runtime.parallel_copy import copy_array
 
+from ..context import gpu_named
 from ..storage import Storage, storage_of
 from ..storage import device as on_device
 from ..storage.memory import Array as Array
@@ -141,11 +142,14 @@ class Tensor(TensorMethods):
             it is no tensor but a type, for `set_inputs`; None alone leaves the rank open too.
         init: an initializer: called with a numpy array, it fills it.
         const_arg: accepted for compatibility.
-        device: accepted for compatibility.
+        device: `"CPU"` or `"GPU"`, where the elements are; None is `"CPU"`. (MindSpore's `"meta"`,
+            a tensor without elements, has elements here.)
 
     Raises:
-        TypeError: the data, `dtype` or `shape` have a wrong type.
-        ValueError: both `input_data` and `shape`, or one of `shape` and `dtype` without data.
+        TypeError: the data, `dtype`, `shape` or `device` have a wrong type.
+        ValueError: both `input_data` and `shape`, or one of `shape` and `dtype` without data; an
+            unknown device.
+        RuntimeError: a device this installation cannot use.
     """
 
     __module__ = "cellc.common.tensor"  # MindSpore's import path, which printed forms show
@@ -183,6 +187,8 @@ class Tensor(TensorMethods):
             self._host = np.zeros(_check_shape(shape), dtype.numpy)
             if init is not None:
                 self.init = init
+            if device is not None:
+                self._place(device)
             return
         if init is not None:
             raise ValueError(
@@ -195,6 +201,8 @@ class Tensor(TensorMethods):
                 f"But got shape: {shape}."
             )
         self._host = cast_array(_to_array(input_data, dtype is None), dtype)
+        if device is not None:
+            self._place(device)
 
     # --- where its elements are -----------------------------------------------------------------
 
@@ -213,6 +221,14 @@ class Tensor(TensorMethods):
             self._host = array
         else:
             self._storage.put(self, array)
+
+    def _place(self, device: str) -> None:
+        """Move the elements to a device, by its name."""
+        if not isinstance(device, str):
+            raise TypeError(f"'device' must be None, 'CPU' or 'GPU', but got {device!r}")
+        gpu = None if device == "meta" else gpu_named(device)
+        if gpu is not None:
+            on_device.to_device(self, gpu)
 
     @property
     def _layout(self) -> Any:

@@ -26,7 +26,7 @@ from ...llvm.text import V, sizeof, vector
 from ..code import VECTOR_BYTES, WARP, KernelCode
 from ..writer import THREADS, GpuFunction
 from .loaders import Loader, mapping
-from .operands import Digit, Operand, Output, number, spot
+from .operands import Digit, Operand, Output, low_bits, number, spot
 from .tiles import DEPTH, LANE_COLUMNS, LANE_ROWS, Tile, pitch
 
 Finish = Callable[[V, X], None]
@@ -60,7 +60,7 @@ class Product:
         m, n, k, batch: sizes.
         a, b: operands; the free index of `b` is the column.
         out: where it is stored.
-        sums: what sums are computed in, float32 or float64.
+        sums: what sums are computed in, float32 or float64; of integers int32 or int64.
         segment: steps of k of a chain; 0 for all.
         zero: whether segments are added to 0 at first, or to the first of them.
     """
@@ -128,7 +128,7 @@ class StoresSums:
         for lane, column in enumerate(columns):
             one = value if self.whole else f.extract(value, lane)
             with f.given((j + lane).cmp("slt", n)):
-                self._put(one, row + column)
+                self._put(low_bits(f, one, self.out.dtype), row + column)
 
 
 def stored(f: GpuFunction, dtype: DType, pointer: V) -> Finish:
@@ -165,6 +165,9 @@ class ProductKernel:
         f = self.f = GpuFunction(target, count, tile.threads)
         if tile.threads == THREADS:
             f.attributes += ' "nvvm.minctasm"="2"'
+        elif tile.threads == THREADS // 2:
+            # ptxas would aim at 64 registers, and spill.
+            f.attributes += ' "nvvm.minctasm"="6"'
         self.lanes = product.lanes
         self.ty = memory_type(product.sums)
         self.vec = vector(self.ty, self.lanes)
@@ -294,7 +297,7 @@ class ProductKernel:
                 x = f.splat(f.extract(a[i // lanes], i % lanes), lanes)
                 for j in range(across):
                     at = i * across + j
-                    sums[at] = f.fma(x, b[j], sums[at])
+                    sums[at] = f.multiply_add(x, b[j], sums[at])
         return sums
 
     def _vectors(self, base: V, first: int, count: int, apart: int) -> list[V]:

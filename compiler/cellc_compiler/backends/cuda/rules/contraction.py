@@ -28,11 +28,14 @@ def batch_digits(own: tuple[int, ...], out: tuple[int, ...], size: int) -> Digit
 
 
 def product_of(node: Node) -> Product | None:
-    """The product that a node computes; None if it is none of floats, or has no elements."""
+    """The product that a node computes; None if it is one of complex numbers, or adds nothing.
+
+    Integers are summed modulo 2^32 or 2^64, in any order: the one of floats.
+    """
     x, y, out = *node.operands, node.result
     ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
     (m, n), k = out.shape[-2:], x.shape[-2 if ta else -1]
-    if not out.dtype.is_float or not k or not fits(v.type.size for v in (x, y, out)):
+    if out.dtype.is_complex or not k or not fits(v.type.size for v in (x, y, out)):
         return None
     left, right, batch = x.shape[:-2], y.shape[:-2], out.shape[:-2]
     if not ta and left == batch and prod(right) == 1:
@@ -44,14 +47,15 @@ def product_of(node: Node) -> Product | None:
                 digits(Digit(k, 1 if tb else n)))
     store = Output(out.dtype, digits(Digit(prod(batch), m * n)), digits(Digit(m, n)),
                    digits(Digit(n, 1)))
-    sums = dtypes.float64 if out.dtype is dtypes.float64 else dtypes.float32
+    long = out.dtype.itemsize == 8
+    sums = (dtypes.float64 if long else dtypes.float32) if out.dtype.is_float else (
+        dtypes.int64 if long else dtypes.int32)
     return Product(m, n, k, prod(batch), a, b, store, sums, product_segment(n, k, sums.itemsize))
 
 
 @lowers("matmul")
 def matmul(node: Node, target: Target) -> KernelPlan | None:
-    """Tensor cores, tiles, or rows of chains; integers and complex numbers are left to plain
-    loops."""
+    """Tensor cores, tiles, or rows of chains; complex numbers are left to plain loops."""
     if (plan := tensor_core_plan(node, target)) is not None:
         return plan
     product = product_of(node)
