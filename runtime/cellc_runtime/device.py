@@ -162,6 +162,20 @@ class Device(ABC):
         """
         return self.allocate(nbytes)
 
+    def adopt(self, owner: object, address: int, nbytes: int) -> Memory:
+        """Memory of the device that somebody else has taken; it lives as long as the owner.
+
+        Raises:
+            ValueError: it does not begin at a 64-byte boundary.
+        """
+        return Memory.over(owner, address, nbytes)
+
+    @property
+    def order(self) -> int | None:
+        """The handle of the stream that programs run on, for other libraries; None where work is
+        done when a call returns."""
+        return None
+
     @abstractmethod
     def copy(self, to: int, source: bytes | memoryview) -> None:
         """Copy from the host to an address of the device, behind what was launched; `source` may

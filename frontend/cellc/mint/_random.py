@@ -12,6 +12,7 @@ from ..tensors.promotion import cast_to
 from ..tensors.seed import Generator
 from ..tensors.tensor import Tensor
 
+
 def _place(device: str | None, what: str) -> None:
     """Raise unless tensors can be on a device; None is that of what they are made from.
 

@@ -20,6 +20,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.device import Device
 from cellc_runtime.device_array import DeviceArray
 from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.parallel_copy import copy_array
 
 from ..context import gpu_named
@@ -30,8 +31,11 @@ from .printing import tensor_repr, tensor_str
 from .symbol import ANY_RANK, Axis, Described, Symbol, checked_axes, describes
 
 if TYPE_CHECKING:
+    from cellc_runtime.cuda import dlpack
+
     from ..stubs.methods import TensorMethods
 else:
+    dlpack = lazy_module("cellc_runtime.cuda.dlpack")
     TensorMethods = object  # `cellc.ops.methods` sets them, which stands on this class
 
 Elements = Array | DeviceArray
@@ -128,6 +132,10 @@ def _check_shape(shape: Any) -> tuple[int, ...]:
     if any(d < 0 for d in dims):
         raise ValueError(f"For Tensor, the 'shape' must hold non-negative ints, but got {shape}")
     return tuple(dims)
+
+
+_HOST, _CUDA = (1, 0), 2
+"""DLPack's device of the host, and its kind of GPUs."""
 
 
 class Tensor(TensorMethods):
@@ -385,11 +393,28 @@ class Tensor(TensorMethods):
             return data.astype(dtype)
         return data.copy() if copy else self._lent()
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._lent().__dlpack__(**options)
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule over the memory, also of a GPU; a copy on the host if `dl_device` asks
+        for it.
+
+        Raises:
+            BufferError: another device is asked for, or elements that numpy has no capsule for.
+        """
+        held = on_device.elements_of(self)
+        if held is None or dl_device == _HOST:
+            array = self._lent() if held is None else self._snapshot()
+            return array.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
+        if dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError(f"the tensor is on {self.device}, and is given there or on the host, "
+                              f"but DLPack's device {dl_device} was asked for")
+        return dlpack.give(held.copy() if copy else held, stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0  # a processor's: of a tensor on a GPU, `__dlpack__` gives a copy
+        held = on_device.elements_of(self)
+        return _HOST if held is None else (_CUDA, held.device.number)
 
     @staticmethod
     def from_numpy(array: Array) -> Tensor:

@@ -272,6 +272,11 @@ class CudaDevice(Device):
         """The one that programs run on."""
         return CudaStream(self.context, self.context.stream)
 
+    @property
+    def order(self) -> int | None:
+        """See `Device.order`."""
+        return self.context.stream
+
     def event(self, timing: bool = False) -> Event:
         """A mark, not set yet; with `timing` it has the time at which it is reached."""
         return CudaEvent(self.context, timing)

@@ -45,7 +45,8 @@ def direct(p: Product, target: Target, epilogue: Epilogue | None = None) -> Kern
                     for row, acc in zip(rows, sums, strict=True)]
         at = spot(f, batch, p.out.batch) + spot(f, j, p.out.columns)
         for i, value in enumerate(sums):
-            put(low_bits(f, value.v, p.out.dtype), at.offset + spot(f, number(f, i), p.out.rows).offset + p.out.start)
+            row = spot(f, number(f, i), p.out.rows).offset + p.out.start
+            put(low_bits(f, value.v, p.out.dtype), at.offset + row)
     return f.finished(-(-items // THREADS))
 
 
