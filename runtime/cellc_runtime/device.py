@@ -172,8 +172,8 @@ class Device(ABC):
         Raises:
             RuntimeError: the device takes no times.
         """
-        raise RuntimeError(f"the device {self.name!r} takes no times of kernels: profile on the CPU "
-                           "(set_context(device_target='CPU')) or on a real GPU")
+        raise RuntimeError(f"the device {self.name!r} takes no times of kernels: profile on the "
+                           "CPU (set_context(device_target='CPU')) or on a real GPU")
 
     def adopt(self, owner: object, address: int, nbytes: int) -> Memory:
         """Memory of the device that somebody else has taken; it lives as long as the owner.

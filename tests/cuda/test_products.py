@@ -19,6 +19,8 @@ from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.dtypes import (
     DType,
     bfloat16,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -103,6 +105,27 @@ def test_integers(size: tuple[int, int, int], dtype: DType) -> None:
         graph, shapes = matmul((m, k), (k, n), turned, dtype)
         assert contraction.matmul(graph.nodes[0], CUDA["cuda-sm_90a"]) is not None
         check(graph, shapes, dtype)
+
+
+@pytest.mark.parametrize("dtype", [complex64, complex128], ids=lambda d: d.name)
+@pytest.mark.parametrize(("a", "b"), [
+    ((70, 90), (90, 66)), ((9, 800), (800, 12)), ((3, 7), (7, 20)), ((70, 90), (90, 1)),
+    ((1, 300), (300, 1)), ((2, 1, 20, 37), (3, 37, 24)), ((4, 5, 40), (40, 33))])
+def test_complex_numbers(a: Shape, b: Shape, dtype: DType) -> None:
+    """Tails, segments and batches; not by plain loops."""
+    for turned in TRANSPOSES:
+        graph, shapes = matmul(a, b, turned, dtype)
+        assert contraction.matmul(graph.nodes[0], CUDA["cuda-sm_90a"]) is not None
+        check(graph, shapes, dtype)
+
+
+def test_zeros_and_infinities_of_complex_numbers() -> None:
+    """What is behind the last step changes no sign of a zero, and makes no NaN."""
+    graph, _ = matmul((9, 5), (5, 6), dtype=complex64)
+    for parts in (-1e-30, -1e-30j, complex(1e-30, -1e-30), complex(np.inf, 1)):
+        arrays = np.full((9, 5), parts, np.complex64), np.full((5, 6), 1e-30, np.complex64)
+        found, want = run_on(EmulatedDevice(), graph, arrays), run_cpu(graph, arrays)
+        assert same([a.view(np.float32) for a in found], [a.view(np.float32) for a in want])
 
 
 @pytest.mark.parametrize("dtype", [int8, int32, int64], ids=lambda d: d.name)
@@ -250,10 +273,12 @@ def test_accesses(tile: Tile, dtype: DType, turned: tuple[bool, bool]) -> None:
     assert shared.least <= shared.moved <= shared.least * (1.08 if narrow else 1)
 
 
-@pytest.mark.parametrize("dtype", [float32, int8, int64], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", [float32, int8, int64, complex64], ids=lambda d: d.name)
 @pytest.mark.parametrize("size", [(130, 70, 41), (3, 5, 1000), (1, 1, 65536), (6, 1, 100)])
 def test_accesses_of_odd_sizes(size: tuple[int, int, int], dtype: DType) -> None:
     m, n, k = size
+    if dtype.is_complex:
+        k = min(k, 4096)  # tiles, not rows of chains: more accesses than there is room for
     device = CheckedDevice(seed=1, capacity=1 << 22)
     graph, shapes = matmul((m, k), (k, n), dtype=dtype)
     run_on(device, graph, drawn(shapes, dtype))
@@ -270,8 +295,8 @@ def _no_barrier(f: writer.GpuFunction) -> None:
 FAULTS = {
     "no barrier": (writer.GpuFunction, "barrier", _no_barrier),
     "one tile is filled and multiplied": (
-        product.ProductKernel, "_multiply", lambda self, sums, stage: _MULTIPLY(
-            self, sums, stage.const(0))),
+        product.ProductKernel, "_multiply", lambda self, sums, stage, *of: _MULTIPLY(
+            self, sums, stage.const(0), *of)),
     "a row of the tile too far": (
         loaders.Loader, "_store", lambda self, values, shared: _STORE(
             self, values, self.f.gep(shared, 4, self.ty))),
@@ -330,7 +355,8 @@ ASSEMBLED = [(4096, 4096, 4096, float32), (4096, 4096, 256, float32), (513, 1023
              (8, 4096, 4096, float32), (1024, 32, 512, float32), (256, 256, 256, float32),
              (1024, 1024, 1024, float64), (100, 100, 100, float64), (300, 300, 100, float16),
              (512, 1, 4096, bfloat16), (2, 1, 1 << 20, float32), (1024, 1024, 256, int8),
-             (1024, 1024, 256, int32), (512, 512, 256, int64), (512, 1, 4096, int8)]
+             (1024, 1024, 256, int32), (512, 512, 256, int64), (512, 1, 4096, int8),
+             (512, 512, 250, complex64), (20, 300, 4000, complex64), (256, 256, 256, complex128)]
 
 
 @needs_ptxas

@@ -140,6 +140,19 @@ def stored(f: GpuFunction, dtype: DType, pointer: V) -> Finish:
     return put
 
 
+class Loads(Protocol):
+    """Reads tiles of an operand; see `Loader`."""
+
+    def begin(self, thread: X, batch: X, first: X) -> None:
+        """Find the rows."""
+
+    def load(self, step: X, end: X) -> list[V]:
+        """A thread's elements of a tile."""
+
+    def store(self, values: Sequence[V], shared: V) -> None:
+        """Elements in a tile of shared memory."""
+
+
 class ProductKernel:
     """The kernel of a product.
 
@@ -153,6 +166,9 @@ class ProductKernel:
         vectors: whether pointers are multiples of 16.
         epilogue: what is done with the sums.
     """
+
+    planes = 1
+    """Numbers that an element is: two, if it is complex."""
 
     def __init__(
         self, product: Product, tile: Tile, parts: int, target: Target, vectors: bool,
@@ -176,15 +192,25 @@ class ProductKernel:
         put = stored(f, out.dtype, f.pointer(behind)) if epilogue is None \
             else epilogue.begin(f, behind)
         self.store = StoresSums(f, product, out, put, vectors)
-        lanes = self.lanes if vectors else 1
-        tail = self.tail = product.k % DEPTH > 0 or product.segment % DEPTH > 0
-        self.a = Loader(f, product.a, f.pointer(0), mapping(
-            product.a, tile.rows, tile.threads, lanes), self.ty, -0.0 if tail else None)
-        self.b = Loader(f, product.b, f.pointer(1), mapping(
-            product.b, tile.columns, tile.threads, lanes), self.ty, 0.0 if tail else None)
+        self.tail = product.k % DEPTH > 0 or product.segment % DEPTH > 0
         self.a_size = DEPTH * pitch(tile.rows, self.lanes)
         self.half = self.a_size + DEPTH * pitch(tile.columns, self.lanes)
-        self.shared = f.shared_memory(2 * self.half * product.sums.itemsize)
+        lanes = self.lanes if vectors else 1
+        self.a, self.b = self._loaders(lanes)
+        self.shared = f.shared_memory(2 * self.planes * self.half * product.sums.itemsize)
+
+    def _loaders(self, lanes: int) -> tuple[Loads, Loads]:
+        """What reads the operands, in vectors of so many elements where they lie so."""
+        p, tile = self.p, self.tile
+        return (self._loader(p.a, 0, tile.rows, lanes, -0.0),
+                self._loader(p.b, 1, tile.columns, lanes, 0.0))
+
+    def _loader(
+        self, operand: Operand, buffer: int, width: int, lanes: int, neutral: float
+    ) -> Loader:
+        how = mapping(operand, width, self.tile.threads, lanes)
+        return Loader(self.f, operand, self.f.pointer(buffer), how, self.ty,
+                      neutral if self.tail else None)
 
     @property
     def down(self) -> int:
@@ -255,7 +281,7 @@ class ProductKernel:
     def _sums(self, first: X, end: X) -> list[V]:
         """The thread's sums: for each row its vectors of columns."""
         f, tile = self.f, self.tile
-        zeros = [f.const(self.vec, 0.0)] * (tile.tm * tile.tn // self.lanes)
+        zeros = [f.const(self.vec, 0.0)] * (self.planes * tile.tm * tile.tn // self.lanes)
         if not self.p.k:
             return zeros
         for at, zero in zip(self._slots() if self.kept else (), zeros, strict=False):
@@ -269,7 +295,7 @@ class ProductKernel:
             # Behind the last tile it is read again, for nothing.
             read = following if self.tail else following.cmp("slt", end).where(following, step)
             a, b = self.a.load(read, end), self.b.load(read, end)
-            sums = self._multiply(sums, stage)
+            sums = self._multiply(sums, stage, step, end)
             self._fill(a, b, other)
             f.barrier()
             if self.kept:
@@ -285,8 +311,8 @@ class ProductKernel:
         self.a.store(a, at)
         self.b.store(b, self.f.gep(at, self.a_size, self.ty))
 
-    def _multiply(self, sums: list[V], stage: X) -> list[V]:
-        """Take in a tile."""
+    def _multiply(self, sums: list[V], stage: X, step: X, end: X) -> list[V]:
+        """Take in a tile, which begins with a step of k; what is behind the last one is neutral."""
         f, tile, lanes = self.f, self.tile, self.lanes
         a_at, b_at = (f.gep(p, stage.v, self.ty) for p in (self.read_a, self.read_b))
         across = tile.tn // lanes
@@ -311,7 +337,7 @@ class ProductKernel:
     def _slots(self) -> list[V]:
         """The thread's memory for sums, a vector for each."""
         f, tile = self.f, self.tile
-        count = tile.tm * tile.tn // self.lanes
+        count = self.planes * tile.tm * tile.tn // self.lanes
         first = X(f, f.block()) * (count * tile.threads) + self.thread
         base = f.gep(f.pointer(2), first.v, self.vec)
         return [f.gep(base, s * tile.threads, self.vec) for s in range(count)]
@@ -336,8 +362,8 @@ class ProductKernel:
 
     # --- results --------------------------------------------------------------------------------
 
-    def _end(self, batch: X, i: X, j: X, sums: list[V]) -> None:
-        """Store the tile."""
+    def _end(self, batch: X, i: X, j: X, sums: list[V], first: int = 0) -> None:
+        """Store the tile, so many elements further than the output begins."""
         tile, lanes = self.tile, self.lanes
         across = tile.tn // lanes
         columns = [j + self.column + c * LANE_COLUMNS * lanes for c in range(across)]
@@ -346,6 +372,7 @@ class ProductKernel:
             row = i + self.row + (r // lanes * LANE_ROWS * lanes + r % lanes)
             with self.f.given(row.cmp("slt", self.p.m)):
                 start = self.store.row(batch, row)
+                start = start + first if first else start
                 for c in range(across):
                     self.store.put(sums[r * across + c], start, places[c], columns[c])
 
