@@ -460,7 +460,7 @@ def new_empty(self: Tensor, size: Any, *, dtype: DType | None = None, device: An
     """A tensor of this one's type for values to come (zeros until then), on `device` if given."""
     context.check_device(device)
     out = fc.zeros(size, dtype or self.dtype)
-    return placed(out, device) if device is not None and out._eager else out
+    return out if device is None else out.to(device)
 
 
 _AXES = {"dim": "axis", "keepdim": "keepdims"}

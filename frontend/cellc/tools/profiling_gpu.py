@@ -22,6 +22,7 @@ from ..calls.callbacks import host_callbacks
 from ..compiled.entries import Traced
 from ..core.device import current
 from ..storage.memory import aligned_copy
+from ..tensors.tensor import host_arrays_of
 from ..tracing.exceptions import ERRORS
 from .profiling import Profile, profile_traced, seconds
 
@@ -160,7 +161,7 @@ def profile_on(
     program = compile_program(traced.graph, numerics=numerics,
                               budget=least(traced.budget, budget))
     executable = Executable(program, host_callbacks(traced.graph, traced.functions), ERRORS)
-    executable.bind([aligned_copy(p._snapshot()) for p in traced.parameters])
+    executable.bind([aligned_copy(a) for a in host_arrays_of(traced.parameters)])
     taken = executable.timed()
     for _ in range(2):
         _timed_call(device, executable, arrays)
