@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from cellc_compiler.backends.cuda import epilogues, writer
-from cellc_compiler.backends.cuda.kernels import chains, loaders, product
+from cellc_compiler.backends.cuda.kernels import chains, complex_product, loaders, product
 from cellc_compiler.backends.cuda.kernels.tiles import DOUBLE, SINGLE, Choice, Tile, choose
 from cellc_compiler.backends.cuda.rules import contraction
+from cellc_compiler.backends.llvm.text import V
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.loops.order import product_segment
@@ -331,6 +332,41 @@ def test_planted_faults(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         accesses = device.accesses()
         found |= bool(accesses.races()) or bool(accesses.outside.any())
         found |= not same(results, run_cpu(graph, arrays))
+    assert found
+
+
+def _one_plane(self: complex_product._Planes, values: list[V], shared: V) -> None:
+    for part in self.parts:
+        part.store(values[: len(values) // 2], shared)
+
+
+COMPLEX_FAULTS = {
+    "parts share a tile": (complex_product._Planes, "store", _one_plane),
+    "steps behind the last one count": (
+        complex_product.ComplexKernel, "_multiply", lambda self, sums, stage, step, end:
+        _COMPLEX_MULTIPLY(self, sums, stage, step, end + 8)),
+    "imaginary parts are not stored": (
+        complex_product.ComplexKernel, "_end", lambda self, batch, i, j, sums: _END(
+            self, batch, i, j, sums[: len(sums) // 2])),
+}
+_COMPLEX_MULTIPLY = complex_product.ComplexKernel._multiply
+
+
+@pytest.mark.parametrize("name", COMPLEX_FAULTS)
+def test_planted_faults_of_complex_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is found by a race or by other bits; what stands behind k shows in zeros alone."""
+    where, attribute, fault = COMPLEX_FAULTS[name]
+    monkeypatch.setattr(where, attribute, fault)
+    graph, _ = matmul((9, 5), (5, 6), dtype=complex64)
+    found = False
+    for real, imaginary in ((-1e-30, 1e-30), (-1e-30, -1e-30), (1e-30, 1e-30), (1e-30, -1e-30)):
+        arrays = (np.full((9, 5), complex(real, imaginary), np.complex64),
+                  np.full((5, 6), 1e-30, np.complex64))
+        device = CheckedDevice(seed=7)
+        results = run_on(device, graph, arrays)
+        found |= bool(device.accesses().races())
+        found |= not same([a.view(np.float32) for a in results],
+                          [a.view(np.float32) for a in run_cpu(graph, arrays)])
     assert found
 
 
