@@ -29,14 +29,8 @@ def tensor(
     input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None,
     const_arg: bool = False, device: str | None = None,
 ) -> Tensor:
-    """A Tensor from data; see `Tensor`. Source: `mindspore.tensor`.
-
-    Raises:
-        ValueError: `device` is another one than the CPU.
-    """
-    if device is not None and str(device).split(":")[0].upper() != "CPU":
-        raise ValueError(f"For 'tensor', 'device' must be 'CPU' or None, but got {device!r}.")
-    return Tensor(input_data, dtype, shape, init, const_arg=const_arg)
+    """A Tensor from data; see `Tensor`. Source: `mindspore.tensor`."""
+    return Tensor(input_data, dtype, shape, init, const_arg, device)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:

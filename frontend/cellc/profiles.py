@@ -13,18 +13,20 @@ from .compiled.entries import trace
 from .tracing.pytree import take_apart
 
 if TYPE_CHECKING:
-    from .tools import profiling
+    from .tools import profiling_gpu
     from .tools.profiling import Profile
+    from .tools.profiling_gpu import GpuProfile
 else:  # it loads the code generator
-    profiling = lazy_module("cellc.tools.profiling")
+    profiling_gpu = lazy_module("cellc.tools.profiling_gpu")
 
 
 def profile(
     fn: Any, *args: Any, runs: int = 20, numerics: str = "strict", **kwargs: Any
-) -> Profile:
+) -> Profile | GpuProfile:
     """Profile calls of a Cell or function with these arguments, compiled as in graph mode.
 
-    The result prints as a table; `show(by="op")`, `rows(by)` and `save_trace(path)` give more.
+    The result prints as a table; `show(by="op")`, `rows(by)` and `save_trace(path)` give more. On a
+    GPU the table is by kernel, with times by events, and there is no more than that.
     Parameters are copied first, so a training step may be profiled without training.
 
     Args:
@@ -36,13 +38,14 @@ def profile(
     Raises:
         CompileError: an error in the network (of the builtin kind it is of).
         ValueError: `runs` is not positive.
+        RuntimeError: the device in use is an emulated GPU, which has no times.
     """
     if runs < 1:
         raise ValueError(f"runs must be positive, got {runs}")
     traced = trace(fn, args, kwargs)
     _, leaves = take_apart((args, kwargs))
     arrays = [t._snapshot() for t in leaves]
-    return profiling.profile_traced(traced, traced.fed(arrays), runs, numerics)
+    return profiling_gpu.profile_here(traced, traced.fed(arrays), runs, numerics)
 
 
 __all__ = ["profile"]

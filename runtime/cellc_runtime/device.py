@@ -162,6 +162,33 @@ class Device(ABC):
         """
         return self.allocate(nbytes)
 
+    def timed(self, code: Code) -> Callable[[], list[tuple[int, float]]]:
+        """Time each launch of a program from now on.
+
+        Returns:
+            What gives the times since it was last asked: number of the kernel and seconds, by
+            order; it waits.
+
+        Raises:
+            RuntimeError: the device takes no times.
+        """
+        raise RuntimeError(f"the device {self.name!r} takes no times of kernels: profile on the "
+                           "CPU (set_context(device_target='CPU')) or on a real GPU")
+
+    def adopt(self, owner: object, address: int, nbytes: int) -> Memory:
+        """Memory of the device that somebody else has taken; it lives as long as the owner.
+
+        Raises:
+            ValueError: it does not begin at a 64-byte boundary.
+        """
+        return Memory.over(owner, address, nbytes)
+
+    @property
+    def order(self) -> int | None:
+        """The handle of the stream that programs run on, for other libraries; None where work is
+        done when a call returns."""
+        return None
+
     @abstractmethod
     def copy(self, to: int, source: bytes | memoryview) -> None:
         """Copy from the host to an address of the device, behind what was launched; `source` may

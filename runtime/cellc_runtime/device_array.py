@@ -59,6 +59,17 @@ class DeviceArray:
         out.fill(array)
         return out
 
+    @staticmethod
+    def over(
+        device: Device, shape: tuple[int, ...], dtype: np.dtype[Any], memory: Memory, address: int
+    ) -> DeviceArray:
+        """An array in memory that is there, from an address in it on."""
+        out = object.__new__(DeviceArray)
+        out.device, out.shape, out.launch, out.dtype = device, shape, 0, dtype
+        out.nbytes = math.prod(shape) * dtype.itemsize
+        out._memory, out.address = memory, address
+        return out
+
     @property
     def size(self) -> int:
         """Number of elements."""

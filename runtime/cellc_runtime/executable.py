@@ -135,6 +135,10 @@ class Executable:
             return None
         return self._core.address(ENTRY), context.capsule
 
+    def timed(self) -> Callable[[], list[tuple[int, float]]]:
+        """Time each launch of a kernel from now on; see `Device.timed`."""
+        return self.device.timed(self._core._code)
+
     def address(self, symbol: str) -> int:
         """Where a function of the image is."""
         return self._core.address(symbol)

@@ -109,6 +109,8 @@ def fits() -> dict[str, tuple[Fun, Real, Real, int, Fun]]:
     digamma = off_zero(lambda z: (-mp.log(z) / 2 - mp.sqrt(z) / 2
                                   - mp.digamma(1 / mp.sqrt(z))) / z)
     log3 = off_zero(lambda f: (mp.log1p(f) - f + f * f / 2) / f**3)
+    log1p = off_zero(lambda e: mp.log1p(e) / e)
+    normal = lambda a: mp.log(mp.erfc(a / mp.sqrt(2)) / 2, 2)  # noqa: E731
     atanh5 = off_zero(lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2 - z * 2 / 3) / z**2)
 
     def far(fun: Fun, limit: str, degree: int) -> Any:
@@ -135,6 +137,15 @@ def fits() -> dict[str, tuple[Fun, Real, Real, int, Fun]]:
         "reciprocal half": (lambda e: 1 / (1 + e), 0, 1, 3, lambda e: 1 + e),
         "tanh half": far(mp.tanh, "4.7", 17), "tanh bfloat16": far(mp.tanh, "4.7", 13),
         "erf half": far(mp.erf, "2.75", 8),
+        "exp2 short float16": (e2, -0.5, 0.5, 3, lambda r: abs(r) / mp.mpf(2) ** r),
+        "exp2 short bfloat16": (e2, -0.5, 0.5, 2, lambda r: abs(r) / mp.mpf(2) ** r),
+        # What 0x7EB50000 minus a number's bits is, times the number.
+        "reciprocal short float16": (lambda t: 1 / t, 0.7070312, 0.728489, 2, abs),
+        "reciprocal short bfloat16": (lambda t: 1 / t, 0.7070312, 0.728489, 1, abs),
+        "log1p short float16": (log1p, 0, 1, 5, lambda e: 1 / log1p(e)),
+        "log1p short bfloat16": (log1p, 0, 1, 4, lambda e: 1 / log1p(e)),
+        "normal short float16": (normal, 0, mp.mpf("5.85"), 7, _one),
+        "normal short bfloat16": (normal, 0, mp.mpf("14.25"), 8, _one),
         "log f64": (odd(lambda s: 2 * mp.atanh(s), 2), 0, s2 * 1.001, 6, lambda z: z),
         "log tail f64": (atanh5, 0, s2 * 1.001, 7, lambda z: z),
         "log f32": (log3, root - 1, 2 * root - 1, 8, lambda f: f * f),

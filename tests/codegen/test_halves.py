@@ -37,14 +37,31 @@ WORST = {"exp": 0.51, "tanh": 0.53, "sigmoid": 0.51, "erf": 0.52}
 """Units in the last place; half a one is what rounding leaves."""
 
 
-def _every(dtype: str) -> Array:
+def every(dtype: str) -> Array:
+    """All numbers of a type."""
     found: Array = np.arange(1 << 16, dtype=np.uint16).view(FORMATS[dtype][0])
     return found
 
 
-def _graph(name: str, dtype: str) -> Any:
+def graph(name: str, dtype: str, attrs: str = "") -> Any:
+    """One op on all numbers of a type."""
     return parse_graph(f"graph one(%x: {dtype}[65536] input) {{\n"
-                       f"  %0: {dtype}[65536] = {name}(%x) {{}}\n  return %0\n}}")
+                       f"  %0: {dtype}[65536] = {name}(%x) {{{attrs}}}\n  return %0\n}}")
+
+
+def check(got: Array, want: Array, dtype: str, worst: float) -> None:
+    """Near numbers of float64, in ulps; NaN stays NaN, signs of zeros stay, and what is too large
+    is infinite."""
+    kind, digits, least = FORMATS[dtype]
+    with np.errstate(all="ignore"):
+        nearest = want.astype(kind)
+    assert (np.isnan(got) == np.isnan(want)).all()
+    assert (np.isinf(got) == np.isinf(nearest)).all()
+    usual = np.isfinite(nearest)
+    assert (np.signbit(got) == np.signbit(nearest))[usual].all()
+    exponents = np.maximum(np.frexp(want[usual])[1] - 1, least)
+    error = np.abs(got[usual].astype(np.float64) - want[usual]) / 2.0 ** (exponents - digits)
+    assert error.max() <= worst
 
 
 def test_all_are_there() -> None:
@@ -55,27 +72,19 @@ def test_all_are_there() -> None:
 @pytest.mark.parametrize("dtype", FORMATS)
 @pytest.mark.parametrize("name", SHORT)
 def test_every_number(name: str, dtype: str, target: Any) -> None:
-    """Against float64; NaN stays NaN, signs of zeros stay, and what is too large is infinite."""
-    kind, digits, least = FORMATS[dtype]
-    x = _every(dtype)
+    """Against float64."""
+    x = every(dtype)
     with np.errstate(all="ignore"):
-        (got,) = compile_graph(_graph(name, dtype), target)([x])
+        (got,) = compile_graph(graph(name, dtype), target)([x])
         want = REFERENCE[name](x.astype(np.float64))
-        nearest = want.astype(kind)
-    assert (np.isnan(got) == np.isnan(want)).all()
-    assert (np.isinf(got) == np.isinf(nearest)).all()
-    usual = np.isfinite(nearest)
-    assert (np.signbit(got) == np.signbit(nearest))[usual].all()
-    exponents = np.maximum(np.frexp(want[usual])[1] - 1, least)
-    error = np.abs(got[usual].astype(np.float64) - want[usual]) / 2.0 ** (exponents - digits)
-    assert error.max() <= WORST[name]
+    check(got, want, dtype, WORST[name])
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
 @pytest.mark.parametrize("name", SHORT)
 def test_on_a_gpu(name: str, dtype: str) -> None:
     """The same bits."""
-    x = _every(dtype)
-    (want,) = compile_graph(_graph(name, dtype), host_targets()[-1])([x])
-    (got,) = run_on(EmulatedDevice(), _graph(name, dtype), [x])
+    x = every(dtype)
+    (want,) = compile_graph(graph(name, dtype), host_targets()[-1])([x])
+    (got,) = run_on(EmulatedDevice(), graph(name, dtype), [x])
     assert bits(got) == bits(want)

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+import cellc as ms
+from cellc import ops
 from cellc_compiler.build import ptxas
 
 ROOT = Path(__file__).parents[2]
@@ -138,3 +140,49 @@ except RuntimeError as error:
 """)
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in said[0] and "launched since the last wait" in said[0]
     assert said[1] == 64.0
+
+
+def test_a_profile_is_by_kernel() -> None:
+    """Times of events around each launch, which are there once the stream is done."""
+    text, total, rows, launches, graphs = told("""
+net = lenet.LeNet5().set_train(False)
+x = lenet.make_input(4)[0].move_to("GPU")
+before = len(fake.log)
+found = ms.profile(net, x, runs=3)
+asked = fake.log[before:]
+rows = found.rows()
+print(json.dumps([repr(found), sum(r.count for r in rows), len(rows),
+                  asked.count("cuLaunchKernel"), asked.count("cuGraphLaunch")]))
+""")
+    assert "on Fake GPU (cuda-sm_90a)" in text and "by events" in text and "conv2d" in text
+    assert total >= rows > 3
+    assert launches >= 5 * total
+    assert not graphs
+
+
+def test_what_a_profile_of_a_gpu_has_not() -> None:
+    said = told("""
+from cellc.tools import profiling
+net = lenet.LeNet5().set_train(False)
+found = ms.profile(net, lenet.make_input(4)[0].move_to("GPU"), runs=1)
+said = []
+for ask in (lambda: found.rows("cell"), lambda: found.save_trace("t.json"),
+            lambda: profiling.profile_traced(None, [], 1)):
+    try:
+        ask()
+    except (ValueError, RuntimeError) as e:
+        said.append(str(e))
+print(json.dumps(said))
+""")
+    assert ["by kernel, not 'cell'" in said[0], "no timeline" in said[1],
+            "the device in use is a GPU" in said[2]] == [True] * 3
+
+
+def test_an_emulated_gpu_has_no_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CELLC_GPU", "emulated")
+    ms.set_device("GPU")
+    try:
+        with pytest.raises(RuntimeError, match="'emulated' takes no times of kernels: profile on"):
+            ms.profile(ops.tanh, ms.Tensor([1.0]), runs=1)
+    finally:
+        ms.set_device("CPU")

@@ -8,14 +8,30 @@ import numpy as np
 import pytest
 
 from cellc_compiler.backends.cuda import epilogues, writer
-from cellc_compiler.backends.cuda.kernels import chains, loaders, product
+from cellc_compiler.backends.cuda.kernels import chains, complex_product, loaders, product
 from cellc_compiler.backends.cuda.kernels.tiles import DOUBLE, SINGLE, Choice, Tile, choose
+from cellc_compiler.backends.cuda.rules import contraction
+from cellc_compiler.backends.llvm.text import V
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.loops.order import product_segment
 from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
-from cellc_runtime.dtypes import DType, bfloat16, float16, float32, float64
+from cellc_runtime.dtypes import (
+    DType,
+    bfloat16,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint32,
+)
 from cellc_runtime.target import CUDA
 
 from .tiled import ARCHITECTURES, assembled, cut, drawn, needs_ptxas, run_cpu, run_on, same
@@ -74,6 +90,53 @@ def test_dtypes(size: tuple[int, int, int], dtype: DType) -> None:
     m, n, k = size
     for turned in TRANSPOSES:
         check(*matmul((m, k), (k, n), turned, dtype), dtype)
+
+
+INTEGERS = [int8, uint8, int16, int32, uint32, int64]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.name)
+@pytest.mark.parametrize("size", [(70, 66, 90), (9, 12, 800), (3, 20, 7), (2, 64, 40), (70, 1, 90),
+                                  (2, 1, 65536)])
+def test_integers(size: tuple[int, int, int], dtype: DType) -> None:
+    """Any numbers, so sums pass every bound; segments, narrow products and one column, too; not by
+    plain loops."""
+    m, n, k = size
+    for turned in TRANSPOSES if k < 1000 else TRANSPOSES[:1]:
+        graph, shapes = matmul((m, k), (k, n), turned, dtype)
+        assert contraction.matmul(graph.nodes[0], CUDA["cuda-sm_90a"]) is not None
+        check(graph, shapes, dtype)
+
+
+@pytest.mark.parametrize("dtype", [complex64, complex128], ids=lambda d: d.name)
+@pytest.mark.parametrize(("a", "b"), [
+    ((70, 90), (90, 66)), ((9, 800), (800, 12)), ((3, 7), (7, 20)), ((70, 90), (90, 1)),
+    ((1, 300), (300, 1)), ((2, 1, 20, 37), (3, 37, 24)), ((4, 5, 40), (40, 33))])
+def test_complex_numbers(a: Shape, b: Shape, dtype: DType) -> None:
+    """Tails, segments and batches; not by plain loops."""
+    for turned in TRANSPOSES:
+        graph, shapes = matmul(a, b, turned, dtype)
+        assert contraction.matmul(graph.nodes[0], CUDA["cuda-sm_90a"]) is not None
+        check(graph, shapes, dtype)
+
+
+def test_zeros_and_infinities_of_complex_numbers() -> None:
+    """What is behind the last step changes no sign of a zero, and makes no NaN."""
+    graph, _ = matmul((9, 5), (5, 6), dtype=complex64)
+    for parts in (-1e-30, -1e-30j, complex(1e-30, -1e-30), complex(np.inf, 1)):
+        arrays = np.full((9, 5), parts, np.complex64), np.full((5, 6), 1e-30, np.complex64)
+        found, want = run_on(EmulatedDevice(), graph, arrays), run_cpu(graph, arrays)
+        assert same([a.view(np.float32) for a in found], [a.view(np.float32) for a in want])
+
+
+@pytest.mark.parametrize("dtype", [int8, int32, int64], ids=lambda d: d.name)
+def test_epilogues_of_integers(dtype: DType) -> None:
+    """What is computed behind a product sees its low bits."""
+    def behind(f: Builder, y: Value, given: Callable[[Shape], Value]) -> list[Value]:
+        return [f.maximum(f.add(y, f.broadcast_to(given(y.shape[-1:]), shape=y.shape)), y)]
+
+    for a, b in [((33, 40), (40, 64)), ((20, 1000), (1000, 24)), ((2, 20), (20, 64))]:
+        check(*matmul(a, b, dtype=dtype, behind=behind), dtype)
 
 
 @pytest.mark.parametrize(("a", "b"), [
@@ -211,12 +274,15 @@ def test_accesses(tile: Tile, dtype: DType, turned: tuple[bool, bool]) -> None:
     assert shared.least <= shared.moved <= shared.least * (1.08 if narrow else 1)
 
 
+@pytest.mark.parametrize("dtype", [float32, int8, int64, complex64], ids=lambda d: d.name)
 @pytest.mark.parametrize("size", [(130, 70, 41), (3, 5, 1000), (1, 1, 65536), (6, 1, 100)])
-def test_accesses_of_odd_sizes(size: tuple[int, int, int]) -> None:
+def test_accesses_of_odd_sizes(size: tuple[int, int, int], dtype: DType) -> None:
     m, n, k = size
+    if dtype.is_complex:
+        k = min(k, 4096)  # tiles, not rows of chains: more accesses than there is room for
     device = CheckedDevice(seed=1, capacity=1 << 22)
-    graph, shapes = matmul((m, k), (k, n))
-    run_on(device, graph, drawn(shapes, float32))
+    graph, shapes = matmul((m, k), (k, n), dtype=dtype)
+    run_on(device, graph, drawn(shapes, dtype))
     accesses = device.accesses()
     assert not accesses.lost
     assert not accesses.outside.any()
@@ -230,8 +296,8 @@ def _no_barrier(f: writer.GpuFunction) -> None:
 FAULTS = {
     "no barrier": (writer.GpuFunction, "barrier", _no_barrier),
     "one tile is filled and multiplied": (
-        product.ProductKernel, "_multiply", lambda self, sums, stage: _MULTIPLY(
-            self, sums, stage.const(0))),
+        product.ProductKernel, "_multiply", lambda self, sums, stage, *of: _MULTIPLY(
+            self, sums, stage.const(0), *of)),
     "a row of the tile too far": (
         loaders.Loader, "_store", lambda self, values, shared: _STORE(
             self, values, self.f.gep(shared, 4, self.ty))),
@@ -269,6 +335,41 @@ def test_planted_faults(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found
 
 
+def _one_plane(self: complex_product._Planes, values: list[V], shared: V) -> None:
+    for part in self.parts:
+        part.store(values[: len(values) // 2], shared)
+
+
+COMPLEX_FAULTS = {
+    "parts share a tile": (complex_product._Planes, "store", _one_plane),
+    "steps behind the last one count": (
+        complex_product.ComplexKernel, "_multiply", lambda self, sums, stage, step, end:
+        _COMPLEX_MULTIPLY(self, sums, stage, step, end + 8)),
+    "imaginary parts are not stored": (
+        complex_product.ComplexKernel, "_end", lambda self, batch, i, j, sums: _END(
+            self, batch, i, j, sums[: len(sums) // 2])),
+}
+_COMPLEX_MULTIPLY = complex_product.ComplexKernel._multiply
+
+
+@pytest.mark.parametrize("name", COMPLEX_FAULTS)
+def test_planted_faults_of_complex_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is found by a race or by other bits; what stands behind k shows in zeros alone."""
+    where, attribute, fault = COMPLEX_FAULTS[name]
+    monkeypatch.setattr(where, attribute, fault)
+    graph, _ = matmul((9, 5), (5, 6), dtype=complex64)
+    found = False
+    for real, imaginary in ((-1e-30, 1e-30), (-1e-30, -1e-30), (1e-30, 1e-30), (1e-30, -1e-30)):
+        arrays = (np.full((9, 5), complex(real, imaginary), np.complex64),
+                  np.full((5, 6), 1e-30, np.complex64))
+        device = CheckedDevice(seed=7)
+        results = run_on(device, graph, arrays)
+        found |= bool(device.accesses().races())
+        found |= not same([a.view(np.float32) for a in results],
+                          [a.view(np.float32) for a in run_cpu(graph, arrays)])
+    assert found
+
+
 # --- how it is cut, and what the assembler says ---------------------------------------------------
 
 
@@ -289,7 +390,9 @@ def test_small_products_are_cut_finer() -> None:
 ASSEMBLED = [(4096, 4096, 4096, float32), (4096, 4096, 256, float32), (513, 1023, 97, float32),
              (8, 4096, 4096, float32), (1024, 32, 512, float32), (256, 256, 256, float32),
              (1024, 1024, 1024, float64), (100, 100, 100, float64), (300, 300, 100, float16),
-             (512, 1, 4096, bfloat16), (2, 1, 1 << 20, float32)]
+             (512, 1, 4096, bfloat16), (2, 1, 1 << 20, float32), (1024, 1024, 256, int8),
+             (1024, 1024, 256, int32), (512, 512, 256, int64), (512, 1, 4096, int8),
+             (512, 512, 250, complex64), (20, 300, 4000, complex64), (256, 256, 256, complex128)]
 
 
 @needs_ptxas

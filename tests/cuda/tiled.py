@@ -44,6 +44,12 @@ def run_cpu(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
 def drawn(shapes: Sequence[tuple[int, ...]], dtype: DType, seed: int = 0) -> list[Array]:
     """Random arrays."""
     rng = np.random.default_rng(seed)
+    if dtype.is_integer:
+        bounds = np.iinfo(dtype.numpy)
+        return [rng.integers(bounds.min, bounds.max, s, dtype.numpy, endpoint=True) for s in shapes]
+    if dtype.is_complex:
+        return [(rng.standard_normal(s) + 1j * rng.standard_normal(s)).astype(dtype.numpy)
+                for s in shapes]
     return [rng.standard_normal(s).astype(np.float32).astype(dtype.numpy) for s in shapes]
 
 

@@ -171,7 +171,8 @@ LOOKS: dict[str, tuple[Callable[[Tensor], Any], Any]] = {
     "float": (lambda x: float(x[1, 1]), 5.0), "int": (lambda x: int(x[1, 1]), 5),
     "bool": (lambda x: bool(x[1, 0]), False), "contains": (lambda x: 5.0 in x, True),
     "iterate": (lambda x: [r.tolist() for r in x], A.tolist()), "bytes":
-    (lambda x: x.get_bytes(), A.tobytes()), "dlpack": (np.from_dlpack, A),
+    (lambda x: x.get_bytes(), A.tobytes()), "dlpack":
+    (lambda x: np.from_dlpack(x, device="cpu"), A),
     "pickle": (lambda x: pickle.loads(pickle.dumps(x)).asnumpy(), A),
     "copy": (lambda x: copy.copy(x).asnumpy(), A),
     "deepcopy": (lambda x: copy.deepcopy(x).asnumpy(), A),

@@ -23,6 +23,12 @@ formulas(
     log2="Mul(Log(a), 1.4426950408889634)", log10="Mul(Log(a), 0.43429448190325176)",
     # (1e999 is infinity; in `expm1` nothing cancels near 0.)
     expm1="Mul(Tanh(Mul(a, 0.5)), Add(Exp(a), 1))",
+    short_exp="Exp", short_sigmoid="Sigmoid", short_softplus="Softplus",
+    short_mish_gate="Tanh(Softplus(a))",
+    short_sigmoid_slope="Mul(Sigmoid(a), Sigmoid(Neg(a)))",
+    short_normal_cdf="Mul(Add(Erf(Mul(a, 0.7071067811865476)), 1), 0.5)",
+    short_normal_pdf="Mul(Exp(Mul(Mul(a, a), -0.5)), 0.3989422804014327)",
+    short_mish_slope="Mul(Sub(1, Mul(Tanh(Softplus(a)), Tanh(Softplus(a)))), Sigmoid(a))",
 )
 refused("ONNX has no such function", "lgamma", "digamma", "trigamma", "erfinv")
 refused("ONNX cannot view bits as another type", "bitcast")

@@ -282,6 +282,24 @@ class GELU(Activation):
         steep = b.mul(b.sub(_c(b, 1, x), b.mul(weight, weight)), inner)
         return b.add(phi, b.mul(b.mul(x, half), steep))
 
+    def _steepness(self, b: Builder, x: Value, cubic: float) -> Value:
+        """c = 2 sqrt(2/pi) (1 + cubic x^2): the tanh form of Phi is the sigmoid of c x, and the
+        slope of that is c of three times `cubic`."""
+        square = b.mul(b.mul(x, x), _c(b, 2 * _TANH_C * cubic, x))
+        return b.add(square, _c(b, 2 * _TANH_C, x))
+
+    def short(self, b: Builder, x: Value, to: str, *, approximate: str) -> Value:
+        if approximate == "none":
+            return b.mul(x, b.short_normal_cdf(x, to=to))
+        return b.mul(x, b.short_sigmoid(b.mul(x, self._steepness(b, x, _TANH_K)), to=to))
+
+    def short_slope(self, b: Builder, x: Value, to: str, *, approximate: str) -> Value:
+        if approximate == "none":
+            return b.add(b.short_normal_cdf(x, to=to), b.mul(x, b.short_normal_pdf(x, to=to)))
+        z = b.mul(x, self._steepness(b, x, _TANH_K))
+        steep = b.mul(x, self._steepness(b, x, 3 * _TANH_K))
+        return b.add(b.short_sigmoid(z, to=to), b.mul(b.short_sigmoid_slope(z, to=to), steep))
+
     def reference(self, x: Array, *, approximate: str) -> Array:
         if approximate == "none":
             return 0.5 * x * (1 + S.erf(x * np.asarray(math.sqrt(0.5), x.dtype)))
@@ -300,6 +318,12 @@ class SiLU(Activation):
     def slope(self, b: Builder, x: Value) -> Value:
         s, one = b.sigmoid(x), _c(b, 1, x)
         return b.mul(s, b.add(one, b.mul(x, b.sub(one, s))))
+
+    def short(self, b: Builder, x: Value, to: str) -> Value:
+        return b.mul(x, b.short_sigmoid(x, to=to))
+
+    def short_slope(self, b: Builder, x: Value, to: str) -> Value:
+        return b.add(b.short_sigmoid(x, to=to), b.mul(x, b.short_sigmoid_slope(x, to=to)))
 
     def reference(self, x: Array) -> Array:
         return x * S.sigmoid(x)
@@ -323,6 +347,13 @@ class QuickGELU(Activation):
         steep = b.mul(b.mul(s, b.sub(one, s)), scale)
         return b.add(s, b.mul(steep, x))
 
+    def short(self, b: Builder, x: Value, to: str) -> Value:
+        return b.mul(x, b.short_sigmoid(b.mul(x, _c(b, 1.702, x)), to=to))
+
+    def short_slope(self, b: Builder, x: Value, to: str) -> Value:
+        z = b.mul(x, _c(b, 1.702, x))
+        return b.add(b.short_sigmoid(z, to=to), b.mul(z, b.short_sigmoid_slope(z, to=to)))
+
     def reference(self, x: Array) -> Array:
         return x * S.sigmoid(1.702 * x)
 
@@ -331,6 +362,8 @@ define(Activation, "hard_sigmoid",
        "min(max(x/6 + 1/2, 0), 1). Source: `mindspore.ops.hardsigmoid`. Slope 0 at -3 and 3.",
        lambda x: np.clip(x + 3, 0, 6) / 6,
        formula=lambda self, b, x: b.div(_limit(b, b.add(x, _c(b, 3, x)), 0, 6), _c(b, 6, x)),
+       short=lambda self, b, x, to: b.mul(
+           _limit(b, b.add(x, _c(b, 3, x)), 0, 6), _c(b, 1 / 6, x)),
        slope=lambda self, b, x: _inside(b, x, -3, 3, 1 / 6),
        function="hardsigmoid", primitive="HSigmoid")
 
@@ -347,9 +380,19 @@ class HardSwish(Activation):
     primitive = "HSwish"
 
     def formula(self, b: Builder, x: Value) -> Value:
-        middle = b.div(b.mul(x, b.add(x, _c(b, 3, x))), _c(b, 6, x))
+        return self._between(b, x, b.div(self._parabola(b, x), _c(b, 6, x)))
+
+    def short(self, b: Builder, x: Value, to: str) -> Value:
+        return self._between(b, x, b.mul(self._parabola(b, x), _c(b, 1 / 6, x)))
+
+    def _parabola(self, b: Builder, x: Value) -> Value:
+        parabola: Value = b.mul(x, b.add(x, _c(b, 3, x)))
+        return parabola
+
+    def _between(self, b: Builder, x: Value, middle: Value) -> Value:
         low = b.where(b.le(x, _c(b, -3, x)), _c(b, 0, x), middle)
-        return b.where(b.ge(x, _c(b, 3, x)), x, low)
+        value: Value = b.where(b.ge(x, _c(b, 3, x)), x, low)
+        return value
 
     def slope(self, b: Builder, x: Value) -> Value:
         middle = b.add(b.div(x, _c(b, 3, x)), _c(b, 0.5, x))
@@ -488,6 +531,17 @@ class Softplus(Activation):
         z = x if beta == 1 else b.mul(x, _c(b, beta, x))
         return b.where(b.gt(z, _c(b, threshold, x)), _c(b, 1, x), b.sigmoid(z))
 
+    def short(self, b: Builder, x: Value, to: str, *, beta: float, threshold: float) -> Value:
+        z = x if beta == 1 else b.mul(x, _c(b, beta, x))
+        y = b.short_softplus(z, to=to)
+        y = y if beta == 1 else b.mul(y, _c(b, 1 / beta, x))
+        return b.where(b.gt(z, _c(b, threshold, x)), x, y)
+
+    def short_slope(self, b: Builder, x: Value, to: str, *, beta: float,
+                    threshold: float) -> Value:
+        z = x if beta == 1 else b.mul(x, _c(b, beta, x))
+        return b.where(b.gt(z, _c(b, threshold, x)), _c(b, 1, x), b.short_sigmoid(z, to=to))
+
     def reference(self, x: Array, *, beta: float, threshold: float) -> Array:
         return np.where(beta * x > threshold, x, S.softplus(beta * x) / np.asarray(beta, x.dtype))
 
@@ -516,6 +570,12 @@ class Mish(Activation):
         bend = b.mul(b.sub(_c(b, 1, x), b.mul(t, t)), b.sigmoid(x))
         return b.add(t, b.mul(x, bend))
 
+    def short(self, b: Builder, x: Value, to: str) -> Value:
+        return b.mul(x, b.short_mish_gate(x, to=to))
+
+    def short_slope(self, b: Builder, x: Value, to: str) -> Value:
+        return b.add(b.short_mish_gate(x, to=to), b.mul(x, b.short_mish_slope(x, to=to)))
+
     def reference(self, x: Array) -> Array:
         return x * np.tanh(S.softplus(x))
 
@@ -524,4 +584,6 @@ define(Activation, "log_sigmoid",
        "log(sigmoid(x)) without overflow. Source: `mindspore.ops.logsigmoid`.",
        lambda x: -S.softplus(-x), formula=lambda self, b, x: b.sub(
            b.minimum(x, _c(b, 0, x)), b.log1p(b.exp(b.neg(b.abs(x))))),
-       slope=lambda self, b, x: b.sigmoid(b.neg(x)), amp="high")
+       slope=lambda self, b, x: b.sigmoid(b.neg(x)), amp="high",
+       short=lambda self, b, x, to: b.neg(b.short_softplus(b.neg(x), to=to)),
+       short_slope=lambda self, b, x, to: b.short_sigmoid(b.neg(x), to=to))

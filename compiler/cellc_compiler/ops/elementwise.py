@@ -124,7 +124,11 @@ class Composed(Op):
 
 
 class Formula(Composed):
-    """Base of compositions given by `formula` and `slope`, in the compute dtype."""
+    """Base of compositions given by `formula` and `slope`, in the compute dtype.
+
+    Those of 16-bit floats may call shorter functions (`ops/short.py`): `short` and `short_slope`
+    get the widened operand and the type that is rounded to.
+    """
 
     def formula(self, b: Builder, x: Value, **attrs: Any) -> Value:
         """The value."""
@@ -134,12 +138,24 @@ class Formula(Composed):
         """The derivative."""
         raise TypeError(f"{self.name} has no slope")
 
+    def short(self, b: Builder, x: Value, to: str, **attrs: Any) -> Value:
+        """The value of a 16-bit operand."""
+        return self.formula(b, x, **attrs)
+
+    def short_slope(self, b: Builder, x: Value, to: str, **attrs: Any) -> Value:
+        """The derivative at a 16-bit operand."""
+        return self.slope(b, x, **attrs)
+
     def expand(self, b: Builder, x: Value, **attrs: Any) -> Value:
-        return to_dtype(b, self.formula(b, widen(b, x), **attrs), x.dtype)
+        if x.dtype.itemsize > 2:
+            return self.formula(b, x, **attrs)
+        return to_dtype(b, self.short(b, widen(b, x), x.dtype.name, **attrs), x.dtype)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, dy = node.operands[0], dys[0]
-        slope = self.slope(b, widen(b, x), **node.attrs)
+        if x.dtype.itemsize > 2:
+            return [b.mul(dy, self.slope(b, x, **node.attrs))]
+        slope = self.short_slope(b, widen(b, x), x.dtype.name, **node.attrs)
         return [to_dtype(b, b.mul(widen(b, dy), slope), x.dtype)]
 
 

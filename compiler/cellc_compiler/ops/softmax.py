@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.dtypes import DType
+
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import REQUIRED, Array, Op, Sample, register
 from ..ir.types import TensorType, normalize_axis
@@ -32,11 +34,13 @@ class _Softmax(Op):
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         y, dy = widen(b, node.result), widen(b, dys[0])
-        dx = self.pulled(b, y, dy, along(node.attrs["axis"], y))
+        dx = self.pulled(b, y, dy, along(node.attrs["axis"], y), dys[0].dtype)
         return [to_dtype(b, dx, dys[0].dtype)]
 
-    def pulled(self, b: Builder, y: Value, dy: Value, over: dict[str, Any]) -> Value:
-        """The cotangent of the operand, in the compute dtype."""
+    def pulled(
+        self, b: Builder, y: Value, dy: Value, over: dict[str, Any], dtype: DType
+    ) -> Value:
+        """The cotangent of the operand, in the compute dtype, to be rounded to `dtype`."""
         raise TypeError(f"{self.name} has no gradient")
 
     def samples(self) -> Sequence[Sample]:
@@ -50,6 +54,12 @@ def shifted(b: Builder, x: Value, axis: int) -> Value:
     if x.type.rank == 0 or x.shape[axis] == 0:
         return wide
     return b.sub(wide, b.reduce_max(wide, axes=(axis,), keepdims=True))
+
+
+def exp_for(b: Builder, x: Value, dtype: DType) -> Value:
+    """e^x in the compute dtype, for a result that is rounded to `dtype`."""
+    value: Value = b.exp(x) if dtype.itemsize > 2 else b.short_exp(x, to=dtype.name)
+    return value
 
 
 def along(axis: int, x: Value) -> dict[str, Any]:
@@ -73,14 +83,18 @@ class Softmax(_Softmax):
     name = "softmax"
 
     def expand(self, b: Builder, x: Value, *, axis: int) -> Value:
-        e = b.exp(shifted(b, x, axis))
-        return to_dtype(b, b.div(e, b.reduce_sum(e, **along(axis, x))), x.dtype)
+        e = exp_for(b, shifted(b, x, axis), x.dtype)
+        total = b.reduce_sum(e, **along(axis, x))
+        part = b.div(e, total) if x.dtype.itemsize > 2 else b.mul(e, b.reciprocal(total))
+        return to_dtype(b, part, x.dtype)
 
     def reference(self, x: Array, *, axis: int) -> Array:
         e = np.exp(_reference_shifted(x, axis))
         return (e / (np.sum(e, axis=axis, keepdims=True) if x.ndim else e)).astype(x.dtype)
 
-    def pulled(self, b: Builder, y: Value, dy: Value, over: dict[str, Any]) -> Value:
+    def pulled(
+        self, b: Builder, y: Value, dy: Value, over: dict[str, Any], dtype: DType
+    ) -> Value:
         return b.mul(y, b.sub(dy, b.reduce_sum(b.mul(dy, y), **over)))
 
 
@@ -96,7 +110,7 @@ class LogSoftmax(_Softmax):
 
     def expand(self, b: Builder, x: Value, *, axis: int) -> Value:
         low = shifted(b, x, axis)
-        total = b.reduce_sum(b.exp(low), **along(axis, x))
+        total = b.reduce_sum(exp_for(b, low, x.dtype), **along(axis, x))
         return to_dtype(b, b.sub(low, b.log(total)), x.dtype)
 
     def reference(self, x: Array, *, axis: int) -> Array:
@@ -104,6 +118,8 @@ class LogSoftmax(_Softmax):
         total = np.sum(np.exp(low), axis=axis, keepdims=True) if x.ndim else np.exp(low)
         return (low - np.log(total)).astype(x.dtype)
 
-    def pulled(self, b: Builder, y: Value, dy: Value, over: dict[str, Any]) -> Value:
+    def pulled(
+        self, b: Builder, y: Value, dy: Value, over: dict[str, Any], dtype: DType
+    ) -> Value:
         total = b.reduce_sum(dy, **over)
-        return b.sub(dy, b.mul(b.exp(y), total))
+        return b.sub(dy, b.mul(exp_for(b, y, dtype), total))

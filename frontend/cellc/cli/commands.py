@@ -30,7 +30,7 @@ from ..calls.budget import least, parse
 from ..compiled.entries import Traced, trace
 from ..lang import CODES, CompileError, Hooks, Known, Pieces, check_call, explanation
 from ..tensors.tensor import OpenTensor, arrays_of
-from ..tools import budget_view, profiling
+from ..tools import budget_view, profiling_gpu
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
 from ..train.export import export, named_weights
@@ -271,7 +271,7 @@ def profile(args: argparse.Namespace) -> int:
         arrays = traced.fed([t._snapshot() for t in inputs])
     else:
         traced, arrays = _traced(args)
-    found = profiling.profile_traced(traced, arrays, args.runs, _numerics(args), _budget(args))
+    found = profiling_gpu.profile_here(traced, arrays, args.runs, _numerics(args), _budget(args))
     found.show(args.by, args.limit)
     if args.trace:
         with writing(args.trace):

@@ -14,7 +14,7 @@ from ..ops import functional_sort as fo
 from ..ops.arguments import axis_of, boolean, dtype_of, integer, is_int, need_known, tensor
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
-from ._random import _place
+from ._random import _on, _place
 
 
 def _unpinned(pin_memory: Any, what: str) -> None:
@@ -30,7 +30,7 @@ def empty(
     Args:
         size: ints, or one tuple or list of them.
         dtype: element type; float32 if None.
-        device: None or `"cpu"`.
+        device: `"CPU"` or `"GPU"`, where the result is; None leaves that open.
         pin_memory: accepted for compatibility.
 
     Raises:
@@ -41,7 +41,7 @@ def empty(
     shape = size[0] if len(size) == 1 and not is_int(size[0]) else size
     if not isinstance(shape, (tuple, list)) or not all(is_int(d) for d in shape):
         raise TypeError(f"For 'empty', 'size' must be ints, but got {shape!r}.")
-    return ops.zeros(tuple(shape), dtype or float32)
+    return _on(device, ops.zeros(tuple(shape), dtype or float32))
 
 
 def empty_like(
@@ -52,7 +52,7 @@ def empty_like(
     x = tensor(input, "empty_like")
     _place(device, "empty_like")
     _unpinned(pin_memory, "empty_like")
-    return ops.zeros(x.shape, dtype or x.dtype)
+    return _on(device, ops.zeros(x.shape, dtype or x.dtype))
 
 
 def addr_(

@@ -6,26 +6,29 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType, float32, int64
 
-from .. import ops
+from .. import context, ops
 from ..ops.arguments import dtype_of, integer, is_int, tensor
 from ..tensors.promotion import cast_to
 from ..tensors.seed import Generator
 from ..tensors.tensor import Tensor
 
-_DEVICES = (None, "cpu", "CPU")
 
-
-def _place(device: Any, what: str) -> None:
-    """Raise unless a device is that of everything here.
+def _place(device: str | None, what: str) -> None:
+    """Raise unless tensors can be on a device; None is that of what they are made from.
 
     Raises:
-        ValueError: another one.
+        TypeError: no name.
+        ValueError: an unknown device.
+        RuntimeError: one this installation cannot use.
     """
-    if device not in _DEVICES:
-        raise ValueError(
-            f"For '{what}', the 'device' must be None or 'cpu', which is the only one there is, "
-            f"but got {device!r}."
-        )
+    if device is not None and not isinstance(device, str):
+        raise TypeError(f"For '{what}', 'device' must be None, 'CPU' or 'GPU', but got {device!r}.")
+    context.check_device(device)
+
+
+def _on(device: str | None, x: Tensor) -> Tensor:
+    """A new tensor on a device; in a graph, where the graph runs."""
+    return x if device is None else x.to(device)
 
 
 def _from(generator: Any, what: str) -> Generator | None:
@@ -57,15 +60,17 @@ def rand(
         size: ints, or one tuple or list of them.
         generator: what to draw from; the global one if None.
         dtype: element type; float32 if None.
-        device: None or `"cpu"`.
+        device: `"CPU"` or `"GPU"`, where the result is; None leaves that open.
 
     Raises:
         TypeError: no generator; sizes that are no ints.
-        ValueError: a negative size, or another device.
+        ValueError: a negative size, or an unknown device.
+        RuntimeError: a device this installation cannot use.
     """
     _place(device, "rand")
     seed = _from(generator, "rand")
-    return _drawn(lambda to: ops.rand(*size, dtype=to, seed=seed), dtype, None, "rand")
+    return _on(device, _drawn(
+        lambda to: ops.rand(*size, dtype=to, seed=seed), dtype, None, "rand"))
 
 
 def randn(
@@ -75,7 +80,8 @@ def randn(
     """Standard normal numbers; see `rand`. Source: `mindspore.mint.randn`."""
     _place(device, "randn")
     seed = _from(generator, "randn")
-    return _drawn(lambda to: ops.randn(*size, dtype=to, seed=seed), dtype, None, "randn")
+    return _on(device, _drawn(
+        lambda to: ops.randn(*size, dtype=to, seed=seed), dtype, None, "randn"))
 
 
 def rand_like(
@@ -84,7 +90,8 @@ def rand_like(
     """Uniform numbers in [0, 1) of the shape, and type, of `input`. `mindspore.mint.rand_like`."""
     x = tensor(input, "rand_like")
     _place(device, "rand_like")
-    return _drawn(lambda to: ops.rand(x.shape, dtype=to), dtype, x.dtype, "rand_like")
+    return _on(device, _drawn(
+        lambda to: ops.rand(x.shape, dtype=to), dtype, x.dtype, "rand_like"))
 
 
 def randn_like(
@@ -93,7 +100,8 @@ def randn_like(
     """Standard normal numbers of the shape, and type, of `input`. `mindspore.mint.randn_like`."""
     x = tensor(input, "randn_like")
     _place(device, "randn_like")
-    return _drawn(lambda to: ops.randn(x.shape, dtype=to), dtype, x.dtype, "randn_like")
+    return _on(device, _drawn(
+        lambda to: ops.randn(x.shape, dtype=to), dtype, x.dtype, "randn_like"))
 
 
 def _bounds(given: tuple[Any, ...], named: dict[str, Any], names: tuple[str, ...], what: str
@@ -124,7 +132,7 @@ def randint(
     Args:
         generator: what to draw from; the global one if None.
         dtype: element type; int64 if None.
-        device: None or `"cpu"`.
+        device: `"CPU"` or `"GPU"`, where the result is; None leaves that open.
 
     Raises:
         TypeError: a bound is no int, or `size` no tuple or list.
@@ -135,7 +143,8 @@ def randint(
     if not isinstance(size, (tuple, list)):
         raise TypeError(
             f"For 'randint', 'size' must be a tuple or list, but got {type(size).__name__}.")
-    return ops.randint(low, high, size, _from(generator, "randint"), dtype=dtype or int64)
+    return _on(device, ops.randint(
+        low, high, size, _from(generator, "randint"), dtype=dtype or int64))
 
 
 def randint_like(
@@ -152,7 +161,7 @@ def randint_like(
         input, rest = named.pop("input", None), []
     x = tensor(input, "randint_like")
     low, high = _bounds(tuple(rest), named, ("low", "high"), "randint_like")
-    return ops.randint(low, high, x.shape, None, dtype=dtype or x.dtype)
+    return _on(device, ops.randint(low, high, x.shape, None, dtype=dtype or x.dtype))
 
 
 def randperm(n: Any, *, generator: Generator | None = None, dtype: DType = int64) -> Tensor:

@@ -457,8 +457,10 @@ def set_const_arg(self: Tensor, const_arg: bool = True) -> Tensor:
 
 
 def new_empty(self: Tensor, size: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """A tensor of this one's type for values to come (zeros until then)."""
-    return fc.zeros(size, dtype or self.dtype)
+    """A tensor of this one's type for values to come (zeros until then), on `device` if given."""
+    context.check_device(device)
+    out = fc.zeros(size, dtype or self.dtype)
+    return out if device is None else out.to(device)
 
 
 _AXES = {"dim": "axis", "keepdim": "keepdims"}

@@ -113,11 +113,14 @@ class Parameter(Tensor):
             list; copied.
         name: its name; Cells give their attribute's name to a parameter made without one.
         requires_grad: whether gradients are taken with respect to it.
-        layerwise_parallel, parallel_optimizer, storage_format, device: kept, without effect.
+        layerwise_parallel, parallel_optimizer, storage_format: kept, without effect.
+        device: `"CPU"` or `"GPU"`, where the elements are at first (a program moves them to where
+            it runs); None is `"CPU"`, and so is MindSpore's `"Remote"`.
 
     Raises:
-        TypeError: `default_input` or a flag has a wrong type.
-        ValueError: the name is no string, or the data are a bool.
+        TypeError: `default_input`, `device` or a flag has a wrong type.
+        ValueError: the name is no string, the data are a bool, or an unknown device.
+        RuntimeError: a device this installation cannot use.
     """
 
     __module__ = "cellc.common.parameter"  # MindSpore's import path, which printed forms show
@@ -160,6 +163,8 @@ class Parameter(Tensor):
         self.parallel_optimizer = parallel_optimizer
         if storage_format:
             self.storage_format = storage_format
+        if device is not None and device != "Remote":
+            self._place(device)
 
     __hash__ = object.__hash__
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import lazy_module
 
+from ..context import gpu_named
 from ..storage import LOCK, writes
 from .parameter import Parameter
-from .tensor import Array, Tensor
+from .tensor import Array, Tensor, result_of
+
+if TYPE_CHECKING:
+    from cellc_runtime.cuda import dlpack as dlpack_memory
+else:
+    dlpack_memory = lazy_module("cellc_runtime.cuda.dlpack")
 
 _CPU = (1, 0)
 
@@ -57,12 +64,14 @@ def to_dlpack(tensor: Tensor) -> Any:
 def from_dlpack(dlpack: Any) -> Tensor:
     """A Tensor over the memory of a DLPack capsule, or of an object that gives one.
 
-    Memory is shared where it is contiguous, writeable and on the CPU, else copied.
+    Memory of the CPU is shared where it is contiguous and writeable, else copied. Memory of a GPU
+    is shared where it is contiguous and begins at a multiple of 64 bytes; the Tensor is there.
 
     Raises:
         TypeError: neither a capsule nor an object with `__dlpack__`, or an element type that no
             Tensor has.
-        ValueError: a capsule that was consumed already, or memory of another device.
+        ValueError: a capsule that was consumed already, memory of another device, or of a GPU and
+            not contiguous.
 
     Source: `mindspore.from_dlpack`.
     """
@@ -71,6 +80,9 @@ def from_dlpack(dlpack: Any) -> Tensor:
     if not hasattr(given, "__dlpack__"):
         raise TypeError(f"'from_dlpack' takes a DLPack capsule or an object with __dlpack__, but "
                         f"got {type(dlpack).__name__}")
+    kind, number = dlpack_memory.device_of(dlpack) if capsule else given.__dlpack_device__()
+    if kind == dlpack_memory.CUDA:
+        return _from_gpu(given, number)
     try:
         array: Array = np.from_dlpack(given)
     except (BufferError, RuntimeError, ValueError) as e:
@@ -78,6 +90,20 @@ def from_dlpack(dlpack: Any) -> Tensor:
     # A capsule without a version cannot say that it is read-only; numpy takes it for that.
     old = capsule and '"used_dltensor"' in repr(dlpack)
     return Tensor.from_numpy(np.asarray(_Writeable(array)) if old else array)
+
+
+def _from_gpu(given: Any, number: int) -> Tensor:
+    """A Tensor over memory of a GPU."""
+    try:
+        gpu = gpu_named(f"GPU:{number}")
+    except RuntimeError as e:
+        raise ValueError(f"'from_dlpack' cannot take memory of GPU {number}: {e}") from None
+    assert gpu is not None
+    capsule = given.__dlpack__(stream=gpu.order)
+    try:
+        return result_of(dlpack_memory.take(capsule, gpu))
+    except ValueError as e:
+        raise ValueError(f"'from_dlpack': {e}") from None
 
 
 def frombuffer(buffer: Any, dtype: DType, count: int = -1, offset: int = 0) -> Tensor:

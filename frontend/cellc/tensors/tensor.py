@@ -20,8 +20,10 @@ from cellc_runtime import dtypes
 from cellc_runtime.device import Device
 from cellc_runtime.device_array import DeviceArray
 from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.parallel_copy import copy_array
 
+from ..context import gpu_named
 from ..storage import Storage, storage_of
 from ..storage import device as on_device
 from ..storage.memory import Array as Array
@@ -29,8 +31,11 @@ from .printing import tensor_repr, tensor_str
 from .symbol import ANY_RANK, Axis, Described, Symbol, checked_axes, describes
 
 if TYPE_CHECKING:
+    from cellc_runtime.cuda import dlpack
+
     from ..stubs.methods import TensorMethods
 else:
+    dlpack = lazy_module("cellc_runtime.cuda.dlpack")
     TensorMethods = object  # `cellc.ops.methods` sets them, which stands on this class
 
 Elements = Array | DeviceArray
@@ -129,6 +134,10 @@ def _check_shape(shape: Any) -> tuple[int, ...]:
     return tuple(dims)
 
 
+_HOST, _CUDA = (1, 0), 2
+"""DLPack's device of the host, and its kind of GPUs."""
+
+
 class Tensor(TensorMethods):
     """An n-dimensional array of one element type.
 
@@ -141,11 +150,14 @@ class Tensor(TensorMethods):
             it is no tensor but a type, for `set_inputs`; None alone leaves the rank open too.
         init: an initializer: called with a numpy array, it fills it.
         const_arg: accepted for compatibility.
-        device: accepted for compatibility.
+        device: `"CPU"` or `"GPU"`, where the elements are; None is `"CPU"`. (MindSpore's `"meta"`,
+            a tensor without elements, has elements here.)
 
     Raises:
-        TypeError: the data, `dtype` or `shape` have a wrong type.
-        ValueError: both `input_data` and `shape`, or one of `shape` and `dtype` without data.
+        TypeError: the data, `dtype`, `shape` or `device` have a wrong type.
+        ValueError: both `input_data` and `shape`, or one of `shape` and `dtype` without data; an
+            unknown device.
+        RuntimeError: a device this installation cannot use.
     """
 
     __module__ = "cellc.common.tensor"  # MindSpore's import path, which printed forms show
@@ -183,6 +195,8 @@ class Tensor(TensorMethods):
             self._host = np.zeros(_check_shape(shape), dtype.numpy)
             if init is not None:
                 self.init = init
+            if device is not None:
+                self._place(device)
             return
         if init is not None:
             raise ValueError(
@@ -195,6 +209,8 @@ class Tensor(TensorMethods):
                 f"But got shape: {shape}."
             )
         self._host = cast_array(_to_array(input_data, dtype is None), dtype)
+        if device is not None:
+            self._place(device)
 
     # --- where its elements are -----------------------------------------------------------------
 
@@ -213,6 +229,14 @@ class Tensor(TensorMethods):
             self._host = array
         else:
             self._storage.put(self, array)
+
+    def _place(self, device: str) -> None:
+        """Move the elements to a device, by its name."""
+        if not isinstance(device, str):
+            raise TypeError(f"'device' must be None, 'CPU' or 'GPU', but got {device!r}")
+        gpu = None if device == "meta" else gpu_named(device)
+        if gpu is not None:
+            on_device.to_device(self, gpu)
 
     @property
     def _layout(self) -> Any:
@@ -369,11 +393,28 @@ class Tensor(TensorMethods):
             return data.astype(dtype)
         return data.copy() if copy else self._lent()
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._lent().__dlpack__(**options)
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule over the memory, also of a GPU; a copy on the host if `dl_device` asks
+        for it.
+
+        Raises:
+            BufferError: another device is asked for, or elements that numpy has no capsule for.
+        """
+        held = on_device.elements_of(self)
+        if held is None or dl_device == _HOST:
+            array = self._lent() if held is None else self._snapshot()
+            return array.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
+        if dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError(f"the tensor is on {self.device}, and is given there or on the host, "
+                              f"but DLPack's device {dl_device} was asked for")
+        return dlpack.give(held.copy() if copy else held, stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0  # a processor's: of a tensor on a GPU, `__dlpack__` gives a copy
+        held = on_device.elements_of(self)
+        return _HOST if held is None else (_CUDA, held.device.number)
 
     @staticmethod
     def from_numpy(array: Array) -> Tensor:

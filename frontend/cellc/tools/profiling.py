@@ -31,6 +31,7 @@ from cellc_runtime.records import dataclass, field
 from ..calls.budget import least
 from ..calls.callbacks import host_callbacks
 from ..compiled.entries import Traced
+from ..core.device import current
 from ..storage.memory import aligned_copy
 from ..tracing.exceptions import ERRORS
 
@@ -226,7 +227,14 @@ def profile_traced(
     traced: Traced, arrays: Sequence[Any], runs: int, numerics: str = "strict",
     budget: int | None = None,
 ) -> Profile:
-    """`profile` of a call that is traced already, with the arrays of its tensors."""
+    """`profile` of a call that is traced already, with the arrays of its tensors, on the CPU.
+
+    Raises:
+        RuntimeError: the device in use is a GPU.
+    """
+    if current() is not None:
+        raise RuntimeError("these times are the CPU's, but the device in use is a GPU; use "
+                           "set_context(device_target='CPU'), or `cellc profile` for the GPU's")
     recorded = compile_profiled(traced.graph, numerics, least(traced.budget, budget))
     callbacks = host_callbacks(traced.graph, traced.functions)
     executable = Executable(recorded.program, callbacks, ERRORS)

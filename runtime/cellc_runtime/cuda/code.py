@@ -17,6 +17,7 @@ from .context import Context
 from .driver import CudaError
 from .graphs import COPY, NO_GRAPHS, Capture, Graphs, PartGraphs
 from .modules import Kernel, Modules
+from .streams import CudaEvent
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int32, *cuda.SIGNATURES["cuLaunchKernel"])
 _MAP = ctypes.CFUNCTYPE(ctypes.c_int32, *cuda.SIGNATURES["cuTensorMapEncodeTiled"])
@@ -54,6 +55,7 @@ class CudaCode:
         self._main = main_function(self.address(MAIN + self._suffix))
         self.launch: Callable[[int, int, int], int] = self._launch
         self._first = True
+        self.timer: _Timer | None = None
         self._lock = threading.Lock()
         capture = Capture(context, self._image, owns)
         self.graphs = Graphs(context, capture, self._main, len(program.slots))
@@ -92,6 +94,17 @@ class CudaCode:
         """See `Code`."""
         return self._image.address(symbol)
 
+    def timed(self) -> Callable[[], list[tuple[int, float]]]:
+        """See `Device.timed`: launches go kernel by kernel, by way of Python, from now on."""
+        self.timer = _Timer(self._context)
+        self.parts, self.graphs.possible = None, False
+        self._image.fill(self._checked.entries())
+        return self.timer.taken
+
+    def number_of(self, function: int) -> int | None:
+        """Which kernel a function is; None if it is not the program's."""
+        return next((i for i, k in enumerate(self._kernels) if k.function == function), None)
+
     def _run(self, main: Callable[[], int], stays: bool = False) -> int:
         """Call a function of the image.
 
@@ -101,7 +114,7 @@ class CudaCode:
         code = main()
         if code == DEVICE_FAILED:
             self._context.failed(self._checked.failure() or self._unnamed())
-        elif self._first and not stays and not self._blocking:
+        elif self._first and not stays and not self._blocking and self.timer is None:
             # What the driver refuses of a launch it refuses the first time: sizes are the same.
             self._first = False
             self._image.fill({e: self._context.driver.address(n) for e, n in _ENTRIES.items()})
@@ -152,7 +165,12 @@ class _Checked:
         return self._failures.pop(threading.get_ident(), None)
 
     def _launch(self, function: int, *given: Any) -> int:
+        timer = self._code.timer
+        if timer is not None:
+            timer.begin()
         result = self._driver.result("cuLaunchKernel", function, *given)
+        if timer is not None:
+            timer.end(self._code.number_of(function))
         if self._code._blocking:
             result = result or self._driver.result("cuStreamSynchronize", self._stream)
         if result:
@@ -185,10 +203,39 @@ class _Checked:
         self._failures.setdefault(threading.get_ident(), self._driver.error(result, doing))
 
     def _label(self, function: int) -> str:
-        for kernel, label in zip(self._code._kernels, self._code._labels, strict=True):
-            if kernel.function == function:
-                return label
-        return f"a kernel of program {self._code._name!r}"
+        number = self._code.number_of(function)
+        return f"a kernel of program {self._code._name!r}" if number is None \
+            else self._code._labels[number]
+
+
+class _Timer:
+    """The times of launches: each is between two events of the stream."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._begun: CudaEvent | None = None
+        self._launches: list[tuple[int, CudaEvent, CudaEvent]] = []
+
+    def begin(self) -> None:
+        """Before a launch."""
+        self._begun = self._event()
+
+    def end(self, kernel: int | None) -> None:
+        """Behind it."""
+        assert self._begun is not None
+        if kernel is not None:
+            self._launches.append((kernel, self._begun, self._event()))
+
+    def _event(self) -> CudaEvent:
+        event = CudaEvent(self._context, timing=True)
+        event.record()
+        return event
+
+    def taken(self) -> list[tuple[int, float]]:
+        """See `Device.timed`."""
+        self._context.wait()
+        launches, self._launches = self._launches, []
+        return [(kernel, first.elapsed_time(last) * 1e-3) for kernel, first, last in launches]
 
 
 def _label(program: Program, number: int) -> str:

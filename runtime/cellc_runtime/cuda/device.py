@@ -272,6 +272,16 @@ class CudaDevice(Device):
         """The one that programs run on."""
         return CudaStream(self.context, self.context.stream)
 
+    @property
+    def order(self) -> int | None:
+        """See `Device.order`."""
+        return self.context.stream
+
+    def timed(self, code: Code) -> Callable[[], list[tuple[int, float]]]:
+        """See `Device.timed`: by events of the stream."""
+        assert isinstance(code, CudaCode)
+        return code.timed()
+
     def event(self, timing: bool = False) -> Event:
         """A mark, not set yet; with `timing` it has the time at which it is reached."""
         return CudaEvent(self.context, timing)

@@ -75,6 +75,17 @@ class EmulatedMemory(Scratch):
             device.overrun |= any(guard != _GUARDED for guard in self._guards)
 
 
+class _Adopted(Scratch):
+    """Memory of somebody else's that counts as the device's."""
+
+    def __init__(self, device: EmulatedDevice, owner: object, address: int, nbytes: int) -> None:
+        self._owner, self._device, self.address, self.nbytes = owner, device, address, nbytes
+        device.enter(address, nbytes)
+
+    def __del__(self) -> None:
+        self._device.leave(self.address, self.nbytes)
+
+
 class EmulatedDevice(Device):
     """See the module.
 
@@ -161,6 +172,11 @@ class EmulatedDevice(Device):
             return False
         start = starts[at]
         return address + nbytes <= start + max(self._sizes[start], 1)
+
+    def adopt(self, owner: object, address: int, nbytes: int) -> Memory:
+        if self.owns(address, nbytes):
+            return super().adopt(owner, address, nbytes)
+        return _Adopted(self, owner, address, nbytes)
 
     def allocate(self, nbytes: int) -> EmulatedMemory:
         if self.limit is not None and self._used + nbytes > self.limit:

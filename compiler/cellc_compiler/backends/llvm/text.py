@@ -190,6 +190,10 @@ class Function:
         """a * b + c with one rounding."""
         return self.intrinsic("fma", a.ty, a, b, c)
 
+    def multiply_add(self, a: V, b: V, c: V) -> V:
+        """a * b + c: with one rounding for floats, modulo 2^bits for integers."""
+        return self.fma(a, b, c) if is_float(a.ty) else self.add(self.mul(a, b), c)
+
     def intrinsic(self, name: str, ty: str, *args: V) -> V:
         """Call the overloaded intrinsic `llvm.<name>.<suffix of ty>`."""
         full = f"llvm.{name}.{suffix(ty)}"

@@ -20,7 +20,7 @@ from ...llvm.math.lanes import X
 from ...llvm.text import V
 from ..code import WARP, KernelCode
 from ..writer import GpuFunction
-from .operands import Operand, Spot, number, spot
+from .operands import Operand, Spot, low_bits, number, spot, widened
 
 WARPS = 4
 """Warps of a block whose lanes do sums of their own."""
@@ -56,7 +56,7 @@ class _Lanes:
                 k, acc = X(f, carried[0]), X(f, carried[1])
                 factors = [read(k + u * step) for u in range(many)]
                 for a, b in factors:
-                    acc = a.fma(b, acc)
+                    acc = X(f, f.multiply_add(a.v, b.v, acc.v))
                 return [(k + many * step).v, acc.v]
 
             return take
@@ -77,9 +77,9 @@ class _Lanes:
 
 
 def element(f: GpuFunction, pointer: V, dtype: DType, at: X) -> X:
-    """An element, as it is computed."""
+    """An element, as it is computed: an integer in four bytes at least."""
     memory = memory_type(dtype)
-    return X(f, from_memory(f, f.load(memory, f.gep(pointer, at.v, memory)), dtype))
+    return X(f, widened(f, from_memory(f, f.load(memory, f.gep(pointer, at.v, memory)), dtype)))
 
 
 # --- one column -----------------------------------------------------------------------------------
@@ -119,7 +119,8 @@ def _reader(f: GpuFunction, d: Dots, row: X) -> Callable[[X], tuple[X, X]]:
 
 
 def _store(f: GpuFunction, d: Dots, value: X, row: X) -> None:
-    f.store(to_memory(f, value.v, d.out), f.gep(f.pointer(2), row.v, memory_type(d.out)))
+    raw = to_memory(f, low_bits(f, value.v, d.out), d.out)
+    f.store(raw, f.gep(f.pointer(2), row.v, raw.ty))
 
 
 def _rows(d: Dots, target: Target) -> KernelCode:

@@ -14,7 +14,7 @@ from ...llvm.math.lanes import X
 from ..code import KernelCode
 from ..writer import THREADS, GpuFunction
 from .chains import element
-from .operands import Operand, Spot, number, spot
+from .operands import Operand, Spot, low_bits, number, spot
 from .product import Epilogue, Product, stored
 
 _MOST_ROWS = 4
@@ -41,11 +41,12 @@ def direct(p: Product, target: Target, epilogue: Epilogue | None = None) -> Kern
         for k in range(p.k):
             x = _value(f, p.b, 1, column + spot(f, number(f, k), p.b.steps))
             step = spot(f, number(f, k), p.a.steps)
-            sums = [_value(f, p.a, 0, row + step).fma(x, acc)
+            sums = [X(f, f.multiply_add(_value(f, p.a, 0, row + step).v, x.v, acc.v))
                     for row, acc in zip(rows, sums, strict=True)]
         at = spot(f, batch, p.out.batch) + spot(f, j, p.out.columns)
         for i, value in enumerate(sums):
-            put(value.v, at.offset + spot(f, number(f, i), p.out.rows).offset + p.out.start)
+            row = spot(f, number(f, i), p.out.rows).offset + p.out.start
+            put(low_bits(f, value.v, p.out.dtype), at.offset + row)
     return f.finished(-(-items // THREADS))
 
 

@@ -18,7 +18,7 @@ from ...llvm.math.lanes import X
 from ...llvm.text import V, lanes_of, sizeof, vector
 from ..code import VECTOR_BYTES
 from ..writer import GpuFunction
-from .operands import Operand, Spot, extent, number, spot
+from .operands import Operand, Spot, extent, number, spot, widened
 from .tiles import DEPTH, pitch
 
 N = TypeVar("N", X, int)
@@ -188,7 +188,7 @@ class Loader:
         valid = inside if there is None else there if inside is None else there & inside
         offset = place if valid is None else valid.where(place, 0)
         raw = f.load(memory, f.gep(self.pointer, offset.v, memory_type(dtype)), sizeof(memory))
-        value = from_memory(f, raw, dtype)
+        value = widened(f, from_memory(f, raw, dtype))
         if inside is not None:
             value = f.select(inside.v, value, f.const(value.ty, 0.0))
         if there is not None and neutral is not None:

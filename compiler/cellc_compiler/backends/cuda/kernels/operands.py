@@ -14,8 +14,9 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 
 from ....ir.types import prod
+from ...llvm.convert import memory_type
 from ...llvm.math.lanes import X
-from ...llvm.text import V
+from ...llvm.text import V, element, sizeof
 from ..writer import GpuFunction
 
 
@@ -179,5 +180,17 @@ def fits(operands: Iterable[int]) -> bool:
     return all(n < 1 << 30 for n in operands)
 
 
+def widened(f: GpuFunction, v: V) -> V:
+    """Integers of less than four bytes as such of four; which sign they have changes nothing of the
+    low bits of a sum of products."""
+    return f.cast("sext", v, "i32") if sizeof(element(v.ty)) < sizeof("i32") else v
+
+
+def low_bits(f: GpuFunction, v: V, dtype: DType) -> V:
+    """Sums of integers as those of a result, modulo 2^bits; sums of floats as they are."""
+    narrow = not dtype.is_float and dtype.itemsize < sizeof(element(v.ty))
+    return f.cast("trunc", v, memory_type(dtype)) if narrow else v
+
+
 __all__ = ["Digit", "Digits", "Operand", "Output", "Spot", "Window", "digits", "extent", "fits",
-           "number", "spot"]
+           "low_bits", "number", "spot", "widened"]

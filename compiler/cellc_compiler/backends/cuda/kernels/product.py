@@ -26,7 +26,7 @@ from ...llvm.text import V, sizeof, vector
 from ..code import VECTOR_BYTES, WARP, KernelCode
 from ..writer import THREADS, GpuFunction
 from .loaders import Loader, mapping
-from .operands import Digit, Operand, Output, number, spot
+from .operands import Digit, Operand, Output, low_bits, number, spot
 from .tiles import DEPTH, LANE_COLUMNS, LANE_ROWS, Tile, pitch
 
 Finish = Callable[[V, X], None]
@@ -60,7 +60,7 @@ class Product:
         m, n, k, batch: sizes.
         a, b: operands; the free index of `b` is the column.
         out: where it is stored.
-        sums: what sums are computed in, float32 or float64.
+        sums: what sums are computed in, float32 or float64; of integers int32 or int64.
         segment: steps of k of a chain; 0 for all.
         zero: whether segments are added to 0 at first, or to the first of them.
     """
@@ -128,7 +128,7 @@ class StoresSums:
         for lane, column in enumerate(columns):
             one = value if self.whole else f.extract(value, lane)
             with f.given((j + lane).cmp("slt", n)):
-                self._put(one, row + column)
+                self._put(low_bits(f, one, self.out.dtype), row + column)
 
 
 def stored(f: GpuFunction, dtype: DType, pointer: V) -> Finish:
@@ -138,6 +138,19 @@ def stored(f: GpuFunction, dtype: DType, pointer: V) -> Finish:
         f.store(raw, f.gep(pointer, at.v, memory_type(dtype)), sizeof(raw.ty))
 
     return put
+
+
+class Loads(Protocol):
+    """Reads tiles of an operand; see `Loader`."""
+
+    def begin(self, thread: X, batch: X, first: X) -> None:
+        """Find the rows."""
+
+    def load(self, step: X, end: X) -> list[V]:
+        """A thread's elements of a tile."""
+
+    def store(self, values: Sequence[V], shared: V) -> None:
+        """Elements in a tile of shared memory."""
 
 
 class ProductKernel:
@@ -154,6 +167,9 @@ class ProductKernel:
         epilogue: what is done with the sums.
     """
 
+    planes = 1
+    """Numbers that an element is: two, if it is complex."""
+
     def __init__(
         self, product: Product, tile: Tile, parts: int, target: Target, vectors: bool,
         epilogue: Epilogue | None = None,
@@ -165,6 +181,9 @@ class ProductKernel:
         f = self.f = GpuFunction(target, count, tile.threads)
         if tile.threads == THREADS:
             f.attributes += ' "nvvm.minctasm"="2"'
+        elif tile.threads == THREADS // 2 and product.sums.is_integer:
+            # ptxas would aim at 64 registers, and spill.
+            f.attributes += ' "nvvm.minctasm"="6"'
         self.lanes = product.lanes
         self.ty = memory_type(product.sums)
         self.vec = vector(self.ty, self.lanes)
@@ -173,15 +192,25 @@ class ProductKernel:
         put = stored(f, out.dtype, f.pointer(behind)) if epilogue is None \
             else epilogue.begin(f, behind)
         self.store = StoresSums(f, product, out, put, vectors)
-        lanes = self.lanes if vectors else 1
-        tail = self.tail = product.k % DEPTH > 0 or product.segment % DEPTH > 0
-        self.a = Loader(f, product.a, f.pointer(0), mapping(
-            product.a, tile.rows, tile.threads, lanes), self.ty, -0.0 if tail else None)
-        self.b = Loader(f, product.b, f.pointer(1), mapping(
-            product.b, tile.columns, tile.threads, lanes), self.ty, 0.0 if tail else None)
+        self.tail = product.k % DEPTH > 0 or product.segment % DEPTH > 0
         self.a_size = DEPTH * pitch(tile.rows, self.lanes)
         self.half = self.a_size + DEPTH * pitch(tile.columns, self.lanes)
-        self.shared = f.shared_memory(2 * self.half * product.sums.itemsize)
+        lanes = self.lanes if vectors else 1
+        self.a, self.b = self._loaders(lanes)
+        self.shared = f.shared_memory(2 * self.planes * self.half * product.sums.itemsize)
+
+    def _loaders(self, lanes: int) -> tuple[Loads, Loads]:
+        """What reads the operands, in vectors of so many elements where they lie so."""
+        p, tile = self.p, self.tile
+        return (self._loader(p.a, 0, tile.rows, lanes, -0.0),
+                self._loader(p.b, 1, tile.columns, lanes, 0.0))
+
+    def _loader(
+        self, operand: Operand, buffer: int, width: int, lanes: int, neutral: float
+    ) -> Loader:
+        how = mapping(operand, width, self.tile.threads, lanes)
+        return Loader(self.f, operand, self.f.pointer(buffer), how, self.ty,
+                      neutral if self.tail else None)
 
     @property
     def down(self) -> int:
@@ -252,7 +281,7 @@ class ProductKernel:
     def _sums(self, first: X, end: X) -> list[V]:
         """The thread's sums: for each row its vectors of columns."""
         f, tile = self.f, self.tile
-        zeros = [f.const(self.vec, 0.0)] * (tile.tm * tile.tn // self.lanes)
+        zeros = [f.const(self.vec, 0.0)] * (self.planes * tile.tm * tile.tn // self.lanes)
         if not self.p.k:
             return zeros
         for at, zero in zip(self._slots() if self.kept else (), zeros, strict=False):
@@ -266,7 +295,7 @@ class ProductKernel:
             # Behind the last tile it is read again, for nothing.
             read = following if self.tail else following.cmp("slt", end).where(following, step)
             a, b = self.a.load(read, end), self.b.load(read, end)
-            sums = self._multiply(sums, stage)
+            sums = self._multiply(sums, stage, step, end)
             self._fill(a, b, other)
             f.barrier()
             if self.kept:
@@ -282,8 +311,8 @@ class ProductKernel:
         self.a.store(a, at)
         self.b.store(b, self.f.gep(at, self.a_size, self.ty))
 
-    def _multiply(self, sums: list[V], stage: X) -> list[V]:
-        """Take in a tile."""
+    def _multiply(self, sums: list[V], stage: X, step: X, end: X) -> list[V]:
+        """Take in a tile, which begins with a step of k; what is behind the last one is neutral."""
         f, tile, lanes = self.f, self.tile, self.lanes
         a_at, b_at = (f.gep(p, stage.v, self.ty) for p in (self.read_a, self.read_b))
         across = tile.tn // lanes
@@ -294,7 +323,7 @@ class ProductKernel:
                 x = f.splat(f.extract(a[i // lanes], i % lanes), lanes)
                 for j in range(across):
                     at = i * across + j
-                    sums[at] = f.fma(x, b[j], sums[at])
+                    sums[at] = f.multiply_add(x, b[j], sums[at])
         return sums
 
     def _vectors(self, base: V, first: int, count: int, apart: int) -> list[V]:
@@ -308,7 +337,7 @@ class ProductKernel:
     def _slots(self) -> list[V]:
         """The thread's memory for sums, a vector for each."""
         f, tile = self.f, self.tile
-        count = tile.tm * tile.tn // self.lanes
+        count = self.planes * tile.tm * tile.tn // self.lanes
         first = X(f, f.block()) * (count * tile.threads) + self.thread
         base = f.gep(f.pointer(2), first.v, self.vec)
         return [f.gep(base, s * tile.threads, self.vec) for s in range(count)]
@@ -333,8 +362,8 @@ class ProductKernel:
 
     # --- results --------------------------------------------------------------------------------
 
-    def _end(self, batch: X, i: X, j: X, sums: list[V]) -> None:
-        """Store the tile."""
+    def _end(self, batch: X, i: X, j: X, sums: list[V], first: int = 0) -> None:
+        """Store the tile, so many elements further than the output begins."""
         tile, lanes = self.tile, self.lanes
         across = tile.tn // lanes
         columns = [j + self.column + c * LANE_COLUMNS * lanes for c in range(across)]
@@ -343,6 +372,7 @@ class ProductKernel:
             row = i + self.row + (r // lanes * LANE_ROWS * lanes + r % lanes)
             with self.f.given(row.cmp("slt", self.p.m)):
                 start = self.store.row(batch, row)
+                start = start + first if first else start
                 for c in range(across):
                     self.store.put(sums[r * across + c], start, places[c], columns[c])
 

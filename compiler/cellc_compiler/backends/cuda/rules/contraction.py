@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
 
 from ....ir.graph import Node
 from ....ir.types import prod
 from ....loops.order import CHAIN_BYTES, product_segment
-from ....lower.plan import KernelPlan, operand, result
+from ....lower.plan import KernelPlan, operand, result, scratch
 from ..kernels.chains import Dots, dots
+from ..kernels.complex_product import complex_kernel, real_parts, tile_for
 from ..kernels.operands import Digit, Digits, Operand, Output, digits, fits
 from ..kernels.plans import Tiled, step
-from ..kernels.product import Product
+from ..kernels.product import Product, kept_bytes
 from .table import Fusable, lowers, tiles
 from .tensor_cores import ByTensorCores, tensor_core_plan
 from .tensor_cores import product_of as tensor_core_product
@@ -28,11 +30,16 @@ def batch_digits(own: tuple[int, ...], out: tuple[int, ...], size: int) -> Digit
 
 
 def product_of(node: Node) -> Product | None:
-    """The product that a node computes; None if it is none of floats, or has no elements."""
+    """The product that a node computes; None if it adds nothing, or is too large.
+
+    Integers are summed modulo 2^32 or 2^64, in any order: the one of floats. What complex numbers
+    are summed in is said by `real_parts`.
+    """
     x, y, out = *node.operands, node.result
     ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
     (m, n), k = out.shape[-2:], x.shape[-2 if ta else -1]
-    if not out.dtype.is_float or not k or not fits(v.type.size for v in (x, y, out)):
+    numbers = 2 if out.dtype.is_complex else 1
+    if not k or not fits(numbers * v.type.size for v in (x, y, out)):
         return None
     left, right, batch = x.shape[:-2], y.shape[:-2], out.shape[:-2]
     if not ta and left == batch and prod(right) == 1:
@@ -44,19 +51,42 @@ def product_of(node: Node) -> Product | None:
                 digits(Digit(k, 1 if tb else n)))
     store = Output(out.dtype, digits(Digit(prod(batch), m * n)), digits(Digit(m, n)),
                    digits(Digit(n, 1)))
-    sums = dtypes.float64 if out.dtype is dtypes.float64 else dtypes.float32
-    return Product(m, n, k, prod(batch), a, b, store, sums, product_segment(n, k, sums.itemsize))
+    sums = _sums_of(out.dtype)
+    # (The CPU cuts k of complex numbers by the bytes of both parts.)
+    segment = product_segment(n, k, numbers * sums.itemsize)
+    return Product(m, n, k, prod(batch), a, b, store, sums, segment)
+
+
+def _sums_of(dtype: DType) -> DType:
+    """What elements are summed in; complex numbers in their parts."""
+    if dtype.is_integer:
+        return dtypes.int64 if dtype.itemsize == 8 else dtypes.int32
+    wide = dtypes.part_dtype(dtype) if dtype.is_complex else dtype
+    return dtypes.float64 if wide is dtypes.float64 else dtypes.float32
+
+
+def _complex_plan(product: Product, target: Target) -> KernelPlan:
+    """A product of complex matrices by tiles."""
+    parts = real_parts(product, product.sums)
+    tile = tile_for(parts)
+    code = complex_kernel(parts, tile, target)
+    if parts.segments == 1:
+        return KernelPlan((step(code, (operand(0), operand(1), result(0))),))
+    held = scratch("sums")
+    return KernelPlan((step(code, (operand(0), operand(1), held, result(0))),),
+                      {held: 2 * kept_bytes(parts, tile)})
 
 
 @lowers("matmul")
 def matmul(node: Node, target: Target) -> KernelPlan | None:
-    """Tensor cores, tiles, or rows of chains; integers and complex numbers are left to plain
-    loops."""
+    """Tensor cores, tiles, or rows of chains."""
     if (plan := tensor_core_plan(node, target)) is not None:
         return plan
     product = product_of(node)
     if product is None:
         return None
+    if node.result.dtype.is_complex:
+        return _complex_plan(product, target)
     if is_row_of_chains(node, product):
         code = dots(Dots(product.batch, product.m, product.k, product.a, product.b,
                          node.result.dtype, product.sums), target)
@@ -77,6 +107,6 @@ def matmul_tiles(node: Node, target: Target) -> Fusable | None:
     if p is not None:
         return ByTensorCores(p) if fits([p.elements]) else None
     product = product_of(node)
-    if product is None or is_row_of_chains(node, product):
+    if product is None or node.result.dtype.is_complex or is_row_of_chains(node, product):
         return None
     return Tiled(product, operand(0), operand(1))

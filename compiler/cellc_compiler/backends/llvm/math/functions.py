@@ -35,7 +35,7 @@ import operator
 from collections.abc import Callable
 
 from ..text import Function, V, is_float
-from . import basic, f32, special, trig
+from . import basic, f32, short, special, trig
 from . import exp as e
 from .lanes import F32, X
 
@@ -88,7 +88,7 @@ FLOAT: dict[str, Rule] = {
     "sinh": e.sinh, "cosh": e.cosh, "tanh": _by_format(f32.tanh, e.tanh), "sigmoid": e.sigmoid,
     "erf": _by_format(f32.erf, special.erf), "sqrt": X.sqrt, "rsqrt": lambda x: 1.0 / x.sqrt(),
     "reciprocal": lambda x: 1.0 / x,
-    **{name: _via_double(rule) for name, rule in _IN_DOUBLE.items()},
+    **{name: _via_double(rule) for name, rule in _IN_DOUBLE.items()}, **short.SHORT,
 }
 """Functions of floats alone."""
 

@@ -12,14 +12,13 @@ from ....ir.graph import Node
 from ....ir.types import prod
 from ....loops import order
 from ...llvm.math.lanes import X
-from ...llvm.text import is_float
 from ..writer import Buffer, Chains, PlainFunction, Var, sum_of_row
 from .table import lowers
 
 
 def fused(acc: Var, a: X, b: X) -> None:
     """acc += a * b, in one rounding for floats."""
-    acc.set(a.fma(b, acc.get()) if is_float(a.v.ty) else acc.get() + a * b)
+    acc.set(X(a.f, a.f.multiply_add(a.v, b.v, acc.get().v)))
 
 
 @lowers("matmul")
