@@ -518,29 +518,6 @@ net = Net()
 ''',
     ),
     Case(
-        "CE503",
-        "The lists, dicts and sets that a compiled function gets are copies of those of the call, "
-        "so the caller would not see the change.",
-        '''
-@ms.jit
-def doubled(x, out):
-    out.append(x * 2)
-    return x
-
-def net(x):
-    return doubled(x, [])
-''',
-        '''
-@ms.jit
-def doubled(x, out):
-    return x, [*out, x * 2]
-
-def net(x):
-    return doubled(x, [])
-''',
-        how="call",
-    ),
-    Case(
         "CE504",
         "A file (`cellc compile`, `cellc export`, `ms.export`) holds the network, not the Python "
         "objects that it changes.",

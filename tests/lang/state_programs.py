@@ -477,7 +477,7 @@ def alias() -> Made:
     return net(construct, a=[], b=None)
 
 
-@program(code="CE503")
+@program
 def list_given_as_an_argument() -> Made:
     given: list[Any] = []
 

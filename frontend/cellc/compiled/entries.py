@@ -36,6 +36,7 @@ from ..core.lru import LRU
 from ..storage import device as on_device
 from ..storage import storage_of, writes
 from ..tensors.tensor import OpenTensor, Tensor, arrays_of, result_of, tensor_of
+from ..tracing.arguments import copied, shared
 from ..tracing.exceptions import ERRORS
 from ..tracing.pytree import (
     Box,
@@ -175,7 +176,7 @@ def _traced_once(
         on_captured_read=outside.of_closure,
         state=state,
     )
-    call_args, call_kwargs = put_together(structure, inputs)
+    call_args, call_kwargs = copied(structure, inputs, shared((args, kwargs)))
     state.argument((call_args, call_kwargs))
     try:
         places = state.begin(tracer)
@@ -404,7 +405,7 @@ class EntryTable:
         if budgets.active() is not None or watching.active:
             table = self._watched() if watching.active else self
             entry = table.prepare(fn, args, kwargs)
-            return entry.call(arrays_of(take_apart_call(args, kwargs)[1]))
+            return entry.call(arrays_of(take_apart_call(args, kwargs)[1]), args, kwargs)
         if not kwargs:
             key: list[Any] = []
             for a in args:
@@ -418,18 +419,19 @@ class EntryTable:
                 if entry is not None and entry.fresh():
                     arrays = arrays_of(args)
                     if entry.state is not None:
-                        return entry.call(arrays)
+                        return entry.call(arrays, args, kwargs)
                     out = entry.run(arrays)
                     if isinstance(entry, CompiledEntry):
                         sites.learn(fn, args, entry)
                     return out
-                return self._compiled(tuple(key), fn, args, kwargs).call(arrays_of(args))
+                return self._compiled(tuple(key), fn, args, kwargs).call(
+                    arrays_of(args), args, kwargs)
         structure, leaves = take_apart_call(args, kwargs)
-        general = (_fingerprint(structure), tuple(t._type for t in leaves))
+        general = (_form(structure, args, kwargs), tuple(t._type for t in leaves))
         entry = self.entries.get(general)
         if entry is None or not entry.fresh():
             entry = self._compiled(general, fn, args, kwargs)
-        return entry.call(arrays_of(leaves))
+        return entry.call(arrays_of(leaves), args, kwargs)
 
     def _watched(self) -> EntryTable:
         """The entries that are used while results are watched: compiled with taps."""
@@ -445,7 +447,7 @@ class EntryTable:
         if not kwargs and all(type(a) is Tensor for a in args):
             key: Any = tuple(x for a in args for x in (a._layout.shape, a._layout.dtype))
         else:
-            key = (_fingerprint(structure), tuple(t._type for t in leaves))
+            key = (_form(structure, args, kwargs), tuple(t._type for t in leaves))
         budget = budgets.active()
         entry = self.entries.get(key)
         if budget is not None and (entry is None or entry.gradient):
@@ -568,7 +570,7 @@ class EntryTable:
         self.dynamic.refused = None
         structure, leaves = take_apart_call(args, kwargs)
         types = [t._type for t in leaves]
-        form = open_key(_fingerprint(structure), [t.with_shape((0,) * t.rank) for t in types], {})
+        form = open_key(_form(structure, args, kwargs), [t.with_shape((0,) * t.rank) for t in types], {})
         axes = self.dynamic.axes(structure, leaves, parameter_names(fn), form)
         if not axes:
             return trace(fn, args, kwargs), True
@@ -616,7 +618,8 @@ def _staged(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, A
     """The entry of a call that finds sizes as it runs."""
     structure, leaves = take_apart_call(args, kwargs)
     types = [t._type for t in leaves]
-    like_args, like_kwargs = put_together(structure, [OpenTensor.of(ty) for ty in types])
+    like_args, like_kwargs = copied(structure, [OpenTensor.of(ty) for ty in types],
+                                    shared((args, kwargs)))
 
     def entry(traced: Traced) -> StagedEntry:
         return StagedEntry(
@@ -645,6 +648,12 @@ class _Itself:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Itself) and other.value is self.value
+
+
+def _form(structure: Structure, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The structure of a call as a key, with which of its containers are one object."""
+    same = shared((args, kwargs))
+    return (_fingerprint(structure), same) if same else _fingerprint(structure)
 
 
 def _fingerprint(structure: Structure) -> Any:

@@ -43,7 +43,6 @@ CODES: dict[str, str] = {
     "CE404": "a statement that cannot depend on a run-time value",
     "CE501": "an attribute that cannot be set by a compiled function, or not to such a value",
     "CE502": "an attribute that is no number or tensor, set under a run-time condition",
-    "CE503": "a list, dict or set that came as an argument, changed",
     "CE504": "a network that changes Python objects, for a file that has none",
     "CE601": "an operand of a wrong type",
     "CE602": "an operand of a wrong shape or value",

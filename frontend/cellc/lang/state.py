@@ -26,6 +26,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..core.dispatch import apply
 from ..tensors.tensor import Tensor
+from ..tracing.arguments import CHANGEABLE, at_hand, objects_in
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, kind_of
 from ..tracing.python_state import PythonState, StateInput, can_be_input
 from ..tracing.reads import Read, content, holds_content, short
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from .frames import Frame
     from .interpreter import Interpreter
 
-BOXES = (list, dict, set, deque, bytearray, np.ndarray)
+BOXES = (*CHANGEABLE, np.ndarray)
 """What can be changed in place, by functions of Python and numpy."""
 _HOLDERS = (*BOXES, tuple)
 
@@ -125,7 +126,8 @@ class State:
     open: dict[int, Any] = field(default_factory=dict)
     outside: dict[int, Any] = field(default_factory=dict)
     made: dict[int, Any] = field(default_factory=dict)
-    arguments: dict[int, Any] = field(default_factory=dict)
+    arguments: dict[int, tuple[int, Any]] = field(default_factory=dict)
+    changed_arguments: bool = False
     unseen: dict[int, Any] = field(default_factory=dict)
     defaults: dict[int, tuple[str, str, Any]] = field(default_factory=dict)
     read: dict[Hashable, Stored] = field(default_factory=dict)
@@ -171,7 +173,8 @@ class State:
         """How the trace must be made again, after `undo`; None if it need not be."""
         known = {s.key() for s in self.inputs}
         more = [s for k, s in self.written.items() if k in self.read and k not in known
-                and k not in self.fixed and can_be_input(getattr(s.target, s.name, None))]
+                and k not in self.fixed and id(s.target) not in self.arguments
+                and can_be_input(getattr(s.target, s.name, None))]
         if more or self.conflicts:
             return State((*self.inputs, *more), self.fixed, {**self.open, **self.conflicts})
         if failed and self.inputs:  # perhaps it must be known what they are
@@ -196,7 +199,8 @@ class State:
             read.watched = False
             reads.remove(read)
         what, place = self.first
-        return PythonState(inputs, self.answers.found, own, lambda: _refuse(what, place))
+        return PythonState(inputs, self.answers.found, own, lambda: _refuse(what, place),
+                           self.changed_arguments)
 
     def _own(self) -> set[tuple[int, str]]:
         return {(id(s.target), s.name) for s in self.written.values()}
@@ -245,11 +249,20 @@ class State:
         return value
 
     def argument(self, value: Any) -> None:
-        """Containers of the arguments are copies: a change of one would not reach the caller's."""
-        if isinstance(value, BOXES) and not isinstance(value, np.ndarray):
-            self.arguments[id(value)] = value
-        for part in _parts(value):
-            self.argument(part)
+        """The arguments of the trace: a change of what is in them is one of the caller's."""
+        for number, held in enumerate(objects_in(value)):
+            self.arguments.setdefault(id(held), (number, held))
+            self.mark(held)
+
+    def in_call(self, value: Any) -> Callable[[], Any]:
+        """How the run finds what stands for an object of the trace: of the call's arguments, or
+        the object itself."""
+        found = self.arguments.get(id(value))
+        if found is None:
+            return _always(value)
+        number, traced = found
+        self.changed_arguments = True
+        return lambda: at_hand(number, traced)
 
     def default(self, label: str, where: str, value: Any) -> None:
         """The default of an argument: one that can change is compared before calls."""
@@ -315,8 +328,8 @@ class State:
         vm.note(slot)
         slot.put(value)
         self.written[key] = slot
-        target, name = slot.target, slot.name
-        node = self.emit(vm, slot.label(), lambda v: setattr(target, name, v), recipe, key)
+        target, name = self.in_call(slot.target), slot.name
+        node = self.emit(vm, slot.label(), lambda v: setattr(target(), name, v), recipe, key)
         self.emitted[key] = _Emitted(node, value, recipe.mark)
 
     def remove(self, vm: Interpreter, slot: Stored) -> None:
@@ -325,8 +338,8 @@ class State:
         vm.note(slot)
         slot.put(MISSING)
         self.written[slot.key()] = slot
-        target, name = slot.target, slot.name
-        self.emit(vm, slot.label(), lambda: delattr(target, name), Recipe())
+        target, name = self.in_call(slot.target), slot.name
+        self.emit(vm, slot.label(), lambda: delattr(target(), name), Recipe())
         self.emitted.pop(slot.key(), None)
 
     def settle(self, vm: Interpreter) -> None:
@@ -350,10 +363,10 @@ class State:
         """The value of an attribute: one that was set in a graph of its own is read again."""
         if not isinstance(value, GraphTensor) or vm.tracer.reaches(value.ir_value):
             return value
-        target, name = slot.target, slot.name
+        target, name = self.in_call(slot.target), slot.name
         kind = kind_of(value)
         (found,) = vm.tracer.host_call(
-            lambda *_: getattr(target, name), slot.label(), _of_none(vm.tracer), [value._type])
+            lambda *_: getattr(target(), name), slot.label(), _of_none(vm.tracer), [value._type])
         assert isinstance(found, GraphTensor)
         return found if kind is None else type_of(found, kind)
 
@@ -373,20 +386,13 @@ class State:
         kwargs: Mapping[str, Any], frame: Frame,
     ) -> Any:
         """Call a function that may change containers, and have the run make the change."""
-        given = next((b for b in boxes if id(b) in self.arguments), None)
         own = [b for b in boxes if isinstance(b, BOXES) and self.is_outside(b)]
-        kept = [content(b) if isinstance(b, np.ndarray) else b.copy()
-                for b in ([given] if given is not None else own)]
+        kept = [content(b) if isinstance(b, np.ndarray) else b.copy() for b in own]
         for box in own:
             if id(box) in self.unseen:
                 self.conflicts[id(box)] = box
             self.keep(Content(box))
         result = fn(*args, **kwargs)
-        if given is not None and _differs(given, kept[0]):
-            raise vm.error(
-                "CE503", TypeError, f"a {type(given).__name__} that came as an argument is changed",
-                frame, hint="change a copy and return it: what a compiled function gets are copies",
-            )
         if any(map(_differs, own, kept)):
             named, count, bound = list(kwargs), len(args), getattr(fn, "__self__", None)
 
