@@ -132,11 +132,13 @@ class Traced:
 def trace(
     fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
     types: Sequence[TensorType] | None = None, shapes: Shapes | None = None,
+    arrays: Sequence[Any] | None = None,
 ) -> Traced:
     """Trace a call of a Cell or function into a graph.
 
     Args:
         types: instead of those of the arguments' tensors: with symbols of `shapes`.
+        arrays: the elements of the graph's inputs, where the arguments' tensors have none.
 
     Raises:
         CompileError: an error in the network (of the builtin kind it is of).
@@ -145,12 +147,12 @@ def trace(
     first = None if shapes is None else shapes.copy()
     while True:
         try:
-            traced = _traced_once(fn, args, kwargs, types, shapes, state)
-            again = state.retraced(False)
+            traced = _traced_once(fn, args, kwargs, types, shapes, state, arrays)
+            again = state.retraced(None)
             if again is None:
                 return traced
-        except Exception:
-            again = state.retraced(True)
+        except Exception as e:
+            again = state.retraced(e)
             if again is None:
                 raise
         state = again
@@ -161,6 +163,7 @@ def trace(
 def _traced_once(
     fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
     types: Sequence[TensorType] | None, shapes: Shapes | None, state: lang.State,
+    arrays: Sequence[Any] | None,
 ) -> Traced:
     structure, leaves = take_apart_call(args, kwargs)
     tracer = Tracer(_name_of(fn))
@@ -175,6 +178,8 @@ def _traced_once(
         on_global_read=outside.of_globals,
         on_captured_read=outside.of_closure,
         state=state,
+        elements=lambda: arrays if arrays is not None else [
+            *(t._snapshot() for t in leaves), *(p.array() for p in places)],
     )
     call_args, call_kwargs = copied(structure, inputs, shared((args, kwargs)))
     state.argument((call_args, call_kwargs))
@@ -624,7 +629,8 @@ def _staged(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, A
     def entry(traced: Traced) -> StagedEntry:
         return StagedEntry(
             traced, traced.guards, lambda t: CompiledEntry(t, _name_of(fn)),
-            lambda found: entry(trace(fn, like_args, like_kwargs, types, Shapes(measured=found))),
+            lambda found, arrays: entry(trace(
+                fn, like_args, like_kwargs, types, Shapes(measured=found), arrays)),
         )
 
     return entry(traced)

@@ -73,12 +73,22 @@ def _levels(graph: Graph) -> dict[Node, int]:
                 continue
             at = max((level[v.node] for v in node.operands if v.node in level), default=0)
             at = max([at, *(symbols.get(s, 0) for s in _symbols(node))])
+            if _waits(node):
+                at = max([at, *symbols.values()])
             if final is not None and has_effect(node) and node not in early:
                 at = last
             level[node] = at
             if node.op == "measure":
                 symbols[node.attrs["symbol"]] = at + 1
     return level
+
+
+def _waits(node: Node) -> bool:
+    """Whether a node runs only behind all that was measured before it: another measure, so that
+    sizes are found in the order of the trace, and what might not end, or be seen, where the trace
+    was made for other answers."""
+    return node.op in ("measure", "while") or has_effect(node) or any(
+        n.op == "while" for r in node.regions for n in r.walk())
 
 
 def _early_effects(graph: Graph) -> set[Node]:
@@ -133,12 +143,13 @@ class StagedEntry(Entry):
         traced: the call, its graph with symbols for what is found.
         guards: what the trace assumed about them.
         compiled: compiles a stage.
-        again: traces the call anew, for sizes that were found (in the order of the trace).
+        again: traces the call anew, for sizes that were found (in the order of the trace) and the
+            elements of its inputs.
     """
 
     def __init__(
         self, traced: Traced, guards: Sequence[Guard], compiled: Callable[[Traced], CompiledEntry],
-        again: Callable[[list[int]], StagedEntry],
+        again: Callable[[list[int], Sequence[Any]], StagedEntry],
     ) -> None:
         super().__init__(traced)
         self.guards = guards
@@ -158,8 +169,9 @@ class StagedEntry(Entry):
         env: dict[Value, Any] = dict(zip(inputs, arrays, strict=False))
         sizes: dict[str, int] = {}
         for stage in self.stages:
-            if any(not g.holds(sizes) for g in self.guards if symbols_of(g.expr) <= set(sizes)):
-                return self._other(tuple(sizes.values())).run(arrays)
+            wrong = self._wrong(sizes)
+            if wrong is not None:
+                return self._other(wrong, arrays).run(arrays)
             entry = self._instance(stage, sizes)
             out = entry.run([env[v] for v, i in zip(stage.feeds, stage.graph.inputs, strict=True)
                              if i.kind == "input"])
@@ -189,8 +201,23 @@ class StagedEntry(Entry):
             parameters=[known[v] for v in stage.feeds if v in known], out=out,
         )
 
-    def _other(self, sizes: tuple[int, ...]) -> StagedEntry:
+    def _wrong(self, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
+        """The sizes up to the first that does not answer as the trace assumed; None if all do.
+
+        What was measured behind it belongs to a program that this call does not run.
+        """
+        known = list(sizes.items())
+        open_guards = [g for g in self.guards if symbols_of(g.expr) <= set(sizes)]
+        if all(g.holds(sizes) for g in open_guards):
+            return None
+        for count in range(1, len(known) + 1):
+            some = dict(known[:count])
+            if any(not g.holds(some) for g in open_guards if symbols_of(g.expr) <= set(some)):
+                return tuple(some.values())
+        return tuple(sizes.values())  # a guard of no symbol
+
+    def _other(self, sizes: tuple[int, ...], arrays: Sequence[Any]) -> StagedEntry:
         found = self.others.get(sizes)
-        if found is None:
-            found = self.others[sizes] = self.again(list(sizes))
+        if found is None or not found.fresh():
+            found = self.others[sizes] = self.again(list(sizes), arrays)
         return found

@@ -27,6 +27,7 @@ from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import GraphTensor
 from . import _model
 from .access import static_attribute
+from .asking import called
 from .assignment import set_attribute
 from .builtin_functions import BUILTINS, REFUSED
 from .control import under
@@ -461,7 +462,7 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     given = [_as_callback(vm, a, frame) for a in args]
     named = {k: _as_callback(vm, v, frame) for k, v in kwargs.items()} if kwargs else kwargs
     before = invalidation.count()
-    result = vm.state.new_of_library(fn(*given, **named))
+    result = vm.state.new_of_library(called(vm, fn, given, named))
     if invalidation.count() != before and _model.is_cell(owner) and vm.state.is_outside(owner):
         raise vm.error(
             "CE501", TypeError, f"{name}() changes a {type(owner).__name__} while a graph is "

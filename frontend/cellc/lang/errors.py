@@ -9,7 +9,7 @@ kind when it leaves the compiled function.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 from cellc_compiler.ir.graph import Span
@@ -108,7 +108,10 @@ class CompileError(CellcError, InNotebook):
         calls: the calls that led there, outermost first.
         notes: further positions or facts.
         hint: what to write instead, or "".
+        site: a place in the source: if the run is asked there (`asking`), this may be no error.
     """
+
+    site: Hashable = None
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import os.path
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from types import CellType
 from typing import Any, NoReturn
 
@@ -19,6 +19,7 @@ from cellc_runtime.records import dataclass
 from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
 from .analysis import assigned
+from .asking import Foresight, avoidable
 from .call_templates import CallTemplates
 from .calls import call
 from .errors import (
@@ -56,12 +57,14 @@ class Hooks:
         on_global_read: called with (globals, name) for global names.
         on_captured_read: called with (the closure's cell, name) for captured variables.
         state: notes what the trace does to Python objects; None: it is put back at the end.
+        elements: gives those of the graph's first inputs in the call at hand, if there is one.
     """
 
     on_attribute_read: Callable[[Any, str], None] | None = None
     on_global_read: Callable[[dict[str, Any], str], None] | None = None
     on_captured_read: Callable[[CellType, str], None] | None = None
     state: State | None = None
+    elements: Callable[[], Sequence[Any]] | None = None
 
 
 class Interpreter:
@@ -85,6 +88,8 @@ class Interpreter:
         self.journal: Journal | None = None
         self.region_depth = 0
         self.rolling = 0  # enclosing loops that are being rolled
+        self.sites: list[Hashable] = []  # open branches and loops of the run
+        self.foresight = Foresight(tracer, self.hooks.elements)
         self.paths: dict[int, str] = {}
         self.fault: Fault | None = None
         self.callee: Any = None
@@ -307,8 +312,10 @@ class Interpreter:
         """Raise the error a poisoned variable stands for."""
         if value.code is None:
             raise Cascade
-        raise self.error(value.code, value.error, value.message, frame, frame.node,
-                         notes=value.notes, hint=value.hint)
+        error = self.error(value.code, value.error, value.message, frame, frame.node,
+                           notes=value.notes, hint=value.hint)
+        error.site = value.site
+        raise error
 
     def store(self, frame: Frame, name: str, value: Any) -> None:
         """Assign a name, in the frame it belongs to."""
@@ -369,12 +376,12 @@ class Interpreter:
     def open_journal(self, frame: Frame) -> Journal | None:
         """Start recording for a branch; the journal that was open."""
         if self.region_depth >= REGION_DEPTH:
-            raise CompileRecursionError(
+            raise avoidable(self, CompileRecursionError(
                 "CE304", "recursion without end: run-time branches are "
                 f"{REGION_DEPTH} deep in {frame.name}()",
                 self.place(frame, frame.node), self.calls(frame),
                 hint="write a while loop instead of recursion on a run-time condition",
-            )
+            ))
         saved = self.journal
         self.journal = Journal()
         self.region_depth += 1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..tensors.tensor import Tensor
+from .asking import asked_int
 from .trust import own_method
 from .values import MISSING, Position, RuntimeRange, Text
 from .world import refuse_iterators
@@ -252,11 +253,10 @@ def walk(vm: Interpreter, value: Any) -> Walk:
         if not value.shape:
             raise TypeError("iteration over a 0-d tensor")
         return Elements(vm, Rows(value))
-    if isinstance(value, (RuntimeRange, Text)):
-        raise TypeError(
-            "a range with run-time bounds can only be walked by a 'for' statement"
-            if isinstance(value, RuntimeRange) else "a string that holds tensors has no characters"
-        )
+    if isinstance(value, RuntimeRange):
+        value = asked_range(vm, value)
+    if isinstance(value, Text):
+        raise TypeError("a string that holds tensors has no characters")
     if _is_sequence(value):
         return Elements(vm, value)
     assert vm.frame is not None
@@ -288,6 +288,11 @@ def returned(value: Any, depth: int = 4) -> Any:
     if all(a is b for a, b in zip(inside, parts, strict=True)):
         return value
     return dict(zip(value, parts, strict=True)) if isinstance(value, dict) else type(value)(parts)
+
+
+def asked_range(vm: Interpreter, source: RuntimeRange) -> range:
+    """A range whose bounds only the run knows, as it is in this call."""
+    return range(asked_int(vm, source.start), asked_int(vm, source.stop), source.step)
 
 
 def backwards(vm: Interpreter, value: Any) -> Walk:

@@ -20,8 +20,10 @@ from ..tracing.numbers import DTYPES, Kind, kind_of
 from ..tracing.tracer import Region
 from . import regions
 from .analysis import Names, assigned
+from .asking import answer, avoidable, can_ask, inside, site
 from .assignment import assign_to
 from .control import Known, condition, ends_here, logical, truth, under
+from .errors import CompileError
 from .iteration import LIMIT
 from .journal import Change, Element, Slot, Variable, unchanged
 from .outcome import BREAK, CONTINUE, DONE, NEXT, RETURN, Outcome
@@ -85,6 +87,8 @@ def _while(vm: Interpreter, node: ast.While, frame: Frame, peel: int) -> Outcome
     for _ in range(LIMIT):
         known = _trial(vm, node.test, frame)
         if known is None:
+            known = _asked(vm, node, frame)
+        if known is None:
             return _graph_while(vm, node, frame)
         if not known:
             return finish(vm, node, NEXT, frame)
@@ -94,6 +98,14 @@ def _while(vm: Interpreter, node: ast.While, frame: Frame, peel: int) -> Outcome
         if not outcome.falls:
             return finish(vm, node, outcome, frame)
     raise ValueError(f"the loop did not end after {LIMIT} iterations")
+
+
+def _asked(vm: Interpreter, node: ast.While, frame: Frame) -> bool | None:
+    """The truth of a loop's test in this trip, if the run is asked for it; else None."""
+    if site(frame, node) not in vm.state.asked or not can_ask(vm):
+        return None
+    known = condition(vm, node.test, frame)
+    return known if isinstance(known, bool) else answer(vm, known, node, frame)
 
 
 def _graph_while(vm: Interpreter, node: ast.While, frame: Frame) -> Outcome:
@@ -257,9 +269,11 @@ class RuntimeLoop:
         vm.at(self.node, self.frame)
         init = [as_tensor(v, ty) for v, ty in entry]
         types = [ty for _, ty in entry] + [p._type for p in self.parameters]
-        with regions.opened(tracer, "while_test", types) as (test_region, args):
+        with regions.opened(tracer, "while_test", types) as (test_region, args), \
+                inside(vm, self.frame, self.node):
             test, tested = self._in_loop(test_region, args, lambda: self._go_on(args, state))
-        with regions.opened(tracer, "while_body", types) as (body_region, args):
+        with regions.opened(tracer, "while_body", types) as (body_region, args), \
+                inside(vm, self.frame, self.node):
             outcome, changes = self._in_loop(body_region, args, self._iterate)
         outcome = outcome.without(CONTINUE)
         self._check_test(test_region, tested)
@@ -423,6 +437,9 @@ class RuntimeLoop:
         raise self._unsteady(item, item.value, value)
 
     def _unsteady(self, item: Carried, before: Any, after: Any) -> Exception:
+        return avoidable(self.vm, self._changing(item, before, after), self.node)
+
+    def _changing(self, item: Carried, before: Any, after: Any) -> CompileError:
         slot, frame = item.slot, self.frame
         if not isinstance(slot, Variable):
             return self.vm.error(

@@ -26,10 +26,11 @@ from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.tracer import GraphTensor, Region
 from . import regions, runtime_errors
 from .analysis import read_first
+from .asking import can_ask, site
 from .assignment import assign_to
 from .control import DEAD, under
 from .errors import Cascade, CompileError
-from .iteration import Rows, Walk, ahead, walk
+from .iteration import Rows, Walk, ahead, asked_range, walk
 from .journal import Change, Content, Slot, Variable, same_elements, unchanged
 from .loops import RuntimeLoop, finish, live_around, runtime_range
 from .outcome import CONTINUE, NEXT, Diverged, Outcome
@@ -51,7 +52,9 @@ def for_statement(vm: Interpreter, node: ast.For, frame: Frame) -> Outcome:
     source = vm.eval(node.iter, frame)
     vm.at(node.iter, frame)
     if isinstance(source, RuntimeRange):
-        return runtime_range(vm, node, source, frame)
+        if site(frame, node) not in vm.state.asked or not can_ask(vm):
+            return runtime_range(vm, node, source, frame)
+        source = asked_range(vm, source)
     live = live_around(node, frame)
     outcome = NEXT
     elements = walk(vm, source)

@@ -116,6 +116,8 @@ class State:
         inputs: places whose values are inputs of the graph.
         fixed: keys of places that are taken as they are, and compared before each call.
         open: containers whose elements are read too (`unseen` has those that only grow).
+        asked: places in the source where the run is asked which way it goes (`asking`).
+        asks: how often it was asked so far.
         outside: containers and iterators that were there before.
         made: other objects that the trace has made.
         log: hears of reads, too.
@@ -124,6 +126,8 @@ class State:
     inputs: tuple[Stored, ...] = ()
     fixed: frozenset[Hashable] = frozenset()
     open: dict[int, Any] = field(default_factory=dict)
+    asked: frozenset[Hashable] = frozenset()
+    asks: int = 0
     outside: dict[int, Any] = field(default_factory=dict)
     made: dict[int, Any] = field(default_factory=dict)
     arguments: dict[int, tuple[int, Any]] = field(default_factory=dict)
@@ -169,16 +173,24 @@ class State:
             slot.put(old)
         self.before.clear()
 
-    def retraced(self, failed: bool) -> State | None:
-        """How the trace must be made again, after `undo`; None if it need not be."""
+    def retraced(self, error: Exception | None) -> State | None:
+        """How the trace must be made again, after `undo`; None if it need not be.
+
+        Args:
+            error: how it failed, if it did.
+        """
         known = {s.key() for s in self.inputs}
         more = [s for k, s in self.written.items() if k in self.read and k not in known
                 and k not in self.fixed and id(s.target) not in self.arguments
                 and can_be_input(getattr(s.target, s.name, None))]
         if more or self.conflicts:
-            return State((*self.inputs, *more), self.fixed, {**self.open, **self.conflicts})
-        if failed and self.inputs:  # perhaps it must be known what they are
-            return State((), self.fixed | known, self.open)
+            return State((*self.inputs, *more), self.fixed, {**self.open, **self.conflicts},
+                         self.asked)
+        site = getattr(error, "site", None)
+        if site is not None and site not in self.asked:
+            return State(self.inputs, self.fixed, self.open, self.asked | {site})
+        if error is not None and self.inputs:  # perhaps it must be known what they are
+            return State((), self.fixed | known, self.open, self.asked)
         return None
 
     def finish(self, inputs: list[StateInput], reads: list[Read]) -> PythonState | None:

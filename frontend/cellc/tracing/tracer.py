@@ -122,6 +122,7 @@ class Tracer:
 
     Attributes:
         root: the Cell that scopes begin in, which they leave out; None without one.
+        stands: input of a graph that is differentiated -> what it stands for outside.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -137,6 +138,7 @@ class Tracer:
         self.checks = 0
         self.budget: int | None = None
         self.gone: set[Value] = set()
+        self.stands: dict[Value, Value] = {}
 
     def place(self) -> str:
         """Where in the source the trace is."""
@@ -309,12 +311,15 @@ class Tracer:
         ]
         return region.graph
 
-    def measure(self, count: Tensor, name: str, most: int) -> tuple[int, Tensor]:
+    def measure(
+        self, count: Tensor, name: str, most: int | None, *, low: int = 0, hint: int | None = None
+    ) -> tuple[int, Tensor]:
         """A size that follows from elements: a symbol for the value of an int64 scalar.
 
         Args:
             name: for the symbol.
-            most: the greatest it can be.
+            low, most: the least and the greatest it can be.
+            hint: what it is in this call, if that is known.
 
         Returns:
             The symbol, and the tensor that what has this size depends on.
@@ -331,11 +336,13 @@ class Tracer:
                 f"fixed shape (where, masked_fill, tensor_scatter_update)"
             )
         known, shapes.found = shapes.found, shapes.found + 1
-        hint = shapes.measured[known] if known < len(shapes.measured) else min(
-            STAND_IN, STAND_IN * evaluate(most, shapes.hints))  # 0 of an empty tensor
+        if known < len(shapes.measured):
+            hint = shapes.measured[known]
+        elif hint is None:
+            hint = min(STAND_IN, STAND_IN * evaluate(most, shapes.hints))  # 0 of an empty tensor
         bound = most if type(most) is int else None
         dim = shapes.new(f"found_{name}", hint, SymbolInfo(
-            0, bound, f"the number that '{name}' found at {self.place()}"))
+            low, bound, f"the number that '{name}' found at {self.place()}"))
         out: Tensor = self.apply("measure", [count], {"symbol": str(dim)})
         return dim, out  # type: ignore[return-value]  # a Dim behaves as an int
 

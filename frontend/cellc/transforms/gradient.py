@@ -273,7 +273,12 @@ def inlined(
         The tensors that the function gives, and what the transformation adds.
     """
     values = [tracer.lift(t) for t in leaves]
-    graph, captures, assigned = tracer.region("grad", [v.type for v in values], run)
+
+    def within(inputs: list[Tensor]) -> Sequence[Tensor]:
+        tracer.stands.update(zip((tracer.lift(t) for t in inputs), values, strict=True))
+        return run(inputs)
+
+    graph, captures, assigned = tracer.region("grad", [v.type for v in values], within)
     count = len(graph.outputs) - len(assigned)
     transformed = transform(graph, captures)
     operands = [*values, *captures, *(tracer.lift(t) for t in more)]
