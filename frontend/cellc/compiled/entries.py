@@ -178,8 +178,8 @@ def _traced_once(
         on_global_read=outside.of_globals,
         on_captured_read=outside.of_closure,
         state=state,
-        elements=lambda: arrays if arrays is not None else [
-            *(t._snapshot() for t in leaves), *(p.array() for p in places)],
+        elements=None if not arrays and any(isinstance(t, OpenTensor) for t in leaves) else
+        lambda: arrays or [*(t._snapshot() for t in leaves), *(p.array() for p in places)],
     )
     call_args, call_kwargs = copied(structure, inputs, shared((args, kwargs)))
     state.argument((call_args, call_kwargs))
@@ -575,7 +575,8 @@ class EntryTable:
         self.dynamic.refused = None
         structure, leaves = take_apart_call(args, kwargs)
         types = [t._type for t in leaves]
-        form = open_key(_form(structure, args, kwargs), [t.with_shape((0,) * t.rank) for t in types], {})
+        form = open_key(_form(structure, args, kwargs),
+                        [t.with_shape((0,) * t.rank) for t in types], {})
         axes = self.dynamic.axes(structure, leaves, parameter_names(fn), form)
         if not axes:
             return trace(fn, args, kwargs), True

@@ -56,13 +56,15 @@ def is_staged(graph: Graph) -> bool:
 
 def split(graph: Graph) -> list[Stage]:
     """The stages of a graph."""
-    levels = _levels(graph)
-    last = max(levels.values())
+    levels, last = _levels(graph)
     return [_stage(graph, levels, k, last) for k in range(last + 1)]
 
 
-def _levels(graph: Graph) -> dict[Node, int]:
-    """The stage of each node: constants belong to every one and are not there."""
+def _levels(graph: Graph) -> tuple[dict[Node, int], int]:
+    """The stage of each node, and the last: behind all that is measured.
+
+    Constants belong to every stage and are not there.
+    """
     early = _early_effects(graph)
     symbols: dict[str, int] = {}
     for final in (None, 0):
@@ -80,7 +82,7 @@ def _levels(graph: Graph) -> dict[Node, int]:
             level[node] = at
             if node.op == "measure":
                 symbols[node.attrs["symbol"]] = at + 1
-    return level
+    return level, max(symbols.values())
 
 
 def _waits(node: Node) -> bool:

@@ -18,8 +18,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from cellc_compiler import interpret
 from cellc_compiler.ir.dims import Dim, active_shapes
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value, clone_into

@@ -16,6 +16,8 @@ from cellc_compiler.ir.graph import Span
 from cellc_runtime.errors import InNotebook
 from cellc_runtime.records import dataclass
 
+from ..tracing.tracer import SizeInside
+
 CODES: dict[str, str] = {
     "CE001": "the source of a function is not available",
     "CE002": "the source of a function does not match the code that was loaded",
@@ -239,6 +241,7 @@ _KINDS: dict[type[BaseException], tuple[type[CompileError], str]] = {
     AssertionError: (CompileAssertionError, "CE607"),
     SyntaxError: (CompileSyntaxError, "CE102"),
     CellcError: (CompileError, "CE608"),
+    SizeInside: (CompileTypeError, "CE601"),
 }
 
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from cellc_runtime.records import dataclass
 
-from ..tracing.tracer import GraphTensor, Tracer
+from ..tracing.tracer import GraphTensor, SizeInside, Tracer
 from . import _model
 from .analysis import assigned
 from .asking import Foresight, avoidable
@@ -208,7 +208,9 @@ class Interpreter:
             user = _user_frame(frame)
             if user is not frame:
                 notes = [in_layer(frame), *operand_notes(user)]
-            self.fault = Fault(error, self.place(user, user.node), self.calls(user), notes, hint)
+            asked = self.sites[0] if self.sites and isinstance(error, SizeInside) else None
+            self.fault = Fault(error, self.place(user, user.node), self.calls(user), notes, hint,
+                               asked)
 
     def located(self, error: Exception, frame: Frame | None = None) -> CompileError:
         """A user's exception as a compile error of its kind, with its place."""
@@ -226,7 +228,9 @@ class Interpreter:
         if isinstance(error, AssertionError) and not message:
             message = "the assertion is false"
         message = message.replace("'GraphTensor'", "'Tensor'") or type(error).__name__
-        return cls(code, message, fault.place, fault.calls, fault.notes, fault.hint)
+        found = cls(code, message, fault.place, fault.calls, fault.notes, fault.hint)
+        found.site = fault.site
+        return found
 
     def check_depth(self, frame: Frame) -> None:
         """Stop recursion without end.

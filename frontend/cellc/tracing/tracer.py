@@ -114,6 +114,10 @@ STAND_IN = 10061
 them meet takes them for equal, which is then guarded."""
 
 
+class SizeInside(TypeError):
+    """A size that follows from elements is needed in a branch or loop of the run."""
+
+
 class Tracer:
     """Builds a graph from applied ops.
 
@@ -325,12 +329,12 @@ class Tracer:
             The symbol, and the tensor that what has this size depends on.
 
         Raises:
-            TypeError: in a branch or loop, which has no place where its size could be found out.
+            SizeInside: in a branch or loop, which has no place where its size could be found out.
         """
         shapes = active_shapes()
         inside = next((r.graph.name for r in self.regions[1:] if r.graph.name != "grad"), None)
         if inside is not None or shapes is None:
-            raise TypeError(
+            raise SizeInside(
                 f"the shape of the result of '{name}' depends on the elements of its input; that "
                 f"cannot be in a run-time branch or loop: compute it before, or use a form of "
                 f"fixed shape (where, masked_fill, tensor_scatter_update)"
