@@ -69,19 +69,19 @@ def _levels(graph: Graph) -> tuple[dict[Node, int], int]:
     symbols: dict[str, int] = {}
     for final in (None, 0):
         level: dict[Node, int] = {}
-        last = max(symbols.values(), default=0)
+        last, latest = max(symbols.values(), default=0), 0
         for node in graph.nodes:
             if node.op == "constant":
                 continue
             at = max((level[v.node] for v in node.operands if v.node in level), default=0)
             at = max([at, *(symbols.get(s, 0) for s in _symbols(node))])
             if _waits(node):
-                at = max([at, *symbols.values()])
+                at = max(at, latest)
             if final is not None and has_effect(node) and node not in early:
                 at = last
             level[node] = at
             if node.op == "measure":
-                symbols[node.attrs["symbol"]] = at + 1
+                symbols[node.attrs["symbol"]] = latest = at + 1
     return level, max(symbols.values())
 
 

@@ -131,6 +131,8 @@ def _measured(
     if not can_ask(vm):
         return None
     hint = vm.foresight.of(number)
+    if hint is None and vm.collect:
+        hint = vm.state.asks % 2 == 0  # no call is at hand: a way into a loop, and out of it
     if hint is None:
         return None
     vm.state.asks += 1
@@ -196,7 +198,7 @@ def power(vm: Interpreter, base: Any, exponent: Any) -> Any:
     not_negative = decided(vm, exponent >= 0, lambda: vm.error(
         "CE404", TypeError, "an int to the power of an int known only at run time is an int or a "
         "float, depending on the sign", vm.frame, hint="make one of them a float"))
-    return power_of_ints(base, exponent) if not_negative else base * 1.0 ** exponent
+    return power_of_ints(base, exponent) if not_negative else (base * 1.0) ** exponent
 
 
 class Ordered:
@@ -273,7 +275,9 @@ class Foresight:
             return True
         if any(n.op == "host_call" for n in _within(node)):
             return False
-        results = interpret.evaluate(_static(node), [self.known[v] for v in node.operands])
+        shapes = active_shapes()
+        sized = for_sizes(node, shapes.hints) if shapes is not None else node
+        results = interpret.evaluate(sized, [self.known[v] for v in node.operands])
         self.known.update(zip(node.results, results, strict=True))
         return True
 
@@ -287,17 +291,16 @@ def _within(node: Node) -> Iterator[Node]:
         yield from region.walk()
 
 
-def _static(node: Node) -> Node:
-    """A node for the sizes of the call at hand."""
-    shapes = active_shapes()
-    if shapes is None or not shapes.hints:
+def for_sizes(node: Node, sizes: Mapping[str, int]) -> Node:
+    """A node for these sizes."""
+    if not sizes:
         return node
     alone, out = Graph("step"), Graph("step")
     alone.inputs, alone.nodes, alone.outputs = list(dict.fromkeys(node.operands)), [node], [
         *node.results]
     inputs = [out.add_input(v.type, f"in{i}") for i, v in enumerate(alone.inputs)]
     out.outputs, _ = clone_into(Builder(out), alone, inputs)
-    return instantiate.instantiate(out, shapes.hints).nodes[-1]
+    return instantiate.instantiate(out, sizes).nodes[-1]
 
 
 def is_asked_power(operate: str, base: Any, exponent: Any) -> bool:

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from cellc_compiler.ir.dims import Dim
+
 from ..tensors.tensor import Tensor
+from ..tracing.numbers import as_number
 from .asking import asked_int
 from .trust import own_method
-from .values import MISSING, Position, RuntimeRange, Text
+from .values import MISSING, Position, RuntimeRange, Text, scalar
 from .world import refuse_iterators
 
 if TYPE_CHECKING:
@@ -281,6 +284,8 @@ def returned(value: Any, depth: int = 4) -> Any:
     if isinstance(value, _VIEWS):
         elements = list(value)
         return elements if isinstance(value, _ITEMS) else tuple(elements)
+    if type(value) is Dim:
+        return as_number(scalar(value), int)
     if not depth or type(value) not in (list, tuple, dict):
         return value
     inside = value.values() if isinstance(value, dict) else value
