@@ -118,52 +118,6 @@ def net(x):
         advice="A generator over values known at compile time, such as layer sizes, is fine.",
     ),
     Case(
-        "CE104",
-        "A compiled function is compiled once and run many times, so an assignment to a global "
-        "would happen only once.",
-        '''
-calls = 0
-
-def net(x):
-    global calls
-    calls = calls + 1
-    return x
-''',
-        '''
-calls = ms.Parameter(ms.Tensor(0, ms.int32), name="calls", requires_grad=False)
-
-def net(x):
-    ops.assign(calls, calls + 1)
-    return x
-''',
-    ),
-    Case(
-        "CE105",
-        "The same for a `nonlocal` variable of a Python function around the compiled one.",
-        '''
-def make():
-    last = 0
-    def net(x):
-        nonlocal last
-        last = x
-        return x
-    return net
-
-net = make()
-''',
-        '''
-def make():
-    def net(x):
-        last = x
-        return x, last  # the caller keeps it
-    return net
-
-net = make()
-''',
-        advice="Return the value, or keep it in a Parameter. Between functions that are both "
-        "compiled, `nonlocal` works.",
-    ),
-    Case(
         "CE201",
         "A name that is neither a local variable, nor a global, nor a builtin.",
         '''

@@ -111,6 +111,7 @@ def asked_int(vm: Interpreter, number: Any) -> Any:
     else:
         found = _measured(vm, number, "a number", (_LOW, None))
     if found is None:
+        assert vm.frame is not None
         raise avoidable(vm, vm.error(
             "CE404", TypeError, "a number known only at run time decides what is computed here",
             vm.frame, hint="compute it before the loop or branch"))
@@ -192,12 +193,12 @@ def _sized(vm: Interpreter, value: Any, name: str, sizes: dict[Value, Any]) -> A
     return found
 
 
-def power(vm: Interpreter, base: Any, exponent: Any) -> Any:
+def power(vm: Interpreter, base: Any, exponent: Any, frame: Frame) -> Any:
     """`base ** exponent` of ints where only the run knows the exponent: an int, or a float if
     that is negative."""
     not_negative = decided(vm, exponent >= 0, lambda: vm.error(
         "CE404", TypeError, "an int to the power of an int known only at run time is an int or a "
-        "float, depending on the sign", vm.frame, hint="make one of them a float"))
+        "float, depending on the sign", frame, hint="make one of them a float"))
     return power_of_ints(base, exponent) if not_negative else (base * 1.0) ** exponent
 
 
@@ -275,11 +276,19 @@ class Foresight:
             return True
         if any(n.op == "host_call" for n in _within(node)):
             return False
-        shapes = active_shapes()
-        sized = for_sizes(node, shapes.hints) if shapes is not None else node
-        results = interpret.evaluate(sized, [self.known[v] for v in node.operands])
+        results = interpret.evaluate(for_sizes(node, self._sizes()), [self.known[v] for v in node.operands])
         self.known.update(zip(node.results, results, strict=True))
         return True
+
+    def _sizes(self) -> Mapping[str, int]:
+        """The sizes of the call at hand, where types have symbols."""
+        shapes = active_shapes()
+        hints = {} if shapes is None else dict(shapes.hints)
+        for value in self.tracer.graph.inputs if hints else ():
+            if value in self.known:  # (a hint may be a stand-in for 0 or 1)
+                pairs = zip(value.type.shape, self.known[value].shape, strict=True)
+                hints |= {str(d): n for d, n in pairs if type(d) is Dim}
+        return hints
 
     def _parameter(self, value: Value) -> Any:
         return next((p._snapshot() for p, v in self.tracer.parameters.items() if v is value), None)

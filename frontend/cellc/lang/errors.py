@@ -24,8 +24,6 @@ CODES: dict[str, str] = {
     "CE101": "a statement the compiler does not accept",
     "CE102": "an expression the compiler does not accept",
     "CE103": "a generator or async function over tensors",
-    "CE104": "an assignment to a global name",
-    "CE105": "an assignment to a variable of compiled Python code",
     "CE201": "a name that is not defined",
     "CE202": "a local variable read before it is assigned",
     "CE203": "a variable defined in one branch only",

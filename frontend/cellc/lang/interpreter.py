@@ -20,6 +20,7 @@ from ..tracing.tracer import GraphTensor, SizeInside, Tracer
 from . import _model
 from .analysis import assigned
 from .asking import Foresight, avoidable
+from .assignment import store_outside
 from .call_templates import CallTemplates
 from .calls import call
 from .errors import (
@@ -37,7 +38,7 @@ from .hints import Fault, explain, in_layer
 from .journal import Attribute, Change, Content, Element, Journal, Slot, Variable
 from .origins import operand_notes
 from .outcome import NEXT, Diverged, Outcome
-from .state import BOXES, State
+from .state import BOXES, CapturedName, GlobalName, State
 from .statements import STATEMENTS, block
 from .survey import lost, rest_of_statement
 from .values import MISSING, Poison
@@ -277,10 +278,12 @@ class Interpreter:
 
     def load_captured(self, name: str, captured: CellType) -> Any:
         """The value of a captured variable, which is noted as read."""
-        try:
-            value = captured.cell_contents
-        except ValueError:
-            raise NameError(f"the captured variable '{name}' has no value yet") from None
+        slot = CapturedName(captured, name)
+        value = slot.get()
+        if value is MISSING:
+            raise NameError(f"the captured variable '{name}' has no value yet")
+        if not self.state.note_place(slot):
+            return self.state.current(self, slot, value)
         if self.hooks.on_captured_read is not None:
             self.hooks.on_captured_read(captured, name)
         self.state.mark(value)
@@ -288,6 +291,9 @@ class Interpreter:
 
     def load_global(self, name: str, table: dict[str, Any]) -> Any:
         """The value of a global name, which is noted as read."""
+        slot = GlobalName(table, name)
+        if not self.state.note_place(slot):
+            return self.state.current(self, slot, table[name])
         if self.hooks.on_global_read is not None:
             self.hooks.on_global_read(table, name)
         self.state.mark(table[name])
@@ -325,20 +331,14 @@ class Interpreter:
         """Assign a name, in the frame it belongs to."""
         facts = frame.facts
         if name in facts.globals:
-            raise self.error(
-                "CE104", SyntaxError,
-                f"the global name '{name}' is assigned in a compiled function", frame,
-                hint="keep state in a Parameter, or return the value",
-            )
+            store_outside(self, GlobalName(frame.globals, name), value, frame)
+            return
         owner: Frame | None = frame
         while owner is not None and name not in owner.facts.local:
-            owner = owner.outer
+            root, owner = owner, owner.outer
         if owner is None:
-            raise self.error(
-                "CE105", SyntaxError,
-                f"'{name}' belongs to a Python function that is not being compiled",
-                frame, hint="keep state in a Parameter, or return the value",
-            )
+            store_outside(self, CapturedName(root.closure[name], name), value, frame)
+            return
         self.note(Variable(owner.table, owner.lines, name))
         owner.table[name] = value
         owner.lines[name] = getattr(frame.node, "lineno", 0)

@@ -65,7 +65,7 @@ def operated(
     found = own_method(a, f"__{name}__")
     if found is None:
         if is_asked_power(operate.__name__, a, b):
-            return power(vm, a, b)
+            return power(vm, a, b, frame)
         if operate is operator.mul:
             a, b = _repeated(vm, a, b)
         return operate(a, b)

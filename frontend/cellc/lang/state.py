@@ -22,7 +22,7 @@ import numpy as np
 from cellc_compiler.ir.graph import Node
 from cellc_compiler.ir.op import has_effect
 from cellc_compiler.ir.types import TensorType
-from cellc_runtime.records import dataclass, field
+from cellc_runtime.records import dataclass, field, replace
 
 from ..core.dispatch import apply
 from ..tensors.tensor import Tensor
@@ -79,6 +79,18 @@ class Stored:
         else:
             table[name] = value
 
+    def now(self) -> Any:
+        """What Python reads there, of the class too."""
+        return getattr(self.target, self.name, MISSING)
+
+    def store(self, holder: Any, value: Any) -> None:
+        """Set it as Python does, in `holder`: what stands for the target in a call."""
+        setattr(holder, self.name, value)
+
+    def remove(self, holder: Any) -> None:
+        """Delete it as Python does."""
+        delattr(holder, self.name)
+
     def owner(self) -> Any:
         return self.target
 
@@ -86,6 +98,55 @@ class Stored:
         if isinstance(self.target, type):
             return f"the attribute '{self.name}' of the class {self.target.__name__}"
         return f"the attribute '{self.name}' of {type(self.target).__name__}"
+
+
+class GlobalName(Stored):
+    """A global name; `target` are the globals that hold it."""
+
+    __slots__ = ()
+
+    def get(self) -> Any:
+        return self.target.get(self.name, MISSING)
+
+    now = get
+
+    def put(self, value: Any) -> None:
+        if value is MISSING:
+            self.target.pop(self.name, None)
+        else:
+            self.target[self.name] = value
+
+    def store(self, holder: Any, value: Any) -> None:
+        holder[self.name] = value
+
+    def label(self) -> str:
+        return f"the global name '{self.name}'"
+
+
+class CapturedName(Stored):
+    """A variable of a Python function around the compiled one; `target` is its cell."""
+
+    __slots__ = ()
+
+    def get(self) -> Any:
+        try:
+            return self.target.cell_contents
+        except ValueError:
+            return MISSING
+
+    now = get
+
+    def put(self, value: Any) -> None:
+        if value is not MISSING:
+            self.target.cell_contents = value
+        elif self.get() is not MISSING:
+            del self.target.cell_contents
+
+    def store(self, holder: Any, value: Any) -> None:
+        holder.cell_contents = value
+
+    def label(self) -> str:
+        return f"the variable '{self.name}' of a function outside"
 
 
 def _in_class(target: Any, name: str) -> Any:
@@ -156,7 +217,7 @@ class State:
         return [self._enter(slot, number, tracer) for number, slot in enumerate(self.inputs)]
 
     def _enter(self, slot: Stored, number: int, tracer: Tracer) -> StateInput:
-        value = getattr(slot.target, slot.name)
+        value = slot.now()
         kind = kind_of(value)
         ty = value._type if kind is None else TensorType((), DTYPES[kind])
         given = tracer.input(ty, f"state{number or ''}.{slot.name}")
@@ -164,8 +225,7 @@ class State:
         self.entered[id(given)] = given
         slot.put(given if kind is None else
                  number_input(given.ir_value, value, number, self.answers))
-        return StateInput(slot.label(), lambda: getattr(slot.target, slot.name, MISSING), kind,
-                          ty if kind is None else None)
+        return StateInput(slot.label(), slot.now, kind, ty if kind is None else None)
 
     def undo(self) -> None:
         """Put everything back."""
@@ -182,7 +242,7 @@ class State:
         known = {s.key() for s in self.inputs}
         more = [s for k, s in self.written.items() if k in self.read and k not in known
                 and k not in self.fixed and id(s.target) not in self.arguments
-                and can_be_input(getattr(s.target, s.name, None))]
+                and can_be_input(s.now())]
         if more or self.conflicts:
             return State((*self.inputs, *more), self.fixed, {**self.open, **self.conflicts},
                          self.asked)
@@ -286,12 +346,17 @@ class State:
 
     def note_read(self, target: Any, name: str) -> bool:
         """An attribute is read; whether its value comes from outside."""
-        key = "attribute", id(target), name
+        outside = self.note_place(Stored(target, name))
+        if outside and self.log is not None:
+            self.log.note(target, name)
+        return outside
+
+    def note_place(self, slot: Stored) -> bool:
+        """A place is read; whether its value comes from outside."""
+        key = slot.key()
         if key in self.written or (self.inputs and any(key == s.key() for s in self.inputs)):
             return False
-        self.read[key] = Stored(target, name)
-        if self.log is not None:
-            self.log.note(target, name)
+        self.read[key] = slot
         return True
 
     def keep(self, slot: Slot) -> None:
@@ -333,15 +398,15 @@ class State:
         """Set an attribute, now and when the network runs."""
         key = slot.key()
         if vm.region_depth:  # where this is not run, the old value stays
-            self.note_read(slot.target, slot.name)
+            self.note_place(slot)
         self.keep(slot)
         if slot.get() is MISSING:
-            slot.put(getattr(slot.target, slot.name, MISSING))  # the class's, for a branch
+            slot.put(slot.now())  # the class's, for a branch
         vm.note(slot)
         slot.put(value)
         self.written[key] = slot
-        target, name = self.in_call(slot.target), slot.name
-        node = self.emit(vm, slot.label(), lambda v: setattr(target(), name, v), recipe, key)
+        target = self.in_call(slot.target)
+        node = self.emit(vm, slot.label(), lambda v: slot.store(target(), v), recipe, key)
         self.emitted[key] = _Emitted(node, value, recipe.mark)
 
     def remove(self, vm: Interpreter, slot: Stored) -> None:
@@ -350,8 +415,8 @@ class State:
         vm.note(slot)
         slot.put(MISSING)
         self.written[slot.key()] = slot
-        target, name = self.in_call(slot.target), slot.name
-        self.emit(vm, slot.label(), lambda: delattr(target(), name), Recipe())
+        target = self.in_call(slot.target)
+        self.emit(vm, slot.label(), lambda: slot.remove(target()), Recipe())
         self.emitted.pop(slot.key(), None)
 
     def settle(self, vm: Interpreter) -> None:
@@ -375,10 +440,10 @@ class State:
         """The value of an attribute: one that was set in a graph of its own is read again."""
         if not isinstance(value, GraphTensor) or vm.tracer.reaches(value.ir_value):
             return value
-        target, name = self.in_call(slot.target), slot.name
+        target = self.in_call(slot.target)
         kind = kind_of(value)
         (found,) = vm.tracer.host_call(
-            lambda *_: getattr(target(), name), slot.label(), _of_none(vm.tracer), [value._type])
+            lambda *_: replace(slot, target=target()).now(), slot.label(), _of_none(vm.tracer), [value._type])
         assert isinstance(found, GraphTensor)
         return found if kind is None else type_of(found, kind)
 
