@@ -189,7 +189,7 @@ def net(x):
     Case(
         "CE205",
         "What a run-time loop carries from one trip to the next keeps its dtype and shape. A loop "
-        "that does not is unrolled for the trips that this call makes, which are at most 200.",
+        "that does not is unrolled for the trips that this call makes, which are at most 500.",
         '''
 def net(x):
     while x.sum() > 0:
@@ -225,12 +225,12 @@ def net(x):
     Case(
         "CE208",
         "Where a list, dict or object changes its structure under a run-time condition or in a "
-        "run-time loop, the call is compiled for the way it goes: at most 200 conditions and trips "
+        "run-time loop, the call is compiled for the way it goes: at most 500 conditions and trips "
         "are asked for. This loop makes more.",
         '''
 def net(x):
     parts = [x]
-    while x.sum() < 1000:
+    while x.sum() < 2000:
         x = x + 1
         parts.append(x)
     return sum(parts)
@@ -238,7 +238,7 @@ def net(x):
         '''
 def net(x):
     total = x
-    while x.sum() < 1000:
+    while x.sum() < 2000:
         x = x + 1
         total = total + x
     return total
@@ -287,7 +287,7 @@ def net(x):
     ),
     Case(
         "CE304",
-        "Recursion on a run-time condition is followed as far as this call goes: at most 200 "
+        "Recursion on a run-time condition is followed as far as this call goes: at most 500 "
         "conditions. The limit of recursion on known conditions is 1000 calls.",
         '''
 def halve(v):
@@ -371,9 +371,9 @@ def net(x):
     ),
     Case(
         "CE402",
-        "A function with a run-time branch returns values of one dtype on all paths, either numbers "
-        "or tensors. (Where they differ in shape or in structure, or one is None, the call is "
-        "compiled for the path it takes.)",
+        "A function with a run-time branch returns values of one dtype on all paths, either "
+        "numbers or tensors. (Where they differ in shape or in structure, or one is None, the call "
+        "is compiled for the path it takes.)",
         '''
 def net(x):
     if x.sum() > 0:
@@ -390,7 +390,7 @@ def net(x):
     Case(
         "CE403",
         "An exception that depends on elements can be caught where the run can be asked for its "
-        "condition: not in a run-time loop that makes more than 200 trips, nor in functions that "
+        "condition: not in a run-time loop that makes more than 500 trips, nor in functions that "
         "`vmap` or a `bprop` traces.",
         '''
 def net(x):
@@ -412,14 +412,14 @@ def net(x):
     Case(
         "CE404",
         "The number of elements of a list, or the way an iterator goes, follows from a run-time "
-        "value, and the run cannot be asked for it: in a loop of the run, or more than 200 times.",
+        "value, and the run cannot be asked for it: in a loop of the run, or more than 500 times.",
         '''
 def net(x):
-    return [v for v in x.tile((200,)) if v > 0]
+    return [v for v in x.tile((500,)) if v > 0]
 ''',
         '''
 def net(x):
-    many = x.tile((200,))
+    many = x.tile((500,))
     return many[many > 0]
 ''',
     ),

@@ -163,6 +163,25 @@ def caught(x: Any) -> Any:
         return x - 1
 
 
+def caught_of_numbers(x: Any) -> Any:
+    found = []
+    for i in range(2):
+        try:
+            found.append(10 // int(x[i]))
+            found.append([7, 8, 9][int(x[i])])
+        except ZeroDivisionError as e:
+            found.append(str(e))
+        except IndexError:
+            found.append(-1)
+    while x.sum() < 5 and len(found) < 6:
+        try:
+            found.append(1 % int(x[3]))
+        except ZeroDivisionError:
+            x = x + 1
+        x = x + 1
+    return found
+
+
 def branch_in_a_loop(x: Any) -> Any:
     out = []
     for i in range(2):
@@ -192,8 +211,8 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     appended_under_a_condition, appended_in_a_loop_of_the_run, popped, key_on_one_path,
     keys_of_a_loop, filtered, numbers_as_sizes, number_that_is_negative, size_in_a_branch,
     range_of_the_run, shapes_that_differ, nothing_on_one_path, functions_by_condition, matched,
-    put_in_order, power_of_ints, recursive, caught, branch_in_a_loop, mask_in_a_loop_of_the_run,
-    behind_an_early_return,
+    put_in_order, power_of_ints, recursive, caught, caught_of_numbers, branch_in_a_loop,
+    mask_in_a_loop_of_the_run, behind_an_early_return,
 ]
 
 
@@ -287,7 +306,8 @@ def _training() -> Any:
     net = _Trained()
     step = nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 0.01))
     step.set_train()
-    return lambda x: (step(x), net.scale.value(), net.dense.weight.value(), net.calls, list(net.log))
+    return lambda x: (
+        step(x), net.scale.value(), net.dense.weight.value(), net.calls, list(net.log))
 
 
 def test_training_and_what_it_changes() -> None:
@@ -360,6 +380,14 @@ def test_each_answer_is_compiled_once() -> None:
     assert programs(entry) == len({_plain(appended_under_a_condition(x))[1][0] for x in _tensors()})
 
 
+def test_recursion_without_end_says_so() -> None:
+    def halve(v: Any) -> Any:
+        return v if v.sum() < -1e30 else halve(v / 2)
+
+    with pytest.raises(RecursionError, match=r"recursion without end.*\[CE304\]"):
+        ms.jit(halve)(_tensors()[0])
+
+
 def test_too_many_questions_are_the_error_they_were() -> None:
     def program(x: Any) -> Any:
         found = []
@@ -391,8 +419,7 @@ def test_numbers_of_two_kinds_stay_an_error(kinds: tuple[Any, Any]) -> None:
     """As in MindSpore: which of them it is follows from no structure."""
     def program(x: Any) -> Any:
         a, b = (x if k == "x" else k for k in kinds)
-        y = a if x.sum() > 0 else b
-        return y
+        return a if x.sum() > 0 else b
 
     with pytest.raises(CompileError, match="CE204"):
         ms.jit(program)(_tensors()[0])

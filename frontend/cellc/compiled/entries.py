@@ -35,7 +35,7 @@ from ..core.invalidation import Stale, watch
 from ..core.lru import LRU
 from ..storage import device as on_device
 from ..storage import storage_of, writes
-from ..tensors.tensor import OpenTensor, Tensor, arrays_of, result_of, tensor_of
+from ..tensors.tensor import OpenTensor, Tensor, arrays_of, elements_of, result_of, tensor_of
 from ..tracing.arguments import copied, shared
 from ..tracing.exceptions import ERRORS
 from ..tracing.pytree import (
@@ -179,7 +179,7 @@ def _traced_once(
         on_captured_read=outside.of_closure,
         state=state,
         elements=None if not arrays and any(isinstance(t, OpenTensor) for t in leaves) else
-        lambda: arrays or [*(t._snapshot() for t in leaves), *(p.array() for p in places)],
+        lambda: arrays or [*map(elements_of, leaves), *(p.array() for p in places)],
     )
     call_args, call_kwargs = copied(structure, inputs, shared((args, kwargs)))
     state.argument((call_args, call_kwargs))

@@ -75,7 +75,9 @@ def _levels(graph: Graph) -> tuple[dict[Node, int], int]:
                 continue
             at = max((level[v.node] for v in node.operands if v.node in level), default=0)
             at = max([at, *(symbols.get(s, 0) for s in _symbols(node))])
-            if _waits(node):
+            if node.op == "measure":  # sizes are found in the order of the trace
+                at = max(at, latest - 1)
+            elif _waits(node):
                 at = max(at, latest)
             if final is not None and has_effect(node) and node not in early:
                 at = last
@@ -86,10 +88,9 @@ def _levels(graph: Graph) -> tuple[dict[Node, int], int]:
 
 
 def _waits(node: Node) -> bool:
-    """Whether a node runs only behind all that was measured before it: another measure, so that
-    sizes are found in the order of the trace, and what might not end, or be seen, where the trace
-    was made for other answers."""
-    return node.op in ("measure", "while") or has_effect(node) or any(
+    """Whether a node runs only behind all that was measured before it: what might not end, or be
+    seen, where the trace was made for other answers."""
+    return node.op == "while" or has_effect(node) or any(
         n.op == "while" for r in node.regions for n in r.walk())
 
 
@@ -154,7 +155,7 @@ class StagedEntry(Entry):
         again: Callable[[list[int], Sequence[Any]], StagedEntry],
     ) -> None:
         super().__init__(traced)
-        self.guards = guards
+        self.guards = [(g, symbols_of(g.expr)) for g in guards]
         self.compiled = compiled
         self.again = again
         self.stages = split(traced.graph)
@@ -208,15 +209,10 @@ class StagedEntry(Entry):
 
         What was measured behind it belongs to a program that this call does not run.
         """
-        known = list(sizes.items())
-        open_guards = [g for g in self.guards if symbols_of(g.expr) <= set(sizes)]
-        if all(g.holds(sizes) for g in open_guards):
-            return None
-        for count in range(1, len(known) + 1):
-            some = dict(known[:count])
-            if any(not g.holds(some) for g in open_guards if symbols_of(g.expr) <= set(some)):
-                return tuple(some.values())
-        return tuple(sizes.values())  # a guard of no symbol
+        order = {symbol: i for i, symbol in enumerate(sizes)}
+        failed = [max((order[s] for s in needs), default=-1) for g, needs in self.guards
+                  if needs <= order.keys() and not g.holds(sizes)]
+        return tuple(sizes.values())[: min(failed) + 1] if failed else None
 
     def _other(self, sizes: tuple[int, ...], arrays: Sequence[Any]) -> StagedEntry:
         found = self.others.get(sizes)

@@ -14,9 +14,12 @@ traced again, and asks there.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from cellc_compiler import interpret
 from cellc_compiler.ir.dims import Dim, active_shapes
@@ -25,8 +28,8 @@ from cellc_runtime import dtypes
 
 from ..core.dispatch import apply
 from ..core.later import instantiate
-from ..tensors.tensor import Tensor
-from ..tracing.numbers import GraphNumber, power_of_ints
+from ..tensors.tensor import Tensor, elements_of
+from ..tracing.numbers import GraphNumber, kind_of, power_of_ints
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import Tracer
 from . import regions
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from .frames import Frame
     from .interpreter import Interpreter
 
-ASKS = 200
+ASKS = 500
 """Questions of one trace, at most: each is a guard, and each new answer another trace."""
 _LOW = -(1 << 62)
 Error = TypeVar("Error", bound=CompileError)
@@ -104,9 +107,9 @@ def decided(
 
 def asked_int(vm: Interpreter, number: Any) -> Any:
     """An int of the graph as Python's, which becomes a guard; anything else as it is."""
-    if type(number) is not GraphNumber or number._number is float:
+    if type(number) is not GraphNumber or kind_of(number) is float:
         return number
-    if number._number is bool:
+    if kind_of(number) is bool:
         found: Any = asked_truth(vm, number)
     else:
         found = _measured(vm, number, "a number", (_LOW, None))
@@ -139,6 +142,31 @@ def _measured(
     vm.state.asks += 1
     count = apply("cast", apply("stop_gradient", number), dtype=dtypes.int64)
     return vm.tracer.measure(count, name, bounds[1], low=bounds[0], hint=int(hint))[0]
+
+
+def settled(
+    vm: Interpreter, checked: Tensor, error: str, text: str, low: int, high: int
+) -> bool:
+    """Ask whether a number is in [low, high), in a `try` that may catch the error if it is not.
+
+    Returns:
+        Whether it could be asked: else the network checks it, and `try` catches nothing.
+
+    Raises:
+        Exception: of the builtin class `error`: it is not.
+        CompileRuntimeError: it can be asked if the loop or branch around it is, too.
+    """
+    if checked.size != 1:
+        return False
+    number = apply("reshape", apply("cast", checked, dtype=dtypes.int64), shape=())
+    found = asked_truth(vm, apply("logical_and", number >= low, number < high))
+    if found is None and vm.sites and vm.sites[0] not in vm.state.asked and vm.frame is not None:
+        raise avoidable(vm, vm.error(
+            "CE403", RuntimeError, "an exception that depends on a run-time value cannot be caught "
+            "by 'try'", vm.frame))
+    if found is False:
+        raise getattr(builtins, error)(text)
+    return found is not None
 
 
 # --- sizes ----------------------------------------------------------------------------------------
@@ -174,7 +202,7 @@ def called(
 
 def _holds_number(value: Any, depth: int = 2) -> bool:
     if type(value) is GraphNumber:
-        return value._number is not float
+        return kind_of(value) is not float
     return depth > 0 and isinstance(value, (tuple, list)) and any(
         _holds_number(v, depth - 1) for v in value)
 
@@ -184,7 +212,7 @@ def _sized(vm: Interpreter, value: Any, name: str, sizes: dict[Value, Any]) -> A
         return type(value)(_sized(vm, v, name, sizes) for v in value)
     if not _holds_number(value):
         return value
-    if value._number is bool:
+    if kind_of(value) is bool:
         return asked_int(vm, value)
     found = sizes.get(value.ir_value)
     if found is None:
@@ -236,7 +264,7 @@ class Foresight:
             return None
         if not self.begun:
             self.begun = True
-            given = self.elements()
+            given = map(np.asarray, self.elements())
             self.known.update(zip(self.tracer.graph.inputs, given, strict=False))
         value = self.tracer.lift(number)
         return None if not self._work_out(value) else self.known[value].item()
@@ -276,7 +304,8 @@ class Foresight:
             return True
         if any(n.op == "host_call" for n in _within(node)):
             return False
-        results = interpret.evaluate(for_sizes(node, self._sizes()), [self.known[v] for v in node.operands])
+        results = interpret.evaluate(
+            for_sizes(node, self._sizes()), [self.known[v] for v in node.operands])
         self.known.update(zip(node.results, results, strict=True))
         return True
 
@@ -291,7 +320,8 @@ class Foresight:
         return hints
 
     def _parameter(self, value: Value) -> Any:
-        return next((p._snapshot() for p, v in self.tracer.parameters.items() if v is value), None)
+        found = (p for p, v in self.tracer.parameters.items() if v is value)
+        return next((np.asarray(elements_of(p)) for p in found), None)
 
 
 def _within(node: Node) -> Iterator[Node]:
@@ -314,6 +344,5 @@ def for_sizes(node: Node, sizes: Mapping[str, int]) -> Node:
 
 def is_asked_power(operate: str, base: Any, exponent: Any) -> bool:
     """Whether a power is one of ints whose sign only the run knows."""
-    return operate == "pow" and type(exponent) is GraphNumber and exponent._number is int and (
-        isinstance(base, int) or (isinstance(base, GraphNumber) and base._number is not float
-                                  and not isinstance(base, StateNumber)))
+    return operate == "pow" and type(exponent) is GraphNumber and kind_of(exponent) is int \
+        and type(base) is not StateNumber and kind_of(base) in (bool, int)

@@ -443,7 +443,8 @@ class State:
         target = self.in_call(slot.target)
         kind = kind_of(value)
         (found,) = vm.tracer.host_call(
-            lambda *_: replace(slot, target=target()).now(), slot.label(), _of_none(vm.tracer), [value._type])
+            lambda *_: replace(slot, target=target()).now(), slot.label(), _of_none(vm.tracer),
+            [value._type])
         assert isinstance(found, GraphTensor)
         return found if kind is None else type_of(found, kind)
 

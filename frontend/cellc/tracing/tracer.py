@@ -126,6 +126,8 @@ class Tracer:
 
     Attributes:
         root: the Cell that scopes begin in, which they leave out; None without one.
+        caught: in a `try` of the program: settles a check before the rest is traced, or raises;
+            whether it could.
         stands: input of a graph that is differentiated -> what it stands for outside.
     """
 
@@ -143,6 +145,7 @@ class Tracer:
         self.budget: int | None = None
         self.gone: set[Value] = set()
         self.stands: dict[Value, Value] = {}
+        self.caught: Callable[[Tensor, str, str, int, int], bool] | None = None
 
     def place(self) -> str:
         """Where in the source the trace is."""
@@ -280,6 +283,9 @@ class Tracer:
         See the op `check` for the arguments. The error says where in the source it comes from, as
         `whereabouts` tells, and has a code of `cellc.lang.CODES`.
         """
+        if self.caught is not None and not shown and self.caught(
+                checked, error, "".join(map(str, parts)), low, high):
+            return
         attrs = {"low": low, "high": high, "error": error, "parts": tuple(parts), "own": own,
                  "detail": self.whereabouts(code)}
         self.checks += 1
