@@ -52,6 +52,57 @@ def appended_in_a_loop_of_the_run(x: Any) -> Any:
     return ops.stack(seen), len(seen)
 
 
+def broken_off(x: Any) -> Any:
+    seen = []
+    while True:
+        seen.append(x)
+        x = x + 1
+        if x.sum() > 8:
+            break
+    for i in range(4):
+        if x[i] > 2:
+            break
+        if x[i] < 0:
+            continue
+        seen.append(x[i])
+        if x[i] == 0:
+            return seen, "early"
+    else:
+        seen.append("none")
+    return seen
+
+
+class _Grows(nn.Cell):
+    def construct(self, x: Any, seen: list[Any]) -> Any:
+        if x.sum() > 2:
+            seen.append(x)
+        return x * 2
+
+
+_LAYERS = [_Grows() for _ in range(4)]
+
+
+def through_cells(x: Any) -> Any:
+    seen: list[Any] = []
+    for layer in _LAYERS:
+        x = layer(x, seen)
+    return seen, x
+
+
+def drawn(x: Any) -> Any:
+    y = ops.dropout(x, 0.5, True)
+    return [v for v in y if v > 0], ops.dropout(x, 0.5, True)
+
+
+def written(x: Any) -> Any:
+    y, places = x * 1, []
+    for i in range(3):
+        if x[i] > 1:
+            y[i] = 0
+            places.append(i)
+    return y, places
+
+
 def popped(x: Any) -> Any:
     both = [x, x + 1]
     if x[0] > 2:
@@ -208,7 +259,8 @@ def behind_an_early_return(x: Any) -> Any:
 
 
 PROGRAMS: list[Callable[[Any], Any]] = [
-    appended_under_a_condition, appended_in_a_loop_of_the_run, popped, key_on_one_path,
+    appended_under_a_condition, appended_in_a_loop_of_the_run, broken_off, through_cells, drawn,
+    written, popped, key_on_one_path,
     keys_of_a_loop, filtered, numbers_as_sizes, number_that_is_negative, size_in_a_branch,
     range_of_the_run, shapes_that_differ, nothing_on_one_path, functions_by_condition, matched,
     put_in_order, power_of_ints, recursive, caught, caught_of_numbers, branch_in_a_loop,

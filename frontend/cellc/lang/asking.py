@@ -78,11 +78,14 @@ def can_ask(vm: Interpreter) -> bool:
         and all(r.graph.name == "grad" for r in vm.tracer.regions[1:])
 
 
+def is_asked(vm: Interpreter, node: ast.AST, frame: Frame) -> bool:
+    """Whether the run is asked at a place in the source, and can be."""
+    return bool(vm.state.asked) and site(frame, node) in vm.state.asked and can_ask(vm)
+
+
 def answer(vm: Interpreter, known: Any, node: ast.AST, frame: Frame) -> bool | None:
     """The truth of a bool of the graph at a place where is asked; None at others."""
-    if not vm.state.asked or site(frame, node) not in vm.state.asked:
-        return None
-    return asked_truth(vm, known)
+    return asked_truth(vm, known) if is_asked(vm, node, frame) else None
 
 
 def asked_truth(vm: Interpreter, known: Tensor) -> bool | None:

@@ -20,7 +20,7 @@ from ..tracing.numbers import DTYPES, Kind, kind_of
 from ..tracing.tracer import Region
 from . import regions
 from .analysis import Names, assigned
-from .asking import answer, avoidable, can_ask, inside, site
+from .asking import answer, avoidable, inside, is_asked
 from .assignment import assign_to
 from .control import Known, condition, ends_here, logical, truth, under
 from .errors import CompileError
@@ -102,7 +102,7 @@ def _while(vm: Interpreter, node: ast.While, frame: Frame, peel: int) -> Outcome
 
 def _asked(vm: Interpreter, node: ast.While, frame: Frame) -> bool | None:
     """The truth of a loop's test in this trip, if the run is asked for it; else None."""
-    if site(frame, node) not in vm.state.asked or not can_ask(vm):
+    if not is_asked(vm, node, frame):
         return None
     known = condition(vm, node.test, frame)
     return known if isinstance(known, bool) else answer(vm, known, node, frame)
@@ -122,6 +122,8 @@ def _rest_of_while(
     endless = isinstance(node.test, ast.Constant)
 
     def again() -> Outcome:
+        if is_asked(vm, node, frame):
+            return _while(vm, node, frame, peel)
         if endless or not peel:
             return _graph_while(vm, node, frame)
         return _while(vm, node, frame, peel - 1)

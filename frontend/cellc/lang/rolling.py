@@ -26,7 +26,7 @@ from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.tracer import GraphTensor, Region
 from . import regions, runtime_errors
 from .analysis import read_first
-from .asking import can_ask, site
+from .asking import is_asked
 from .assignment import assign_to
 from .control import DEAD, under
 from .errors import Cascade, CompileError
@@ -52,7 +52,7 @@ def for_statement(vm: Interpreter, node: ast.For, frame: Frame) -> Outcome:
     source = vm.eval(node.iter, frame)
     vm.at(node.iter, frame)
     if isinstance(source, RuntimeRange):
-        if site(frame, node) not in vm.state.asked or not can_ask(vm):
+        if not is_asked(vm, node, frame):
             return runtime_range(vm, node, source, frame)
         source = asked_range(vm, source)
     live = live_around(node, frame)
