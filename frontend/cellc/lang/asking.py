@@ -31,7 +31,7 @@ from ..core.later import instantiate
 from ..tensors.tensor import Tensor, elements_of
 from ..tracing.numbers import GraphNumber, kind_of, power_of_ints
 from ..tracing.state_numbers import StateNumber
-from ..tracing.tracer import Tracer
+from ..tracing.tracer import SizeInside, Tracer
 from . import regions
 from .errors import CompileError
 
@@ -57,6 +57,9 @@ def inside(vm: Interpreter, frame: Frame, node: ast.AST) -> Iterator[None]:
     vm.sites.append(site(frame, node))
     try:
         yield
+    except SizeInside as e:
+        e.site = vm.sites[0]
+        raise
     finally:
         vm.sites.pop()
 

@@ -7,7 +7,7 @@ import builtins
 import inspect
 import re
 import sys
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -237,7 +237,6 @@ class Fault:
     calls: list[Place]
     notes: list[str]
     hint: str
-    site: Hashable = None
 
 
 def explain(error: BaseException, frame: Frame, callee: Any) -> tuple[list[str], str]:

@@ -209,9 +209,7 @@ class Interpreter:
             user = _user_frame(frame)
             if user is not frame:
                 notes = [in_layer(frame), *operand_notes(user)]
-            asked = self.sites[0] if self.sites and isinstance(error, SizeInside) else None
-            self.fault = Fault(error, self.place(user, user.node), self.calls(user), notes, hint,
-                               asked)
+            self.fault = Fault(error, self.place(user, user.node), self.calls(user), notes, hint)
 
     def located(self, error: Exception, frame: Frame | None = None) -> CompileError:
         """A user's exception as a compile error of its kind, with its place."""
@@ -230,7 +228,7 @@ class Interpreter:
             message = "the assertion is false"
         message = message.replace("'GraphTensor'", "'Tensor'") or type(error).__name__
         found = cls(code, message, fault.place, fault.calls, fault.notes, fault.hint)
-        found.site = fault.site
+        found.site = error.site if isinstance(error, SizeInside) else None
         return found
 
     def check_depth(self, frame: Frame) -> None:

@@ -9,7 +9,7 @@ read after an assignment sees the assigned value; what a branch or loop assigns 
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -115,7 +115,13 @@ them meet takes them for equal, which is then guarded."""
 
 
 class SizeInside(TypeError):
-    """A size that follows from elements is needed in a branch or loop of the run."""
+    """A size that follows from elements is needed in a branch or loop of the run.
+
+    Attributes:
+        site: of the outermost of these (see `lang.asking`).
+    """
+
+    site: Hashable = None
 
 
 class Tracer:
