@@ -226,6 +226,21 @@ def program(x, y, n):
         n = t
     return x, [x[0], n]
 """, 3),
+    "behind a branch that is asked about, the rest ran twice": ("""
+def program(x, y, n):
+    if x[0] < 3:
+        if n < -5:
+            return y[:int(n) % 3].sum(axis=0), [x[0], n]
+        if (x > 0).any():
+            x = x + 1
+    return ops.sin(x), [x.max(), n]
+""", 0),
+    "a size within a conditional expression": ("""
+def program(x, y, n):
+    if x[0] < 3:
+        x *= x if (y[-1] > x).any() else y[:int(n) % 3].sum(axis=0)
+    return x, [x[0], n]
+""", 1),
 }
 
 
