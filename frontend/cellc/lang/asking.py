@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from cellc_compiler import interpret
-from cellc_compiler.ir.dims import Dim, active_shapes
+from cellc_compiler.ir.dims import Dim, active_shapes, symbols_of
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value, clone_into
 from cellc_runtime import dtypes
 
@@ -261,6 +261,7 @@ class Foresight:
     def __init__(self, tracer: Tracer, elements: Callable[[], Sequence[Any]] | None) -> None:
         self.tracer, self.elements = tracer, elements
         self.known: dict[Value, Any] = {}
+        self.measured: dict[str, Value] = {}
         self.begun = False
 
     def of(self, number: Tensor) -> Any:
@@ -283,13 +284,23 @@ class Foresight:
             if v in self.known:
                 stack.pop()
                 continue
-            needs = [self._outer(v)] if v.node is None else v.node.operands
+            needs = [self._outer(v)] if v.node is None else [
+                *v.node.operands, *self._measures(v.node)]
             missing = [o for o in needs if o is not None and o not in self.known]
             if missing:
                 stack += missing
             elif not self._step(v):
                 return False
         return True
+
+    def _measures(self, node: Node) -> list[Value]:
+        """What the sizes in a node were measured from: their hints may be stand-ins."""
+        symbols = {s for r in node.results for s in symbols_of(r.type.shape)}
+        symbols |= {s for a in node.attrs.values() for s in symbols_of(a)}
+        if symbols - self.measured.keys():
+            self.measured.update((n.attrs["symbol"], n.result) for r in self.tracer.regions
+                                 for n in r.graph.nodes if n.op == "measure")
+        return [self.measured[s] for s in symbols if s in self.measured]
 
     def _outer(self, value: Value) -> Value | None:
         """What an input of a nested graph stands for."""
@@ -323,7 +334,8 @@ class Foresight:
             if value in self.known:  # (a hint may be a stand-in for 0 or 1)
                 pairs = zip(value.type.shape, self.known[value].shape, strict=True)
                 hints |= {str(d): n for d, n in pairs if type(d) is Dim}
-        return hints
+        found = {s: self.known[v] for s, v in self.measured.items() if v in self.known}
+        return hints | {s: int(n) for s, n in found.items()}
 
     def _parameter(self, value: Value) -> Any:
         found = (p for p, v in self.tracer.parameters.items() if v is value)
