@@ -65,16 +65,19 @@ def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
     Args:
         input_data: a bool, int, float, Tensor, or tuple, list or dict of them. Tensors are
             run-time values in any case.
-        dynamic_len: must be False.
+        dynamic_len: the length may differ between calls, too. (It may in any case: a list of any
+            length can be given. A program is made for each length.)
 
     Raises:
-        TypeError: `input_data` is of another kind.
-        ValueError: `dynamic_len` is set.
+        TypeError: `input_data` is of another kind, or `dynamic_len` is set for what has no length.
 
     Source: `mindspore.mutable`.
     """
-    if dynamic_len:
-        raise ValueError("mutable with dynamic_len=True is not supported: lengths are static")
+    if dynamic_len and not isinstance(input_data, (tuple, list)):
+        raise TypeError(
+            "For 'mutable', when 'dynamic_len' is True, 'input_data' must be a list or tuple, but "
+            f"got {type(input_data).__name__}."
+        )
     if isinstance(input_data, np.generic):
         pass
     elif isinstance(input_data, bool):

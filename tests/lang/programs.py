@@ -52,7 +52,6 @@ class Writer:
         self.draw = draw
         self.count = 0
         self.budget = draw(st.integers(4, 14))
-        self.left = False  # whether the program may have returned
 
     def pick(self, options: list[str] | tuple[str, ...]) -> str:
         """One of some strings."""
@@ -102,6 +101,11 @@ class Writer:
                 lambda: f"{e(F)}[::-1]", lambda: f"({e(F)} * {e(S)})", lambda: f"{e(G)}[-1, :]",
                 lambda: f"ops.cat(({e(F)}[1:], {e(F)}[:1]))", lambda: f"{e(I)}.astype(ms.float32)",
                 lambda: f"ops.stack([{e(S)} for _ in range(3)])",
+                lambda: f"{e(G)}[:int({e(N)}) % 3].sum(axis=0)",
+                lambda: f"ops.ones((int({e(N)}) % 3, 3)).sum(axis=0)",
+                *[lambda v=v: f"sum([v for v in {v} if {self.condition(s, 0)}], x)"
+                  for v in s.of("l:" + F)],
+                *[lambda v=v: f"sum({v}.values(), x)" for v in s.of("d:" + F)],
             ]
         if kind == G:
             return [
@@ -217,9 +221,8 @@ class Writer:
             kind = s.names[v][2:]
             e = self.expr(kind, s, 1)
             if s.names[v][0] == "d":
-                return [f"{v}['{self.pick(('a', 'b'))}'] = {e}"]
-            # (A list that grows behind an early return is an error of its own: CE208.)
-            if s.depth == 0 and not self.left and self.draw(st.booleans()):
+                return [f"{v}['{self.pick(('a', 'b', 'c'))}'] = {e}"]
+            if v not in s.frozen and self.draw(st.booleans()):
                 return [f"{v}.append({e})"]
             return [f"{v}[{self.pick(('0', '-1'))}] = {e}"]
         if s.depth:
@@ -279,7 +282,6 @@ class Writer:
 
     def finish(self, s: Scope) -> list[str]:
         """An early return, under a condition."""
-        self.left = self.left or self.returns is None
         return [f"if {self.condition(s, 0)}:", f"    return {self.result(s)}"]
 
     def result(self, s: Scope) -> str:

@@ -477,7 +477,7 @@ def alias() -> Made:
     return net(construct, a=[], b=None)
 
 
-@program(code="CE503")
+@program
 def list_given_as_an_argument() -> Made:
     given: list[Any] = []
 
@@ -801,10 +801,11 @@ def new_object_each_call() -> Made:
 # --- functions ------------------------------------------------------------------------------------
 
 _CALLS = 0
+_LAST: Any = None
 _SEEN: list[int] = []
 
 
-@program(code="CE104")
+@program
 def global_number() -> Made:
     global _CALLS
     _CALLS = 0
@@ -830,7 +831,41 @@ def global_list() -> Made:
     return fn, lambda: _SEEN
 
 
-@program(code="CE105")
+@program
+def global_tensor_under_a_condition() -> Made:
+    global _LAST
+    _LAST = None
+
+    @ms.jit
+    def fn(x: Tensor) -> Any:
+        global _LAST
+        _LAST = x + 1
+        if x.sum() > 4:
+            _LAST = x * 2
+        return _LAST * 3
+
+    return fn, lambda: _LAST
+
+
+@program
+def nonlocal_tensor_of_a_helper() -> Made:
+    seen, last = 0, Tensor([0.0, 0.0])
+
+    def note(v: Tensor) -> None:
+        nonlocal seen, last
+        seen += 1
+        last = last + v
+
+    @ms.jit
+    def fn(x: Tensor) -> Any:
+        note(x)
+        note(x * 2)
+        return last * seen
+
+    return fn, lambda: (seen, last)
+
+
+@program
 def nonlocal_number() -> Made:
     n = 0
 

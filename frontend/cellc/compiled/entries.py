@@ -35,7 +35,8 @@ from ..core.invalidation import Stale, watch
 from ..core.lru import LRU
 from ..storage import device as on_device
 from ..storage import storage_of, writes
-from ..tensors.tensor import OpenTensor, Tensor, arrays_of, result_of, tensor_of
+from ..tensors.tensor import OpenTensor, Tensor, arrays_of, elements_of, result_of, tensor_of
+from ..tracing.arguments import copied, shared
 from ..tracing.exceptions import ERRORS
 from ..tracing.pytree import (
     Box,
@@ -141,6 +142,7 @@ def trace(
     fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
     types: Sequence[TensorType] | None = None, shapes: Shapes | None = None,
     call: CallLog | None = None, known: lang.Known | None = None,
+    arrays: Sequence[Any] | None = None,
 ) -> Traced:
     """Trace a call of a Cell or function into a graph.
 
@@ -149,6 +151,7 @@ def trace(
         call: is made for these arguments: what only Python can do is done while it is traced, and
             by Python in each call of the program. Without it, that is an error.
         known: what is known of that from earlier calls.
+        arrays: the elements of the graph's inputs, where the arguments' tensors have none.
 
     Raises:
         CompileError: an error in the network (of the builtin kind it is of).
@@ -157,12 +160,12 @@ def trace(
     first = None if shapes is None else shapes.copy()
     while True:
         try:
-            traced = _traced_once(fn, args, kwargs, types, shapes, state, call, known)
-            again = state.retraced(False)
+            traced = _traced_once(fn, args, kwargs, types, shapes, state, call, known, arrays)
+            again = state.retraced(None)
             if again is None:
                 return traced
-        except Exception:
-            again = state.retraced(True)
+        except Exception as e:
+            again = state.retraced(e)
             if again is None:
                 raise
         except pieces.Failed as e:
@@ -175,7 +178,7 @@ def trace(
 def _traced_once(
     fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
     types: Sequence[TensorType] | None, shapes: Shapes | None, state: lang.State,
-    call: CallLog | None, known: lang.Known | None,
+    call: CallLog | None, known: lang.Known | None, arrays: Sequence[Any] | None,
 ) -> Traced:
     structure, leaves = take_apart_call(args, kwargs)
     tracer = Tracer(_name_of(fn))
@@ -185,7 +188,7 @@ def _traced_once(
     shapes = shapes if shapes is not None else Shapes()
     shapes.where, shapes.expression = tracer.place, tracer.expression
     outside = Reads(lang.position)
-    call_args, call_kwargs = put_together(structure, inputs)
+    call_args, call_kwargs = copied(structure, inputs, shared((args, kwargs)))
     state.argument((call_args, call_kwargs))
     try:
         places = state.begin(tracer)
@@ -195,6 +198,8 @@ def _traced_once(
             on_global_read=outside.of_globals,
             on_captured_read=outside.of_closure,
             state=state, pieces=python,
+            elements=None if not arrays and any(isinstance(t, OpenTensor) for t in leaves) else
+            lambda: arrays or [elements_of(t) for t in (*leaves, *state.first_values)],
         )
         with deciding(shapes), nullcontext() if call is None else pieces.running(call):
             result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
@@ -440,7 +445,7 @@ class EntryTable:
         if budgets.active() is not None or watching.active:
             table = self._watched() if watching.active else self
             entry = table.prepare(fn, args, kwargs, runs=True)
-            return entry.call(arrays_of(take_apart_call(args, kwargs)[1]))
+            return entry.call(arrays_of(take_apart_call(args, kwargs)[1]), args, kwargs)
         if not kwargs:
             key: list[Any] = []
             for a in args:
@@ -454,18 +459,19 @@ class EntryTable:
                 if entry is not None and entry.fresh():
                     arrays = arrays_of(args)
                     if entry.state is not None:
-                        return entry.call(arrays)
+                        return entry.call(arrays, args, kwargs)
                     out = entry.run(arrays)
                     if isinstance(entry, CompiledEntry):
                         sites.learn(fn, args, entry)
                     return out
-                return self._compiled(tuple(key), fn, args, kwargs).call(arrays_of(args))
+                return self._compiled(tuple(key), fn, args, kwargs).call(
+                    arrays_of(args), args, kwargs)
         structure, leaves = take_apart_call(args, kwargs)
-        general = (_fingerprint(structure), tuple(t._type for t in leaves))
+        general = (_form(structure, args, kwargs), tuple(t._type for t in leaves))
         entry = self.entries.get(general)
         if entry is None or not entry.fresh():
             entry = self._compiled(general, fn, args, kwargs)
-        return entry.call(arrays_of(leaves))
+        return entry.call(arrays_of(leaves), args, kwargs)
 
     def _watched(self) -> EntryTable:
         """The entries that are used while results are watched: compiled with taps."""
@@ -483,7 +489,7 @@ class EntryTable:
         if not kwargs and all(type(a) is Tensor for a in args):
             key: Any = tuple(x for a in args for x in (a._layout.shape, a._layout.dtype))
         else:
-            key = (_fingerprint(structure), tuple(t._type for t in leaves))
+            key = (_form(structure, args, kwargs), tuple(t._type for t in leaves))
         budget = budgets.active()
         entry = self.entries.get(key)
         if budget is not None and (entry is None or entry.gradient):
@@ -611,7 +617,8 @@ class EntryTable:
         self.dynamic.refused = None
         structure, leaves = take_apart_call(args, kwargs)
         types = [t._type for t in leaves]
-        form = open_key(_fingerprint(structure), [t.with_shape((0,) * t.rank) for t in types], {})
+        form = open_key(_form(structure, args, kwargs),
+                        [t.with_shape((0,) * t.rank) for t in types], {})
         axes = self.dynamic.axes(structure, leaves, parameter_names(fn), form)
         if not axes:
             return trace(fn, args, kwargs, call=call, known=known), True
@@ -693,12 +700,14 @@ def _staged(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, A
     """The entry of a call that finds sizes as it runs."""
     structure, leaves = take_apart_call(args, kwargs)
     types = [t._type for t in leaves]
-    like_args, like_kwargs = put_together(structure, [OpenTensor.of(ty) for ty in types])
+    like_args, like_kwargs = copied(structure, [OpenTensor.of(ty) for ty in types],
+                                    shared((args, kwargs)))
 
     def entry(traced: Traced) -> StagedEntry:
         return StagedEntry(
             traced, traced.guards, lambda t: CompiledEntry(t, _name_of(fn)),
-            lambda found: entry(trace(fn, like_args, like_kwargs, types, Shapes(measured=found))),
+            lambda found, arrays: entry(trace(
+                fn, like_args, like_kwargs, types, Shapes(measured=found), arrays=arrays)),
         )
 
     return entry(traced)
@@ -722,6 +731,12 @@ class _Itself:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Itself) and other.value is self.value
+
+
+def _form(structure: Structure, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The structure of a call as a key, with which of its containers are one object."""
+    same = shared((args, kwargs))
+    return (_fingerprint(structure), same) if same else _fingerprint(structure)
 
 
 def _fingerprint(structure: Structure) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.driver import Report, has_gradient
 
 from .. import context
 from ..core.invalidation import Stale, watch
+from ..tracing.arguments import given
 from .causes import Cause
 
 if TYPE_CHECKING:
@@ -58,8 +59,11 @@ class Entry:
         self.report.kernels += part.report.kernels
         self.report.arena_bytes = max(self.report.arena_bytes, part.report.arena_bytes)
 
-    def call(self, arrays: list[Any]) -> Any:
-        """The result for the arrays of a call's arguments."""
+    def call(self, arrays: list[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The result of a call: for the arrays of its arguments, which may be changed."""
+        if self.state is not None and self.state.arguments:
+            with given((args, kwargs)):
+                return self.run(self.traced.fed(arrays))
         return self.run(self.traced.fed(arrays))
 
     def run(self, arrays: Sequence[Any]) -> Any:

@@ -56,29 +56,42 @@ def is_staged(graph: Graph) -> bool:
 
 def split(graph: Graph) -> list[Stage]:
     """The stages of a graph."""
-    levels = _levels(graph)
-    last = max(levels.values())
+    levels, last = _levels(graph)
     return [_stage(graph, levels, k, last) for k in range(last + 1)]
 
 
-def _levels(graph: Graph) -> dict[Node, int]:
-    """The stage of each node: constants belong to every one and are not there."""
+def _levels(graph: Graph) -> tuple[dict[Node, int], int]:
+    """The stage of each node, and the last: behind all that is measured.
+
+    Constants belong to every stage and are not there.
+    """
     early = _early_effects(graph)
     symbols: dict[str, int] = {}
     for final in (None, 0):
         level: dict[Node, int] = {}
-        last = max(symbols.values(), default=0)
+        last, latest = max(symbols.values(), default=0), 0
         for node in graph.nodes:
             if node.op == "constant":
                 continue
             at = max((level[v.node] for v in node.operands if v.node in level), default=0)
             at = max([at, *(symbols.get(s, 0) for s in _symbols(node))])
+            if node.op == "measure":  # sizes are found in the order of the trace
+                at = max(at, latest - 1)
+            elif _waits(node):
+                at = max(at, latest)
             if final is not None and has_effect(node) and node not in early:
                 at = last
             level[node] = at
             if node.op == "measure":
-                symbols[node.attrs["symbol"]] = at + 1
-    return level
+                symbols[node.attrs["symbol"]] = latest = at + 1
+    return level, max(symbols.values())
+
+
+def _waits(node: Node) -> bool:
+    """Whether a node runs only behind all that was measured before it: what might not end, or be
+    seen, where the trace was made for other answers."""
+    return node.op == "while" or has_effect(node) or any(
+        n.op == "while" for r in node.regions for n in r.walk())
 
 
 def _early_effects(graph: Graph) -> set[Node]:
@@ -133,15 +146,16 @@ class StagedEntry(Entry):
         traced: the call, its graph with symbols for what is found.
         guards: what the trace assumed about them.
         compiled: compiles a stage.
-        again: traces the call anew, for sizes that were found (in the order of the trace).
+        again: traces the call anew, for sizes that were found (in the order of the trace) and the
+            elements of its inputs.
     """
 
     def __init__(
         self, traced: Traced, guards: Sequence[Guard], compiled: Callable[[Traced], CompiledEntry],
-        again: Callable[[list[int]], StagedEntry],
+        again: Callable[[list[int], Sequence[Any]], StagedEntry],
     ) -> None:
         super().__init__(traced)
-        self.guards = guards
+        self.guards = [(g, symbols_of(g.expr)) for g in guards]
         self.compiled = compiled
         self.again = again
         self.stages = split(traced.graph)
@@ -158,8 +172,9 @@ class StagedEntry(Entry):
         env: dict[Value, Any] = dict(zip(inputs, arrays, strict=False))
         sizes: dict[str, int] = {}
         for stage in self.stages:
-            if any(not g.holds(sizes) for g in self.guards if symbols_of(g.expr) <= set(sizes)):
-                return self._other(tuple(sizes.values())).run(arrays)
+            wrong = self._wrong(sizes)
+            if wrong is not None:
+                return self._other(wrong, arrays).run(arrays)
             entry = self._instance(stage, sizes)
             out = entry.run([env[v] for v, i in zip(stage.feeds, stage.graph.inputs, strict=True)
                              if i.kind == "input"])
@@ -189,8 +204,18 @@ class StagedEntry(Entry):
             parameters=[known[v] for v in stage.feeds if v in known], out=out,
         )
 
-    def _other(self, sizes: tuple[int, ...]) -> StagedEntry:
+    def _wrong(self, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
+        """The sizes up to the first that does not answer as the trace assumed; None if all do.
+
+        What was measured behind it belongs to a program that this call does not run.
+        """
+        order = {symbol: i for i, symbol in enumerate(sizes)}
+        failed = [max((order[s] for s in needs), default=-1) for g, needs in self.guards
+                  if needs <= order.keys() and not g.holds(sizes)]
+        return tuple(sizes.values())[: min(failed) + 1] if failed else None
+
+    def _other(self, sizes: tuple[int, ...], arrays: Sequence[Any]) -> StagedEntry:
         found = self.others.get(sizes)
-        if found is None:
-            found = self.others[sizes] = self.again(list(sizes))
+        if found is None or not found.fresh():
+            found = self.others[sizes] = self.again(list(sizes), arrays)
         return found

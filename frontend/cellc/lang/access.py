@@ -18,6 +18,7 @@ from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.pytree import RunObject
 from . import _model
+from .asking import asked_index
 from .control import choose, truth
 from .pieces import operations
 from .state import Stored
@@ -95,8 +96,11 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
         vm.templates.look_at(index)
     if is_runtime(index) and isinstance(target, (list, tuple)) and not isinstance(target, Tensor):
         return pick(vm, target, index, frame)
-    if holds_runtime(index) and isinstance(target, np.ndarray):
-        target = Tensor(target)
+    if holds_runtime(index):
+        if isinstance(target, np.ndarray):
+            target = Tensor(target)
+        elif isinstance(target, (list, tuple, str, range, bytes, dict)):
+            index = asked_index(vm, index)
     if _model.is_cell(target) and not isinstance(index, Tensor) and \
             vm.hooks.on_attribute_read is not None:
         vm.hooks.on_attribute_read(target, "_cells")

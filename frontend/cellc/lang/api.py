@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from cellc_compiler.ir.dims import Shapes, deciding
+from cellc_runtime.records import replace
+
 from ..core.dispatch import tracing
 from ..tracing.tracer import Tracer
-from . import _model
+from . import _model, regions
 from .analysis import analyse
 from .calls import call
 from .errors import Cascade, CompileError, CompileRuntimeError, kind
@@ -21,6 +24,7 @@ from .iteration import returned
 from .outcome import Diverged
 from .pieces import operations
 from .source import FunctionSource
+from .state import State
 from .values import Text
 
 
@@ -85,15 +89,34 @@ def check_call(
     hooks: Hooks | None = None,
 ) -> list[CompileError]:
     """All errors of a call, each once; the graph is of no use afterwards if there are any."""
+    before = regions.snapshot(tracer)
+    asked: frozenset[Hashable] = frozenset()
+    while True:
+        found = _errors(tracer, fn, args, kwargs or {},
+                        replace(hooks or Hooks(), state=State(asked=asked)))
+        more = {e.site for e in found if e.site is not None} - asked
+        if not more:
+            return found
+        regions.restore(tracer, before)
+        asked |= more
+
+
+def _errors(
+    tracer: Tracer, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], hooks: Hooks
+) -> list[CompileError]:
+    """The errors of one trace, each once."""
     vm = Interpreter(tracer, hooks, collect=True)
     try:
-        _run(vm, fn, args, kwargs or {})
+        with deciding(Shapes()):
+            _run(vm, fn, args, kwargs)
     except CompileError as e:
         vm.errors.append(e)
     except Cascade:
         pass
     except Exception as e:  # of a class of the user's own
         vm.errors.append(vm.located(e))
+    finally:
+        vm.state.undo()
     return list({e.key(): e for e in reversed(vm.errors)}.values())[::-1]
 
 

@@ -107,7 +107,11 @@ def set_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame: Fr
         setattr(holder, name, value)
         return
     _refuse_attribute(vm, holder, name, value, frame)
-    slot = Stored(holder, name)
+    store_outside(vm, Stored(holder, name), value, frame)
+
+
+def store_outside(vm: Interpreter, slot: Stored, value: Any, frame: Frame) -> None:
+    """Set a place that was there before the trace: the run does it too."""
     if vm.region_depth and not (isinstance(value, Tensor) or is_number(value)):
         raise vm.error(
             "CE502", TypeError, f"{slot.label()} is changed under a condition known only at run "

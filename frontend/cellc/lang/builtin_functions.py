@@ -21,13 +21,15 @@ from ..tracing.numbers import GraphNumber, as_kind, as_number, item_of
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import GraphTensor
 from .access import mangle, read_attribute
+from .asking import Ordered, decided
 from .assignment import set_attribute
 from .control import Known, as_bool, choose, logical, truth
+from .errors import CompileError
 from .iteration import Through, Walk, backwards, items, walk
 from .operators import contains
 from .text import emit_print, flat, formatted, written
 from .trust import own_method
-from .values import MISSING, RuntimeRange, Text, any_runtime, holds_runtime, is_runtime
+from .values import MISSING, RuntimeRange, Text, any_runtime, holds_runtime, is_number, is_runtime
 from .world import refuse_iterators
 
 if TYPE_CHECKING:
@@ -116,12 +118,10 @@ def _filter(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     def keep(element: Any) -> bool:
         at = vm.frame or frame
         known = truth(vm, element if test is None else vm.call(test, [element], {}, at), at)
-        if isinstance(known, bool):
-            return known
-        raise vm.error(
+        return decided(vm, known, lambda: vm.error(
             "CE404", TypeError, "filter() cannot select by a condition known only at run time",
             at, hint="the length of the result would not be known: use where or a mask",
-        )
+        ))
 
     under = walk(vm, source)
     return Through(vm, filter(keep, under), [under], plain=False)
@@ -149,12 +149,22 @@ def _sorted(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     key = kwargs.get("key")
     keys = [e if key is None else vm.call(key, [e], {}, frame) for e in elements]
     if any_runtime(keys):
-        raise vm.error(
+        keys = _ordered(vm, keys, frame)
+    order = sorted(range(len(keys)), key=keys.__getitem__, reverse=kwargs.get("reverse", False))
+    return vm.fresh([elements[i] for i in order])
+
+
+def _ordered(vm: Interpreter, keys: list[Any], frame: Frame) -> list[Any]:
+    """Keys that the run is asked to compare."""
+    def refused() -> CompileError:
+        return vm.error(
             "CE302", TypeError, "sorted() cannot order by tensors, whose elements are not known "
             "while compiling", frame, hint="use ops.sort on one tensor",
         )
-    order = sorted(range(len(keys)), key=keys.__getitem__, reverse=kwargs.get("reverse", False))
-    return vm.fresh([elements[i] for i in order])
+
+    if not all(isinstance(k, Tensor) or is_number(k) for k in keys):
+        raise refused()
+    return [Ordered(k, lambda less: decided(vm, truth(vm, less, frame), refused)) for k in keys]
 
 
 @_handles(sum)

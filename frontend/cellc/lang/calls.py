@@ -27,6 +27,7 @@ from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import ElementsUnknown, GraphTensor
 from . import _model
 from .access import static_attribute
+from .asking import called
 from .assignment import set_attribute
 from .builtin_functions import BUILTINS, REFUSED
 from .control import under
@@ -461,7 +462,7 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     if vm.pieces is not None and isinstance(owner, Parameter) and name in _ELEMENTS:
         return of_tensor(vm, fn, args, kwargs, frame)
     try:
-        result = vm.state.new_of_library(fn(*given, **named))
+        result = vm.state.new_of_library(called(vm, fn, given, named))
     except ElementsUnknown as e:
         if vm.pieces is None:
             raise vm.error("CE601", TypeError, str(e), frame, hint=_UNCALLED) from None

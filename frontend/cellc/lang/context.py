@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .access import static_attribute
+from .asking import settled
 from .assignment import assign_to
 from .errors import Cascade, CompileError
 from .outcome import Diverged, Outcome
@@ -79,16 +81,19 @@ def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
 def _guarded(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
     saved = vm.catching, vm.try_region
     vm.catching, vm.try_region = vm.catching + bool(node.handlers), vm.region_depth
+    caught, vm.tracer.caught = vm.tracer.caught, partial(settled, vm) if vm.catching else None
     try:
         outcome = vm.block(node.body, frame)
     except (CompileError, Cascade, Diverged):
         raise
     except Exception as e:
         vm.catching, vm.try_region = saved
+        vm.tracer.caught = caught
         vm.frame = frame
         return _handle(vm, node, e, frame)
     finally:
         vm.catching, vm.try_region = saved
+        vm.tracer.caught = caught
     if outcome.falls and not outcome.mixed and node.orelse:
         return vm.block(node.orelse, frame)
     return outcome

@@ -16,6 +16,8 @@ from ..tracing.pytree import RunObject
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import Entered, Region
 from .analysis import Names, is_total
+from .asking import answer, avoidable, inside, site
+from .errors import CompileError
 from .iteration import Walk
 from .journal import Change, Slot, Variable, unchanged
 from .outcome import NEVER, RETURN, Diverged, Outcome
@@ -246,10 +248,13 @@ def fork(
         live: variables of the frame that are read afterwards; None for an expression, whose
             value is the outcome's.
     """
+    asked = answer(vm, pred, node, frame)
+    if asked is not None:
+        return then() if asked else other()
     sides = []
     for name, run in (("then", then), ("else", other)):
         how = Entered(test=pred, wanted=name == "then")
-        with opened(vm.tracer, name, entered=how) as (region, _):
+        with opened(vm.tracer, name, entered=how) as (region, _), inside(vm, frame, node):
             saved = vm.open_journal(frame)
             changes: dict[Hashable, Change] = {}
             try:
@@ -327,9 +332,10 @@ class _Join:
         try:
             return self.merger.merge(*values)
         except MergeError as e:
-            raise self._value_error(e) from None
+            error = self._value_error(e)
+            raise (error if e.fixed else avoidable(self.vm, error, self.node)) from None
 
-    def _value_error(self, e: MergeError) -> Exception:
+    def _value_error(self, e: MergeError) -> CompileError:
         vm, frame = self.vm, self.frame
         hint = e.hint
         if self.live is None:
@@ -431,8 +437,11 @@ class _Join:
             "CE204", TypeError,
             f"'{slot.name}' depends on {self._condition()}, known only at run time, and its two "
             f"values differ in more than elements: {e}",
-            self._lines(slot.name, changes), e.hint,
+            self._lines(slot.name, changes), e.hint, None if e.fixed else self._site(),
         )
+
+    def _site(self) -> Hashable:
+        return self.vm.sites[0] if self.vm.sites else site(self.frame, self.node)
 
     def _object(self, slot: Slot, a: Any, b: Any) -> None:
         reached = a is not _ABSENT and b is not _ABSENT
@@ -444,12 +453,12 @@ class _Join:
         try:
             self.stores.append((slot, self.merger.merge(a, b), 0))
         except MergeError as e:
-            raise self.vm.error(
+            raise avoidable(self.vm, self.vm.error(
                 "CE208", TypeError,
                 f"{slot.label()} is changed under a condition known only at run time: {e}",
                 self.frame, self.node,
                 hint="keep its structure the same in both branches",
-            ) from None
+            ), self.node) from None
 
 
 class _Absent:

@@ -9,14 +9,14 @@ kind when it leaves the compiled function.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 from cellc_compiler.ir.graph import Span
 from cellc_runtime.errors import InNotebook
 from cellc_runtime.records import dataclass
 
-from ..tracing.tracer import ElementsUnknown
+from ..tracing.tracer import ElementsUnknown, SizeInside
 
 CODES: dict[str, str] = {
     "CE001": "the source of a function is not available",
@@ -24,8 +24,6 @@ CODES: dict[str, str] = {
     "CE101": "a statement the compiler does not accept",
     "CE102": "an expression the compiler does not accept",
     "CE103": "a generator or async function over tensors",
-    "CE104": "an assignment to a global name",
-    "CE105": "an assignment to a variable of compiled Python code",
     "CE201": "a name that is not defined",
     "CE202": "a local variable read before it is assigned",
     "CE203": "a variable defined in one branch only",
@@ -47,7 +45,6 @@ CODES: dict[str, str] = {
     "CE404": "a statement that cannot depend on a run-time value",
     "CE501": "an attribute that cannot be set by a compiled function, or not to such a value",
     "CE502": "an attribute that is no number or tensor, set under a run-time condition",
-    "CE503": "a list, dict or set that came as an argument, changed",
     "CE504": "a network that changes Python objects, for a file that has none",
     "CE601": "an operand of a wrong type",
     "CE602": "an operand of a wrong shape or value",
@@ -113,7 +110,10 @@ class CompileError(CellcError, InNotebook):
         calls: the calls that led there, outermost first.
         notes: further positions or facts.
         hint: what to write instead, or "".
+        site: a place in the source: if the run is asked there (`asking`), this may be no error.
     """
+
+    site: Hashable = None
 
     def __init__(
         self,
@@ -242,6 +242,7 @@ _KINDS: dict[type[BaseException], tuple[type[CompileError], str]] = {
     AssertionError: (CompileAssertionError, "CE607"),
     SyntaxError: (CompileSyntaxError, "CE102"),
     CellcError: (CompileError, "CE608"),
+    SizeInside: (CompileTypeError, "CE601"),
 }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..tensors.tensor import Tensor
 from .access import check_choice, mangle, read_attribute, subscript, switch
 from .analysis import Facts
+from .asking import decided
 from .assignment import assign_to
 from .calls import call
 from .control import as_bool, choose, logical, short_circuit, truth
@@ -262,12 +263,10 @@ def _keep(vm: Interpreter, test: ast.expr, frame: Frame) -> bool:
     value = vm.eval(test, frame)
     vm.at(test, frame)
     known = truth(vm, value, frame)
-    if isinstance(known, bool):
-        return known
-    raise vm.error(
+    return decided(vm, known, lambda: vm.error(
         "CE404", TypeError, "a comprehension cannot be filtered by a run-time condition",
         frame, test, hint="the length of the result would not be known: use where or a mask",
-    )
+    ))
 
 
 def _elements(vm: Interpreter, node: Any, frame: Frame) -> Iterator[Any]:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import ast
 import builtins
 import os.path
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from types import CellType
 from typing import Any, NoReturn
 
 from cellc_runtime.records import dataclass
 
-from ..tracing.tracer import GraphTensor, Tracer
+from ..tracing.tracer import GraphTensor, SizeInside, Tracer
 from . import _model
 from .analysis import assigned
+from .asking import Foresight, avoidable
+from .assignment import store_outside
 from .call_templates import CallTemplates
 from .calls import call
 from .errors import (
@@ -37,7 +39,7 @@ from .journal import Attribute, Change, Content, Element, Journal, Slot, Variabl
 from .origins import operand_notes
 from .outcome import NEXT, Diverged, Outcome
 from .pieces.emit import Pieces
-from .state import BOXES, State
+from .state import BOXES, CapturedName, GlobalName, State
 from .statements import STATEMENTS, block
 from .survey import lost, rest_of_statement
 from .values import MISSING, Poison
@@ -58,6 +60,7 @@ class Hooks:
         on_captured_read: called with (the closure's cell, name) for captured variables.
         state: notes what the trace does to Python objects; None: it is put back at the end.
         pieces: has Python do, when the network runs, what only Python can; None: that is an error.
+        elements: gives those of the graph's first inputs in the call at hand, if there is one.
     """
 
     on_attribute_read: Callable[[Any, str], None] | None = None
@@ -65,6 +68,7 @@ class Hooks:
     on_captured_read: Callable[[CellType, str], None] | None = None
     state: State | None = None
     pieces: Pieces | None = None
+    elements: Callable[[], Sequence[Any]] | None = None
 
 
 class Interpreter:
@@ -89,6 +93,8 @@ class Interpreter:
         self.journal: Journal | None = None
         self.region_depth = 0
         self.rolling = 0  # enclosing loops that are being rolled
+        self.sites: list[Hashable] = []  # open branches and loops of the run
+        self.foresight = Foresight(tracer, self.hooks.elements)
         self.paths: dict[int, str] = {}
         self.fault: Fault | None = None
         self.callee: Any = None
@@ -228,7 +234,9 @@ class Interpreter:
         if isinstance(error, AssertionError) and not message:
             message = "the assertion is false"
         message = message.replace("'GraphTensor'", "'Tensor'") or type(error).__name__
-        return cls(code, message, fault.place, fault.calls, fault.notes, fault.hint)
+        found = cls(code, message, fault.place, fault.calls, fault.notes, fault.hint)
+        found.site = error.site if isinstance(error, SizeInside) else None
+        return found
 
     def check_depth(self, frame: Frame) -> None:
         """Stop recursion without end.
@@ -275,10 +283,12 @@ class Interpreter:
 
     def load_captured(self, name: str, captured: CellType) -> Any:
         """The value of a captured variable, which is noted as read."""
-        try:
-            value = captured.cell_contents
-        except ValueError:
-            raise NameError(f"the captured variable '{name}' has no value yet") from None
+        slot = CapturedName(captured, name)
+        value = slot.get()
+        if value is MISSING:
+            raise NameError(f"the captured variable '{name}' has no value yet")
+        if not self.state.note_place(slot):
+            return self.state.current(self, slot, value)
         if self.hooks.on_captured_read is not None:
             self.hooks.on_captured_read(captured, name)
         self.state.mark(value)
@@ -286,6 +296,9 @@ class Interpreter:
 
     def load_global(self, name: str, table: dict[str, Any]) -> Any:
         """The value of a global name, which is noted as read."""
+        slot = GlobalName(table, name)
+        if not self.state.note_place(slot):
+            return self.state.current(self, slot, table[name])
         if self.hooks.on_global_read is not None:
             self.hooks.on_global_read(table, name)
         self.state.mark(table[name])
@@ -314,27 +327,23 @@ class Interpreter:
         """Raise the error a poisoned variable stands for."""
         if value.code is None:
             raise Cascade
-        raise self.error(value.code, value.error, value.message, frame, frame.node,
-                         notes=value.notes, hint=value.hint)
+        error = self.error(value.code, value.error, value.message, frame, frame.node,
+                           notes=value.notes, hint=value.hint)
+        error.site = value.site
+        raise error
 
     def store(self, frame: Frame, name: str, value: Any) -> None:
         """Assign a name, in the frame it belongs to."""
         facts = frame.facts
         if name in facts.globals:
-            raise self.error(
-                "CE104", SyntaxError,
-                f"the global name '{name}' is assigned in a compiled function", frame,
-                hint="keep state in a Parameter, or return the value",
-            )
+            store_outside(self, GlobalName(frame.globals, name), value, frame)
+            return
         owner: Frame | None = frame
         while owner is not None and name not in owner.facts.local:
-            owner = owner.outer
+            root, owner = owner, owner.outer
         if owner is None:
-            raise self.error(
-                "CE105", SyntaxError,
-                f"'{name}' belongs to a Python function that is not being compiled",
-                frame, hint="keep state in a Parameter, or return the value",
-            )
+            store_outside(self, CapturedName(root.closure[name], name), value, frame)
+            return
         self.note(Variable(owner.table, owner.lines, name))
         owner.table[name] = value
         owner.lines[name] = getattr(frame.node, "lineno", 0)
@@ -376,12 +385,12 @@ class Interpreter:
     def open_journal(self, frame: Frame) -> Journal | None:
         """Start recording for a branch; the journal that was open."""
         if self.region_depth >= REGION_DEPTH:
-            raise CompileRecursionError(
+            raise avoidable(self, CompileRecursionError(
                 "CE304", "recursion without end: run-time branches are "
                 f"{REGION_DEPTH} deep in {frame.name}()",
                 self.place(frame, frame.node), self.calls(frame),
                 hint="write a while loop instead of recursion on a run-time condition",
-            )
+            ))
         saved = self.journal
         self.journal = Journal()
         self.region_depth += 1

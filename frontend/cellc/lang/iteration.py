@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from cellc_compiler.ir.dims import Dim
+
 from ..tensors.tensor import Tensor
+from ..tracing.numbers import as_number
 from ..tracing.pytree import RunObject
+from .asking import asked_int
 from .pieces import operations
 from .trust import own_method
-from .values import MISSING, Position, RuntimeRange, Text
+from .values import MISSING, Position, RuntimeRange, Text, scalar
 from .world import refuse_iterators
 
 if TYPE_CHECKING:
@@ -260,11 +264,10 @@ def walk(vm: Interpreter, value: Any) -> Walk:
         if not value.shape:
             raise TypeError("iteration over a 0-d tensor")
         return Elements(vm, Rows(value))
-    if isinstance(value, (RuntimeRange, Text)):
-        raise TypeError(
-            "a range with run-time bounds can only be walked by a 'for' statement"
-            if isinstance(value, RuntimeRange) else "a string that holds tensors has no characters"
-        )
+    if isinstance(value, RuntimeRange):
+        value = asked_range(vm, value)
+    if isinstance(value, Text):
+        raise TypeError("a string that holds tensors has no characters")
     if _is_sequence(value):
         return Elements(vm, value)
     assert vm.frame is not None
@@ -289,6 +292,8 @@ def returned(value: Any, depth: int = 4) -> Any:
     if isinstance(value, _VIEWS):
         elements = list(value)
         return elements if isinstance(value, _ITEMS) else tuple(elements)
+    if type(value) is Dim:
+        return as_number(scalar(value), int)
     if not depth or type(value) not in (list, tuple, dict):
         return value
     inside = value.values() if isinstance(value, dict) else value
@@ -296,6 +301,11 @@ def returned(value: Any, depth: int = 4) -> Any:
     if all(a is b for a, b in zip(inside, parts, strict=True)):
         return value
     return dict(zip(value, parts, strict=True)) if isinstance(value, dict) else type(value)(parts)
+
+
+def asked_range(vm: Interpreter, source: RuntimeRange) -> range:
+    """A range whose bounds only the run knows, as it is in this call."""
+    return range(asked_int(vm, source.start), asked_int(vm, source.stop), source.step)
 
 
 def backwards(vm: Interpreter, value: Any) -> Walk:

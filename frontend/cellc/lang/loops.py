@@ -22,8 +22,10 @@ from ..tracing.pytree import RunObject
 from ..tracing.tracer import Entered, Region
 from . import regions
 from .analysis import Names, assigned
+from .asking import answer, avoidable, inside, is_asked
 from .assignment import assign_to
 from .control import Known, condition, ends_here, logical, truth, under
+from .errors import CompileError
 from .iteration import LIMIT
 from .journal import Change, Element, Slot, Variable, unchanged
 from .outcome import BREAK, CONTINUE, DONE, NEXT, RETURN, Outcome
@@ -89,6 +91,8 @@ def _while(vm: Interpreter, node: ast.While, frame: Frame, peel: int) -> Outcome
     for _ in range(LIMIT):
         known = _trial(vm, node.test, frame)
         if known is None:
+            known = _asked(vm, node, frame)
+        if known is None:
             return _graph_while(vm, node, frame)
         if not known:
             return finish(vm, node, NEXT, frame)
@@ -98,6 +102,14 @@ def _while(vm: Interpreter, node: ast.While, frame: Frame, peel: int) -> Outcome
         if not outcome.falls:
             return finish(vm, node, outcome, frame)
     raise ValueError(f"the loop did not end after {LIMIT} iterations")
+
+
+def _asked(vm: Interpreter, node: ast.While, frame: Frame) -> bool | None:
+    """The truth of a loop's test in this trip, if the run is asked for it; else None."""
+    if not is_asked(vm, node, frame):
+        return None
+    known = condition(vm, node.test, frame)
+    return known if isinstance(known, bool) else answer(vm, known, node, frame)
 
 
 def _graph_while(vm: Interpreter, node: ast.While, frame: Frame) -> Outcome:
@@ -114,6 +126,8 @@ def _rest_of_while(
     endless = isinstance(node.test, ast.Constant)
 
     def again() -> Outcome:
+        if is_asked(vm, node, frame):
+            return _while(vm, node, frame, peel)
         if endless or not peel:
             return _graph_while(vm, node, frame)
         return _while(vm, node, frame, peel - 1)
@@ -269,10 +283,12 @@ class RuntimeLoop:
         init = [as_tensor(v, ty) for v, ty in entry]
         types = [ty for _, ty in entry] + [p._type for p in self.parameters]
         first = (*init, *self.parameters)
-        with regions.opened(tracer, "while_test", types, Entered(first)) as (test_region, args):
+        with regions.opened(tracer, "while_test", types, Entered(first)) as (test_region, args), \
+                inside(vm, self.frame, self.node):
             test, tested = self._in_loop(test_region, args, lambda: self._go_on(args, state))
         how = Entered(first, test, True, test_region)
-        with regions.opened(tracer, "while_body", types, how) as (body_region, args):
+        with regions.opened(tracer, "while_body", types, how) as (body_region, args), \
+                inside(vm, self.frame, self.node):
             outcome, changes = self._in_loop(body_region, args, self._iterate)
         outcome = outcome.without(CONTINUE)
         self._check_test(test_region, tested)
@@ -451,6 +467,9 @@ class RuntimeLoop:
         raise self._unsteady(item, item.value, value)
 
     def _unsteady(self, item: Carried, before: Any, after: Any) -> Exception:
+        return avoidable(self.vm, self._changing(item, before, after), self.node)
+
+    def _changing(self, item: Carried, before: Any, after: Any) -> CompileError:
         slot, frame = item.slot, self.frame
         if not isinstance(slot, Variable):
             return self.vm.error(

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..tensors.tensor import Tensor
+from ..tracing.numbers import GraphNumber
+from .asking import asked_int, is_asked_power, power
 from .control import as_bool, logical, truth
 from .iteration import items
 from .pieces import operations
@@ -68,9 +70,25 @@ def operated(
     name = operate.__name__.strip("_")
     found = own_method(a, f"__{name}__")
     if found is None:
+        if is_asked_power(operate.__name__, a, b):
+            return power(vm, a, b, frame)
+        if operate is operator.mul:
+            a, b = _repeated(vm, a, b)
         return operate(a, b)
     result = vm.call(found, [a, b], {}, frame)
     return operate(a, b) if result is NotImplemented else result
+
+
+def _repeated(vm: Interpreter, a: Any, b: Any) -> tuple[Any, Any]:
+    """The operands of `*`; how often a sequence is repeated is asked."""
+    if isinstance(a, _REPEATED) and isinstance(b, GraphNumber):
+        return a, asked_int(vm, b)
+    if isinstance(b, _REPEATED) and isinstance(a, GraphNumber):
+        return asked_int(vm, a), b
+    return a, b
+
+
+_REPEATED = (list, tuple, str, bytes)
 
 
 def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..tensors.tensor import Tensor
-from .control import condition
+from .asking import decided
+from .control import condition, truth
 from .outcome import NEXT, Outcome
 
 if TYPE_CHECKING:
@@ -31,12 +31,11 @@ def match_statement(vm: Interpreter, node: ast.Match, frame: Frame) -> Outcome:
 
 
 def _known(vm: Interpreter, value: Any, node: ast.AST, frame: Frame) -> bool:
-    if isinstance(value, Tensor):
-        raise vm.error(
-            "CE404", TypeError, "'match' cannot choose by a value known only at run time", frame,
-            node, hint="use if/elif",
-        )
-    return bool(value)
+    known = truth(vm, value, frame)
+    return decided(vm, known, lambda: vm.error(
+        "CE404", TypeError, "'match' cannot choose by a value known only at run time", frame,
+        node, hint="use if/elif",
+    ))
 
 
 def _fits(

@@ -117,7 +117,8 @@ class _Maker:
             self.recipe.marks.append(id(value))
             return lambda _: place[0]
         self.recipe.marks.append((id(value), value if isinstance(value, (int, str)) else None))
-        return lambda _: value
+        found = self.vm.state.in_call(value)
+        return lambda _: found()
 
     def _tensor(self, value: GraphTensor) -> Build:
         place = len(self.recipe.leaves)

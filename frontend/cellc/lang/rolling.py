@@ -27,10 +27,11 @@ from ..tracing.pytree import RunObject
 from ..tracing.tracer import GraphTensor, Region
 from . import regions, runtime_errors
 from .analysis import read_first
+from .asking import is_asked
 from .assignment import assign_to
 from .control import DEAD, under
 from .errors import Cascade, CompileError
-from .iteration import Elements, Rows, Walk, ahead, walk
+from .iteration import Elements, Rows, Walk, ahead, asked_range, walk
 from .journal import Change, Content, Slot, Variable, same_elements, unchanged
 from .loops import RuntimeLoop, finish, live_around, runtime_range
 from .outcome import CONTINUE, NEXT, Diverged, Outcome
@@ -53,7 +54,9 @@ def for_statement(vm: Interpreter, node: ast.For, frame: Frame) -> Outcome:
     source = vm.eval(node.iter, frame)
     vm.at(node.iter, frame)
     if isinstance(source, RuntimeRange):
-        return runtime_range(vm, node, source, frame)
+        if not is_asked(vm, node, frame):
+            return runtime_range(vm, node, source, frame)
+        source = asked_range(vm, source)
     if type(source) is RunObject:
         found, element = operations.trips(vm, source, frame)
         if isinstance(found, RuntimeRange):

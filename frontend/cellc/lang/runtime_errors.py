@@ -10,7 +10,9 @@ from cellc_runtime.errors import RUN_ERRORS
 
 from ..tensors.tensor import Tensor
 from ..tracing.exceptions import name_class
+from .asking import avoidable, decided
 from .control import condition
+from .errors import CompileError
 from .outcome import NEXT, Diverged, Outcome
 from .pieces import operations
 from .text import flat, joined, written
@@ -32,7 +34,9 @@ def assert_statement(vm: Interpreter, node: ast.Assert, frame: Frame) -> Outcome
     error = AssertionError(*message)
     if isinstance(known, Tensor):
         if vm.catching:
-            raise _uncatchable(vm, node, frame)
+            if decided(vm, known, lambda: _uncatchable(vm, node, frame)):
+                return NEXT
+            raise error
         if vm.pieces is not None and operations.holds_object(error.args):
             operations.asserted(vm, known, error, frame)
         else:
@@ -112,9 +116,10 @@ def raise_statement(vm: Interpreter, node: ast.Raise, frame: Frame) -> Outcome:
 def under_runtime(vm: Interpreter) -> bool:
     """Whether what is raised here is raised only if a run-time condition holds.
 
-    That is so too behind a check, which may end the call before.
+    That is so too behind a check, which may end the call before, and behind a question.
     """
-    return vm.region_depth > vm.try_region or (vm.tracer.checks > 0 and not vm.catching)
+    return vm.region_depth > vm.try_region or (
+        vm.tracer.checks + vm.state.asks > 0 and not vm.catching)
 
 
 def raise_at_run_time(
@@ -130,11 +135,11 @@ def raise_at_run_time(
     raise Diverged(len(vm.tracer.regions))
 
 
-def _uncatchable(vm: Interpreter, node: ast.stmt, frame: Frame) -> Exception:
-    return vm.error(
+def _uncatchable(vm: Interpreter, node: ast.stmt, frame: Frame) -> CompileError:
+    return avoidable(vm, vm.error(
         "CE403", RuntimeError,
         "an exception that depends on a run-time value cannot be caught by 'try'", frame, node,
         hint="move it out of the 'try', or choose by 'if' instead of an exception",
-    )
+    ))
 
 

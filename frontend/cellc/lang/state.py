@@ -22,10 +22,11 @@ import numpy as np
 from cellc_compiler.ir.graph import Node
 from cellc_compiler.ir.op import has_effect
 from cellc_compiler.ir.types import TensorType
-from cellc_runtime.records import dataclass, field
+from cellc_runtime.records import dataclass, field, replace
 
 from ..core.dispatch import apply
 from ..tensors.tensor import Tensor
+from ..tracing.arguments import CHANGEABLE, at_hand, objects_in
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, kind_of
 from ..tracing.python_state import PythonState, StateInput, can_be_input
 from ..tracing.reads import Read, content, short
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from .frames import Frame
     from .interpreter import Interpreter
 
-BOXES = (list, dict, set, deque, bytearray, np.ndarray)
+BOXES = (*CHANGEABLE, np.ndarray)
 """What can be changed in place, by functions of Python and numpy."""
 _HOLDERS = (*BOXES, tuple)
 
@@ -78,6 +79,18 @@ class Stored:
         else:
             table[name] = value
 
+    def now(self) -> Any:
+        """What Python reads there, of the class too."""
+        return getattr(self.target, self.name, MISSING)
+
+    def store(self, holder: Any, value: Any) -> None:
+        """Set it as Python does, in `holder`: what stands for the target in a call."""
+        setattr(holder, self.name, value)
+
+    def remove(self, holder: Any) -> None:
+        """Delete it as Python does."""
+        delattr(holder, self.name)
+
     def owner(self) -> Any:
         return self.target
 
@@ -85,6 +98,55 @@ class Stored:
         if isinstance(self.target, type):
             return f"the attribute '{self.name}' of the class {self.target.__name__}"
         return f"the attribute '{self.name}' of {type(self.target).__name__}"
+
+
+class GlobalName(Stored):
+    """A global name; `target` are the globals that hold it."""
+
+    __slots__ = ()
+
+    def get(self) -> Any:
+        return self.target.get(self.name, MISSING)
+
+    now = get
+
+    def put(self, value: Any) -> None:
+        if value is MISSING:
+            self.target.pop(self.name, None)
+        else:
+            self.target[self.name] = value
+
+    def store(self, holder: Any, value: Any) -> None:
+        holder[self.name] = value
+
+    def label(self) -> str:
+        return f"the global name '{self.name}'"
+
+
+class CapturedName(Stored):
+    """A variable of a Python function around the compiled one; `target` is its cell."""
+
+    __slots__ = ()
+
+    def get(self) -> Any:
+        try:
+            return self.target.cell_contents
+        except ValueError:
+            return MISSING
+
+    now = get
+
+    def put(self, value: Any) -> None:
+        if value is not MISSING:
+            self.target.cell_contents = value
+        elif self.get() is not MISSING:
+            del self.target.cell_contents
+
+    def store(self, holder: Any, value: Any) -> None:
+        holder.cell_contents = value
+
+    def label(self) -> str:
+        return f"the variable '{self.name}' of a function outside"
 
 
 def _in_class(target: Any, name: str) -> Any:
@@ -116,6 +178,8 @@ class State:
         fixed: keys of places that are taken as they are, and compared before each call.
         open: containers whose elements are read too (`unseen` has those that only grow).
         first_values: of the places that are inputs, when the trace began.
+        asked: places in the source where the run is asked which way it goes (`asking`).
+        asks: how often it was asked so far.
         outside: containers and iterators that were there before.
         made: other objects that the trace has made.
         log: hears of reads, too.
@@ -124,9 +188,12 @@ class State:
     inputs: tuple[Stored, ...] = ()
     fixed: frozenset[Hashable] = frozenset()
     open: dict[int, Any] = field(default_factory=dict)
+    asked: frozenset[Hashable] = frozenset()
+    asks: int = 0
     outside: dict[int, Any] = field(default_factory=dict)
     made: dict[int, Any] = field(default_factory=dict)
-    arguments: dict[int, Any] = field(default_factory=dict)
+    arguments: dict[int, tuple[int, Any]] = field(default_factory=dict)
+    changed_arguments: bool = False
     unseen: dict[int, Any] = field(default_factory=dict)
     defaults: dict[int, tuple[str, str, Any]] = field(default_factory=dict)
     read: dict[Hashable, Stored] = field(default_factory=dict)
@@ -152,7 +219,7 @@ class State:
         return [self._enter(slot, number, tracer) for number, slot in enumerate(self.inputs)]
 
     def _enter(self, slot: Stored, number: int, tracer: Tracer) -> StateInput:
-        value = getattr(slot.target, slot.name)
+        value = slot.now()
         kind = kind_of(value)
         ty = value._type if kind is None else TensorType((), DTYPES[kind])
         given = tracer.input(ty, f"state{number or ''}.{slot.name}")
@@ -161,8 +228,7 @@ class State:
         self.entered[id(given)] = given
         slot.put(given if kind is None else
                  number_input(given.ir_value, value, number, self.answers))
-        return StateInput(slot.label(), lambda: getattr(slot.target, slot.name, MISSING), kind,
-                          ty if kind is None else None)
+        return StateInput(slot.label(), slot.now, kind, ty if kind is None else None)
 
     def changes(self) -> frozenset[int]:
         """The numbers of the functions that make changes in the run."""
@@ -174,15 +240,24 @@ class State:
             slot.put(old)
         self.before.clear()
 
-    def retraced(self, failed: bool) -> State | None:
-        """How the trace must be made again, after `undo`; None if it need not be."""
+    def retraced(self, error: Exception | None) -> State | None:
+        """How the trace must be made again, after `undo`; None if it need not be.
+
+        Args:
+            error: how it failed, if it did.
+        """
         known = {s.key() for s in self.inputs}
         more = [s for k, s in self.written.items() if k in self.read and k not in known
-                and k not in self.fixed and can_be_input(getattr(s.target, s.name, None))]
+                and k not in self.fixed and id(s.target) not in self.arguments
+                and can_be_input(s.now())]
         if more or self.conflicts:
-            return State((*self.inputs, *more), self.fixed, {**self.open, **self.conflicts})
-        if failed and self.inputs:  # perhaps it must be known what they are
-            return State((), self.fixed | known, self.open)
+            return State((*self.inputs, *more), self.fixed, {**self.open, **self.conflicts},
+                         self.asked)
+        site = getattr(error, "site", None)
+        if site is not None and site not in self.asked:
+            return State(self.inputs, self.fixed, self.open, self.asked | {site})
+        if error is not None and self.inputs:  # perhaps it must be known what they are
+            return State((), self.fixed | known, self.open, self.asked)
         return None
 
     def finish(self, inputs: list[StateInput], reads: list[Read]) -> PythonState | None:
@@ -203,7 +278,8 @@ class State:
             read.watched = False
             reads.remove(read)
         what, place = self.first
-        return PythonState(inputs, self.answers.found, own, lambda: _refuse(what, place))
+        return PythonState(inputs, self.answers.found, own, lambda: _refuse(what, place),
+                           self.changed_arguments)
 
     def _own(self) -> set[tuple[int, str]]:
         return {(id(s.target), s.name) for s in self.written.values()}
@@ -252,11 +328,20 @@ class State:
         return value
 
     def argument(self, value: Any) -> None:
-        """Containers of the arguments are copies: a change of one would not reach the caller's."""
-        if isinstance(value, BOXES) and not isinstance(value, np.ndarray):
-            self.arguments[id(value)] = value
-        for part in _parts(value):
-            self.argument(part)
+        """The arguments of the trace: a change of what is in them is one of the caller's."""
+        for number, held in enumerate(objects_in(value)):
+            self.arguments.setdefault(id(held), (number, held))
+            self.mark(held)
+
+    def in_call(self, value: Any) -> Callable[[], Any]:
+        """How the run finds what stands for an object of the trace: of the call's arguments, or
+        the object itself."""
+        found = self.arguments.get(id(value))
+        if found is None:
+            return _always(value)
+        number, traced = found
+        self.changed_arguments = True
+        return lambda: at_hand(number, traced)
 
     def default(self, label: str, where: str, value: Any) -> None:
         """The default of an argument: one that can change is compared before calls."""
@@ -268,12 +353,17 @@ class State:
 
     def note_read(self, target: Any, name: str) -> bool:
         """An attribute is read; whether its value comes from outside."""
-        key = "attribute", id(target), name
+        outside = self.note_place(Stored(target, name))
+        if outside and self.log is not None:
+            self.log.note(target, name)
+        return outside
+
+    def note_place(self, slot: Stored) -> bool:
+        """A place is read; whether its value comes from outside."""
+        key = slot.key()
         if key in self.written or (self.inputs and any(key == s.key() for s in self.inputs)):
             return False
-        self.read[key] = Stored(target, name)
-        if self.log is not None:
-            self.log.note(target, name)
+        self.read[key] = slot
         return True
 
     def keep(self, slot: Slot) -> None:
@@ -315,15 +405,15 @@ class State:
         """Set an attribute, now and when the network runs."""
         key = slot.key()
         if vm.region_depth:  # where this is not run, the old value stays
-            self.note_read(slot.target, slot.name)
+            self.note_place(slot)
         self.keep(slot)
         if slot.get() is MISSING:
-            slot.put(getattr(slot.target, slot.name, MISSING))  # the class's, for a branch
+            slot.put(slot.now())  # the class's, for a branch
         vm.note(slot)
         slot.put(value)
         self.written[key] = slot
-        target, name = slot.target, slot.name
-        node = self.emit(vm, slot.label(), lambda v: setattr(target, name, v), recipe, key)
+        target = self.in_call(slot.target)
+        node = self.emit(vm, slot.label(), lambda v: slot.store(target(), v), recipe, key)
         self.emitted[key] = _Emitted(node, value, recipe.mark)
 
     def remove(self, vm: Interpreter, slot: Stored) -> None:
@@ -332,8 +422,8 @@ class State:
         vm.note(slot)
         slot.put(MISSING)
         self.written[slot.key()] = slot
-        target, name = slot.target, slot.name
-        self.emit(vm, slot.label(), lambda: delattr(target, name), Recipe())
+        target = self.in_call(slot.target)
+        self.emit(vm, slot.label(), lambda: slot.remove(target()), Recipe())
         self.emitted.pop(slot.key(), None)
 
     def settle(self, vm: Interpreter) -> None:
@@ -357,10 +447,11 @@ class State:
         """The value of an attribute: one that was set in a graph of its own is read again."""
         if not isinstance(value, GraphTensor) or vm.tracer.reaches(value.ir_value):
             return value
-        target, name = slot.target, slot.name
+        target = self.in_call(slot.target)
         kind = kind_of(value)
         (found,) = vm.tracer.host_call(
-            lambda *_: getattr(target, name), slot.label(), _of_none(vm.tracer), [value._type])
+            lambda *_: replace(slot, target=target()).now(), slot.label(), _of_none(vm.tracer),
+            [value._type])
         assert isinstance(found, GraphTensor)
         return found if kind is None else type_of(found, kind)
 
@@ -380,19 +471,13 @@ class State:
         kwargs: Mapping[str, Any], frame: Frame,
     ) -> Any:
         """Call a function that may change containers, and have the run make the change."""
-        given = next((b for b in boxes if id(b) in self.arguments), None)
         own = [b for b in boxes if isinstance(b, BOXES) and self.is_outside(b)]
-        kept = [shallow(b) for b in ([given] if given is not None else own)]
+        kept = [shallow(b) for b in own]
         for box in own:
             if id(box) in self.unseen:
                 self.conflicts[id(box)] = box
             self.keep(Content(box))
         result = fn(*args, **kwargs)
-        if given is not None and differs(given, kept[0]):
-            raise vm.error(
-                "CE503", TypeError, f"a {type(given).__name__} that came as an argument is changed",
-                frame, hint="change a copy and return it: what a compiled function gets are copies",
-            )
         if any(map(differs, own, kept)):
             named, count, bound = list(kwargs), len(args), getattr(fn, "__self__", None)
 

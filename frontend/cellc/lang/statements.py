@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .analysis import always_jumps
+from .asking import answer
 from .assignment import assign_to, augment, delete
 from .context import try_statement, with_statement
 from .control import condition, fork, under
@@ -70,8 +71,9 @@ def _branch(
     """
     frame.node = node
     known = condition(vm, node.test, frame)
-    if isinstance(known, bool):
-        return vm.block(node.body if known else node.orelse, frame), False
+    taken = known if isinstance(known, bool) else answer(vm, known, node, frame)
+    if isinstance(known, bool) or taken is not None:
+        return vm.block(node.body if taken else node.orelse, frame), False
     then, other = list(node.body), list(node.orelse)
     jumps = always_jumps(then), always_jumps(other)
     took = bool(rest) and jumps[0] != jumps[1]

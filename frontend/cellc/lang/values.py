@@ -8,7 +8,7 @@ same on both, or becomes a result of the `cond`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -44,7 +44,9 @@ MISSING: Any = _Missing()
 class Poison:
     """What a variable holds that has no single meaning; reading it is the error described here.
 
-    `code` None: the error was already reported.
+    Attributes:
+        code: None: the error was already reported.
+        site: see `CompileError`.
     """
 
     code: str | None
@@ -52,6 +54,7 @@ class Poison:
     message: str
     notes: tuple[str, ...] = ()
     hint: str = ""
+    site: Hashable = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +203,16 @@ def same_constant(a: Any, b: Any) -> bool:
 
 
 class MergeError(Exception):
-    """Two values that cannot become one; the second argument is a hint."""
+    """Two values that cannot become one.
 
-    def __init__(self, reason: str, hint: str = "") -> None:
+    Attributes:
+        hint: what to do about it.
+        fixed: they are of different types, which is an error whichever path is taken.
+    """
+
+    def __init__(self, reason: str, hint: str = "", fixed: bool = False) -> None:
         super().__init__(reason)
+        self.fixed = fixed
         self.hint = hint or "give both the same shape and dtype (zeros_like, astype, reshape)"
 
 
@@ -365,17 +374,17 @@ def join_types(a: Any, b: Any) -> TensorType:
     """
     if _is_tensor(a) and _is_tensor(b):
         if a._type != b._type:
-            raise MergeError(f"{describe(a)} and {describe(b)}")
+            raise MergeError(f"{describe(a)} and {describe(b)}", fixed=a.dtype != b.dtype)
         common: TensorType = a._type
         return common
     for tensor, number in ((a, b), (b, a)):
         if kind_of(tensor) is None and isinstance(tensor, Tensor):
             if tensor.shape == () and fits(number, tensor.dtype):
                 return tensor._type
-            raise MergeError(f"{describe(a)} and {describe(b)}")
+            raise MergeError(f"{describe(a)} and {describe(b)}", fixed=True)
     if number_dtype(a) != number_dtype(b):
         raise MergeError(f"{describe(a)} and {describe(b)}",
-                         "give both the same type of number, for example 0.0 instead of 0")
+                         "give both the same type of number, for example 0.0 instead of 0", True)
     return TensorType((), number_dtype(a))
 
 

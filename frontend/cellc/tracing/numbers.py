@@ -351,6 +351,11 @@ def _power(x: Any, y: Any) -> Any:
     return _made(apply("pow", _operand(x, kind), _operand(y, kind)), kind)
 
 
+def power_of_ints(x: Any, y: GraphNumber) -> GraphNumber:
+    """`x ** y` of ints, where `y` is known not to be negative."""
+    return _made(apply("pow", _operand(x, int), _operand(y, int)), int)
+
+
 def _tensors(name: str) -> Method:
     """An operator that Tensor gets when `cellc.ops` is loaded."""
     method: Method = getattr(GraphTensor, name)

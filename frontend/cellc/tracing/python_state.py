@@ -70,12 +70,14 @@ class PythonState:
         answers: what it assumed about numbers among these.
         reads: what else it read of them.
         refuse: raises the error of a file that was to hold the network.
+        arguments: whether it changes objects that are arguments of the call.
     """
 
     inputs: list[StateInput]
     answers: list[Answer]
     reads: list[Read]
     refuse: Callable[[], None]
+    arguments: bool = False
     moved: str = field(default="")
 
     def holds(self) -> bool:

@@ -9,7 +9,7 @@ read after an assignment sees the assigned value; what a branch or loop assigns 
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -136,6 +136,16 @@ STAND_IN = 10061
 them meet takes them for equal, which is then guarded."""
 
 
+class SizeInside(TypeError):
+    """A size that follows from elements is needed in a branch or loop of the run.
+
+    Attributes:
+        site: of the outermost of these (see `lang.asking`).
+    """
+
+    site: Hashable = None
+
+
 class Tracer:
     """Builds a graph from applied ops.
 
@@ -144,6 +154,9 @@ class Tracer:
 
     Attributes:
         root: the Cell that scopes begin in, which they leave out; None without one.
+        caught: in a `try` of the program: settles a check before the rest is traced, or raises;
+            whether it could.
+        stands: input of a graph that is differentiated -> what it stands for outside.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -159,6 +172,8 @@ class Tracer:
         self.checks = 0
         self.budget: int | None = None
         self.gone: set[Value] = set()
+        self.stands: dict[Value, Value] = {}
+        self.caught: Callable[[Tensor, str, str, int, int], bool] | None = None
 
     def place(self) -> str:
         """Where in the source the trace is."""
@@ -296,6 +311,9 @@ class Tracer:
         See the op `check` for the arguments. The error says where in the source it comes from, as
         `whereabouts` tells, and has a code of `cellc.lang.CODES`.
         """
+        if self.caught is not None and not shown and self.caught(
+                checked, error, "".join(map(str, parts)), low, high):
+            return
         attrs = {"low": low, "high": high, "error": error, "parts": tuple(parts), "own": own,
                  "detail": self.whereabouts(code)}
         self.checks += 1
@@ -331,33 +349,38 @@ class Tracer:
         ]
         return region.graph
 
-    def measure(self, count: Tensor, name: str, most: int) -> tuple[int, Tensor]:
+    def measure(
+        self, count: Tensor, name: str, most: int | None, *, low: int = 0, hint: int | None = None
+    ) -> tuple[int, Tensor]:
         """A size that follows from elements: a symbol for the value of an int64 scalar.
 
         Args:
             name: for the symbol.
-            most: the greatest it can be.
+            low, most: the least and the greatest it can be.
+            hint: what it is in this call, if that is known.
 
         Returns:
             The symbol, and the tensor that what has this size depends on.
 
         Raises:
-            TypeError: in a branch or loop, which has no place where its size could be found out.
+            SizeInside: in a branch or loop, which has no place where its size could be found out.
         """
         shapes = active_shapes()
         inside = next((r.graph.name for r in self.regions[1:] if r.graph.name != "grad"), None)
         if inside is not None or shapes is None:
-            raise TypeError(
+            raise SizeInside(
                 f"the shape of the result of '{name}' depends on the elements of its input; that "
                 f"cannot be in a run-time branch or loop: compute it before, or use a form of "
                 f"fixed shape (where, masked_fill, tensor_scatter_update)"
             )
         known, shapes.found = shapes.found, shapes.found + 1
-        hint = shapes.measured[known] if known < len(shapes.measured) else min(
-            STAND_IN, STAND_IN * evaluate(most, shapes.hints))  # 0 of an empty tensor
+        if known < len(shapes.measured):
+            hint = shapes.measured[known]
+        elif hint is None:
+            hint = min(STAND_IN, STAND_IN * evaluate(most, shapes.hints))  # 0 of an empty tensor
         bound = most if type(most) is int else None
         dim = shapes.new(f"found_{name}", hint, SymbolInfo(
-            0, bound, f"the number that '{name}' found at {self.place()}"))
+            low, bound, f"the number that '{name}' found at {self.place()}"))
         out: Tensor = self.apply("measure", [count], {"symbol": str(dim)})
         return dim, out  # type: ignore[return-value]  # a Dim behaves as an int
 

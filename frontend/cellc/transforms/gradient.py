@@ -273,8 +273,13 @@ def inlined(
         The tensors that the function gives, and what the transformation adds.
     """
     values = [tracer.lift(t) for t in leaves]
+
+    def within(inputs: list[Tensor]) -> Sequence[Tensor]:
+        tracer.stands.update(zip((tracer.lift(t) for t in inputs), values, strict=True))
+        return run(inputs)
+
     graph, captures, assigned = tracer.region(
-        "grad", [v.type for v in values], run, [GraphTensor(v) for v in values])
+        "grad", [v.type for v in values], within, [GraphTensor(v) for v in values])
     count = len(graph.outputs) - len(assigned)
     transformed = transform(graph, captures)
     operands = [*values, *captures, *(tracer.lift(t) for t in more)]
