@@ -161,6 +161,8 @@ def _names_of(name: str, homes: list[ModuleType]) -> Callable[[str], Any]:
             found = getattr(home, wanted, _ABSENT)
             if found is not _ABSENT:
                 return found
+        if wanted in _HOMES.get(name.removeprefix(_PREFIX), ()):
+            return import_module(f"{name}.{wanted}")
         raise no_attribute(name, wanted)
 
     return find

@@ -23,6 +23,7 @@ import random
 import re
 import signal
 import sys
+import types
 import warnings
 from collections.abc import Iterator
 from types import FrameType
@@ -127,10 +128,14 @@ def _statements(text: str, name: str) -> None:
         f.write(text)
     linecache.checkcache(path)
     ms: Any = importlib.import_module("mindspore")
-    space: dict[str, Any] = {
-        "__name__": "__main__", "__file__": path, "mindspore": ms, "ms": ms, "Tensor": ms.Tensor,
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module  # where construct compilers look names up
+    space: dict[str, Any] = vars(module)
+    space |= {
+        "__file__": path, "mindspore": ms, "ms": ms, "Tensor": ms.Tensor,
         "Parameter": ms.Parameter, "nn": ms.nn, "ops": ms.ops, "mint": ms.mint,
-        "np": importlib.import_module("numpy"),
+        "np": importlib.import_module("numpy"), "mstype": ms.common.dtype,
+        "P": ms.ops.operations,
     }  # most examples import what they use, and some forget it
     network = importlib.import_module("example_network")
     space |= {n: getattr(network, n) for n in GIVEN if re.search(rf"\b{n}\(", text)}

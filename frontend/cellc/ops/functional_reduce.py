@@ -163,6 +163,10 @@ def with_index(
         return extreme(name, x, None, False, initial, where), constant(0, int64)
     a = axis_of(axis, x.ndim, op)
     values = extreme(name, x, a, keepdims, initial, where, True)
+    if initial is not None:  # the elements that `initial` beats are equal to it
+        bound = constant(initial, x.dtype)
+        x = m.maximum(x, bound) if op == "max" else m.minimum(x, bound)
+        x = x if where is None else m.where(where, x, bound)
     return values, cast_to(_arg(arg, x, a, keepdims), int64)
 
 

@@ -190,7 +190,8 @@ def _eager(
     sources = [*(leaves[i] for i in chosen), *weights]
     full = iter([g if g is not None else zeros_of(t)
                  for g, t in zip(grads, sources, strict=True)])
-    return Computed(put_together(run.out, run.given), _rebuild((*args, *kwargs.values()), positions, full), list(full))
+    return Computed(put_together(run.out, run.given),
+                    _rebuild((*args, *kwargs.values()), positions, full), list(full))
 
 
 def _recorded(
@@ -464,7 +465,8 @@ def grad(
 
     Args:
         fn: a Cell or function of tensors.
-        grad_position: argument positions to differentiate with respect to: an int (the gradient
+        grad_position: argument positions to differentiate with respect to (arguments by name follow
+            the others): an int (the gradient
             comes alone), a tuple (a tuple comes, of those that are tensors; one alone comes as
             it is), or None (weights only).
         weights: Parameters to differentiate with respect to, or None.
