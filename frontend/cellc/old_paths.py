@@ -88,7 +88,7 @@ _HOMES: dict[str, dict[str, str]] = {
         "loss_scale": "nn.loss_scale nn.wrap",
     },
     "ops": {
-        "_primitive_cache": "ops.user_primitives", "auto_generate": "ops",
+        "_primitive_cache": "ops.user_primitives", "auto_generate": "ops ext_names",
         "communication": "communication.comm_func", "function": "ops",
         "functional_overload": "ops", "op_info_register": "ops.register_info",
     },
@@ -96,7 +96,7 @@ _HOMES: dict[str, dict[str, str]] = {
     "ops.function": dict.fromkeys(
         ("array_func", "clip_func", "debug_func", "fft_func", "image_func", "linalg_func",
          "math_func", "nn_func", "other_func", "parameter_func", "random_func", "sparse_func",
-         "sparse_unary_func", "spectral_func", "vmap_func"), "ops"),
+         "sparse_unary_func", "spectral_func", "vmap_func"), "ops ext_names"),
     "ops.operations": {
         **dict.fromkeys(
             ("_grad_ops", "_inner_ops", "_quant_ops", "_scalar_ops", "_sequence_ops", "_thor_ops",

@@ -141,7 +141,8 @@ _LATER = {
 }
 _CLASSES = "._primitives", "._primitives_later"
 _MODULES = {"P": ".operations", "operations": ".operations", "composite": ".composite",
-            "functional": ".functional"}
+            "functional": ".functional", "auto_generate": ".auto_generate",
+            "functional_overload": ".functional_overload"}
 """Modules with MindSpore's names that are loaded when asked for; `P` is its short name of one."""
 _load = lazy_names(__name__, _LATER)
 _NAMES = [
