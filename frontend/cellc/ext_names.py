@@ -20,7 +20,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         stem = _OTHERS.get(name) or next(
             (name.removesuffix(end) for end in _ENDS if name.endswith(end)), "")
-        for home in (mint, functional) if stem else ():
+        for home in (functional, mint) if stem else ():
             if stem in home.__all__:
                 return getattr(home, stem)
         raise no_attribute(__name__, name)

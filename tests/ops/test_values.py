@@ -10,6 +10,7 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, nn, ops
+from cellc import numpy as cellc_numpy
 from cellc.mint.nn import functional as mint_functional
 
 from ..modes.law import MODES, mode
@@ -55,6 +56,15 @@ VALUES: dict[str, tuple[Callable[[], Any], list[tuple[str, Any]]]] = {
     "relu of truth values": (lambda: (ops.relu(Tensor([True, False])),), [("Bool", [True, False])]),
     "condition": (lambda: (ops.cond(MATRIX), ops.cond(MATRIX, "fro"), ops.cond(MATRIX, 1)),
                   [("Float32", 2**0.5), ("Float32", 10**0.5), ("Float32", 2)]),
+    "norms by singular values": (
+        lambda: (ops.norm(X, 2, (0, 1)), ops.norm(X, "nuc", (0, 1), True), ops.norm(X, -2, (0, 1))),
+        [("Float32", 10.329952), ("Float32", [[12.401688]]), ("Float32", 2.0717368)]),
+    "transforms": (
+        lambda: (cellc_numpy.fft.irfft(cellc_numpy.fft.rfft([1.0, 2.0, 4.0, 8.0], axis=0), n=4),
+                 ops.real(cellc_numpy.fft.fft2(X, axes=(0, 1))),
+                 cellc_numpy.fft.fftshift(X, axes=1)),
+        [("Float32", [1, 2, 4, 8]), ("Float32", [[19, 1, 1], [-7, 2, 2]]),
+         ("Float32", [[2, 3, 1], [9, 4, 0]])]),
     "bicubic": (lambda: (resized(size=(5, 5))(),), [("Float32", [
         1.8156514, 0.78703576, 0.55325836, 1.3995736, 2.4028807, 2.0940437])]),
     "bicubic, two sizes": (lambda: (resized(size=(7, 3))(),), [("Float32", [
@@ -90,6 +100,10 @@ def test_ops_has_mindspores_modules() -> None:
     assert ops.operations.MatMul is ops.MatMul
     assert ops.composite.GradOperation is ops.GradOperation
     assert ops.function.math_func.add is ops.add
+    assert ops.auto_generate.transpose_ext_view is ms.mint.transpose
+    assert ops.function.nn_func.glu_ext is mint_functional.glu
+    with pytest.raises(AttributeError, match="nothing_ext"):
+        ops.function.math_func.nothing_ext  # noqa: B018 -- asked for
 
 
 def test_condition_of_what_is_no_matrix() -> None:

@@ -53,7 +53,7 @@ SCOPES = (
 )
 """Where the documented names are."""
 LASTING = re.compile(r"(?:device_target|set_device)(?!\W+CPU)|parallel_context|\binit\("
-                     r"|init_process_group")
+                     r"|init_process_group|set_debug_mode")
 """Settings that no later example can take back: after such a one the process ends."""
 GIVEN = ("LeNet5", "Net", "create_dataset")
 """What examples use without defining it."""

@@ -36,7 +36,7 @@ class _Calls(ast.NodeTransformer):
             return node.func.id in self.holders
         return isinstance(node.func, ast.Call) and self._is_subject(node.func.func)
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802 -- ast's name
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         if not self._wanted(node):
             return self.generic_visit(node)
         given: dict[str, ast.expr] = {}
@@ -66,8 +66,8 @@ class _Calls(ast.NodeTransformer):
     def _leave(self, node: ast.AST) -> ast.AST:
         return node
 
-    visit_FunctionDef = visit_ClassDef = visit_Lambda = _leave  # noqa: N815
-    visit_ListComp = visit_GeneratorExp = visit_With = _leave  # noqa: N815
+    visit_FunctionDef = visit_ClassDef = visit_Lambda = _leave
+    visit_ListComp = visit_GeneratorExp = visit_With = _leave
 
     def note(self, node: ast.stmt) -> None:
         """Remember which variable holds the object that the example is about."""

@@ -1,9 +1,9 @@
 """MindSpore's documentation examples print the same under cellc.
 
-In PyNative mode, in graph mode, and with the documented call under `jit` (every fourth example: it
-takes MindSpore half a second for each). `known_differences.txt` lists the examples that differ, each
-with its reason: "graph:NAME" and "jit:NAME" those that differ there alone. The list may only shrink:
-an example that comes to agree must leave it.
+In PyNative mode, in graph mode, and with the documented call under `jit` (every fourth example:
+each takes MindSpore half a second). `known_differences.txt` lists the examples that differ, each
+with its reason: "graph:NAME" and "jit:NAME" those that differ there alone. The list may only
+shrink: an example that comes to agree must leave it.
 """
 
 from __future__ import annotations

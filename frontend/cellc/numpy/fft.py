@@ -1,4 +1,4 @@
-"""Fourier transforms under numpy's names of arguments: `cellc.numpy.fft`, over those of `cellc.ops`."""
+"""Fourier transforms with numpy's names of arguments, `cellc.numpy.fft`, over `cellc.ops`."""
 
 from __future__ import annotations
 
