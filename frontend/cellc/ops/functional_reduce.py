@@ -317,8 +317,8 @@ def norm(
 
     Args:
         ord: a number, inf, -inf: of vectors (`dim` an int, or A flat) the p-norm, of matrices
-            (`dim` two axes) those of `ops.matrix_norm`; `"fro"`; None means the 2-norm of all elements of
-            `dim`.
+            (`dim` two axes) those of `ops.matrix_norm`; `"fro"`; None means the 2-norm of all
+            elements of `dim`.
         dim: an axis, two axes, or None.
         keepdim: keep reduced axes as size 1.
         dtype: element type to convert to first.

@@ -246,14 +246,14 @@ _FACTS = frozenset((
 class TBERegOp(_RegOp):
     """Of functions in TBE. Source: `mindspore.ops.TBERegOp`."""
 
-    def input(
+    def input(  # type: ignore[override]  # MindSpore's order of arguments
         self, index: int | None = None, name: str | None = None, need_compile: bool | None = None,
         param_type: str | None = None, shape: str | None = None, **kwargs: Any,
     ) -> Self:
         """Tell of one input, and how TBE compiles it; itself."""
         return super().input(index, name, param_type, **_told(kwargs, need_compile, shape))
 
-    def output(
+    def output(  # type: ignore[override]  # as above
         self, index: int | None = None, name: str | None = None, need_compile: bool | None = None,
         param_type: str | None = None, shape: str | None = None, **kwargs: Any,
     ) -> Self:
