@@ -29,7 +29,6 @@ from pathlib import Path
 WORKER = Path(__file__).with_name("example_worker.py")
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|\binf\b|\bnan\b)", re.I)
 SEED = re.compile(r"(?<!random\.)(\b(?:set_)?seed\w*\s*[=(]\s*)(\d+)")
-MODES = ("pynative", "graph", "jit")
 TOLERANCE = 1e-4
 PATIENCE = 45  # seconds
 PIECE = 250  # examples that are kept at once
