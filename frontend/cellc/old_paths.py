@@ -88,15 +88,15 @@ _HOMES: dict[str, dict[str, str]] = {
         "loss_scale": "nn.loss_scale nn.wrap",
     },
     "ops": {
-        "_primitive_cache": "ops.user_primitives", "auto_generate": "ops",
+        "_primitive_cache": "ops.user_primitives", "auto_generate": "ops ext_names",
         "communication": "communication.comm_func", "function": "ops",
-        "functional_overload": "ops", "op_info_register": "ops.register_info",
+        "functional_overload": "mint ops", "op_info_register": "ops.register_info",
     },
     "ops.composite": dict.fromkeys(("base", "env_ops", "math_ops", "multitype_ops"), "ops"),
     "ops.function": dict.fromkeys(
         ("array_func", "clip_func", "debug_func", "fft_func", "image_func", "linalg_func",
          "math_func", "nn_func", "other_func", "parameter_func", "random_func", "sparse_func",
-         "sparse_unary_func", "spectral_func", "vmap_func"), "ops"),
+         "sparse_unary_func", "spectral_func", "vmap_func"), "ops ext_names"),
     "ops.operations": {
         **dict.fromkeys(
             ("_grad_ops", "_inner_ops", "_quant_ops", "_scalar_ops", "_sequence_ops", "_thor_ops",
@@ -161,6 +161,8 @@ def _names_of(name: str, homes: list[ModuleType]) -> Callable[[str], Any]:
             found = getattr(home, wanted, _ABSENT)
             if found is not _ABSENT:
                 return found
+        if wanted in _HOMES.get(name.removeprefix(_PREFIX), ()):
+            return import_module(f"{name}.{wanted}")
         raise no_attribute(name, wanted)
 
     return find

@@ -48,6 +48,10 @@ def stopped(x: Any, y: Any) -> Any:
     return ops.stop_gradient(x) * y
 
 
+def named(a: Any, *, b: Any, c: Any) -> Any:
+    return a * b + c * 3
+
+
 class Net(nn.Cell):
     def __init__(self) -> None:
         super().__init__()
@@ -61,6 +65,7 @@ class Net(nn.Cell):
 NET = Net()
 ALL = NET.trainable_params()
 DX, DY = [6, 16], [1, 4]
+X_ = [1, 2]
 NX, NY, NW, NB = [6, 12], [2, 6], [3, 8], [1, 1]
 IDS = ms.grad(NET, (0, 1), ALL, False, True)
 
@@ -100,6 +105,10 @@ FACTS: dict[str, tuple[Callable[[], Any], Any]] = {
     "operation, sens": (
         lambda: ops.GradOperation(get_all=True, sens_param=True)(product)(X, Y, Y),
         ([18, 64], [3, 16])),
+    "by name": (lambda: ms.grad(product)(y=Y, x=X), DY),
+    "by name, behind the others": (lambda: ms.grad(named, (0, 1))(X, c=Y, b=X), (X_, [3, 3])),
+    "operation, all by name": (
+        lambda: ops.GradOperation(get_all=True)(named)(X, c=Y, b=X), (X_, [3, 3], X_)),
     "operation, sens by name": (
         lambda: ops.GradOperation(sens_param=True)(product)(X, Y, sens=Y), [18, 64]),
 }

@@ -119,6 +119,71 @@ def test_branches_and_recomputation(m: int) -> None:
         assert ms.grad(cell)(I32).asnumpy().tolist() == [3, 3]
 
 
+def doubled(x: Any, n: Any) -> Any:
+    i = ops.zeros((), ms.int32)
+    while i < n:
+        x = x * 2
+        i = i + 1
+    return x
+
+
+def scaled(x: Any, y: Any, n: Any) -> Any:
+    i = ops.zeros((), ms.int32)
+    while i < n:
+        x = x * y + i
+        i = i + 1
+    return x
+
+
+def summed(x: Any, n: Any) -> Any:
+    i, s = ops.zeros((), ms.int32), ops.zeros(())
+    while i < n:
+        s = s + x[i] * 2
+        i = i + 1
+    return s
+
+
+def squared(x: Any, limit: Any) -> Any:
+    while x < limit:
+        x = x * x + 1
+    return x * 2
+
+
+def rolled(x: Any, y: Any) -> Any:
+    for i in range(30):
+        x = x * y + i
+    return x
+
+
+def number(n: int) -> Tensor:
+    return Tensor(n, ms.int32)
+
+
+LOOPS: dict[str, tuple[Callable[[], Any], Any]] = {
+    "carried": (lambda: ms.grad(doubled, (0, 1))(number(3), number(4)), (16, 0)),
+    "no trip": (lambda: ms.grad(doubled)(number(3), number(0)), 1),
+    "beside a float": (lambda: ms.grad(doubled, (0, 1))(F, number(4)), ([16.0, 16.0], 0)),
+    "captured": (lambda: ms.grad(scaled, (0, 1))(number(3), number(2), number(4)), (16, 102)),
+    "captured beside a float": (
+        lambda: ms.grad(scaled, (0, 1, 2))(Tensor([3.0, 1.0]), number(2), number(4)),
+        ([16.0, 16.0], 140, 0)),
+    "an index": (lambda: ms.grad(summed, (0, 1))(I32, number(2)), ([2, 2], 0)),
+    "condition": (lambda: ms.grad(squared, (0, 1))(number(3), number(50)), (240, 0)),
+    "long": (lambda: ms.grad(rolled, (0, 1))(number(1), number(2)), (2**30, 32)),
+}
+
+
+@pytest.mark.parametrize("m", MODES, ids=["eager", "graph"])
+@pytest.mark.parametrize("name", list(LOOPS))
+def test_loops(name: str, m: int) -> None:
+    call, want = LOOPS[name]
+    with mode(m):
+        found = call()
+    parts = found if isinstance(found, tuple) else (found,)
+    assert [t.asnumpy().tolist() for t in parts] == list(want if isinstance(want, tuple) else
+                                                         (want,))
+
+
 @pytest.mark.parametrize("m", MODES, ids=["eager", "graph"])
 def test_conversions_of_floats_pass_nothing(m: int) -> None:
     """Where MindSpore takes rounding for the identity."""

@@ -35,10 +35,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
                  "the gradient needs a Tensor at grad_position 1, but got str"),
     "a position too many": (
         lambda: ms.grad(lambda x: x * 2, 1)(X), IndexError,
-        "grad_position 1 is out of range: the function was called with 1 positional arguments"),
+        "grad_position 1 is out of range: the function was called with 1 arguments"),
     "no argument": (
         lambda: ms.grad(lambda: ops.ones(2))(), IndexError,
-        "grad_position 0 is out of range: the function was called with 0 positional arguments"),
+        "grad_position 0 is out of range: the function was called with 0 arguments"),
     "no function": (lambda: ms.grad(3), TypeError,
                     "'fn' must be a Cell or a function, but got int"),
     "with respect to nothing": (lambda: ms.grad(lambda x: x, None)(X), ValueError,

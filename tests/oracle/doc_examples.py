@@ -4,14 +4,17 @@ The examples are read from the MindSpore installation that CELLC_ORACLE_PYTHON n
 expected is what MindSpore really prints, not what its text says it prints. Examples that fail
 under MindSpore on this machine (other devices, missing files) are left out.
 
-    CELLC_ORACLE_PYTHON=... python tests/oracle/doc_examples.py [NAME PART ...]
+    CELLC_ORACLE_PYTHON=... python tests/oracle/doc_examples.py MODE [NAME PART ...]
 
-prints every example that differs (those whose name contains a part, in full).
+prints every example that differs in a mode: "pynative", "graph", or "jit" for PyNative with the
+documented call under `jit` (those whose name contains a part, in full). What MindSpore prints is
+kept in the folder that CELLC_ORACLE_CACHE names, if it is set.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -27,7 +30,8 @@ WORKER = Path(__file__).with_name("example_worker.py")
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|\binf\b|\bnan\b)", re.I)
 SEED = re.compile(r"(?<!random\.)(\b(?:set_)?seed\w*\s*[=(]\s*)(\d+)")
 TOLERANCE = 1e-4
-PATIENCE = 90  # seconds
+PATIENCE = 45  # seconds
+PIECE = 250  # examples that are kept at once
 _NAMES = (
     "import json, sys, cellc.shim as s; s.install(); import example_worker as w; "
     "print(json.dumps([n for n in json.load(sys.stdin) if w.has(n)]))"
@@ -96,7 +100,9 @@ def _watch(process: subprocess.Popen[bytes], results: Path) -> None:
             process.kill()
 
 
-def outcomes(python: str, provider: str, examples: Mapping[str, str]) -> dict[str, Outcome]:
+def outcomes(
+    python: str, provider: str, mode: str, examples: Mapping[str, str],
+) -> dict[str, Outcome]:
     """Run examples in processes of `python`, a new one after each that dies."""
     done: dict[str, Outcome] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -105,7 +111,7 @@ def outcomes(python: str, provider: str, examples: Mapping[str, str]) -> dict[st
             left = {n: t for n, t in examples.items() if n not in done}
             given.write_text(json.dumps(left), encoding="utf-8")
             _watch(subprocess.Popen(
-                [python, WORKER, "run", provider, given, results], cwd=folder,
+                [python, WORKER, "run", provider, mode, given, results], cwd=folder,
                 env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             ), results)
             before = len(done)
@@ -113,6 +119,25 @@ def outcomes(python: str, provider: str, examples: Mapping[str, str]) -> dict[st
             if len(done) == before:
                 raise RuntimeError(f"{python} runs no example of {provider}")
     return done
+
+
+def expectations(oracle: str, mode: str, examples: Mapping[str, str]) -> dict[str, Outcome]:
+    """What MindSpore gives, from the cache where it has been asked before."""
+    folder = os.environ.get("CELLC_ORACLE_CACHE", "")
+    if not folder:
+        return outcomes(oracle, "mindspore", mode, examples)
+    source = "".join(WORKER.with_name(f).read_text(encoding="utf-8")
+                     for f in ("example_worker.py", "jit_examples.py", "example_network.py"))
+    keys = {n: hashlib.sha256(f"{n}\n{t}".encode()).hexdigest() for n, t in examples.items()}
+    path = Path(folder, f"{mode}.{hashlib.sha256(source.encode()).hexdigest()[:8]}.json")
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    missing = [n for n in examples if keys[n] not in kept]
+    for start in range(0, len(missing), PIECE):
+        piece = {n: examples[n] for n in missing[start:start + PIECE]}
+        asked = outcomes(oracle, "mindspore", mode, piece)
+        kept |= {keys[n]: (o.out, o.error) for n, o in asked.items()}
+        path.write_text(json.dumps(kept), encoding="utf-8")
+    return {n: Outcome(*kept[keys[n]]) for n in examples}
 
 
 def other_seeds(text: str) -> str:
@@ -140,13 +165,13 @@ def alike(expected: str, found: str, drawn: bool) -> bool:
     return drawn or all(close(a, b) for a, b in pairs)
 
 
-def compare(oracle: str, examples: Mapping[str, str]) -> dict[str, Comparison]:
+def compare(oracle: str, mode: str, examples: Mapping[str, str]) -> dict[str, Comparison]:
     """Every example that MindSpore can run here, under both."""
-    expected = outcomes(oracle, "mindspore", examples)
+    expected = expectations(oracle, mode, examples)
     able = {n: t for n, t in examples.items() if not expected[n].error}
-    found = outcomes(sys.executable, "cellc", able)
+    found = outcomes(sys.executable, "cellc", mode, able)
     open_ = [n for n in able if not alike(expected[n].out, found[n].out, drawn=False)]
-    again = outcomes(oracle, "mindspore", {n: other_seeds(able[n]) for n in open_})
+    again = expectations(oracle, mode, {n: other_seeds(able[n]) for n in open_})
     report: dict[str, Comparison] = {}
     for name, text in able.items():
         want, got = expected[name].out, found[name]
@@ -160,10 +185,10 @@ def compare(oracle: str, examples: Mapping[str, str]) -> dict[str, Comparison]:
 
 def main() -> None:
     """Print what differs."""
-    parts = sys.argv[1:]
+    mode, parts = sys.argv[1], sys.argv[2:]
     examples = collect(os.environ["CELLC_ORACLE_PYTHON"])
     chosen = {n: t for n, t in examples.items() if not parts or any(p in n for p in parts)}
-    report = compare(os.environ["CELLC_ORACLE_PYTHON"], chosen)
+    report = compare(os.environ["CELLC_ORACLE_PYTHON"], mode, chosen)
     for name, c in report.items():
         if c.verdict == "same":
             continue

@@ -1,7 +1,10 @@
 """Collects and runs documentation examples, in a process of MindSpore's or of cellc's Python.
 
     python example_worker.py extract EXAMPLES.json
-    python example_worker.py run mindspore|cellc EXAMPLES.json RESULTS.jsonl
+    python example_worker.py run mindspore|cellc MODE EXAMPLES.json RESULTS.jsonl
+
+MODE is "pynative", "graph", or "jit": PyNative with the documented call in a jitted function
+(`jit_examples.py`), where an example without such a call is not run.
 
 Standard library only at the top, since it runs in both installations.
 """
@@ -20,10 +23,13 @@ import random
 import re
 import signal
 import sys
+import types
 import warnings
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
+
+from jit_examples import under_jit
 
 SECONDS = 20
 SCOPES = (
@@ -36,9 +42,18 @@ SCOPES = (
     "mindspore.context", "mindspore.runtime", "mindspore.hal", "mindspore.profiler",
     "mindspore.ops.operations", "mindspore.ops.functional", "mindspore.nn.utils",
     "mindspore.utils", "mindspore.ops.auto_generate", "mindspore.mint.distributed",
+    "mindspore.ops.function", "mindspore.scipy", "mindspore.scipy.linalg", "mindspore.scipy.fft",
+    "mindspore.scipy.optimize", "mindspore.numpy.fft", "mindspore.nn.probability.distribution",
+    "mindspore.nn.probability.bijector", "mindspore.rewrite", "mindspore.mindrecord",
+    "mindspore.boost", "mindspore.nn.optim", "mindspore.nn.metrics", "mindspore.graph",
+    "mindspore.parallel.nn", "mindspore.dataset", "mindspore.dataset.config",
+    "mindspore.dataset.transforms", "mindspore.dataset.vision", "mindspore.dataset.vision.utils",
+    "mindspore.dataset.audio", "mindspore.dataset.text", "mindspore.dataset.text.utils",
+    "mindspore.dataset.utils", "mindspore.dataset.debug", "mindspore.dataset.dataloader",
 )
 """Where the documented names are."""
-LASTING = re.compile(r"device_target|set_device|parallel_context|\binit\(|init_process_group")
+LASTING = re.compile(r"(?:device_target|set_device)(?!\W+CPU)|parallel_context|\binit\("
+                     r"|init_process_group|set_debug_mode")
 """Settings that no later example can take back: after such a one the process ends."""
 GIVEN = ("LeNet5", "Net", "create_dataset")
 """What examples use without defining it."""
@@ -86,6 +101,8 @@ def extract() -> dict[str, str]:
     found: dict[str, str] = {}
     seen = set()
     for scope in SCOPES:
+        if not has(scope):
+            continue
         home = owner(scope)
         for name in sorted(n for n in dir(home) if not n.startswith("_")):
             value = getattr(home, name, None)
@@ -111,10 +128,14 @@ def _statements(text: str, name: str) -> None:
         f.write(text)
     linecache.checkcache(path)
     ms: Any = importlib.import_module("mindspore")
-    space: dict[str, Any] = {
-        "__name__": "__main__", "__file__": path, "mindspore": ms, "ms": ms, "Tensor": ms.Tensor,
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module  # where construct compilers look names up
+    space: dict[str, Any] = vars(module)
+    space |= {
+        "__file__": path, "mindspore": ms, "ms": ms, "Tensor": ms.Tensor,
         "Parameter": ms.Parameter, "nn": ms.nn, "ops": ms.ops, "mint": ms.mint,
-        "np": importlib.import_module("numpy"),
+        "np": importlib.import_module("numpy"), "mstype": ms.common.dtype,
+        "P": ms.ops.operations,
     }  # most examples import what they use, and some forget it
     network = importlib.import_module("example_network")
     space |= {n: getattr(network, n) for n in GIVEN if re.search(rf"\b{n}\(", text)}
@@ -122,12 +143,12 @@ def _statements(text: str, name: str) -> None:
         exec(compile(ast.Interactive([node]), os.path.abspath(path), "single"), space)
 
 
-def run_one(name: str, text: str) -> dict[str, str]:
+def run_one(name: str, text: str, mode: str) -> dict[str, str]:
     """What an example prints, and the error that ended it ("" for none)."""
     import numpy as np  # both installations have it; `extract` does without
 
     ms: Any = importlib.import_module("mindspore")
-    ms.set_context(mode=ms.PYNATIVE_MODE)
+    ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
     ms.set_seed(1)
     np.random.seed(0)
     random.seed(0)
@@ -137,7 +158,10 @@ def run_one(name: str, text: str) -> dict[str, str]:
     try:
         with contextlib.redirect_stdout(out), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            _statements(text, name)
+            program = under_jit(name, text) if mode == "jit" else text
+            if not program:
+                raise LookupError("the example has no call to put under jit")
+            _statements(program, name)
     except (Exception, SystemExit) as e:
         error = f"{type(e).__name__}: {e}"
     finally:
@@ -157,13 +181,13 @@ def main() -> None:
     if sys.argv[2] == "cellc":
         importlib.import_module("cellc.shim").install()
     signal.signal(signal.SIGALRM, _late)
-    with open(sys.argv[3], encoding="utf-8") as f:
+    with open(sys.argv[4], encoding="utf-8") as f:
         examples = json.load(f)
-    with open(sys.argv[4], "a", encoding="utf-8") as results:
+    with open(sys.argv[5], "a", encoding="utf-8") as results:
         for name, text in examples.items():
             results.write(json.dumps({"name": name}) + "\n")  # if it dies, this one did it
             results.flush()
-            results.write(json.dumps(run_one(name, text)) + "\n")
+            results.write(json.dumps(run_one(name, text, sys.argv[3])) + "\n")
             results.flush()
             if LASTING.search(text):
                 return

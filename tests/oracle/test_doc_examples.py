@@ -1,7 +1,8 @@
 """MindSpore's documentation examples print the same under cellc.
 
-`known_differences.txt` lists the examples that do not, each with its reason. The list may only
-shrink: an example that comes to agree must leave it.
+In PyNative mode and in graph mode (`doc_examples.py` compares calls under `jit`, too).
+`known_differences.txt` lists the examples that differ, each with its reason: "graph:NAME" those
+that differ there alone. The list may only shrink: an example that comes to agree must leave it.
 """
 
 from __future__ import annotations
@@ -12,31 +13,65 @@ import pytest
 
 from ..others import ORACLE, needs_oracle
 from .doc_examples import alike, collect, compare
+from .jit_examples import under_jit
 
 LEFT_OUT = ("mindspore.profiler.", "mindspore.hal.", "mindspore.communication.",
-            "mindspore.mint.distributed.")
-"""What is about devices and processes."""
+            "mindspore.mint.distributed.", "mindspore.dataset.")
+"""What is about devices and processes, and pipelines (`tests/dataset` has these)."""
 LONG = {"mindspore.nn.Conv2d", "mindspore.nn.Conv2dBnAct"}
 """Examples of several hundred thousand million operations: they may not end in time."""
 KNOWN = Path(__file__).with_name("known_differences.txt")
 
 
-def known() -> set[str]:
-    """The names in the list."""
+def known(mode: str) -> dict[str, bool]:
+    """The names in the list, and whether they are listed for this mode alone."""
     lines = KNOWN.read_text(encoding="utf-8").splitlines()
-    return {line.split()[0] for line in lines if line.strip() and not line.startswith("#")}
+    names = [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
+    return {n.removeprefix(f"{mode}:"): ":" in n for n in names
+            if ":" not in n or n.startswith(f"{mode}:")}
 
 
 @needs_oracle
-def test_examples_print_the_same() -> None:
+@pytest.mark.parametrize("mode", ["pynative", "graph"])
+def test_examples_print_the_same(mode: str) -> None:
     assert ORACLE
     chosen = {n: t for n, t in collect(ORACLE).items()
               if not n.startswith(LEFT_OUT) and n not in LONG}
-    report = compare(ORACLE, chosen)
+    report = compare(ORACLE, mode, chosen)
     different = {n: c.found.error or c.found.out for n, c in report.items() if c.verdict != "same"}
+    listed = known(mode)
     assert len(report) > 1000
-    assert {n: why for n, why in different.items() if n not in known()} == {}
-    assert known() - set(different) == set(), "these agree now: take them off the list"
+    assert {n: why for n, why in different.items() if n not in listed} == {}
+    own = {n for n, alone in listed.items() if alone or mode == "pynative"}
+    assert own - set(different) == set(), "these agree now: take them off the list"
+
+
+EXAMPLE = """\
+>>> x = mindspore.tensor([1.0])
+>>> net = nn.Dense(2, 3)
+>>> out = net(x)
+>>> print(ops.add(x, out, alpha=2), x.add(x))
+"""
+
+
+@pytest.mark.parametrize(("subject", "call", "outer"), [
+    ("mindspore.ops.add", "return ops.add(a0, a1, alpha=2)",
+     "print(jitted_0(x, out), jitted_1(x, x))"),
+    ("mindspore.Tensor.add", "return a0.add(a1)", "print(jitted_0(x, out), jitted_1(x, x))"),
+    ("mindspore.nn.Dense", "return net(a0)", "out = jitted_0(x)"),
+])
+def test_calls_go_under_jit(subject: str, call: str, outer: str) -> None:
+    text = "".join(line.removeprefix(">>> ") for line in EXAMPLE.splitlines(keepends=True))
+    lines = [line.strip() for line in under_jit(subject, text).splitlines()]
+    assert call in lines and outer in lines
+    assert lines[lines.index(call) - 2] == "@mindspore.jit"
+
+
+def test_examples_without_the_call_stay_out() -> None:
+    assert under_jit("mindspore.ops.mul", "x = ops.add(1, 2)") == ""
+    assert under_jit("mindspore.ops.mul", "x = [ops.mul(i, 2) for i in y]") == ""
+    assert "return mindspore.grad(net)(a0)" in under_jit(
+        "mindspore.grad", "mindspore.grad(net)(x)")
 
 
 @pytest.mark.parametrize(("expected", "found", "drawn", "same"), [

@@ -388,11 +388,8 @@ def _scan_rule(
     limit = node.operands[n + k : n + k + node.attrs["limited"]]
     xs, captures = node.operands[n : n + k], node.operands[n + k + len(limit) :]
     stepwise = bool(node.attrs["stepwise"])
-    floats = tuple(i for i in range(n) if differentiable(node.operands[i].type))
-    if stepwise:
-        floats = _reaching(node.regions[0], n, floats, tuple(
-            i for i in range(len(dys)) if dys[i] is not None))
-    active = {v for v in node.operands if v in active and differentiable(v.type)}
+    floats = _carrying(node, node.regions[0], dys, active, stepwise)
+    active = {v for v in node.operands if v in active}
     rows = tuple(i for i in range(k) if xs[i] in active)
     plan = scan_gradient(
         node.regions[0], n, k, floats, rows,
@@ -535,6 +532,22 @@ def scan_gradient(
                      first[: len(floats)], first[len(floats) :], captured, before)
 
 
+def _carrying(
+    node: Node, body: Graph, dys: Sequence[Value | None], active: set[Value], fewest: bool = False
+) -> tuple[int, ...]:
+    """The carried values of a loop that get cotangents: floats (with `fewest` those that have one
+    in some step), and integers that have one in some step, if gradients of integers are wanted."""
+    n = node.attrs["carried"]
+    floats = tuple(i for i in range(n) if differentiable(node.operands[i].type))
+    seeded = tuple(i for i in range(len(dys)) if dys[i] is not None)
+    if not any(v in active and v.dtype.is_integer for v in node.results[:n]):
+        return _reaching(body, n, floats, seeded) if fewest else floats
+    all_ = tuple(i for i in range(n) if seedable(node.operands[i].type))
+    kept = () if fewest else floats
+    found = _reaching(body, n, all_, tuple(dict.fromkeys((*seeded, *kept))))
+    return tuple(i for i in all_ if i in found or i in kept)
+
+
 @lru_cache(maxsize=64)
 def _reaching(body: Graph, n: int, floats: tuple[int, ...], seeded: tuple[int, ...]) -> (
     tuple[int, ...]
@@ -566,10 +579,10 @@ def _while_rule(
     may read too: their cotangents are gathered one by one, as if the loop were unrolled.
     """
     n = node.attrs["carried"]
-    init, captures = node.operands[:n], node.operands[n:]
+    captures = node.operands[n:]
     body = silent(node.regions[1])
-    floats = [i for i in range(n) if differentiable(init[i].type)]
-    caps = [i for i, v in enumerate(captures) if v in active and differentiable(v.type)]
+    floats = _carrying(node, body, dys, active)
+    caps = [i for i, v in enumerate(captures) if v in active]
     trips = _count_trips(b, node, n)
     some = b.gt(trips, b.literal(0, dtypes.int64))
     entered = b.node("cond", [some, *node.operands], {}, [body, _first_inputs(body, n)]).results
@@ -592,7 +605,7 @@ def _while_rule(
             gathered[captures[i]] = grad
         else:
             accumulate(b, gathered, captures[i], grad)
-    wanted = [v for v in dict.fromkeys(node.operands) if v in active and differentiable(v.type)]
+    wanted = [v for v in dict.fromkeys(node.operands) if v in active]
     before = [start_cotangent(b, gathered, v) for v in wanted]
     branches = [_first_step(body if taken else None, node.operands, wanted, floats, grads[:split])
                 for taken in (True, False)]

@@ -6,7 +6,8 @@ tensors of int32, float32 or bool.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.dtypes import (
     bool_,
@@ -22,7 +23,7 @@ from cellc_runtime.dtypes import (
     uint32,
     uint64,
 )
-from cellc_runtime.lazy import names_of, public_names
+from cellc_runtime.lazy import no_attribute, public_names
 
 from . import applied, arrays, creation, elementwise, linear, reductions
 from .applied import *  # noqa: F403
@@ -46,4 +47,7 @@ __all__ += linear.__all__
 __all__ += reductions.__all__
 __dir__ = public_names(__name__)
 if not TYPE_CHECKING:
-    __getattr__ = names_of(__name__, {})
+    def __getattr__(name: str) -> Any:
+        if name == "fft":  # a module that few need
+            return import_module(".fft", __name__)
+        raise no_attribute(__name__, name)

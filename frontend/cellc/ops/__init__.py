@@ -140,6 +140,10 @@ _LATER = {
     ".function": "",
 }
 _CLASSES = "._primitives", "._primitives_later"
+_MODULES = {"P": ".operations", "operations": ".operations", "composite": ".composite",
+            "functional": ".functional", "auto_generate": ".auto_generate",
+            "functional_overload": ".functional_overload"}
+"""Modules with MindSpore's names that are loaded when asked for; `P` is its short name of one."""
 _load = lazy_names(__name__, _LATER)
 _NAMES = [
     *" ".join(_LATER.values()).split(),
@@ -156,8 +160,8 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name == "__all__":
             return __dir__()
-        if name == "P":  # MindSpore's short name of the module
-            return import_module(".operations", __name__)
+        if name in _MODULES:
+            return import_module(_MODULES[name], __name__)
         if name in _NAMES or name == "function":
             return _load(name)
         found = None

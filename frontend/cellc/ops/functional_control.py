@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import BuiltinFunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from cellc_runtime.lazy import lazy_module
 
 from ..core.dispatch import active_tracer
 from ..tensors.tensor import Tensor
@@ -19,9 +21,17 @@ from ..tracing.inline import call_here
 from . import _control_source as source
 from .arguments import boolean
 
+if TYPE_CHECKING:
+    from . import matrix_norms
+else:
+    matrix_norms = lazy_module("cellc.ops.matrix_norms")
+
 
 def cond(pred: Any, true_fun: Any = None, false_fun: Any = None, *operands: Any) -> Any:
     """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`.
+
+    MindSpore's function of this name has matrices and an order, `cond(A, p)`: without functions it
+    is the condition number (`matrix_norms.condition_number`).
 
     Args:
         pred: a bool, a number, or a Tensor of one element.
@@ -32,6 +42,8 @@ def cond(pred: Any, true_fun: Any = None, false_fun: Any = None, *operands: Any)
     Raises:
         TypeError: `true_fun` or `false_fun` cannot be called.
     """
+    if isinstance(pred, Tensor) and pred.ndim > 1 and false_fun is None and not callable(true_fun):
+        return matrix_norms.condition_number(pred, true_fun)
     for name, fn in (("true_fun", true_fun), ("false_fun", false_fun)):
         if not callable(fn):
             raise TypeError(

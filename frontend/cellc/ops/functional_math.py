@@ -252,6 +252,12 @@ def reciprocal(input: Tensor) -> Tensor:
     return unary("reciprocal", input)
 
 
+def inv(x: Tensor) -> Tensor:
+    """1 / x; of integers without what is behind the point. Source: `mindspore.ops.inv`."""
+    out = unary("reciprocal", x)
+    return cast_to(out, x.dtype) if x.dtype.is_integer else out
+
+
 def sqrt(x: Tensor) -> Tensor:
     """The square root; NaN below 0."""
     return unary("sqrt", x)
@@ -625,11 +631,11 @@ def largest(dtype: DType) -> Any:
 
 __all__ = [
     "abs", "absolute", "add", "bitwise_and", "bitwise_left_shift", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "cast", "ceil", "clamp", "clip", "conj", "div", "divide",
-    "eq", "exp2", "floor", "floor_div", "floor_divide", "floor_mod", "fmax", "fmin", "fmod", "frac",
-    "ge", "gt", "imag", "invert", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf",
-    "isreal", "le", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "masked_fill",
-    "maximum", "minimum", "mul", "multiply", "ne", "neg", "negative", "positive", "pow", "real",
-    "reciprocal", "remainder", "round", "select", "sgn", "sign", "signbit", "sqrt", "square", "sub",
-    "subtract", "true_divide", "trunc", "where",
+    "bitwise_right_shift", "bitwise_xor", "cast", "ceil", "clamp", "clip", "conj", "div",
+    "divide", "eq", "exp2", "floor", "floor_div", "floor_divide", "floor_mod", "fmax", "fmin",
+    "fmod", "frac", "ge", "gt", "imag", "inv", "invert", "isclose", "isfinite", "isinf",
+    "isnan", "isneginf", "isposinf", "isreal", "le", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "lt", "masked_fill", "maximum", "minimum", "mul", "multiply", "ne", "neg",
+    "negative", "positive", "pow", "real", "reciprocal", "remainder", "round", "select", "sgn",
+    "sign", "signbit", "sqrt", "square", "sub", "subtract", "true_divide", "trunc", "where",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cellc_runtime.dtypes import DType
+from cellc_runtime.dtypes import DType, bool_
 
 from ..core.dispatch import apply, apply_one, assign, plain_calls
 from ..core.native import native, native_body, native_of_any_shape
@@ -67,7 +67,7 @@ def softmin(x: Tensor, axis: int = -1, *, dtype: DType | None = None) -> Tensor:
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0); NaN stays."""
     x = tensor(input, "relu")
-    out: Tensor = apply("relu", x)
+    out: Tensor = x if x.dtype is bool_ else apply("relu", x)
     return become(x, out) if inplace else out
 
 

@@ -171,7 +171,7 @@ def laplace(shape: Any, mean: Any, lambda_param: Any, seed: Seed = None) -> Tens
 
 
 def bernoulli(input: Tensor, p: Any = 0.5, seed: Seed = None) -> Tensor:
-    """1 with probability p, else 0, in the shape (and, if float, the type) of `input`.
+    """1 with probability p, else 0, in the shape and type of `input`.
 
     Args:
         p: a number or a tensor that broadcasts to `input`.
@@ -180,7 +180,7 @@ def bernoulli(input: Tensor, p: Any = 0.5, seed: Seed = None) -> Tensor:
         ValueError: a number outside of [0, 1].
     """
     x = tensor(input, "bernoulli")
-    to = x.dtype if x.dtype.is_float else float32
+    to = x.dtype
     key = drawing_key(seed, "bernoulli")
     if is_scalar(p):
         prob = float(number(p, "bernoulli", "p"))

@@ -6,9 +6,10 @@ Source: the functions of the same names in `mindspore.ops`.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.dtypes import DType, bool_, float64, int32, int64
+from cellc_runtime.lazy import lazy_module
 
 from ..core.dispatch import apply, apply_one
 from ..core.native import native, native_body
@@ -19,6 +20,10 @@ from . import functional_join as fj
 from . import functional_math as m
 from .arguments import axes_of, axis_of, dtype_of, integer, number, tensor
 
+if TYPE_CHECKING:
+    from . import matrix_norms
+else:
+    matrix_norms = lazy_module("cellc.ops.matrix_norms")
 
 def _reduce(
     op: str, x: Tensor, axis: Any, keepdims: bool, what: str = "", **attrs: Any
@@ -163,6 +168,10 @@ def with_index(
         return extreme(name, x, None, False, initial, where), constant(0, int64)
     a = axis_of(axis, x.ndim, op)
     values = extreme(name, x, a, keepdims, initial, where, True)
+    if initial is not None:  # the elements that `initial` beats are equal to it
+        bound = constant(initial, x.dtype)
+        x = m.maximum(x, bound) if op == "max" else m.minimum(x, bound)
+        x = x if where is None else m.where(where, x, bound)
     return values, cast_to(_arg(arg, x, a, keepdims), int64)
 
 
@@ -308,15 +317,14 @@ def norm(
 
     Args:
         ord: a number, inf, -inf: of vectors (`dim` an int, or A flat) the p-norm, of matrices
-            (`dim` two axes) 1, -1, inf, -inf; `"fro"`; None means the 2-norm of all elements of
-            `dim`.
+            (`dim` two axes) those of `ops.matrix_norm`; `"fro"`; None means the 2-norm of all
+            elements of `dim`.
         dim: an axis, two axes, or None.
         keepdim: keep reduced axes as size 1.
         dtype: element type to convert to first.
 
     Raises:
-        ValueError: an order that is not supported for matrices (2, -2, "nuc": they need singular
-            values), or more than two axes.
+        ValueError: an order that matrices do not have, or more than two axes.
     """
     x = inexact(tensor(A, "norm", "A"))
     x = x if dtype is None else cast_to(x, dtype_of(dtype, "norm"))
@@ -337,10 +345,8 @@ def _vector_norm(x: Tensor, p: float, dim: Any, keepdim: bool) -> Tensor:
 
 
 def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdim: bool) -> Tensor:
-    if ord not in (1, -1, math.inf, -math.inf):
-        raise ValueError(
-            f"For 'norm', the order {ord!r} of a matrix needs its singular values and is not "
-            "supported; use 'fro', 1, -1, inf or -inf.")
+    if ord not in (1, -1, math.inf, -math.inf):  # by singular values
+        return matrix_norms.matrix_norms(x, ord, axes, keepdim, None, "dim")
     first, second = (axes[0], axes[1]) if ord in (1, -1) else (axes[1], axes[0])
     sums = sum(m.abs(x), first, True)
     out = amax(sums, second, True) if ord in (1, math.inf) else amin(sums, second, True)

@@ -269,13 +269,13 @@ equal, not_equal, less, less_equal, greater, greater_equal = m.eq, m.ne, m.lt, m
 tensor_gt, tensor_ge, tensor_lt, tensor_le = m.gt, m.ge, m.lt, m.le
 tensor_add, tensor_sub, tensor_mul, tensor_div = m.add, m.sub, m.mul, m.true_divide
 tensor_pow, tensor_floordiv, tensor_mod = m.pow, m.floor_divide, m.remainder
-arctan2, inv, floordiv, floormod = atan2, m.reciprocal, m.floor_divide, m.remainder
+arctan2, floordiv, floormod = atan2, m.floor_divide, m.remainder
 
 
 __all__ = [
     "accumulate_n", "addcdiv", "addcmul", "addn", "angle", "approximate_equal", "arctan2",
     "atan2", "clip_by_value", "copysign", "deg2rad", "eps", "equal", "float_power", "floordiv",
-    "floormod", "greater", "greater_equal", "heaviside", "hypot", "inv", "is_nonzero", "ldexp",
+    "floormod", "greater", "greater_equal", "heaviside", "hypot", "is_nonzero", "ldexp",
     "lerp", "less", "less_equal", "logaddexp", "logaddexp2", "logit", "nan_to_num", "not_equal",
     "polar", "rad2deg", "sinc", "tensor_add", "tensor_div", "tensor_floordiv", "tensor_ge",
     "tensor_gt", "tensor_le", "tensor_lt", "tensor_mod", "tensor_mul", "tensor_pow",

@@ -6,7 +6,7 @@ Source: the functions of the same names in `mindspore.ops`.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -535,7 +535,9 @@ def _resize_axis(
         return _take(x, axis, np.clip(np.floor(at), 0, d - 1))
     at = _centers(d, n, align, half is not False, step)
     if mode == "bicubic":
-        return _cubic(x, axis, at)
+        return _cubic(x, axis, at, half=not align and half is not False)
+    if mode == "cubic":
+        return _cubic(x, axis, at, half=False, steps=None)
     at = np.clip(at, 0, d - 1)
     low = np.floor(at)
     weight = _along_axis(at - low, x, axis)
@@ -548,10 +550,19 @@ def _along_axis(values: np.ndarray[Any, Any], x: Tensor, axis: int) -> Tensor:
         (-1,) + (1,) * (x.ndim - axis - 1)))
 
 
-def _cubic(x: Tensor, axis: int, at: np.ndarray[Any, Any]) -> Tensor:
-    """Cubic convolution (Keys, 1981) with a = -0.75; the ends are repeated."""
-    a, low = -0.75, np.floor(at)
-    t = at - low
+def _cubic(
+    x: Tensor, axis: int, at: np.ndarray[Any, Any], half: bool, steps: int | None = 1024
+) -> Tensor:
+    """Cubic convolution (Keys, 1981).
+
+    With centers of pixels at halves MindSpore's kernel takes a = -0.5, and what lies outside counts
+    nothing; else a = -0.75, and the ends are repeated (PyTorch: always).
+
+    Args:
+        steps: offsets are multiples of 1 / steps (in MindSpore they index a table), or exact.
+    """
+    a, low = -0.5 if half else -0.75, np.floor(at)
+    t = at - low if steps is None else np.rint((at - low) * steps) / steps
 
     def near(d: np.ndarray[Any, Any]) -> Any:
         return ((a + 2) * d - (a + 3)) * d * d + 1
@@ -559,13 +570,15 @@ def _cubic(x: Tensor, axis: int, at: np.ndarray[Any, Any]) -> Tensor:
     def far(d: np.ndarray[Any, Any]) -> Any:
         return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
 
-    total: Tensor | None = None
-    for k, weight in enumerate((far(t + 1), near(t), near(1 - t), far(2 - t))):
-        taken = _take(x, axis, np.clip(low - 1 + k, 0, x.shape[axis] - 1))
-        part = m.mul(taken, _along_axis(weight, x, axis))
-        total = part if total is None else m.add(total, part)
-    assert total is not None
-    return total
+    weights = np.stack((far(t + 1), near(t), near(1 - t), far(2 - t)))
+    places = low + np.arange(-1, 3)[:, None]
+    inside = np.clip(places, 0, x.shape[axis] - 1)
+    if half:
+        weights = weights * (places == inside)
+        weights = weights / weights.sum(0)
+    return reduce(m.add, (
+        m.mul(_take(x, axis, at), _along_axis(w, x, axis))
+        for at, w in zip(inside, weights, strict=True)))
 
 
 def _take(x: Tensor, axis: int, positions: np.ndarray[Any, Any]) -> Tensor:
@@ -622,14 +635,17 @@ def interpolate_ext(
     if size is not None and recompute_scale_factor:
         raise ValueError("For 'interpolate', 'recompute_scale_factor' needs 'scale_factor', but "
                          f"'size' is given: {size}.")
-    if scale_factor is None or recompute_scale_factor or mode in ("area", "nearest-exact") or \
-            x.ndim - 2 not in _MODES.get(mode, ()):
+    known = scale_factor is None or recompute_scale_factor  # the sizes say how far they lie apart
+    if mode in ("area", "nearest-exact") or x.ndim - 2 not in _MODES.get(mode, ()) or \
+            (known and mode != "bicubic"):
         return interpolate(x, size, scale_factor, mode, align_corners)
     target = _scaled_size(x, size, scale_factor)
     factors = scale_factor if isinstance(scale_factor, (list, tuple)) else \
         (scale_factor,) * len(target)
+    kernel = "cubic" if mode == "bicubic" else mode
     for k, (n, factor) in enumerate(zip(target, factors, strict=True)):
-        x = _resize_axis(x, k + 2, n, mode, bool(align_corners), 1.0 / float(factor))
+        apart = None if known else 1.0 / float(factor)
+        x = _resize_axis(x, k + 2, n, kernel, bool(align_corners), apart)
     return x
 
 

@@ -8,7 +8,9 @@ from cellc_runtime.dtypes import DType
 
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
+from . import functional_math as m
 from . import functional_orthogonal as orthogonal
+from . import functional_solve as solve
 from .arguments import axis_of, is_int, tensor
 from .families import fa, fr
 
@@ -60,6 +62,24 @@ def matrix_norms(
     if not keepdims:
         return out
     return fa.moveaxis(fa.reshape(out, (*out.shape, 1, 1)), (-2, -1), (rows, columns))
+
+
+def condition_number(A: Tensor, p: Any = None) -> Tensor:
+    """How much a matrix can enlarge relative errors. Source: `mindspore.ops.cond`.
+
+    Args:
+        A: (..., n, n); for `p` None, 2 and -2 (..., m, n).
+        p: an order of `matrix_norm`: the norm of A times that of its inverse. None is 2, the
+            largest singular value over the smallest.
+
+    Raises:
+        ValueError: another `p`, or matrices that are not square.
+    """
+    x = tensor(A, "cond", "A")
+    if p in (None, 2, -2):
+        order = 2 if p is None else p
+        return m.div(matrix_norm(x, order), matrix_norm(x, -order))
+    return m.mul(matrix_norm(x, p), matrix_norm(solve.inverse(x), p))
 
 
 def _of_singular_values(x: Tensor, ord: Any) -> Tensor:

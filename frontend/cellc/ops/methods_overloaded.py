@@ -541,7 +541,7 @@ METHODS: dict[str, Any] = {
     "approximate_equal": aliased(fx.approximate_equal, other="y"),
     "cholesky": solve.cholesky, "cholesky_inverse": solve.cholesky_inverse,
     "cholesky_solve": solve.cholesky_solve, "col2im": band.col2im, "det": solve.det,
-    "ger": fl.ger, "igamma": classes.igamma, "igammac": classes.igammac, "inv": solve.inverse,
+    "ger": fl.ger, "igamma": classes.igamma, "igammac": classes.igammac, "inv": m.inv,
     "inverse": solve.inverse, "logdet": solve.logdet, "slogdet": solve.slogdet,
     "matrix_determinant": solve.matrix_determinant,
     "log_matrix_determinant": solve.log_matrix_determinant,

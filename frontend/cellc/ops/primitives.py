@@ -382,7 +382,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "Mod": m.fmod, "TruncateMod": m.fmod, "Pow": m.pow, "Maximum": m.maximum,
     "Minimum": m.minimum, "Fmax": m.fmax, "Fmin": m.fmin, "Neg": m.neg, "Abs": m.abs,
     "Sign": m.sign, "Square": m.square, "Sqrt": m.sqrt, "Reciprocal": m.reciprocal,
-    "Inv": m.reciprocal, "Floor": m.floor, "Ceil": m.ceil, "Round": m.round, "Rint": m.round,
+    "Inv": m.inv, "Floor": m.floor, "Ceil": m.ceil, "Round": m.round, "Rint": m.round,
     "Trunc": m.trunc, "Equal": m.eq, "NotEqual": m.ne, "Less": m.lt, "LessEqual": m.le,
     "Greater": m.gt, "GreaterEqual": m.ge, "LogicalAnd": m.logical_and,
     "LogicalOr": m.logical_or, "LogicalNot": m.logical_not, "LogicalXor": m.logical_xor,

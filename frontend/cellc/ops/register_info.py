@@ -246,6 +246,26 @@ _FACTS = frozenset((
 class TBERegOp(_RegOp):
     """Of functions in TBE. Source: `mindspore.ops.TBERegOp`."""
 
+    def input(  # type: ignore[override]  # MindSpore's order of arguments
+        self, index: int | None = None, name: str | None = None, need_compile: bool | None = None,
+        param_type: str | None = None, shape: str | None = None, **kwargs: Any,
+    ) -> Self:
+        """Tell of one input, and how TBE compiles it; itself."""
+        return super().input(index, name, param_type, **_told(kwargs, need_compile, shape))
+
+    def output(  # type: ignore[override]  # as above
+        self, index: int | None = None, name: str | None = None, need_compile: bool | None = None,
+        param_type: str | None = None, shape: str | None = None, **kwargs: Any,
+    ) -> Self:
+        """Tell of one output, and how TBE compiles it; itself."""
+        return super().output(index, name, param_type, **_told(kwargs, need_compile, shape))
+
+
+def _told(more: dict[str, Any], need_compile: bool | None, shape: str | None) -> dict[str, Any]:
+    """The facts of a tensor that are given."""
+    given = {"need_compile": need_compile, "shape": shape}
+    return {**more, **{k: v for k, v in given.items() if v is not None}}
+
 
 class AiCPURegOp(_RegOp):
     """Of functions for Ascend's CPUs. Source: `mindspore.ops.AiCPURegOp`."""

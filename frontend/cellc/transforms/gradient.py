@@ -7,7 +7,7 @@ autodiff transforms and that is inlined; in graph mode the whole call is compile
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def compute(request: Request, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     sens = None
     if request.sens:
         args, kwargs, sens = _without_sens(args, kwargs)
-    positions = _positions(request, args)
+    positions = _positions(request, (*args, *kwargs.values()))
     tracer = active_tracer()
     if tracer is not None:
         out = _traced(tracer, request, positions, args, kwargs, sens)
@@ -109,6 +109,7 @@ def _without_sens(
 
 
 def _positions(request: Request, args: Sequence[Any]) -> tuple[int, ...]:
+    """Positions of the arguments with tensors; those given by name follow the others."""
     if request.all_inputs:
         return tuple(i for i, a in enumerate(args) if take_apart(a)[1])
     positions = request.positions or ()
@@ -116,7 +117,7 @@ def _positions(request: Request, args: Sequence[Any]) -> tuple[int, ...]:
         if not 0 <= p < len(args):
             raise IndexError(
                 f"grad_position {p} is out of range: the function was called with {len(args)} "
-                f"positional arguments"
+                f"arguments"
             )
     found = tuple(p for p in positions if take_apart(args[p])[1])
     if positions and not found:
@@ -130,9 +131,8 @@ def _positions(request: Request, args: Sequence[Any]) -> tuple[int, ...]:
 def _chosen(structure: Structure, positions: Sequence[int]) -> list[int]:
     """The tensors of the differentiated arguments."""
     assert isinstance(structure, Box)
-    positional = structure.parts[0]
-    assert isinstance(positional, Box)
-    return [leaf.number for p in positions for leaf in leaves_of(positional.parts[p])]
+    given = [part for group in structure.parts for part in cast("Box", group).parts]
+    return [leaf.number for p in positions for leaf in leaves_of(given[p])]
 
 
 def _seeds(structure: Structure, tensors: Tensors, request: Request, sens: Any) -> list[int]:
@@ -190,7 +190,8 @@ def _eager(
     sources = [*(leaves[i] for i in chosen), *weights]
     full = iter([g if g is not None else zeros_of(t)
                  for g, t in zip(grads, sources, strict=True)])
-    return Computed(put_together(run.out, run.given), _rebuild(args, positions, full), list(full))
+    return Computed(put_together(run.out, run.given),
+                    _rebuild((*args, *kwargs.values()), positions, full), list(full))
 
 
 def _recorded(
@@ -253,8 +254,8 @@ def _traced(
     ]
     own = (hooked(request.hooked[i], g) if i in request.hooked else g
            for i, g in zip(chosen, grads, strict=False))
-    return Computed(put_together(shape[-1][0], results), _rebuild(args, positions, own),
-                    weight_grads)
+    return Computed(put_together(shape[-1][0], results),
+                    _rebuild((*args, *kwargs.values()), positions, own), weight_grads)
 
 
 def inlined(
@@ -470,7 +471,8 @@ def grad(
 
     Args:
         fn: a Cell or function of tensors.
-        grad_position: argument positions to differentiate with respect to: an int (the gradient
+        grad_position: argument positions to differentiate with respect to (arguments by name follow
+            the others): an int (the gradient
             comes alone), a tuple (a tuple comes, of those that are tensors; one alone comes as
             it is), or None (weights only).
         weights: Parameters to differentiate with respect to, or None.
