@@ -1,8 +1,8 @@
 """Settings of pipelines: `cellc.dataset.config`.
 
-The seed decides what is drawn. The others are kept and checked for the scripts that set them:
-pipelines run in the process that asks for rows, when it asks, so there are no workers, queues or
-timeouts to set. Source: `mindspore.dataset.config`.
+The seed decides what is drawn; workers, how many rows are made ahead, and how processes start are
+set here for operations that do not say it. The others are kept and checked for the scripts that
+set them. Source: `mindspore.dataset.config`.
 """
 
 from __future__ import annotations
@@ -131,13 +131,27 @@ def get_seed() -> int:
 
 
 def set_prefetch_size(size: int) -> None:
-    """Keep how many rows to prepare ahead. Raises: TypeError, ValueError for no positive int."""
+    """How many rows (or batches) an operation with several workers makes ahead.
+
+    Raises:
+        TypeError, ValueError: no positive int.
+    """
     _keep_int("prefetch_size", "size", size)
 
 
 def set_num_parallel_workers(num: int) -> None:
-    """Keep how many workers to use. Raises: TypeError, ValueError for no positive int."""
+    """How many workers operations have that do not say it; without it, one.
+
+    Raises:
+        TypeError, ValueError: no positive int.
+    """
     _keep_int("num_parallel_workers", "num", num)
+
+
+def workers_asked_for() -> int | None:
+    """What `set_num_parallel_workers` was given; None if it was not called."""
+    found: int | None = _Settings.kept.get("num_parallel_workers")
+    return found
 
 
 def set_numa_enable(numa_enable: bool) -> None:
@@ -161,7 +175,7 @@ def set_auto_num_workers(enable: bool) -> None:
 
 
 def set_enable_shared_mem(enable: bool) -> None:
-    """Keep whether workers share memory. Raises: TypeError for no bool."""
+    """Whether worker processes give long arrays through shared memory. Raises: TypeError."""
     _keep_bool("enable_shared_mem", "enable", enable)
 
 
@@ -191,7 +205,7 @@ def set_fast_recovery(fast_recovery: bool) -> None:
 
 
 def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = None) -> None:
-    """Keep whether to debug: pipelines always run in order, in the calling thread.
+    """Whether to debug: rows are made in the calling thread, whatever workers are asked for.
 
     Raises:
         TypeError: no bool.
@@ -216,12 +230,20 @@ def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
 
 
 def set_multiprocessing_timeout_interval(interval: int) -> None:
-    """Keep a timeout in seconds. Raises: TypeError, ValueError for no positive int."""
+    """After how many seconds the log warns of a worker process that has not answered.
+
+    Raises:
+        TypeError, ValueError: no positive int.
+    """
     _keep_int("multiprocessing_timeout_interval", "interval", interval)
 
 
 def set_multiprocessing_start_method(start_method: str = "fork") -> None:
-    """Keep how workers start. Raises: TypeError, ValueError for neither "fork" nor "spawn"."""
+    """How worker processes start. Beside other threads of Python they never fork.
+
+    Raises:
+        TypeError, ValueError: neither "fork" nor "spawn".
+    """
     if not isinstance(start_method, str):
         raise TypeError("start_method isn't of type str.")
     if start_method not in ("fork", "spawn"):

@@ -7,6 +7,7 @@ the rows of an epoch. `batching` has those that put rows together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
@@ -15,7 +16,9 @@ import numpy as np
 from cellc_runtime.records import dataclass
 
 from . import config
+from .processes import WorkerError
 from .rows import Row, Run, Value, failed, places_of, to_value
+from .workers import ONE, Made, Workers, made_of
 
 
 class Input(Protocol):
@@ -112,11 +115,13 @@ class Map(Operation):
     Attributes:
         taken: the columns; None for the first.
         given: the columns afterwards; None for the same.
+        workers: who calls the functions.
     """
 
     functions: Sequence[Callable[..., Any]]
     taken: list[str] | None
     given: list[str] | None
+    workers: Workers = ONE
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
         """With the given names."""
@@ -131,40 +136,70 @@ class Map(Operation):
         spec = self._columns(inputs)
         spec.after(inputs[0].get_col_names())
         places = places_of(spec.taken, inputs[0].get_col_names(), "map")
-        random = run.stream()
-        functions = [f.bound(random) if hasattr(f, "bound") else f for f in self.functions]
         mode, spare, waiting = config.get_error_samples_mode(), None, 0
-        for number, row in enumerate(inputs[0].rows(run)):
+        for row, made in self._made(inputs[0].rows(run), places, spec, run):
             try:
-                made = self._apply(functions, [row[p] for p in places], spec, number)
-            except RuntimeError:
-                if mode is config.ErrorSamplesMode.RETURN:
+                values = made()
+            except RuntimeError as error:
+                if mode is config.ErrorSamplesMode.RETURN or isinstance(error, WorkerError):
                     raise
                 waiting += mode is config.ErrorSamplesMode.REPLACE and spare is None
                 if mode is config.ErrorSamplesMode.REPLACE and spare is not None:
                     yield spare
                 continue
-            spare = spec.put(row, places, made)
+            spare = spec.put(row, places, values)
             yield spare
             for _ in range(waiting):
                 yield spare
             waiting = 0
 
-    def _apply(
-        self, functions: Sequence[Callable[..., Any]], values: Sequence[Value], spec: Columns,
-        number: int,
-    ) -> list[Value]:
-        result: Any = tuple(values)
-        for function in functions:
-            try:
-                result = function(*result) if isinstance(result, tuple) else function(result)
-            except Exception as error:
-                raise failed(f"map operation {name_of(function)!r} on column(s) {spec.taken} of "
-                             f"row {number}", error) from error
-        made = spec.checked(result, "'map' operations")
-        by = name_of(functions[-1])
-        return [to_value(v, f"map operation {by!r}, column {c!r}", RuntimeError)
-                for v, c in zip(made, spec.given, strict=True)]
+    def _made(
+        self, rows: Iterator[Row], places: list[int], spec: Columns, run: Run
+    ) -> Iterator[tuple[Row, Made]]:
+        """Each row, with what gives its new values.
+
+        One worker draws from one stream, row after row. Of several each row has a stream of its
+        own, so that it does not matter how many there are.
+        """
+        random = run.stream()
+        tasks = ((row, (number, [row[p] for p in places])) for number, row in enumerate(rows))
+        if self.workers.count == 1:
+            function = partial(_apply, _bound(self.functions, random), spec)
+            return made_of(self.workers, function, tasks, run, self)
+        seed = int(random.integers(1 << 63))
+        items = ((row, (seed, *task)) for row, task in tasks)
+        return made_of(self.workers, partial(_apply_apart, self.functions, spec), items, run, self)
+
+
+def _bound(
+    functions: Sequence[Callable[..., Any]], random: np.random.Generator
+) -> list[Callable[..., Any]]:
+    return [f.bound(random) if hasattr(f, "bound") else f for f in functions]
+
+
+def _apply_apart(
+    functions: Sequence[Callable[..., Any]], spec: Columns, seed: int, number: int,
+    values: Sequence[Value],
+) -> list[Value]:
+    """As `_apply`, with the stream of a row."""
+    return _apply(_bound(functions, np.random.default_rng((seed, number))), spec, number, values)
+
+
+def _apply(
+    functions: Sequence[Callable[..., Any]], spec: Columns, number: int, values: Sequence[Value]
+) -> list[Value]:
+    """What functions make of a row's values, one after the other."""
+    result: Any = tuple(values)
+    for function in functions:
+        try:
+            result = function(*result) if isinstance(result, tuple) else function(result)
+        except Exception as error:
+            raise failed(f"map operation {name_of(function)!r} on column(s) {spec.taken} of "
+                         f"row {number}", error) from error
+    made = spec.checked(result, "'map' operations")
+    by = name_of(functions[-1])
+    return [to_value(v, f"map operation {by!r}, column {c!r}", RuntimeError)
+            for v, c in zip(made, spec.given, strict=True)]
 
 
 @dataclass(eq=False)
@@ -173,6 +208,7 @@ class Filter(Operation):
 
     predicate: Callable[..., Any]
     taken: list[str] | None
+    workers: Workers = ONE
 
     def size(self, inputs: Sequence[Input]) -> int:
         """Known only by going through the rows."""
@@ -187,14 +223,18 @@ class Filter(Operation):
         columns = inputs[0].get_col_names()
         taken = self.taken or columns
         places = places_of(taken, columns, "filter")
-        for number, row in enumerate(inputs[0].rows(run)):
-            try:
-                stays = bool(self.predicate(*(row[p] for p in places)))
-            except Exception as error:
-                raise failed(f"filter predicate {name_of(self.predicate)!r} on column(s) {taken} "
-                             f"of row {number}", error) from error
-            if stays:
+        items = ((row, (taken, number, [row[p] for p in places]))
+                 for number, row in enumerate(inputs[0].rows(run)))
+        for row, made in made_of(self.workers, self._stays, items, run, self):
+            if made():
                 yield row
+
+    def _stays(self, taken: list[str], number: int, values: Sequence[Value]) -> bool:
+        try:
+            return bool(self.predicate(*values))
+        except Exception as error:
+            raise failed(f"filter predicate {name_of(self.predicate)!r} on column(s) {taken} of "
+                         f"row {number}", error) from error
 
 
 @dataclass(eq=False)

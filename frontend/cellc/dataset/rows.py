@@ -26,10 +26,14 @@ class Run:
     Args:
         epoch: counted from 0.
         seed: None: the configured one, or the system's randomness if none was set.
+        pools: workers of earlier epochs that wait for more, by the `id` of whose they are.
     """
 
-    def __init__(self, epoch: int = 0, seed: int | None = None) -> None:
+    def __init__(
+        self, epoch: int = 0, seed: int | None = None, pools: dict[int, Any] | None = None
+    ) -> None:
         self.epoch = epoch
+        self.pools: dict[int, Any] = {} if pools is None else pools
         chosen = config.chosen_seed() if seed is None else seed
         self._passes: dict[int, int] = {}
         self._streams = np.random.SeedSequence(
