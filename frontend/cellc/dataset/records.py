@@ -62,7 +62,7 @@ class MindDataset(MappableDataset):
     Args:
         dataset_files: one of the files that were written together, or a list of files.
         columns_list: which columns; None for all.
-        num_parallel_workers: accepted for compatibility.
+        num_parallel_workers: how many threads read rows; None: see `Dataset`.
         shuffle: None, True, `Shuffle.GLOBAL` or `Shuffle.ADAPTIVE`: all rows (the last, of more
             than 100 million, by the million, as `Shuffle.PARTIAL`); `Shuffle.FILES`: the order of
             files; `Shuffle.INFILE`: rows within each file; False: none.
@@ -156,6 +156,19 @@ class MindDataset(MappableDataset):
         if place >= len(self._records) and self._padded is not None:
             return self._padded
         return self._values(self._records.row(place, self.get_col_names()))
+
+    def _labels(self, column: str) -> Any:
+        """From the index where the column is one: no row is read for it."""
+        if column not in self.get_col_names():
+            return super()._labels(column)
+        shards = self._records.shards
+        if any(column not in shard.indexes for shard in shards):
+            return super()._labels(column)
+        found = [value for shard in shards for value in shard.values(column)]
+        if self._padded is not None:
+            at = self.get_col_names().index(column)
+            found += [self._padded[at].item()] * self.num_padded
+        return np.array(found)
 
     def _values(self, row: Mapping[str, Any]) -> Row:
         """A row as the columns have it."""
