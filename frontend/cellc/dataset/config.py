@@ -18,6 +18,7 @@ import numpy as np
 
 from ..tensors.seed import get_seed as _global_seed
 from .checks import INT32_MAX, UINT32_MAX
+from .streams import Mt19937, Stream
 
 _DEFAULT_SEED = 5489
 T = TypeVar("T")
@@ -38,13 +39,13 @@ class _Settings:
     seed_before: int | None = None
     """What `set_seed` of cellc had been given when this seed was set."""
     kept: dict[str, Any] = {}
-    stream: np.random.Generator | None = None
+    stream: Stream | None = None
     """Of transforms that are called outside of a pipeline."""
     stream_seed: int | None = None
 
 
 _KEPT: dict[str, Any] = {
-    "prefetch_size": 16, "num_parallel_workers": max(1, (os.cpu_count() or 1)),
+    "prefetch_size": 16, "num_parallel_workers": min(8, os.cpu_count() or 1),
     "numa_enable": False, "monitor_sampling_interval": 1000, "callback_timeout": 60,
     "auto_num_workers": False, "enable_shared_mem": True, "enable_autotune": False,
     "autotune_interval": 0, "auto_offload": False, "enable_watchdog": True, "fast_recovery": True,
@@ -116,11 +117,12 @@ def chosen_seed() -> int | None:
     return _Settings.seed
 
 
-def chosen_stream() -> np.random.Generator:
+def chosen_stream() -> Stream:
     """What transforms draw from outside of a pipeline: one stream, which a new seed restarts."""
     seed = chosen_seed()
     if _Settings.stream is None or _Settings.stream_seed != seed:
-        _Settings.stream, _Settings.stream_seed = np.random.default_rng(seed), seed
+        own = int.from_bytes(os.urandom(4), "little") if seed is None else seed
+        _Settings.stream, _Settings.stream_seed = Mt19937(own), seed
     return _Settings.stream
 
 
@@ -253,7 +255,7 @@ def set_multiprocessing_start_method(start_method: str = "fork") -> None:
 
 get_prefetch_size = _getter("prefetch_size", int)
 get_num_parallel_workers = _getter(
-    "num_parallel_workers", int, "; else the number of processors")
+    "num_parallel_workers", int, "; else the number of processors, at most 8")
 get_numa_enable = _getter("numa_enable", bool)
 get_monitor_sampling_interval = _getter("monitor_sampling_interval", int)
 get_callback_timeout = _getter("callback_timeout", int)

@@ -18,6 +18,7 @@ from cellc_runtime.records import dataclass
 from . import config
 from .processes import WorkerError
 from .rows import Row, Run, Value, failed, places_of, to_value
+from .streams import Mt19937x64
 from .workers import ONE, Made, Workers, made_of
 
 
@@ -158,31 +159,29 @@ class Map(Operation):
     ) -> Iterator[tuple[Row, Made]]:
         """Each row, with what gives its new values.
 
-        One worker draws from one stream, row after row. Of several each row has a stream of its
-        own, so that it does not matter how many there are.
+        With one worker a transform draws from one stream, row after row, epoch after epoch. With
+        several each row has a seed of its own, so that it does not matter how many there are.
         """
-        random = run.stream()
         tasks = ((row, (number, [row[p] for p in places])) for number, row in enumerate(rows))
         if self.workers.count == 1:
-            function = partial(_apply, _bound(self.functions, random), spec)
-            return made_of(self.workers, function, tasks, run, self)
-        seed = int(random.integers(1 << 63))
+            functions = run.kept(self, lambda: _bound(self.functions, run.seed))
+            return made_of(self.workers, partial(_apply, functions, spec), tasks, run, self)
+        seed = (run.seed, run.times(self))
         items = ((row, (seed, *task)) for row, task in tasks)
         return made_of(self.workers, partial(_apply_apart, self.functions, spec), items, run, self)
 
 
-def _bound(
-    functions: Sequence[Callable[..., Any]], random: np.random.Generator
-) -> list[Callable[..., Any]]:
-    return [f.bound(random) if hasattr(f, "bound") else f for f in functions]
+def _bound(functions: Sequence[Callable[..., Any]], seed: int) -> list[Callable[..., Any]]:
+    return [f.bound(seed) if hasattr(f, "bound") else f for f in functions]
 
 
 def _apply_apart(
-    functions: Sequence[Callable[..., Any]], spec: Columns, seed: int, number: int,
+    functions: Sequence[Callable[..., Any]], spec: Columns, seed: tuple[int, int], number: int,
     values: Sequence[Value],
 ) -> list[Value]:
-    """As `_apply`, with the stream of a row."""
-    return _apply(_bound(functions, np.random.default_rng((seed, number))), spec, number, values)
+    """As `_apply`, with streams of the row's own."""
+    own = int(np.random.SeedSequence((*seed, number)).generate_state(1)[0])
+    return _apply(_bound(functions, own), spec, number, values)
 
 
 def _apply(
@@ -245,15 +244,19 @@ class Shuffle(Operation):
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
         """The rows in their new order."""
-        random = run.stream()
-        rows = inputs[0].rows(run)
-        buffer = list(islice(rows, self.buffer_size))
-        for row in rows:
-            place = int(random.integers(len(buffer)))
-            drawn, buffer[place] = buffer[place], row
-            yield drawn
-        for place in random.permutation(len(buffer)):
-            yield buffer[place]
+        random = run.kept(self, lambda: Mt19937x64(run.seed))
+        return shuffled(inputs[0].rows(run), self.buffer_size, random)
+
+
+def shuffled(rows: Iterator[Row], size: int, random: Mt19937x64) -> Iterator[Row]:
+    """Rows drawn from a buffer of so many."""
+    buffer = list(islice(rows, size))
+    while buffer:
+        place = random.word() % len(buffer)
+        drawn, buffer[place] = buffer[place], buffer[-1]
+        del buffer[-1]
+        buffer.extend(islice(rows, 1))
+        yield drawn
 
 
 @dataclass(eq=False)
@@ -327,7 +330,7 @@ class Fixed(Operation):
         if not self.shuffled:
             return rows
         kept = list(rows)
-        return (kept[p] for p in np.random.default_rng(self.seed).permutation(len(kept)))
+        return shuffled(iter(kept), len(kept), Mt19937x64(self.seed))
 
 
 class Zip(Operation):
@@ -353,7 +356,8 @@ class Zip(Operation):
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
         """The rows side by side."""
         self.columns(inputs)
-        for parts in zip(*(each.rows(run) for each in inputs), strict=False):
+        rows = (each.rows(run.branch(i, self)) for i, each in enumerate(inputs))
+        for parts in zip(*rows, strict=False):
             yield tuple(value for part in parts for value in part)
 
 
@@ -386,8 +390,8 @@ class Concat(Operation):
         """
         columns = self.columns(inputs)
         kinds: list[tuple[Any, int] | None] | None = None
-        for each in inputs:
-            for row in each.rows(run):
+        for number, each in enumerate(inputs):
+            for row in each.rows(run.branch(number, self)):
                 found = [_kind(v) for v in row]
                 if kinds is None:
                     kinds = found

@@ -57,15 +57,19 @@ class MappableDataset(SourceDataset):
 
     def rows(self, run: Run) -> Iterator[Row]:
         """The rows that the sampler chooses."""
-        draw = Draw(run.stream(), (run.epoch, run.times(self)), self._labels)
+        draw = self._draw(run)
         tasks = ((int(place),) for place in self._selected(draw))
         return rows_of(self._workers(), self._row, tasks, run, self)
+
+    def _draw(self, run: Run) -> Draw:
+        """What samplers may draw from, in the next pass over the rows."""
+        return Draw(run.seed, run.times(self), run.kept(self, dict), self._labels)
 
     def _workers(self) -> Workers:
         return Workers(self.num_parallel_workers)
 
     def _find_size(self) -> int:
-        return len(self._selected(Draw(np.random.default_rng(0), (0, 0), self._labels)))
+        return len(self._selected(self._draw(Run())))
 
     def use_sampler(self, new_sampler: Any) -> None:
         """Choose rows by another sampler; None for all, in order.
