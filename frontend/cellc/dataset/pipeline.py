@@ -2,7 +2,8 @@
 
 A pipeline is a tree of datasets. Nothing runs until rows are asked for; then each operation asks
 those before it, row by row, in the thread that asked. So an error carries the whole stack. An
-operation with several workers asks for some rows ahead and lets these work on them (`workers`). Source: `mindspore.dataset`.
+operation with several workers asks for some rows ahead and lets these work on them (`workers`).
+Source: `mindspore.dataset`.
 """
 
 from __future__ import annotations
