@@ -186,7 +186,7 @@ def numpy_type(given: Any, what: str) -> np.dtype[Any]:
     try:
         return np.dtype(dtypes.dtype_to_nptype(given)) if hasattr(given, "numpy") or \
             type(given).__module__.startswith("cellc") else np.dtype(given)
-    except (TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise TypeError(
             f"{what} should be a dtype of cellc or numpy, but got {given!r}.") from error
 
