@@ -1,4 +1,4 @@
-"""Collections of text from files made by hand: rows as MindSpore gives them; files that are none."""
+"""Collections of text from files made by hand: rows as MindSpore has them; files that are none."""
 
 import json
 from pathlib import Path
