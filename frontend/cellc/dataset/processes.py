@@ -138,9 +138,10 @@ def _listen(channel: Any, parent: int, tasks: Any) -> None:
 
 
 def _leave() -> None:
+    """End at once, whatever the user's function is at."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    os._exit(0)
+    signal.raise_signal(signal.SIGKILL)
 
 
 def _seed_of_task(seed: int, number: int) -> None:

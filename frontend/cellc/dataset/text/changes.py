@@ -121,6 +121,9 @@ class Ngram(TextTransform):
             never more than n - 1.
         separator: what is between the tokens of a run.
 
+    Raises:
+        TypeError, ValueError: an argument is wrong.
+
     Source: `mindspore.dataset.text.Ngram`.
     """
 

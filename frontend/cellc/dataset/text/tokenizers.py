@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,17 @@ class NormalizeForm(IntEnum):
     NFKD = 4
 
 
+_FORMS: dict[NormalizeForm, Callable[[str], str]] = {
+    NormalizeForm.NONE: str, NormalizeForm.NFC: partial(unicodedata.normalize, "NFC"),
+    NormalizeForm.NFKC: partial(unicodedata.normalize, "NFKC"),
+    NormalizeForm.NFD: partial(unicodedata.normalize, "NFD"),
+    NormalizeForm.NFKD: partial(unicodedata.normalize, "NFKD"),
+}
+
+
 def normalized(text: str, form: NormalizeForm) -> str:
     """A text in one of the forms."""
-    return text if form is NormalizeForm.NONE else unicodedata.normalize(form.name, text)  # type: ignore[arg-type]
+    return _FORMS[form](text)
 
 
 def folded(text: str) -> str:
