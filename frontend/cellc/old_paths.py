@@ -48,6 +48,7 @@ _HOMES: dict[str, dict[str, str]] = {
              "datasets_user_defined", "datasets_vision", "iterators"), "dataset"),
         "samplers": "dataset.samplers",
     },
+    "dataset.text": {"transforms": "dataset.text", "utils": "dataset.text"},
     "dataset.transforms": {
         "c_transforms": "dataset.transforms", "py_transforms": "dataset.transforms",
         "transforms": "dataset.transforms", "validators": "dataset.old_checks",

@@ -196,19 +196,21 @@ def _stand_in(
 
 def _init(cls: Any, fields: dict[str, Field], frozen: bool) -> Any:
     """`def __init__` with a parameter per field; the names that it needs are its globals."""
-    space: dict[str, Any] = {"put": object.__setattr__, "missing": _MISSING}
-    plain, named, body = ["self"], list[str](), list[str]()
+    # Names of its own, that no field has: parameters would hide them.
+    me, put, missing, new = (_unlike(name, fields) for name in ("self", "put", "missing", "new_"))
+    space: dict[str, Any] = {put: object.__setattr__, missing: _MISSING}
+    plain, named, body = [me], list[str](), list[str]()
     for f in fields.values():
         value = f.name
         if f.factory is not _MISSING:
-            space[f"new_{f.name}"] = f.factory
-            made = f"new_{f.name}()"
-            value = f"{made} if {f.name} is missing else {f.name}" if f.init else made
+            space[f"{new}{f.name}"] = f.factory
+            made = f"{new}{f.name}()"
+            value = f"{made} if {f.name} is {missing} else {f.name}" if f.init else made
         elif not f.init:
             continue
         default = ""
         if f.factory is not _MISSING:
-            default = "=missing"
+            default = f"={missing}"
         elif f.default is not _MISSING:
             space[f"default_{f.name}"] = f.default
             default = f"=default_{f.name}"
@@ -217,11 +219,19 @@ def _init(cls: Any, fields: dict[str, Field], frozen: bool) -> Any:
                 raise TypeError(f"{cls.__qualname__}: field {f.name!r} has no default, "
                                 "but one before it does.")  # fmt: skip
             (named if f.kw_only else plain).append(f.name + default)
-        body.append(f"put(self, {f.name!r}, {value})" if frozen else f"self.{f.name} = {value}")
+        body.append(f"{put}({me}, {f.name!r}, {value})" if frozen else
+                    f"{me}.{f.name} = {value}")
     if hasattr(cls, "__post_init__"):
-        body.append("self.__post_init__()")
+        body.append(f"{me}.__post_init__()")
     parameters = ", ".join(plain + (["*", *named] if named else []))
     return _written(cls, "__init__", parameters, body or ["pass"], space)
+
+
+def _unlike(name: str, fields: dict[str, Field]) -> str:
+    """A name with which no field's begins."""
+    while any(f.startswith(name) for f in fields):
+        name = "_" + name
+    return name
 
 
 def _eq(cls: Any, fields: dict[str, Field]) -> Any:

@@ -304,6 +304,22 @@ def test_orders_of_mindrecord(files):
     assert [len(s) for s in shards] == [9, 9]
 
 
+def test_classes_are_found_without_reading_rows(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.mindrecord", [row(i) for i in range(9)], 2)
+    written = labels(ds.MindDataset(path, shuffle=False))
+    data = ds.MindDataset(path, ["file_name", "label"], sampler=ds.PKSampler(2),
+                          padded_sample={"file_name": "none", "label": 7}, num_padded=1)
+
+    def unread(*arguments):
+        raise AssertionError("a row was read")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cellc.records.format.Shard.row", unread)
+        assert data._labels("label").tolist() == [*written, 7]
+        assert data.get_dataset_size() == 8
+    assert labels(data) == [0, 0, 1, 1, 2, 2, 7, 7]
+
+
 def test_bad_arguments_of_mindrecord(files, tmp_path):
     for arguments, error, said in (
             ({"dataset_files": str(tmp_path / "no")}, ValueError, "does not exist"),
@@ -397,6 +413,17 @@ def test_a_dataset_of_tfrecord(tf_files):
     assert [labels(num_shards=2, shard_id=i) for i in range(2)] == [[*range(5)], [10, 11, 12]]
     assert labels(num_shards=3, shard_id=2, shard_equal_rows=True) == [11, 0, 12]
     assert sorted(labels(shuffle=True)) == [0, 1, 2, 3, 4, 10, 11, 12]
+
+
+def test_a_tfrecord_file_is_opened_once(tf_files, monkeypatch):
+    opened = []
+    real = tfrecord.os.open
+    monkeypatch.setattr(tfrecord.os, "open", lambda *a: opened.append(a) or real(*a))
+    file = tfrecord.TFRecordFile(tf_files[0])
+    several = [file.example(i) for i in range(len(file))]
+    assert len(several) > 1 and len(opened) == 1
+    again = pickle.loads(pickle.dumps(file))
+    assert sorted(again.example(0)) == sorted(several[0])
 
 
 def test_schemas_of_tfrecord(tf_files, tmp_path):

@@ -171,3 +171,18 @@ def test_making_a_class_writes_no_methods() -> None:
     assert cls.__init__.__code__.co_filename == records.__file__
     cls(1)
     assert cls.__init__.__code__.co_filename == "<string>"
+
+
+def test_fields_may_have_any_name() -> None:
+    def made(of: Any) -> list[Any]:
+        @of.dataclass(frozen=True)
+        class Odd:
+            put: int
+            missing: list[int] = of.field(default_factory=list)
+            new_missing: list[int] = of.field(default_factory=list)
+            default_put: int = 4
+
+        given, default = Odd(1, [2], [3]), Odd(put=5)
+        return [(o.put, o.missing, o.new_missing, o.default_put) for o in (given, default)]
+
+    assert made(records) == made(dataclasses)

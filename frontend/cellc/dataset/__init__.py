@@ -13,6 +13,22 @@ from cellc_runtime.lazy import no_attribute, public_names
 
 from . import config, transforms, vision
 from .batching import BatchInfo
+from .corpora import (
+    AGNewsDataset,
+    AmazonReviewDataset,
+    CLUEDataset,
+    CoNLL2000Dataset,
+    DBpediaDataset,
+    EnWik9Dataset,
+    IMDBDataset,
+    PennTreebankDataset,
+    SogouNewsDataset,
+    SST2Dataset,
+    UDPOSDataset,
+    WikiTextDataset,
+    YahooAnswersDataset,
+    YelpReviewDataset,
+)
 from .iterators import DictIterator, TupleIterator
 from .pictures import (
     Cifar10Dataset,
@@ -64,28 +80,32 @@ from .sources import (
 from .texts import CSVDataset, TextFileDataset
 
 __all__ = [
-    "BatchDataset", "BatchInfo", "BuiltinSampler", "CSVDataset", "Cifar100Dataset",
-    "Cifar10Dataset", "ConcatDataset", "Dataset", "DictIterator", "DistributedSampler",
-    "FashionMnistDataset", "FilterDataset", "GeneratorDataset", "ImageFolderDataset", "IterSampler",
-    "KMnistDataset", "MapDataset", "MappableDataset", "MindDataset", "MnistDataset",
-    "NumpySlicesDataset", "PKSampler", "PaddedDataset", "ProjectDataset", "RandomSampler",
-    "RenameDataset", "RepeatDataset", "Sampler", "Schema", "SequentialSampler", "Shuffle",
-    "ShuffleDataset", "SkipDataset", "SourceDataset", "SubsetRandomSampler", "SubsetSampler",
+    "AGNewsDataset", "AmazonReviewDataset", "BatchDataset", "BatchInfo", "BuiltinSampler",
+    "CLUEDataset", "CSVDataset", "Cifar100Dataset", "Cifar10Dataset", "CoNLL2000Dataset",
+    "ConcatDataset", "DBpediaDataset", "Dataset", "DictIterator", "DistributedSampler",
+    "EnWik9Dataset", "FashionMnistDataset", "FilterDataset", "GeneratorDataset", "IMDBDataset",
+    "ImageFolderDataset", "IterSampler", "KMnistDataset", "MapDataset", "MappableDataset",
+    "MindDataset", "MnistDataset", "NumpySlicesDataset", "PKSampler", "PaddedDataset",
+    "PennTreebankDataset", "ProjectDataset", "RandomSampler", "RenameDataset", "RepeatDataset",
+    "SST2Dataset", "Sampler", "Schema", "SequentialSampler", "Shuffle", "ShuffleDataset",
+    "SkipDataset", "SogouNewsDataset", "SourceDataset", "SubsetRandomSampler", "SubsetSampler",
     "SyncWaitDataset", "TFRecordDataset", "TakeDataset", "TextFileDataset", "TransferDataset",
-    "TupleIterator", "WeightedRandomSampler", "ZipDataset", "config", "transforms", "vision", "zip",
+    "TupleIterator", "UDPOSDataset", "WeightedRandomSampler", "WikiTextDataset",
+    "YahooAnswersDataset", "YelpReviewDataset", "ZipDataset", "config", "transforms", "vision",
+    "zip",
 ]
 __dir__ = public_names(__name__)
 
 _ELSEWHERE = {
     "DSCallback": "a function in map", "DatasetCache": "a list and NumpySlicesDataset",
-    "text": "Python functions in map", "audio": "Python functions in map",
+    "audio": "Python functions in map",
 }
 """Names of MindSpore that are not here, and what does their work."""
 
 
 if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
-        if name in ("context", "core", "ds", "engine"):  # modules of MindSpore's
+        if name in ("context", "core", "ds", "engine", "text"):  # modules of MindSpore's
             return import_module("." + name, __name__)
         instead = _ELSEWHERE.get(name) or ("GeneratorDataset" if name.endswith("Dataset") else "")
         hint = f": cellc has not got it; use {instead}" if instead else ""

@@ -12,6 +12,7 @@ from cellc_runtime.records import dataclass
 
 from .operations import Columns, Input, Operation, name_of
 from .rows import Row, Run, Value, failed, own_value, places_of
+from .workers import ONE, Workers, rows_of
 
 PadInfo = Mapping[str, Any]
 
@@ -72,6 +73,7 @@ class Batch(Operation):
         function: called with a list for each column, and a BatchInfo; None for none.
         taken: the columns it takes; None for all.
         given: the columns it gives; None for the same.
+        workers: who puts the rows of a batch together.
     """
 
     batch_size: int | Callable[[BatchInfo], int]
@@ -79,6 +81,7 @@ class Batch(Operation):
     function: Callable[..., Any] | None = None
     taken: list[str] | None = None
     given: list[str] | None = None
+    workers: Workers = ONE
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
         """With what the function gives."""
@@ -97,6 +100,12 @@ class Batch(Operation):
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
         """The batches."""
+        return rows_of(self.workers, self._together, self._parts(inputs, run), run, self)
+
+    def _parts(
+        self, inputs: Sequence[Input], run: Run
+    ) -> Iterator[tuple[list[Row], list[str], BatchInfo]]:
+        """The rows of each batch, the columns, and which batch it is."""
         columns = inputs[0].get_col_names()
         rows = inputs[0].rows(run)
         number = 0
@@ -106,7 +115,7 @@ class Batch(Operation):
             part = list(islice(rows, size))
             if not part or (len(part) < size and self.drop_remainder):
                 return
-            yield self._together(part, columns, info)
+            yield part, columns, info
             number += 1
 
     def _size(self, info: BatchInfo) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,8 +64,26 @@ def number(name: str, value: Any, low: float, high: float = float("inf")) -> flo
     return float(value)
 
 
+def row_sizes(value: Any) -> tuple[int, int]:
+    """Bytes of rows to and from worker processes, of MB as users give them.
+
+    Args:
+        value: for both, or a list of two; None and -1 mean any.
+
+    Raises:
+        TypeError, ValueError: something else.
+    """
+    many = value if isinstance(value, list) else [value, value]
+    if len(many) != 2:
+        raise ValueError("max_rowsize should be an int or a list of two, but got "
+                         f"{value!r}.")
+    sizes = [-1 if v is None else integer("max_rowsize", v, -1) for v in many]
+    there, back = (sys.maxsize if v < 0 else v << 20 for v in sizes)
+    return there, back
+
+
 def workers(value: Any) -> None:
-    """Refuse a number of workers that is none; it changes nothing here.
+    """Refuse a number of workers that is none.
 
     Raises:
         TypeError, ValueError: no positive int, nor None.

@@ -1,8 +1,8 @@
 """Settings of pipelines: `cellc.dataset.config`.
 
-The seed decides what is drawn. The others are kept and checked for the scripts that set them:
-pipelines run in the process that asks for rows, when it asks, so there are no workers, queues or
-timeouts to set. Source: `mindspore.dataset.config`.
+The seed decides what is drawn; workers, how many rows are made ahead, and how processes start are
+set here for operations that do not say it. The others are kept and checked for the scripts that
+set them. Source: `mindspore.dataset.config`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from ..tensors.seed import get_seed as _global_seed
 from .checks import INT32_MAX, UINT32_MAX
+from .streams import Mt19937, Stream
 
 _DEFAULT_SEED = 5489
 T = TypeVar("T")
@@ -38,13 +39,13 @@ class _Settings:
     seed_before: int | None = None
     """What `set_seed` of cellc had been given when this seed was set."""
     kept: dict[str, Any] = {}
-    stream: np.random.Generator | None = None
+    stream: Stream | None = None
     """Of transforms that are called outside of a pipeline."""
     stream_seed: int | None = None
 
 
 _KEPT: dict[str, Any] = {
-    "prefetch_size": 16, "num_parallel_workers": max(1, (os.cpu_count() or 1)),
+    "prefetch_size": 16, "num_parallel_workers": min(8, os.cpu_count() or 1),
     "numa_enable": False, "monitor_sampling_interval": 1000, "callback_timeout": 60,
     "auto_num_workers": False, "enable_shared_mem": True, "enable_autotune": False,
     "autotune_interval": 0, "auto_offload": False, "enable_watchdog": True, "fast_recovery": True,
@@ -116,11 +117,12 @@ def chosen_seed() -> int | None:
     return _Settings.seed
 
 
-def chosen_stream() -> np.random.Generator:
+def chosen_stream() -> Stream:
     """What transforms draw from outside of a pipeline: one stream, which a new seed restarts."""
     seed = chosen_seed()
     if _Settings.stream is None or _Settings.stream_seed != seed:
-        _Settings.stream, _Settings.stream_seed = np.random.default_rng(seed), seed
+        own = int.from_bytes(os.urandom(4), "little") if seed is None else seed
+        _Settings.stream, _Settings.stream_seed = Mt19937(own), seed
     return _Settings.stream
 
 
@@ -131,13 +133,27 @@ def get_seed() -> int:
 
 
 def set_prefetch_size(size: int) -> None:
-    """Keep how many rows to prepare ahead. Raises: TypeError, ValueError for no positive int."""
+    """How many rows (or batches) an operation with several workers makes ahead.
+
+    Raises:
+        TypeError, ValueError: no positive int.
+    """
     _keep_int("prefetch_size", "size", size)
 
 
 def set_num_parallel_workers(num: int) -> None:
-    """Keep how many workers to use. Raises: TypeError, ValueError for no positive int."""
+    """How many workers operations have that do not say it; without it, one.
+
+    Raises:
+        TypeError, ValueError: no positive int.
+    """
     _keep_int("num_parallel_workers", "num", num)
+
+
+def workers_asked_for() -> int | None:
+    """What `set_num_parallel_workers` was given; None if it was not called."""
+    found: int | None = _Settings.kept.get("num_parallel_workers")
+    return found
 
 
 def set_numa_enable(numa_enable: bool) -> None:
@@ -161,7 +177,7 @@ def set_auto_num_workers(enable: bool) -> None:
 
 
 def set_enable_shared_mem(enable: bool) -> None:
-    """Keep whether workers share memory. Raises: TypeError for no bool."""
+    """Whether worker processes give long arrays through shared memory. Raises: TypeError."""
     _keep_bool("enable_shared_mem", "enable", enable)
 
 
@@ -191,7 +207,7 @@ def set_fast_recovery(fast_recovery: bool) -> None:
 
 
 def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = None) -> None:
-    """Keep whether to debug: pipelines always run in order, in the calling thread.
+    """Whether to debug: rows are made in the calling thread, whatever workers are asked for.
 
     Raises:
         TypeError: no bool.
@@ -216,12 +232,20 @@ def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
 
 
 def set_multiprocessing_timeout_interval(interval: int) -> None:
-    """Keep a timeout in seconds. Raises: TypeError, ValueError for no positive int."""
+    """After how many seconds the log warns of a worker process that has not answered.
+
+    Raises:
+        TypeError, ValueError: no positive int.
+    """
     _keep_int("multiprocessing_timeout_interval", "interval", interval)
 
 
 def set_multiprocessing_start_method(start_method: str = "fork") -> None:
-    """Keep how workers start. Raises: TypeError, ValueError for neither "fork" nor "spawn"."""
+    """How worker processes start. Beside other threads of Python they never fork.
+
+    Raises:
+        TypeError, ValueError: neither "fork" nor "spawn".
+    """
     if not isinstance(start_method, str):
         raise TypeError("start_method isn't of type str.")
     if start_method not in ("fork", "spawn"):
@@ -231,7 +255,7 @@ def set_multiprocessing_start_method(start_method: str = "fork") -> None:
 
 get_prefetch_size = _getter("prefetch_size", int)
 get_num_parallel_workers = _getter(
-    "num_parallel_workers", int, "; else the number of processors")
+    "num_parallel_workers", int, "; else the number of processors, at most 8")
 get_numa_enable = _getter("numa_enable", bool)
 get_monitor_sampling_interval = _getter("monitor_sampling_interval", int)
 get_callback_timeout = _getter("callback_timeout", int)

@@ -33,6 +33,7 @@ class RowIterator:
         self._places = places_of(self._columns, found, "create_tuple_iterator") if columns else None
         self._left, self._epoch = num_epochs, 0
         self._rows: Iterator[Row] | None = None
+        self._run: Run | None = None
 
     def __iter__(self) -> Any:
         return self
@@ -44,12 +45,15 @@ class RowIterator:
                     f"the iterator was made for {self._epoch} epoch(s), which are over: ask for "
                     "more with 'num_epochs', or make another one.")
             self._left -= self._left > 0
-            self._rows = self._dataset.rows(Run(self._epoch))
+            self._run = Run(self._epoch, before=self._run)
+            self._rows = self._dataset.rows(self._run)
             self._epoch += 1
         try:
             row = next(self._rows)
         except StopIteration:
             self._rows = None
+            if self._left == 0:
+                self._run = None
             raise
         return self._given(row)
 
@@ -67,8 +71,8 @@ class RowIterator:
         return self.__next__()
 
     def stop(self) -> None:
-        """Give no more rows."""
-        self._rows, self._left = None, 0
+        """Give no more rows, and end the workers that make them."""
+        self._rows, self._left, self._run = None, 0, None
 
     def release(self) -> None:
         """Give no more rows."""

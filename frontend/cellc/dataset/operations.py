@@ -7,6 +7,7 @@ the rows of an epoch. `batching` has those that put rows together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
@@ -15,7 +16,10 @@ import numpy as np
 from cellc_runtime.records import dataclass
 
 from . import config
+from .processes import WorkerError
 from .rows import Row, Run, Value, failed, places_of, to_value
+from .streams import Mt19937x64
+from .workers import ONE, Made, Workers, made_of
 
 
 class Input(Protocol):
@@ -112,11 +116,13 @@ class Map(Operation):
     Attributes:
         taken: the columns; None for the first.
         given: the columns afterwards; None for the same.
+        workers: who calls the functions.
     """
 
     functions: Sequence[Callable[..., Any]]
     taken: list[str] | None
     given: list[str] | None
+    workers: Workers = ONE
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
         """With the given names."""
@@ -131,40 +137,68 @@ class Map(Operation):
         spec = self._columns(inputs)
         spec.after(inputs[0].get_col_names())
         places = places_of(spec.taken, inputs[0].get_col_names(), "map")
-        random = run.stream()
-        functions = [f.bound(random) if hasattr(f, "bound") else f for f in self.functions]
         mode, spare, waiting = config.get_error_samples_mode(), None, 0
-        for number, row in enumerate(inputs[0].rows(run)):
+        for row, made in self._made(inputs[0].rows(run), places, spec, run):
             try:
-                made = self._apply(functions, [row[p] for p in places], spec, number)
-            except RuntimeError:
-                if mode is config.ErrorSamplesMode.RETURN:
+                values = made()
+            except RuntimeError as error:
+                if mode is config.ErrorSamplesMode.RETURN or isinstance(error, WorkerError):
                     raise
                 waiting += mode is config.ErrorSamplesMode.REPLACE and spare is None
                 if mode is config.ErrorSamplesMode.REPLACE and spare is not None:
                     yield spare
                 continue
-            spare = spec.put(row, places, made)
+            spare = spec.put(row, places, values)
             yield spare
             for _ in range(waiting):
                 yield spare
             waiting = 0
 
-    def _apply(
-        self, functions: Sequence[Callable[..., Any]], values: Sequence[Value], spec: Columns,
-        number: int,
-    ) -> list[Value]:
-        result: Any = tuple(values)
-        for function in functions:
-            try:
-                result = function(*result) if isinstance(result, tuple) else function(result)
-            except Exception as error:
-                raise failed(f"map operation {name_of(function)!r} on column(s) {spec.taken} of "
-                             f"row {number}", error) from error
-        made = spec.checked(result, "'map' operations")
-        by = name_of(functions[-1])
-        return [to_value(v, f"map operation {by!r}, column {c!r}", RuntimeError)
-                for v, c in zip(made, spec.given, strict=True)]
+    def _made(
+        self, rows: Iterator[Row], places: list[int], spec: Columns, run: Run
+    ) -> Iterator[tuple[Row, Made]]:
+        """Each row, with what gives its new values.
+
+        With one worker a transform draws from one stream, row after row, epoch after epoch. With
+        several each row has a seed of its own, so that it does not matter how many there are.
+        """
+        tasks = ((row, (number, [row[p] for p in places])) for number, row in enumerate(rows))
+        if self.workers.count == 1:
+            functions = run.kept(self, lambda: _bound(self.functions, run.seed))
+            return made_of(self.workers, partial(_apply, functions, spec), tasks, run, self)
+        seed = (run.seed, run.times(self))
+        items = ((row, (seed, *task)) for row, task in tasks)
+        return made_of(self.workers, partial(_apply_apart, self.functions, spec), items, run, self)
+
+
+def _bound(functions: Sequence[Callable[..., Any]], seed: int) -> list[Callable[..., Any]]:
+    return [f.bound(seed) if hasattr(f, "bound") else f for f in functions]
+
+
+def _apply_apart(
+    functions: Sequence[Callable[..., Any]], spec: Columns, seed: tuple[int, int], number: int,
+    values: Sequence[Value],
+) -> list[Value]:
+    """As `_apply`, with streams of the row's own."""
+    own = int(np.random.SeedSequence((*seed, number)).generate_state(1)[0])
+    return _apply(_bound(functions, own), spec, number, values)
+
+
+def _apply(
+    functions: Sequence[Callable[..., Any]], spec: Columns, number: int, values: Sequence[Value]
+) -> list[Value]:
+    """What functions make of a row's values, one after the other."""
+    result: Any = tuple(values)
+    for function in functions:
+        try:
+            result = function(*result) if isinstance(result, tuple) else function(result)
+        except Exception as error:
+            raise failed(f"map operation {name_of(function)!r} on column(s) {spec.taken} of "
+                         f"row {number}", error) from error
+    made = spec.checked(result, "'map' operations")
+    by = name_of(functions[-1])
+    return [to_value(v, f"map operation {by!r}, column {c!r}", RuntimeError)
+            for v, c in zip(made, spec.given, strict=True)]
 
 
 @dataclass(eq=False)
@@ -173,6 +207,7 @@ class Filter(Operation):
 
     predicate: Callable[..., Any]
     taken: list[str] | None
+    workers: Workers = ONE
 
     def size(self, inputs: Sequence[Input]) -> int:
         """Known only by going through the rows."""
@@ -187,14 +222,18 @@ class Filter(Operation):
         columns = inputs[0].get_col_names()
         taken = self.taken or columns
         places = places_of(taken, columns, "filter")
-        for number, row in enumerate(inputs[0].rows(run)):
-            try:
-                stays = bool(self.predicate(*(row[p] for p in places)))
-            except Exception as error:
-                raise failed(f"filter predicate {name_of(self.predicate)!r} on column(s) {taken} "
-                             f"of row {number}", error) from error
-            if stays:
+        items = ((row, (taken, number, [row[p] for p in places]))
+                 for number, row in enumerate(inputs[0].rows(run)))
+        for row, made in made_of(self.workers, self._stays, items, run, self):
+            if made():
                 yield row
+
+    def _stays(self, taken: list[str], number: int, values: Sequence[Value]) -> bool:
+        try:
+            return bool(self.predicate(*values))
+        except Exception as error:
+            raise failed(f"filter predicate {name_of(self.predicate)!r} on column(s) {taken} of "
+                         f"row {number}", error) from error
 
 
 @dataclass(eq=False)
@@ -205,15 +244,19 @@ class Shuffle(Operation):
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
         """The rows in their new order."""
-        random = run.stream()
-        rows = inputs[0].rows(run)
-        buffer = list(islice(rows, self.buffer_size))
-        for row in rows:
-            place = int(random.integers(len(buffer)))
-            drawn, buffer[place] = buffer[place], row
-            yield drawn
-        for place in random.permutation(len(buffer)):
-            yield buffer[place]
+        random = run.kept(self, lambda: Mt19937x64(run.seed))
+        return shuffled(inputs[0].rows(run), self.buffer_size, random)
+
+
+def shuffled(rows: Iterator[Row], size: int, random: Mt19937x64) -> Iterator[Row]:
+    """Rows drawn from a buffer of so many."""
+    buffer = list(islice(rows, size))
+    while buffer:
+        place = random.word() % len(buffer)
+        drawn, buffer[place] = buffer[place], buffer[-1]
+        del buffer[-1]
+        buffer.extend(islice(rows, 1))
+        yield drawn
 
 
 @dataclass(eq=False)
@@ -287,7 +330,7 @@ class Fixed(Operation):
         if not self.shuffled:
             return rows
         kept = list(rows)
-        return (kept[p] for p in np.random.default_rng(self.seed).permutation(len(kept)))
+        return shuffled(iter(kept), len(kept), Mt19937x64(self.seed))
 
 
 class Zip(Operation):
@@ -313,7 +356,8 @@ class Zip(Operation):
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
         """The rows side by side."""
         self.columns(inputs)
-        for parts in zip(*(each.rows(run) for each in inputs), strict=False):
+        rows = (each.rows(run.branch(i, self)) for i, each in enumerate(inputs))
+        for parts in zip(*rows, strict=False):
             yield tuple(value for part in parts for value in part)
 
 
@@ -346,8 +390,8 @@ class Concat(Operation):
         """
         columns = self.columns(inputs)
         kinds: list[tuple[Any, int] | None] | None = None
-        for each in inputs:
-            for row in each.rows(run):
+        for number, each in enumerate(inputs):
+            for row in each.rows(run.branch(number, self)):
                 found = [_kind(v) for v in row]
                 if kinds is None:
                     kinds = found

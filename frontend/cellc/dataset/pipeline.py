@@ -1,14 +1,15 @@
 """`Dataset`: rows of named columns, and the methods that make one dataset from another.
 
 A pipeline is a tree of datasets. Nothing runs until rows are asked for; then each operation asks
-those before it, row by row, in the thread that asked. So an error carries the whole stack, and
-there is nothing to close. Source: `mindspore.dataset`.
+those before it, row by row, in the thread that asked. So an error carries the whole stack. An
+operation with several workers asks for some rows ahead and lets these work on them (`workers`).
+Source: `mindspore.dataset`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,7 @@ from . import operations as _operations
 from .iterators import DictIterator, TupleIterator
 from .operations import Operation
 from .rows import Row, Run
+from .workers import Workers
 
 
 class Dataset:
@@ -26,7 +28,8 @@ class Dataset:
 
     Args:
         children: the datasets it is made from.
-        num_parallel_workers: accepted for compatibility.
+        num_parallel_workers: how many workers make rows; None: as many as
+            `config.set_num_parallel_workers` said, or one. One is the caller itself.
         cache: must be None.
 
     Raises:
@@ -169,10 +172,10 @@ class Dataset:
         Args:
             batch_size: rows of a batch, or a function of a `BatchInfo` that says it.
             drop_remainder: whether a last batch with fewer rows is left out.
-            num_parallel_workers: accepted for compatibility.
+            num_parallel_workers: how many threads put batches together; None: see `Dataset`.
             kwargs: `per_batch_map`, called with a list for each column and a `BatchInfo`;
                 `input_columns`, which of them it takes; `output_columns`, what its results are
-                called; `python_multiprocessing` and `max_rowsize` for compatibility.
+                called; `python_multiprocessing` and `max_rowsize` as for `map`.
 
         Raises:
             TypeError, ValueError: an argument is wrong.
@@ -193,7 +196,8 @@ class Dataset:
         return BatchDataset(self, batching.Batch(
             size, drop_remainder, function,
             None if taken is None else checks.names("input_columns", taken),
-            None if given is None else checks.names("output_columns", given)))
+            None if given is None else checks.names("output_columns", given),
+            _workers(num_parallel_workers, kwargs)))
 
     def padded_batch(
         self, batch_size: int | Callable[[batching.BatchInfo], int], drop_remainder: bool = False,
@@ -213,7 +217,8 @@ class Dataset:
         checks.of_type("drop_remainder", drop_remainder, bool)
         size = _batch_size(batch_size)
         return BatchDataset(
-            self, batching.PaddedBatch(size, drop_remainder, pad_info=_pad_info(pad_info)))
+            self, batching.PaddedBatch(size, drop_remainder, pad_info=_pad_info(pad_info),
+                                       workers=Workers(num_parallel_workers)))
 
     def bucket_batch_by_length(
         self, column_names: Any, bucket_boundaries: Sequence[int],
@@ -269,9 +274,12 @@ class Dataset:
             input_columns: what the first takes; None for the first column.
             output_columns: what the results of the last are called; None for the same. With as
                 many as were taken, each is in its column's place; else the new ones come first.
-            num_parallel_workers: accepted for compatibility.
-            kwargs: `callbacks` (must be None), and for compatibility `python_multiprocessing`,
-                `max_rowsize`, `cache`, `offload`.
+            num_parallel_workers: how many workers call them; None: see `Dataset`. With several
+                what a transform draws differs from that with one, but not with their number.
+            kwargs: `python_multiprocessing`, whether workers are processes instead of threads;
+                `max_rowsize`, up to how many MB a row goes to and from processes through shared
+                memory (two of them in a list; None or -1 for any); `callbacks` and `cache` (must
+                be None); `offload` for compatibility.
 
         Raises:
             TypeError, ValueError: an argument is wrong.
@@ -292,7 +300,8 @@ class Dataset:
                                  f"{each}.")
         taken = None if input_columns is None else checks.names("input_columns", input_columns)
         given = None if output_columns is None else checks.names("output_columns", output_columns)
-        return MapDataset(self, _operations.Map(list(functions), taken, given))
+        return MapDataset(self, _operations.Map(
+            list(functions), taken, given, _workers(num_parallel_workers, kwargs)))
 
     def filter(
         self, predicate: Callable[..., Any], input_columns: Any = None,
@@ -303,7 +312,7 @@ class Dataset:
         Args:
             predicate: called with the columns.
             input_columns: which of them; None for all.
-            num_parallel_workers: accepted for compatibility.
+            num_parallel_workers: how many threads call it; None: see `Dataset`.
 
         Raises:
             TypeError: an argument is wrong.
@@ -312,7 +321,8 @@ class Dataset:
         if not callable(predicate):
             raise TypeError("Predicate should be a Python function or a callable Python object.")
         taken = None if input_columns is None else checks.names("input_columns", input_columns)
-        return FilterDataset(self, _operations.Filter(predicate, taken))
+        return FilterDataset(self, _operations.Filter(
+            predicate, taken, Workers(num_parallel_workers)))
 
     def shuffle(self, buffer_size: int) -> Dataset:
         """Rows drawn at random from a buffer of so many.
@@ -664,6 +674,13 @@ def zip_datasets(datasets: tuple[Dataset, ...]) -> Dataset:
     for each in datasets:
         checks.of_type("datasets", each, Dataset)
     return ZipDataset(list(datasets), _operations.Zip())
+
+
+def _workers(count: int | None, options: Mapping[str, Any]) -> Workers:
+    """The workers that the options of `map` and `batch` ask for."""
+    processes = checks.of_type(
+        "python_multiprocessing", options.get("python_multiprocessing", False), bool)
+    return Workers(count, processes, checks.row_sizes(options.get("max_rowsize")))
 
 
 def _check_iterator(num_epochs: Any, output_numpy: Any, do_copy: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +11,13 @@ from ..records.reader import Records
 from ..records.schema import Field
 from ..records.tfrecord import Feature, TFRecordFile
 from . import checks
-from .rows import Row, own_value
+from .rows import Row, Run, own_value
 from .samplers import (
     BuiltinSampler,
     DistributedSampler,
     Draw,
     Ids,
+    RecordDraw,
     Sampler,
     SequentialSampler,
     Shuffle,
@@ -46,12 +47,12 @@ class _InFiles(BuiltinSampler):
         self.ends, self.runs = ends, runs
 
     def _positions(self, ids: Ids, draw: Draw) -> Ids:
-        parts = np.split(np.arange(len(ids)), self.ends[:-1])
+        parts = [p.tolist() for p in np.split(np.arange(len(ids)), self.ends[:-1])]
         if self.runs:
-            parts = [parts[i] for i in draw.random.permutation(len(parts))]
+            parts = draw.shuffled(self, parts, draw.stream())
         else:
-            parts = [draw.random.permutation(p) for p in parts]
-        return cast(Ids, np.concatenate(parts).tolist())
+            parts = [draw.shuffled((self, i), p, draw.stream()) for i, p in enumerate(parts)]
+        return [place for part in parts for place in part]
 
 
 class MindDataset(MappableDataset):
@@ -62,7 +63,7 @@ class MindDataset(MappableDataset):
     Args:
         dataset_files: one of the files that were written together, or a list of files.
         columns_list: which columns; None for all.
-        num_parallel_workers: accepted for compatibility.
+        num_parallel_workers: how many threads read rows; None: see `Dataset`.
         shuffle: None, True, `Shuffle.GLOBAL` or `Shuffle.ADAPTIVE`: all rows (the last, of more
             than 100 million, by the million, as `Shuffle.PARTIAL`); `Shuffle.FILES`: the order of
             files; `Shuffle.INFILE`: rows within each file; False: none.
@@ -157,6 +158,22 @@ class MindDataset(MappableDataset):
             return self._padded
         return self._values(self._records.row(place, self.get_col_names()))
 
+    def _draw(self, run: Run) -> Draw:
+        return RecordDraw(run.seed, run.times(self), run.kept(self, dict), self._labels)
+
+    def _labels(self, column: str) -> Any:
+        """From the index where the column is one: no row is read for it."""
+        if column not in self.get_col_names():
+            return super()._labels(column)
+        shards = self._records.shards
+        if any(column not in shard.indexes for shard in shards):
+            return super()._labels(column)
+        found = [value for shard in shards for value in shard.values(column)]
+        if self._padded is not None:
+            at = self.get_col_names().index(column)
+            found += [self._padded[at].item()] * self.num_padded
+        return np.array(found)
+
     def _values(self, row: Mapping[str, Any]) -> Row:
         """A row as the columns have it."""
         return tuple(_value(field, row[field.name]) for field in self._fields)
@@ -198,7 +215,7 @@ class TFRecordDataset(FileDataset):
         schema: a `Schema`, or the path of its JSON file.
         columns_list: which columns; None for all.
         num_samples: at most so many rows; None: as many as the schema says, or all.
-        num_parallel_workers: accepted for compatibility.
+        num_parallel_workers: how many files are read in turn; None: as the configuration says.
         shuffle: `Shuffle.GLOBAL` (or True): all rows; `Shuffle.FILES`: only the order of files;
             False: neither.
         num_shards, shard_id: take the part of one of several processes: every so manieth file.

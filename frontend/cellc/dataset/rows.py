@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import traceback
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..tensors.tensor import Tensor
 from . import config
 
+T = TypeVar("T")
 Value = Any
 """A numpy array (of numbers, strings or bytes), or a dict of values."""
 Row = tuple[Value, ...]
@@ -18,32 +20,48 @@ Row = tuple[Value, ...]
 
 
 class Run:
-    """One epoch of a pipeline: which it is, and the random streams of its operations.
+    """One epoch of a pipeline: which it is, and what its operations keep from one to the next.
 
-    Each operation that draws takes a stream of its own when it starts, so what one draws does not
-    change what another does. With a seed set, two iterators draw the same.
+    Each operation that draws has streams of its own, which all start from one seed, as MindSpore's
+    do. So what one draws does not change what another does, and two iterators draw the same.
 
     Args:
         epoch: counted from 0.
         seed: None: the configured one, or the system's randomness if none was set.
+        before: the run of another epoch, or of the pipeline that this one is a part of; its seed
+            and what was kept in it are taken over.
     """
 
-    def __init__(self, epoch: int = 0, seed: int | None = None) -> None:
+    def __init__(
+        self, epoch: int = 0, seed: int | None = None, before: Run | None = None
+    ) -> None:
         self.epoch = epoch
         chosen = config.chosen_seed() if seed is None else seed
-        self._passes: dict[int, int] = {}
-        self._streams = np.random.SeedSequence(
-            None if chosen is None else [chosen, epoch])
+        self.seed: int = before.seed if before is not None else \
+            int.from_bytes(os.urandom(4), "little") if chosen is None else chosen
+        self.pools: dict[int, Any] = before.pools if before is not None else {}
+        self._kept: dict[Any, Any] = before._kept if before is not None else {}
 
-    def times(self, source: object) -> int:
-        """How often a source has been gone through before in this epoch (by `repeat`)."""
-        done = self._passes.get(id(source), 0)
-        self._passes[id(source)] = done + 1
+    def kept(self, owner: object, make: Callable[[], T]) -> T:
+        """What an operation keeps while its iterator lives; made when it is first asked for."""
+        key = id(owner)
+        if key not in self._kept:
+            self._kept[key] = make()
+        found: T = self._kept[key]
+        return found
+
+    def times(self, owner: object) -> int:
+        """How often something has been gone through before by this iterator."""
+        done: int = self._kept.get(("times", id(owner)), 0)
+        self._kept["times", id(owner)] = done + 1
         return done
 
-    def stream(self) -> np.random.Generator:
-        """The next random stream."""
-        return np.random.default_rng(self._streams.spawn(1)[0])
+    def branch(self, number: int, owner: object) -> Run:
+        """The same run for one of several datasets that are put together: what is in two of them
+        draws in each as if it were alone."""
+        part = Run(self.epoch, self.seed, self)
+        part._kept = self._kept.setdefault(("branch", number, id(owner)), {})
+        return part
 
 
 def to_value(given: Any, where: str, error: type[Exception] = TypeError) -> Value:

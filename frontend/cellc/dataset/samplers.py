@@ -5,6 +5,7 @@ A sampler may have a child; it then chooses among what the child chose.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from . import checks, config
 from .checks import INT32_MAX, integer, of_type
+from .streams import MinimalStandard, Mt19937, Stream
 
 Ids = Sequence[int]
 
@@ -29,19 +31,52 @@ class Shuffle(str, Enum):  # noqa: UP042 (a StrEnum prints its value, MindSpore'
 
 
 class Draw:
-    """What a sampler may draw from in one epoch.
+    """What a sampler may draw from in one pass over the rows of a source.
 
     Args:
-        random: a stream.
-        epoch: which epoch of the iterator, and how often the source was gone through in it: what
-            several processes agree on.
+        seed: of the pipeline.
+        number: which pass of the iterator it is, counted from 0.
+        orders: of the passes before, by whose they are: they are shuffled further, as in MindSpore.
         labels: the labels of all rows, by column name.
     """
 
     def __init__(
-        self, random: np.random.Generator, epoch: tuple[int, int], labels: Callable[[str], Any]
+        self, seed: int, number: int, orders: dict[Any, list[Any]], labels: Callable[[str], Any]
     ) -> None:
-        self.random, self.epoch, self.labels = random, epoch, labels
+        self.seed, self.number, self.orders, self.labels = seed, number, orders, labels
+
+    def stream(self, shift: int = 0) -> Stream:
+        """The stream of this pass; `shift` is added to the seed."""
+        return Mt19937(self.seed + self.number + shift)
+
+    def first_stream(self) -> Stream:
+        """The stream of the first pass."""
+        return Mt19937(self.seed)
+
+    def shuffled(self, owner: object, items: Sequence[Any], stream: Stream) -> list[Any]:
+        """Items in an order that is that of the pass before, shuffled."""
+        order = self.orders.get(owner)
+        if order is None or len(order) != len(items):
+            order = list(items)
+        stream.shuffle(order)
+        self.orders[owner] = order
+        return list(order)
+
+    def shuffled_part(self, owner: object, count: int, shift: int) -> list[int]:
+        """Numbers below `count` in the order that all processes that share the rows have."""
+        return self.shuffled(owner, range(count), self.stream(shift))
+
+
+class RecordDraw(Draw):
+    """As `Draw`, for rows of MindRecord files, which MindSpore shuffles in another way."""
+
+    def stream(self, shift: int = 0) -> Stream:
+        """The stream of this pass."""
+        return MinimalStandard(self.seed + self.number + 1)
+
+    def shuffled_part(self, owner: object, count: int, shift: int) -> list[int]:
+        """Numbers below `count`, shuffled anew in each pass."""
+        return self.stream().order(count)
 
 
 class Sampler:
@@ -145,7 +180,9 @@ class BuiltinSampler(Sampler):
         def no_labels(column: str) -> Any:
             raise RuntimeError(f"{type(self).__name__} needs a source with a column {column!r}.")
 
-        draw = Draw(np.random.default_rng(config.chosen_seed()), (0, 0), no_labels)
+        chosen = config.chosen_seed()
+        seed = int.from_bytes(os.urandom(4), "little") if chosen is None else chosen
+        draw = Draw(seed, 0, {}, no_labels)
         return iter(self._positions(range(self.dataset_size), draw))
 
 
@@ -195,8 +232,10 @@ class RandomSampler(BuiltinSampler):
 
     def _positions(self, ids: Ids, draw: Draw) -> Ids:
         if self.replacement:
-            return _listed(draw.random.integers(0, max(1, len(ids)), len(ids)))
-        return _listed(draw.random.permutation(len(ids)))
+            stream = draw.stream()
+            many = min(self.num_samples or len(ids), len(ids))
+            return [stream.below(len(ids)) for _ in range(many)]
+        return draw.shuffled(self, range(len(ids)), draw.stream())
 
 
 class DistributedSampler(BuiltinSampler):
@@ -243,8 +282,9 @@ class DistributedSampler(BuiltinSampler):
     def _positions(self, ids: Ids, draw: Draw) -> Ids:
         order: Any = np.arange(len(ids))
         if self.shuffle:
-            # Not of the pipeline's stream: all processes must draw the same.
-            order = np.random.default_rng([config.get_seed(), *draw.epoch]).permutation(len(ids))
+            if config.chosen_seed() is None:  # all processes must draw the same
+                draw.seed = config.get_seed()
+            order = np.array(draw.shuffled_part(self, len(ids), 1), np.int64)
         if self.offset >= 0:
             first = (self.shard_id - self.offset) % self.num_shards
             return _listed(order[first :: self.num_shards])
@@ -283,7 +323,7 @@ class SubsetRandomSampler(SubsetSampler):
     _shuffles = True
 
     def _positions(self, ids: Ids, draw: Draw) -> Ids:
-        return [self.indices[p] for p in draw.random.permutation(len(self.indices))]
+        return draw.shuffled(self, self.indices, draw.first_stream())
 
 
 class WeightedRandomSampler(BuiltinSampler):
@@ -322,13 +362,15 @@ class WeightedRandomSampler(BuiltinSampler):
                                f"({len(self.weights)}) than rows ({len(ids)}).")
         many = min(self.num_samples or len(self.weights), len(ids))
         weights = np.array(self.weights)
+        stream = draw.first_stream()
         if self.replacement:
-            return _listed(draw.random.choice(len(weights), many, p=weights / weights.sum()))
+            sums = np.cumsum(weights / weights.sum())
+            return [stream.one_of(sums) for _ in range(many)]
         # The order of exponential clocks is a draw without replacement (Efraimidis, Spirakis,
         # 2006); clocks of weight 0 ring last.
+        times = -np.log1p(-np.array([stream.unit() for _ in self.weights]))
         with np.errstate(divide="ignore"):
-            clocks = draw.random.exponential(size=len(weights)) / weights
-        return _listed(np.argsort(clocks, kind="stable")[:many])
+            return _listed(np.argsort(times / weights, kind="stable")[:many])
 
 
 class PKSampler(BuiltinSampler):
@@ -361,13 +403,14 @@ class PKSampler(BuiltinSampler):
 
     def _positions(self, ids: Ids, draw: Draw) -> Ids:
         labels = np.asarray(draw.labels(self.class_column))[np.asarray(ids, np.int64)]
-        classes = np.unique(labels)
-        if self.shuffle:
-            classes = draw.random.permutation(classes)
+        classes, stream = np.unique(labels).tolist(), draw.stream()
+        if self.shuffle:  # once: passes to come have the same order
+            classes = draw.orders[self] if self in draw.orders else \
+                draw.shuffled(self, classes, stream)
         found: list[int] = []
         for each in classes:
             rows = np.flatnonzero(labels == each)
-            found += draw.random.choice(rows, self.num_val, len(rows) < self.num_val).tolist()
+            found += [int(rows[stream.below(len(rows))]) for _ in range(self.num_val)]
         return found
 
 
@@ -409,9 +452,8 @@ class FixedSampler(BuiltinSampler):
 
     def select(self, size: int, draw: Draw) -> Ids:
         """As the other does, with a stream that starts anew each time."""
-        random = np.random.default_rng(self.seed)
-        ids = self.fixed.select(size, Draw(random, (0, 0), draw.labels))
-        return [ids[p] for p in random.permutation(len(ids))] if self.shuffled else ids
+        ids = self.fixed.select(size, Draw(self.seed, 0, {}, draw.labels))
+        return [ids[p] for p in Mt19937(self.seed).order(len(ids))] if self.shuffled else ids
 
 
 def _listed(positions: Any) -> list[int]:

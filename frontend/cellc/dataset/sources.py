@@ -15,6 +15,7 @@ from .operations import name_of
 from .pipeline import Dataset
 from .rows import Row, Run, failed, own_value
 from .samplers import Draw, FixedSampler, Sampler, SequentialSampler, as_sampler, choose
+from .workers import ONE, Workers, in_thread, rows_of
 
 
 class SourceDataset(Dataset):
@@ -56,12 +57,19 @@ class MappableDataset(SourceDataset):
 
     def rows(self, run: Run) -> Iterator[Row]:
         """The rows that the sampler chooses."""
-        draw = Draw(run.stream(), (run.epoch, run.times(self)), self._labels)
-        for place in self._selected(draw):
-            yield self._row(place)
+        draw = self._draw(run)
+        tasks = ((int(place),) for place in self._selected(draw))
+        return rows_of(self._workers(), self._row, tasks, run, self)
+
+    def _draw(self, run: Run) -> Draw:
+        """What samplers may draw from, in the next pass over the rows."""
+        return Draw(run.seed, run.times(self), run.kept(self, dict), self._labels)
+
+    def _workers(self) -> Workers:
+        return Workers(self.num_parallel_workers)
 
     def _find_size(self) -> int:
-        return len(self._selected(Draw(np.random.default_rng(0), (0, 0), self._labels)))
+        return len(self._selected(self._draw(Run())))
 
     def use_sampler(self, new_sampler: Any) -> None:
         """Choose rows by another sampler; None for all, in order.
@@ -108,6 +116,9 @@ class ArrayDataset(MappableDataset):
 
     _arrays: Mapping[str, Any]
 
+    def _workers(self) -> Workers:
+        return ONE  # handing a row to another thread takes longer than to pick it
+
     def get_col_names(self) -> list[str]:
         """The names of the columns, in order."""
         return list(self._arrays)
@@ -134,7 +145,10 @@ class GeneratorDataset(MappableDataset):
         column_types: the dtypes the values must have; None for any.
         schema: must be None.
         num_samples: at most so many rows; None for all.
-        num_parallel_workers, python_multiprocessing, max_rowsize: accepted for compatibility.
+        num_parallel_workers: how many workers ask for rows with positions; of others one thread
+            asks ahead if there are to be several.
+        python_multiprocessing, max_rowsize: whether workers are processes, and what of a row
+            these share; see `Dataset.map`.
         shuffle: whether rows come in random order; None: if they have positions.
         sampler: which rows, in which order; for rows with positions.
         num_shards, shard_id: take the part of one of several processes; for rows with positions.
@@ -168,6 +182,9 @@ class GeneratorDataset(MappableDataset):
             raise ValueError("Neither columns_names nor schema are provided.")
         self.source, self.column_names = source, checks.names("column_names", column_names)
         self.column_types = _types(column_types, self.column_names)
+        self.python_multiprocessing = checks.of_type(
+            "python_multiprocessing", python_multiprocessing, bool)
+        self.max_rowsize = checks.row_sizes(max_rowsize)
         self._places = hasattr(source, "__getitem__") and hasattr(source, "__len__")
         _check_source(num_samples, shuffle, num_shards, shard_id)
         if not self._places:
@@ -219,7 +236,12 @@ class GeneratorDataset(MappableDataset):
         """The rows of an epoch."""
         if self.batch_sampler is not None:
             return self._batches(run)
-        return super().rows(run) if self._places else self._in_turn()
+        if self._places:
+            return super().rows(run)
+        return self._in_turn() if self._workers().count == 1 else in_thread(self._in_turn())
+
+    def _workers(self) -> Workers:
+        return Workers(self.num_parallel_workers, self.python_multiprocessing, self.max_rowsize)
 
     def _row(self, place: int) -> Row:
         try:
@@ -248,20 +270,23 @@ class GeneratorDataset(MappableDataset):
             number += 1
 
     def _batches(self, run: Run) -> Iterator[Row]:
-        for number, places in enumerate(self.batch_sampler):
-            part = [self._row(int(p)) for p in places]
-            columns = [[r[i] for r in part] for i in range(len(self.column_names))]
-            if self.collate_fn is None:
-                yield tuple(stack(v, c, "GeneratorDataset")
-                            for v, c in zip(columns, self.column_names, strict=True))
-                continue
-            try:
-                made = self.collate_fn(*columns, BatchInfo(number, run.epoch))
-            except Exception as error:
-                raise failed(f"GeneratorDataset: collate_fn on batch {number}", error) from error
-            made = made if isinstance(made, tuple) else (made,)
-            self._check_width(len(made), number)
-            yield tuple(_column(v, c) for v, c in zip(made, self.column_names, strict=True))
+        tasks = ((number, [int(p) for p in places], run.epoch)
+                 for number, places in enumerate(self.batch_sampler))
+        return rows_of(self._workers(), self._batch, tasks, run, self)
+
+    def _batch(self, number: int, places: list[int], epoch: int) -> Row:
+        part = [self._row(p) for p in places]
+        columns = [[r[i] for r in part] for i in range(len(self.column_names))]
+        if self.collate_fn is None:
+            return tuple(stack(v, c, "GeneratorDataset")
+                         for v, c in zip(columns, self.column_names, strict=True))
+        try:
+            made = self.collate_fn(*columns, BatchInfo(number, epoch))
+        except Exception as error:
+            raise failed(f"GeneratorDataset: collate_fn on batch {number}", error) from error
+        made = made if isinstance(made, tuple) else (made,)
+        self._check_width(len(made), number)
+        return tuple(_column(v, c) for v, c in zip(made, self.column_names, strict=True))
 
     def _check_width(self, width: int, number: int) -> None:
         if width != len(self.column_names):

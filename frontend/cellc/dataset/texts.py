@@ -6,16 +6,20 @@ import csv
 import glob
 import os
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
 
-from . import checks
+from . import checks, config
+from .operations import shuffled
 from .rows import Row, Run
 from .samplers import Shuffle
 from .sources import SourceDataset, _check_source
+from .streams import Mt19937, Mt19937x64
 
+_BUFFER = 10000
+"""Rows of files are drawn from a buffer of four files' rows, but not of more than so many."""
 Place = tuple[int, int]
 """A file's number, and that of a row in it."""
 
@@ -23,8 +27,9 @@ Place = tuple[int, int]
 class FileDataset(SourceDataset):
     """Base of datasets whose files are read from the start to the end.
 
-    Without shuffling, rows of several files come in turn, one of each; a shard is a run of rows,
-    and the last one goes on at the beginning so that all are equally long. Both as in MindSpore.
+    As many files as there are workers are read at once, and their rows come in turn, one of each. A
+    shard is a run of rows; the last one goes on at the beginning so that all are equally long. Both
+    as in MindSpore, whose orders of files and rows these are, too.
     """
 
     def __init__(
@@ -59,13 +64,19 @@ class FileDataset(SourceDataset):
     def rows(self, run: Run) -> Iterator[Row]:
         """The rows of an epoch."""
         files = list(range(len(self.dataset_files)))
-        if self._mode is Shuffle.FILES:
-            files = run.stream().permutation(len(files)).tolist()
-        places = _in_turn(self._own([(i, n) for i in files for n in range(len(self._files()[i]))]))
-        if self._mode not in (Shuffle.FALSE, Shuffle.FILES):
-            places = [places[p] for p in run.stream().permutation(len(places))]
-        for file, number in places[: self.num_samples] if self.num_samples else places:
-            yield self._files()[file][number]
+        if self._mode is not Shuffle.FALSE:
+            files = run.kept(self, lambda: files)
+            # Further than in the pass before. Processes that share the rows may have other seeds.
+            seed = run.seed if self.num_shards is None else 1 + run.times(self)
+            Mt19937(seed).shuffle(files)
+        mine = self._own([(i, n) for i in files for n in range(len(self._files()[i]))])
+        places = _in_turn(mine, self.num_parallel_workers or config.get_num_parallel_workers())
+        places = places[: self.num_samples] if self.num_samples else places
+        rows = (self._files()[file][number] for file, number in places)
+        if self._mode in (Shuffle.FALSE, Shuffle.FILES):
+            return rows
+        random = run.kept(self.dataset_files, lambda: Mt19937x64(run.seed))
+        return shuffled(rows, max(1, min(4 * (len(mine) // len(files)), _BUFFER)), random)
 
     def _own(self, places: list[Place]) -> list[Place]:
         """The places of rows that are this process's."""
@@ -92,12 +103,13 @@ def _paths(given: Any) -> list[str]:
     return sorted(found)
 
 
-def _in_turn(places: list[Place]) -> list[Place]:
-    """Rows of several files, one of each in turn."""
+def _in_turn(places: list[Place], workers: int) -> list[Place]:
+    """Rows of several files, one of each worker's in turn; a worker has every so manieth file."""
     by_file: dict[int, list[Place]] = {}
     for place in places:
         by_file.setdefault(place[0], []).append(place)
-    turns = zip_longest(*by_file.values())
+    files = list(by_file.values())
+    turns = zip_longest(*(chain(*files[i::workers]) for i in range(workers)))
     return [place for turn in turns for place in turn if place is not None]
 
 
@@ -115,7 +127,7 @@ class TextFileDataset(FileDataset):
     Args:
         dataset_files: a path or pattern, or a list of them.
         num_samples: at most so many rows; None for all.
-        num_parallel_workers: accepted for compatibility.
+        num_parallel_workers: how many files are read in turn; None: as the configuration says.
         shuffle: `Shuffle.GLOBAL` (or True): all lines; `Shuffle.FILES`: only the order of files;
             False: neither.
         num_shards, shard_id: take the part of one of several processes.

@@ -1,8 +1,8 @@
 """Transforms of values, for `map`: `cellc.dataset.transforms`.
 
-A transform is called with numpy arrays and gives numpy arrays. One that draws is `bound` to the
-random stream of its place in a pipeline when rows are asked for; called by itself it draws from a
-stream all such calls share. Source: `mindspore.dataset.transforms`.
+A transform is called with numpy arrays and gives numpy arrays. One that draws is `bound` to a
+stream of its own when rows are asked for; called by itself it draws from a stream all such calls
+share. Source: `mindspore.dataset.transforms`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..tensors import dtype as dtypes
 from ..tensors.tensor import Tensor
 from . import checks, config
 from .batching import padded
+from .streams import Mt19937, Stream
 
 __path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
 
@@ -48,17 +49,17 @@ class Transform:
 class RandomTransform(Transform):
     """Base of transforms that draw."""
 
-    _stream: np.random.Generator | None = None
+    _stream: Stream | None = None
 
     @property
-    def random(self) -> np.random.Generator:
+    def random(self) -> Stream:
         """What it draws from."""
         return config.chosen_stream() if self._stream is None else self._stream
 
-    def bound(self, random: np.random.Generator) -> RandomTransform:
-        """The same transform, which draws from a pipeline's stream."""
+    def bound(self, seed: int) -> RandomTransform:
+        """The same transform, which draws from a stream of its own."""
         made = copy.copy(self)
-        made._stream = random
+        made._stream = Mt19937(seed)
         return made
 
     def __getstate__(self) -> dict[str, Any]:
@@ -78,11 +79,11 @@ class _Several(RandomTransform):
                                 f"a callable pyfunc, but {each!r}.")
         self.transforms: list[Callable[..., Any]] = list(transforms)
 
-    def bound(self, random: np.random.Generator) -> RandomTransform:
+    def bound(self, seed: int) -> RandomTransform:
         """The same, and so its parts."""
-        made = super().bound(random)
+        made = super().bound(seed)
         assert isinstance(made, _Several)
-        made.transforms = [t.bound(random) if hasattr(t, "bound") else t for t in self.transforms]
+        made.transforms = [t.bound(seed) if hasattr(t, "bound") else t for t in self.transforms]
         return made
 
     def __call__(self, *args: Any) -> Any:
@@ -124,7 +125,7 @@ class RandomApply(_Several):
         self.prob = checks.number("prob", prob, 0.0, 1.0)
 
     def _chosen(self) -> Sequence[Callable[..., Any]]:
-        return self.transforms if self.random.random() < self.prob else ()
+        return self.transforms if self.random.happens(self.prob) else ()
 
 
 class RandomChoice(_Several):
@@ -137,7 +138,7 @@ class RandomChoice(_Several):
     """
 
     def _chosen(self) -> Sequence[Callable[..., Any]]:
-        return [self.transforms[int(self.random.integers(len(self.transforms)))]]
+        return [self.transforms[self.random.below(len(self.transforms))]]
 
 
 class RandomOrder(_Several):
@@ -150,7 +151,7 @@ class RandomOrder(_Several):
     """
 
     def _chosen(self) -> Sequence[Callable[..., Any]]:
-        return [self.transforms[i] for i in self.random.permutation(len(self.transforms))]
+        return [self.transforms[i] for i in self.random.order(len(self.transforms))]
 
 
 class TypeCast(Transform):
@@ -185,7 +186,7 @@ def numpy_type(given: Any, what: str) -> np.dtype[Any]:
     try:
         return np.dtype(dtypes.dtype_to_nptype(given)) if hasattr(given, "numpy") or \
             type(given).__module__.startswith("cellc") else np.dtype(given)
-    except (TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise TypeError(
             f"{what} should be a dtype of cellc or numpy, but got {given!r}.") from error
 

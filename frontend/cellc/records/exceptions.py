@@ -65,7 +65,8 @@ class MRMDefineCategoryError(MindRecordException):
 
 
 class MRMValidateDataError(MindRecordException):
-    """Rows that do not fit the schema."""
+    """A name that programs import: rows that do not fit the schema are left out and told of in the
+    log, here as in MindSpore, and neither raises this."""
 
     _text = "Failed to validate data."
 

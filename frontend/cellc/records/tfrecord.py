@@ -69,33 +69,40 @@ class TFRecordFile:
     """
 
     def __init__(self, path: str, compression: str = "") -> None:
-        self.path = path
+        self.path, self._file = path, -1
         self._data = _decompressed(path, compression) if compression else None
         self.places = list(self._found())
 
     def _size(self) -> int:
         return os.path.getsize(self.path) if self._data is None else len(self._data)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_file": -1}
+
+    def __del__(self) -> None:
+        if getattr(self, "_file", -1) >= 0:
+            os.close(self._file)
+
     def _found(self) -> Iterator[tuple[int, int]]:
         """Where the data of each record is: its start and length."""
         size, start = self._size(), 0
-        with open(self.path, "rb") as stream:
-            while start < size:
-                head = self._part(stream, start, 12)
-                length = struct.unpack("<Q", head[:8])[0] if len(head) == 12 else size
-                if len(head) < 12 or struct.unpack("<I", head[8:])[0] != masked_crc32c(head[:8]):
-                    raise invalid(self.path, f"no record begins at byte {start}")
-                if start + length + 16 > size:
-                    raise invalid(self.path, f"the record at byte {start} has {length} bytes, but "
-                                             f"the file ends before it does")
-                yield start + 12, length
-                start += length + 16
+        while start < size:
+            head = self._part(start, 12)
+            length = struct.unpack("<Q", head[:8])[0] if len(head) == 12 else size
+            if len(head) < 12 or struct.unpack("<I", head[8:])[0] != masked_crc32c(head[:8]):
+                raise invalid(self.path, f"no record begins at byte {start}")
+            if start + length + 16 > size:
+                raise invalid(self.path, f"the record at byte {start} has {length} bytes, but "
+                                         f"the file ends before it does")
+            yield start + 12, length
+            start += length + 16
 
-    def _part(self, stream: Any, start: int, length: int) -> bytes:
+    def _part(self, start: int, length: int) -> bytes:
         if self._data is not None:
             return self._data[start : start + length]
-        stream.seek(start)
-        return bytes(stream.read(length))
+        if self._file < 0:
+            self._file = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        return os.pread(self._file, length, start)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -107,10 +114,8 @@ class TFRecordFile:
             RuntimeError: it is no `tf.train.Example`.
         """
         start, length = self.places[number]
-        with open(self.path, "rb") as stream:
-            data = self._part(stream, start, length)
         try:
-            return parse_example(data)
+            return parse_example(self._part(start, length))
         except (ValueError, IndexError, struct.error) as error:
             raise RuntimeError(f"Failed to parse tfrecord file: {self.path}, record {number}: "
                                f"{error}.") from error

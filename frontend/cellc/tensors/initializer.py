@@ -1,8 +1,9 @@
 """Initializers: how the elements of a new parameter are drawn.
 
-An initializer fills a numpy array in place. Its draws come from a numpy generator keyed by the
-state of the global generator, so `set_seed` makes them reproducible, and each array gets a key of
-its own. Source: `mindspore.common.initializer`.
+An initializer fills a numpy array in place. Each array gets a seed of its own, drawn from numpy's
+global generator, which `set_seed` restarts; `draws` makes of it what MindSpore does. So a network
+that is made after `set_seed` starts from MindSpore's weights. Source:
+`mindspore.common.initializer`.
 """
 
 from __future__ import annotations
@@ -16,18 +17,13 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.lazy import public_names
-from cellc_runtime.platform import usable_cpus
 
 from ..core import checks
-from .seed import default_generator
+from .draws import Draw, fill_normal, fill_truncated, fill_uniform, new_seed
 from .tensor import Tensor
 
 Array = np.ndarray[Any, Any]
-Draw = Callable[[np.random.Generator, Array], None]
-"""Fills an array with draws of a generator."""
 _MODES = ("fan_in", "fan_out")
-_BLOCK = 1 << 18
-"""Elements of a block: what is drawn is scaled while it is in the cache."""
 
 
 class Initializer:
@@ -62,14 +58,9 @@ class Initializer:
     def __call__(self, arr: Array) -> None:
         self._initialize(arr)
 
-    def _random(self) -> np.random.Generator:
-        """A generator for one array: the global one's offset advances by one."""
-        key = self._seed
-        if key is None:
-            state = default_generator().state._data
-            key = int(state[0]) | int(state[1]) << 64
-            state[1] += np.uint64(1)
-        return np.random.Generator(np.random.Philox(key=key))
+    def _drawing_seed(self) -> int:
+        """The seed of the next array."""
+        return new_seed() if self._seed is None else self._seed
 
     def later(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[Array], None] | None:
         """What gives an array of zeros the values it would get now, whenever it is called.
@@ -84,17 +75,17 @@ class Initializer:
 
 
 class _Drawn(Initializer):
-    """One whose elements are draws of one generator: `_draws` says how."""
+    """One whose elements are draws of one seed: `_draws` says how."""
 
     def _draws(self, shape: tuple[int, ...]) -> Draw:
         raise NotImplementedError
 
     def _initialize(self, arr: Array) -> None:
         draw = self._draws(arr.shape)
-        draw(self._random(), arr)
+        draw(self._drawing_seed(), arr)
 
     def later(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[Array], None] | None:
-        """See `Initializer.later`: the generator's key is taken now, so the draws are those of now.
+        """See `Initializer.later`: the seed is taken now, so the draws are those of now.
 
         Raises:
             ValueError, TypeError: as drawing now would.
@@ -104,15 +95,8 @@ class _Drawn(Initializer):
             return None
         draw = self._draws(shape)
         # Arguments that cannot be drawn with are noticed here and not at some later reading.
-        draw(np.random.Generator(np.random.Philox(key=0)), np.zeros((1,) * len(shape), dtype))
-        state: Any = self._random().bit_generator.state
-
-        def fill(arr: Array) -> None:
-            again = np.random.Philox(key=0)
-            again.state = state
-            draw(np.random.Generator(again), arr)
-
-        return fill
+        draw(0, np.zeros((1,) * len(shape), dtype))
+        return partial(draw, self._drawing_seed())
 
 
 # --- constants -----------------------------------------------------------------------------------
@@ -234,7 +218,7 @@ class Normal(_Drawn):
 
     def _draws(self, shape: tuple[int, ...]) -> Draw:
         _check_normal("Normal", self.sigma, self.mean)
-        return partial(_fill_normal, mean=self.mean, sigma=self.sigma)
+        return partial(fill_normal, mean=self.mean, sigma=self.sigma)
 
 
 def _check_normal(what: str, sigma: Any, mean: Any) -> None:
@@ -258,7 +242,7 @@ class Uniform(_Drawn):
         self.scale = scale
 
     def _draws(self, shape: tuple[int, ...]) -> Draw:
-        return partial(_fill_uniform, low=-self.scale, high=self.scale)
+        return partial(fill_uniform, low=-self.scale, high=self.scale)
 
 
 class TruncatedNormal(_Drawn):
@@ -277,49 +261,7 @@ class TruncatedNormal(_Drawn):
 
     def _draws(self, shape: tuple[int, ...]) -> Draw:
         _check_normal("TruncatedNormal", self.sigma, self.mean)
-        return partial(_fill_truncated, mean=self.mean, sigma=self.sigma, low=self.a, high=self.b)
-
-
-def _fill_truncated(
-    random: np.random.Generator, arr: Array, mean: float, sigma: float, low: float, high: float
-) -> None:
-    arr[...] = truncated_normal(random, arr.shape, mean, sigma, low, high)
-
-
-def truncated_normal(
-    random: np.random.Generator, shape: tuple[int, ...], mean: float, sigma: float,
-    low: float, high: float,
-) -> Array:
-    """Draws of a normal distribution restricted to [low, high].
-
-    By rejection while the interval holds a fair part of the distribution; else from the inverse
-    of the distribution function on a grid fine enough for float32.
-
-    Raises:
-        ValueError: the interval is empty, or sigma is 0.
-    """
-    if not low < high:
-        raise ValueError(f"a truncated normal needs bounds a < b, but got {low} and {high}")
-    if not sigma > 0:
-        raise ValueError(f"a truncated normal needs a positive sigma, but got {sigma}")
-    a, b = (low - mean) / sigma, (high - mean) / sigma
-    if _normal_cdf(b) - _normal_cdf(a) < 0.05:
-        grid = np.linspace(max(a, -38.0), min(b, 38.0), 1 << 16)
-        # The density relative to its largest value in the interval never underflows there.
-        weight = np.exp(-0.5 * (grid**2 - np.min(grid**2)))
-        total = np.concatenate(([0.0], np.cumsum((weight[1:] + weight[:-1]) / 2)))
-        u = random.uniform(0.0, total[-1], shape)
-        return np.clip(mean + sigma * np.interp(u, total, grid), low, high)
-    out = random.normal(mean, sigma, shape)
-    while True:
-        outside = (out < low) | (out > high)
-        if not outside.any():
-            return out
-        out[outside] = random.normal(mean, sigma, int(outside.sum()))
-
-
-def _normal_cdf(z: float) -> float:
-    return 0.5 * (1.0 + math.erf(z / math.sqrt(2.0)))
+        return partial(fill_truncated, mean=self.mean, sigma=self.sigma, low=self.a, high=self.b)
 
 
 class Sparse(Initializer):
@@ -339,11 +281,10 @@ class Sparse(Initializer):
 
     def _initialize(self, arr: Array) -> None:
         _check_matrix("Sparse", arr)
-        random = self._random()
-        arr[...] = random.normal(0.0, self.sigma, arr.shape)
+        fill_normal(self._drawing_seed(), arr, 0.0, self.sigma)
         zeros = math.ceil(self.sparsity * arr.shape[0])
         for column in range(arr.shape[1]):
-            arr[random.permutation(arr.shape[0])[:zeros], column] = 0
+            arr[np.random.permutation(arr.shape[0])[:zeros], column] = 0
 
 
 class Orthogonal(Initializer):
@@ -367,8 +308,9 @@ class Orthogonal(Initializer):
                 f"no less than 2, but got {arr.ndim}."
             )
         rows, columns = arr.shape[0], int(np.prod(arr.shape[1:]))
-        flat = self._random().normal(0.0, 1.0, (max(rows, columns), min(rows, columns)))
-        q, r = np.linalg.qr(flat)
+        flat = np.empty((rows, columns), np.float32)
+        fill_normal(self._drawing_seed(), flat, 0.0, 1.0)
+        q, r = np.linalg.qr(flat.T if rows < columns else flat)
         q = q * np.sign(np.diag(r))  # the factorisation is unique with a positive diagonal
         arr[...] = self.gain * (q.T if rows < columns else q).reshape(arr.shape)
 
@@ -424,8 +366,8 @@ class _Scaled(_Drawn):
     def _draws(self, shape: tuple[int, ...]) -> Draw:
         std = self._std(shape)
         bound = math.sqrt(3.0) * std
-        return partial(_fill_uniform, low=-bound, high=bound) if self._uniform else \
-            partial(_fill_normal, mean=0.0, sigma=std)
+        return partial(fill_uniform, low=-bound, high=bound) if self._uniform else \
+            partial(fill_normal, mean=0.0, sigma=std)
 
 
 class _He(_Scaled):
@@ -518,15 +460,11 @@ class VarianceScaling(_Drawn):
         if self.distribution == "truncated_normal":
             # A standard normal cut at two deviations has this standard deviation.
             wide = std / 0.87962566103423978
-            return partial(_fill_truncated, mean=0.0, sigma=wide, low=-2 * wide, high=2 * wide)
+            return partial(fill_truncated, mean=0.0, sigma=wide, low=-2 * wide, high=2 * wide)
         bound = math.sqrt(3.0) * std
-        normal = self.distribution == "untruncated_normal"
-
-        def draw(random: np.random.Generator, arr: Array) -> None:
-            arr[...] = random.normal(0.0, std, arr.shape) if normal else \
-                random.uniform(-bound, bound, arr.shape)
-
-        return draw
+        if self.distribution == "untruncated_normal":
+            return partial(fill_normal, mean=0.0, sigma=std)
+        return partial(fill_uniform, low=-bound, high=bound)
 
 
 class BilinearFiller(Initializer):
@@ -608,81 +546,6 @@ def _checked_shape(shape: Any) -> tuple[int, ...]:
                 f"positive integer, but got {dims}"
             )
     return tuple(int(d) for d in dims)
-
-
-# --- draws for whole parameters -------------------------------------------------------------------
-#
-# In the array's own precision, block by block, on all processors. Each block has a stream of its
-# own, keyed by one draw of the generator and the block's number, so the numbers follow from the
-# generator and the shape alone, not from the number of threads.
-
-
-def _fill_normal(random: np.random.Generator, arr: Array, mean: float, sigma: float) -> None:
-    """Fill an array from a normal distribution."""
-
-    def block(stream: np.random.Generator, out: Array) -> None:
-        _standard_normal(stream, out)
-        out *= sigma
-        if mean:
-            out += mean
-
-    _fill(random, arr, block)
-
-
-def _fill_uniform(random: np.random.Generator, arr: Array, low: float, high: float) -> None:
-    """Fill an array from the uniform distribution on [low, high)."""
-
-    def block(stream: np.random.Generator, out: Array) -> None:
-        stream.random(out=out, dtype=out.dtype)
-        out *= high - low
-        out += low
-
-    _fill(random, arr, block)
-
-
-def _standard_normal(stream: np.random.Generator, out: Array) -> None:
-    """Box and Muller (1958): numpy's vector functions make it twice as fast as its ziggurat."""
-    if out.dtype != np.float32:
-        stream.standard_normal(out=out)
-        return
-    half = out.size // 2
-    angle = stream.random(out.size - half, dtype=np.float32)
-    angle *= np.float32(2 * math.pi)
-    radius = stream.random(out.size - half, dtype=np.float32)
-    np.subtract(1, radius, out=radius)  # in (0, 1]: the logarithm is finite
-    np.log(radius, out=radius)
-    radius *= np.float32(-2)
-    np.sqrt(radius, out=radius)
-    np.sin(angle, out=out[half:])
-    out[half:] *= radius
-    np.cos(angle[:half], out=out[:half])
-    out[:half] *= radius[:half]
-
-
-def _fill(random: np.random.Generator, arr: Array, draw: Draw) -> None:
-    direct = arr.flags.c_contiguous and arr.dtype in (np.float32, np.float64)
-    out = arr if direct else np.empty(arr.shape, np.float64)
-    flat = out.reshape(-1)
-    key = int(random.integers(1 << 63))
-
-    def work(number: int) -> None:
-        stream = np.random.Generator(np.random.SFC64((key, number)))
-        draw(stream, flat[number * _BLOCK : (number + 1) * _BLOCK])
-
-    blocks = range(-(-flat.size // _BLOCK))
-    # (One block needs no thread, and asking the system for its processors takes 2 ms.)
-    threads = min(usable_cpus()[0], len(blocks)) if len(blocks) > 1 else 1
-    if threads > 1:
-        # The import takes as long as a block, and small networks have no use for it.
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, blocks))
-    else:
-        for number in blocks:
-            work(number)
-    if not direct:
-        arr[...] = out
 
 
 __all__ = [

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -150,11 +151,13 @@ class RandomColorAdjust(_OfColours, RandomImageTransform):
         self.hue = _factors("hue", hue, -0.5, 0.5, 0.0)
         self._drawn: list[ImageTransform] = []
 
-    def _draw(self) -> None:
-        self._drawn = [made(float(self.random.uniform(*bounds))) for made, bounds, same in (
+    def _draw(self, image: Any) -> None:
+        kinds: list[tuple[Callable[[float], ImageTransform], tuple[float, float], int]] = [
             (AdjustBrightness, self.brightness, 1), (AdjustContrast, self.contrast, 1),
-            (AdjustSaturation, self.saturation, 1), (AdjustHue, self.hue, 0),
-        ) if bounds != (same, same)]
+            (AdjustSaturation, self.saturation, 1), (AdjustHue, self.hue, 0)]
+        self.random.shuffle(kinds)
+        self._drawn = [made(self.random.real(*bounds)) for made, bounds, same in kinds
+                       if bounds != (same, same)]
 
     def _apply(self, image: Any) -> Any:
         image = self._checked(image)

@@ -51,7 +51,7 @@ class ImageTransform(Transform):
         """The image's transform; of several images each, with the same draws for all."""
         if len(args) == 1:
             return self._one(args[0])
-        self._draw()
+        self._draw(np.asarray(args[0]))
         return tuple(self._one(a, False) for a in args)
 
     def _one(self, image: Any, draws: bool = True) -> Any:
@@ -63,14 +63,17 @@ class ImageTransform(Transform):
             raise self._refused("an image should have the shape [height, width] or [height, width, "
                                 f"channels], but has {array.shape}.")
         if draws:
-            self._draw()
+            self._draw(array)
         made = self._apply(array)
         if picture and self._stays and isinstance(made, np.ndarray) and made.dtype == np.uint8:
             return pillow(type(self).__name__).fromarray(made)
         return made
 
-    def _draw(self) -> None:
-        """For random ones: what is the same for all images of a call."""
+    def _draw(self, image: Any) -> None:
+        """For random ones: what is the same for all images of a call, of which this is the first.
+
+        Drawn in the order in which MindSpore does, so that the same seed gives the same.
+        """
 
 
 class RandomImageTransform(ImageTransform, RandomTransform):
@@ -88,8 +91,8 @@ class Perhaps(RandomImageTransform):
         self.prob = checks.number("prob", prob, 0.0, 1.0)
         self._happens = False
 
-    def _draw(self) -> None:
-        self._happens = bool(self.random.random() < self.prob)
+    def _draw(self, image: Any) -> None:
+        self._happens = self.random.happens(self.prob)
 
     def _apply(self, image: Any) -> Any:
         return self._done(image) if self._happens else image

@@ -261,16 +261,16 @@ class CutOut(RandomImageTransform):
         self.is_hwc = checks.of_type("is_hwc", is_hwc, bool)
         self._at: Any = ()
 
-    def _draw(self) -> None:
-        self._at = self.random.random((self.num_patches, 2))
+    def _draw(self, image: Any) -> None:
+        height, width = image.shape[:2] if self.is_hwc or image.ndim == 2 else image.shape[1:]
+        # From where nothing is left of the patch on one side, to where nothing is on the other.
+        self._at = [tuple(self.random.below(n + self.length + 1) - self.length
+                          for n in (height, width)) for _ in range(self.num_patches)]
 
     def _apply(self, image: Any) -> Any:
         made = image.copy()
         plane = made if self.is_hwc or made.ndim == 2 else made.transpose(1, 2, 0)
-        for down, across in self._at:
-            height, width = plane.shape[:2]
-            top = int(down * height) - self.length // 2
-            left = int(across * width) - self.length // 2
+        for top, left in self._at:
             plane[max(0, top) : max(0, top + self.length),
                   max(0, left) : max(0, left + self.length)] = 0
         return made

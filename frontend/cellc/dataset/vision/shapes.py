@@ -189,12 +189,15 @@ class RandomCrop(RandomImageTransform):
         self.padding_mode = checks.of_type("padding_mode", padding_mode, Border)
         self.size, self.padding = pair(size), padding_of(0 if padding is None else padding)
         self.fill_value = fill_of(fill_value)
-        self._at = (0.0, 0.0)
+        self._at = (0, 0)
 
-    def _draw(self) -> None:
-        self._at = (float(self.random.random()), float(self.random.random()))
+    def _draw(self, image: Any) -> None:
+        height, width = self._bordered(image).shape[:2]
+        left, top = (self.random.below(max(0, have - want) + 1)
+                     for have, want in ((width, self.size[1]), (height, self.size[0])))
+        self._at = (top, left)
 
-    def _apply(self, image: Any) -> Any:
+    def _bordered(self, image: Any) -> Any:
         image = with_border(image, self.padding, self.fill_value, self.padding_mode)
         if self.pad_if_needed:
             down, across = (max(0, want - have) for want, have in
@@ -202,12 +205,14 @@ class RandomCrop(RandomImageTransform):
             # As MindSpore: what is missing is added at both sides, and the crop falls within.
             image = with_border(image, (across, down, across, down), self.fill_value,
                                 self.padding_mode)
-        spare = [have - want for have, want in zip(image.shape[:2], self.size, strict=True)]
-        if min(spare) < 0:
+        return image
+
+    def _apply(self, image: Any) -> Any:
+        image = self._bordered(image)
+        if any(have < want for have, want in zip(image.shape[:2], self.size, strict=True)):
             raise self._refused(f"the crop {self.size} is larger than the image "
                                 f"{image.shape[:2]}: give a padding, or pad_if_needed.")
-        top, left = (int(at * (n + 1)) for at, n in zip(self._at, spare, strict=True))
-        return cropped(image, top, left, *self.size)
+        return cropped(image, *self._at, *self.size)
 
 
 class Resize(ImageTransform):
@@ -266,24 +271,23 @@ class RandomResizedCrop(RandomImageTransform):
         self.size, self.interpolation = pair(size), inter_of(interpolation)
         self.scale, self.ratio = _bounds("scale", scale, 0.0), _bounds("ratio", ratio, 1e-9)
         self.max_attempts = checks.integer("max_attempts", max_attempts, 1)
-        self._seed = 0
+        self._drawn = (0, 0, 1, 1)
 
-    def _draw(self) -> None:
-        self._seed = int(self.random.integers(2**63))
+    def _draw(self, image: Any) -> None:
+        self._drawn = self._part(*image.shape[:2])
 
     def _apply(self, image: Any) -> Any:
-        part = cropped(image, *self._part(*image.shape[:2]))
-        return resized(part, *self.size, self.interpolation)
+        return resized(cropped(image, *self._drawn), *self.size, self.interpolation)
 
     def _part(self, height: int, width: int) -> tuple[int, int, int, int]:
-        random = np.random.default_rng(self._seed)
         for _ in range(self.max_attempts):
-            area = height * width * random.uniform(*self.scale)
-            shape = math.exp(random.uniform(math.log(self.ratio[0]), math.log(self.ratio[1])))
-            w, h = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
+            area = height * width * self.random.real(*self.scale)
+            shape = math.exp(self.random.real(math.log(self.ratio[0]), math.log(self.ratio[1])))
+            w = round(math.sqrt(area * shape))
+            h = round(w / shape)
             if 0 < w <= width and 0 < h <= height:
-                return (int(random.integers(height - h + 1)), int(random.integers(width - w + 1)),
-                        h, w)
+                left = self.random.below(width - w + 1)
+                return self.random.below(height - h + 1), left, h, w
         now = width / height
         w = width if now < self.ratio[0] else min(width, round(height * self.ratio[1]))
         h = height if now > self.ratio[1] else min(height, round(w / min(max(
@@ -367,8 +371,8 @@ class RandomRotation(Rotate, RandomImageTransform):
             raise ValueError("degrees should be in (min, max) format. Got (max, min).")
         self._options(resample, expand, center, fill_value)
 
-    def _draw(self) -> None:
-        self.degrees = float(self.random.uniform(*self.range))
+    def _draw(self, image: Any) -> None:
+        self.degrees = self.random.real(*self.range)
 
 
 class HWC2CHW(ImageTransform):

@@ -1,0 +1,279 @@
+"""Worker processes: a function on tasks, in other processes of this machine.
+
+Each worker has one socket, for tasks and results. Tasks go to the workers in turn, and results are
+asked for in that order, so nothing has to be sorted. Long arrays go through memory that has no
+name: a file of the kernel's whose descriptor is sent; so nothing is left behind, whoever is killed.
+
+A worker ends when its socket is shut down, and when the process that started it is gone. A thread
+of its own watches for both, so it does not matter what the user's function does meanwhile.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import queue
+import random
+import signal
+import socket
+import sys
+import threading
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from multiprocessing import connection, reduction
+from typing import Any
+
+import numpy as np
+
+from .. import log
+from . import config
+
+_SHARED = 1 << 16
+"""Bytes from which arrays go through memory instead of the socket."""
+_ALIGNED = 64
+_WATCH = 1.0
+"""Seconds between two looks whether the process that started a worker is still there."""
+_PATIENCE = 2.0
+"""Seconds that a worker has to end by itself."""
+
+
+class WorkerError(RuntimeError):
+    """A worker process that ended: no fault of a row."""
+
+
+class _Told(Exception):
+    """The traceback of an exception in another process, as its cause here."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"\n{text}")
+
+
+# --- values between processes ---------------------------------------------------------------------
+
+
+def send(channel: Any, value: Any, limit: int) -> None:
+    """Send a value; arrays of up to `limit` bytes together go through shared memory."""
+    found: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(value, 5, buffer_callback=found.append)
+    parts = [b.raw() for b in found]
+    sizes = [p.nbytes for p in parts]
+    shared = _SHARED <= sum(sizes) <= limit and hasattr(os, "memfd_create") and \
+        config.get_enable_shared_mem()
+    channel.send((shared, data, sizes))
+    if not shared:
+        for part in parts:
+            channel.send_bytes(part)
+        return
+    memory = os.memfd_create("cellc_rows")
+    try:
+        with open(memory, "wb", closefd=False) as stream:
+            for part, start in zip(parts, _starts(sizes), strict=True):
+                stream.seek(start)
+                stream.write(part)
+        reduction.send_handle(channel, memory, None)
+    finally:
+        os.close(memory)
+
+
+def receive(channel: Any) -> Any:
+    """What the other side sent; its arrays are the receiver's own.
+
+    Raises:
+        EOFError, OSError: there is no other side any more.
+    """
+    shared, data, sizes = channel.recv()
+    if not shared:
+        return pickle.loads(data, buffers=[bytearray(channel.recv_bytes()) for _ in sizes])
+    buffers = [bytearray(size) for size in sizes]
+    memory = reduction.recv_handle(channel)
+    # Read, not mapped: a mapping keeps its descriptor, and rows may be kept by the thousand.
+    with open(memory, "rb") as stream:
+        for buffer, start in zip(buffers, _starts(sizes), strict=True):
+            stream.seek(start)
+            stream.readinto(buffer)
+    return pickle.loads(data, buffers=buffers)
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    starts, end = [], 0
+    for size in sizes:
+        starts.append(end)
+        end += -(-size // _ALIGNED) * _ALIGNED
+    return starts
+
+
+# --- in a worker ----------------------------------------------------------------------------------
+
+
+def _serve(
+    channel: Any, function: Callable[..., Any], parent: int, seed: int, limit: int
+) -> None:
+    """What a worker process does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears of it, and ends it
+    tasks: queue.SimpleQueue[tuple[int, tuple[Any, ...]]] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(channel, parent, tasks), daemon=True).start()
+    while True:
+        number, task = tasks.get()
+        _seed_of_task(seed, number)
+        try:
+            _send_result(channel, *_outcome(function, task), limit)
+        except OSError:  # nobody listens
+            _leave()
+
+
+def _listen(channel: Any, parent: int, tasks: Any) -> None:
+    """Take tasks as they come, so that who sends them need not wait; end with the socket."""
+    try:
+        while True:
+            while not channel.poll(_WATCH):
+                if os.getppid() != parent:
+                    _leave()
+            tasks.put(receive(channel))
+    except (EOFError, OSError):
+        _leave()
+
+
+def _leave() -> None:
+    """End at once, whatever the user's function is at."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    signal.raise_signal(signal.SIGKILL)
+
+
+def _seed_of_task(seed: int, number: int) -> None:
+    """Global generators differ from task to task, not from worker to worker."""
+    random.seed(seed << 64 | number)
+    np.random.seed([seed & 0xFFFFFFFF, number & 0xFFFFFFFF])
+
+
+def _outcome(function: Callable[..., Any], task: tuple[Any, ...]) -> tuple[str, Any]:
+    """A result and no text, or an exception and its traceback."""
+    try:
+        return "", function(*task)
+    except Exception as error:
+        return traceback.format_exc(), error
+
+
+def _send_result(channel: Any, text: str, value: Any, limit: int) -> None:
+    try:
+        send(channel, (text, value), limit)
+    except OSError:
+        raise
+    except Exception as error:  # it cannot be pickled: an exception or a row of the user's
+        what = f"{type(value).__name__}: {value}" if text else \
+            f"the result cannot be sent to the process that asked for it: {error}"
+        send(channel, (text or traceback.format_exc(), RuntimeError(what)), limit)
+
+
+# --- who asks -------------------------------------------------------------------------------------
+
+
+class _Worker:
+    """One process, and this side of its socket."""
+
+    def __init__(self, method: str, target: Callable[[Any], None]) -> None:
+        context: Any = multiprocessing.get_context(method)
+        self.channel, other = context.Pipe()
+        self.process = context.Process(target=target, args=(other,), daemon=True)
+        with warnings.catch_warnings():
+            # From Python 3.12 on a fork beside threads is warned of, those of numpy's BLAS too,
+            # which are made for it.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.process.start()
+        other.close()
+
+    def ended(self, number: int) -> WorkerError:
+        """The error that says what became of it."""
+        self.process.join(_PATIENCE)
+        code = self.process.exitcode
+        how = f"was killed by signal {-code}; there may be too little memory for so many workers" \
+            if code is not None and code < 0 else f"ended with exit code {code}"
+        return WorkerError(
+            f"A worker process of the dataset (pid {self.process.pid}) {how}, before it gave task "
+            f"{number} back. What it printed says more; with num_parallel_workers=1 or "
+            "python_multiprocessing=False the work is done in this process.")
+
+    def receive(self, number: int) -> tuple[str, Any]:
+        """Its next result.
+
+        Raises:
+            WorkerError: it has ended.
+        """
+        waited = config.get_multiprocessing_timeout_interval()
+        while True:
+            ready = connection.wait([self.channel, self.process.sentinel], waited)
+            if self.channel in ready:
+                try:
+                    found: tuple[str, Any] = receive(self.channel)
+                    return found
+                except (EOFError, OSError):
+                    raise self.ended(number) from None
+            if ready:
+                raise self.ended(number)
+            log.warning("A worker process of the dataset (pid %s) has been at task %s for %s "
+                        "seconds.", self.process.pid, number, waited)
+
+
+def _stop(workers: Sequence[_Worker]) -> None:
+    """End processes: first all are told, then none is left."""
+    for worker in workers:
+        # Not closed: processes that were forked later have this end of the socket too.
+        with socket.socket(fileno=os.dup(worker.channel.fileno())) as end:
+            end.shutdown(socket.SHUT_RDWR)
+    for worker in workers:
+        worker.process.join(_PATIENCE)
+        if worker.process.exitcode is None:
+            worker.process.kill()
+            worker.process.join()
+        worker.channel.close()
+
+
+class ProcessPool:
+    """Processes that call a function.
+
+    Args:
+        function: called with the elements of a task.
+        count: how many processes.
+        method: how they start: "fork" or "spawn".
+        limits: the bytes of a task, and of a result, up to which it goes through shared memory.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], count: int, method: str, limits: tuple[int, int]
+    ) -> None:
+        chosen = config.chosen_seed()
+        seed = int.from_bytes(os.urandom(4), "little") if chosen is None else chosen
+        target = partial(_serve, function=function, parent=os.getpid(), seed=seed,
+                         limit=limits[1])
+        self._limit, self._sent = limits[0], 0
+        self._workers: list[_Worker] = []
+        self.stop = weakref.finalize(self, _stop, self._workers)
+        """Ends the workers; so does losing the last reference to this."""
+        for _ in range(count):
+            self._workers.append(_Worker(method, target))
+
+    def submit(self, task: tuple[Any, ...]) -> Callable[[], Any]:
+        """Hand out a task. Results are to be asked for in the order of their tasks.
+
+        Raises:
+            WorkerError: the worker whose turn it is has ended.
+        """
+        number, self._sent = self._sent, self._sent + 1
+        worker = self._workers[number % len(self._workers)]
+        try:
+            send(worker.channel, (number, task), self._limit)
+        except OSError:
+            raise worker.ended(number) from None
+        return partial(_result, worker, number)
+
+
+def _result(worker: _Worker, number: int) -> Any:
+    """What the function made of a task, or its exception."""
+    text, value = worker.receive(number)
+    if not text:
+        return value
+    raise value from _Told(text)

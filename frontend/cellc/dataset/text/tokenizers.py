@@ -1,0 +1,296 @@
+"""Tokenizers: texts become words, characters or pieces of words."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from enum import IntEnum
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from .base import Piece, TextTransform, Tokenizer
+from .vocab import Vocab
+
+
+class NormalizeForm(IntEnum):
+    """Forms of Unicode. Source: `mindspore.dataset.text.NormalizeForm`."""
+
+    NONE = 0
+    NFC = 1
+    NFKC = 2
+    NFD = 3
+    NFKD = 4
+
+
+_FORMS: dict[NormalizeForm, Callable[[str], str]] = {
+    NormalizeForm.NONE: str, NormalizeForm.NFC: partial(unicodedata.normalize, "NFC"),
+    NormalizeForm.NFKC: partial(unicodedata.normalize, "NFKC"),
+    NormalizeForm.NFD: partial(unicodedata.normalize, "NFD"),
+    NormalizeForm.NFKD: partial(unicodedata.normalize, "NFKD"),
+}
+
+
+def normalized(text: str, form: NormalizeForm) -> str:
+    """A text in one of the forms."""
+    return _FORMS[form](text)
+
+
+def folded(text: str) -> str:
+    """A text without differences of case and compatibility, and without invisible characters."""
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return "".join(c for c in plain if unicodedata.category(c) != "Cf")
+
+
+class WhitespaceTokenizer(Tokenizer):
+    """Words between white space. Source: `mindspore.dataset.text.WhitespaceTokenizer`."""
+
+    def _pieces(self, text: str) -> list[Piece]:
+        return [(m.group(), *m.span()) for m in re.finditer(r"\S+", text)]
+
+
+class UnicodeCharTokenizer(Tokenizer):
+    """Characters. Source: `mindspore.dataset.text.UnicodeCharTokenizer`."""
+
+    def _pieces(self, text: str) -> list[Piece]:
+        return [(c, i, i + 1) for i, c in enumerate(text)]
+
+
+class PythonTokenizer(TextTransform):
+    """The tokens that a function makes of a text.
+
+    Args:
+        tokenizer: called with a string; gives a list of them.
+
+    Raises:
+        TypeError: no function.
+
+    Source: `mindspore.dataset.text.PythonTokenizer`.
+    """
+
+    def __init__(self, tokenizer: Callable[[str], Any]) -> None:
+        if not callable(tokenizer):
+            raise TypeError("Argument tokenizer is not a callable function.")
+        self.tokenizer = tokenizer
+
+    def _apply(self, *args: Any) -> Any:
+        return np.array(self.tokenizer(self._one(args[0])) or [""])
+
+
+def compiled(what: str, pattern: str) -> re.Pattern[str]:
+    """A regular expression of Python's.
+
+    Raises:
+        ValueError: it is none.
+    """
+    checks.of_type(what, pattern, str)
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{what}: {pattern!r} is no regular expression of Python's: {error}. "
+                         "Classes such as \\p{L} are not among these.") from error
+
+
+def pieces_between(
+    text: str, delimiter: re.Pattern[str], kept: Callable[[str], Any]
+) -> list[Piece]:
+    """What is between delimiters, and those of these that are kept."""
+    found, start = [], 0
+    for match in delimiter.finditer(text):
+        begin, end = match.span()
+        if begin == end:
+            continue
+        if start < begin:
+            found.append((text[start:begin], start, begin))
+        if kept(match.group()):
+            found.append((match.group(), begin, end))
+        start = end
+    return [*found, (text[start:], start, len(text))] if start < len(text) else found
+
+
+class RegexTokenizer(Tokenizer):
+    """What is between matches of a regular expression.
+
+    Args:
+        delim_pattern: the expression, of Python's `re`.
+        keep_delim_pattern: matches that are such, too, are tokens; "": none is.
+        with_offsets: see `Tokenizer`.
+
+    Source: `mindspore.dataset.text.RegexTokenizer`.
+    """
+
+    def __init__(
+        self, delim_pattern: str, keep_delim_pattern: str = "", with_offsets: bool = False
+    ) -> None:
+        super().__init__(with_offsets)
+        self._delimiter = compiled("delim_pattern", delim_pattern)
+        self._keep = compiled("keep_delim_pattern", keep_delim_pattern)
+
+    def _pieces(self, text: str) -> list[Piece]:
+        return pieces_between(text, self._delimiter, self._keep.fullmatch)
+
+
+_SPECIAL = r"\[(?:CLS|SEP|UNK|PAD|MASK|unused\d+)\]"
+_CHINESE = ((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
+            (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F))
+
+
+def _alone(character: str) -> bool:
+    """Whether a character is a token by itself: punctuation and Chinese characters."""
+    code = ord(character)
+    if code < 128:
+        return not character.isalnum() and 32 < code < 127
+    return unicodedata.category(character)[0] == "P" or any(
+        low <= code <= high for low, high in _CHINESE)
+
+
+class BasicTokenizer(Tokenizer):
+    """Words, punctuation marks and Chinese characters (Devlin et al., 2018).
+
+    Args:
+        lower_case: whether to fold the case and drop accents first.
+        keep_whitespace: whether runs of white space are tokens.
+        normalization_form: in which the text is put first; not with `lower_case`.
+        preserve_unused_token: whether [CLS], [SEP], [UNK], [PAD], [MASK] and [unused0] and so on
+            stay as they are.
+        with_offsets: see `Tokenizer`; of the text as it is after lowering and normalizing.
+
+    Source: `mindspore.dataset.text.BasicTokenizer`.
+    """
+
+    def __init__(
+        self, lower_case: bool = False, keep_whitespace: bool = False,
+        normalization_form: NormalizeForm = NormalizeForm.NONE,
+        preserve_unused_token: bool = True, with_offsets: bool = False,
+    ) -> None:
+        super().__init__(with_offsets)
+        self.lower_case = checks.of_type("lower_case", lower_case, bool)
+        self.keep_whitespace = checks.of_type("keep_whitespace", keep_whitespace, bool)
+        self.normalization_form = checks.of_type(
+            "normalization_form", normalization_form, NormalizeForm)
+        preserves = checks.of_type("preserve_unused_token", preserve_unused_token, bool)
+        self._special = re.compile(_SPECIAL if preserves else r"(?!)")
+
+    def _apply(self, *args: Any) -> Any:
+        text = self._prepared(self._one(args[0]))
+        return self._given(self._pieces(text), text)
+
+    def _prepared(self, text: str) -> str:
+        """The text as it is cut."""
+        parts = [part if kept else self._changed(part) for part, kept in self._parts(text)]
+        return "".join(parts)
+
+    def _changed(self, text: str) -> str:
+        if self.lower_case:
+            text = unicodedata.normalize("NFD", folded(text))
+            text = "".join(c for c in text if unicodedata.category(c) != "Mn")
+        else:
+            text = normalized(text, self.normalization_form)
+        return "".join(" " if unicodedata.category(c) in ("Cc", "Cf") else c for c in text)
+
+    def _parts(self, text: str) -> list[tuple[str, bool]]:
+        """The text cut at the special tokens, and which parts are these."""
+        pieces = pieces_between(text, self._special, bool)
+        return [(p, self._special.fullmatch(p) is not None) for p, _, _ in pieces]
+
+    def _pieces(self, text: str) -> list[Piece]:
+        found: list[Piece] = []
+        start = 0
+        for part, special in self._parts(text):
+            own = [(part, 0, len(part))] if special else self._words(part)
+            found += [(t, start + begin, start + end) for t, begin, end in own]
+            start += len(part)
+        return found
+
+    def _words(self, text: str) -> list[Piece]:
+        found = []
+        for run in re.finditer(r"\s+|\S+", text):
+            if run.group().isspace():
+                found += [(run.group(), *run.span())] if self.keep_whitespace else []
+                continue
+            start = run.start()
+            for i in range(*run.span()):
+                if _alone(text[i]):
+                    found += [(text[start:i], start, i)] if start < i else []
+                    found.append((text[i], i, i + 1))
+                    start = i + 1
+            found += [(text[start : run.end()], start, run.end())] if start < run.end() else []
+        return found
+
+
+class WordpieceTokenizer(Tokenizer):
+    """Words cut into the longest pieces that a vocabulary has (Wu et al., 2016).
+
+    Args:
+        vocab: has the pieces.
+        suffix_indicator: what pieces begin with that do not begin a word.
+        max_bytes_per_token: longer words are unknown.
+        unknown_token: stands for unknown words; "": they stay as they are.
+        with_offsets: see `Tokenizer`; within each word.
+
+    Source: `mindspore.dataset.text.WordpieceTokenizer`.
+    """
+
+    def __init__(
+        self, vocab: Vocab, suffix_indicator: str = "##", max_bytes_per_token: int = 100,
+        unknown_token: str = "[UNK]", with_offsets: bool = False,
+    ) -> None:
+        super().__init__(with_offsets)
+        self._ids = checks.of_type("vocab", vocab, Vocab).vocab()
+        self.suffix_indicator = checks.of_type("suffix_indicator", suffix_indicator, str)
+        self.max_bytes_per_token = checks.integer("max_bytes_per_token", max_bytes_per_token, 0)
+        self.unknown_token = checks.of_type("unknown_token", unknown_token, str)
+
+    def _apply(self, *args: Any) -> Any:
+        words = self._text(args[0], [0, 1]).ravel().tolist()
+        made = [self._given(self._pieces(word), word) for word in words]
+        if not self.with_offsets:
+            return np.concatenate(made) if made else np.zeros(0, "U1")
+        return tuple(np.concatenate(each) for each in zip(*made, strict=True))
+
+    def _pieces(self, word: str) -> list[Piece]:
+        whole = [(self.unknown_token or word, 0, len(word))]
+        if len(word.encode()) > self.max_bytes_per_token:
+            return whole
+        found: list[Piece] = []
+        start = 0
+        while start < len(word):
+            piece = self._longest(word, start)
+            if piece is None:
+                return whole
+            found.append(piece)
+            start = piece[2]
+        return found
+
+    def _longest(self, word: str, start: int) -> Piece | None:
+        for end in range(len(word), start, -1):
+            piece = (self.suffix_indicator if start else "") + word[start:end]
+            if piece in self._ids:
+                return piece, start, end
+        return None
+
+
+class BertTokenizer(BasicTokenizer):
+    """The tokens of `BasicTokenizer`, cut by `WordpieceTokenizer`; arguments are theirs.
+
+    Source: `mindspore.dataset.text.BertTokenizer`.
+    """
+
+    def __init__(
+        self, vocab: Vocab, suffix_indicator: str = "##", max_bytes_per_token: int = 100,
+        unknown_token: str = "[UNK]", lower_case: bool = False, keep_whitespace: bool = False,
+        normalization_form: NormalizeForm = NormalizeForm.NONE,
+        preserve_unused_token: bool = True, with_offsets: bool = False,
+    ) -> None:
+        super().__init__(lower_case, keep_whitespace, normalization_form, preserve_unused_token,
+                         with_offsets)
+        self._cutter = WordpieceTokenizer(
+            vocab, suffix_indicator, max_bytes_per_token, unknown_token)
+
+    def _pieces(self, text: str) -> list[Piece]:
+        return [(token, start + begin, start + end)
+                for word, start, _ in super()._pieces(text)
+                for token, begin, end in self._cutter._pieces(word)]

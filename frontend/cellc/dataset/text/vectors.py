@@ -1,0 +1,129 @@
+"""Vectors of words, read from files of text, and `ToVectors`, which gives those of a text."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from .base import TextTransform
+
+
+class Vectors:
+    """A vector for each word of a file: in each line the word, then its numbers.
+
+    Args:
+        found: the vectors, by word.
+
+    Attributes:
+        length: of each.
+
+    Source: `mindspore.dataset.text.Vectors`.
+    """
+
+    _names: tuple[tuple[str, str], ...] = ()
+    """What the names of its files begin and end with; empty for any."""
+
+    def __init__(self, found: dict[str, Any]) -> None:
+        self._found = found
+        self.length = len(next(iter(found.values())))
+
+    @classmethod
+    def from_file(cls, file_path: str, max_vectors: int | None = None) -> Vectors:
+        """The vectors of a file, in UTF-8; a first line that says how many there are is left out.
+
+        Args:
+            file_path: of the file.
+            max_vectors: how many are read; None for all.
+
+        Raises:
+            TypeError, ValueError: an argument is wrong.
+            RuntimeError: the file cannot be read, or its lines are no vectors of one length.
+        """
+        checks.of_type("file_path", file_path, str)
+        if max_vectors is not None:
+            checks.integer("max_vectors", max_vectors, 0)
+        name = os.path.basename(file_path)
+        if cls._names and not any(name.startswith(a) and name.endswith(b) for a, b in cls._names):
+            raise RuntimeError(f"{cls.__name__}: the name of the file should be like "
+                               f"{' or '.join(a + '*' + b for a, b in cls._names)}, but got "
+                               f"{name!r}.")
+        return cls(_read(file_path, max_vectors or None))
+
+    def of(self, word: str) -> Any:
+        """The vector of a word; None if there is none."""
+        return self._found.get(word)
+
+
+class GloVe(Vectors):
+    """Vectors of GloVe (Pennington et al., 2014). Source: `mindspore.dataset.text.GloVe`."""
+
+    _names = (("glove.", ".txt"),)
+
+
+class FastText(Vectors):
+    """Vectors of fastText (Bojanowski et al., 2017). Source: `mindspore.dataset.text.FastText`."""
+
+    _names = (("", ".vec"),)
+
+
+def _read(path: str, most: int | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    try:
+        with open(path, encoding="utf-8") as stream:
+            for number, line in enumerate(stream):
+                word, *numbers = line.split()
+                if number == 0 and len(numbers) == 1:
+                    continue
+                if len(found) == most:
+                    break
+                found.setdefault(word, np.array(numbers, np.float32))
+                if not numbers or len(found[word]) != len(next(iter(found.values()))):
+                    raise ValueError(f"line {number + 1} has {len(numbers)} numbers")
+    except (OSError, ValueError) as error:
+        raise RuntimeError(f"Vectors: {path} has no vectors of words, all of one length: {error}") \
+            from error
+    if not found:
+        raise RuntimeError(f"Vectors: {path} has no vectors.")
+    return found
+
+
+class ToVectors(TextTransform):
+    """The vectors of words.
+
+    Args:
+        vectors: has them.
+        unk_init: the vector of words that are not there; None for zeros.
+        lower_case_backup: whether words that are not there are looked up in lower case.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong.
+
+    Source: `mindspore.dataset.text.ToVectors`.
+    """
+
+    def __init__(
+        self, vectors: Vectors, unk_init: Any = None, lower_case_backup: bool = False
+    ) -> None:
+        self.vectors = checks.of_type("vectors", vectors, Vectors)
+        self.lower_case_backup = checks.of_type("lower_case_backup", lower_case_backup, bool)
+        if unk_init is not None:
+            checks.of_type("unk_init", unk_init, (list, tuple))
+        self._unknown = np.zeros(vectors.length, np.float32) if unk_init is None else \
+            np.array(unk_init, np.float32)
+        if self._unknown.shape != (vectors.length,):
+            raise ValueError(f"unk_init must be as long as the vectors: {vectors.length}, but got "
+                             f"{len(unk_init)}.")
+
+    def _apply(self, *args: Any) -> Any:
+        words = self._text(args[0], [0, 1])
+        found = [self._vector(word) for word in words.ravel().tolist()]
+        return np.array(found, np.float32).reshape(*words.shape, self.vectors.length)
+
+    def _vector(self, word: str) -> Any:
+        found = self.vectors.of(word)
+        if found is None and self.lower_case_backup:
+            found = self.vectors.of(word.lower())
+        return self._unknown if found is None else found
