@@ -11,6 +11,7 @@ from ..ir.graph import Value
 from ..ir.op import lookup
 from ..loops.expr import Expr
 from ..loops.nest import Nest, children, walk
+from ..ops.shape import Iota
 
 Array = np.ndarray[Any, Any]
 
@@ -74,7 +75,8 @@ def constant_of(value: Value, depth: int = _DEEPEST) -> Array | None:
         array: Array = node.attrs["value"].array
         return array
     op = lookup(node.op)
-    if not depth or node.regions or op.effect or len(node.results) != 1 or not node.operands:
+    if not depth or node.regions or op.effect or len(node.results) != 1 \
+            or not (node.operands or node.op == Iota.name):
         return None
     operands = [a for v in node.operands if (a := constant_of(v, depth - 1)) is not None]
     if len(operands) < len(node.operands):

@@ -208,9 +208,10 @@ def _wide(dtype: DType) -> DType:
 # --- the forms ------------------------------------------------------------------------------------
 
 
-def softmax_of(read: Read) -> tuple[Expr, dict[Value, Expr]]:
-    """What a nest takes the softmax of, and what it stores of each weight, by `WEIGHT`. These
-    stores and reductions leave `read`; in others `WEIGHT` stands for weights.
+def softmax_of(read: Read) -> tuple[Expr, dict[Value, Expr], dict[Value, Expr]]:
+    """What a nest takes the softmax of, what it stores of each weight, by `WEIGHT`, and what it
+    stores that depends on neither (a mask). These stores and the softmax's reductions leave
+    `read`; in others `WEIGHT` stands for weights.
 
     Raises:
         Unfit: it computes something else.
@@ -225,10 +226,12 @@ def softmax_of(read: Read) -> tuple[Expr, dict[Value, Expr]]:
     stores = {v: _replaced(read.reading, s, table) for v, s in read.stores.items()}
     read.reduces = [(kind, _replaced(read.reading, value, table), ref)
                     for kind, value, ref in read.reduces[2:]]
-    read.stores = {v: s for v, s in stores.items() if _leaves([s]) != {"weight"}}
     if _leaves([x]) != {"score"}:
         raise Unfit
-    return x, {v: s for v, s in stores.items() if v not in read.stores}
+    weights, others = ({v: s for v, s in stores.items() if _leaves([s]) == of}
+                       for of in ({"weight"}, set()))
+    read.stores = {v: s for v, s in stores.items() if v not in weights and v not in others}
+    return x, weights, others
 
 
 def gradient_of(read: Read, weigh: Expr) -> Expr:
@@ -381,9 +384,9 @@ def _looked_at(
 
 
 _OPS: dict[str, Callable[..., Array]] = {
-    "and": np.logical_and, "or": np.logical_or, "not": np.logical_not, "lt": np.less,
-    "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
-    "ne": np.not_equal}
+    "and": np.bitwise_and, "or": np.bitwise_or, "not": np.invert, "add": np.add,
+    "sub": np.subtract, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+    "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal}
 
 
 def _evaluated(reading: Reading, condition: Expr) -> Array | None:
@@ -393,17 +396,25 @@ def _evaluated(reading: Reading, condition: Expr) -> Array | None:
         name = e.payload if e.op == "cmp" else e.op
         if e.op == "const":
             found[id(e)] = np.asarray(e.payload)
-        elif e.op == "load" and not e.args:
-            array = constant_of(reading.values[e.payload.buffer.number])
-            at = _places(reading, e.payload.offset)
-            if array is None or at is None:
+        elif e.op == "index" or (e.op == "load" and not e.args):
+            own = _element(reading, e)
+            if own is None:
                 return None
-            found[id(e)] = array.reshape(-1)[at]
-        elif name in _OPS and (e.op == "cmp" or e.dtype is dtypes.bool_):
+            found[id(e)] = own
+        elif name in _OPS and (e.op == "cmp" or not e.dtype.is_float):
             found[id(e)] = _OPS[name](*(found[id(a)] for a in e.args))
         else:
             return None
     return found[id(condition)]
+
+
+def _element(reading: Reading, e: Expr) -> Array | None:
+    """A place or an element of a constant, for all queries and keys."""
+    if e.op == "index":
+        return _places(reading, e.payload)
+    array = constant_of(reading.values[e.payload.buffer.number])
+    at = _places(reading, e.payload.offset)
+    return None if array is None or at is None else array.reshape(-1)[at]
 
 
 def _places(reading: Reading, index: Index) -> Array | None:

@@ -257,7 +257,7 @@ class OnlineFinder(ProductFinder):
         reading = Reading(prod(scores.result.shape[:-2]), *scores.result.shape[-2:])
         read = self._read(reading, softmax, {
             scores.result: SCORE, **({dots.result: DOT} if dots is not None else {})})
-        x, posts = softmax_of(read)
+        x, posts, others = softmax_of(read)
         mixes = [(w, p) for w in posts for p in self.products(w)]
         if not posts or len(mixes) > 1 or (dots is None and (read.reduces or read.stores)):
             raise Unfit
@@ -269,7 +269,8 @@ class OnlineFinder(ProductFinder):
         gradient = None
         if backward is not None and backward.dots is not None:
             if backward.nest is not None:
-                read = self._read(reading, backward.nest, {**posts, backward.dots.result: DOT})
+                read = self._read(reading, backward.nest, {
+                    **posts, **others, backward.dots.result: DOT})
             gradient = gradient_of(read, posts[weights])
         formulas = formulas_of(reading, x, posts[weights], gradient, out.dtype, self.memo)
         externals = tuple(reading.values[e.number] for e in formulas.externals)

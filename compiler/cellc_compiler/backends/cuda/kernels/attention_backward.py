@@ -95,15 +95,11 @@ class BackwardKernel(OnlineKernel):
         return self.elements.value(self.a.formulas.gradient, {
             WEIGHT: weight, DOT: X(self.f, dot), ROW: row})
 
-    def inside(self, index: X, count: int, value: X) -> X:
-        """A value; 0 behind the last line that passes by."""
-        return index.cmp("slt", count).where(value, 0.0) if count % self.blocks.tile else value
-
 
 class QueriesKernel(BackwardKernel):
     """Writes the kernel of the queries' gradient."""
 
-    def write(self) -> None:
+    def write(self) -> int:
         f, a = self.f, self.a
         for i, (plane, pointer) in enumerate(((a.q, 0), (self.g.g, 3))):
             self.fetch(plane, pointer, self.blocks.kept[i], self.first, self.kept[i])
@@ -112,6 +108,7 @@ class QueriesKernel(BackwardKernel):
         total = self.passing([(a.k, 1), (a.v, 2)], number(f, 0), self.last_tile(), zeros,
                              self.tile)
         self.store(total, (6, False), a.q.columns)
+        return len(total)
 
     def tile(self, start: X, places: list[V], total: list[V]) -> list[V]:
         """Take in a tile of keys."""
@@ -137,7 +134,7 @@ class KeysKernel(BackwardKernel):
         super().__init__(a, blocks, a.forward.k.rows, target, vectors, sum(wanted))
         self.wanted = wanted
 
-    def write(self) -> None:
+    def write(self) -> int:
         f, a = self.f, self.a
         kept = [(a.k, 1), (a.v, 2)][:1 + self.wanted[0]]
         for i, (plane, pointer) in enumerate(kept):
@@ -156,6 +153,7 @@ class KeysKernel(BackwardKernel):
         results = [i for i in (0, 1) if self.wanted[i]]
         for pointer, i in enumerate(results):
             self.store(parts[i], (6 + pointer, self.g.turned[i]), columns[i])
+        return len(total)
 
     def tile(self, start: X, places: list[V], total: list[V]) -> list[V]:
         """Take in a tile of queries."""

@@ -49,7 +49,10 @@ STEP_BYTES = 32
 """Of k that one instruction takes."""
 ROWS = (128, 64, 32, 16)
 """Rows that a block may do."""
-_LONGEST_TILES = 64
+REGISTERS = 1 << 16
+"""Of a multiprocessor."""
+_OTHERS = 104
+"""Registers of a lane beside its sums."""
 _LOG2_E = math.log2(math.e)
 
 
@@ -242,12 +245,16 @@ class OnlineKernel(ABC):
 
     def code(self) -> KernelCode:
         """The kernel, written."""
-        self.write()
+        sums = self.write()
+        if not self.f.emulated:  # unasked, ptxas aims at more blocks than there is room for
+            most = REGISTERS // (self.blocks.threads * (sums + _OTHERS))
+            several = max(1, min(most, most_shared(self.f.target) // self.f.shared))
+            self.f.attributes += f' "nvvm.minctasm"="{several}"'
         return self.f.finished(self.a.matrices * self.down)
 
     @abstractmethod
-    def write(self) -> None:
-        """What a block does."""
+    def write(self) -> int:
+        """What a block does; how many sums a lane has."""
 
     # --- copies ---------------------------------------------------------------------------------
 
@@ -420,6 +427,10 @@ class OnlineKernel(ABC):
         f = self.f
         return X(f, f.intrinsic("umin", "i32", index.v, number(f, count - 1).v))
 
+    def inside(self, index: X, count: int, value: X, other: float = 0.0) -> X:
+        """A value; another one behind the last line that passes by."""
+        return index.cmp("slt", count).where(value, other) if count % self.blocks.tile else value
+
     def exponential(self, x: X) -> X:
         """e to the power of x: on a GPU by its approximation (2 units in the last place)."""
         f = self.f
@@ -472,7 +483,7 @@ class ForwardKernel(OnlineKernel):
     def __init__(self, a: Online, blocks: Blocks, target: Target, vectors: bool) -> None:
         super().__init__(a, blocks, a.q.rows, target, vectors, 4 + a.keeps)
 
-    def write(self) -> None:
+    def write(self) -> int:
         f, a = self.f, self.a
         self.fetch(a.q, 0, self.blocks.kept[0], self.first, self.kept[0])
         nothing, zero = f.const("float", -math.inf), f.const("float", 0.0)
@@ -487,6 +498,7 @@ class ForwardKernel(OnlineKernel):
         if a.formulas.drops:  # a row without keys that all are left out of has zeros
             scale = [t.cmp("oeq", 0.0).where(0.0, s) for t, s in zip(total, scale, strict=True)]
         self.store(out[4:], (3, False), a.v.columns, scale)
+        return len(out) - 4
 
     def tile(self, start: X, places: list[V], carried: list[V]) -> list[V]:
         """Take in a tile of keys."""
@@ -531,8 +543,7 @@ class ForwardKernel(OnlineKernel):
             self.elements.at(self.matrix, self.clamped(self.row(half), a.q.rows),
                              self.clamped(column, a.k.rows))
             out[i] = self.elements.value(a.formulas.softmax_of, {SCORE: out[i]})
-            if a.k.rows % self.blocks.tile:
-                out[i] = column.cmp("slt", a.k.rows).where(out[i], -math.inf)
+            out[i] = self.inside(column, a.k.rows, out[i], -math.inf)
         return out
 
     def weighed(self, start: X, weights: Sequence[X]) -> list[X]:
