@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 import cellc as ms
 from cellc import ops
 from cellc.compiled.entries import trace
+from cellc_compiler.backends.cuda.kernels import attention_online as online
 from cellc_compiler.driver import lower, optimize
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.lower.instructions import Call
@@ -25,6 +27,12 @@ Array = np.ndarray[Any, Any]
 TOLERANCE = {float32: 2e-3, float16: 2e-3, bfloat16: 1.5e-2}
 """Of the largest element: products round their operands to 10 bits of fraction (bfloat16: 7)."""
 SCALE = 0.25
+
+
+@pytest.fixture
+def large_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of as many warps as large problems have."""
+    monkeypatch.setattr(online, "UNITS", dict.fromkeys(online.UNITS, 0))
 
 
 def run_fast(device: EmulatedDevice, graph: Graph, given: Sequence[Array]) -> list[Array]:

@@ -42,12 +42,13 @@ from ..nests.kernel import NestWriter
 from ..tensor_cores import I32, TensorCoreFunction, kind_of
 from .attention import most_shared
 from .operands import Digits, number, spot
+from .tiles import UNITS
 
 MATRIX_ROWS = 16
 """Of a warp."""
 STEP_BYTES = 32
 """Of k that one instruction takes."""
-ROWS = (128, 64, 32, 16)
+ROWS = (64, 32, 16)
 """Rows that a block may do."""
 REGISTERS = 1 << 16
 """Of a multiprocessor."""
@@ -178,12 +179,11 @@ class Blocks:
 
 def blocks_of(left: tuple[int, ...], right: tuple[int, ...], lines: int, size: int,
               tiles: Sequence[int], target: Target) -> Blocks:
-    """The cut for so many lines in all: the largest of at most 64 rows (32 where lines are few)
-    that fits into shared memory, with two stages before longer tiles."""
-    units = {"sm_80": 108, "sm_100a": 148}.get(target.cpu, 132)
-    rows = [r for r in ROWS if r <= 64 and (r == ROWS[-1] or lines >= r * units)]
+    """The cut for so many lines in all: most rows that leave no unit of the device without a block
+    and fit into shared memory; of these with two stages, before longer tiles."""
+    rows = [r for r in ROWS if r == ROWS[-1] or lines >= r * UNITS[target.cpu]]
     options = [Blocks(left, right, r, tile, stages, size)
-               for r in rows or ROWS[-1:] for stages in (2, 1) for tile in tiles]
+               for r in rows for stages in (2, 1) for tile in tiles]
     least = Blocks(left, right, ROWS[-1], tiles[-1], 1, size)
     return next((b for b in options if b.nbytes <= most_shared(target)), least)
 
