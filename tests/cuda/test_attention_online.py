@@ -13,6 +13,7 @@ from cellc import ops
 from cellc_compiler.backends.cuda import attention_formulas, attention_online
 from cellc_compiler.backends.cuda.kernels import attention_online as online
 from cellc_compiler.driver import Report, compile_program
+from cellc_runtime import knobs
 from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
@@ -341,6 +342,22 @@ def test_what_is_left_to_other_kernels(function: Any) -> None:
     found, want = run_fast(EmulatedDevice(), graph, given), run_fast_separately(graph, given)
     for a, b in zip(found, want, strict=True):
         assert is_near(a, wide(b), float32)
+
+
+def test_as_users_ask_for_it() -> None:
+    """A gradient on an emulated GPU under fast numerics, near that of separate ops in PyNative."""
+    given, found = random((2, 2, 70, 16)), []
+    try:
+        for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
+            with knobs.override(gpu="emulated"):
+                ms.set_context(mode=mode, device_target="GPU", numerics="fast")
+                gradient = ms.grad(causal_loss, (0, 1, 2))
+                call = ms.jit(gradient) if mode == ms.GRAPH_MODE else gradient
+                found.append([g.asnumpy() for g in call(*map(ms.Tensor, given))])
+    finally:
+        ms.set_context(device_target="CPU", numerics="strict")
+    assert all(is_near(a, wide(b), float32) for a, b in zip(*found, strict=True))
+    assert not same(*found)
 
 
 def test_strict_numerics_know_nothing_of_it() -> None:
