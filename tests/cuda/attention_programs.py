@@ -24,14 +24,16 @@ Shape = tuple[int, ...]
 
 
 def attention(q: Shape, k: Shape, v: Shape, *, dtype: DType = float32, mask: str = "given",
-              turned: tuple[bool, bool] = (True, False), beside: bool = False) -> Graph:
+              turned: tuple[bool, bool] = (True, False), beside: bool = False,
+              fill: float = -np.inf) -> Graph:
     """Scale, mask, softmax and both products.
 
     Args:
         q, k, v: shapes of (..., queries, size), (..., keys, size) and (..., keys, size).
-        mask: "given" (an input), "causal" (a constant) or "none".
+        mask: "given" (an input), "causal" (a constant), "added" (an input of numbers) or "none".
         turned: whether the product turns keys and values.
         beside: whether scores are added to what the mask leaves of them.
+        fill: what a score is where the mask hides it.
     """
     graph = Graph("attention")
     b = Builder(graph)
@@ -44,10 +46,12 @@ def attention(q: Shape, k: Shape, v: Shape, *, dtype: DType = float32, mask: str
     inputs = [given(q, False, "q"), given(k, not turned[0], "k"), given(v, turned[1], "v")]
     scores = b.matmul(inputs[0], inputs[1], transpose_a=False, transpose_b=turned[0])
     scores = b.mul(scores, b.literal(np.asarray(0.25), dtype))
-    if mask != "none":
+    if mask == "added":
+        scores = b.add(scores, graph.add_input(TensorType((m, n), dtype), "mask", "input"))
+    elif mask != "none":
         unseen = graph.add_input(TensorType((m, n), bool_), "mask", "input") if mask == "given" \
             else b.literal(causal(m, n), bool_)
-        left = b.where(unseen, b.literal(np.asarray(-np.inf), dtype), scores)
+        left = b.where(unseen, b.literal(np.asarray(fill), dtype), scores)
         scores = b.add(left, scores) if beside else left
     weights = b.softmax(scores, axis=len(scores.shape) - 1)
     graph.outputs = [b.matmul(weights, inputs[2], transpose_a=False, transpose_b=turned[1])]

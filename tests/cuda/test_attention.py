@@ -131,7 +131,7 @@ def test_causal(m: int, n: int, dtype: DType) -> None:
     (["0111", "0011", "0001"], 1), (["0001", "0001", "0001"], 3), (["1111", "1111", "1101"], 1),
     (["1111", "1111", "1111"], -3), (["0000", "0001", "0000"], 4)])
 def test_what_a_mask_hides(rows: list[str], seen: int) -> None:
-    assert masks._last_seen(np.array([[c == "1" for c in row] for row in rows])) == seen
+    assert masks.last_seen(np.array([[c == "1" for c in row] for row in rows])) == seen
 
 
 @pytest.mark.parametrize(("how", "seen"), [

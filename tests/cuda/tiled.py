@@ -28,11 +28,12 @@ ARCHITECTURES = ["sm_80", "sm_90a", "sm_100a"]
 needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason="such a machine has no ptxas")
 
 
-def run_on(device: EmulatedDevice, graph: Graph, arrays: Sequence[Array]) -> list[Array]:
+def run_on(device: EmulatedDevice, graph: Graph, arrays: Sequence[Array],
+           numerics: str = "strict") -> list[Array]:
     """What a graph gives on an emulated GPU; nothing of it is from a cache of programs."""
     (target,) = device.targets.values()
     with using(device):
-        executable = Executable(compile_program(graph, target, use_cache=False))
+        executable = Executable(compile_program(graph, target, use_cache=False, numerics=numerics))
         return [np.asarray(a.numpy()) for a in executable.call(list(arrays))]
 
 
@@ -78,7 +79,7 @@ def cut(choice: Choice, vectors: bool = True) -> Iterator[None]:
         yield
 
 
-def assembled(graph: Graph, architecture: str) -> list[ptxas.Cubin]:
+def assembled(graph: Graph, architecture: str, numerics: str = "strict") -> list[ptxas.Cubin]:
     """The kernels of a graph as they are built."""
     made: list[ptxas.Cubin] = []
     assemble = ptxas.assemble
@@ -89,6 +90,7 @@ def assembled(graph: Graph, architecture: str) -> list[ptxas.Cubin]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ptxas, "assemble", noted)
-        program = compile_program(graph, CUDA[f"cuda-{architecture}"], use_cache=False)
+        program = compile_program(graph, CUDA[f"cuda-{architecture}"], use_cache=False,
+                                  numerics=numerics)
     kept = {kernel.code for kernel in program.kernels}
     return [cubin for cubin in made if cubin.code in kept]

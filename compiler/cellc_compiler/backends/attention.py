@@ -14,7 +14,7 @@ from typing import Any
 
 from cellc_runtime.records import dataclass
 
-from ..fusion.clusters import Cluster
+from ..fusion.clusters import Cluster, Schedule
 from ..ir.graph import Node, Value
 from ..ir.types import prod
 from ..loops.expr import Expr
@@ -125,7 +125,84 @@ class AttentionPattern(Pattern[Attention]):
         block.run_plan(whole.plan, table, label, nodes, operands)
 
 
-class AttentionFinder:
+def stored_by(schedule: Schedule, cluster: Cluster) -> list[Value]:
+    """The values that a cluster writes to memory."""
+    return [r for n in cluster.nodes for r in n.results if r in schedule.stored]
+
+
+class ProductFinder:
+    """Looks for products around row nests in the schedule of one graph.
+
+    Args:
+        block: the graph being lowered, and its schedule.
+    """
+
+    def __init__(self, block: GraphBlock) -> None:
+        graph, schedule = block.graph, block.schedule
+        self.schedule, self.busy = schedule, block.absorbed
+        self.users = graph.users()
+        self.results = set(graph.results())
+        self.home = {n: c for c in schedule.clusters for n in c.nodes}
+        self.position = {c.number: i for i, c in enumerate(schedule.clusters)}
+
+    def stored(self, cluster: Cluster) -> list[Value]:
+        """See `stored_by`."""
+        return stored_by(self.schedule, cluster)
+
+    def is_product(self, node: Node | None) -> bool:
+        """Whether a node is a product of floats that nothing else runs with."""
+        return (node is not None and node.op == "matmul" and node not in self.busy
+                and node in self.home and node.result.dtype.is_float
+                and not node.attrs["transpose_a"])
+
+    def products(self, weights: Value) -> list[Node]:
+        """Products whose left operand is `weights`, possibly reshaped."""
+        return [n for v in self.same_memory(weights) for n in self.users.get(v, ())
+                if self.is_product(n) and n.operands[0] is v
+                and self.schedule.root(n.operands[1]) is not weights]
+
+    def same_memory(self, value: Value) -> list[Value]:
+        """The value and what shares its buffer."""
+        found = [value]
+        for v in found:
+            found += [n.result for n in self.users.get(v, ())
+                      if len(n.results) == 1 and n.result in self.schedule.alias]
+        return found
+
+    def readers(self, value: Value) -> set[int | None]:
+        """Positions of the clusters that read a value's buffer; None for a result or region."""
+        out: set[int | None] = set()
+        stack = self.same_memory(value)
+        out.update(None for v in stack if v in self.results)
+        while stack:
+            for node in self.users.get(stack.pop(), ()):
+                if node.results and node.results[0] in self.schedule.inline:
+                    stack.append(node.results[0])
+                    out.update([None] if node.results[0] in self.results else [])
+                elif node in self.home:
+                    out.add(None if node.regions else self.position[self.home[node].number])
+                elif node.results and node.results[0] not in self.schedule.alias:
+                    out.add(None)
+        return out
+
+    def scores(self, softmax: Cluster, weights: Value) -> list[Node]:
+        """The products that only this cluster reads, of as many rows and columns."""
+        here = self.position[softmax.number]
+        sources: dict[Value, None] = {}
+        stack = [v for n in softmax.nodes for v in n.operands]
+        while stack:
+            v = self.schedule.root(stack.pop())
+            if v in self.schedule.inline and v.node is not None:
+                stack.extend(v.node.operands)
+            else:
+                sources.setdefault(v)
+        return [v.node for v in sources
+                if v.node is not None and self.is_product(v.node) and v.dtype == weights.dtype
+                and v.type.size == weights.type.size > 0
+                and v.shape[-1] == weights.shape[-1] and self.readers(v) == {here}]
+
+
+class AttentionFinder(ProductFinder):
     """Looks for attention in the schedule of one graph.
 
     Args:
@@ -134,13 +211,8 @@ class AttentionFinder:
     """
 
     def __init__(self, block: GraphBlock, pattern: AttentionPattern) -> None:
-        graph, schedule = block.graph, block.schedule
-        self.schedule, self.busy, self.nest_of = schedule, block.absorbed, block.cluster_nest
-        self.pattern, self.memo = pattern, block.low.memo
-        self.users = graph.users()
-        self.results = set(graph.results())
-        self.home = {n: c for c in schedule.clusters for n in c.nodes}
-        self.position = {c.number: i for i, c in enumerate(schedule.clusters)}
+        super().__init__(block)
+        self.nest_of, self.pattern, self.memo = block.cluster_nest, pattern, block.low.memo
 
     def find(self) -> dict[int, Attention]:
         """Number of the second product's cluster -> attention. Of a chain of three products and
@@ -157,79 +229,26 @@ class AttentionFinder:
 
     def _around(self, softmax: Cluster) -> Attention | None:
         """The attention whose softmax is this cluster."""
-        stored = [r for n in softmax.nodes for r in n.results if r in self.schedule.stored]
+        stored = self.stored(softmax)
         for weights in stored:
-            for mix in self._products(weights):
-                scores = self._scores(softmax, weights)
-                if scores is not None and self._in_order(softmax, stored, mix):
-                    return self._fused(scores, softmax, mix, weights, stored)
-        return None
-
-    def _is_product(self, node: Node | None) -> bool:
-        return (node is not None and node.op == "matmul" and node not in self.busy
-                and node in self.home and node.result.dtype.is_float
-                and not node.attrs["transpose_a"])
-
-    def _products(self, weights: Value) -> list[Node]:
-        """Products whose left operand is `weights`, possibly reshaped."""
-        return [n for v in self._same_memory(weights) for n in self.users.get(v, ())
-                if self._is_product(n) and n.operands[0] is v
-                and self.schedule.root(n.operands[1]) is not weights]
-
-    def _same_memory(self, value: Value) -> list[Value]:
-        """The value and what shares its buffer."""
-        found = [value]
-        for v in found:
-            found += [n.result for n in self.users.get(v, ())
-                      if len(n.results) == 1 and n.result in self.schedule.alias]
-        return found
-
-    def _readers(self, value: Value) -> set[int | None]:
-        """Positions of the clusters that read a value's buffer; None for a result or region."""
-        out: set[int | None] = set()
-        stack = self._same_memory(value)
-        out.update(None for v in stack if v in self.results)
-        while stack:
-            for node in self.users.get(stack.pop(), ()):
-                if node.results and node.results[0] in self.schedule.inline:
-                    stack.append(node.results[0])
-                    out.update([None] if node.results[0] in self.results else [])
-                elif node in self.home:
-                    out.add(None if node.regions else self.position[self.home[node].number])
-                elif node.results and node.results[0] not in self.schedule.alias:
-                    out.add(None)
-        return out
-
-    def _scores(self, softmax: Cluster, weights: Value) -> Node | None:
-        """The product that only this cluster reads, of as many rows and columns."""
-        here = self.position[softmax.number]
-        sources: dict[Value, None] = {}
-        stack = [v for n in softmax.nodes for v in n.operands]
-        while stack:
-            v = self.schedule.root(stack.pop())
-            if v in self.schedule.inline and v.node is not None:
-                stack.extend(v.node.operands)
-            else:
-                sources.setdefault(v)
-        for v in sources:
-            if self._is_product(v.node) and v.dtype == weights.dtype \
-                    and v.type.size == weights.type.size > 0 \
-                    and v.shape[-1] == weights.shape[-1] and self._readers(v) == {here}:
-                return v.node
+            for mix in self.products(weights):
+                scores = self.scores(softmax, weights)
+                if scores and self._in_order(softmax, stored, mix):
+                    return self._fused(scores[0], softmax, mix, weights, stored)
         return None
 
     def _in_order(self, softmax: Cluster, stored: list[Value], mix: Node) -> bool:
         """Whether others read what the nest stores only after the second product begins."""
         at = self.position[self.home[mix].number]
         own = self.position[softmax.number] if self.pattern.reads_itself else at
-        return all(p is None or p == own or p >= at for v in stored for p in self._readers(v))
+        return all(p is None or p == own or p >= at for v in stored for p in self.readers(v))
 
     def _fused(
         self, scores: Node, softmax: Cluster, mix: Node, weights: Value, stored: list[Value]
     ) -> Attention | None:
         nest = self.nest_of(softmax, set(stored))
         at = self.position[self.home[mix].number]
-        readers = self._readers(weights)
+        readers = self.readers(weights)
         local = readers == {at} and mix.operands.count(mix.operands[0]) == 1
         like = dict(zip(nest.values, nest.cached.values, strict=True))
         own = dict(zip(nest.cached.values, nest.values, strict=True))

@@ -11,10 +11,11 @@ from ..ir.graph import Value
 from ..ir.op import lookup
 from ..loops.expr import Expr
 from ..loops.nest import Nest, children, walk
+from ..ops.shape import Iota
 
 Array = np.ndarray[Any, Any]
 
-_MOST_ELEMENTS = 1 << 24
+_MOST_ELEMENTS = 1 << 26
 """Of a mask that is looked at."""
 _DEEPEST = 6
 """Nodes between constants and a mask."""
@@ -37,13 +38,13 @@ def keys_seen(nest: Nest, source: Any, own: Mapping[Any, Value], m: int, n: int,
         if value is not None:
             key = "keys seen", value, m, n
             if key not in memo:
-                array = _constant(value, _DEEPEST)
-                memo[key] = n if array is None else _last_seen(array.reshape(m, n).astype(bool))
+                array = constant_of(value)
+                memo[key] = n if array is None else last_seen(array.reshape(m, n).astype(bool))
             best = min(best, memo[key])
     return best
 
 
-def _last_seen(hidden: Array) -> int:
+def last_seen(hidden: Array) -> int:
     """See `keys_seen`, of a mask (m, n)."""
     m, n = hidden.shape
     behind = np.where(hidden.all(1), 0, n - np.argmin(hidden[:, ::-1], axis=1))
@@ -65,8 +66,8 @@ def _mask(cond: Expr, nest: Nest, own: Mapping[Any, Value], m: int, n: int) -> V
     return value
 
 
-def _constant(value: Value, depth: int) -> Array | None:
-    """The elements of a value that follows from constants alone."""
+def constant_of(value: Value, depth: int = _DEEPEST) -> Array | None:
+    """The elements of a value that follows from constants alone, so many nodes behind them."""
     node = value.node
     if node is None or value.type.size > _MOST_ELEMENTS:
         return None
@@ -74,9 +75,10 @@ def _constant(value: Value, depth: int) -> Array | None:
         array: Array = node.attrs["value"].array
         return array
     op = lookup(node.op)
-    if not depth or node.regions or op.effect or len(node.results) != 1 or not node.operands:
+    if not depth or node.regions or op.effect or len(node.results) != 1 \
+            or not (node.operands or node.op == Iota.name):
         return None
-    operands = [a for v in node.operands if (a := _constant(v, depth - 1)) is not None]
+    operands = [a for v in node.operands if (a := constant_of(v, depth - 1)) is not None]
     if len(operands) < len(node.operands):
         return None
     return np.asarray(op.reference(*operands, **node.attrs))
@@ -107,4 +109,4 @@ def _common(sets: list[dict[int, Expr]]) -> dict[int, Expr] | None:
     return {key: e for key, e in sets[0].items() if all(key in s for s in sets[1:])}
 
 
-__all__ = ["keys_seen"]
+__all__ = ["Array", "constant_of", "keys_seen", "last_seen"]

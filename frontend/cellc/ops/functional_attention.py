@@ -14,10 +14,11 @@ import numpy as np
 
 from cellc_runtime.dtypes import bool_, float32, int64, uint8
 
+from ..core.dispatch import apply_one
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 from .arguments import choice, integer, ints, need_known, number, tensor
-from .families import fa, fc, fj, fl, fn, m
+from .families import fa, fj, fl, fn, m
 
 _WHAT = "flash_attention_score"
 _LAYOUTS = ("BSH", "SBH", "BNSD", "BSND", "TND")
@@ -121,8 +122,8 @@ class _Mask:
     @staticmethod
     def _band(rows: int, columns: int, before: int | None, after: int) -> Tensor:
         """Keys more than `after` behind or `before` in front of a query's position."""
-        i = fa.reshape(fc.arange(0, rows, 1, dtype=int64), (rows, 1))
-        j = fc.arange(0, columns, 1, dtype=int64)
+        i = apply_one("iota", shape=(rows, 1), axis=0, dtype=int64)
+        j = apply_one("iota", shape=(1, columns), axis=1, dtype=int64)
         late = m.gt(j, m.add(i, after))
         return late if before is None else m.logical_or(late, m.lt(j, m.sub(i, before)))
 

@@ -81,7 +81,7 @@ def attention_of(parts: AttentionParts, memo: dict[Any, Any]) -> Attention | Non
     sizes = [v.type.size for v in (*scores.operands, mix.operands[1], mix.result)]
     if m < _FEWEST_ROWS or min(n, c) < 2 or not d or not fits(sizes):
         return None
-    if max(d, c) > _WIDEST or _is_dense(scores, mix, matrices):
+    if max(d, c) > _WIDEST or is_dense(scores, mix, matrices):
         return None
     segments = _segments(scores), _segments(mix)
     if dtype is not dtypes.float32 and segments[0]:
@@ -98,7 +98,7 @@ def _seen(parts: AttentionParts, memo: dict[Any, Any]) -> int:
     return keys_seen(parts.nest, parts.source, parts.own, m, n, memo)
 
 
-def _is_dense(scores: Node, mix: Node, matrices: int) -> bool:
+def is_dense(scores: Node, mix: Node, matrices: int) -> bool:
     """Whether all rows of a batch meet the same two matrices: products of larger tiles are better
     than a block of rows."""
     return matrices > 1 and all(prod(p.operands[1].shape[:-2]) == 1 for p in (scores, mix))
@@ -125,4 +125,4 @@ def _right(node: Node) -> Operand:
                    digits(Digit(n, k if turned else 1)), digits(Digit(k, 1 if turned else n)))
 
 
-__all__ = ["AttentionPattern", "attention_of"]
+__all__ = ["AttentionPattern", "attention_of", "is_dense"]

@@ -18,6 +18,7 @@ from ..llvm import scalar
 from ..plain.rules.table import RULES as PLAIN
 from ..plain.writer import Buffer
 from .attention import AttentionPattern
+from .attention_online import OnlinePattern
 from .code import HOST, KernelCode, is_emulated, kernel_of
 from .epilogues import EpiloguePattern
 from .guards import copy_kernel, guarded
@@ -38,7 +39,8 @@ class GpuMachine(Machine):
     def __init__(self, target: Target) -> None:
         self.gpu = target
         self.target = target.name
-        self.patterns = (AttentionPattern(target), EpiloguePattern(target))
+        online = (OnlinePattern(target),) if target.fast else ()
+        self.patterns = (*online, AttentionPattern(target), EpiloguePattern(target))
 
     def plan(self, node: Node) -> KernelPlan:
         if not any(r.type.size for r in node.results):

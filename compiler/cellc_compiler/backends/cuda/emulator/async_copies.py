@@ -13,7 +13,7 @@ makes of the arguments of `cuTensorMapEncodeTiled`, which refuses what the drive
 
 from __future__ import annotations
 
-THREAD_COPIES = 128
+THREAD_COPIES = 512
 """Copies that a thread may have under way."""
 BULK_COPIES = 256
 """Copies of tensors that a block may have under way."""
