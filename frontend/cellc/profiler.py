@@ -126,6 +126,18 @@ def tensorboard_trace_handler(
     return write
 
 
+def _flags(**options: bool) -> dict[str, Any]:
+    """Options that are bools, by name.
+
+    Raises:
+        TypeError: one is none.
+    """
+    for name, value in options.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"For 'profile', '{name}' must be a bool, but got {value!r}.")
+    return dict(options)
+
+
 class profile:
     """Records eager ops, calls of compiled networks and compilations of this thread.
 
@@ -135,7 +147,9 @@ class profile:
             `tensorboard_trace_handler` gives it.
         start_profile: whether to start at once.
         activities: must have the CPU in it.
-        options: those of other devices; accepted for compatibility.
+        with_stack, profile_memory, data_process, parallel_strategy, hbm_ddr, pcie, sync_enable,
+            record_shapes, experimental_config: what other devices collect beside; kept in
+            `options`, without effect on the CPU.
 
     Raises:
         TypeError: an argument of a wrong kind.
@@ -145,10 +159,12 @@ class profile:
     """
 
     def __init__(
-        self, activities: Iterable[ProfilerActivity] | None = None,
-        schedule: schedule | None = None,
-        on_trace_ready: Callable[[Any], None] | None = None, start_profile: bool = True,
-        **options: Any,
+        self, activities: Iterable[ProfilerActivity] | None = None, with_stack: bool = False,
+        profile_memory: bool = False, data_process: bool = False, parallel_strategy: bool = False,
+        start_profile: bool = True, hbm_ddr: bool = False, pcie: bool = False,
+        sync_enable: bool = True, record_shapes: bool = False, schedule: schedule | None = None,
+        on_trace_ready: Callable[[Any], None] | None = None,
+        experimental_config: _ExperimentalConfig | None = None,
     ) -> None:
         if on_trace_ready is not None and not callable(on_trace_ready):
             raise TypeError("For 'profile', 'on_trace_ready' must be a function, but got "
@@ -160,7 +176,12 @@ class profile:
             raise RuntimeError("For 'profile', 'activities' must have ProfilerActivity.CPU: this "
                                "installation runs on the CPU only.")
         self.schedule, self.on_trace_ready = schedule, on_trace_ready
-        self.options = options
+        self.options = {
+            **_flags(with_stack=with_stack, profile_memory=profile_memory,
+                     data_process=data_process, parallel_strategy=parallel_strategy,
+                     hbm_ddr=hbm_ddr, pcie=pcie, sync_enable=sync_enable,
+                     record_shapes=record_shapes),
+            "experimental_config": experimental_config}
         self.timeline = timeline.Timeline()
         self.step_num = 0
         self._metadata: dict[str, Any] = {}
@@ -315,7 +336,10 @@ class Profiler(profile):
         output_path: the folder of what is written.
         start_profile: whether to start at once.
         schedule, on_trace_ready, activities: see `profile`.
-        options: those of other devices; accepted for compatibility.
+        with_stack, profile_memory, data_process, parallel_strategy, hbm_ddr, pcie, sync_enable: as
+            for `profile`.
+        profiler_level, aic_metrics, l2_cache, data_simplification: what Ascend devices collect, and
+            whether it is deleted once it is analysed; kept in `options`, without effect.
 
     Raises:
         TypeError, RuntimeError: see `profile`.
@@ -324,14 +348,24 @@ class Profiler(profile):
     """
 
     def __init__(
-        self, *, output_path: str = "./data", start_profile: bool = True,
+        self, *, start_profile: bool = True, output_path: str = "./data",
+        profiler_level: ProfilerLevel = ProfilerLevel.Level0,
         activities: Iterable[ProfilerActivity] | None = None, schedule: schedule | None = None,
-        on_trace_ready: Callable[[Any], None] | None = None, **options: Any,
+        on_trace_ready: Callable[[Any], None] | None = None, profile_memory: bool = False,
+        aic_metrics: AicoreMetrics = AicoreMetrics.AiCoreNone, with_stack: bool = False,
+        data_simplification: bool = True, l2_cache: bool = False, hbm_ddr: bool = False,
+        pcie: bool = False, data_process: bool = False, parallel_strategy: bool = False,
+        sync_enable: bool = True,
     ) -> None:
         if not isinstance(output_path, str):
             raise TypeError(f"For 'Profiler', 'output_path' must be a string, got {output_path!r}.")
         self.output_path = output_path
-        super().__init__(activities, schedule, on_trace_ready, start_profile, **options)
+        super().__init__(
+            activities, with_stack, profile_memory, data_process, parallel_strategy, start_profile,
+            hbm_ddr, pcie, sync_enable, schedule=schedule, on_trace_ready=on_trace_ready)
+        self.options |= {
+            **_flags(l2_cache=l2_cache, data_simplification=data_simplification),
+            "profiler_level": profiler_level, "aic_metrics": aic_metrics}
 
     def analyse(
         self, offline_path: str | None = None, pretty: bool = False,

@@ -269,7 +269,12 @@ equal, not_equal, less, less_equal, greater, greater_equal = m.eq, m.ne, m.lt, m
 tensor_gt, tensor_ge, tensor_lt, tensor_le = m.gt, m.ge, m.lt, m.le
 tensor_add, tensor_sub, tensor_mul, tensor_div = m.add, m.sub, m.mul, m.true_divide
 tensor_pow, tensor_floordiv, tensor_mod = m.pow, m.floor_divide, m.remainder
-arctan2, inv, floordiv, floormod = atan2, m.reciprocal, m.floor_divide, m.remainder
+arctan2, floordiv, floormod = atan2, m.floor_divide, m.remainder
+
+
+def inv(x: Tensor) -> Tensor:
+    """1 / x of each element. Source: `mindspore.ops.inv`."""
+    return m.reciprocal(x)
 
 
 __all__ = [

@@ -10,7 +10,7 @@ from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 from . import functional_orthogonal as orthogonal
 from .arguments import axis_of, is_int, tensor
-from .families import fa, fr
+from .families import fa, fr, m, solve
 
 _INF = float("inf")
 _ORDERS = (2, -2, 1, -1, _INF, -_INF, "fro", "nuc")
@@ -36,6 +36,28 @@ def matrix_norm(
         ValueError: another `ord`; not two different axes in range.
     """
     return matrix_norms(A, ord, axis, keepdims, dtype, "axis")
+
+
+def condition_number(A: Tensor, p: Any = None) -> Tensor:
+    """How much the solution of a linear system may change with its right side: `ops.cond(A, p)`.
+
+    Args:
+        A: (..., n, n).
+        p: the norm, as `ord` of `matrix_norm`; None: 2.
+
+    Raises:
+        ValueError: another `p`, or matrices that are not square.
+
+    Source: `mindspore.ops.cond`.
+    """
+    if A.shape[-1] != A.shape[-2]:
+        raise ValueError(f"For 'cond', 'A' must be square matrices, but has shape {A.shape}.")
+    order = 2 if p is None else p
+    if order in (2, -2):
+        large, small = matrix_norm(A, order), matrix_norm(A, -order)
+    else:
+        large, small = matrix_norm(A, order), m.reciprocal(matrix_norm(solve.inverse(A), order))
+    return m.div(large, small)
 
 
 def matrix_norms(

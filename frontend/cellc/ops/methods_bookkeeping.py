@@ -156,6 +156,10 @@ def set_device_address(self: Tensor, addr: int, shape: Any, dtype: DType) -> Non
                        "another library owns, see Tensor.from_numpy, frombuffer and from_dlpack.")
 
 
+def delete_(self: Tensor, non_blocking: bool = False) -> None:
+    """Accepted for compatibility: memory is free when nothing refers to the tensor."""
+
+
 def _nothing(name: str, why: str) -> Callable[..., None]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> None:
         return None
@@ -179,7 +183,7 @@ BOOKKEEPING: dict[str, Any] = {
     "untyped_storage": untyped_storage, "storage": untyped_storage,
     "to_dlpack": to_dlpack, "from_dlpack": staticmethod(from_dlpack),
     "assign_value_cpp": assign_value,
-    "delete_": _nothing("delete_", "memory is free when nothing refers to the tensor"),
+    "delete_": delete_,
     "flush_from_cache": _nothing("flush_from_cache", "elements are not cached elsewhere"),
     "wait_pipeline": _nothing("wait_pipeline", "whoever reads elements waits for them"),
     "remove_hook": remove_hook, "set_device_address": set_device_address,
