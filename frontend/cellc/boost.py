@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import no_attribute, public_names
 
+from .core.absent import absent
 from .nn import accumulation
 from .nn.accumulation import GradientAccumulation
 from .nn.boost.freezing import FreezeOpt, GradientFreeze, freeze_cell
@@ -21,18 +22,8 @@ __path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what
 
 
 def _of_clusters(name: str, what: str, instead: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"boost.{name} {what}, of clusters of Ascend devices. Use {instead}.")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = f"""Not on one device: it {what}. Use {instead}.
-
-    Raises:
-        RuntimeError: always.
-
-    Source: `mindspore.boost.{name}`.
-    """
-    return refuse
+    return absent(f"boost.{name}", f"{what}, of clusters of Ascend devices. Use {instead}.",
+                  f"Not on one device: it {what}. Use {instead}.")
 
 
 AdaSum = _of_clusters("AdaSum", "adds up gradients by their directions", "the optimizer itself")

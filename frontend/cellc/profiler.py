@@ -7,17 +7,19 @@ For the inside of one compiled network see `cellc profile` and `cellc.profile`. 
 from __future__ import annotations
 
 import enum
+import itertools
 import json
 import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from cellc_runtime.lazy import public_names
 
 from .core import timeline
+from .core.absent import absent
 
 
 class ProfilerLevel(enum.Enum):
@@ -407,8 +409,103 @@ class Profiler(profile):
         return json.dumps([r for r in self.op_statistics() if r["name"] in names])
 
 
+class HostSystem(enum.Enum):
+    """Parts of a host that Ascend's tools watch."""
+
+    CPU = "cpu"
+    MEM = "mem"
+    DISK = "disk"
+    NETWORK = "network"
+    OSRT = "osrt"
+
+
+class mstx:
+    """Marks in what is recorded: points and ranges of a program, on the running profiles' lines.
+
+    Source: `mindspore.profiler.mstx`.
+    """
+
+    _open: ClassVar[dict[int, tuple[str, str, int]]] = {}
+    _numbers = itertools.count(1)
+
+    @staticmethod
+    def mark(message: str, stream: Any = None, domain: str = "default") -> None:
+        """Mark this moment.
+
+        Args:
+            message: what it is.
+            stream: of an Ascend device; without effect.
+            domain: what it belongs to.
+        """
+        now = time.perf_counter_ns()
+        mstx._note(message, domain, now, now)
+
+    @staticmethod
+    def range_start(message: str, stream: Any = None, domain: str = "default") -> int:
+        """Begin a range; its number, for `range_end`. 0 if nothing is recorded."""
+        if not timeline.running:
+            return 0
+        number = next(mstx._numbers)
+        mstx._open[number] = message, domain, time.perf_counter_ns()
+        return number
+
+    @staticmethod
+    def range_end(range_id: int, domain: str = "default") -> None:
+        """End a range; nothing if there is none of this number."""
+        begun = mstx._open.pop(range_id, None)
+        if begun is not None:
+            mstx._note(begun[0], begun[1], begun[2], time.perf_counter_ns())
+
+    @staticmethod
+    def _note(message: str, domain: str, start: int, end: int) -> None:
+        for recorded in timeline.running:
+            recorded.add(str(message), "mark", start, end, domain=domain)
+
+
+class EnvProfiler:
+    """A profile that the environment asks for: MS_PROFILER_OPTIONS, JSON with `"start": true`.
+
+    Its `output_path` is where the trace is written. Source: `mindspore.profiler.EnvProfiler`.
+    """
+
+    profiler: ClassVar[Profiler | None] = None
+
+    @classmethod
+    def init_profiler(cls) -> None:
+        """Start it, if the environment asks for one.
+
+        Raises:
+            ValueError: the variable holds no JSON object.
+        """
+        text = os.environ.get("MS_PROFILER_OPTIONS", "")
+        if not text:
+            return
+        try:
+            options = json.loads(text)
+        except json.JSONDecodeError as e:
+            raise ValueError(f"MS_PROFILER_OPTIONS must be JSON, but is {text[:80]!r}: {e}.") \
+                from None
+        if not isinstance(options, dict):
+            raise ValueError(f"MS_PROFILER_OPTIONS must be a JSON object, but is {text[:80]!r}.")
+        if options.get("start"):
+            cls.profiler = Profiler(output_path=options.get("output_path", "./data"))
+
+    @classmethod
+    def analyse(cls) -> None:
+        """End it and write the trace; nothing if there is none."""
+        if cls.profiler is not None:
+            cls.profiler.analyse()
+            cls.profiler = None
+
+
+DynamicProfilerMonitor = absent(
+    "profiler.DynamicProfilerMonitor", "starts profiles of Ascend devices by a file that it "
+    "watches. Use profiler.profile with a schedule.",
+    "Not on the CPU: it starts profiles of Ascend devices by a file that it watches.")
+
 __all__ = [
-    "AicoreMetrics", "ExportType", "Profiler", "ProfilerActivity", "ProfilerLevel",
-    "_ExperimentalConfig", "profile", "schedule", "tensorboard_trace_handler",
+    "AicoreMetrics", "DynamicProfilerMonitor", "EnvProfiler", "ExportType", "HostSystem",
+    "Profiler", "ProfilerActivity", "ProfilerLevel", "_ExperimentalConfig", "mstx", "profile",
+    "schedule", "tensorboard_trace_handler",
 ]
 __dir__ = public_names(__name__)

@@ -54,7 +54,8 @@ groups = [{{"params": params[:3], "weight_decay": 0.1}}, {{"params": params[3:]}
           {{"order_params": params}}]
 process = boost.OptimizerProcess(nn.Momentum(groups, 0.1, 0.9))
 process.add_grad_centralization(net)
-found += [described(process.origin_params), process.generate_new_optimizer().grad_centralization]
+found += [described(process.origin_params),
+          list(process.generate_new_optimizer().grad_centralization_flags)]
 made = boost.ParameterProcess.generate_group_params(params[1:6], groups[:1])
 found.append(described(made))
 boost.ParameterProcess().assign_parameter_group(params, [2, 4])

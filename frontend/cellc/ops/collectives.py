@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..tensors.tensor import Tensor
 from .primitive import Primitive
 
 
@@ -32,4 +33,29 @@ class VirtualDataset(Primitive):
 
 _VirtualDataset = VirtualDataset
 
-__all__ = ["ReduceOp"]
+
+def reshard(tensor: Tensor, layout: Any) -> Tensor:
+    """A tensor laid out over devices in another way: itself, as one device has all of it.
+
+    Source: `mindspore.ops.reshard`.
+    """
+    return tensor
+
+
+class Reshard(Primitive):
+    """A tensor laid out over devices in another way: itself, as one device has all of it.
+
+    Args:
+        in_layout, out_layout, in_strategy: how it is laid out; without effect.
+
+    Source: `mindspore.ops.Reshard`.
+    """
+
+    def __init__(self, in_layout: Any, out_layout: Any, in_strategy: Any) -> None:
+        super().__init__("Reshard")
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        """The tensor."""
+        return tensor
+
+__all__ = ["ReduceOp", "Reshard", "reshard"]
