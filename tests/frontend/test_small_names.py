@@ -166,7 +166,7 @@ def test_registries() -> None:
 
     assert ops.get_vm_impl_fn("TypeOf")(1.0) is float
     assert ops.tensor_operator_registry.get("abs")(Tensor(-X)).asnumpy().tolist() == [1, 2]
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="nothing"):
         ops.tensor_operator_registry.get("nothing")
 
 

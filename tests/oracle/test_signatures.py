@@ -27,7 +27,7 @@ PLACES = (
     "hal", "profiler", "dataset", "dataset.transforms", "dataset.vision", "boost", "rewrite",
     "utils", "scipy.linalg",
 )
-REFUSING = ("Not on ", "For Ascend devices only", "Exists for other devices only")
+REFUSING = ("Not on ", "Not for ", "For Ascend devices only", "Exists for other devices only")
 """How the texts begin of what only raises an error."""
 Form = list[tuple[str, str | None]]
 

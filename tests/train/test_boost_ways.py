@@ -190,7 +190,9 @@ def test_what_is_for_clusters_says_so() -> None:
     with pytest.raises(ValueError, match="must be 0 or 1"):
         boost.GradientFreeze(2, 7, 0.5, 4).generate_freeze_index_sequence(2, 7, 0.5, 4)
     sgd = nn.SGD(nn.Dense(2, 2).trainable_params(), 0.1)
-    for groups, strategy, error in ((None, [0], ValueError), (3, None, TypeError),
-                                    ([[]], [0.5], ValueError), ([], Tensor([0.5]), ValueError)):
-        with pytest.raises(error):
+    for groups, strategy, error, text in (
+            (None, [0], ValueError, "must also be specified"), (3, None, TypeError, "tuple"),
+            ([[]], [0.5], ValueError, "int number"),
+            ([], Tensor([0.5]), ValueError, "dtype should be int32")):
+        with pytest.raises(error, match=text):
             boost.FreezeOpt(sgd, groups, strategy)

@@ -295,11 +295,12 @@ class SymbolTree:
         space = {**self._parser.namespace, base.__name__: base}
         exec(compile("\n" * line + text, file, "exec"), space)
         network: Cell = space[name].__new__(space[name])
-        network.__setstate__(self._state())
+        state = self._state()
+        for key, tree in self._trees.items():
+            state["_cells"][key] = made[tree]
+        network.__setstate__(state)
         for key, value in self._new.items():
             setattr(network, key, value)
-        for key, tree in self._trees.items():
-            network._cells[key] = made[tree]
         return network
 
     def _state(self) -> dict[str, Any]:
@@ -320,8 +321,8 @@ def _statements(nodes: list[Node]) -> list[ast.stmt]:
             continue
         if not any(stmt is s for s in found):
             found.append(stmt)
-            if node.branch:
-                stmt.body, stmt.orelse = [ast.Pass()], []  # type: ignore[attr-defined]
+            if isinstance(stmt, (ast.If, ast.For, ast.While)):
+                stmt.body, stmt.orelse = [ast.Pass()], []
         if node.branch:
             setattr(stmt, node.branch, _statements(node.inner) or [ast.Pass()])
     return found

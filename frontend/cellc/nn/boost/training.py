@@ -106,14 +106,15 @@ class BoostTrainOneStepCell(TrainOneStepCell):
     Args:
         network: gives the loss.
         optimizer: updates its Parameters.
-        sens: factor of the gradients.
+        sens: factor of the gradients; None: 1.
         auto_boost: whose options say over how many steps gradients are added up.
 
     Source: `mindspore.boost.BoostTrainOneStepCell`.
     """
 
     def __init__(
-        self, network: Any, optimizer: Any, sens: float = 1.0, auto_boost: AutoBoost | None = None
+        self, network: Any, optimizer: Any, sens: float | None = None,
+        auto_boost: AutoBoost | None = None,
     ) -> None:
         super().__init__(network, optimizer, sens)
         self.auto_boost = auto_boost or AutoBoost()
