@@ -10,7 +10,7 @@ from ...core.absent import absent
 
 def _absent(name: str, what: str, instead: str) -> Callable[..., Any]:
     return absent(f"nn.{name}", f"{what}, which the CPU has no version of: use {instead}.",
-                  f"Not on the CPU: it {what}. Use {instead}.")
+                  f"Not on the CPU: it {what}. Use {instead}.", __name__)
 
 
 AdaSumByDeltaWeightWrapCell = _absent(
