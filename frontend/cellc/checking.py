@@ -30,6 +30,16 @@ def _what(arg_name: str | None, prim_name: str | None) -> str:
     return f"For '{prim_name}', the {name}" if prim_name else f"The {name}"
 
 
+def _need(
+    holds: Any, value: Any, wanted: str, got: Any, arg_name: str | None, prim_name: str | None,
+    error: type[Exception] = ValueError,
+) -> Any:
+    """The value, if what is wanted of it holds."""
+    if not holds:
+        raise error(f"{_what(arg_name, prim_name)} must {wanted}, but got {got}.")
+    return value
+
+
 def check(
     arg_name: str, arg_value: Any, value_name: str, value: Any, rel: int = EQ,
     prim_name: str | None = None, excp_cls: type[Exception] = ValueError,
@@ -40,10 +50,9 @@ def check(
         ValueError: (or `excp_cls`) it does not.
     """
     text, holds = _COMPARED[rel]
-    if not holds(arg_value, value):
-        raise excp_cls(f"{_what(arg_name, prim_name)} must be {text.format(value_name)}, that is "
-                       f"{value}, but got {arg_value}.")
-    return arg_value
+    return _need(holds(arg_value, value), arg_value,
+                 f"be {text.format(value_name)}, that is {value}", arg_value, arg_name, prim_name,
+                 excp_cls)
 
 
 def check_is_number(
@@ -55,13 +64,11 @@ def check_is_number(
         TypeError: it is of another type.
         ValueError: it is infinite or NaN.
     """
-    if isinstance(arg_value, bool) or not isinstance(arg_value, arg_type):
-        raise TypeError(f"{_what(arg_name, prim_name)} must be {arg_type.__name__}, but got "
-                        f"{type(arg_value).__name__} {arg_value!r}.")
-    if isinstance(arg_value, float) and not math.isfinite(arg_value):
-        raise ValueError(f"{_what(arg_name, prim_name)} must be a finite number, but got "
-                         f"{arg_value}.")
-    return arg_value
+    _need(isinstance(arg_value, arg_type) and not isinstance(arg_value, bool), arg_value,
+          f"be {arg_type.__name__}", f"{type(arg_value).__name__} {arg_value!r}", arg_name,
+          prim_name, TypeError)
+    return _need(not isinstance(arg_value, float) or math.isfinite(arg_value), arg_value,
+                 "be a finite number", arg_value, arg_name, prim_name)
 
 
 def _bounded(
@@ -70,10 +77,9 @@ def _bounded(
 ) -> Any:
     check_is_number(arg_value, kind, arg_name, prim_name)
     text, holds = _COMPARED[rel]
-    if not holds(arg_value, value):
-        raise ValueError(f"{_what(arg_name, prim_name)} must be {kind.__name__} and must "
-                         f"{text.format(value)}, but got '{arg_value}'.")
-    return arg_value
+    return _need(holds(arg_value, value), arg_value,
+                 f"be {kind.__name__} and must {text.format(value)}", f"'{arg_value}'", arg_name,
+                 prim_name)
 
 
 def check_int(
@@ -138,10 +144,9 @@ def check_number_range(
     ends = _RANGES[rel]
     above = arg_value >= lower_limit if ends[0] == "[" else arg_value > lower_limit
     below = arg_value <= upper_limit if ends[1] == "]" else arg_value < upper_limit
-    if not (above and below):
-        raise ValueError(f"{_what(arg_name, prim_name)} must be in range of {ends[0]}"
-                         f"{lower_limit}, {upper_limit}{ends[1]}, but got {arg_value}.")
-    return arg_value
+    return _need(above and below, arg_value,
+                 f"be in range of {ends[0]}{lower_limit}, {upper_limit}{ends[1]}", arg_value,
+                 arg_name, prim_name)
 
 
 def check_int_range(
@@ -166,10 +171,9 @@ def check_bool(arg_value: Any, arg_name: str | None = None, prim_name: str | Non
     Raises:
         TypeError: it is none.
     """
-    if not isinstance(arg_value, bool):
-        raise TypeError(f"{_what(arg_name, prim_name)} must be a bool, but got "
-                        f"{type(arg_value).__name__}.")
-    return arg_value
+    _need(isinstance(arg_value, bool), arg_value, "be a bool", type(arg_value).__name__, arg_name,
+          prim_name, TypeError)
+    return bool(arg_value)
 
 
 def check_string(
@@ -180,10 +184,9 @@ def check_string(
     Raises:
         ValueError: it is not.
     """
-    if not isinstance(arg_value, str) or arg_value not in valid_values:
-        raise ValueError(f"{_what(arg_name, prim_name)} must be str and must be in {valid_values}, "
-                         f"but got {arg_value!r}.")
-    return arg_value
+    _need(isinstance(arg_value, str) and arg_value in valid_values, arg_value,
+          f"be str and must be in {valid_values}", repr(arg_value), arg_name, prim_name)
+    return str(arg_value)
 
 
 def check_value_type(
@@ -200,10 +203,8 @@ def check_value_type(
         fits = bool in many
     elif is_int(arg_value) or is_number(arg_value):
         fits = fits or (int in many and is_int(arg_value))
-    if not fits:
-        raise TypeError(f"{_what(arg_name, prim_name)} must be of "
-                        f"{[t.__name__ for t in many]}, but got {type(arg_value).__name__}.")
-    return arg_value
+    return _need(fits, arg_value, f"be of {[t.__name__ for t in many]}", type(arg_value).__name__,
+                 arg_name, prim_name, TypeError)
 
 
 def check_isinstance(arg_name: str, arg_value: Any, classes: Any) -> Any:
@@ -225,10 +226,9 @@ def check_subclass(arg_name: str, type_: Any, template_types: Any, prim_name: st
         TypeError: it is not.
     """
     many = template_types if isinstance(template_types, (list, tuple)) else [template_types]
-    if not any(type_ is t or (isinstance(type_, type) and isinstance(t, type)
-                              and issubclass(type_, t)) for t in many):
-        raise TypeError(f"{_what(arg_name, prim_name)} must be one of {list(many)}, but got "
-                        f"{type_}.")
+    _need(any(type_ is t or (isinstance(type_, type) and isinstance(t, type)
+                             and issubclass(type_, t)) for t in many),
+          type_, f"be one of {list(many)}", type_, arg_name, prim_name, TypeError)
 
 
 def args_type_check(*type_args: Any, **type_kwargs: Any) -> Callable[..., Any]:

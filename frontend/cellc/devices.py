@@ -321,6 +321,43 @@ class StreamCtx:
         set_cur_stream(self._before)
 
 
+class DeviceCtx:
+    """Within the block, another device computes.
+
+    Args:
+        name: "CPU", "GPU", "Ascend" or "meta".
+        device_id: which of several; default: 0.
+
+    Raises:
+        ValueError: (when it is entered) another name, or a negative number.
+        RuntimeError: (when it is entered) a device that this installation does not run on.
+
+    Source: `mindspore.DeviceCtx`.
+    """
+
+    def __init__(self, name: str, device_id: int | None = None) -> None:
+        self.name = name
+        self.device_id = device_id
+
+    def __enter__(self) -> DeviceCtx:
+        names = ("CPU", "GPU", "Ascend", "meta")
+        if self.name not in names:
+            raise ValueError(f"For DeviceCtx, the name must be one of {list(names)}, but got "
+                             f"{self.name}.")
+        if self.device_id is not None and self.device_id < 0:
+            raise ValueError("For DeviceCtx, the device_id must be greater than or equal to 0, but "
+                             f"got {self.device_id}.")
+        if self.name == "meta":
+            raise RuntimeError("DeviceCtx: tensors without elements are not there in cellc; trace "
+                               "a network with set_inputs instead.")
+        self._before = context.get_current_device()
+        context.set_device(self.name, self.device_id or 0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        context.set_device(self._before.device_target, self._before.device_id)
+
+
 _selected: dict[hardware.Device, Stream] = {}
 
 

@@ -26,9 +26,12 @@ _METRICS = (
 _HOMES: dict[str, dict[str, str]] = {
     "": {"_checkparam": "checking", "_extends": "nn.registering", "_c_expression": "inner_names"},
     "_extends": {"utils": "nn.registering"},
-    "boost": dict.fromkeys(
-        ("adasum", "base", "boost", "boost_cell_wrapper", "dim_reduce", "grad_accumulation",
-         "grad_freeze", "group_loss_scale_manager", "less_batch_normalization"), "boost"),
+    "boost": {
+        **dict.fromkeys(
+            ("adasum", "base", "boost", "boost_cell_wrapper", "dim_reduce", "grad_accumulation",
+             "grad_freeze", "group_loss_scale_manager"), "boost"),
+        "less_batch_normalization": "boost nn.boost.less_bn",
+    },
     "common": {
         "hook_handle": "calls.hooks", "jit_config": "compat", "np_dtype": "common.dtype",
         "sparse_tensor": "ops.sparse_tensors",

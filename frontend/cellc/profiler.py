@@ -7,17 +7,19 @@ For the inside of one compiled network see `cellc profile` and `cellc.profile`. 
 from __future__ import annotations
 
 import enum
+import itertools
 import json
 import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from cellc_runtime.lazy import public_names
 
 from .core import timeline
+from .core.absent import absent
 
 
 class ProfilerLevel(enum.Enum):
@@ -126,6 +128,18 @@ def tensorboard_trace_handler(
     return write
 
 
+def _flags(**options: bool) -> dict[str, Any]:
+    """Options that are bools, by name.
+
+    Raises:
+        TypeError: one is none.
+    """
+    for name, value in options.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"For 'profile', '{name}' must be a bool, but got {value!r}.")
+    return dict(options)
+
+
 class profile:
     """Records eager ops, calls of compiled networks and compilations of this thread.
 
@@ -135,7 +149,9 @@ class profile:
             `tensorboard_trace_handler` gives it.
         start_profile: whether to start at once.
         activities: must have the CPU in it.
-        options: those of other devices; accepted for compatibility.
+        with_stack, profile_memory, data_process, parallel_strategy, hbm_ddr, pcie, sync_enable,
+            record_shapes, experimental_config: what other devices collect beside; kept in
+            `options`, without effect on the CPU.
 
     Raises:
         TypeError: an argument of a wrong kind.
@@ -145,10 +161,12 @@ class profile:
     """
 
     def __init__(
-        self, activities: Iterable[ProfilerActivity] | None = None,
-        schedule: schedule | None = None,
-        on_trace_ready: Callable[[Any], None] | None = None, start_profile: bool = True,
-        **options: Any,
+        self, activities: Iterable[ProfilerActivity] | None = None, with_stack: bool = False,
+        profile_memory: bool = False, data_process: bool = False, parallel_strategy: bool = False,
+        start_profile: bool = True, hbm_ddr: bool = False, pcie: bool = False,
+        sync_enable: bool = True, record_shapes: bool = False, schedule: schedule | None = None,
+        on_trace_ready: Callable[[Any], None] | None = None,
+        experimental_config: _ExperimentalConfig | None = None,
     ) -> None:
         if on_trace_ready is not None and not callable(on_trace_ready):
             raise TypeError("For 'profile', 'on_trace_ready' must be a function, but got "
@@ -160,7 +178,12 @@ class profile:
             raise RuntimeError("For 'profile', 'activities' must have ProfilerActivity.CPU: this "
                                "installation runs on the CPU only.")
         self.schedule, self.on_trace_ready = schedule, on_trace_ready
-        self.options = options
+        self.options = {
+            **_flags(with_stack=with_stack, profile_memory=profile_memory,
+                     data_process=data_process, parallel_strategy=parallel_strategy,
+                     hbm_ddr=hbm_ddr, pcie=pcie, sync_enable=sync_enable,
+                     record_shapes=record_shapes),
+            "experimental_config": experimental_config}
         self.timeline = timeline.Timeline()
         self.step_num = 0
         self._metadata: dict[str, Any] = {}
@@ -315,7 +338,10 @@ class Profiler(profile):
         output_path: the folder of what is written.
         start_profile: whether to start at once.
         schedule, on_trace_ready, activities: see `profile`.
-        options: those of other devices; accepted for compatibility.
+        with_stack, profile_memory, data_process, parallel_strategy, hbm_ddr, pcie, sync_enable: as
+            for `profile`.
+        profiler_level, aic_metrics, l2_cache, data_simplification: what Ascend devices collect, and
+            whether it is deleted once it is analysed; kept in `options`, without effect.
 
     Raises:
         TypeError, RuntimeError: see `profile`.
@@ -324,14 +350,24 @@ class Profiler(profile):
     """
 
     def __init__(
-        self, *, output_path: str = "./data", start_profile: bool = True,
+        self, *, start_profile: bool = True, output_path: str = "./data",
+        profiler_level: ProfilerLevel = ProfilerLevel.Level0,
         activities: Iterable[ProfilerActivity] | None = None, schedule: schedule | None = None,
-        on_trace_ready: Callable[[Any], None] | None = None, **options: Any,
+        on_trace_ready: Callable[[Any], None] | None = None, profile_memory: bool = False,
+        aic_metrics: AicoreMetrics = AicoreMetrics.AiCoreNone, with_stack: bool = False,
+        data_simplification: bool = True, l2_cache: bool = False, hbm_ddr: bool = False,
+        pcie: bool = False, data_process: bool = False, parallel_strategy: bool = False,
+        sync_enable: bool = True,
     ) -> None:
         if not isinstance(output_path, str):
             raise TypeError(f"For 'Profiler', 'output_path' must be a string, got {output_path!r}.")
         self.output_path = output_path
-        super().__init__(activities, schedule, on_trace_ready, start_profile, **options)
+        super().__init__(
+            activities, with_stack, profile_memory, data_process, parallel_strategy, start_profile,
+            hbm_ddr, pcie, sync_enable, schedule=schedule, on_trace_ready=on_trace_ready)
+        self.options |= {
+            **_flags(l2_cache=l2_cache, data_simplification=data_simplification),
+            "profiler_level": profiler_level, "aic_metrics": aic_metrics}
 
     def analyse(
         self, offline_path: str | None = None, pretty: bool = False,
@@ -373,8 +409,103 @@ class Profiler(profile):
         return json.dumps([r for r in self.op_statistics() if r["name"] in names])
 
 
+class HostSystem(enum.Enum):
+    """Parts of a host that Ascend's tools watch."""
+
+    CPU = "cpu"
+    MEM = "mem"
+    DISK = "disk"
+    NETWORK = "network"
+    OSRT = "osrt"
+
+
+class mstx:
+    """Marks in what is recorded: points and ranges of a program, on the running profiles' lines.
+
+    Source: `mindspore.profiler.mstx`.
+    """
+
+    _open: ClassVar[dict[int, tuple[str, str, int]]] = {}
+    _numbers = itertools.count(1)
+
+    @staticmethod
+    def mark(message: str, stream: Any = None, domain: str = "default") -> None:
+        """Mark this moment.
+
+        Args:
+            message: what it is.
+            stream: of an Ascend device; without effect.
+            domain: what it belongs to.
+        """
+        now = time.perf_counter_ns()
+        mstx._note(message, domain, now, now)
+
+    @staticmethod
+    def range_start(message: str, stream: Any = None, domain: str = "default") -> int:
+        """Begin a range; its number, for `range_end`. 0 if nothing is recorded."""
+        if not timeline.running:
+            return 0
+        number = next(mstx._numbers)
+        mstx._open[number] = message, domain, time.perf_counter_ns()
+        return number
+
+    @staticmethod
+    def range_end(range_id: int, domain: str = "default") -> None:
+        """End a range; nothing if there is none of this number."""
+        begun = mstx._open.pop(range_id, None)
+        if begun is not None:
+            mstx._note(begun[0], begun[1], begun[2], time.perf_counter_ns())
+
+    @staticmethod
+    def _note(message: str, domain: str, start: int, end: int) -> None:
+        for recorded in timeline.running:
+            recorded.add(str(message), "mark", start, end, domain=domain)
+
+
+class EnvProfiler:
+    """A profile that the environment asks for: MS_PROFILER_OPTIONS, JSON with `"start": true`.
+
+    Its `output_path` is where the trace is written. Source: `mindspore.profiler.EnvProfiler`.
+    """
+
+    profiler: ClassVar[Profiler | None] = None
+
+    @classmethod
+    def init_profiler(cls) -> None:
+        """Start it, if the environment asks for one.
+
+        Raises:
+            ValueError: the variable holds no JSON object.
+        """
+        text = os.environ.get("MS_PROFILER_OPTIONS", "")
+        if not text:
+            return
+        try:
+            options = json.loads(text)
+        except json.JSONDecodeError as e:
+            raise ValueError(f"MS_PROFILER_OPTIONS must be JSON, but is {text[:80]!r}: {e}.") \
+                from None
+        if not isinstance(options, dict):
+            raise ValueError(f"MS_PROFILER_OPTIONS must be a JSON object, but is {text[:80]!r}.")
+        if options.get("start"):
+            cls.profiler = Profiler(output_path=options.get("output_path", "./data"))
+
+    @classmethod
+    def analyse(cls) -> None:
+        """End it and write the trace; nothing if there is none."""
+        if cls.profiler is not None:
+            cls.profiler.analyse()
+            cls.profiler = None
+
+
+DynamicProfilerMonitor = absent(
+    "profiler.DynamicProfilerMonitor", "starts profiles of Ascend devices by a file that it "
+    "watches. Use profiler.profile with a schedule.",
+    "Not on the CPU: it starts profiles of Ascend devices by a file that it watches.")
+
 __all__ = [
-    "AicoreMetrics", "ExportType", "Profiler", "ProfilerActivity", "ProfilerLevel",
-    "_ExperimentalConfig", "profile", "schedule", "tensorboard_trace_handler",
+    "AicoreMetrics", "DynamicProfilerMonitor", "EnvProfiler", "ExportType", "HostSystem",
+    "Profiler", "ProfilerActivity", "ProfilerLevel", "_ExperimentalConfig", "mstx", "profile",
+    "schedule", "tensorboard_trace_handler",
 ]
 __dir__ = public_names(__name__)

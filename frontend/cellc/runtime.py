@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import names_of, public_names
 
 from . import context
+from .core.absent import absent
 from .devices import (
     Event,
     Stream,
@@ -118,13 +119,33 @@ def set_cpu_affinity(
         )
 
 
+def _of_ascend(name: str, what: str, instead: str) -> Callable[..., Any]:
+    return absent(f"runtime.{name}", f"{what} of an Ascend device, which there is none of: "
+                  f"{instead}.", f"Not on the CPU: it {what} of an Ascend device.")
+
+
+_NUMA = "limit the process's threads with dispatch_threads_num"
+_POOL = "the process's own memory serves tensors; see set_memory"
+MemPool = _of_ascend("MemPool", "is a pool of the memory", _POOL)
+PluggableAllocator = _of_ascend("PluggableAllocator", "gives out the memory", _POOL)
+use_mem_pool = _of_ascend("use_mem_pool", "chooses a pool of the memory", _POOL)
+memory_replay = _of_ascend("memory_replay", "replays the use of the memory", "see memory_stats")
+StreamLimitCtx = _of_ascend("StreamLimitCtx", "limits the cores of a stream", _NUMA)
+get_device_limit = _of_ascend("get_device_limit", "tells the limit of cores", _NUMA)
+set_device_limit = _of_ascend("set_device_limit", "limits the cores", _NUMA)
+get_stream_limit = _of_ascend("get_stream_limit", "tells the limit of a stream's cores", _NUMA)
+set_stream_limit = _of_ascend("set_stream_limit", "limits the cores of a stream", _NUMA)
+reset_stream_limit = _of_ascend("reset_stream_limit", "lifts the limit of a stream's cores", _NUMA)
+
 __all__ = [
-    "Event", "Stream", "StreamCtx", "communication_stream", "current_stream", "default_stream",
-    "dispatch_threads_num", "empty_cache", "launch_blocking", "max_memory_allocated",
-    "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats", "memory_summary",
-    "reset_max_memory_allocated", "reset_max_memory_reserved", "reset_peak_memory_stats",
-    "set_cpu_affinity", "set_cur_stream", "set_kernel_launch_capture", "set_kernel_launch_group",
-    "set_memory", "synchronize",
+    "Event", "MemPool", "PluggableAllocator", "Stream", "StreamCtx", "StreamLimitCtx",
+    "communication_stream", "current_stream", "default_stream", "dispatch_threads_num",
+    "empty_cache", "get_device_limit", "get_stream_limit", "launch_blocking",
+    "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_replay",
+    "memory_reserved", "memory_stats", "memory_summary", "reset_max_memory_allocated",
+    "reset_max_memory_reserved", "reset_peak_memory_stats", "reset_stream_limit",
+    "set_cpu_affinity", "set_cur_stream", "set_device_limit", "set_kernel_launch_capture",
+    "set_kernel_launch_group", "set_memory", "set_stream_limit", "synchronize", "use_mem_pool",
 ]
 __dir__ = public_names(__name__)
 if not TYPE_CHECKING:

@@ -424,3 +424,35 @@ def test_training_with_hooks() -> None:
         assert len(calls) == 3
         found.append([p.asnumpy().tobytes() for p in net.trainable_params()])
     assert found[0] == found[1]
+
+
+def test_a_hook_of_a_tensor_is_removed_by_its_number() -> None:
+    x = Tensor(np.array([1.0, 2.0], np.float32))
+
+    def gradient(wanted: Callable[[Any], int]) -> Any:
+        def f(x: Tensor) -> Tensor:
+            y = x * 3
+            y.register_hook(lambda g: g * 2)
+            y.remove_hook(wanted(y.register_hook(lambda g: g * 5)))
+            return (y * y).sum()
+
+        return ms.grad(f)(x).asnumpy().tolist()
+
+    assert gradient(lambda handle: int(handle.id)) == [36.0, 72.0]
+    assert gradient(lambda handle: 12345) == [180.0, 360.0]
+    with pytest.raises(TypeError, match="must be the int 'id'"):
+        gradient(lambda handle: handle)
+
+
+def test_a_compiled_function_keeps_its_hooks() -> None:
+    @ms.jit
+    def f(x: Tensor) -> Tensor:
+        y = x * 3
+        y.register_hook(lambda g: g * 2)
+        y.remove_hook(1)
+        return y * y
+
+    with pytest.raises(RuntimeError, match="takes a hook away in PyNative mode"):
+        f(Tensor([1.0]))
+    with pytest.raises(RuntimeError, match="memory of an Ascend device"):
+        Tensor([1.0]).set_device_address(0, (1,), ms.float32)

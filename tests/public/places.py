@@ -18,7 +18,7 @@ PLACES = (
     "numpy", "mint", "mint.nn", "mint.nn.functional", "mint.linalg", "mint.special",
     "mint.distributed", "mint.optim", "experimental.optim", "experimental.optim.lr_scheduler",
     "context", "communication", "parallel", "runtime", "hal", "profiler", "dataset", "mindrecord",
-    "dataset.transforms", "dataset.vision", "boost", "utils", "scipy", "scipy.fft",
+    "dataset.transforms", "dataset.vision", "boost", "rewrite", "utils", "scipy", "scipy.fft",
     "scipy.linalg", "scipy.optimize", "nn.probability", "nn.probability.distribution",
     "nn.probability.bijector",
 )

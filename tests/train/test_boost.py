@@ -52,8 +52,6 @@ def test_the_operations_by_themselves() -> None:
     assert total.asnumpy().tolist() == [0.0]
 
 
-def test_what_is_not_here() -> None:
-    with pytest.raises(AttributeError, match=r"no boost\.LessBN: the other algorithms"):
-        boost.LessBN  # noqa: B018
+def test_a_number_of_steps_is_positive() -> None:
     with pytest.raises(ValueError, match="max_accumulation_step"):
         boost.GradientAccumulation(0, nn.SGD(Net().trainable_params()))

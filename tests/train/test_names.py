@@ -210,11 +210,6 @@ def test_messages(capsys, monkeypatch):
         log.get_level()
 
 
-def test_boost_says_why_it_is_not_there():
-    with pytest.raises(AttributeError, match="Ascend"):
-        _ = ms.boost.AutoBoost
-
-
 def test_dtypes_of_python_values():
     # as MindSpore 2.10 has them
     assert ms.get_py_obj_dtype(1.0) == ms.float64

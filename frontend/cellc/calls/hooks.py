@@ -45,14 +45,19 @@ def check_hook(hook: Any) -> None:
 
 
 class Handle:
-    """What registering a hook returns; `remove` takes the hook away (again: nothing)."""
+    """What registering a hook returns; `remove` takes the hook away (again: nothing).
+
+    Attributes:
+        id: the number of the hook among those of its Cell or Tensor.
+    """
 
     def __init__(self, table: dict[int, Any], key: int, owner: Any) -> None:
-        self._table, self._key, self._owner = table, key, owner
+        self._table, self._owner = table, owner
+        self.id = key
 
     def remove(self) -> None:
         """Take the hook away."""
-        if self._table.pop(self._key, None) is not None:
+        if self._table.pop(self.id, None) is not None:
             changed(self._owner, "_hooks")
 
     def __enter__(self) -> Handle:
@@ -460,6 +465,17 @@ def register_on_tensor(tensor: Tensor, hook: Hook) -> Any:
     table[number] = hook
     changed(tensor, "_hooks")
     return Handle(table, number, tensor)
+
+
+def remove_from_tensor(tensor: Tensor, handle_id: int) -> None:
+    """`Tensor.remove_hook`; see there."""
+    if isinstance(handle_id, bool) or not isinstance(handle_id, int):
+        raise TypeError("For 'remove_hook', 'handle_id' must be the int 'id' of what register_hook "
+                        f"has returned, but got {type(handle_id).__name__}.")
+    if isinstance(tensor, GraphTensor):
+        raise RuntimeError("remove_hook() takes a hook away in PyNative mode; in a compiled "
+                           "function, register the hook under a condition instead.")
+    Handle(tensor._hooks or {}, handle_id, tensor).remove()
 
 
 def _register_in_graph(tracer: Tracer, tensor: GraphTensor, hook: Hook) -> None:

@@ -16,7 +16,8 @@ from ..tensors.dtype import uint_type as uint_type
 
 _WIDTHS = {f"INT{n}": n - 1 for n in range(1, 17)} | {f"UINT{n}": n + 99 for n in range(1, 17)}
 QuantDtype = enum.Enum("QuantDtype", _WIDTHS)  # type: ignore[misc]  # a table of names
-"""Widths of quantised numbers, for arguments (no tensor has them). Source: `mindspore.QuantDtype`.
-"""
+QuantDtype.__doc__ = (
+    "Widths of quantised numbers, for arguments (no tensor has them). Source: "
+    "`mindspore.QuantDtype`.")
 
 __dir__ = public_names(__name__)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from cellc_runtime.dtypes import DType, float32, float64, int64
 
 from .. import ops
 from ..core.dispatch import active_tracer
 from ..ops import functional_sort as fo
-from ..ops.arguments import axis_of, boolean, dtype_of, integer, is_int, need_known, tensor
+from ..ops.arguments import boolean, dtype_of, integer, is_int, need_known, tensor
+from ..ops.functional_distinct import unique
 from ..tensors.promotion import cast_to
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor
 from ._random import _on, _place
 
 
@@ -115,53 +114,6 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     if not x.size:
         raise ValueError(f"For 'kthvalue', 'input' must not be empty, but has shape {x.shape}.")
     return fo.kthvalue(x, k, dim, keepdim)
-
-
-def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False,
-    return_counts: bool = False, dim: int | None = None,
-) -> Any:
-    """The distinct elements in ascending order, or the distinct slices along an axis.
-
-    Args:
-        sorted: they are in ascending order either way.
-        return_inverse: return also the place of each element among them, int64.
-        return_counts: return also how often each occurs, int64.
-        dim: the axis of the slices; all elements if None.
-
-    Source: `mindspore.mint.unique`.
-    """
-    x = tensor(input, "unique")
-    for value, name in ((sorted, "sorted"), (return_inverse, "return_inverse"),
-                        (return_counts, "return_counts")):
-        boolean(value, "unique", name)
-    if dim is not None:
-        return _unique_slices(x, axis_of(dim, x.ndim, "unique", "dim"), return_inverse,
-                              return_counts)
-    flat = ops.reshape(x, (x.size,))
-    ordered, at = ops.sort(flat)
-    if not return_inverse and not return_counts:
-        return ops.unique_consecutive(ordered)
-    values, runs, counts = ops.unique_consecutive(ordered, True, True)
-    out = [values]
-    if return_inverse:
-        places = ops.tensor_scatter_elements(
-            ops.zeros((x.size,), int64), cast_to(at, int64), cast_to(runs, int64))
-        out.append(ops.reshape(places, x.shape))
-    if return_counts:
-        out.append(cast_to(counts, int64))
-    return tuple(out)
-
-
-def _unique_slices(x: Tensor, axis: int, inverse: bool, counts: bool) -> Any:
-    known = need_known(x, "unique")
-    values, places, times = np.unique(known, return_inverse=True, return_counts=True, axis=axis)
-    out = [tensor_of(np.ascontiguousarray(values))]
-    if inverse:
-        out.append(tensor_of(places.reshape(-1).astype(np.int64)))
-    if counts:
-        out.append(tensor_of(times.astype(np.int64)))
-    return tuple(out) if len(out) > 1 else out[0]
 
 
 def item(input: Tensor) -> Any:

@@ -209,8 +209,10 @@ def _created() -> Table:
     """Tensors from sizes and numbers."""
     return {
         "arange": _arange,
-        "zeros": lambda *size, dtype=None: ops.zeros(_size(size), dtype or float32),
-        "ones": lambda *size, dtype=None: ops.ones(_size(size), dtype or float32),
+        "zeros": lambda *sizes, size=None, dtype=None: ops.zeros(
+            _size(sizes if size is None else size), dtype or float32),
+        "ones": lambda *sizes, size=None, dtype=None: ops.ones(
+            _size(sizes if size is None else size), dtype or float32),
         "full": lambda size, fill_value, *, dtype=None: ops.full(
             size, fill_value, dtype=dtype or (
                 bool_ if isinstance(fill_value, bool) else

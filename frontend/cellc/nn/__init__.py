@@ -79,8 +79,8 @@ _HOMES = {
     ".sparse": "SparseTensorDenseMatmul SparseToDense",
     ".utils": "no_init_parameters",
     ".wrap":
-        "ForwardValueAndGrad ParameterUpdate TrainOneStepCell WithEvalCell WithGradCell "
-        "WithLossCell",
+        "ForwardValueAndGrad ParameterUpdate TrainOneStepCell VirtualDatasetCellTriple "
+        "WithEvalCell WithGradCell WithLossCell",
 }  # fmt: skip
 """What is here, by the module that defines it and loads when one of its names is asked for. Metrics
 are here too (`nn.Accuracy`)."""

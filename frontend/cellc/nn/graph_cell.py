@@ -48,6 +48,7 @@ class GraphCell(Cell):
     Args:
         graph: what `load` returned.
         params_init: values for some of its parameters, by name.
+        obf_random_seed: of an obfuscated graph, which is none of cellc's: must be None.
 
     Inputs:
         Those of the exported network: the same nesting, shapes and dtypes.
@@ -55,13 +56,20 @@ class GraphCell(Cell):
     Raises:
         TypeError: `graph` is nothing that `load` returned, or `params_init` no dict of name to
             Tensor.
+        ValueError: `obf_random_seed` is given.
         ValueError: `params_init` names a parameter that is not there, or has another shape.
 
     Source: `mindspore.nn.GraphCell`.
     """
 
-    def __init__(self, graph: LoadedGraph, params_init: Mapping[str, Tensor] | None = None) -> None:
+    def __init__(
+        self, graph: LoadedGraph, params_init: Mapping[str, Tensor] | None = None,
+        obf_random_seed: int | None = None,
+    ) -> None:
         super().__init__(auto_prefix=True)
+        if obf_random_seed is not None:
+            raise ValueError("For 'GraphCell', 'obf_random_seed' must be None: no graph here is "
+                             "obfuscated, so there is nothing that a seed undoes.")
         if not isinstance(graph, LoadedGraph):
             raise TypeError(
                 f"For 'GraphCell', 'graph' must be what load() returns, but got {type(graph)}."

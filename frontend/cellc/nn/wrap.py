@@ -233,6 +233,20 @@ class _VirtualDatasetCell(Cell):
         return self._backbone(*self._virtual_dataset(*inputs))
 
 
+class VirtualDatasetCellTriple(_VirtualDatasetCell):
+    """A network of three inputs as it is: one device reads all of the data.
+
+    Args:
+        backbone: the network.
+
+    Source: `mindspore.nn.VirtualDatasetCellTriple`.
+    """
+
+    def construct(self, a: Any, b: Any, c: Any) -> Any:
+        """What the network gives."""
+        return super().construct(a, b, c)
+
+
 class ParameterUpdate(Cell):
     """Gives a parameter a new value. Source: `mindspore.nn.ParameterUpdate`.
 
@@ -257,8 +271,8 @@ class ParameterUpdate(Cell):
 
 
 __all__ = [
-    "ForwardValueAndGrad", "ParameterUpdate", "TrainOneStepCell", "WithEvalCell",
-    "WithGradCell", "WithLossCell",
+    "ForwardValueAndGrad", "ParameterUpdate", "TrainOneStepCell", "VirtualDatasetCellTriple",
+    "WithEvalCell", "WithGradCell", "WithLossCell",
 ]
 if not TYPE_CHECKING:  # names that MindSpore's package offers, of modules that build on this one
     __getattr__ = lazy_names("cellc.nn", {

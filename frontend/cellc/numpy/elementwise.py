@@ -196,6 +196,21 @@ def lcm(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
     return finished(integer.common_multiple(a, b), dtype, "lcm")
 
 
+def around(a: Any, decimals: int = 0) -> Tensor:
+    """a rounded to a number of decimals, halves to even. Source: `mindspore.numpy.around`.
+
+    Raises:
+        TypeError: `decimals` is no int.
+        ValueError: it is negative.
+    """
+    if isinstance(decimals, bool) or not isinstance(decimals, int):
+        raise TypeError(f"decimals must be an integer, but got {decimals!r}")
+    if decimals < 0:
+        raise ValueError(f"decimals < 0 is not supported now, but got {decimals}.")
+    x = as_tensor(a, "around")
+    return cast_to(m.round(inexact(x), decimals=decimals), x.dtype)
+
+
 def clip(x: Any, xmin: Any, xmax: Any, dtype: Any = None) -> Tensor:
     """x brought into [xmin, xmax]; either may be None. Source: `mindspore.numpy.clip`.
 
@@ -345,7 +360,7 @@ def _example(v: Any) -> Tensor:
 
 __all__ = [
     "abs", "absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
-    "arctanh", "array_equal", "array_equiv", "bitwise_and", "bitwise_not", "bitwise_or",
+    "arctanh", "around", "array_equal", "array_equiv", "bitwise_and", "bitwise_not", "bitwise_or",
     "bitwise_xor", "cbrt", "ceil", "clip", "copysign", "cos", "cosh", "deg2rad", "divide",
     "divmod", "equal", "exp", "exp2", "expm1", "fabs", "fix", "float_power", "floor",
     "floor_divide", "fmod", "gcd", "greater", "greater_equal", "heaviside", "hypot", "interp",

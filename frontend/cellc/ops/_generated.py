@@ -6,6 +6,7 @@ Type checkers read what the functions take in `stubs/functions.pyi`.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -39,8 +40,12 @@ def _prepared(op: Op, given: tuple[Any, ...]) -> list[Tensor]:
 
 
 @cache
-def make_function(op: Op) -> Callable[..., Any]:
-    """The functional form of an op: its operands, then its attributes."""
+def make_function(op: Op, called_x: bool = False) -> Callable[..., Any]:
+    """The functional form of an op: its operands, then its attributes.
+
+    Args:
+        called_x: whether the only operand is `x`, where MindSpore has that name.
+    """
     signature = _signature(op)
     count = len(op.operands)
     plain = not op.attrs and not any(n.startswith("*") for n in op.operands)
@@ -52,6 +57,9 @@ def make_function(op: Op) -> Callable[..., Any]:
     def unary(input: Any) -> Any:
         return promoted(input)
 
+    def of_x(x: Any) -> Any:
+        return promoted(x)
+
     def general(*args: Any, **kwargs: Any) -> Any:
         if not kwargs and len(args) == count and plain:
             return promoted(*args)
@@ -62,7 +70,10 @@ def make_function(op: Op) -> Callable[..., Any]:
         return promoted(*values[:count], **attrs)
 
     fn: Callable[..., Any] = unary if op.operands == ("input",) and not op.attrs else general
-    fn.__name__ = fn.__qualname__ = op.function or op.name
+    name = op.function or op.name
+    if called_x:
+        fn, signature = of_x, inspect.signature(of_x)
+    fn.__name__ = fn.__qualname__ = name
     fn.__doc__ = op.__doc__
     fn.__signature__ = signature  # type: ignore[attr-defined]  # for inspect
     return fn
@@ -73,12 +84,16 @@ ALIASES = {
     "arctanh": "atanh",
 }
 """Other public names of functions made from op definitions."""
+_CALLED_X = re.compile("arcsin|bessel_.*")
+"""Public names whose operand is `x` in MindSpore."""
 
 
 def generated_functions() -> dict[str, Callable[..., Any]]:
     """Every function the op definitions ask for, by name."""
-    found = {op.function: make_function(op) for op in user_ops() if op.function}
-    return found | {alias: found[name] for alias, name in ALIASES.items()}
+    found = {op.function: op for op in user_ops() if op.function}
+    found |= {alias: found[name] for alias, name in ALIASES.items()}
+    return {name: make_function(op, _CALLED_X.fullmatch(name) is not None)
+            for name, op in found.items()}
 
 
 def generated_methods() -> dict[str, Callable[..., Any]]:

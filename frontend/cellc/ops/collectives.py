@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cellc_compiler.ir.op import REQUIRED
+from cellc_runtime.world import world
 
 from ..ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, rank_in, ranks_of
 from ..tensors.tensor import Tensor
 from . import communication as c
+from .primitive import Primitive
 from .primitives import make_primitives
 from .virtual_dataset import VirtualDataset as VirtualDataset
 
@@ -114,4 +116,36 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 PRIMITIVES = make_primitives({}, _WITH_INIT)
 """Every primitive class of this module by name."""
 
-__all__ = ["ReduceOp"]
+
+def reshard(tensor: Tensor, layout: Any) -> Tensor:
+    """A tensor laid out over devices in another way: itself, as one device has all of it.
+
+    Raises:
+        RuntimeError: several processes run.
+
+    Source: `mindspore.ops.reshard`.
+    """
+    if world().size > 1:
+        raise RuntimeError(f"For 'reshard', tensors are not cut over processes, of which "
+                           f"{world().size} run: exchange parts by collectives.")
+    return tensor
+
+
+class Reshard(Primitive):
+    """A tensor laid out over devices in another way: itself, as one device has all of it.
+
+    Args:
+        in_layout, out_layout, in_strategy: how it is laid out; without effect.
+
+    Source: `mindspore.ops.Reshard`.
+    """
+
+    def __init__(self, in_layout: Any, out_layout: Any, in_strategy: Any) -> None:
+        super().__init__("Reshard")
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        """The tensor."""
+        return reshard(tensor, None)
+
+
+__all__ = ["ReduceOp", "Reshard", "reshard"]

@@ -17,11 +17,15 @@ _FUNCTIONS = (
     "moe_distribute_dispatch moe_init_routing_v2 moe_token_permute moe_token_unpermute "
     "multi_scale_deformable_attn_function nsa_compress nsa_compress_attention "
     "nsa_select_attention prompt_flash_attention ring_attention_update "
-    "rotary_position_embedding rotated_iou sparse_flash_attention speed_fusion_attention")
+    "rotary_position_embedding rotated_iou sparse_flash_attention speed_fusion_attention "
+    "adaptive_avg_pool2d_ext baddbmm_ext bernoulli_ext diff_ext einsum_ext isnan_ext mse_loss_ext "
+    "stop_gradient_ tensordump")
 _CLASSES = (
     "ApplyRotaryPosEmb BasicLSTMCell CustomOpBuilder DynamicGRUV2 DynamicRNN FloatStatus "
     "FusedWeightScaleApplyMomentum GroupTopk MapCacheIdx NPUAllocFloatStatus NPUClearFloatStatus "
-    "NPUGetFloatStatus PagedAttention PagedAttentionMask Pull Push RNNTLoss ReshapeAndCache")
+    "NPUGetFloatStatus PagedAttention PagedAttentionMask Pull Push RNNTLoss ReshapeAndCache "
+    "DumpGradient FusedAdaFactor FusedAdaFactorWithGlobalNorm Gamma GetNext NonMaxSuppressionV3 "
+    "Quantile Randperm SparseGatherV2 TensorDump")
 _INTERNAL = "GeSwitch Merge PyExecute UpdateState"
 """Classes of nodes that MindSpore's compiler makes for itself."""
 

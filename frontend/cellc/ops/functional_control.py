@@ -27,11 +27,15 @@ else:
     matrix_norms = lazy_module("cellc.ops.matrix_norms")
 
 
-def cond(pred: Any, true_fun: Any = None, false_fun: Any = None, *operands: Any) -> Any:
+
+def cond(
+    pred: Any = None, true_fun: Any = None, false_fun: Any = None, *operands: Any, A: Any = None,
+    p: Any = None,
+) -> Any:
     """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`.
 
-    MindSpore's function of this name has matrices and an order, `cond(A, p)`: without functions it
-    is the condition number (`matrix_norms.condition_number`).
+    Called as `cond(A, p=None)` with matrices, as MindSpore's `ops.cond` is, it gives their
+    condition numbers; see `matrix_norms.condition_number`.
 
     Args:
         pred: a bool, a number, or a Tensor of one element.
@@ -42,8 +46,10 @@ def cond(pred: Any, true_fun: Any = None, false_fun: Any = None, *operands: Any)
     Raises:
         TypeError: `true_fun` or `false_fun` cannot be called.
     """
-    if isinstance(pred, Tensor) and pred.ndim > 1 and false_fun is None and not callable(true_fun):
-        return matrix_norms.condition_number(pred, true_fun)
+    matrix = pred if A is None else A
+    if (false_fun is None and not callable(true_fun) and isinstance(matrix, Tensor)
+            and matrix.ndim > 1):
+        return matrix_norms.condition_number(matrix, true_fun if p is None else p)
     for name, fn in (("true_fun", true_fun), ("false_fun", false_fun)):
         if not callable(fn):
             raise TypeError(

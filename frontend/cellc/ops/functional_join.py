@@ -26,7 +26,7 @@ _slice = builtins.slice
 
 
 @native
-def view(input: Tensor, *shape: Any) -> Tensor:
+def view(input: Tensor, *shape: Any, dtype: DType | None = None) -> Tensor:
     """`reshape` with the dimensions as arguments; or, given an element type, the same bytes as it.
 
     Of a type of another size, the last axis has more or fewer elements (the lowest bytes first).
@@ -35,8 +35,8 @@ def view(input: Tensor, *shape: Any) -> Tensor:
         TypeError: an element type of bools or complex numbers.
         ValueError: the last axis cannot be divided.
     """
-    if len(shape) == 1 and isinstance(shape[0], DType):
-        return _same_bytes(tensor(input, "view"), shape[0])
+    if dtype is not None or (len(shape) == 1 and isinstance(shape[0], DType)):
+        return _same_bytes(tensor(input, "view"), shape[0] if dtype is None else dtype)
     dims = shape[0] if len(shape) == 1 and not is_int(shape[0]) else shape
     return fa.reshape(input, dims)
 

@@ -480,7 +480,11 @@ def bitwise_not(input: Tensor) -> Tensor:
     return same("bitwise_not", input)
 
 
-invert = bitwise_not
+
+
+def invert(x: Tensor) -> Tensor:
+    """The bits of integers flipped. Source: `mindspore.ops.invert`."""
+    return bitwise_not(x)
 
 
 @native_body(by_op=True, any_shape=True)

@@ -8,11 +8,9 @@ from cellc_runtime.dtypes import DType
 
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
-from . import functional_math as m
 from . import functional_orthogonal as orthogonal
-from . import functional_solve as solve
 from .arguments import axis_of, is_int, tensor
-from .families import fa, fr
+from .families import fa, fr, m, solve
 
 _INF = float("inf")
 _ORDERS = (2, -2, 1, -1, _INF, -_INF, "fro", "nuc")

@@ -154,19 +154,23 @@ def fresh(x: Tensor) -> Tensor:
 
 @native
 def to(
-    self: Tensor, *args: Any, dtype: Any = None, device: str | None = None, copy: bool = False,
-    **_: Any,
+    self: Tensor, *args: Any, dtype: Any = None, device: str | None = None,
+    other: Tensor | None = None, non_blocking: bool = False, copy: bool = False,
 ) -> Tensor:
     """The tensor in another element type, and on a device (which in a graph has no effect).
 
     Called as `to(dtype)`, `to(device, dtype)` or `to(other)`, for the type and device of another.
+
+    Args:
+        non_blocking: whether the copy may go on in the background; whoever reads it waits for it.
+        copy: whether there is a new tensor even if nothing changes.
 
     Raises:
         ValueError: what is given is neither an element type nor a device.
         RuntimeError: a device this installation does not run on.
     """
     given = dtype
-    for a in args:
+    for a in args if other is None else (*args, other):
         if isinstance(a, DType):
             given = a
         elif isinstance(a, Tensor):
@@ -399,25 +403,42 @@ def where(self: Tensor, condition: Any, y: Any = None, *, other: Any = None) -> 
 
 
 @native
-def select(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def select(
+    self: Tensor, *args: Any, condition: Any = None, y: Any = None, dim: Any = None,
+    index: Any = None,
+) -> Tensor:
     """`select(condition, y)`: this tensor or y; `select(dim, index)`: one slice of an axis."""
-    values = list(args) + list(kwargs.values())
-    if isinstance(values[0], Tensor) and values[0].dtype is bool_:
-        return m.where(values[0], self, values[1])
-    axis = int(values[0]) % max(self.ndim, 1)
-    return self[(slice(None),) * axis + (values[1],)]
+    first, second = _placed("select", args, (condition, y), (dim, index))
+    if isinstance(first, Tensor) and first.dtype is bool_:
+        return m.where(first, self, second)
+    axis = int(first) % max(self.ndim, 1)
+    return self[(slice(None),) * axis + (second,)]
+
+
+def _placed(what: str, args: tuple[Any, ...], *forms: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments by position, followed by those by keyword of the form that is thereby complete.
+
+    Raises:
+        TypeError: no form is complete.
+    """
+    named = sum(value is not None for form in forms for value in form)
+    for form in forms:
+        rest = form[len(args):]
+        if named == len(rest) == sum(value is not None for value in rest):
+            return (*args, *rest)
+    raise TypeError(f"{what}() got arguments that make none of its forms complete: see its text.")
 
 
 @native
-def gather(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def gather(
+    self: Tensor, *args: Any, input_indices: Any = None, axis: Any = None, batch_dims: int = 0,
+    dim: Any = None, index: Any = None,
+) -> Tensor:
     """`gather(indices, axis, batch_dims=0)` takes slices; `gather(dim, index)` takes elements."""
-    values = dict(zip(("first", "second", "batch_dims"), args, strict=False))
-    first: Any = values.get("first", kwargs.get("input_indices", kwargs.get("dim")))
-    second: Any = values.get("second", kwargs.get("axis", kwargs.get("index")))
+    first, second = _placed("gather", args[:2], (input_indices, axis), (dim, index))
     if isinstance(second, Tensor):
         return fi.gather_elements(self, first, second)
-    batch: Any = values.get("batch_dims", kwargs.get("batch_dims", 0))
-    return fi.gather(self, first, second, batch)
+    return fi.gather(self, first, second, args[2] if len(args) > 2 else batch_dims)
 
 
 def take(self: Tensor, indices: Any, axis: int | None = None, mode: str = "clip") -> Tensor:
@@ -432,9 +453,12 @@ def take(self: Tensor, indices: Any, axis: int | None = None, mode: str = "clip"
     return fi.gather(x, index, a)
 
 
-def scatter_add(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def scatter_add(
+    self: Tensor, *args: Any, dim: Any = None, index: Any = None, src: Any = None,
+    indices: Any = None, updates: Any = None,
+) -> Tensor:
     """`scatter_add(dim, index, src)` along an axis; `scatter_add(indices, updates)` at points."""
-    values = list(args) + list(kwargs.values())
+    values = _placed("scatter_add", args, (indices, updates), (dim, index, src))
     if len(values) == 3:
         return fi.scatter_add_ext(self, values[0], values[1], values[2])
     return fi.tensor_scatter_add(self, values[0], values[1])
@@ -578,7 +602,7 @@ _METHODS: dict[str, Any] = {
     "flip": flip, "stride": stride, "sum": sum_, "mean": mean, "prod": prod,
     "all": all_, "any": any_, "argmax": argmax, "argmin": argmin, "var": var, "std": std,
     "max": _extreme_method("max", m.maximum), "min": _extreme_method("min", m.minimum),
-    "where": where, "select": select, "gather": gather, "take": take,
+    "where": where, "select": select, "gather": gather, "take": aliased(take, index="indices"),
     "scatter_add": scatter_add, "split": split, "new_full": new_full, "new_zeros": new_zeros,
     "new_ones": new_ones, "copy_": copy_, "fill_": fill_,
     "zero_": zero_, "itemset": itemset,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 
+from ..calls.hooks import remove_from_tensor
 from ..tensors.indexing import become
 from ..tensors.tensor import Tensor
 from .families import fl
@@ -130,6 +131,35 @@ def data_sync(self: Tensor, need_wait: bool = True) -> None:
     self._snapshot()
 
 
+def remove_hook(self: Tensor, handle_id: int) -> None:
+    """Take a hook away; nothing if there is none of this number.
+
+    Args:
+        handle_id: the `id` of what `register_hook` has returned for this tensor.
+
+    Raises:
+        TypeError: `handle_id` is no int.
+        RuntimeError: within a compiled function.
+
+    Source: `mindspore.Tensor.remove_hook`.
+    """
+    remove_from_tensor(self, handle_id)
+
+
+def set_device_address(self: Tensor, addr: int, shape: Any, dtype: DType) -> None:
+    """Elements at an address of an Ascend device, which there is none of.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError("set_device_address() is for memory of an Ascend device; to use memory that "
+                       "another library owns, see Tensor.from_numpy, frombuffer and from_dlpack.")
+
+
+def delete_(self: Tensor, non_blocking: bool = False) -> None:
+    """Accepted for compatibility: memory is free when nothing refers to the tensor."""
+
+
 def _nothing(name: str, why: str) -> Callable[..., None]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> None:
         return None
@@ -153,12 +183,11 @@ BOOKKEEPING: dict[str, Any] = {
     "untyped_storage": untyped_storage, "storage": untyped_storage,
     "to_dlpack": to_dlpack, "from_dlpack": staticmethod(from_dlpack),
     "assign_value_cpp": assign_value,
-    "delete_": _nothing("delete_", "memory is free when nothing refers to the tensor"),
+    "delete_": delete_,
     "flush_from_cache": _nothing("flush_from_cache", "elements are not cached elsewhere"),
     "wait_pipeline": _nothing("wait_pipeline", "whoever reads elements waits for them"),
-    "remove_hook": _nothing("remove_hook", "the handle of register_hook takes it away"),
+    "remove_hook": remove_hook, "set_device_address": set_device_address,
     "set_param_info": _nothing("set_param_info", "a Parameter keeps its own options"),
-    "set_device_address": _nothing("set_device_address", "elements are where they were made"),
     "delta_seed": _noted(0, "0: what draws takes its keys from a generator."),
     "init_finished": property(
         lambda self: not self.has_init, doc="Whether the elements are there."),

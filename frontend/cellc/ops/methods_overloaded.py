@@ -78,6 +78,24 @@ def add(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
 
 
 @native
+def matmul(self: Tensor, other: Any = None, *, tensor2: Any = None) -> Tensor:
+    """The matrix product with `other` (or `tensor2`); see `ops.matmul`."""
+    return fl.matmul(self, other if tensor2 is None else tensor2)
+
+
+def diag(self: Tensor, diagonal: int = 0) -> Tensor:
+    """A tensor of twice the axes with the elements on its diagonal, zeros elsewhere.
+
+    Raises:
+        ValueError: another diagonal than the main one, 0.
+    """
+    if diagonal != 0:
+        raise ValueError("For 'Tensor.diag', the argument 'diagonal' should be '0', but got "
+                         f"{diagonal}. For others there is diag_embed(offset).")
+    return fg.diag(self)
+
+
+@native
 def flatten(
     self: Tensor, order: Any = "C", end: Any = None, *, start_dim: int = 0, end_dim: int = -1
 ) -> Tensor:
@@ -305,7 +323,9 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
 # --- random values --------------------------------------------------------------------------------
 
 
-def random(self: Tensor, from_: int = 0, to: int | None = None, **_: Any) -> Tensor:
+def random(
+    self: Tensor, from_: int = 0, to: int | None = None, *, generator: Any = None
+) -> Tensor:
     """Integers from `from_` on and below `to` (below the first argument if it is the only one)."""
     low, high = (0, from_) if to is None and from_ else (from_, to)
     limit = 2 ** min(31, 8 * self.itemsize - 1) - 1
@@ -533,7 +553,7 @@ def register_hook(self: Tensor, hook: Callable[..., Any]) -> Any:
 
 
 METHODS: dict[str, Any] = {
-    "register_hook": register_hook,
+    "register_hook": aliased(register_hook, hook_fn="hook"),
     "searchsorted": searchsorted, "trace": trace, "reverse_sequence": reverse_sequence,
     "bernoulli": bernoulli, "diagonal": aliased(fg.diagonal, axis1="dim1", axis2="dim2"),
     "float_power": aliased(fx.float_power, other="exponent"),
@@ -566,7 +586,9 @@ METHODS: dict[str, Any] = {
     "median": aliased(fo.median, **_AXES), "nansum": aliased(fr.nansum, **_AXES),
     "sort": sort, "argsort": argsort, "index_select": aliased(fi.index_select, dim="axis"),
     "index_fill": aliased(fi.index_fill, dim="axis"),
-    "true_divide": aliased(m.true_divide, other="divisor", value="divisor"),
+    "true_divide": aliased(m.true_divide, other="divisor"),
+    "isclose": aliased(m.isclose, x2="other"), "diag": diag, "matmul": matmul,
+    "unique": _later("unique", ".functional_distinct"),
     "narrow": aliased(fj.narrow, dim="axis"),
     "remainder": aliased(m.remainder, divisor="other"),
     "expand_as": aliased(fa.expand_as, x="other"),

@@ -126,9 +126,9 @@ class Primitive:
         self.add_prim_attr("input_names", inputs)
         self.add_prim_attr("output_names", outputs)
 
-    def set_prim_instance_name(self, name: str) -> Primitive:
+    def set_prim_instance_name(self, instance_name: str) -> Primitive:
         """Remember a name, which has no effect; itself."""
-        return self.add_prim_attr("instance_name", name)
+        return self.add_prim_attr("instance_name", instance_name)
 
     def set_stage(self, stage: int) -> Primitive:
         """Remember a stage of a pipeline, which one process has not; itself."""

@@ -546,7 +546,8 @@ PRIMITIVES: Mapping[str, type[Primitive]] = {
     **make_primitives({}, {op.primitive: (make_function(op), op.attrs) for op in all_ops()
                            if op.primitive}),
     **make_primitives(_PLAIN, _WITH_INIT | {
-        name: (_scatter_with(f), {"use_locking": False}) for name, f in _SCATTERS.items()}),
+        name: (_scatter_with(f), {"use_locking": name in ("ScatterUpdate", "ScatterNdUpdate")})
+        for name, f in _SCATTERS.items()}),
 }
 """Every primitive class by name."""
 

@@ -9,6 +9,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
+from ..tensors.tensor import Tensor
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -305,7 +307,64 @@ def op_info_register(op_info: Any) -> Callable[[F], F]:
     return keep
 
 
+class _VmImplementations:
+    """Python functions of primitives by name, for tools that run them one by one."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def register(self, prim: Any) -> Callable[[F], F]:
+        """A decorator: its function makes what computes a primitive, given that."""
+        def keep(make: F) -> F:
+            self._made[_primitive_name(prim)] = make
+            return make
+
+        return keep
+
+    def get(self, prim: Any, default: Any) -> Any:
+        """What was registered for a primitive or its name, else the default."""
+        return self._made.get(_primitive_name(prim), default)
+
+
+vm_impl_registry = _VmImplementations()
+"""Source: `mindspore.ops.vm_impl_registry`."""
+
+
+def _primitive_name(prim: Any) -> str:
+    return prim if isinstance(prim, str) else str(getattr(prim, "name", prim.__name__))
+
+
+def get_vm_impl_fn(prim: Any) -> Any:
+    """What was registered to compute a primitive; None if nothing was.
+
+    Args:
+        prim: the primitive, or its name.
+
+    Source: `mindspore.ops.get_vm_impl_fn`.
+    """
+    make = vm_impl_registry.get(prim, None)
+    return None if make is None else make(prim)
+
+
+class _TensorOperators:
+    """Functions behind the methods of Tensor, by name."""
+
+    def get(self, name: str) -> Any:
+        """The function of a name.
+
+        Raises:
+            AttributeError: there is none.
+        """
+        return getattr(Tensor, name)
+
+    __getattr__ = get
+
+
+tensor_operator_registry = _TensorOperators()
+"""Source: `mindspore.ops.tensor_operator_registry`."""
+
 __all__ = [
     "AiCPURegOp", "AkgAscendRegOp", "AkgGpuRegOp", "CpuRegOp", "CustomRegOp", "DataType",
-    "TBERegOp", "custom_info_register", "op_info_register",
+    "TBERegOp", "custom_info_register", "get_vm_impl_fn", "op_info_register",
+    "tensor_operator_registry", "vm_impl_registry",
 ]

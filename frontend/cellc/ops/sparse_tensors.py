@@ -67,6 +67,15 @@ def _in_range(places: Tensor, size: int, what: str, which: str) -> None:
                 ".")
 
 
+def _parts(indices: Any, values: Any, shape: Any, what: str, rank: int
+           ) -> tuple[Tensor, Tensor, Shape]:
+    """What a sparse tensor is made of: as many places as values, and a shape."""
+    places, new = _places(indices, what, "indices", rank), _tensor(values, what, "values")
+    size = _shape(shape, what)
+    _as_many(places, new, what)
+    return places, new, size
+
+
 def _same_shape(a: Any, b: Any, what: str) -> None:
     if not isinstance(b, (Tensor, COOTensor, CSRTensor)):
         raise TypeError(f"{type(a).__name__} {what} with {type(b)} is not supported.")
@@ -236,15 +245,13 @@ class COOTensor(_Matrix):
         if self._copied(coo_tensor, COOTensor, "coo_tensor", indices, values, shape):
             return
         what = "COOTensor"
-        places, new = _places(indices, what, "indices", 2), _tensor(values, what, "values")
-        size = _shape(shape, what)
+        places, new, size = _parts(indices, values, shape, what, 2)
         if len(size) != 2 or places.shape[1] != 2:
             raise ValueError(f"For '{what}', the length of 'shape' and of each of 'indices' must be"
                              f" 2, but got {size} and {places.shape}.")
         if new.ndim != 1:
             raise ValueError(f"For '{what}', 'values' must be a 1-dimensional tensor, but got a "
                              f"{new.ndim}-dimensional tensor.")
-        _as_many(places, new, what)
         for axis, name in enumerate(("rows", "columns")):
             _in_range(fj.part(places, 1, axis, axis + 1), size[axis], what, name)
         self._set(indices=fi.stop_gradient(places), values=new, shape=size)
@@ -642,9 +649,7 @@ class RowTensorInner(_Fields):
         if self._copied(row_tensor, RowTensorInner, "row_tensor", indices, values, shape):
             return
         what = "RowTensor"
-        places, new = _places(indices, what, "indices", 1), _tensor(values, what, "values")
-        size = _shape(shape, what)
-        _as_many(places, new, what)
+        places, new, size = _parts(indices, values, shape, what, 1)
         if not size or new.shape[1:] != size[1:]:
             raise ValueError(f"For '{what}', 'values' must have the shape (n, *shape[1:]), but got "
                              f"{new.shape} for 'shape' {size}.")

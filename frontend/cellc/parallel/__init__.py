@@ -10,6 +10,7 @@ from typing import Any
 
 from cellc_runtime.lazy import public_names
 
+from ..core.absent import absent
 from ..ranks.settings import get_algo_parameters, reset_algo_parameters, set_algo_parameters
 from .layout import Layout
 
@@ -48,21 +49,10 @@ def sync_pipeline_shared_parameters(net: Any) -> None:
 
 
 def _of_several(name: str, what: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(
-            f"'{name}' {what} of several devices, but cellc trains on one device, whose "
-            "checkpoints hold whole parameters: use save_checkpoint and load_checkpoint."
-        )
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = f"""Not on one device: it {what} of several.
-
-    Raises:
-        RuntimeError: always.
-
-    Source: `mindspore.{name}`.
-    """
-    return refuse
+    return absent(
+        name, f"{what} of several devices, but cellc trains on one device, whose checkpoints hold "
+        "whole parameters: use save_checkpoint and load_checkpoint.",
+        f"Not on one device: it {what} of several.")
 
 
 build_searched_strategy = _of_several("build_searched_strategy", "reads the strategy")

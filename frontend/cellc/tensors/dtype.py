@@ -43,7 +43,8 @@ class Category(Type):
         return f"mindspore.{_REPRS.get(self.name, self.name)}"
 
 
-_REPRS = {"int_": "int", "float_": "float", "string": "string_", "tensor_type": "tensor"}
+_REPRS = {"int_": "int", "float_": "float", "string": "string_", "tensor_type": "tensor",
+          "qint4x2": "int4"}
 
 
 def _category(name: str, printed: str, kind: str) -> Category:
@@ -65,6 +66,70 @@ list_ = _category("list_", "List", "category")
 tuple_ = _category("tuple_", "Tuple", "category")
 tensor_type = _category("tensor_type", "Tensor", "category")
 type_none = _category("type_none", "None", "category")
+float8_e4m3fn = _category("float8_e4m3fn", "Float8E4M3FN", "category")
+float8_e5m2 = _category("float8_e5m2", "Float8E5M2", "category")
+hifloat8 = _category("hifloat8", "HiFloat8", "category")
+qint4x2 = _category("qint4x2", "Int4", "category")  # types of Ascend devices: no tensor has them
+
+
+class _Ints(type):
+    """The class of the signed integer types, which are no classes of Python's."""
+
+    def __instancecheck__(cls, value: Any) -> builtins.bool:
+        return value is int_ or (isinstance(value, DType) and value.kind == "int")
+
+
+class Int(metaclass=_Ints):
+    """A signed integer type by its width; `int_` without one. Source: `mindspore.Int`.
+
+    Args:
+        nbits: 8, 16, 32 or 64.
+
+    Raises:
+        ValueError: another width.
+    """
+
+    def __new__(cls, nbits: builtins.int | None = None) -> Any:
+        """The type itself."""
+        widths = {None: int_, 8: int8, 16: int16, 32: int32, 64: int64}
+        if nbits not in widths:
+            raise ValueError(f"For 'Int', 'nbits' must be 8, 16, 32 or 64, but got {nbits!r}.")
+        return widths[nbits]
+
+
+class TensorType:
+    """The type of a tensor, by that of its elements. Source: `mindspore.TensorType`.
+
+    Args:
+        element: the element type; None: any.
+
+    Raises:
+        TypeError: no element type.
+    """
+
+    def __init__(self, element: DType | None = None) -> None:
+        if element is not None and not isinstance(element, DType):
+            raise TypeError(f"For 'TensorType', 'element' must be an element type, but got "
+                            f"{element!r}.")
+        self._element = element
+
+    def element_type(self) -> DType | None:
+        """The element type."""
+        return self._element
+
+    def __eq__(self, other: object) -> builtins.bool:
+        return isinstance(other, TensorType) and self._element is other._element
+
+    def __hash__(self) -> builtins.int:
+        return hash((TensorType, self._element))
+
+    def __str__(self) -> str:
+        return "Tensor" if self._element is None else f"Tensor[{self._element}]"
+
+    def __repr__(self) -> str:
+        return "mindspore.tensor" if self._element is None else (
+            f"mindspore.tensor[{self._element!r}]")
+
 
 number_type: tuple[DType, ...] = tuple(d for d in ALL if d is not bool_)
 int_type: tuple[DType, ...] = (int8, int16, int32, int64)
@@ -154,10 +219,11 @@ def convert(dtype: Any, what: str = "astype") -> DType:
 
 
 __all__ = [
-    "Type", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat", "complex128", "complex64",
-    "double", "dtype_to_nptype", "dtype_to_pytype", "float", "float16", "float32", "float64",
-    "float_", "half", "int", "int16", "int32", "int64", "int8", "int_", "intc", "intp", "list_",
-    "long", "number", "pytype_to_dtype", "short", "single", "string", "tensor_type", "tuple_",
-    "type_none", "ubyte", "uint", "uint16", "uint32", "uint64", "uint8", "uintc", "uintp", "ushort",
+    "Int", "TensorType", "Type", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat",
+    "complex128", "complex64", "double", "dtype_to_nptype", "dtype_to_pytype", "float", "float16",
+    "float32", "float64", "float8_e4m3fn", "float8_e5m2", "float_", "half", "hifloat8", "int",
+    "int16", "int32", "int64", "int8", "int_", "intc", "intp", "list_", "long", "number",
+    "pytype_to_dtype", "qint4x2", "short", "single", "string", "tensor_type", "tuple_", "type_none",
+    "ubyte", "uint", "uint16", "uint32", "uint64", "uint8", "uintc", "uintp", "ushort",
 ]
 __dir__ = public_names(__name__)

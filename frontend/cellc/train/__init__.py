@@ -25,6 +25,11 @@ from .dataset_helper import DatasetHelper, connect_network_with_dataset, data_si
 from .export import export, load
 from .metrics import *  # noqa: F403
 from .model import Model
+from .other_names import (
+    SummaryLandscape,
+    export_split_mindir,
+    get_ckpt_path_with_strategy,
+)
 from .serialization import (
     async_ckpt_thread_status,
     load_checkpoint,
@@ -37,9 +42,10 @@ from .train_thor import ConvertModelUtils, ConvertNetUtils
 
 __all__ = [
     "ConvertModelUtils", "ConvertNetUtils", "DatasetHelper", "DynamicLossScaleManager",
-    "FixedLossScaleManager", "LossScaleManager", "Model", "SummaryRecord",
+    "FixedLossScaleManager", "LossScaleManager", "Model", "SummaryLandscape", "SummaryRecord",
     "async_ckpt_thread_status", "build_searched_strategy", "build_train_network",
-    "ckpt_to_safetensors", "connect_network_with_dataset", "data_sink", "export", "load",
+    "ckpt_to_safetensors", "connect_network_with_dataset", "data_sink", "export",
+    "export_split_mindir", "get_ckpt_path_with_strategy", "load",
     "load_checkpoint", "load_checkpoint_async", "load_distributed_checkpoint",
     "load_param_into_net", "merge_sliced_parameter", "restore_group_info_list",
     "safetensors_to_ckpt", "save_checkpoint",

@@ -10,6 +10,7 @@ from .. import context as context
 from .. import nn
 from ..amp import LossScaleManager, build_train_network
 from ..amp.precision import LEVELS
+from ..nn.boost.training import AutoBoost, BoostTrainOneStepCell
 from ..nn.cell import Cell
 from ..ranks.settings import ParallelMode as ParallelMode
 from ..tensors.tensor import Tensor
@@ -35,8 +36,9 @@ class Model:
             default: metrics get all of it.
         amp_level: mixed precision of training: "O0", "O1", "O2", "O3", "auto" (see
             `amp.auto_mixed_precision`).
-        boost_level: "O0"; others are for Ascend.
-        kwargs: `loss_scale_manager`, `keep_batchnorm_fp32` (see `amp.build_train_network`).
+        boost_level: "O0" (nothing), "O1" or "O2": see `boost.AutoBoost`.
+        kwargs: `loss_scale_manager`, `keep_batchnorm_fp32` (see `amp.build_train_network`);
+            `boost_config_dict` (see `boost.AutoBoost`).
 
     Raises:
         TypeError, ValueError, KeyError: an argument is wrong, or one is missing.
@@ -58,6 +60,7 @@ class Model:
         self._amp_level = amp_level
         self._scaling: LossScaleManager | None = kwargs.get("loss_scale_manager")
         self._options = {k: v for k, v in kwargs.items() if k != "boost_config_dict"}
+        self._boost = AutoBoost(boost_level, kwargs.get("boost_config_dict", ""))
         self._metrics = get_metrics(metrics)
         self._eval_indexes = eval_indexes
         self._train_network = self._for_training()
@@ -82,6 +85,8 @@ class Model:
         return self._predict_network
 
     def _for_training(self) -> Any:
+        if self._optimizer is not None and any(self._boost.boost_config.values()):
+            return self._boosted()
         if self._optimizer is not None:
             return build_train_network(
                 self._network, self._optimizer, self._loss_fn, level=self._amp_level,
@@ -90,6 +95,15 @@ class Model:
         if self._loss_fn is not None:
             return nn.WithLossCell(self._network, self._loss_fn)
         return self._network
+
+    def _boosted(self) -> Any:
+        """The network with loss and optimizer, as boost changes them."""
+        if self._amp_level != "O0" or self._scaling is not None:
+            raise ValueError("For 'Model', boost goes with amp_level 'O0' and no loss scale, but "
+                             f"got {self._amp_level!r} and {self._scaling}.")
+        network, optimizer = self._boost.network_auto_process_train(self._network, self._optimizer)
+        losses = network if self._loss_fn is None else nn.WithLossCell(network, self._loss_fn)
+        return BoostTrainOneStepCell(losses, optimizer, auto_boost=self._boost)
 
     def _for_evaluation(self, given: Cell | None) -> Any:
         if not self._metrics:

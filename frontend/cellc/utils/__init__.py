@@ -1,5 +1,28 @@
-"""Small helpers under MindSpore's paths: `utils.dlpack`."""
+"""Small helpers: tensors over others' memory, ops through a function, clusters' faults.
+
+Source: `mindspore.utils`.
+"""
+
+from cellc_runtime.lazy import public_names
 
 from . import dlpack
+from .clusters import (
+    ExitByRequest,
+    RSCPluginHandle,
+    TFTCommValue,
+    comm_exec_order_check,
+    get_sdc_detect_result,
+    runtime_execution_order_check,
+    sdc_detect_start,
+    sdc_detect_stop,
+    stress_detect,
+)
+from .dlpack import from_dlpack, to_dlpack
+from .ms_dispatch import MsDispatchMode
 
-__all__ = ["dlpack"]
+__all__ = [
+    "ExitByRequest", "MsDispatchMode", "RSCPluginHandle", "TFTCommValue", "comm_exec_order_check",
+    "dlpack", "from_dlpack", "get_sdc_detect_result", "runtime_execution_order_check",
+    "sdc_detect_start", "sdc_detect_stop", "stress_detect", "to_dlpack",
+]
+__dir__ = public_names(__name__)

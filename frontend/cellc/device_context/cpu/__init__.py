@@ -1,6 +1,8 @@
 """The device CPU."""
 
 from ... import devices
+from . import op_tuning
+from .op_tuning import threads_num
 
 
 def device_count() -> int:
@@ -13,4 +15,4 @@ def is_available() -> bool:
     return devices.is_available("CPU")
 
 
-__all__ = ["device_count", "is_available"]
+__all__ = ["device_count", "is_available", "op_tuning", "threads_num"]

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...core.absent import absent
+
 
 def _absent(name: str, what: str, instead: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"nn.{name} {what}, which the CPU has no version of: use {instead}.")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = f"""Not on the CPU: it {what}. Use {instead}.
-
-    Raises:
-        RuntimeError: always.
-
-    Source: `mindspore.nn.{name}`.
-    """
-    return refuse
+    return absent(f"nn.{name}", f"{what}, which the CPU has no version of: use {instead}.",
+                  f"Not on the CPU: it {what}. Use {instead}.", __name__)
 
 
 AdaSumByDeltaWeightWrapCell = _absent(

@@ -17,8 +17,7 @@ from cellc_runtime.dtypes import float32, float64
 from ... import ops
 from ...core import checks
 from ...tensors.tensor import Tensor
-from ..cell import Cell
-from .parameters import as_parameter, batch_shape, described, need_tensor, parameter_type
+from .parameters import Parametrized, need_tensor
 
 _NAMES = (
     "prob", "log_prob", "cdf", "log_cdf", "survival_function", "log_survival", "mean", "mode", "sd",
@@ -27,7 +26,7 @@ _NAMES = (
 Answer = Callable[..., Tensor]
 
 
-class Distribution(Cell):
+class Distribution(Parametrized):
     """A distribution whose parameters are given when it is made, or at each call.
 
     Args:
@@ -66,29 +65,11 @@ class Distribution(Cell):
     _sample: Answer
 
     def __init__(self, seed: int | None, dtype: Any, name: str, param: dict[str, Any]) -> None:
-        super().__init__()
-        self._name = checks.of_type(name, (str,), "name", type(self).__name__)
-        self._seed = 0 if seed is None else checks.at_least(seed, 0, "seed", name)
         if dtype is not None and not (dtype.is_float or (self.discrete and dtype.is_integer)):
             kind = "an int or float type" if self.discrete else "a float type"
             raise TypeError(f"For '{name}', the 'dtype' should be {kind}, but got {dtype}.")
-        self._dtype = dtype
-        self._parameters = {k: v for k, v in param.items() if k != "self" and k[0] != "_"}
-        self.parameter_names: list[str] = []
-        self._of_parameters(self._parameters.get("param_dict", {}))
-
-    def _of_parameters(self, given: dict[str, Any]) -> None:
-        """The type and shape of the parameters."""
-        self.parameter_type = parameter_type(given, self._dtype)
-        self._batch_shape = batch_shape(list(given.values()))
-        self._is_scalar_batch = all(v is None or checks.is_number(v) for v in given.values())
-
-    def _add_parameter(self, value: Any, name: str) -> Any:
-        """Keep a parameter as a Tensor (or None), in the order of the calls' arguments."""
-        kept = as_parameter(value, self.parameter_type, name)
-        self.parameter_names.append(name)
-        setattr(self, f"_{name}_value", kept)
-        return kept
+        super().__init__(name, dtype, param)
+        self._seed = 0 if seed is None else checks.at_least(seed, 0, "seed", name)
 
     def _check_param_type(self, *args: Any) -> Any:
         """What a call gave, else the distribution's own parameters, of one shape.
@@ -135,39 +116,9 @@ class Distribution(Cell):
     # --- what it is -------------------------------------------------------------------------------
 
     @property
-    def name(self) -> str:
-        """The name that it was given."""
-        return self._name
-
-    @property
-    def dtype(self) -> Any:
-        """The type of its draws."""
-        return self._dtype
-
-    @property
     def seed(self) -> int:
         """The seed of its draws; 0: the global generator."""
         return self._seed
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What it was made with."""
-        return self._parameters
-
-    @property
-    def default_parameters(self) -> list[Any]:
-        """Its own parameters as Tensors; None where a call must give one."""
-        return [getattr(self, f"_{name}_value") for name in self.parameter_names]
-
-    @property
-    def is_scalar_batch(self) -> bool:
-        """Whether all of its parameters are numbers."""
-        return self._is_scalar_batch
-
-    @property
-    def batch_shape(self) -> tuple[int, ...] | None:
-        """The shape of its parameters together; None while one is not given."""
-        return self._batch_shape
 
     @property
     def broadcast_shape(self) -> tuple[int, ...] | None:
@@ -176,9 +127,7 @@ class Distribution(Cell):
 
     def extend_repr(self) -> str:
         """Its parameters."""
-        pairs = dict(zip(self.labels or self.parameter_names, self.default_parameters,
-                         strict=True))
-        return described(pairs, self._is_scalar_batch, self._batch_shape)
+        return self._described(self.labels)
 
     def get_dist_type(self) -> str:
         """The type, as `kl_loss` and `cross_entropy` take it."""

@@ -10,7 +10,9 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
+from ...core import checks
 from ...tensors.tensor import Tensor
+from ..cell import Cell
 
 
 def shape_of_parameter(value: Any) -> tuple[int, ...]:
@@ -102,8 +104,84 @@ def need_tensor(value: Any, name: str) -> Tensor:
     return value
 
 
-def described(pairs: dict[str, Tensor | None], scalar: bool, shape: Any) -> str:
-    """How a distribution prints its parameters: numbers in full, else their shape."""
-    if not scalar:
-        return f"batch_shape = {shape}"
-    return ", ".join(f"{k} = {v if v is None else str(v.asnumpy())}" for k, v in pairs.items())
+class Parametrized(Cell):
+    """A Cell with a name, an element type, and parameters of one type and shape.
+
+    Args:
+        name: of this object.
+        dtype: the type of its values; None: any float type.
+        param: what it was made with; its "param_dict" holds the parameters by name.
+
+    Raises:
+        TypeError: a name that is no str, or parameters of two float types.
+        ValueError: parameters whose shapes do not broadcast.
+    """
+
+    def __init__(self, name: str, dtype: Any, param: dict[str, Any]) -> None:
+        super().__init__()
+        self._name = checks.of_type(name, (str,), "name", type(self).__name__)
+        self._dtype = dtype
+        self._parameters = {k: v for k, v in param.items() if k != "self" and k[0] != "_"}
+        given = self._parameters.get("param_dict", {})
+        self.parameter_names: list[str] = []
+        self.parameter_type = parameter_type(given, dtype)
+        self._batch_shape = batch_shape(list(given.values()))
+        self._is_scalar_batch = all(v is None or checks.is_number(v) for v in given.values())
+
+    def _add_parameter(self, value: Any, name: str) -> Any:
+        """Keep a parameter as a Tensor (or None), in the order of the calls' arguments."""
+        kept = as_parameter(value, self.parameter_type, name)
+        self.parameter_names.append(name)
+        setattr(self, f"_{name}_value", kept)
+        return kept
+
+    @property
+    def name(self) -> str:
+        """The name that it was given."""
+        return self._name
+
+    @property
+    def dtype(self) -> Any:
+        """The type of draws, or that values must have; None: any float type."""
+        return self._dtype
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What it was made with."""
+        return self._parameters
+
+    @property
+    def default_parameters(self) -> list[Any]:
+        """Its own parameters as Tensors; None where a call must give one."""
+        return [getattr(self, f"_{name}_value") for name in self.parameter_names]
+
+    @property
+    def is_scalar_batch(self) -> bool:
+        """Whether all of its parameters are numbers."""
+        return self._is_scalar_batch
+
+    @property
+    def batch_shape(self) -> tuple[int, ...] | None:
+        """The shape of its parameters together; None while one is not given."""
+        return self._batch_shape
+
+    def _described(self, labels: tuple[str, ...] = ()) -> str:
+        """How its parameters are printed: numbers in full, else their shape."""
+        if not self._is_scalar_batch:
+            return f"batch_shape = {self._batch_shape}"
+        pairs = zip(labels or self.parameter_names, self.default_parameters, strict=True)
+        return ", ".join(f"{k} = {v if v is None else str(v.asnumpy())}" for k, v in pairs)
+
+
+class LocScale(Parametrized):
+    """What has the parameters `loc` and `scale`, given here or at a call."""
+
+    @property
+    def loc(self) -> Any:
+        """The location."""
+        return self._loc_value
+
+    @property
+    def scale(self) -> Any:
+        """The scale."""
+        return self._scale_value

@@ -17,15 +17,14 @@ from cellc_runtime.dtypes import DType
 from ... import ops
 from ...core import checks
 from ...tensors.tensor import Tensor
-from ..cell import Cell
 from .base import Distribution
-from .parameters import as_parameter, batch_shape, described, need_tensor, parameter_type
+from .parameters import Parametrized, need_tensor
 
 _NAMES = ("forward", "inverse", "forward_log_jacobian", "inverse_log_jacobian")
 Map = Callable[[Tensor], Tensor]
 
 
-class Bijector(Cell):
+class Bijector(Parametrized):
     """A one-to-one map of values, with the logarithm of its derivative's size.
 
     A derived class defines `_forward`, `_inverse` and one of `_forward_log_jacobian` and
@@ -52,33 +51,17 @@ class Bijector(Cell):
     def __init__(self, is_constant_jacobian: bool = False, is_injective: bool = True,
                  name: str | None = None, dtype: DType | None = None,
                  param: dict[str, Any] | None = None) -> None:
-        super().__init__()
         what = type(self).__name__
-        self._name = what if name is None else checks.of_type(name, (str,), "name", what)
+        if dtype is not None and not dtype.is_float:
+            raise TypeError(f"For '{what}', the 'dtype' should be a float type, but got {dtype}.")
+        super().__init__(what if name is None else name, dtype, param or {})
         self._is_constant_jacobian = checks.boolean(
             is_constant_jacobian, "is_constant_jacobian", what)
         self._is_injective = checks.boolean(is_injective, "is_injective", what)
-        if dtype is not None and not dtype.is_float:
-            raise TypeError(f"For '{what}', the 'dtype' should be a float type, but got {dtype}.")
-        self._dtype = dtype
-        self._parameters = {k: v for k, v in (param or {}).items() if k != "self" and k[0] != "_"}
-        given = self._parameters.get("param_dict", {})
-        self._batch_shape = batch_shape(list(given.values()))
-        self._is_scalar_batch = all(checks.is_number(v) for v in given.values())
-        self._parameter_type = parameter_type(given, dtype)
-        self.parameter_names: list[str] = []
-
-    def _add_parameter(self, value: Any, name: str) -> Any:
-        """Keep a parameter as a Tensor."""
-        kept = as_parameter(value, self._parameter_type, name)
-        self.parameter_names.append(name)
-        setattr(self, f"_{name}_value", kept)
-        return kept
 
     def _of(self, value: Tensor) -> list[Tensor]:
         """The parameters in the type of a value."""
-        return [ops.cast(getattr(self, f"_{name}_value"), value.dtype)
-                for name in self.parameter_names]
+        return [ops.cast(own, value.dtype) for own in self.default_parameters]
 
     def _check_value(self, value: Any, name: str = "value") -> Tensor:
         """A value that the bijector takes.
@@ -96,21 +79,6 @@ class Bijector(Cell):
         return found
 
     @property
-    def name(self) -> str:
-        """The name that it was given."""
-        return self._name
-
-    @property
-    def dtype(self) -> Any:
-        """The type that values must have; None: any float type."""
-        return self._dtype
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What it was made with."""
-        return self._parameters
-
-    @property
     def is_constant_jacobian(self) -> bool:
         """Whether the derivative is the same everywhere."""
         return self._is_constant_jacobian
@@ -120,20 +88,9 @@ class Bijector(Cell):
         """Whether no two values have the same image."""
         return self._is_injective
 
-    @property
-    def batch_shape(self) -> tuple[int, ...] | None:
-        """The shape of its parameters together."""
-        return self._batch_shape
-
-    @property
-    def is_scalar_batch(self) -> bool:
-        """Whether all of its parameters are numbers."""
-        return self._is_scalar_batch
-
     def extend_repr(self) -> str:
         """Its parameters."""
-        pairs = {n: getattr(self, f"_{n}_value") for n in self.parameter_names}
-        return described(pairs, self._is_scalar_batch, self._batch_shape)
+        return self._described()
 
     def forward(self, value: Tensor) -> Tensor:
         """The image of a value."""

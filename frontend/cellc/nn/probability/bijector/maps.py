@@ -6,7 +6,7 @@ from typing import Any
 
 from .... import ops
 from ....tensors.tensor import Tensor
-from ..parameters import known, need_positive
+from ..parameters import LocScale, known, need_positive
 from ..transforms import Bijector
 
 
@@ -161,7 +161,7 @@ class Softplus(Bijector):
         return -ops.log(-ops.expm1(-self._of(y)[0] * y))
 
 
-class GumbelCDF(Bijector):
+class GumbelCDF(LocScale, Bijector):
     """exp(-exp(-(x - loc) / scale)), the distribution function of Gumbel.
 
     Args:
@@ -180,16 +180,6 @@ class GumbelCDF(Bijector):
         super().__init__(name=name, param={**given, "name": name, "param_dict": given})
         self._add_parameter(loc, "loc")
         need_positive(self._add_parameter(scale, "scale"), "scale")
-
-    @property
-    def loc(self) -> Tensor:
-        """The location."""
-        return self._loc_value
-
-    @property
-    def scale(self) -> Tensor:
-        """The scale."""
-        return self._scale_value
 
     def _forward(self, x: Tensor) -> Tensor:
         loc, scale = self._of(x)

@@ -12,6 +12,7 @@ from ....ops.functional_zeta import betainc
 from ....tensors.tensor import Tensor
 from ..base import Distribution
 from ..parameters import known, need_positive
+from .rates import OfRate
 
 
 class Uniform(Distribution):
@@ -89,7 +90,7 @@ class Uniform(Distribution):
         return ops.cast(low + u * (high - low), self._dtype)
 
 
-class Exponential(Distribution):
+class Exponential(OfRate):
     """The exponential distribution.
 
     Args:
@@ -103,17 +104,6 @@ class Exponential(Distribution):
     """
 
     dist_type = "Exponential"
-
-    def __init__(self, rate: Any = None, seed: int | None = None, dtype: DType = float32,
-                 name: str = "Exponential") -> None:
-        super().__init__(seed, dtype, name, {
-            "rate": rate, "seed": seed, "dtype": dtype, "name": name, "param_dict": {"rate": rate}})
-        need_positive(self._add_parameter(rate, "rate"), "rate")
-
-    @property
-    def rate(self) -> Tensor | None:
-        """The inverse of the mean."""
-        return self._rate_value
 
     def _mean(self, rate: Any = None) -> Tensor:
         return 1.0 / self._check_param_type(rate)

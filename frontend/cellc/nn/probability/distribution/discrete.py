@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.types import broadcast_all
-from cellc_runtime.dtypes import DType, float32, int32
+from cellc_runtime.dtypes import DType, int32
 
 from .... import ops
 from ....tensors.tensor import Tensor
 from ..base import Distribution
 from ..parameters import known, need_positive, need_probability
+from .rates import OfRate
 
 
 class _OfProbability(Distribution):
@@ -138,7 +139,7 @@ class Geometric(_OfProbability):
         return ops.cast(ops.floor(ops.log(u) / ops.log1p(-p)), self._dtype)
 
 
-class Poisson(Distribution):
+class Poisson(OfRate):
     """The number of events of a constant rate.
 
     Args:
@@ -153,17 +154,6 @@ class Poisson(Distribution):
 
     dist_type = "Poisson"
     discrete = True
-
-    def __init__(self, rate: Any = None, seed: int | None = None, dtype: DType = float32,
-                 name: str = "Poisson") -> None:
-        super().__init__(seed, dtype, name, {
-            "rate": rate, "seed": seed, "dtype": dtype, "name": name, "param_dict": {"rate": rate}})
-        need_positive(self._add_parameter(rate, "rate"), "rate")
-
-    @property
-    def rate(self) -> Tensor | None:
-        """The mean."""
-        return self._rate_value
 
     def _mean(self, rate: Any = None) -> Tensor:
         return self._check_param_type(rate)

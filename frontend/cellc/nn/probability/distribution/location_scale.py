@@ -11,7 +11,7 @@ from .... import ops
 from ....ops.functional_zeta import betainc
 from ....tensors.tensor import Tensor
 from ..base import Distribution
-from ..parameters import need_positive
+from ..parameters import LocScale, need_positive
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -29,7 +29,7 @@ class _MeanSd(Distribution):
         need_positive(self._add_parameter(sd, "sd"), "Standard deviation")
 
 
-class _LocScale(Distribution):
+class _LocScale(LocScale, Distribution):
     """Two parameters, `loc` and `scale`."""
 
     labels = ("location", "scale")
@@ -42,16 +42,6 @@ class _LocScale(Distribution):
             "param_dict": {"loc": loc, "scale": scale}})
         self._add_parameter(loc, "loc")
         need_positive(self._add_parameter(scale, "scale"), "scale")
-
-    @property
-    def loc(self) -> Tensor | None:
-        """The location."""
-        return self._loc_value
-
-    @property
-    def scale(self) -> Tensor | None:
-        """The scale."""
-        return self._scale_value
 
     def _z(self, value: Any, loc: Any, scale: Any) -> Any:
         """Values from the location, in scales; and the scale."""

@@ -12,7 +12,7 @@ from cellc_runtime.dtypes import DType, float32
 from .... import ops
 from ....tensors.tensor import Tensor
 from ..bijector import Exp, GumbelCDF, Invert
-from ..parameters import described
+from ..parameters import LocScale
 from ..transforms import TransformedDistribution
 from .bounded import Uniform
 from .location_scale import Normal, normal_kl
@@ -20,26 +20,15 @@ from .location_scale import Normal, normal_kl
 _GAMMA = float(np.euler_gamma)
 
 
-class _LocScale(TransformedDistribution):
+class _Mapped(LocScale, TransformedDistribution):
     """Two parameters, `loc` and `scale`, given here or at a call."""
-
-    @property
-    def loc(self) -> Tensor | None:
-        """The location."""
-        return self._loc_value
-
-    @property
-    def scale(self) -> Tensor | None:
-        """The scale."""
-        return self._scale_value
 
     def extend_repr(self) -> str:
         """Its parameters."""
-        return described({"loc": self.loc, "scale": self.scale}, self._is_scalar_batch,
-                         self._batch_shape)
+        return self._described()
 
 
-class LogNormal(_LocScale):
+class LogNormal(_Mapped):
     """exp of a normal distribution.
 
     Args:
@@ -118,7 +107,7 @@ class LogNormal(_LocScale):
         return ops.exp(self._distribution.sample(shape, loc, scale))
 
 
-class Gumbel(_LocScale):
+class Gumbel(_Mapped):
     """The Gumbel distribution of maxima.
 
     Args:

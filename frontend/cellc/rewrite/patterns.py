@@ -1,0 +1,219 @@
+"""Replaces what fits a pattern of Cells in a network's statements."""
+
+from __future__ import annotations
+
+import abc
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from ..core import checks
+from ..nn.cell import Cell
+from ..ops.primitive import Primitive
+from .node import Node, NodeType
+from .symbol_tree import SymbolTree
+
+Matched = OrderedDict[str, Node]
+
+
+class PatternNode:
+    """What one node of a pattern must be: a class of Cells, and what it takes.
+
+    Args:
+        pattern_node_name: under which `Replacement.build` finds the node that fits.
+        match_type: the class of the Cell or Primitive that is called.
+        inputs: what the nodes must be that it takes its operands from; none: any.
+
+    Raises:
+        TypeError: a name that is no str, or inputs that are no PatternNodes.
+
+    Source: `mindspore.rewrite.PatternNode`.
+    """
+
+    def __init__(
+        self, pattern_node_name: str, match_type: Any = type[None],
+        inputs: Sequence[PatternNode] | None = None,
+    ) -> None:
+        self._name: str = checks.of_type(
+            pattern_node_name, (str,), "pattern_node_name", "PatternNode")
+        self._type = match_type
+        self._inputs: list[PatternNode] = []
+        self.set_inputs(inputs or ())
+
+    @staticmethod
+    def from_node(node: Node) -> PatternNode:
+        """A pattern of what a node calls."""
+        name = str(node.get_targets()[0])
+        calls = node.get_node_type() is NodeType.CallCell
+        return PatternNode(name, node.get_instance_type() if calls else type[None])
+
+    @staticmethod
+    def create_pattern_from_node(node: Node) -> PatternNode:
+        """A pattern of what a node calls, and of all that it takes."""
+        found = PatternNode.from_node(node)
+        found.set_inputs([PatternNode.create_pattern_from_node(n) for n in node.get_inputs()])
+        return found
+
+    @staticmethod
+    def create_pattern_from_list(type_list: Sequence[type]) -> PatternNode:
+        """A pattern of Cells of which each takes what the one before it gives; its last one.
+
+        Raises:
+            TypeError: no list.
+            ValueError: it is empty.
+        """
+        checks.of_type(type_list, (list, tuple), "type_list", "PatternNode")
+        last: PatternNode | None = None
+        for i, kind in enumerate(type_list):
+            last = PatternNode(f"{i}-{kind}", kind, [] if last is None else [last])
+        if last is None:
+            raise ValueError("For 'PatternNode', 'type_list' must name a class of Cells.")
+        return last
+
+    def add_input(self, node: PatternNode) -> None:
+        """Let it take a further operand.
+
+        Raises:
+            TypeError: no PatternNode.
+        """
+        self._inputs.append(checks.of_type(node, (PatternNode,), "node", "PatternNode"))
+
+    def set_inputs(self, inputs: Sequence[PatternNode]) -> None:
+        """Let it take these operands.
+
+        Raises:
+            TypeError: no PatternNodes.
+        """
+        self._inputs = [checks.of_type(n, (PatternNode,), "inputs", "PatternNode") for n in inputs]
+
+    def match(self, node: Node) -> bool:
+        """Whether a node calls what this one stands for."""
+        return bool(self._type == node.get_instance_type())
+
+    def get_inputs(self) -> list[PatternNode]:
+        """What its operands must be."""
+        return self._inputs
+
+    def name(self) -> str:
+        """Its name."""
+        return self._name
+
+    def type(self) -> Any:
+        """The class that it stands for."""
+        return self._type
+
+
+class VarNode(PatternNode):
+    """A place in a pattern that every node fits. Source: `mindspore.rewrite.VarNode`."""
+
+    def __init__(self) -> None:
+        super().__init__("placeholder", Cell)
+
+    def match(self, node: Node) -> bool:
+        """True."""
+        return True
+
+
+class Replacement(abc.ABC):
+    """Makes what stands in the place of a pattern. Source: `mindspore.rewrite.Replacement`."""
+
+    @abc.abstractmethod
+    def build(self, pattern: PatternNode, is_chain_pattern: bool, matched: Matched) -> list[Node]:
+        """The new nodes, of which the last gives what the pattern gave; none: nothing changes.
+
+        Args:
+            pattern: the pattern's last node.
+            is_chain_pattern: whether it was given as a list of classes.
+            matched: by the names of the pattern, the nodes that fit.
+        """
+
+    def __call__(self, pattern: PatternNode, is_chain_pattern: bool, matched: Matched
+                 ) -> list[Node]:
+        return self.build(pattern, is_chain_pattern, matched)
+
+
+class PatternEngine:
+    """Replaces each place of a tree that fits a pattern.
+
+    Args:
+        pattern: its last node; or classes of Cells, of which each takes what the one before gives.
+        replacement: makes what stands there instead.
+
+    Raises:
+        TypeError: no pattern, or no replacement.
+
+    Source: `mindspore.rewrite.PatternEngine`.
+    """
+
+    def __init__(
+        self, pattern: PatternNode | list[type], replacement: Replacement | None = None
+    ) -> None:
+        if replacement is not None:
+            checks.of_type(replacement, (Replacement,), "replacement", "PatternEngine")
+        self._is_chain = isinstance(pattern, list)
+        if isinstance(pattern, list):
+            for kind in pattern:
+                if not (isinstance(kind, type) and issubclass(kind, (Cell, Primitive))):
+                    raise TypeError("The type of 'pattern' should be one of [Cell, Primitive], but "
+                                    f"got {kind!r}.")
+            pattern = PatternNode.create_pattern_from_list(pattern)
+        self._pattern: PatternNode = checks.of_type(
+            pattern, (PatternNode,), "pattern", "PatternEngine")
+        self._replacement = replacement
+
+    def pattern(self) -> PatternNode:
+        """The pattern's last node."""
+        return self._pattern
+
+    def apply(self, stree: SymbolTree) -> bool:
+        """Replace all that fits, in the networks that are called, too; whether anything did.
+
+        Raises:
+            TypeError: no SymbolTree.
+        """
+        checks.of_type(stree, (SymbolTree,), "stree", "PatternEngine")
+        changed = False
+        for node in list(stree.nodes()):
+            if node.get_node_type() is NodeType.Tree:
+                changed |= self.apply(node.get_sub_tree())
+            elif node.tree is stree:  # nothing has replaced it meanwhile
+                changed |= self._replace(stree, node)
+        return changed
+
+    def _replace(self, stree: SymbolTree, node: Node) -> bool:
+        matched = self._match(self._pattern, node)
+        if matched is None or self._replacement is None or self._leaks(matched, node):
+            return False
+        new = self._replacement(self._pattern, self._is_chain, matched)
+        if not new:
+            return False
+        stree.replace(node, new)
+        for other in matched.values():
+            if other is not node:
+                stree.erase(other)
+        return True
+
+    def _match(self, pattern: PatternNode, node: Node) -> Matched | None:
+        """The nodes that fit, by name; None if they do not."""
+        kinds = (NodeType.CallCell, NodeType.CallPrimitive, NodeType.Input)
+        if node.get_node_type() not in kinds or not pattern.match(node):
+            return None
+        found: Matched = OrderedDict()
+        if isinstance(pattern, VarNode):
+            return found
+        wanted, given = pattern.get_inputs(), node.get_inputs()
+        if wanted and len(wanted) != len(given):
+            return None
+        for inner, provider in zip(wanted, given, strict=False):
+            matched = self._match(inner, provider)
+            if matched is None:
+                return None
+            found |= matched
+        found[pattern.name()] = node
+        return found
+
+    @staticmethod
+    def _leaks(matched: Matched, last: Node) -> bool:
+        """Whether somebody else takes what a node within the pattern gives."""
+        inside = list(matched.values())
+        return any(user not in inside for n in inside if n is not last for user in n.get_users())

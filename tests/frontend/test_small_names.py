@@ -1,0 +1,209 @@
+"""Small names of MindSpore's top level and of its modules: what they do, or why they do nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cellc as ms
+from cellc import Tensor, nn, ops, profiler
+from cellc.nn.probability import distribution
+from cellc.utils import MsDispatchMode, from_dlpack, to_dlpack
+
+X = np.array([1.0, 2.0], np.float32)
+
+
+def test_types_of_integers_and_tensors() -> None:
+    assert (ms.Int(32), ms.Int(), ms.Int(8)) == (ms.int32, ms.int_, ms.int8)
+    assert [isinstance(t, ms.Int) for t in (ms.int64, ms.int_, ms.uint8, ms.float32, 3)] == [
+        True, True, False, False, False]
+    assert (str(ms.TensorType(ms.float32)), str(ms.TensorType())) == ("Tensor[Float32]", "Tensor")
+    assert ms.TensorType(ms.int8) == ms.TensorType(ms.int8) != ms.TensorType()
+    assert ms.TensorType(ms.int8).element_type() is ms.int8
+    assert (str(ms.float8_e5m2), repr(ms.qint4x2)) == ("Float8E5M2", "mindspore.int4")
+    assert ms.QuantDtype.INT4.value == 3
+    for dtype in (ms.float8_e4m3fn, ms.float8_e5m2, ms.hifloat8, ms.qint4x2):
+        with pytest.raises(TypeError, match="dtype must be one of"):
+            Tensor(X).astype(dtype)
+    with pytest.raises(ValueError, match="8, 16, 32 or 64"):
+        ms.Int(7)
+    with pytest.raises(TypeError, match="an element type"):
+        ms.TensorType(3)
+
+
+def test_around() -> None:
+    found = ms.numpy.around(ms.numpy.array([1.25, -0.5, 2.5]), 1)
+    np.testing.assert_array_equal(found.asnumpy(), np.array([1.2, -0.5, 2.5], np.float32))
+    np.testing.assert_array_equal(ms.numpy.around([0.5, 1.5, 2.5]).asnumpy(), [0, 2, 2])
+    assert ms.numpy.around(ms.numpy.array([15, 25])).dtype == ms.numpy.array([15]).dtype
+    for decimals, error in ((-1, ValueError), (1.5, TypeError), (True, TypeError)):
+        with pytest.raises(error, match="decimals"):
+            ms.numpy.around(2.5, decimals)
+
+
+class Logged(MsDispatchMode):
+    def __init__(self, log: list[str], mark: str = "") -> None:
+        self.log, self.mark = log, mark
+
+    def __ms_dispatch__(self, func: Any, args: Any, kwargs: Any = None) -> Any:
+        self.log.append(self.mark + func.name)
+        return func(*args)
+
+
+def test_ops_go_through_the_innermost_dispatch_mode() -> None:
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    x, log = Tensor(X), []
+    wanted = (x * 2).asnumpy(), (x + x).asnumpy(), ops.sum(x, 0).asnumpy()
+    for _ in range(2):  # native call sites that have learned a call go the long way, too
+        with Logged(log):
+            a = x * 2
+            with Logged(log, "inner "):
+                b = x + x
+            c = ops.sum(x, 0)
+    x * 2
+    assert log == ["Mul", "inner Add", "ReduceSum"] * 2
+    for found, value in zip((a, b, c), wanted, strict=True):
+        np.testing.assert_array_equal(found.asnumpy(), value)
+
+    @Logged(log)
+    def decorated(x: Tensor) -> Tensor:
+        return x - x
+
+    decorated(x)
+    assert log[6:] == ["Sub"]
+
+    class Doubled(MsDispatchMode):
+        def __ms_dispatch__(self, func: Any, args: Any, kwargs: Any = None) -> Any:
+            return func(*args) * 2
+
+    with Doubled():
+        d = x + x
+    np.testing.assert_array_equal(d.asnumpy(), X * 4)
+    assert from_dlpack(to_dlpack(x)).asnumpy().tolist() == [1.0, 2.0]
+
+
+def test_marks_are_in_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert profiler.mstx.range_start("not recorded") == 0
+    with profiler.profile() as found:
+        profiler.mstx.mark("begun", domain="mine")
+        number = profiler.mstx.range_start("a range")
+        Tensor(X) + 1
+        profiler.mstx.range_end(number)
+        profiler.mstx.range_end(number)
+    marks = [e for e in found.trace_events() if e["cat"] == "mark"]
+    assert [(e["name"], e["args"]["domain"]) for e in marks] == [
+        ("begun", "mine"), ("a range", "default")]
+    assert marks[0]["dur"] == 0 < marks[1]["dur"]
+    assert profiler.HostSystem("cpu") is profiler.HostSystem.CPU
+    profiler.EnvProfiler.init_profiler()
+    assert profiler.EnvProfiler.profiler is None
+    monkeypatch.setenv("MS_PROFILER_OPTIONS", "{")
+    with pytest.raises(ValueError, match="must be JSON"):
+        profiler.EnvProfiler.init_profiler()
+    monkeypatch.setenv("MS_PROFILER_OPTIONS", json.dumps(
+        {"start": True, "output_path": str(tmp_path)}))
+    profiler.EnvProfiler.init_profiler()
+    profiler.EnvProfiler.analyse()
+    assert len(list(tmp_path.glob("*_trace.json"))) == 1
+
+
+def test_options_of_a_profile_are_kept_and_checked() -> None:
+    level = profiler.ProfilerLevel.Level1
+    found = profiler.Profiler(start_profile=False, profiler_level=level, with_stack=True)
+    assert found.options["with_stack"] is True and found.options["profiler_level"] is level
+    with pytest.raises(TypeError, match="'pcie' must be a bool"):
+        profiler.profile(pcie=1)
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        profiler.profile(no_such_option=True)
+
+
+def test_files_and_clusters(tmp_path: Path) -> None:
+    there, absent = tmp_path / "a.ckpt", tmp_path / "b.ckpt"
+    there.write_bytes(b"")
+    assert ms.get_ckpt_path_with_strategy(str(there), str(there)) == str(there)
+    assert ms.get_ckpt_path_with_strategy(str(absent), str(there)) is None
+    with pytest.raises(FileNotFoundError, match="no strategy"):
+        ms.get_ckpt_path_with_strategy(str(there), str(absent))
+    assert ms.mindio_preload("a.ckpt") is False
+    ms.set_mindio_server_info(10)
+    ms.ms_memory_recycle()
+    ms.set_dump(nn.Dense(2, 2))
+    with pytest.raises(ValueError, match='"target" parameter'):
+        ms.set_dump(3)
+    with pytest.raises(TypeError, match="should be 'int'"):
+        ms.set_mindio_server_info("a")
+    handle = ms.utils.RSCPluginHandle()
+    assert not handle.check_enable()
+    with pytest.raises(RuntimeError, match="Mindx unavailable"):
+        handle.start()
+    assert ms.utils.ExitByRequest().exit_by_request(1, 2, 3) == 1
+
+
+def test_one_device_lays_nothing_out() -> None:
+    x = Tensor(X)
+    layout = ms.Layout((1,), ("dp",))("dp")
+    assert ops.reshard(x, layout) is x and ops.Reshard((layout,), (layout,), ((1,),))(x) is x
+    triple = nn.VirtualDatasetCellTriple(Three())
+    np.testing.assert_array_equal(triple(x, x, x).asnumpy(), X * 3)
+
+
+class Three(nn.Cell):
+    def construct(self, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+        return a + b + c
+
+
+def test_registries() -> None:
+    assert ops.get_vm_impl_fn("NoSuchPrimitive") is None
+
+    @ops.vm_impl_registry.register("TypeOf")
+    def make(prim: Any) -> Callable[[Any], type]:
+        return type
+
+    assert ops.get_vm_impl_fn("TypeOf")(1.0) is float
+    assert ops.tensor_operator_registry.get("abs")(Tensor(-X)).asnumpy().tolist() == [1, 2]
+    with pytest.raises(AttributeError, match="nothing"):
+        ops.tensor_operator_registry.get("nothing")
+
+
+def test_devices() -> None:
+    before = ms.get_current_device()
+    with ms.DeviceCtx("CPU"):
+        assert ms.get_current_device().device_target == "CPU"
+    assert ms.get_current_device() == before
+    for name, number, error in (("TPU", None, ValueError), ("CPU", -1, ValueError),
+                                ("meta", None, RuntimeError)):
+        with pytest.raises(error, match="DeviceCtx"), ms.DeviceCtx(name, number):
+            pass
+    threads = ms.get_context("runtime_num_threads")
+    ms.device_context.cpu.op_tuning.threads_num(2)
+    assert ms.get_context("runtime_num_threads") == 2
+    ms.set_context(runtime_num_threads=threads)
+    for value, error in ((0, ValueError), ("a", TypeError)):
+        with pytest.raises(error, match="num"):
+            ms.device_context.cpu.threads_num(value)
+
+
+@pytest.mark.parametrize("path", [
+    "runtime.MemPool", "runtime.PluggableAllocator", "runtime.StreamLimitCtx", "memory_replay",
+    "set_device_limit", "use_mem_pool", "load_mindir", "save_mindir", "obfuscate_ckpt",
+    "load_obf_params_into_net", "export_split_mindir", "flops_collection", "SummaryLandscape",
+    "utils.stress_detect", "utils.runtime_execution_order_check", "ops.einsum_ext",
+    "profiler.DynamicProfilerMonitor", "ops.DumpGradient()", "ops.FusedAdaFactor()",
+])
+def test_what_other_devices_have_says_so(path: str) -> None:
+    value: Any = ms
+    for part in path.removesuffix("()").split("."):
+        value = getattr(value, part)
+    call = value() if path.endswith("()") else value
+    with pytest.raises(RuntimeError, match=path.rpartition(".")[2].removesuffix("()")):
+        call("anything")
+
+
+def test_default_names_of_distributions() -> None:
+    assert distribution.Poisson([2.0]).name == "Poisson"
+    assert distribution.Exponential([2.0]).rate.asnumpy().tolist() == [2.0]
