@@ -35,6 +35,7 @@ from ..core.invalidation import Stale, watch
 from ..core.lru import LRU
 from ..storage import device as on_device
 from ..storage import storage_of, writes
+from ..tensors import views
 from ..tensors.tensor import OpenTensor, Tensor, arrays_of, result_of, tensor_of
 from ..tracing.exceptions import ERRORS
 from ..tracing.pytree import (
@@ -112,6 +113,8 @@ class Traced:
     """Bytes for temporaries where gradients are computed: the least that a Cell in it asks for."""
     root: Any = None
     """The Cell that the paths of nodes begin in, which they leave out; None without one."""
+    written: tuple[int, ...] = ()
+    """Which tensors of the arguments it changes in place: their new values are results, too."""
 
     def out_of_date(self) -> Cause | None:
         """Why what was traced does not hold any more, as far as that is known."""
@@ -130,12 +133,13 @@ class Traced:
 
 def trace(
     fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
-    types: Sequence[TensorType] | None = None, shapes: Shapes | None = None,
+    types: Sequence[TensorType] | None = None, shapes: Shapes | None = None, called: bool = False,
 ) -> Traced:
     """Trace a call of a Cell or function into a graph.
 
     Args:
         types: instead of those of the arguments' tensors: with symbols of `shapes`.
+        called: arguments that are changed in place become results, for the caller's tensors.
 
     Raises:
         CompileError: an error in the network (of the builtin kind it is of).
@@ -144,7 +148,7 @@ def trace(
     first = None if shapes is None else shapes.copy()
     while True:
         try:
-            traced = _traced_once(fn, args, kwargs, types, shapes, state)
+            traced = _traced_once(fn, args, kwargs, types, shapes, state, called)
             again = state.retraced(False)
             if again is None:
                 return traced
@@ -159,13 +163,14 @@ def trace(
 
 def _traced_once(
     fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
-    types: Sequence[TensorType] | None, shapes: Shapes | None, state: lang.State,
+    types: Sequence[TensorType] | None, shapes: Shapes | None, state: lang.State, called: bool,
 ) -> Traced:
     structure, leaves = take_apart_call(args, kwargs)
     tracer = Tracer(_name_of(fn))
     names = _argument_names(fn, structure)
     given = types or [t._type for t in leaves]
     inputs = [tracer.input(ty, names[i]) for i, ty in enumerate(given)]
+    before = [t.ir_value for t in inputs]
     shapes = shapes if shapes is not None else Shapes()
     shapes.where, shapes.expression = tracer.place, tracer.expression
     outside = Reads(lang.position)
@@ -181,7 +186,9 @@ def _traced_once(
         places = state.begin(tracer)
         with deciding(shapes):
             result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
-            out, outputs = take_apart(result)
+            written = tuple(i for i, (t, value) in enumerate(zip(inputs, before, strict=True))
+                            if called and t.ir_value is not value)
+            out, outputs = take_apart((result, *[inputs[i] for i in written]) if written else result)
             with tracing(tracer):
                 graph = tracer.finish(outputs)
     finally:
@@ -193,7 +200,7 @@ def _traced_once(
     attributes = state.own_attributes(list(outside.attributes.values()))
     traced = Traced(graph, len(leaves) + len(places), parameters, out, attributes, reads,
                     tracer.functions, guards=shapes.guards, state=python, budget=tracer.budget,
-                    root=tracer.root)
+                    root=tracer.root, written=written)
     watch(traced.attributes, traced.flag)
     return traced
 
@@ -311,6 +318,8 @@ class CompiledEntry(Entry):
         if self.updated:
             same = writes.weights_version == self.weights_version
             weights_version = writes.written(self.updated)
+            if views.of_parameters:
+                views.settle(self.updated)
             if same:
                 self.weights_version = weights_version
         if self.single:
@@ -404,7 +413,7 @@ class EntryTable:
         if budgets.active() is not None or watching.active:
             table = self._watched() if watching.active else self
             entry = table.prepare(fn, args, kwargs)
-            return entry.call(arrays_of(take_apart_call(args, kwargs)[1]))
+            return entry.answer(take_apart_call(args, kwargs)[1])
         if not kwargs:
             key: list[Any] = []
             for a in args:
@@ -416,20 +425,19 @@ class EntryTable:
             else:
                 entry = self.entries.get(tuple(key))
                 if entry is not None and entry.fresh():
-                    arrays = arrays_of(args)
-                    if entry.state is not None:
-                        return entry.call(arrays)
-                    out = entry.run(arrays)
+                    if entry.apart:
+                        return entry.answer(args)
+                    out = entry.run(arrays_of(args))
                     if isinstance(entry, CompiledEntry):
                         sites.learn(fn, args, entry)
                     return out
-                return self._compiled(tuple(key), fn, args, kwargs).call(arrays_of(args))
+                return self._compiled(tuple(key), fn, args, kwargs).answer(args)
         structure, leaves = take_apart_call(args, kwargs)
         general = (_fingerprint(structure), tuple(t._type for t in leaves))
         entry = self.entries.get(general)
         if entry is None or not entry.fresh():
             entry = self._compiled(general, fn, args, kwargs)
-        return entry.call(arrays_of(leaves))
+        return entry.answer(leaves)
 
     def _watched(self) -> EntryTable:
         """The entries that are used while results are watched: compiled with taps."""
@@ -564,19 +572,19 @@ class EntryTable:
             The graph, or an entry that serves the call already; and whether it was traced now.
         """
         if self.dynamic is None:
-            return trace(fn, args, kwargs), True
+            return trace(fn, args, kwargs, called=True), True
         self.dynamic.refused = None
         structure, leaves = take_apart_call(args, kwargs)
         types = [t._type for t in leaves]
         form = open_key(_fingerprint(structure), [t.with_shape((0,) * t.rank) for t in types], {})
         axes = self.dynamic.axes(structure, leaves, parameter_names(fn), form)
         if not axes:
-            return trace(fn, args, kwargs), True
+            return trace(fn, args, kwargs, called=True), True
         self.dynamic.used(key, self.entries)
         now: list[Traced] = []
 
         def trace_open(t: Sequence[TensorType], s: Shapes) -> Traced:
-            now.append(trace(fn, args, kwargs, t, s))
+            now.append(trace(fn, args, kwargs, t, s, True))
             return now[-1]
 
         once, sizes = self.dynamic.find(
@@ -621,7 +629,8 @@ def _staged(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, A
     def entry(traced: Traced) -> StagedEntry:
         return StagedEntry(
             traced, traced.guards, lambda t: CompiledEntry(t, _name_of(fn)),
-            lambda found: entry(trace(fn, like_args, like_kwargs, types, Shapes(measured=found))),
+            lambda found: entry(trace(
+                fn, like_args, like_kwargs, types, Shapes(measured=found), True)),
         )
 
     return entry(traced)

@@ -10,6 +10,8 @@ from cellc_compiler.driver import Report, has_gradient
 
 from .. import context
 from ..core.invalidation import Stale, watch
+from ..tensors import views
+from ..tensors.tensor import Tensors, arrays_of
 from .causes import Cause
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ class Entry:
               self.flag)
         self.compared = [r for r in traced.reads if r.compared]
         self.state = traced.state
+        self.apart = traced.state is not None or bool(traced.written)
+        """Whether a call does more than compute results and assign Parameters."""
         self.gradient = has_gradient(traced.graph)
         self.calls = 0
         self.made = time.perf_counter()
@@ -57,6 +61,39 @@ class Entry:
         """Another program is part of what was compiled."""
         self.report.kernels += part.report.kernels
         self.report.arena_bytes = max(self.report.arena_bytes, part.report.arena_bytes)
+
+    def answer(self, tensors: Tensors) -> Any:
+        """The result for the tensors of a call's arguments, of which some may be changed in place.
+
+        Raises:
+            ValueError: one that is changed shares elements with another one, or with a Parameter
+                that the program reads.
+        """
+        written = self.traced.written
+        if not written:
+            return self.call(arrays_of(tensors))
+        self._check_apart(tensors)
+        result, *new = self.call(arrays_of(tensors))
+        for i, value in zip(written, new, strict=True):
+            views.change(tensors[i], value)
+        return result
+
+    def _check_apart(self, tensors: Tensors) -> None:
+        roots = [id(views.family(t)[0]) for t in tensors]
+        read = {id(views.family(p)[0]) for p in self.traced.parameters}
+        for i in self.traced.written:
+            name = self.traced.graph.inputs[i].name
+            if roots.count(roots[i]) > 1:
+                other = next(j for j, r in enumerate(roots) if r == roots[i] and j != i)
+                raise ValueError(
+                    f"a compiled function changes its argument '{name}' in place, which shares its "
+                    f"elements with the argument '{self.traced.graph.inputs[other].name}': pass a "
+                    "copy of one of them")
+            if roots[i] in read:
+                raise ValueError(
+                    f"a compiled function changes its argument '{name}' in place, which shares its "
+                    "elements with a Parameter or a constant that the function reads: pass a copy, "
+                    "or change the Parameter")
 
     def call(self, arrays: list[Any]) -> Any:
         """The result for the arrays of a call's arguments."""

@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 
 from cellc_runtime.records import dataclass
 
+from ..tensors.indexing import involved
+from ..tensors.tensor import Tensor
 from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
 from .analysis import assigned
@@ -351,10 +353,12 @@ class Interpreter:
             return
         if isinstance(value, BOXES):
             self.journal.note(Content(value))
-        elif isinstance(value, GraphTensor) and \
-                value.ir_value not in self.tracer.regions[-1].owned:
-            # (One made in this branch is not seen outside unless a variable holds it.)
-            self.journal.note(Element(value))
+        elif isinstance(value, Tensor):
+            for tensor in involved(value):
+                # (One made in this branch is not seen outside unless a variable holds it.)
+                if isinstance(tensor, GraphTensor) and \
+                        tensor.ir_value not in self.tracer.regions[-1].owned:
+                    self.journal.note(Element(tensor))
 
     def note_attribute(self, target: Any, name: str) -> None:
         """An attribute is about to change."""

@@ -29,6 +29,7 @@ from .arguments import is_int
 from .families import fa, fc, fg, fi, fj, fl, fn, fo, fr, fs, fx, m, rnd, st, win
 from .methods_bookkeeping import BOOKKEEPING
 from .methods_overloaded import METHODS, add, aliased, in_place, index_add, placed
+from .viewing import as_views
 
 # --- operators ------------------------------------------------------------------------------------
 
@@ -625,8 +626,8 @@ def tensor_methods() -> dict[str, Any]:
             lambda self: m.conj(fa.matrix_transpose(self, "mH")),
             doc="The conjugate, its last two axes exchanged."),
     }
-    return {**generated, **named, **_METHODS, **METHODS, **BOOKKEEPING, **changing, **_operators(),
-            **properties}
+    return as_views({**generated, **named, **_METHODS, **METHODS, **BOOKKEEPING, **changing,
+                     **_operators(), **properties})
 
 
 def install() -> None:
