@@ -72,28 +72,12 @@ class Entry:
         written = self.traced.written
         if not written:
             return self.call(arrays_of(tensors))
-        self._check_apart(tensors)
+        views.check_arguments(tensors, written, self.traced.parameters,
+                              [v.name for v in self.traced.graph.inputs])
         result, *new = self.call(arrays_of(tensors))
         for i, value in zip(written, new, strict=True):
             views.change(tensors[i], value)
         return result
-
-    def _check_apart(self, tensors: Tensors) -> None:
-        roots = [id(views.family(t)[0]) for t in tensors]
-        read = {id(views.family(p)[0]) for p in self.traced.parameters}
-        for i in self.traced.written:
-            name = self.traced.graph.inputs[i].name
-            if roots.count(roots[i]) > 1:
-                other = next(j for j, r in enumerate(roots) if r == roots[i] and j != i)
-                raise ValueError(
-                    f"a compiled function changes its argument '{name}' in place, which shares its "
-                    f"elements with the argument '{self.traced.graph.inputs[other].name}': pass a "
-                    "copy of one of them")
-            if roots[i] in read:
-                raise ValueError(
-                    f"a compiled function changes its argument '{name}' in place, which shares its "
-                    "elements with a Parameter or a constant that the function reads: pass a copy, "
-                    "or change the Parameter")
 
     def call(self, arrays: list[Any]) -> Any:
         """The result for the arrays of a call's arguments."""

@@ -145,7 +145,6 @@ def set_parameter(vm: Interpreter, parameter: Parameter, value: Any, frame: Fram
         )
     if value.dtype != parameter.dtype:
         value = value.astype(parameter.dtype)
-    vm.note_object(parameter)
     become(parameter, value)
 
 

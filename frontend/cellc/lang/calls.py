@@ -22,7 +22,6 @@ from ..core import invalidation
 from ..core.dispatch import apply, tracing
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
-from ..tensors.views import is_linked
 from ..tracing.numbers import GraphNumber
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import GraphTensor
@@ -449,11 +448,11 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     owner = getattr(fn, "__self__", None)
     if name == "__setattr__" and owner is not None:
         return set_attribute(vm, owner, args[0], args[1], frame)
-    if vm.journal is not None:
-        changes = name == "register_hook" or (name.endswith("_") and not name.endswith("__"))
-        for value in (owner, *args):
-            if changes or (isinstance(value, Parameter) and is_linked(value)):
-                vm.note_object(value)
+    if vm.journal is not None and (
+        name == "register_hook" or (name.endswith("_") and not name.endswith("__"))
+    ):
+        for value in (getattr(fn, "__self__", None), *args):
+            vm.note_object(value)
     if name not in _WITH_NUMBERS and not isinstance(getattr(fn, "__self__", None), StateNumber) \
             and any(map(any_state, (*args, *kwargs.values()))):
         args = _asked(args)

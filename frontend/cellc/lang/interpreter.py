@@ -14,10 +14,9 @@ from collections.abc import Callable, Sequence
 from types import CellType
 from typing import Any, NoReturn
 
+from cellc_compiler.ir.graph import Value
 from cellc_runtime.records import dataclass
 
-from ..tensors.indexing import involved
-from ..tensors.tensor import Tensor
 from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
 from .analysis import assigned
@@ -38,6 +37,7 @@ from .hints import Fault, explain, in_layer
 from .journal import Attribute, Change, Content, Element, Journal, Slot, Variable
 from .origins import operand_notes
 from .outcome import NEXT, Diverged, Outcome
+from .per_trip import NotRollable
 from .state import BOXES, State
 from .statements import STATEMENTS, block
 from .survey import lost, rest_of_statement
@@ -87,6 +87,7 @@ class Interpreter:
         self.journal: Journal | None = None
         self.region_depth = 0
         self.rolling = 0  # enclosing loops that are being rolled
+        self.rows: set[Value] = set()  # of tensors that these walk through
         self.paths: dict[int, str] = {}
         self.fault: Fault | None = None
         self.callee: Any = None
@@ -353,12 +354,17 @@ class Interpreter:
             return
         if isinstance(value, BOXES):
             self.journal.note(Content(value))
-        elif isinstance(value, Tensor):
-            for tensor in involved(value):
-                # (One made in this branch is not seen outside unless a variable holds it.)
-                if isinstance(tensor, GraphTensor) and \
-                        tensor.ir_value not in self.tracer.regions[-1].owned:
-                    self.journal.note(Element(tensor))
+        elif isinstance(value, GraphTensor) and \
+                value.ir_value not in self.tracer.regions[-1].owned:
+            # (One made in this branch is not seen outside unless a variable holds it.)
+            self.journal.note(Element(value))
+
+    def note_change(self, tensor: GraphTensor) -> None:
+        """A tensor is about to be changed in place, perhaps because another one is that shares
+        elements with it."""
+        if tensor.ir_value in self.rows:
+            raise NotRollable  # it is no view of the tensor whose row it is
+        self.note_object(tensor)
 
     def note_attribute(self, target: Any, name: str) -> None:
         """An attribute is about to change."""

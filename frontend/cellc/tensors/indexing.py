@@ -544,8 +544,8 @@ Changed = Callable[[Tensor, Any], Tensor]
 
 def _write(x: Tensor, key: Any, changed: Changed) -> None:
     """Change `x` at a key, and what it was taken from: all is computed before any tensor changes."""
-    view = view_of(x) if is_linked(x) else None
-    if view is not None and recipe_of(x).overlaps:  # of its elements, those at the key may not
+    recipe = recipe_of(x)
+    if recipe is not None and recipe.overlaps:  # of its elements, those at the key may not
         part = getitem(x, key)
         if part is not x and view_of(part) is not None:
             x, key = part, Ellipsis
@@ -555,11 +555,10 @@ def _write(x: Tensor, key: Any, changed: Changed) -> None:
 
 def _changes(x: Tensor, changed: Callable[[Tensor], Tensor]) -> list[tuple[Tensor, Tensor]]:
     """`x` and the tensor it was taken from, and so on, with what they become."""
-    view = view_of(x) if is_linked(x) else None
+    view, recipe = view_of(x), recipe_of(x)
     source = _source(x if view is None else view.root)
     if source is None:
         return [(x, changed(x))]
-    recipe = None if view is None else recipe_of(x)
     whole, key = source
 
     def within(t: Tensor) -> Tensor:

@@ -34,6 +34,7 @@ from ..core.dispatch import (
     like,
     tracing,
 )
+from ..storage import writes
 from .tensor import Array, Tensor, Tensors, tensor_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -412,7 +413,9 @@ def become(x: Tensor, new: Tensor) -> None:
     """
     tracer = active_tracer()
     if hasattr(type(x), "ir_value") and tracer is not None:
-        x.__setattr__("ir_value", tracer.lift(new))
+        value = tracer.lift(new)
+        tracer.changing(x)  # type: ignore[arg-type]  # it is one of the graph
+        x.__setattr__("ir_value", value)
     elif tracer is None or type(x) is not Tensor:
         assign(x, new)  # type: ignore[arg-type]  # a Parameter, or any when eager
     else:
@@ -435,19 +438,28 @@ def change(x: Tensor, new: Tensor) -> None:
         return
     root, views = family(x)
     if root is not x:
-        recipe = recipe_of(x)
+        recipe = _known(x)
         _check_apart(recipe.overlaps)
         become(root, recipe.written(root, new))
     else:
         become(root, new)
     for view in views:
-        become(view, new if view is x else recipe_of(view).read(root))
+        become(view, new if view is x else _read(view, root))
 
 
-def recipe_of(x: Tensor) -> Recipe:
-    """The recipe of a tensor that is a view."""
+def recipe_of(x: Tensor) -> Recipe | None:
+    """What `x` takes of its root, if it is a view."""
     view = view_of(x)
-    recipe = None if view is None else view.recipe()
+    return None if view is None else view.recipe()
+
+
+def _read(view: Tensor, root: Tensor) -> Tensor:
+    """A view, made again."""
+    return _known(view).read(root)
+
+
+def _known(view: Tensor) -> Recipe:
+    recipe = recipe_of(view)
     assert recipe is not None
     return recipe
 
@@ -478,7 +490,7 @@ def overwrite(x: Tensor, where: tuple[slice, ...], array: Any) -> bool:
     root, views = family(x)
     if any(t._host is None for t in (root, *views)):
         return False
-    recipe = None if root is x else recipe_of(x)
+    recipe = recipe_of(x)
     part = root._data if recipe is None else recipe.window(root._data)
     target = part[where]
     _check_apart(_overlap(target.shape, target.strides))
@@ -495,14 +507,58 @@ def follow(root: Tensor, views: Sequence[Tensor], written: Array | None = None) 
     """
     array = root._data
     for view in views:
-        window = recipe_of(view).window(array)
+        window = _known(view).window(array)
         if written is None or np.may_share_memory(window, written):
             assign_part(view, (), window)
 
 
-def settle(written: Sequence[Tensor]) -> None:
+def check_arguments(tensors: Sequence[Tensor], changed: Sequence[int], read: Sequence[Tensor] = (),
+                    names: Sequence[str] = ()) -> None:
+    """Refuse arguments of a function whose parameters are tensors of their own in it, where a
+    change of one would have to be seen in another.
+
+    Args:
+        changed: the numbers of those that it changes in place.
+        read: tensors that it reads besides.
+
+    Raises:
+        ValueError: one that is changed shares elements with another one, or with one that is read.
+    """
+    roots = [id(family(t)[0]) for t in tensors]
+    others = {id(family(p)[0]) for p in read}
+
+    def named(i: int) -> str:
+        return f"argument '{names[i]}'" if names else f"tensor {i} of its arguments"
+
+    for i in changed:
+        other = next((j for j, r in enumerate(roots) if r == roots[i] and j != i), None)
+        if other is not None:
+            raise ValueError(
+                f"the function changes the {named(i)} in place, which shares its elements with the "
+                f"{named(other)}: pass a copy of one of them")
+        if roots[i] in others:
+            raise ValueError(
+                f"the function changes the {named(i)} in place, which shares its elements with a "
+                "Parameter or constant that the function reads: pass a copy, or change the "
+                "Parameter")
+
+
+def rewritten(x: Tensor) -> None:
+    """The elements of `x` have been written by way of another tensor over the same memory: what
+    shares elements with it follows."""
+    writes.written((x,))
+    if is_linked(x):
+        root, views = family(x)
+        if root is not x:
+            become(root, _known(x).written(root, x))
+        for view in views:
+            if view is not x:
+                become(view, _read(view, root))
+
+
+def settle(parameters: Sequence[Tensor]) -> None:
     """Programs have written Parameters: their views follow."""
-    for root in written:
+    for root in parameters:
         if id(root) not in of_parameters:
             continue
         views = family(root)[1]
@@ -512,4 +568,4 @@ def settle(written: Sequence[Tensor]) -> None:
             follow(root, views)
         else:
             for view in views:
-                become(view, recipe_of(view).read(root))
+                become(view, _read(view, root))

@@ -122,6 +122,7 @@ class Tracer:
 
     Attributes:
         root: the Cell that scopes begin in, which they leave out; None without one.
+        changing: hears of each tensor before it is changed in place.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -134,6 +135,7 @@ class Tracer:
         self.scope: str = ""
         self.root: Any = None
         self.whereabouts: Callable[[str], str] = lambda code: ""
+        self.changing: Callable[[GraphTensor], None] = lambda tensor: None
         self.checks = 0
         self.budget: int | None = None
         self.gone: set[Value] = set()
