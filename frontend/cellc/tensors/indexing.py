@@ -474,8 +474,7 @@ def become(x: Tensor, new: Tensor) -> Tensor:
         TypeError: `x` is a constant of the graph being compiled, which cannot change.
         ValueError: several elements of `x` are one of its root.
     """
-    if new is not x:
-        change(x, new)
+    change(x, new)
     return x
 
 

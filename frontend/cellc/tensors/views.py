@@ -384,19 +384,15 @@ def family(x: Tensor) -> tuple[Tensor, list[Tensor]]:
     refs = root.__dict__.get("_views")
     if not refs:
         return root, []
-    tracer, found = active_tracer(), []
-    for ref in refs[:]:
-        part = ref()
-        if part is None or not _is_open(part, tracer):
-            refs.remove(ref)
-        elif part.__dict__["_view"].tracer is tracer and view_of(part) is not None:
-            found.append(part)
-    return root, found
+    tracer = active_tracer()
+    refs[:] = [ref for ref in refs if (part := ref()) is not None and _is_open(part, tracer)]
+    found = [part for ref in refs if (part := ref()) is not None]
+    return root, [t for t in found if t.__dict__["_view"].tracer is tracer]
 
 
 def _is_open(part: Tensor, tracer: Any) -> bool:
     """Whether a view can still be read: it is not of a branch or loop that is complete."""
-    view = part.__dict__.get("_view")
+    view = view_of(part)
     if view is None:
         return False
     return view.tracer is not tracer or tracer is None or tracer.reaches(part.ir_value)
@@ -411,6 +407,8 @@ def become(x: Tensor, new: Tensor) -> None:
     Raises:
         TypeError: `x` is a constant of the graph being compiled, which cannot change.
     """
+    if new is x:
+        return
     tracer = active_tracer()
     if hasattr(type(x), "ir_value") and tracer is not None:
         value = tracer.lift(new)
