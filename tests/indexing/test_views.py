@@ -474,8 +474,69 @@ def rolled(x: Any, n: Any) -> Any:
     return y
 
 
+def chosen_alike(x: Any, n: Any) -> Any:
+    y = x * 1.0
+    if n > 1:
+        row = y[0]
+    else:
+        row = y[0]
+    row[1] = 9.0
+    y[0, 0] = 4.0
+    return y, row + 0
+
+
+def chosen_and_read(x: Any, n: Any) -> Any:
+    y = x * 1.0
+    row = y[0] if n > 1 else y[1]
+    double = row * 2.0
+    y[0] = 5.0
+    return y, double
+
+
+def chosen_of_what_is_gone(x: Any, n: Any) -> Any:
+    if n > 1:
+        v = (x * 2.0).T
+    else:
+        v = (x * 3.0).T
+    v[0] = 1.0
+    return v
+
+
+def taken_in_each_trip(x: Any, n: Any) -> Any:
+    y = x * 1.0
+    v = y[0]
+    i = n * 0
+    while i < n:
+        v = y[1]
+        v[0] = v[0] + 1.0
+        i = i + 1
+    return y
+
+
+def tail_of(t: Any) -> Any:
+    return t.view(-1)[1:]
+
+
+def from_equal_calls(x: Any, n: Any) -> Any:
+    y = x * 1.0
+    for i in range(6):
+        tail = tail_of(y)
+        tail[i % 3] = tail[i % 3] + 1.0
+    return y
+
+
+def of_a_constant(x: Any, n: Any) -> Any:
+    zeros = Tensor(np.zeros((2, 3), np.float32))
+    turned = zeros.T
+    zeros[0, 1] = 5.0
+    return turned + x.T
+
+
 @pytest.mark.parametrize("n", [0, 1, 3])
-@pytest.mark.parametrize("fn", [across_functions, under_a_condition, in_a_loop, rolled])
+@pytest.mark.parametrize("fn", [
+    across_functions, under_a_condition, in_a_loop, rolled, chosen_alike, chosen_and_read,
+    chosen_of_what_is_gone, taken_in_each_trip, from_equal_calls, of_a_constant,
+])
 def test_views_within_programs(fn: Callable[..., Any], n: int) -> None:
     args = Tensor(start(2, 3)), Tensor(n)
     eager, graph = fn(*args), ms.jit(fn)(*args)
@@ -490,6 +551,41 @@ def test_views_within_programs(fn: Callable[..., Any], n: int) -> None:
             want[1] *= 2
             want[:, 0] += 1
         assert np.array_equal(many[0].asnumpy(), want)
+
+
+def chosen_and_written(x: Any, n: Any) -> Any:
+    y = x * 1.0
+    row = y[0] if n > 1 else y[1]
+    row[1] = 9.0
+    return y
+
+
+def chosen_and_read_later(x: Any, n: Any) -> Any:
+    y = x * 1.0
+    row = y[0] if n > 1 else y[1]
+    y[0] = 5.0
+    return y, row * 2.0
+
+
+def carried_and_written(x: Any, n: Any) -> Any:
+    y = x * 1.0
+    row = y[0]
+    i = n * 0
+    while i < n:
+        row[0] = row[0] + 1.0
+        row = row * 1.0
+        i = i + 1
+    return y
+
+
+@pytest.mark.parametrize(("fn", "text"), [
+    (chosen_and_written, "is changed in place: write to the tensor that it was taken from"),
+    (chosen_and_read_later, "is read after the tensor that it may be a view of was changed"),
+    (carried_and_written, "is changed in place: write to the tensor that it was taken from"),
+])
+def test_what_only_the_run_knows_is_refused(fn: Callable[..., Any], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        ms.jit(fn)(Tensor(start(2, 3)), Tensor(1))
 
 
 @pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, ms.GRAPH_MODE])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..tensors.indexing import become, involved, is_open, write_update
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
+from ..tensors.views import hand_on
 from ..tracing.tracer import GraphTensor
 from . import _model
 from .access import mangle, read_attribute, static_attribute, subscript
@@ -164,7 +165,8 @@ def holder_of(vm: Interpreter, owner: ast.expr, frame: Frame) -> Any:
         holder = vm.eval(owner, frame)
     if isinstance(holder, Tensor) and not is_runtime(holder):
         _refuse_write(vm, holder, frame)
-        holder = GraphTensor(vm.tracer.lift(holder))
+        constant, holder = holder, GraphTensor(vm.tracer.lift(holder))
+        hand_on(constant, holder)
         if isinstance(owner, ast.Subscript):
             set_item(vm, box, where, holder)
         else:

@@ -16,6 +16,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
+from ..tensors.views import perhaps
 from ..tracing.numbers import DTYPES, Kind, kind_of
 from ..tracing.tracer import Region
 from . import regions
@@ -300,7 +301,10 @@ class RuntimeLoop:
             leaves: list[Any] = []
             build = flatten(item.value, leaves, True)
             self.vm.note(item.slot)
-            item.slot.put(build(restored(args[at : at + len(leaves)], item.kinds)))
+            given = restored(args[at : at + len(leaves)], item.kinds)
+            for new, source in zip(given, item.leaves, strict=True):
+                perhaps(new, source, None)
+            item.slot.put(build(given))
             at += len(leaves)
 
     def _go_on(self, args: list[Tensor], state: int) -> Tensor:

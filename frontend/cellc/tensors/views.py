@@ -371,10 +371,63 @@ def viewing(fn: F, by: Callable[..., Any] | None = None) -> F:
     return cast(F, method)
 
 
+def hand_on(constant: Tensor, new: Tensor) -> None:
+    """A tensor of the graph takes the place of a constant in this trace: it has its views now."""
+    views = family(constant)[1]
+    for view in views:
+        view.__dict__["_view"].root = new
+    if views:
+        new.__dict__["_views"] = [weakref.ref(view) for view in views]
+
+
+def perhaps(new: Tensor, *sources: Any) -> None:
+    """A tensor of the graph stands for one of several, which only the run chooses: it may be a view
+    of what they are views of.
+
+    A change in place that would have to be passed on then is refused: `change`.
+    """
+    found = [v for s in sources if isinstance(s, Tensor) and (v := view_of(s)) is not None]
+    tracer = active_tracer()
+    if not found:
+        return
+    first = found[0]
+    if len(found) == len(sources) and all(
+            v.root is first.root and v.key == first.key for v in found):
+        new.__dict__["_view"] = View(first.root, first.key, tracer)
+        first.root.__dict__["_views"].append(weakref.ref(new))
+        return
+    roots = [v.root for v in found if v.root._eager or tracer.reaches(v.root.ir_value)]
+    new.__dict__["_perhaps_of"] = [weakref.ref(root) for root in roots]
+    for root in roots:
+        root.__dict__.setdefault("_chosen", []).append(weakref.ref(new))
+
+
+def _check_known(root: Tensor) -> None:
+    """Raises:
+        TypeError: only the run knows what this shares elements with.
+    """
+    if any(ref() is not None for ref in root.__dict__.get("_perhaps_of", ())):
+        raise TypeError(
+            "a view that was chosen by a run-time condition, or carried through a run-time loop, "
+            "is changed in place: write to the tensor that it was taken from, or to a copy"
+        )
+
+
+def _let_go(root: Tensor) -> None:
+    """What may be a view of a root that was changed is not known any more."""
+    tracer = active_tracer()
+    for ref in root.__dict__.pop("_chosen", ()):
+        chosen = ref()
+        if chosen is not None and tracer is not None:
+            for tensor in (chosen, *family(chosen)[1]):
+                tracer.let_go(tensor)
+
+
 def is_linked(x: Tensor) -> bool:
     """Whether `x` shares elements with other tensors, as far as is known without looking closer."""
     held = x.__dict__
-    return "_view" in held or bool(held.get("_views"))
+    return "_view" in held or bool(held.get("_views")) or "_perhaps_of" in held \
+        or "_chosen" in held
 
 
 def family(x: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -428,13 +481,15 @@ def change(x: Tensor, new: Tensor) -> None:
     that follow.
 
     Raises:
-        TypeError: the root is a constant of the graph being compiled, which cannot change.
+        TypeError: the root is a constant of the graph being compiled, which cannot change; or only
+            the run knows what `x` is a view of.
         ValueError: several elements of `x` are one of its root.
     """
     if not is_linked(x):
         become(x, new)
         return
     root, views = family(x)
+    _check_known(root)
     if root is not x:
         recipe = _known(x)
         _check_apart(recipe.overlaps)
@@ -443,6 +498,7 @@ def change(x: Tensor, new: Tensor) -> None:
         become(root, new)
     for view in views:
         become(view, new if view is x else _read(view, root))
+    _let_go(root)
 
 
 def recipe_of(x: Tensor) -> Recipe | None:

@@ -139,6 +139,7 @@ class Tracer:
         self.checks = 0
         self.budget: int | None = None
         self.gone: set[Value] = set()
+        self.unknown: set[Value] = set()
 
     def place(self) -> str:
         """Where in the source the trace is."""
@@ -185,6 +186,12 @@ class Tracer:
         for level in range(len(self.regions) - 1, 0, -1):
             if value in self.regions[level].owned:
                 return level
+        if value in self.unknown:
+            raise TypeError(
+                "a view that was chosen by a run-time condition, or carried through a run-time "
+                "loop, is read after the tensor that it may be a view of was changed in place: "
+                "take the view again, or a copy before the change"
+            )
         if value in self.gone:
             raise TypeError(
                 "a tensor that was computed in a Cell marked by recompute() is read outside of it, "
@@ -247,6 +254,13 @@ class Tracer:
         while f"{name}.{n}" in taken:
             n += 1
         return f"{name}.{n}"
+
+    def let_go(self, tensor: Tensor) -> None:
+        """What a tensor of the graph holds is not known any more: reading it is an error."""
+        assert isinstance(tensor, GraphTensor)
+        self.changing(tensor)
+        tensor.ir_value = Value(tensor.ir_value.type)
+        self.unknown.add(tensor.ir_value)
 
     # --- ops ------------------------------------------------------------------------------------
 
