@@ -164,8 +164,10 @@ def run_on_arrays(program: list[tuple[Any, ...]], x: Array) -> list[Array]:
     values = [x]
     for kind, at, *rest in program:
         v = values[at]
-        if kind in ("slice", "int"):
+        if kind == "slice":
             values.append(v[rest[0]])
+        elif kind == "int":
+            values.append(v[rest[0], ...])  # not a number
         elif kind == "permute":
             values.append(v.transpose(rest[0]))
         elif kind == "reshape":

@@ -179,6 +179,8 @@ class Tracer:
             region.builder.span, region.builder.scope = self.span, self.scope
             found = tensor, region.builder.literal(tensor._snapshot())
             region.lifted[id(tensor)] = found
+            if depth:
+                region.owned.add(found[1])
         return found[1]
 
     def _home(self, value: Value) -> int:
