@@ -101,8 +101,9 @@ def test_views_and_their_base_are_one(view: str, write: str, compiled: bool) -> 
 @BOTH
 @pytest.mark.parametrize("copied", [
     lambda t: t.T.reshape(6), lambda t: t[:, :2].reshape(4), lambda t: t.copy(),
-    lambda t: ops.flatten(t.view(1, 2, 3)), lambda t: t.T.contiguous(), lambda t: copy.deepcopy(t.T),
-    lambda t: t.flatten("F"), lambda t: t + 0, lambda t: nn.Flatten()(t[None]),
+    lambda t: ops.flatten(t.view(1, 2, 3)), lambda t: t.T.contiguous(),
+    lambda t: copy.deepcopy(t.T), lambda t: t.flatten("F"),
+    lambda t: t + 0, lambda t: nn.Flatten()(t[None]),
 ])
 def test_copies_share_nothing(copied: Callable[[Any], Any], compiled: bool) -> None:
     def program(x: Any) -> Any:
@@ -165,7 +166,7 @@ def run_on_arrays(program: list[tuple[Any, ...]], x: Array) -> list[Array]:
     for kind, at, *rest in program:
         v = values[at]
         if kind == "slice":
-            values.append(v[rest[0]])
+            values.append(v[(*rest[0], ...)])
         elif kind == "int":
             values.append(v[rest[0], ...])  # not a number
         elif kind == "permute":

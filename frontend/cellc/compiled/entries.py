@@ -188,7 +188,9 @@ def _traced_once(
             result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
             written = tuple(i for i, (t, value) in enumerate(zip(inputs, before, strict=True))
                             if called and t.ir_value is not value)
-            out, outputs = take_apart((result, *[inputs[i] for i in written]) if written else result)
+            if written:
+                result = (result, *[inputs[i] for i in written])
+            out, outputs = take_apart(result)
             with tracing(tracer):
                 graph = tracer.finish(outputs)
     finally:

@@ -27,8 +27,8 @@ VIEWS["movedim"] = VIEWS["moveaxis"]
 
 METHODS = frozenset((
     "reshape", "view", "ravel", "flatten", "squeeze", "expand_dims", "unsqueeze", "transpose",
-    "permute", "swapaxes", "swapdims", "moveaxis", "movedim", "t", "broadcast_to", "expand", "split",
-    "chunk", "tensor_split", "hsplit", "vsplit", "dsplit", "unbind", "narrow", "diagonal",
+    "permute", "swapaxes", "swapdims", "moveaxis", "movedim", "t", "broadcast_to", "expand",
+    "split", "chunk", "tensor_split", "hsplit", "vsplit", "dsplit", "unbind", "narrow", "diagonal",
 ))
 """Methods of Tensor whose results are views."""
 

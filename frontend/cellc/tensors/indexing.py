@@ -488,9 +488,9 @@ def involved(x: Tensor) -> list[Tensor]:
 
 def _source(root: Tensor) -> tuple[Tensor, Any] | None:
     """The tensor that a copy was taken from, and the key."""
-    found = root.__dict__.get("_taken_from")
-    whole = None if found is None else found[0]()
-    return None if whole is None else (whole, found[1])
+    ref, key = root.__dict__.get("_taken_from", (None, None))
+    whole = None if ref is None else ref()
+    return None if whole is None else (whole, key)
 
 
 def write(x: Tensor, key: Any, value: Any) -> None:
@@ -509,7 +509,7 @@ def _overwritten(x: Tensor, key: Any, value: Any) -> bool:
     if short is NotImplemented:
         return False
     linked = is_linked(x)
-    if linked and _source(family(x)[0]) is not None or "_taken_from" in x.__dict__:
+    if _source(family(x)[0] if linked else x) is not None:
         return False
     new = _value(value, x)
     where, viewed, basic = _basic_place(held.shape, short)
@@ -542,7 +542,7 @@ Changed = Callable[[Tensor, Any], Tensor]
 
 
 def _write(x: Tensor, key: Any, changed: Changed) -> None:
-    """Change `x` at a key, and what it was taken from: all is computed before any tensor changes."""
+    """Change `x` at a key, and what it was taken from. All is computed before any changes."""
     recipe = recipe_of(x)
     if recipe is not None and recipe.overlaps:  # of its elements, those at the key may not
         part = getitem(x, key)

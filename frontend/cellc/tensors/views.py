@@ -2,10 +2,10 @@
 
 Kernels read dense arrays, so a view has elements of its own. It knows its root and the functions
 that it was made by; the root knows its views, by weak references. Whoever changes one of them in
-place calls `change`: the root gets the new elements at the places of the view, and every other view
-is made again from the root. In both modes these are the same ops, so gradients pass through a change
-as through any op (this is how `functionalize` of PyTorch treats views). Where nothing is recorded or
-traced, parts of arrays are copied instead.
+place calls `change`: the root gets the new elements at the places of the view, and every other
+view is made again from the root. In both modes these are the same ops, so gradients pass through a
+change as through any op (this is how `functionalize` of PyTorch treats views). Where nothing is
+recorded or traced, parts of arrays are copied instead.
 
 What a view takes of its root, its *recipe*, is found when it is first needed: its functions are
 called on an array of no meaning, where numpy's own views answer the ops. So strides and offsets are
@@ -388,7 +388,7 @@ def perhaps(new: Tensor, *sources: Any) -> None:
     """
     found = [v for s in sources if isinstance(s, Tensor) and (v := view_of(s)) is not None]
     tracer = active_tracer()
-    if not found:
+    if not found or tracer is None:
         return
     first = found[0]
     if len(found) == len(sources) and all(
@@ -396,7 +396,7 @@ def perhaps(new: Tensor, *sources: Any) -> None:
         new.__dict__["_view"] = View(first.root, first.key, tracer)
         first.root.__dict__["_views"].append(weakref.ref(new))
         return
-    roots = [v.root for v in found if v.root._eager or tracer.reaches(v.root.ir_value)]
+    roots = [v.root for v in found if v.root._eager or tracer.reaches(_value_of(v.root))]
     new.__dict__["_perhaps_of"] = [weakref.ref(root) for root in roots]
     for root in roots:
         root.__dict__.setdefault("_chosen", []).append(weakref.ref(new))
@@ -448,7 +448,12 @@ def _is_open(part: Tensor, tracer: Any) -> bool:
     view = view_of(part)
     if view is None:
         return False
-    return view.tracer is not tracer or tracer is None or tracer.reaches(part.ir_value)
+    return view.tracer is not tracer or tracer is None or tracer.reaches(_value_of(part))
+
+
+def _value_of(x: Any) -> Any:
+    """The value of the graph that a tensor of it holds."""
+    return x.ir_value
 
 
 # --- changes in place -----------------------------------------------------------------------------
