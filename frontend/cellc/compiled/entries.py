@@ -35,6 +35,7 @@ from ..core.invalidation import Stale, watch
 from ..core.lru import LRU
 from ..storage import device as on_device
 from ..storage import storage_of, writes
+from ..tensors import views
 from ..tensors.tensor import OpenTensor, Tensor, arrays_of, elements_of, result_of, tensor_of
 from ..tracing.arguments import copied, shared
 from ..tracing.exceptions import ERRORS
@@ -122,6 +123,8 @@ class Traced:
     """The numbers of the functions that make its changes of Python objects."""
     root: Any = None
     """The Cell that the paths of nodes begin in, which they leave out; None without one."""
+    written: tuple[int, ...] = ()
+    """Which tensors of the arguments it changes in place: their new values are results, too."""
 
     def out_of_date(self) -> Cause | None:
         """Why what was traced does not hold any more, as far as that is known."""
@@ -140,7 +143,7 @@ class Traced:
 
 def trace(
     fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
-    types: Sequence[TensorType] | None = None, shapes: Shapes | None = None,
+    types: Sequence[TensorType] | None = None, shapes: Shapes | None = None, called: bool = False,
     call: CallLog | None = None, known: lang.Known | None = None,
     arrays: Sequence[Any] | None = None,
 ) -> Traced:
@@ -148,6 +151,7 @@ def trace(
 
     Args:
         types: instead of those of the arguments' tensors: with symbols of `shapes`.
+        called: arguments that are changed in place become results, for the caller's tensors.
         call: is made for these arguments: what only Python can do is done while it is traced, and
             by Python in each call of the program. Without it, that is an error.
         known: what is known of that from earlier calls.
@@ -160,7 +164,8 @@ def trace(
     first = None if shapes is None else shapes.copy()
     while True:
         try:
-            traced = _traced_once(fn, args, kwargs, types, shapes, state, call, known, arrays)
+            traced = _traced_once(
+                fn, args, kwargs, types, shapes, state, called, call, known, arrays)
             again = state.retraced(None)
             if again is None:
                 return traced
@@ -177,7 +182,7 @@ def trace(
 
 def _traced_once(
     fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
-    types: Sequence[TensorType] | None, shapes: Shapes | None, state: lang.State,
+    types: Sequence[TensorType] | None, shapes: Shapes | None, state: lang.State, called: bool,
     call: CallLog | None, known: lang.Known | None, arrays: Sequence[Any] | None,
 ) -> Traced:
     structure, leaves = take_apart_call(args, kwargs)
@@ -185,6 +190,7 @@ def _traced_once(
     names = _argument_names(fn, structure)
     given = types or [t._type for t in leaves]
     inputs = [tracer.input(ty, names[i]) for i, ty in enumerate(given)]
+    before = [t.ir_value for t in inputs]
     shapes = shapes if shapes is not None else Shapes()
     shapes.where, shapes.expression = tracer.place, tracer.expression
     outside = Reads(lang.position)
@@ -203,6 +209,10 @@ def _traced_once(
         )
         with deciding(shapes), nullcontext() if call is None else pieces.running(call):
             result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
+            written = tuple(i for i, (t, value) in enumerate(zip(inputs, before, strict=True))
+                            if called and t.ir_value is not value)
+            if written:
+                result = views.Written(result, {i: inputs[i] for i in written})
             out, outputs = take_apart(result)
             with tracing(tracer):
                 graph = tracer.finish(outputs)
@@ -215,7 +225,7 @@ def _traced_once(
     attributes = state.own_attributes(list(outside.attributes.values()))
     traced = Traced(graph, len(leaves) + len(places), parameters, out, attributes, reads,
                     tracer.functions, guards=shapes.guards, state=changed, budget=tracer.budget,
-                    root=tracer.root)
+                    root=tracer.root, written=written)
     if python is not None:
         traced.pieces, traced.changes = tuple(python.found), state.changes()
     watch(traced.attributes, traced.flag)
@@ -350,6 +360,8 @@ class CompiledEntry(Entry):
         if self.updated:
             same = writes.weights_version == self.weights_version
             weights_version = writes.written(self.updated)
+            if views.of_parameters:
+                views.settle(self.updated)
             if same:
                 self.weights_version = weights_version
         if self.single:
@@ -445,7 +457,7 @@ class EntryTable:
         if budgets.active() is not None or watching.active:
             table = self._watched() if watching.active else self
             entry = table.prepare(fn, args, kwargs, runs=True)
-            return entry.call(arrays_of(take_apart_call(args, kwargs)[1]), args, kwargs)
+            return entry.answer(take_apart_call(args, kwargs)[1], args, kwargs)
         if not kwargs:
             key: list[Any] = []
             for a in args:
@@ -457,21 +469,19 @@ class EntryTable:
             else:
                 entry = self.entries.get(tuple(key))
                 if entry is not None and entry.fresh():
-                    arrays = arrays_of(args)
-                    if entry.state is not None:
-                        return entry.call(arrays, args, kwargs)
-                    out = entry.run(arrays)
+                    if entry.apart:
+                        return entry.answer(args, args, kwargs)
+                    out = entry.run(arrays_of(args))
                     if isinstance(entry, CompiledEntry):
                         sites.learn(fn, args, entry)
                     return out
-                return self._compiled(tuple(key), fn, args, kwargs).call(
-                    arrays_of(args), args, kwargs)
+                return self._compiled(tuple(key), fn, args, kwargs).answer(args, args, kwargs)
         structure, leaves = take_apart_call(args, kwargs)
         general = (_form(structure, args, kwargs), tuple(t._type for t in leaves))
         entry = self.entries.get(general)
         if entry is None or not entry.fresh():
             entry = self._compiled(general, fn, args, kwargs)
-        return entry.call(arrays_of(leaves), args, kwargs)
+        return entry.answer(leaves, args, kwargs)
 
     def _watched(self) -> EntryTable:
         """The entries that are used while results are watched: compiled with taps."""
@@ -613,7 +623,7 @@ class EntryTable:
             The graph, or an entry that serves the call already; and whether it was traced now.
         """
         if self.dynamic is None:
-            return trace(fn, args, kwargs, call=call, known=known), True
+            return trace(fn, args, kwargs, called=True, call=call, known=known), True
         self.dynamic.refused = None
         structure, leaves = take_apart_call(args, kwargs)
         types = [t._type for t in leaves]
@@ -621,12 +631,12 @@ class EntryTable:
                         [t.with_shape((0,) * t.rank) for t in types], {})
         axes = self.dynamic.axes(structure, leaves, parameter_names(fn), form)
         if not axes:
-            return trace(fn, args, kwargs, call=call, known=known), True
+            return trace(fn, args, kwargs, called=True, call=call, known=known), True
         self.dynamic.used(key, self.entries)
         now: list[Traced] = []
 
         def trace_open(t: Sequence[TensorType], s: Shapes) -> Traced:
-            now.append(trace(fn, args, kwargs, t, s))
+            now.append(trace(fn, args, kwargs, t, s, True))
             return now[-1]
 
         once, sizes = self.dynamic.find(
@@ -686,7 +696,8 @@ def _with_pieces(
         given = [tensor_of(a) for a in arrays[:len(leaves)]]
         like_args, like_kwargs = put_together(structure, given)
         with _compiling:
-            return entry(trace(fn, like_args, like_kwargs, call=call, known=known), call)
+            made = trace(fn, like_args, like_kwargs, called=True, call=call, known=known)
+            return entry(made, call)
 
     def entry(traced: Traced, call: CallLog) -> Any:
         part = _plain(traced, fn, args, kwargs)
@@ -707,7 +718,7 @@ def _staged(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, A
         return StagedEntry(
             traced, traced.guards, lambda t: CompiledEntry(t, _name_of(fn)),
             lambda found, arrays: entry(trace(
-                fn, like_args, like_kwargs, types, Shapes(measured=found), arrays=arrays)),
+                fn, like_args, like_kwargs, types, Shapes(measured=found), True, arrays=arrays)),
         )
 
     return entry(traced)

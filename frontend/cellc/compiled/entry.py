@@ -10,6 +10,8 @@ from cellc_compiler.driver import Report, has_gradient
 
 from .. import context
 from ..core.invalidation import Stale, watch
+from ..tensors import views
+from ..tensors.tensor import Tensors, arrays_of
 from ..tracing.arguments import given
 from .causes import Cause
 
@@ -18,7 +20,13 @@ if TYPE_CHECKING:
 
 
 class Entry:
-    """What was compiled for one signature."""
+    """What was compiled for one signature.
+
+    Attributes:
+        several: whether a call may run what another trace has given.
+    """
+
+    several = False
 
     def __init__(self, traced: Traced) -> None:
         self.traced = traced
@@ -30,6 +38,8 @@ class Entry:
                (context.OPTIONS, "ranks")], self.flag)
         self.compared = [r for r in traced.reads if r.compared]
         self.state = traced.state
+        self.apart = traced.state is not None or bool(traced.written) or self.several
+        """Whether a call does more than compute results and assign Parameters."""
         self.gradient = has_gradient(traced.graph)
         self.calls = 0
         self.made = time.perf_counter()
@@ -59,8 +69,34 @@ class Entry:
         self.report.kernels += part.report.kernels
         self.report.arena_bytes = max(self.report.arena_bytes, part.report.arena_bytes)
 
+    def answer(self, tensors: Tensors, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The result of a call.
+
+        Args:
+            tensors: those of its arguments, of which some may be changed in place.
+            args, kwargs: the arguments, which may be changed.
+
+        Raises:
+            ValueError: a tensor that is changed shares elements with another one, or with a
+                Parameter that the program reads.
+        """
+        if self.traced.written:
+            self._check_shared(tensors, self.traced.written)
+        out = self.call(arrays_of(tensors), args, kwargs)
+        if type(out) is not views.Written:
+            return out
+        if tuple(out.new) != self.traced.written:  # of another way that the call may go
+            self._check_shared(tensors, tuple(out.new))
+        for i, value in out.new.items():
+            views.change(tensors[i], value)
+        return out.result
+
+    def _check_shared(self, tensors: Tensors, written: tuple[int, ...]) -> None:
+        views.check_arguments(tensors, written, self.traced.parameters,
+                              [v.name for v in self.traced.graph.inputs])
+
     def call(self, arrays: list[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """The result of a call: for the arrays of its arguments, which may be changed."""
+        """The result for the arrays of a call's arguments, and what it changes of their tensors."""
         if self.state is not None and self.state.arguments:
             with given((args, kwargs)):
                 return self.run(self.traced.fed(arrays))

@@ -31,6 +31,8 @@ class PiecesEntry(Entry):
         call: that the trace was made for; it is to be run next.
     """
 
+    several = True
+
     def __init__(
         self, part: Entry, given: dict[Any, Given],
         again: Callable[[CallLog, Sequence[Any]], PiecesEntry], call: CallLog,

@@ -150,6 +150,8 @@ class StagedEntry(Entry):
             elements of its inputs.
     """
 
+    several = True
+
     def __init__(
         self, traced: Traced, guards: Sequence[Guard], compiled: Callable[[Traced], CompiledEntry],
         again: Callable[[list[int], Sequence[Any]], StagedEntry],

@@ -35,6 +35,10 @@ Body = Callable[..., "tuple[Sequence[Tensor], Sequence[Tensor]]"]
 outputs of the step."""
 
 
+Window = Callable[[Any], Any]
+"""What a view takes of the array of a tensor: another array over the same memory."""
+
+
 class Engine(Protocol):
     """What runs ops eagerly (`cellc.eager.engine`).
 
@@ -50,7 +54,9 @@ class Engine(Protocol):
     def assign(self, parameter: Parameter, value: Tensor) -> None:
         """Overwrite a parameter's buffer."""
 
-    def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Any) -> None:
+    def assign_part(
+        self, tensor: Tensor, where: tuple[slice, ...], array: Any, window: Window | None,
+    ) -> None:
         """Overwrite a part of a tensor's buffer while nothing is recorded."""
 
     def checked(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
@@ -284,14 +290,17 @@ def assign(parameter: Parameter, value: Tensor) -> None:
         _engine[0].assign(parameter, value)
 
 
-def assign_part(tensor: Tensor, where: tuple[slice, ...], array: Any) -> None:
+def assign_part(
+    tensor: Tensor, where: tuple[slice, ...], array: Any, window: Window | None = None
+) -> None:
     """Overwrite a part of a tensor eagerly, while `STATE.idle()`.
 
     Args:
         where: a slice for each axis.
         array: of the part's shape or without axes, and of the tensor's element type.
+        window: what `where` is a part of; None: the tensor.
     """
-    _engine[0].assign_part(tensor, where, array)
+    _engine[0].assign_part(tensor, where, array, window)
 
 
 def checked(index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:

@@ -20,7 +20,7 @@ from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
 
 from ..core import journal
-from ..core.dispatch import Attrs
+from ..core.dispatch import Attrs, Window
 from ..core.later import driver
 from ..core.lru import LRU
 from ..storage import writes
@@ -235,13 +235,15 @@ class EagerEngine:
         """Write all elements; what holds them now."""
         return parameter._overwrite(value._data)
 
-    def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Array) -> None:
+    def assign_part(
+        self, tensor: Tensor, where: tuple[slice, ...], array: Array, window: Window | None
+    ) -> None:
         """Overwrite a part of a tensor's buffer; nothing is recorded now."""
         if self.asked.asking:
             self.asked.note(None)
         journal.before_write(tensor)
         held = tensor._data  # until the new version says that it has changed
-        held[where] = array
+        (held if window is None else window(held))[where] = array
         writes.written((tensor,))
         del held
 

@@ -129,7 +129,8 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     saved = _active.vm
     _active.vm = vm
     span, scope, whereabouts = vm.tracer.span, vm.tracer.scope, vm.tracer.whereabouts
-    vm.tracer.whereabouts = vm.whereabouts
+    changing = vm.tracer.changing
+    vm.tracer.whereabouts, vm.tracer.changing = vm.whereabouts, vm.note_change
     depth = len(vm.tracer.regions)
     try:
         with tracing(vm.tracer), _deep_recursion():
@@ -162,6 +163,7 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
             vm.state.undo()
         _active.vm = saved
         vm.tracer.span, vm.tracer.scope, vm.tracer.whereabouts = span, scope, whereabouts
+        vm.tracer.changing = changing
 
 
 def _holds_text(value: Any, depth: int = 4) -> bool:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..core.dispatch import assign
-from ..tensors.indexing import ancestors, is_open, write_update
+from ..tensors.indexing import become, involved, is_open, write_update
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
+from ..tensors.views import hand_on
 from ..tracing.pytree import RunObject
 from ..tracing.tracer import GraphTensor
 from . import _model
@@ -156,7 +156,7 @@ def set_parameter(vm: Interpreter, parameter: Parameter, value: Any, frame: Fram
         )
     if value.dtype != parameter.dtype:
         value = value.astype(parameter.dtype)
-    assign(parameter, value)
+    become(parameter, value)
 
 
 def holder_of(vm: Interpreter, owner: ast.expr, frame: Frame) -> Any:
@@ -175,7 +175,8 @@ def holder_of(vm: Interpreter, owner: ast.expr, frame: Frame) -> Any:
         holder = vm.eval(owner, frame)
     if isinstance(holder, Tensor) and not is_runtime(holder):
         _refuse_write(vm, holder, frame)
-        holder = GraphTensor(vm.tracer.lift(holder))
+        constant, holder = holder, GraphTensor(vm.tracer.lift(holder))
+        hand_on(constant, holder)
         if isinstance(owner, ast.Subscript):
             set_item(vm, box, where, holder)
         else:
@@ -210,13 +211,11 @@ def set_item(vm: Interpreter, holder: Any, index: Any, value: Any) -> None:
 
 
 def _note_tensors(vm: Interpreter, holder: Tensor) -> None:
-    """The tensors that a part was taken from change with it."""
+    """The tensors that share elements with one change with it."""
     assert vm.frame is not None
-    for whole in (holder, *(w for w, _ in ancestors(holder))):
-        if id(whole) in vm.state.entered:
-            _refuse_write(vm, whole, vm.frame)
-        if whole is not holder:
-            vm.note_object(whole)
+    for tensor in involved(holder):
+        if id(tensor) in vm.state.entered:
+            _refuse_write(vm, tensor, vm.frame)
 
 
 def _refuse_write(vm: Interpreter, holder: Tensor, frame: Frame) -> None:

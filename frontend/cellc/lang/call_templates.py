@@ -25,6 +25,7 @@ from cellc_runtime.records import dataclass, field, replace
 from ..core import dispatch
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
+from ..tensors.views import view_of
 from ..tracing.tracer import GraphTensor
 from . import _model
 from .call_signature import PLAIN, Signature, Unlike
@@ -195,6 +196,7 @@ class _Watched:
                        for t in signature.tensors]
         self.before, self.given_away = self._marks(), vm.templates.given_away
         self.reads = ReadsLog(signature.objects, vm.state.log)
+        self.roots: dict[int, Tensor] = {}
 
     def _marks(self) -> tuple[Any, ...]:
         """What must be the same after the call."""
@@ -287,7 +289,19 @@ class _Watched:
                 return _Leaf(~i, True)
         if type(tensor) is not GraphTensor:
             raise Unlike
+        view = view_of(tensor)
+        root = tensor if view is None else view.root
+        known = self.roots.get(id(root))
+        shared = known is not None and not (known is tensor and view is None)
+        if shared or (view is not None and not self._is_made(root, code)):
+            raise Unlike  # a view of a tensor that others know
+        self.roots[id(root)] = tensor
         return _Leaf(code(self._here(tensor.ir_value)))
+
+    def _is_made(self, root: Tensor, code: Callable[[Value], int | Value]) -> bool:
+        """Whether the call has made a tensor."""
+        found = code(self._here(root.ir_value)) if type(root) is GraphTensor else None
+        return isinstance(found, int) and found >= 0
 
     def _at_first(self, tensor: Tensor) -> Value | None:
         """The value that a tensor had in this region when the call began, if it was read."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from types import CellType
 from typing import Any, NoReturn
 
+from cellc_compiler.ir.graph import Value
 from cellc_runtime.records import dataclass
 
 from ..tracing.tracer import GraphTensor, SizeInside, Tracer
@@ -38,6 +39,7 @@ from .hints import Fault, explain, in_layer
 from .journal import Attribute, Change, Content, Element, Journal, Slot, Variable
 from .origins import operand_notes
 from .outcome import NEXT, Diverged, Outcome
+from .per_trip import NotRollable
 from .pieces.emit import Pieces
 from .state import BOXES, CapturedName, GlobalName, State
 from .statements import STATEMENTS, block
@@ -95,6 +97,7 @@ class Interpreter:
         self.rolling = 0  # enclosing loops that are being rolled
         self.sites: list[Hashable] = []  # open branches and loops of the run
         self.foresight = Foresight(tracer, self.hooks.elements)
+        self.rows: set[Value] = set()  # of tensors that these walk through
         self.paths: dict[int, str] = {}
         self.fault: Fault | None = None
         self.callee: Any = None
@@ -371,6 +374,13 @@ class Interpreter:
                 value.ir_value not in self.tracer.regions[-1].owned:
             # (One made in this branch is not seen outside unless a variable holds it.)
             self.journal.note(Element(value))
+
+    def note_change(self, tensor: GraphTensor) -> None:
+        """A tensor is about to be changed in place, perhaps because another one is that shares
+        elements with it."""
+        if tensor.ir_value in self.rows:
+            raise NotRollable  # it is no view of the tensor whose row it is
+        self.note_object(tensor)
 
     def note_attribute(self, target: Any, name: str) -> None:
         """An attribute is about to change."""

@@ -17,6 +17,7 @@ from cellc_runtime.records import dataclass, field, replace
 from ..calls.pieces import OBJECT
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
+from ..tensors.views import perhaps
 from ..tracing.numbers import DTYPES, Kind, kind_of
 from ..tracing.pytree import RunObject
 from ..tracing.tracer import Entered, Region
@@ -329,7 +330,10 @@ class RuntimeLoop:
             leaves: list[Any] = []
             build = flatten(item.value, leaves, True)
             self.vm.note(item.slot)
-            item.slot.put(build(restored(args[at : at + len(leaves)], item.kinds)))
+            given = restored(args[at : at + len(leaves)], item.kinds)
+            for new, source in zip(given, item.leaves, strict=True):
+                perhaps(new, source, None)
+            item.slot.put(build(given))
             at += len(leaves)
 
     def _go_on(self, args: list[Tensor], state: int) -> Tensor:

@@ -229,7 +229,9 @@ class RolledLoop(RuntimeLoop):
         # A row's contributions to the gradient must come from one trip, or their order differs.
         if len(set(places)) < len(places) or self.read.setdefault(whose, places) != places:
             raise NotRollable
-        return self.row(self._rows(tensor, places))
+        row = self.row(self._rows(tensor, places))
+        self.vm.rows.add(row.ir_value)
+        return row
 
     def _rows(self, tensor: Tensor, places: tuple[int, ...]) -> Tensor:
         """The rows at some places, made in the graph around the loop."""

@@ -24,6 +24,7 @@ from ..calls.pieces import OBJECT, held
 from ..core.dispatch import apply
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.views import perhaps
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
 from ..tracing.pytree import Box, Known, ObjectKind, RunObject, parts_of, put_together
 from ..tracing.tracer import GraphTensor
@@ -276,7 +277,7 @@ class Merger:
     def _leaf(self, a: Any, b: Any) -> Build:
         index = len(self.pairs)
         self.pairs.append((join_types(a, b), a, b))
-        return lambda results: like(results[index], a, b)
+        return _standing_for(index, a, b)
 
     def _are_objects(self, a: Any, b: Any) -> bool:
         """Whether two values have an object of the run in common."""
@@ -310,7 +311,7 @@ class Merger:
             index = len(self.pairs)
             pair = (MISSING, value) if first else (value, MISSING)
             self.pairs.append((value._type, *pair))
-            return lambda results: like(results[index], value)
+            return _standing_for(index, value)
         if isinstance(value, (tuple, list)):
             return _sequence(type(value), [self._placeholder(v, first) for v in value])
         if type(value) is dict:
@@ -319,6 +320,16 @@ class Merger:
             return _record(type(value),
                            {k: self._placeholder(v, first) for k, v in found.items()})
         return _constant(value)
+
+
+def _standing_for(index: int, *values: Any) -> Build:
+    """The result that stands for one of several values."""
+    def build(results: Sequence[Tensor]) -> Any:
+        made = like(results[index], *values)
+        perhaps(made, *values, *([None] if len(values) == 1 else []))
+        return made
+
+    return build
 
 
 def _merge_hint(a: Any, b: Any) -> str:

@@ -146,7 +146,7 @@ def _arranged() -> Table:
         "permute": lambda input, dims: ops.permute(input, dims),
         "transpose": lambda input, dim0, dim1: ops.swapaxes(input, dim0, dim1),
         "squeeze": lambda input, dim=None: ops.squeeze(input, dim),
-        "flatten": lambda input, start_dim=0, end_dim=-1: ops.flatten(
+        "flatten": lambda input, start_dim=0, end_dim=-1: Tensor.flatten(
             input, start_dim=start_dim, end_dim=end_dim),
         "meshgrid": lambda *tensors, indexing=None: ops.meshgrid(
             *(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple))

@@ -34,6 +34,7 @@ from .functional_special import *  # noqa: F403
 from .functional_statistics import *  # noqa: F403
 from .functional_window import *  # noqa: F403
 from .methods import install as install_methods
+from .viewing import VIEWS
 
 if TYPE_CHECKING:
     from ..stubs.functions import *  # noqa: F403
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from .matrix_norms import matrix_norm as matrix_norm
 else:
     from ._generated import *  # noqa: F403
+    globals().update(VIEWS)
 
 # Whoever has a Tensor has its methods, and an engine that runs them.
 install_methods()

@@ -13,9 +13,9 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import int32, int64
 
 from ..core.dispatch import apply, apply_one, stays
-from ..core.dispatch import assign as _assign
 from ..core.native import native, native_body
 from ..tensors.index_plan import check_range, known_elements
+from ..tensors.indexing import become
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to, constant, is_scalar
 from ..tensors.tensor import Tensor, tensor_of
@@ -185,7 +185,7 @@ def _renormed(table: Tensor, index: Tensor, limit: float, p: float) -> Tensor:
     rows = fa.reshape(m.ne(seen, 0), (table.shape[0], 1))
     new = m.where(rows, m.mul(table, scale), table)
     if isinstance(table, Parameter):
-        _assign(table, new)
+        become(table, new)
         return table
     return new
 
@@ -373,7 +373,7 @@ def _neutral(mode: str, x: Tensor) -> Any:
 def _written(x: Tensor, new: Tensor) -> Tensor:
     """The new value, which a Parameter is given too."""
     if isinstance(x, Parameter):
-        _assign(x, new)
+        become(x, new)
     return new
 
 
@@ -395,7 +395,7 @@ def assign(variable: Parameter, value: Any) -> Tensor:
     v = cast_to(value, p.dtype) if isinstance(value, Tensor) else constant(value, p.dtype)
     if v.shape != p.shape:
         v = fa.broadcast_to(fa.reshape(v, p.shape) if v.size == p.size else v, p.shape)
-    _assign(p, v)
+    become(p, v)
     # A Parameter's elements may change later; what was assigned does not.
     return apply_one("reshape", v, shape=v.shape) if isinstance(v, Parameter) else v
 

@@ -10,10 +10,9 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType, bool_
 
-from ..core.dispatch import apply, apply_one, assign, plain_calls
+from ..core.dispatch import apply, apply_one, plain_calls
 from ..core.native import native, native_body, native_of_any_shape
 from ..tensors.indexing import become
-from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to, constant, inexact
 from ..tensors.tensor import Tensor
 from . import functional_array as fa
@@ -256,10 +255,7 @@ def _update(running: Tensor, batch: Tensor, momentum: Any) -> None:
         momentum = cast_to(momentum, running.dtype)
     new = m.add(m.mul(running, 1.0 - momentum), m.mul(cast_to(batch, running.dtype), momentum))
     new = apply("stop_gradient", new)
-    if isinstance(running, Parameter):
-        assign(running, new)
-    else:
-        become(running, new)
+    become(running, new)
 
 
 @native

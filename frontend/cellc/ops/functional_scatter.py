@@ -12,9 +12,8 @@ import numpy as np
 from cellc_runtime.dtypes import int64, uint8
 
 from ..core.dispatch import apply, apply_one
-from ..core.dispatch import assign as _assign
 from ..tensors.index_plan import check_range
-from ..tensors.indexing import setitem
+from ..tensors.indexing import become, setitem
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to, constant
 from ..tensors.tensor import Tensor, tensor_of
@@ -155,7 +154,7 @@ def inplace_index_add(var: Any, indices: Tensor, updates: Tensor, axis: int) -> 
 
 def _points(input_x: Any, new: Tensor) -> Tensor:
     if isinstance(input_x, Parameter):
-        _assign(input_x, new)
+        become(input_x, new)
     return new
 
 

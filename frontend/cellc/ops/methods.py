@@ -24,11 +24,13 @@ from ..tensors.indexing import become, getitem, setitem, write
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to, is_scalar
 from ..tensors.tensor import Tensor, arrays_of
+from ..tensors.views import recipe_of
 from ._generated import ALIASES, generated_methods, make_function
 from .arguments import is_int
 from .families import fa, fc, fg, fi, fj, fl, fn, fo, fr, fs, fx, m, rnd, st, win
 from .methods_bookkeeping import BOOKKEEPING
 from .methods_overloaded import METHODS, add, aliased, in_place, index_add, placed
+from .viewing import as_views
 
 # --- operators ------------------------------------------------------------------------------------
 
@@ -272,8 +274,9 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 def stride(self: Tensor, dim: int | None = None) -> Any:
-    """Elements to step along each axis, or along one."""
-    steps = [s // self.itemsize for s in self.strides]
+    """Elements to step along each axis in memory, or along one: of a view in that of its root."""
+    recipe = recipe_of(self)
+    steps = [s // self.itemsize for s in self.strides] if recipe is None else list(recipe.strides)
     return steps if dim is None else steps[dim]
 
 
@@ -536,8 +539,14 @@ def _axes(self: Tensor) -> int:
 
 
 def _is_contiguous(self: Tensor) -> bool:
-    """Whether the elements lie one after another: always, here."""
-    return True
+    """Whether the elements lie one after another: those of a view in the memory of its root."""
+    recipe = recipe_of(self)
+    return recipe is None or recipe.is_contiguous()
+
+
+def contiguous(self: Tensor) -> Tensor:
+    """The tensor itself if `is_contiguous()`, else a copy."""
+    return self if _is_contiguous(self) else fresh(self)
 
 
 def _is_signed(self: Tensor) -> bool:
@@ -597,7 +606,7 @@ _AS_THEY_ARE: tuple[Any, ...] = (
 
 _METHODS: dict[str, Any] = {
     "astype": astype, "to": to, "type": type_, "type_as": type_as, "copy": copy, "clone": copy,
-    "contiguous": m.positive, "reshape": reshape, "view_as": view_as, "reshape_as": view_as,
+    "contiguous": contiguous, "reshape": reshape, "view_as": view_as, "reshape_as": view_as,
     "transpose": transpose, "permute": permute, "expand": expand, "repeat": repeat, "tile": tile,
     "flip": flip, "stride": stride, "sum": sum_, "mean": mean, "prod": prod,
     "all": all_, "any": any_, "argmax": argmax, "argmin": argmin, "var": var, "std": std,
@@ -649,8 +658,8 @@ def tensor_methods() -> dict[str, Any]:
             lambda self: m.conj(fa.matrix_transpose(self, "mH")),
             doc="The conjugate, its last two axes exchanged."),
     }
-    return {**generated, **named, **_METHODS, **METHODS, **BOOKKEEPING, **changing, **_operators(),
-            **properties}
+    return as_views({**generated, **named, **_METHODS, **METHODS, **BOOKKEEPING, **changing,
+                     **_operators(), **properties})
 
 
 def install() -> None:

@@ -36,6 +36,7 @@ from ..tensors.tensor import (
     shared_of,
     tensor_of,
 )
+from ..tensors.views import recipe_of, view_of
 from .arguments import is_int
 from .families import band, classes, fa, fc, fg, fi, fj, fl, fo, fr, fs, fx, m, rnd, solve
 
@@ -397,8 +398,9 @@ def get_bytes(self: Tensor) -> bytes:
 
 
 def storage_offset(self: Tensor) -> int:
-    """Elements between the start of the memory and the first element: always 0 here."""
-    return 0
+    """Elements between the start of the memory and the first element: of a view, of its root's."""
+    recipe = recipe_of(self)
+    return 0 if recipe is None else recipe.offset
 
 
 def is_pinned(self: Tensor) -> bool:
@@ -412,8 +414,12 @@ def is_shared(self: Tensor) -> bool:
 
 
 def data_ptr(self: Tensor) -> int:
-    """Where the elements are; from now on they stay there."""
-    return storage_of(self).pin(self)
+    """Where the elements are; from now on they stay there. Those of a view are where those of its
+    root are."""
+    view = view_of(self)
+    if view is None:
+        return storage_of(self).pin(self)
+    return storage_of(view.root).pin(view.root) + storage_offset(self) * self.itemsize
 
 
 def convert_bytes_to_tensor(

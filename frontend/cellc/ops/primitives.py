@@ -23,6 +23,7 @@ from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to, operands
 from ..tensors.seed import Generator
 from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.views import viewing
 from . import functional_control as control
 from . import functional_loss as loss
 from . import methods_overloaded
@@ -31,6 +32,7 @@ from .arguments import axis_of
 from .families import fa, fc, fg, fi, fj, fl, fn, fo, fr, fs, fx, m, rnd, win
 from .primitive import Primitive as Primitive
 from .primitive import SeededPrimitive
+from .viewing import VIEWS
 
 Seed = Generator | None
 
@@ -395,7 +397,8 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "Hypot": fx.hypot, "Sinc": fx.sinc, "Real": m.real, "Imag": m.imag, "Conj": m.conj,
     "Complex": m.complex, "Polar": fx.polar, "SquaredDifference": _squared_difference,
     "DivNoNan": _div_no_nan, "MulNoNan": _mul_no_nan, "SquareSumAll": _square_sum_all,
-    "Reshape": fa.reshape, "Transpose": fa.transpose, "ExpandDims": fa.expand_dims,
+    **{name: VIEWS[function] for name, function in (
+        ("Reshape", "reshape"), ("Transpose", "transpose"), ("ExpandDims", "expand_dims"))},
     "Flatten": fa.flatten, "Tile": fj.tile, "Shape": fa.shape, "DType": fa.dtype, "Rank": fa.rank,
     "Size": fa.size,
     "TensorShape": _tensor_shape, "Diag": fg.diag, "DiagPart": _diag_part, "Trace": fg.trace,
@@ -485,10 +488,12 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "SmoothL1Loss": (loss.smooth_l1_loss, {"beta": 1.0, "reduction": "none"}),
     "SoftMarginLoss": (loss.soft_margin_loss, {"reduction": "mean"}),
     "SparseSoftmaxCrossEntropyWithLogits": (_sparse_cross_entropy, {"is_grad": False}),
-    "BroadcastTo": (fa.broadcast_to, {"shape": REQUIRED}), "Concat": (fj.concat, {"axis": 0}),
+    "BroadcastTo": (VIEWS["broadcast_to"], {"shape": REQUIRED}), "Concat": (fj.concat, {"axis": 0}),
     "Stack": (fj.stack, {"axis": 0}), "Pack": (fj.stack, {"axis": 0}),
-    "Unstack": (_unstack, {"axis": 0, "num": None}), "Unpack": (_unstack, {"axis": 0}),
-    "Split": (_split, {"axis": 0, "output_num": 1}), "Squeeze": (fa.squeeze, {"axis": ()}),
+    "Unstack": (viewing(_unstack), {"axis": 0, "num": None}),
+    "Unpack": (viewing(_unstack), {"axis": 0}),
+    "Split": (viewing(_split), {"axis": 0, "output_num": 1}),
+    "Squeeze": (VIEWS["squeeze"], {"axis": ()}),
     "ReverseV2": (lambda x, axis: fa.flip(x, axis), {"axis": REQUIRED}),
     "Roll": (fj.roll, {"shifts": REQUIRED, "dims": None}),
     "Tril": (fg.tril, {"diagonal": 0}), "Triu": (fg.triu, {"diagonal": 0}),
@@ -496,7 +501,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "PadV3": (_pad_v3, {"mode": "constant", "paddings_contiguous": True}),
     "DepthToSpace": (_depth_to_space, {"block_size": REQUIRED}),
     "SpaceToDepth": (_space_to_depth, {"block_size": REQUIRED}),
-    "StridedSlice": (_strided_slice, {"begin_mask": 0, "end_mask": 0, "ellipsis_mask": 0,
+    "StridedSlice": (viewing(_strided_slice), {"begin_mask": 0, "end_mask": 0, "ellipsis_mask": 0,
                                       "new_axis_mask": 0, "shrink_axis_mask": 0}),
     "OneHot": (_one_hot, {"axis": -1}),
     "Meshgrid": (lambda inputs, indexing: fg.meshgrid(*inputs, indexing=indexing),

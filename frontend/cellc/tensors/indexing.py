@@ -4,9 +4,9 @@ A key is brought to a plan (`index_plan`): a basic part (one slice per axis) and
 tensor, the axes that are addressed by integer tensors. Masks become positions where their
 elements are known; where they are not (in a graph), writing through a mask selects.
 
-A part that was read remembers what it was taken from: a write into it (`x[0][1] = v`, or
-`y = x[0]; y[1] = v`) is a write into the same place of that tensor, too. It keeps its own value
-when that tensor is written later.
+What ints, slices, None and Ellipsis read is a view (`views`). What integer tensors and masks read
+is a copy, which remembers what it was taken from: a write into it (`x[index][1] = v`) is a write
+into the same place of that tensor, too. It keeps its own value when that tensor is written later.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, int64
 from cellc_runtime.site import STATE
 
-from ..core.dispatch import active_tracer, apply, apply_one, assign, assign_part, stays
+from ..core.dispatch import active_tracer, apply, apply_one, assign_part, stays
 from ..core.native import native_body
 from . import index_runtime
 from .index_plan import (
@@ -44,8 +44,19 @@ from .index_runtime import reshaped
 from .parameter import Parameter
 from .promotion import cast_to, constant, is_scalar
 from .tensor import Tensor
+from .views import (
+    change,
+    family,
+    is_fixed,
+    is_linked,
+    link,
+    overwrite,
+    recipe_of,
+    view_of,
+    write_spans,
+)
 
-__all__ = ["ancestors", "become", "getitem", "is_open", "known_elements", "setitem", "taken",
+__all__ = ["become", "getitem", "involved", "is_open", "known_elements", "setitem", "taken",
            "update", "write", "write_update"]
 
 # --- reading --------------------------------------------------------------------------------------
@@ -267,7 +278,7 @@ def _take_found(x: Tensor, axis: int, mask: Tensor, downwards: bool) -> Tensor:
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """`x[key]`; it remembers that it is a part of x.
+    """`x[key]`; it is a view of x, or remembers that it is a part of it.
 
     Raises:
         IndexError: the key does not fit.
@@ -276,11 +287,16 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     part = taken(x, key)
     if part is x:
         return x
-    above = x.__dict__.get("_above")
-    link = weakref.ref(x), (key,)
-    part.__dict__["_above"] = (link,) if above is None else (
-        link, *((whole, (*keys, key)) for whole, keys in above))
+    short = key if type(key) is int else _hashable(key)
+    if short is NotImplemented or not is_fixed(x):
+        part.__dict__["_taken_from"] = weakref.ref(x), key
+    else:
+        link(part, x, _taken_by, (short,), (), None)
     return part
+
+
+def _taken_by(x: Tensor, short: Any) -> Tensor:
+    return taken(x, _from_hashable(short))
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -384,24 +400,11 @@ def _write_view(x: Tensor, plan: Plan, view: Tensor) -> Tensor:
     """`x` with the plan's view replaced."""
     new = reshaped(view, plan.basic_shape())
     if not plan.windows:
-        return _write_spans(x, plan.spans, new)
+        return write_spans(x, plan.spans, new)
     part = _take_spans(x, plan.spans)
-    window = _write_spans(_take_windows(part, plan), _in_windows(plan, part.shape), new)
+    window = write_spans(_take_windows(part, plan), _in_windows(plan, part.shape), new)
     part = apply("dynamic_update_slice", part, window, _starts(plan, part.ndim))
-    return _write_spans(x, plan.spans, part)
-
-
-def _write_spans(x: Tensor, spans: list[Span], update: Tensor) -> Tensor:
-    if update.shape == x.shape and all(s == 1 for _, _, s in spans):
-        return update
-    if not update.size:
-        return x
-    back = tuple(i for i, (_, _, s) in enumerate(spans) if s < 0)
-    if back:
-        update = apply("flip", update, axes=back)
-        spans = [(a + (n - 1) * s, n, -s) if s < 0 else (a, n, s) for a, n, s in spans]
-    return apply_one("update_slice", x, update, start=tuple(a for a, _, _ in spans),
-                     step=tuple(s for _, _, s in spans))
+    return write_spans(x, plan.spans, part)
 
 
 def _scatter(x: Tensor, plan: Plan, new: Tensor) -> Tensor:
@@ -464,55 +467,57 @@ def update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) 
 
 
 def become(x: Tensor, new: Tensor) -> Tensor:
-    """Make the object `x` hold the value of `new` (of its shape and type); `x`.
+    """Make the object `x`, and all that share its elements, hold the value of `new` (of its shape
+    and type); `x`.
 
     Raises:
         TypeError: `x` is a constant of the graph being compiled, which cannot change.
+        ValueError: several elements of `x` are one of its root.
     """
-    if new is x:
-        return x
-    tracer = active_tracer()
-    if tracer is None or isinstance(x, Parameter):
-        assign(x, new)  # type: ignore[arg-type]  # a Parameter, or any when eager
-    elif hasattr(type(x), "ir_value"):
-        x.__setattr__("ir_value", tracer.lift(new))
-    else:
-        raise TypeError(
-            "a tensor made outside of the graph cannot be changed inside of it; write to a copy "
-            "made in the graph, or use ops.tensor_scatter_update"
-        )
+    change(x, new)
     return x
 
 
-def ancestors(x: Tensor) -> list[tuple[Tensor, tuple[Any, ...]]]:
-    """The tensors that `x` was taken from, nearest first, with the keys that led to it."""
-    alive = ((whole(), keys) for whole, keys in x.__dict__.get("_above", ()))
-    return [(whole, keys) for whole, keys in alive if whole is not None]
+def involved(x: Tensor) -> list[Tensor]:
+    """The tensors that change with `x`, itself among them."""
+    root, views = family(x)
+    whole = _source(root)
+    others = [] if whole is None else involved(whole[0])
+    return [root, *views, *([] if x is root or any(v is x for v in views) else [x]), *others]
+
+
+def _source(root: Tensor) -> tuple[Tensor, Any] | None:
+    """The tensor that a copy was taken from, and the key."""
+    ref, key = root.__dict__.get("_taken_from", (None, None))
+    whole = None if ref is None else ref()
+    return None if whole is None else (whole, key)
 
 
 def write(x: Tensor, key: Any, value: Any) -> None:
-    """`x[key] = value`: the object `x` holds the updated value afterwards.
-
-    So do the tensors it was taken from.
-    """
+    """`x[key] = value`: the object `x`, and all that share its elements, hold the updated value
+    afterwards. So does the tensor that it was taken from."""
     if not _overwritten(x, key, value):
-        _write(x, lambda t: setitem(t, key, value))
+        _write(x, key, lambda t, k: setitem(t, k, value))
 
 
 def _overwritten(x: Tensor, key: Any, value: Any) -> bool:
     """Write the part alone, where no thread traces, records or changes how ops run."""
     held = x._host
-    if not STATE.idle() or type(x) not in (Tensor, Parameter) or held is None or not held.ndim \
-            or x.__dict__.get("_above"):
+    if not STATE.idle() or type(x) not in (Tensor, Parameter) or held is None or not held.ndim:
         return False
     short = _hashable(key)
     if short is NotImplemented:
+        return False
+    linked = is_linked(x)
+    if _source(family(x)[0] if linked else x) is not None:
         return False
     new = _value(value, x)
     where, viewed, basic = _basic_place(held.shape, short)
     array = new._data
     if array.ndim:
         array = _fitted(new, viewed)._data.reshape(basic)
+    if linked:
+        return overwrite(x, where, array)
     assign_part(x, where, array)
     return True
 
@@ -529,20 +534,36 @@ def _basic_place(shape: Ints, key: Any) -> tuple[tuple[slice, ...], Ints, Ints]:
 
 def write_update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) -> None:
     """`x[key] op= value` for a key that `is_open`; otherwise as `write`."""
-    _write(x, lambda t: update(t, key, operate, value))
+    _write(x, key, lambda t, k: update(t, k, operate, value))
 
 
-def _write(x: Tensor, change: Callable[[Tensor], Tensor]) -> None:
-    new = change(x)
-    above = [(whole, _within(whole, keys, change)) for whole, keys in ancestors(x)]
-    become(x, new)
-    for whole, changed in above:
-        become(whole, changed)
+Changed = Callable[[Tensor, Any], Tensor]
+"""A tensor changed at a key, as a new tensor."""
 
 
-def _within(whole: Tensor, keys: tuple[Any, ...], change: Callable[[Tensor], Tensor]) -> Tensor:
-    """`whole` with its part `whole[keys...]` changed, as a new tensor."""
-    if not keys:
-        return change(whole)
-    part = taken(whole, keys[0])
-    return setitem(whole, keys[0], _within(part, keys[1:], change))
+def _write(x: Tensor, key: Any, changed: Changed) -> None:
+    """Change `x` at a key, and what it was taken from. All is computed before any changes."""
+    recipe = recipe_of(x)
+    if recipe is not None and recipe.overlaps:  # of its elements, those at the key may not
+        part = getitem(x, key)
+        if part is not x and view_of(part) is not None:
+            x, key = part, Ellipsis
+    for tensor, new in _changes(x, lambda t: changed(t, key)):
+        change(tensor, new)
+
+
+def _changes(x: Tensor, changed: Callable[[Tensor], Tensor]) -> list[tuple[Tensor, Tensor]]:
+    """`x` and the tensor it was taken from, and so on, with what they become."""
+    view, recipe = view_of(x), recipe_of(x)
+    source = _source(x if view is None else view.root)
+    if source is None:
+        return [(x, changed(x))]
+    whole, key = source
+
+    def within(t: Tensor) -> Tensor:
+        part = taken(t, key)
+        new = changed(part) if recipe is None else \
+            recipe.written(part, changed(recipe.read(part)))
+        return setitem(t, key, new)
+
+    return [(x, changed(x)), *_changes(whole, within)]

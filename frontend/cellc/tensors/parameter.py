@@ -18,12 +18,13 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 
-from ..core.dispatch import active_tracer, assign, precision, same_value
+from ..core.dispatch import active_tracer, precision, same_value
 from ..core.invalidation import changed
 from ..storage import Storage, storage_of, writes
 from ..storage import device as on_device
 from ..storage.memory import Array, aligned_copy, aligned_zeros
 from .tensor import Tensor, cast_array, shared_of
+from .views import change
 
 if TYPE_CHECKING:
     from ..storage import deferred
@@ -300,7 +301,7 @@ class Parameter(Tensor):
             value = Tensor(data, self.dtype)
         self.init = None
         if active_tracer() is not None or value.shape == self.shape:
-            assign(self, value)  # where a recording sees it: old elements may be needed yet
+            change(self, value)  # where a recording sees it: old elements may be needed yet
         else:
             self._replace(value._snapshot())
         return self

@@ -251,6 +251,12 @@ class Tensor(TensorMethods):
         return 0 if storage is None else storage.version
 
     @property
+    def _is_written(self) -> bool:
+        """Whether the elements have been written in place, as far as it was noted."""
+        storage = self._storage
+        return storage is not None and storage.version != storage.number
+
+    @property
     def _is_lent(self) -> bool:
         """Whether someone holds an array that shares the memory."""
         storage = self._storage

@@ -157,6 +157,7 @@ class Tracer:
         caught: in a `try` of the program: settles a check before the rest is traced, or raises;
             whether it could.
         stands: input of a graph that is differentiated -> what it stands for outside.
+        changing: hears of each tensor before it is changed in place.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -169,11 +170,13 @@ class Tracer:
         self.scope: str = ""
         self.root: Any = None
         self.whereabouts: Callable[[str], str] = lambda code: ""
+        self.changing: Callable[[GraphTensor], None] = lambda tensor: None
         self.checks = 0
         self.budget: int | None = None
         self.gone: set[Value] = set()
         self.stands: dict[Value, Value] = {}
         self.caught: Callable[[Tensor, str, str, int, int], bool] | None = None
+        self.unknown: set[Value] = set()
 
     def place(self) -> str:
         """Where in the source the trace is."""
@@ -213,6 +216,8 @@ class Tracer:
             region.builder.span, region.builder.scope = self.span, self.scope
             found = tensor, region.builder.literal(tensor._snapshot())
             region.lifted[id(tensor)] = found
+            if depth:
+                region.owned.add(found[1])
         return found[1]
 
     def _home(self, value: Value) -> int:
@@ -220,6 +225,12 @@ class Tracer:
         for level in range(len(self.regions) - 1, 0, -1):
             if value in self.regions[level].owned:
                 return level
+        if value in self.unknown:
+            raise TypeError(
+                "a view that was chosen by a run-time condition, or carried through a run-time "
+                "loop, is read after the tensor that it may be a view of was changed in place: "
+                "take the view again, or a copy before the change"
+            )
         if value in self.gone:
             raise TypeError(
                 "a tensor that was computed in a Cell marked by recompute() is read outside of it, "
@@ -282,6 +293,13 @@ class Tracer:
         while f"{name}.{n}" in taken:
             n += 1
         return f"{name}.{n}"
+
+    def let_go(self, tensor: Tensor) -> None:
+        """What a tensor of the graph holds is not known any more: reading it is an error."""
+        assert isinstance(tensor, GraphTensor)
+        self.changing(tensor)
+        tensor.ir_value = Value(tensor.ir_value.type)
+        self.unknown.add(tensor.ir_value)
 
     # --- ops ------------------------------------------------------------------------------------
 

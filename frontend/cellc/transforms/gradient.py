@@ -25,6 +25,7 @@ from ..core.dispatch import active_tracer
 from ..core.later import autodiff
 from ..eager import implicit_recording
 from ..eager.recorder import active_recordings, aliases, recording, tensor_hooks
+from ..tensors import views
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, Tensors, tensor_of
 from ..tracing.pytree import (
@@ -208,6 +209,10 @@ def _recorded(
         weights = {id(p): r.track(p) for p in request.weights or ()}
         call_args, call_kwargs = put_together(structure, own)
         out, results = take_apart(request.fn(*call_args, **call_kwargs))
+    written = [i for i, t in enumerate(own) if t._is_written]
+    views.check_arguments(leaves, written)
+    for i in written:
+        views.rewritten(leaves[i])
     return implicit_recording.Run(r, structure, list(leaves), numbers, weights, [], out, results,
                                   results)
 
@@ -228,13 +233,17 @@ def _traced(
     weights = request.weights or ()
     before = [tracer.lift(p) for p in weights]
     shape: list[tuple[Structure, list[int]]] = []
+    written: list[int] = []
 
     def run(inputs: list[Tensor]) -> list[Tensor]:
         call_args, call_kwargs = put_together(structure, inputs)
+        given = [tracer.lift(t) for t in inputs]
         out, tensors = take_apart(
             lang.interpret_call(tracer, request.fn, call_args, call_kwargs))
         shape.append((out, _seeds(out, tensors, request, sens)))
-        return tensors
+        written[:] = [i for i, (t, value) in enumerate(zip(inputs, given, strict=True))
+                      if tracer.lift(t) is not value]
+        return [*tensors, *(inputs[i] for i in written)]
 
     chosen = _chosen(structure, positions)
     read: set[Value] = set()
@@ -247,6 +256,9 @@ def _traced(
 
     more = take_apart(sens)[1] if sens is not None else ()
     results, grads = inlined(tracer, leaves, run, transform, more)
+    views.check_arguments(leaves, written)
+    for i, new in zip(written, results[len(results) - len(written):], strict=True):
+        views.change(leaves[i], new)
     it = iter(grads[len(chosen):])
     weight_grads: list[Tensor] = [
         hooked(p, next(it)) if v in read else tracer._zeros(v.type)
