@@ -5,40 +5,20 @@ What is asked for without waiting (`async_op`) is done when the call returns; it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from cellc_runtime.records import dataclass
-
-from ..ops import communication as collectives
-from ..ops.arguments import boolean, is_int
+from ..ops import functional_collectives as collectives
+from ..ops.communication import CommHandle, P2POp, handle, send_all
 from ..ops.functional_create import zeros_like
 from ..ranks.groups import HCCL_WORLD_COMM_GROUP, ranks_of
 from ..tensors.tensor import Tensor
 
 
-class CommHandle:
-    """What a collective that need not be waited for returns."""
-
-    def __init__(self, finish: Callable[[], None] | None = None) -> None:
-        self._finish = finish
-
-    def wait(self) -> None:
-        """Return once it is done."""
-        finish, self._finish = self._finish, None
-        if finish is not None:
-            finish()
-
-
-def handle(async_op: Any, what: str) -> CommHandle | None:
-    """The handle of what is done already, if one is asked for."""
-    return CommHandle() if boolean(async_op, what, "async_op") else None
-
-
 def all_reduce(
     tensor: Tensor, op: str = "sum", group: str = HCCL_WORLD_COMM_GROUP, async_op: bool = False
 ) -> tuple[Tensor, CommHandle | None]:
-    """The sum (or `op`) over the processes, and a handle; see `ops.communication`.
+    """The sum (or `op`) over the processes, and a handle; see `ops.functional_collectives`.
 
     Raises:
         TypeError, ValueError: no tensor, no reduction, or no group.
@@ -150,50 +130,6 @@ def irecv(
         out.assign_value(collectives.receive(tensor.shape, tensor.dtype, src, tag, group))
 
     return out, CommHandle(finish)
-
-
-@dataclass(frozen=True)
-class P2POp:
-    """One message of `batch_isend_irecv`.
-
-    Args:
-        op: `"isend"` or `"irecv"`.
-        tensor: what is sent; of the type and shape of what comes.
-        peer: the other process.
-        group, tag: see `isend`.
-        recv_dtype: of what comes, if it is not that of `tensor`.
-    """
-
-    op: str
-    tensor: Any
-    peer: int
-    group: str | None = None
-    tag: int = 0
-    recv_dtype: Any = None
-
-    def __post_init__(self) -> None:
-        name = self.op if isinstance(self.op, str) else getattr(self.op, "__name__", "")
-        if name not in ("isend", "irecv"):
-            raise TypeError(f"For 'P2POp', 'op' must be isend or irecv, but got {self.op!r}.")
-        if not is_int(self.peer):
-            raise TypeError(
-                f"For 'P2POp', 'peer' must be an int, but got {type(self.peer).__name__}.")
-        object.__setattr__(self, "op", name)
-
-
-def send_all(p2p_op_list: Any) -> None:
-    """What a list of messages sends.
-
-    Raises:
-        TypeError: no list of P2POp.
-    """
-    if not isinstance(p2p_op_list, (list, tuple)) or not p2p_op_list or not all(
-            isinstance(p, P2POp) for p in p2p_op_list):
-        raise TypeError("For 'batch_isend_irecv', 'p2p_op_list' must be a list of P2POp, but got "
-                        f"{p2p_op_list!r}.")
-    for p in p2p_op_list:
-        if p.op == "isend":
-            collectives.send(p.tensor, p.peer, p.tag, p.group)
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> tuple[Tensor, ...]:

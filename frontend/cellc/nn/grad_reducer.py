@@ -10,7 +10,7 @@ from cellc_runtime.world import world
 
 from .. import ops
 from ..core import checks
-from ..ops import communication
+from ..ops import functional_collectives as collectives
 from ..ranks.groups import HCCL_WORLD_COMM_GROUP, ranks_of
 from ..ranks.settings import ParallelMode, get_auto_parallel_context
 from ..tensors.parameter import Parameter
@@ -105,8 +105,8 @@ def buckets(
 def _summed(grads: Sequence[Tensor], group: str) -> list[Tensor]:
     """The sums of some gradients, by one collective."""
     if len(grads) == 1:
-        return [communication.all_reduce(grads[0], "sum", group)]
-    total = communication.all_reduce(ops.concat([g.reshape(-1) for g in grads]), "sum", group)
+        return [collectives.all_reduce(grads[0], "sum", group)]
+    total = collectives.all_reduce(ops.concat([g.reshape(-1) for g in grads]), "sum", group)
     out, start = [], 0
     for g in grads:
         out.append(total[start : start + g.size].reshape(g.shape))
@@ -141,7 +141,7 @@ def broadcast_parameters(
     ranks = ranks_of(group, "broadcast_parameters")
     if len(ranks) > 1:
         for parameter in parameters:
-            parameter.set_data(communication.broadcast(parameter.value(), ranks[0], group))
+            parameter.set_data(collectives.broadcast(parameter.value(), ranks[0], group))
 
 
 __all__ = ["DistributedGradReducer"]

@@ -51,6 +51,15 @@ if TYPE_CHECKING:
     from ..transforms.taylor import derivative as derivative
     from ..transforms.taylor import jet as jet
     from ..transforms.vmap import vmap as vmap
+    from .communication import all_gather as all_gather
+    from .communication import all_reduce as all_reduce
+    from .communication import barrier as barrier
+    from .communication import broadcast as broadcast
+    from .communication import get_rank as get_rank
+    from .communication import recv as recv
+    from .communication import reduce as reduce
+    from .communication import reduce_scatter as reduce_scatter
+    from .communication import send as send
     from .functional_attention import *  # noqa: F403
     from .functional_blocks import *  # noqa: F403
     from .functional_boxes import *  # noqa: F403
@@ -87,6 +96,14 @@ _LATER = {
     ".functional_sampling": "affine_grid grid_sample iou",
     ".functional_tapers": "bartlett_window blackman_window hamming_window kaiser_window",
     "..transforms.gradient": "GradOperation get_grad grad value_and_grad",
+    ".communication":
+        "P2POp all_gather all_gather_into_tensor all_gather_into_tensor_uneven all_gather_object "
+        "all_reduce all_to_all all_to_all_single barrier batch_isend_irecv broadcast "
+        "broadcast_object_list destroy_process_group gather_object get_backend get_global_rank "
+        "get_group_rank get_process_group_ranks get_rank get_world_size init_process_group irecv "
+        "is_available is_initialized isend new_group recv recv_object_list reduce reduce_scatter "
+        "reduce_scatter_tensor reduce_scatter_tensor_uneven scatter_object_list send "
+        "send_object_list",
     ".functional_control": "cond fori_loop scan while_loop",
     ".functional_host": "print_ py_func",
     ".functional_attention": "flash_attention_score",

@@ -10,7 +10,7 @@ from cellc_runtime.world import world
 
 from ..ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, rank_in, ranks_of
 from ..tensors.tensor import Tensor
-from . import communication as c
+from . import functional_collectives as c
 from .primitive import Primitive
 from .primitives import make_primitives
 from .virtual_dataset import VirtualDataset as VirtualDataset

@@ -15,9 +15,9 @@ from ..cell import Cell
 from .base import Family, parameter, shown
 
 if TYPE_CHECKING:
-    from ...ops import communication
+    from ...ops import functional_collectives as collectives
 else:  # one process needs none
-    communication = lazy_module("cellc.ops.communication")
+    collectives = lazy_module("cellc.ops.functional_collectives")
 
 
 class _ByChannel(Family):
@@ -171,7 +171,7 @@ class SyncBatchNorm(_BatchNorm):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, gamma_init, beta_init,
                          moving_mean_init, moving_var_init, use_batch_statistics, dtype=dtype)
-        self._ranks = communication.own_ranks(process_groups, self.cls_name)
+        self._ranks = collectives.own_ranks(process_groups, self.cls_name)
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape; while training the moving averages are updated."""
@@ -182,9 +182,9 @@ class SyncBatchNorm(_BatchNorm):
         shape = (1, -1) + (1,) * (x.ndim - 2)
         wide = x.astype(float32)
         count = len(self._ranks) * (x.size // x.shape[1])
-        mean = communication.all_reduce_ranks(wide.sum(axes), self._ranks) / count
+        mean = collectives.all_reduce_ranks(wide.sum(axes), self._ranks) / count
         off = wide - mean.reshape(shape)
-        var = communication.all_reduce_ranks((off * off).sum(axes), self._ranks) / count
+        var = collectives.all_reduce_ranks((off * off).sum(axes), self._ranks) / count
         share = self.momentum
         for kept, batch in ((self.moving_mean, mean),
                             (self.moving_variance, var * (count / max(count - 1, 1)))):
