@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .common import Parameter, ParameterTuple, Symbol, Tensor, dtype, enable_dynamic, jit
     from .common import _Function as _Function
     from .common.api import ms_function as ms_function
-    from .common.dtype import QuantDtype as QuantDtype
+    from .common.dtype import *  # noqa: F403
     from .common.seed import Generator, default_generator, get_seed, manual_seed, seed, set_seed
     from .compat import (
         JitConfig,

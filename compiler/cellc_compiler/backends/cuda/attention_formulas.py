@@ -174,7 +174,8 @@ class Read:
         if e.op == "cast" and args[0].dtype is _wide(e.dtype):
             return args[0]
         payload = substitute(e.payload, self.where) if e.op == "index" else e.payload
-        return self.reading.made(e.op, args, _wide(e.dtype), payload)
+        op = "exp" if e.op.startswith("short_exp") else e.op  # the kernel has its own
+        return self.reading.made(op, args, _wide(e.dtype), payload)
 
     def _load(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
         offset = substitute(e.payload.offset, self.where)
@@ -222,7 +223,9 @@ def softmax_of(read: Read) -> tuple[Expr, dict[Value, Expr], dict[Value, Expr]]:
     made = read.reading.made
     if e is not made("exp", (made("sub", (x, largest), float32),), float32):
         raise Unfit
-    table = {id(made("div", (e, total), float32)): WEIGHT}
+    table = {id(weight): WEIGHT for weight in (
+        made("div", (e, total), float32),
+        made("mul", (e, made("reciprocal", (total,), float32)), float32))}
     stores = {v: _replaced(read.reading, s, table) for v, s in read.stores.items()}
     read.reduces = [(kind, _replaced(read.reading, value, table), ref)
                     for kind, value, ref in read.reduces[2:]]
