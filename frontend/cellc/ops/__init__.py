@@ -51,15 +51,41 @@ if TYPE_CHECKING:
     from ..transforms.taylor import derivative as derivative
     from ..transforms.taylor import jet as jet
     from ..transforms.vmap import vmap as vmap
+    from .communication import P2POp as P2POp
     from .communication import all_gather as all_gather
+    from .communication import all_gather_into_tensor as all_gather_into_tensor
+    from .communication import all_gather_into_tensor_uneven as all_gather_into_tensor_uneven
+    from .communication import all_gather_object as all_gather_object
     from .communication import all_reduce as all_reduce
+    from .communication import all_to_all as all_to_all
+    from .communication import all_to_all_single as all_to_all_single
     from .communication import barrier as barrier
+    from .communication import batch_isend_irecv as batch_isend_irecv
     from .communication import broadcast as broadcast
+    from .communication import broadcast_object_list as broadcast_object_list
+    from .communication import destroy_process_group as destroy_process_group
+    from .communication import gather_object as gather_object
+    from .communication import get_backend as get_backend
+    from .communication import get_global_rank as get_global_rank
+    from .communication import get_group_rank as get_group_rank
+    from .communication import get_process_group_ranks as get_process_group_ranks
     from .communication import get_rank as get_rank
+    from .communication import get_world_size as get_world_size
+    from .communication import init_process_group as init_process_group
+    from .communication import irecv as irecv
+    from .communication import is_available as is_available
+    from .communication import is_initialized as is_initialized
+    from .communication import isend as isend
+    from .communication import new_group as new_group
     from .communication import recv as recv
+    from .communication import recv_object_list as recv_object_list
     from .communication import reduce as reduce
     from .communication import reduce_scatter as reduce_scatter
+    from .communication import reduce_scatter_tensor as reduce_scatter_tensor
+    from .communication import reduce_scatter_tensor_uneven as reduce_scatter_tensor_uneven
+    from .communication import scatter_object_list as scatter_object_list
     from .communication import send as send
+    from .communication import send_object_list as send_object_list
     from .functional_attention import *  # noqa: F403
     from .functional_blocks import *  # noqa: F403
     from .functional_boxes import *  # noqa: F403

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import enum
 from typing import Any
 
 import numpy as np
@@ -218,11 +219,17 @@ def convert(dtype: Any, what: str = "astype") -> DType:
     return found
 
 
+_WIDTHS = {f"INT{n}": n - 1 for n in range(1, 17)} | {f"UINT{n}": n + 99 for n in range(1, 17)}
+QuantDtype = enum.Enum("QuantDtype", _WIDTHS)  # type: ignore[misc]  # a table of names
+QuantDtype.__doc__ = (
+    "Widths of quantised numbers, for arguments (no tensor has them). Source: "
+    "`mindspore.QuantDtype`.")
+
 __all__ = [
-    "Int", "TensorType", "Type", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat",
-    "complex128", "complex64", "double", "dtype_to_nptype", "dtype_to_pytype", "float", "float16",
-    "float32", "float64", "float8_e4m3fn", "float8_e5m2", "float_", "half", "hifloat8", "int",
-    "int16", "int32", "int64", "int8", "int_", "intc", "intp", "list_", "long", "number",
+    "Int", "QuantDtype", "TensorType", "Type", "bfloat16", "bool", "bool_", "byte", "cdouble",
+    "cfloat", "complex128", "complex64", "double", "dtype_to_nptype", "dtype_to_pytype", "float",
+    "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "float_", "half", "hifloat8",
+    "int", "int16", "int32", "int64", "int8", "int_", "intc", "intp", "list_", "long", "number",
     "pytype_to_dtype", "qint4x2", "short", "single", "string", "tensor_type", "tuple_", "type_none",
     "ubyte", "uint", "uint16", "uint32", "uint64", "uint8", "uintc", "uintp", "ushort",
 ]
