@@ -93,7 +93,7 @@ _HOMES: dict[str, dict[str, str]] = {
     },
     "ops": {
         "_primitive_cache": "ops.user_primitives", "auto_generate": "ops ext_names",
-        "communication": "communication.comm_func", "function": "ops",
+        "function": "ops",
         "functional_overload": "mint ops", "op_info_register": "ops.register_info",
     },
     "ops.composite": dict.fromkeys(("base", "env_ops", "math_ops", "multitype_ops"), "ops"),

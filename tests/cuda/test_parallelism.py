@@ -188,7 +188,6 @@ CHAINS = {
     "linear_recurrence": "each element is rounded before it is multiplied",
     "scatter to one place": "floats are added in their order",
     "conv2d": "an element is one chain", "conv2d_backward_data": "an element is one chain",
-    "matmul of integers": "an element is a thread's",
     "avg_pool2d": _WINDOW, "adaptive_avg_pool2d": _WINDOW, "max_pool2d": _WINDOW,
     "adaptive_max_pool2d": _WINDOW, "adaptive_max_pool2d_backward": _WINDOW,
 }

@@ -402,7 +402,7 @@ def test_assembled(architecture: str) -> None:
     multiprocessor, or nearly do."""
     for m, n, k, dtype in ASSEMBLED:
         for turned in TRANSPOSES if k < 1 << 20 else TRANSPOSES[:2]:
-            for behind in (None, _bias) if n > 1 else (None,):
+            for behind in (None, _bias) if n > 1 and dtype.kind != "complex" else (None,):
                 graph, _ = matmul((m, k), (k, n), turned, dtype, behind)
                 for cubin in assembled(graph, architecture):
                     assert (cubin.spill_bytes, cubin.stack, cubin.warnings) == (0, 0, ())

@@ -49,6 +49,8 @@ class ReferenceEngine:
     def elements_read(self) -> None:
         """Nobody asks."""
 
-    def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Any) -> None:
+    def assign_part(
+        self, tensor: Tensor, where: tuple[slice, ...], array: Any, window: Any
+    ) -> None:
         """Overwrite a part of a buffer."""
-        tensor._data[where] = array
+        (tensor._data if window is None else window(tensor._data))[where] = array

@@ -380,8 +380,8 @@ def test_a_part_is_overwritten_where_it_is(monkeypatch: pytest.MonkeyPatch) -> N
         for key, value in ((1, 2.5), ((slice(None, None, -2), 3), ms.Tensor([7.0, 8.0])),
                            ((None, slice(2, 2)), 1), ((Ellipsis, -1), [1.0, 2.0, 3.0, 4.0]),
                            (slice(1, None), x[:-1])):
-            x[key] = parameter[key] = value
-            a[key] = value.asnumpy() if isinstance(value, ms.Tensor) else value
+            a[key] = value.asnumpy().copy() if isinstance(value, ms.Tensor) else value
+            x[key] = parameter[key] = value  # (a part of x, which follows it)
             assert np.array_equal(x.asnumpy(), a) and np.array_equal(parameter.asnumpy(), a)
     assert x._data is held and parameter._version > version
     for key, value, kind, text in (

@@ -64,5 +64,3 @@ def test_what_makes_no_form_is_an_error(call: Callable[[Any], Any], text: str) -
 def test_other_diagonals_are_refused() -> None:
     with pytest.raises(ValueError, match="should be '0', but got 1"):
         Tensor(X[0]).diag(diagonal=1)
-    with pytest.raises(ValueError, match="must be square"):
-        ops.cond(Tensor(X))

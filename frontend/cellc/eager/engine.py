@@ -25,7 +25,16 @@ from ..core.later import driver
 from ..core.lru import LRU
 from ..storage import writes
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Array, Elements, Tensor, Tensors, arrays_of, elements_of, tensor_of
+from ..tensors.tensor import (
+    Array,
+    Elements,
+    Tensor,
+    Tensors,
+    arrays_of,
+    copy_of,
+    elements_of,
+    tensor_of,
+)
 from . import prepacking, sites
 from .loops import Loops
 from .recorder import Applied, active_recordings, applied, attrs_key, stand_for
@@ -223,8 +232,10 @@ class EagerEngine:
             )
         self.asked.note(None)
         journal.before_write(parameter)
-        for r in active_recordings():
-            r.before_overwrite(parameter)
+        followed = [r for r in active_recordings() if r.value_of(parameter) is not None]
+        kept = copy_of(parameter) if followed else parameter
+        for r in followed:
+            r.before_overwrite(parameter, kept)
         held = self._overwrite(parameter, value)  # until the new version says that it has changed
         writes.written((parameter,))
         del held

@@ -26,7 +26,7 @@ from ..core.dispatch import Attrs, apply, run_scan
 from ..core.later import autodiff, conditional
 from ..core.lru import LRU
 from ..storage import writes
-from ..tensors.tensor import Grads, Tensor, Tensors, alias_of, copy_of, tensor_of
+from ..tensors.tensor import Grads, Tensor, Tensors, alias_of, tensor_of
 from . import backward
 from .composites import Composite
 
@@ -283,12 +283,12 @@ class Recording:
         return sum(1 if s.applied is None else
                    1 + sum(len(g.nodes) for g in s.applied.regions) for s in self.steps)
 
-    def before_overwrite(self, tensor: Tensor) -> None:
-        """Keep the elements of a followed tensor whose buffer is about to change."""
-        self.absorb()
-        found = self._numbers.pop(id(tensor), None)
-        if found is not None:
-            self.tensors[found[1]] = copy_of(tensor)
+    def before_overwrite(self, tensor: Tensor, kept: Tensor) -> None:
+        """The buffer of a tensor that is followed is about to change: `kept` has its elements, and
+        stands for what it stood for, in every recording (one may differentiate another)."""
+        number = self._numbers.pop(id(tensor))[1]
+        self.tensors[number] = kept
+        self.also(kept, number)
 
     def rebind(self, tensor: Tensor, source: Tensor) -> None:
         """`tensor` now stands for what `source` was computed as."""

@@ -96,7 +96,7 @@ def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
     vm.templates.look_at(item)
     if is_runtime(box):
         return as_bool(truth(vm, (box == item).any(), frame))
-    if vm.pieces is not None and isinstance(box, (dict, str)) and operations.of_run(item):
+    if vm.pieces is not None and isinstance(box, (dict, str)) and operations.is_key_of_run(item):
         return operations.contains(vm, item, box, frame)
     found = own_method(box, "__contains__")
     if found is not None:

@@ -62,7 +62,7 @@ class _Copied(Exception):
 
 def _slices(start: Ints, stop: Ints, step: Ints | None) -> tuple[slice, ...]:
     steps = step or (1,) * len(start)
-    return tuple([slice(a, None if z < 0 else z, s)
+    return tuple([slice(a, None if z < 0 else z, s) if a >= 0 else slice(0, 0, s)
                   for a, z, s in zip(start, stop, steps, strict=True)])
 
 
@@ -277,7 +277,7 @@ def _recipe(shape: Ints, key: Key) -> Recipe | None:
         if any(isinstance(a, Tensor) for a in key[2]):
             return None  # places that elements decide
         steps, view = _made(key, memory.reshape(shape))
-    except _Copied:
+    except (_Copied, TypeError):  # (a function of elements of some types only)
         return None
     offset = view.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
     return Recipe(tuple(steps), view.shape, view.strides, offset if view.size else 0)

@@ -15,6 +15,7 @@ from .operations import (
     called,
     holds_object,
     instance,
+    is_key_of_run,
     is_piece,
     number_of,
     of_container,
@@ -55,7 +56,7 @@ def call_of_python(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: 
     if fn in _OF_NUMBERS and (fn is not round or len(values) > 1) and any(map(of_run, values)):
         return called(vm, fn, args, kwargs, frame)
     if isinstance(getattr(fn, "__self__", None), dict) and args and fn.__name__ not in _OF_DICTS \
-            and (of_run(args[0]) or type(args[0]) is Text):
+            and (is_key_of_run(args[0]) or type(args[0]) is Text):
         return of_container(vm, fn, args, kwargs, frame)
     if any(type(v) is Text for v in values) and _measures_text(fn):
         args = [string(vm, a, frame) if type(a) is Text else a for a in args]

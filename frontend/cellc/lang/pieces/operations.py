@@ -14,6 +14,7 @@ from cellc_runtime.records import dataclass
 
 from ...calls.pieces import itself
 from ...core.dispatch import apply
+from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ...tracing.numbers import GraphNumber, as_number
 from ...tracing.pytree import RunObject
@@ -43,6 +44,11 @@ class RunMethod:
 def of_run(value: object) -> bool:
     """Whether only a run knows a tensor or number (a number of state is known while compiling)."""
     return is_runtime(value) and type(value) is not StateNumber
+
+
+def is_key_of_run(value: object) -> bool:
+    """Whether only a run knows a key; a Parameter is one by its identity."""
+    return of_run(value) and not isinstance(value, Parameter)
 
 
 def is_piece(value: object) -> bool:
@@ -78,7 +84,7 @@ def needs_python(target: Any, index: Any) -> bool:
     """Whether only Python can find `target[index]`."""
     if type(target) in (RunObject, Text):
         return True
-    if isinstance(target, (str, dict)) and (of_run(index) or type(index) is Text):
+    if isinstance(target, (str, dict)) and (is_key_of_run(index) or type(index) is Text):
         return True
     return is_piece(index) and not isinstance(target, Tensor)
 
@@ -275,7 +281,7 @@ def needs_run(vm: Interpreter, holder: Any, index: Any, value: Any) -> bool:
     """Whether `holder[index] = value` makes a container of the trace one of the run."""
     if isinstance(holder, np.ndarray):
         return holds_runtime([index, value])
-    return isinstance(holder, dict) and (of_run(index) or comparable(index, index))
+    return isinstance(holder, dict) and (is_key_of_run(index) or comparable(index, index))
 
 
 def handed_over(vm: Interpreter, box: Any, frame: Frame) -> RunObject:
