@@ -181,7 +181,7 @@ class ProductKernel:
         f = self.f = GpuFunction(target, count, tile.threads)
         if tile.threads == THREADS:
             f.attributes += ' "nvvm.minctasm"="2"'
-        elif tile.threads == THREADS // 2 and product.sums.is_integer:
+        elif tile.threads == THREADS // 2 and product.sums.itemsize <= 4:
             # ptxas would aim at 64 registers, and spill.
             f.attributes += ' "nvvm.minctasm"="6"'
         self.lanes = product.lanes
