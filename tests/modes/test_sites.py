@@ -381,7 +381,7 @@ def test_a_part_is_overwritten_where_it_is(monkeypatch: pytest.MonkeyPatch) -> N
                            ((None, slice(2, 2)), 1), ((Ellipsis, -1), [1.0, 2.0, 3.0, 4.0]),
                            (slice(1, None), x[:-1])):
             a[key] = value.asnumpy().copy() if isinstance(value, ms.Tensor) else value
-            x[key] = parameter[key] = value  # (a part of x, which follows it)
+            parameter[key] = x[key] = value  # (the last one is a part of x, which follows it)
             assert np.array_equal(x.asnumpy(), a) and np.array_equal(parameter.asnumpy(), a)
     assert x._data is held and parameter._version > version
     for key, value, kind, text in (
