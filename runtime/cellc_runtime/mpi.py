@@ -49,7 +49,7 @@ class MpiWorld:
     def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
         """See `World.all_to_all`."""
         comm = self._agreed(step)
-        sent, received = (np.concatenate(p) if p else np.empty(0, np.uint8) for p in (parts, out))
+        sent, received = np.concatenate(parts), np.empty(sum(o.size for o in out), np.uint8)
         self._finish(step, comm.Ialltoallv(
             [sent, _sizes(parts), self._mpi.BYTE], [received, _sizes(out), self._mpi.BYTE]))
         _spread(received, out)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
@@ -274,10 +275,8 @@ def _recipe(shape: Ints, key: Key) -> Recipe | None:
     """The recipe of a view of a root of a shape; None if it is a copy."""
     memory = np.empty(int(np.prod(shape, dtype=np.int64)), np.bool_)  # never touched
     try:
-        if any(isinstance(a, Tensor) for a in key[2]):
-            return None  # places that elements decide
         steps, view = _made(key, memory.reshape(shape))
-    except (_Copied, TypeError):  # (a function of elements of some types only)
+    except _Copied:
         return None
     offset = view.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
     return Recipe(tuple(steps), view.shape, view.strides, offset if view.size else 0)
@@ -322,10 +321,18 @@ def link(part: Tensor, x: Tensor, fn: Any, args: Any, kwargs: Any, index: int | 
     if above is not None and view.recipe() is None:
         return  # a reshape of what does not lie in one piece
     part.__dict__["_view"] = view
-    views = root.__dict__.setdefault("_views", [])
-    views.append(weakref.ref(part))
+    _tell(root.__dict__, part)
     if view.tracer is None and type(root) is not Tensor:
         of_parameters[id(root)] = root
+
+
+def _tell(held: dict[str, Any], part: Tensor) -> None:
+    """Let a root, by what it holds, know a view."""
+    views = held.get("_views")
+    if views is None:
+        held["_views"] = [weakref.ref(part)]
+        return
+    views.append(weakref.ref(part))
     count = len(views)
     if count >= _MANY and not count & (count - 1):
         views[:] = [ref for ref in views if ref() is not None]
@@ -333,27 +340,22 @@ def link(part: Tensor, x: Tensor, fn: Any, args: Any, kwargs: Any, index: int | 
 
 def _link_plain(part: Tensor, fn: Any, args: tuple[Any, ...]) -> bool:
     """`link` in the usual case, in a fraction of the time: of no view and no Parameter,
-    eagerly, arguments that can be a key as they are. Whether it was that."""
+    eagerly, by ints and tuples of ints. Whether it was that."""
     x = args[0]
     if type(x) is not Tensor or part is x or active_tracer() is not None:
         return False
     rest, held, own = args[1:], x.__dict__, part.__dict__
     if "_view" in held or "_view" in own:
         return False
-    try:
-        hash(rest)
-    except TypeError:
-        return False
+    for a in rest:
+        if type(a) is not int and (type(a) is not tuple or not _INT.issuperset(map(type, a))):
+            return False
     own["_view"] = View(x, (None, fn, rest, (), None), None)
-    views = held.get("_views")
-    if views is None:
-        held["_views"] = [weakref.ref(part)]
-        return True
-    views.append(weakref.ref(part))
-    count = len(views)
-    if count >= _MANY and not count & (count - 1):
-        views[:] = [ref for ref in views if ref() is not None]
+    _tell(held, part)
     return True
+
+
+_INT = {int}
 
 
 _MANY = 16
@@ -367,10 +369,11 @@ def is_fixed(x: Tensor) -> bool:
 
 
 def _frozen(value: Any) -> Any:
-    """An argument as a part of a key. Raises TypeError if it cannot be one."""
+    """An argument as a part of a key. Raises TypeError if it cannot be one: a tensor, whose
+    elements decide, or a type, by which the elements are others."""
     if type(value) in (list, tuple):
         return tuple([_frozen(v) for v in value])
-    if isinstance(value, Tensor):
+    if isinstance(value, (Tensor, DType)):
         raise TypeError
     hash(value)
     return value
