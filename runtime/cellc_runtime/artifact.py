@@ -28,7 +28,7 @@ from .container import Container, is_count, pack, unpack
 from .device import best_for
 from .errors import ArtifactError
 from .executable import Executable
-from .files import write_atomically
+from .files import read_file, write_atomically
 from .lazy import lazy_module
 from .program import Program, Slot
 from .records import dataclass, field
@@ -214,7 +214,7 @@ def load(
         ArtifactError: the file is corrupt, truncated, hostile or of another version.
         OSError: it cannot be read.
     """
-    box = unpack(checkpoint.map_file(path), MAGIC, VERSION, "artifact")
+    box = unpack(read_file(path), MAGIC, VERSION, "artifact")
     return Artifact(box, Path(path).name, trust_native_code, callbacks or {})
 
 

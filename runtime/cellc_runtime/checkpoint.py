@@ -4,15 +4,16 @@
     header    JSON: {name: {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__": {}}
     data      arrays, contiguous and row-major, with no gaps
 
-Reading gives views of the file's memory; nothing in a file is ever executed.
+Reading gives views of a copy of the file; nothing in a file is ever executed.
 """
 
 from __future__ import annotations
 
 import json
-import mmap
+import math
 import os
 import struct
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ import numpy.typing as npt
 from . import dtypes
 from .container import is_count, parse_json
 from .errors import ArtifactError, CutOff
-from .files import write_atomically
+from .files import read_file, write_atomically
 
 Array = npt.NDArray[Any]
 
@@ -141,8 +142,11 @@ def array_over(
     """A read-only array over bytes of a file.
 
     Raises:
-        ArtifactError: `what` is of bools, and some are neither 0 nor 1.
+        ArtifactError: `what` is of bools, and some are neither 0 nor 1; or sizes that no array can
+            have beside a 0.
     """
+    if math.prod(n for n in shape if n) * dtype.itemsize > sys.maxsize:
+        raise ArtifactError(f"{what} claims the shape {tuple(shape)}, which no array can have")
     raw = np.frombuffer(data, np.uint8)
     if raw.size and (raw.ctypes.data % dtype.itemsize):
         raw = raw.copy()  # other writers do not align
@@ -167,22 +171,11 @@ def save(
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Array]:
-    """The arrays of a safetensors file, as read-only views of the mapped file.
+    """The arrays of a safetensors file, as read-only views of a copy of the file.
 
     Raises:
         ArtifactError: what is wrong with the file.
         OSError: it cannot be read.
     """
-    return decode(map_file(path))[0]
+    return decode(read_file(path))[0]
 
-
-def map_file(path: str | os.PathLike[str]) -> memoryview:
-    """The bytes of a file, mapped; the mapping lives as long as a view of it.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return memoryview(b"")  # an empty mapping is an error
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

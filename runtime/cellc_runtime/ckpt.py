@@ -2,14 +2,17 @@
 
 The file is one message of Protocol Buffers (its wire format is documented at protobuf.dev):
 
-    file   = { 1: value } [ "crc_num" crc32 of all before it, 10 bytes, big endian ]
+    file   = [ 15: number of values ] { 1: value }
+             [ "crc_num" crc32 of all before it, 10 bytes, big endian ]
     value  = 1: name   2: tensor | 3: a map of tensors (not read)
     tensor = { 1: dimension }  2: element type ("Float32")  3: elements, little endian
 
 A tensor of more than 512 MiB is several values in a row with one name, each with all dimensions
-and a part of the elements. A text is a tensor of type "str" whose elements are UTF-32.
+and a part of the elements. A text is a tensor of type "str" whose elements are UTF-32. The number
+of values is ours: without it a file that is cut off between two values looks whole. Readers of the
+format pass over a field that they do not know.
 
-Reading gives views of the file's memory where one part holds the tensor; nothing in a file is
+Reading gives views of a copy of the file where one part holds the tensor; nothing in a file is
 ever executed, and memory is taken for bytes the file has, never for sizes it claims.
 """
 
@@ -24,9 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from . import dtypes
-from .checkpoint import array_over, map_file
+from .checkpoint import array_over
 from .errors import ArtifactError, CutOff
-from .files import write_atomically
+from .files import read_file, write_atomically
+from .protobuf import Message, field_of, number_of, varint
 from .records import dataclass, field
 
 Array = npt.NDArray[Any]
@@ -36,7 +40,8 @@ PART_BYTES = 512 << 20
 _CRC_MARK = b"crc_num"
 _CRC_BYTES = 10
 _MAX_RANK = 32
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_COUNT = 15
+"""The field with the number of values."""
 _TYPES = {d.printed: d for d in dtypes.ALL}
 
 
@@ -53,7 +58,9 @@ def encode(entries: Mapping[str, Array | str], crc: bool = False) -> Iterator[by
     Raises:
         TypeError: an element type that a tensor cannot hold.
     """
-    sum32 = 0
+    count = number_of(_COUNT, sum(map(_parts, entries.values())))
+    sum32 = zlib.crc32(count)
+    yield count
     for name, value in entries.items():
         for piece in _values(name, value):
             if crc:
@@ -61,6 +68,11 @@ def encode(entries: Mapping[str, Array | str], crc: bool = False) -> Iterator[by
             yield piece
     if crc:
         yield _CRC_MARK + sum32.to_bytes(_CRC_BYTES, "big")
+
+
+def _parts(value: Array | str) -> int:
+    """How many values a tensor is written as."""
+    return 1 if isinstance(value, str) else max(1, -(-np.asarray(value).nbytes // PART_BYTES))
 
 
 def _values(name: str, value: Array | str) -> Iterator[bytes | memoryview]:
@@ -79,26 +91,13 @@ def _values(name: str, value: Array | str) -> Iterator[bytes | memoryview]:
 def _value(
     name: str, shape: Sequence[int], kind: str, raw: memoryview
 ) -> Iterator[bytes | memoryview]:
-    dims = b"".join(b"\x08" + _varint(d) for d in shape)
-    head = dims + _field(2, kind.encode()) + b"\x1a" + _varint(len(raw))
-    tag = _field(1, name.encode())
+    dims = b"".join(b"\x08" + varint(d) for d in shape)
+    head = dims + field_of(2, kind.encode()) + b"\x1a" + varint(len(raw))
+    tag = field_of(1, name.encode())
     size = len(head) + len(raw)
-    tensor = b"\x12" + _varint(size)
-    yield b"\x0a" + _varint(len(tag) + len(tensor) + size) + tag + tensor + head
+    tensor = b"\x12" + varint(size)
+    yield b"\x0a" + varint(len(tag) + len(tensor) + size) + tag + tensor + head
     yield raw
-
-
-def _field(number: int, content: bytes) -> bytes:
-    return bytes([number << 3 | _BYTES]) + _varint(len(content)) + content
-
-
-def _varint(n: int) -> bytes:
-    out = bytearray()
-    while n > 0x7F:
-        out.append(n & 0x7F | 0x80)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -111,62 +110,6 @@ class _Tensor:
     kind: str = ""
     shape: list[int] = field(default_factory=list)
     parts: list[memoryview] = field(default_factory=list)
-
-
-class _Reader:
-    """Fields of one message, none of them beyond its end."""
-
-    def __init__(self, view: memoryview, what: str) -> None:
-        self.view, self.what = view, what
-
-    def bad(self, why: str, kind: type[ArtifactError] = ArtifactError) -> ArtifactError:
-        return kind(f"the {self.what} is damaged or not a checkpoint: {why}")
-
-    def varint(self, at: int) -> tuple[int, int]:
-        n = shift = 0
-        view = self.view
-        while at < len(view) and shift < 70:
-            byte = view[at]
-            n |= (byte & 0x7F) << shift
-            at, shift = at + 1, shift + 7
-            if byte < 0x80:
-                return n & (1 << 64) - 1, at
-        raise self.bad("a number has no end", CutOff)
-
-    def fields(self) -> Iterator[tuple[int, int | memoryview]]:
-        at = 0
-        while at < len(self.view):
-            key, at = self.varint(at)
-            kind = key & 7
-            if kind == _VARINT:
-                number, at = self.varint(at)
-                yield key >> 3, number
-                continue
-            if kind == _BYTES:
-                size, at = self.varint(at)
-            elif kind in (_FIXED64, _FIXED32):
-                size = 8 if kind == _FIXED64 else 4
-            else:
-                raise self.bad(f"field {key >> 3} is of the unknown kind {kind}")
-            if size > len(self.view) - at:
-                raise self.bad(
-                    f"it claims {size} bytes where {len(self.view) - at} are left", CutOff)
-            yield key >> 3, self.view[at : at + size]
-            at += size
-
-    def inner(self, content: int | memoryview) -> _Reader:
-        return _Reader(self.bytes(content), self.what)
-
-    def bytes(self, content: int | memoryview) -> memoryview:
-        if isinstance(content, int):
-            raise self.bad("a number where a message or a text belongs")
-        return content
-
-    def text(self, content: int | memoryview) -> str:
-        try:
-            return str(self.bytes(content), "utf-8")
-        except UnicodeDecodeError:
-            raise self.bad("a name is not UTF-8") from None
 
 
 def decode(
@@ -193,16 +136,21 @@ def decode(
             raise ArtifactError(
                 f"the {what} is damaged: its CRC-32 is not the one it was saved with"
             )
-    tensors = _tensors(_Reader(view, what))
+    tensors = _tensors(Message(view, what))
     return {name: _array(name, t, what) for name, t in tensors.items()}, has_crc
 
 
-def _tensors(file: _Reader) -> dict[str, _Tensor]:
+def _tensors(file: Message) -> dict[str, _Tensor]:
     found: dict[str, _Tensor] = {}
     last = None
+    count, expected = 0, None
     for number, content in file.fields():
+        if number == _COUNT and isinstance(content, int) and expected is None:
+            expected = content
+            continue
         if number != 1:
             raise file.bad(f"it has a field {number}")
+        count += 1
         name, tensor = _read_value(file.inner(content))
         known = found.get(name)
         if known is None:
@@ -212,10 +160,13 @@ def _tensors(file: _Reader) -> dict[str, _Tensor]:
         else:
             known.parts += tensor.parts
         last = name
+    if expected is not None and count != expected:
+        kind = CutOff if count < expected else ArtifactError
+        raise file.bad(f"it holds {count} values where {expected} were saved", kind)
     return found
 
 
-def _read_value(value: _Reader) -> tuple[str, _Tensor]:
+def _read_value(value: Message) -> tuple[str, _Tensor]:
     name: str | None = None
     tensor: _Tensor | None = None
     for number, content in value.fields():
@@ -233,16 +184,13 @@ def _read_value(value: _Reader) -> tuple[str, _Tensor]:
     return name, tensor
 
 
-def _read_tensor(message: _Reader) -> _Tensor:
+def _read_tensor(message: Message) -> _Tensor:
     tensor = _Tensor()
     for number, content in message.fields():
         if number == 1 and isinstance(content, int):
             tensor.shape.append(content)
-        elif number == 1:  # the packed form of repeated numbers
-            inner, at = message.inner(content), 0
-            while at < len(inner.view):
-                dim, at = inner.varint(at)
-                tensor.shape.append(dim)
+        elif number == 1:
+            tensor.shape += message.inner(content).packed()
         elif number == 2:
             tensor.kind = message.text(content)
         elif number == 3:
@@ -295,4 +243,4 @@ def load(path: str | os.PathLike[str], crc: bool = False) -> dict[str, Array | s
         ArtifactError: what is wrong with the file.
         OSError: it cannot be read.
     """
-    return decode(map_file(path), crc=crc)[0]
+    return decode(read_file(path), crc=crc)[0]

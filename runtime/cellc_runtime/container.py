@@ -15,6 +15,7 @@ hash or must be zero.
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -155,12 +156,20 @@ def parse_json(text: bytes, what: str) -> Any:
     """JSON from an untrusted file.
 
     Raises:
-        ArtifactError: it is not JSON, or nested too deeply.
+        ArtifactError: it is not JSON, nested too deeply, or has a key twice in one object.
     """
     try:
-        return json.loads(text.decode(), parse_constant=_no_constant)
+        return json.loads(text.decode(), parse_constant=_no_constant, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"the {what}'s header is not valid: {str(error)[:200]}") from None
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        (twice, _), = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {twice[:80]!r} is there twice")
+    return found
 
 
 def _no_constant(name: str) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .loader import num_threads
+from .platform import started
 
 Array = np.ndarray[Any, Any]
 
@@ -37,11 +38,9 @@ def copy_array(to: Array, given: Array) -> None:
     try:
         for part in parts[1:]:
             thread = threading.Thread(target=np.copyto, args=part)
-            thread.start()
+            if not started(thread):
+                break  # this one does the rest
             threads.append(thread)
-    except RuntimeError:
-        pass  # no more threads: this one does the rest
-    try:
         for part in (parts[0], *parts[1 + len(threads) :]):
             np.copyto(*part)
     finally:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from . import checkpoint
 from .container import pack, unpack
 from .errors import ArtifactError
-from .files import write_atomically
+from .files import read_file, write_atomically
 from .records import dataclass
 
 Array = npt.NDArray[Any]
@@ -52,13 +52,13 @@ def save(path: str | os.PathLike[str], network: Network) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Network:
-    """Read and verify a network; weights are read-only views of the mapped file.
+    """Read and verify a network; weights are read-only views of a copy of the file.
 
     Raises:
         ArtifactError: the file is corrupt, truncated, hostile, or something else.
         OSError: it cannot be read.
     """
-    box = unpack(checkpoint.map_file(path), MAGIC, VERSION, "network")
+    box = unpack(read_file(path), MAGIC, VERSION, "network")
     try:
         graph = bytes(box.section("graph")).decode()
     except UnicodeDecodeError:

@@ -21,12 +21,14 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
 from .batch_axis import BatchAxisRule
+from .bounds import check_attributes, check_size
 from .graph import Builder, Graph, Node, Value
 from .types import TensorType
 
 if TYPE_CHECKING:
     from ..loops.expr import Expr, Reader, Reduction
     from ..loops.index import Index
+    from .sharding import Factors, Part
 
 Cost = Literal["free", "cheap", "moderate", "heavy"]
 
@@ -85,6 +87,8 @@ class Op:
     """Operand names; a last name starting with `*` takes any number."""
     attrs: ClassVar[Mapping[str, Any]] = {}
     """Attribute names and defaults (`REQUIRED` for none)."""
+    bounds: ClassVar[Mapping[str, int]] = {}
+    """Of attributes that inference counts along, the most that a number may be (`ir/bounds.py`)."""
     dtypes: ClassVar[tuple[DType, ...]] = FLOATS
     """Accepted element types of the first operand."""
     effect: ClassVar[bool] = False
@@ -203,6 +207,17 @@ class Op:
     batch_axis: BatchAxisRule | None = None
     """`batch_axis(marks, node)`: along which axis of the results the examples of a batch lie if
     each is treated on its own; see `ir/batch_axis.py`. None: the op mixes them."""
+    contracted: Callable[[Node], Sequence[Sequence[tuple[int, int]]]] | None = None
+    """`contracted(node)`: the axes, as (operand, axis), whose parts give partial results; those
+    that are walked together are one entry. See `ir/sharding.py`."""
+    combine: ClassVar[Literal["sum", "prod", "min", "max"]] = "sum"
+    """How partial results of ranks become the result."""
+    factors: Callable[[Node], Factors] | None = None
+    """`factors(node)`: along what the op splits over ranks, where `batch_axis` and `contracted` do
+    not say it."""
+    part: Callable[[Builder, Node, Sequence[Value], Part], Value] | None = None
+    """`part(b, node, operands, part)`: a rank's part of the result from its parts of the operands;
+    without it that is the op on them."""
 
     # --- derived --------------------------------------------------------------------------------
 
@@ -222,10 +237,19 @@ class Op:
         return full
 
     def result_types(self, node: Node) -> tuple[TensorType, ...]:
-        """The inferred types of a node's results."""
+        """The inferred types of a node's results.
+
+        Raises:
+            TypeError, ValueError: operands or attributes that do not fit; nothing is computed from
+                an attribute beyond its bound.
+        """
         self._check_count(node)
-        types = self.infer(*(v.type for v in node.operands), **node.attrs)
-        return types if isinstance(types, tuple) else (types,)
+        check_attributes(self.name, node.attrs, self.bounds)
+        found = self.infer(*(v.type for v in node.operands), **node.attrs)
+        types = found if isinstance(found, tuple) else (found,)
+        for ty in types:
+            check_size(f"a result of {self.name}", ty)
+        return types
 
     def captures(self, node: Node) -> int:
         """How many operands, the last ones, the regions of a node take as their last inputs, the

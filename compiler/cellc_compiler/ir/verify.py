@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cellc_runtime.errors import ArtifactError
 
+from .bounds import check_size
 from .graph import Graph, Node, Value
 from .op import lookup
 from .text import parse_graph, print_graph
@@ -24,6 +25,10 @@ def verify(graph: Graph) -> None:
     for v in graph.inputs:
         if v.node is not None or v in seen or v.name in names:
             _fail(graph, f"input {v.name!r} is defined twice or by a node")
+        try:
+            check_size(f"the input {v.name!r}", v.type)
+        except ValueError as e:
+            _fail(graph, str(e))
         seen.add(v)
         names.add(v.name)
     for position, node in enumerate(graph.nodes):
@@ -49,7 +54,8 @@ def _check_node(graph: Graph, node: Node, position: int, seen: set[Value]) -> No
         if definition.complete(node.attrs) != node.attrs:
             _fail(graph, f"{node.op} lacks attributes", position)
         types = definition.result_types(node)
-    except (KeyError, TypeError, ValueError) as e:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
+        # Inference is written for attributes of the right kind: those of a file may be of any.
         _fail(graph, f"{node.op}: {e}", position)
     if types != tuple(r.type for r in node.results):
         want = ", ".join(str(t) for t in types)

@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime import collectives
+
+from ..fusion import overlap
 from ..fusion.clusters import Cluster, Schedule, as_group, fuse
 from ..ir.graph import Graph, Node, Reuse, Value, attrs_key
 from ..ir.op import lookup
@@ -201,6 +204,7 @@ class GraphBlock:
         self.out: list[Instruction] = []
         self.replaced = replaced_by(graph)
         self.pending = PendingUpdates()
+        self.flying: dict[Value, tuple[Node, list[Place]]] = {}
         self.position = 0
         self.last_read: dict[Value, int] | None = None
 
@@ -210,6 +214,8 @@ class GraphBlock:
             self.position = position
             if self.pending.conflicts(self.needs(cluster), self.replaces(cluster)):
                 self._emit_pending(position - 1)
+            if self.flying:
+                self._land(self.needs(cluster))
             if cluster.number in self.matches:
                 pattern, match = self.matches[cluster.number]
                 pattern.emit(self, match, cluster)
@@ -221,6 +227,7 @@ class GraphBlock:
                 (node,) = cluster.nodes
                 self._single(node, cluster)
         self._emit_pending(self.position)
+        self._land(list(self.flying))
         return self.out
 
     def _match(self, pattern: Pattern[Any]) -> None:
@@ -275,7 +282,8 @@ class GraphBlock:
         self, old: Value, new: Value, cluster: Cluster, nest: InPlaceRule | None
     ) -> bool:
         """Whether `new`, computed by a cluster, may overwrite the buffer of `old`."""
-        if old in self.results or self.reads_later(old):
+        if old in self.results or self.reads_later(old) or any(
+                old in map(self.schedule.root, node.operands) for node, _ in self.flying.values()):
             return False
         reads = any(old in self.reads(n) for n in self.nodes_of(cluster))
         return not reads or (nest is not None and nest.same_element(old, new))
@@ -494,12 +502,34 @@ class GraphBlock:
         return True
 
     def host(self, node: Node, cluster: Cluster) -> None:
-        """A host callback: it reads the operands and writes the results."""
+        """A host callback: it reads the operands and writes the results. A collective that others
+        need not wait for is started here."""
         places = [self.place(v) for v in node.operands]
         places += [self.new_place(r, cluster, None) for r in node.results]
-        self.low.callbacks.append(HostCallback(node))
-        call = Callback(len(self.low.callbacks) - 1, tuple(places), node.op)
-        self.low.emit(self.out, call, places)
+        starts = self.low.machine.overlaps and overlap.exchanges(node) and self._is_read_late(node)
+        self._call_host(node, collectives.START if starts else "", places, places)
+        if starts:
+            self.flying[node.result] = node, places
+
+    def _call_host(
+        self, node: Node, phase: str, given: Sequence[Place], touched: Sequence[Place]
+    ) -> None:
+        self.low.callbacks.append(HostCallback(node, phase))
+        call = Callback(len(self.low.callbacks) - 1, tuple(given), node.op)
+        self.low.emit(self.out, call, touched)
+
+    def _is_read_late(self, node: Node) -> bool:
+        """Whether something runs between the current cluster and what reads a node's result."""
+        following = self.schedule.clusters[self.position + 1 : self.position + 2]
+        return bool(node.result.type.size) and not any(
+            node.result in self.needs(c) for c in following) and bool(following)
+
+    def _land(self, values: Iterable[Value]) -> None:
+        """Wait for what was started into some of these values; its operand stays until then."""
+        for value in values:
+            if value in self.flying:
+                node, places = self.flying.pop(value)
+                self._call_host(node, collectives.WAIT, places[-1:], places)
 
     def check(self, node: Node, cluster: Cluster) -> None:
         """An error return, with what its message shows put aside."""

@@ -20,9 +20,15 @@ KernelKey = tuple[Any, tuple[int, ...]]
 
 @dataclass(slots=True)
 class HostCallback:
-    """A callback the host must provide: the op, its attributes and operand types."""
+    """A callback the host must provide: the op, its attributes and operand types.
+
+    Attributes:
+        phase: of a collective that runs while the program computes; see
+            `cellc_runtime.collectives.START`.
+    """
 
     node: Node
+    phase: str = ""
 
 
 @dataclass(slots=True)

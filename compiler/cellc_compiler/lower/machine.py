@@ -110,6 +110,8 @@ class Machine(ABC):
         patterns: looked for in this order.
         defers_checks: whether a call goes on behind a check that failed. What messages show is then
             kept until the end, and what writes a graph's own state heeds what was found.
+        overlaps: whether the host's memory is the program's, so that collectives may go on while
+            kernels run.
     """
 
     backend: str
@@ -117,6 +119,7 @@ class Machine(ABC):
     memory: Memory
     patterns: Sequence[Pattern[Any]] = ()
     defers_checks: bool = False
+    overlaps: bool = False
 
     @abstractmethod
     def plan(self, node: Node) -> KernelPlan:

@@ -46,6 +46,7 @@ def reduced(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
     (mark,) = marks
     rank = node.operands[0].type.rank
     axes = node.attrs["axes"] if "axes" in node.attrs else (node.attrs["axis"],)
+    axes = range(rank) if axes is None else axes
     gone = {normalize_axis(a, rank) for a in axes}
     if mark is None:
         return None

@@ -78,6 +78,12 @@ def _limit(b: Builder, x: Value, low: float, high: float) -> Value:
     return b.minimum(b.maximum(x, _c(b, low, x)), _c(b, high, x))
 
 
+def _settled(b: Builder, x: Value) -> Value:
+    """x for a slope that changes no more beyond +-100: there a factor that is about to vanish would
+    meet one that overflows."""
+    return _limit(b, x, -100, 100)
+
+
 define(Activation, "relu6",
        "min(max(input, 0), 6). Source: `mindspore.ops.relu6`. The slope at 0 and 6 is 0.",
        lambda x: np.clip(x, 0, 6), formula=lambda self, b, x: _limit(b, x, 0, 6),
@@ -271,8 +277,9 @@ class GELU(Activation):
         return b.mul(b.mul(x, _c(b, 0.5, x)), weight)
 
     def slope(self, b: Builder, x: Value, *, approximate: str) -> Value:
-        half, square = _c(b, 0.5, x), b.mul(x, x)
-        weight = self._weight(b, x, approximate)
+        half, weight = _c(b, 0.5, x), self._weight(b, x, approximate)
+        near = x if approximate == "none" else _settled(b, x)
+        square = b.mul(near, near)
         phi = b.mul(b.add(weight, _c(b, 1, x)), half)
         if approximate == "none":
             density = b.mul(b.exp(b.mul(square, _c(b, -0.5, x))),
@@ -280,7 +287,7 @@ class GELU(Activation):
             return b.add(phi, b.mul(x, density))
         inner = b.add(b.mul(square, _c(b, 3 * _TANH_K * _TANH_C, x)), _c(b, _TANH_C, x))
         steep = b.mul(b.sub(_c(b, 1, x), b.mul(weight, weight)), inner)
-        return b.add(phi, b.mul(b.mul(x, half), steep))
+        return b.add(phi, b.mul(b.mul(near, half), steep))
 
     def _steepness(self, b: Builder, x: Value, cubic: float) -> Value:
         """c = 2 sqrt(2/pi) (1 + cubic x^2): the tanh form of Phi is the sigmoid of c x, and the
@@ -296,6 +303,7 @@ class GELU(Activation):
     def short_slope(self, b: Builder, x: Value, to: str, *, approximate: str) -> Value:
         if approximate == "none":
             return b.add(b.short_normal_cdf(x, to=to), b.mul(x, b.short_normal_pdf(x, to=to)))
+        x = _settled(b, x)
         z = b.mul(x, self._steepness(b, x, _TANH_K))
         steep = b.mul(x, self._steepness(b, x, 3 * _TANH_K))
         return b.add(b.short_sigmoid(z, to=to), b.mul(b.short_sigmoid_slope(z, to=to), steep))
@@ -323,6 +331,7 @@ class SiLU(Activation):
         return b.mul(x, b.short_sigmoid(x, to=to))
 
     def short_slope(self, b: Builder, x: Value, to: str) -> Value:
+        x = _settled(b, x)
         return b.add(b.short_sigmoid(x, to=to), b.mul(x, b.short_sigmoid_slope(x, to=to)))
 
     def reference(self, x: Array) -> Array:
@@ -351,7 +360,7 @@ class QuickGELU(Activation):
         return b.mul(x, b.short_sigmoid(b.mul(x, _c(b, 1.702, x)), to=to))
 
     def short_slope(self, b: Builder, x: Value, to: str) -> Value:
-        z = b.mul(x, _c(b, 1.702, x))
+        z = b.mul(_settled(b, x), _c(b, 1.702, x))
         return b.add(b.short_sigmoid(z, to=to), b.mul(z, b.short_sigmoid_slope(z, to=to)))
 
     def reference(self, x: Array) -> Array:
@@ -574,6 +583,7 @@ class Mish(Activation):
         return b.mul(x, b.short_mish_gate(x, to=to))
 
     def short_slope(self, b: Builder, x: Value, to: str) -> Value:
+        x = _settled(b, x)
         return b.add(b.short_mish_gate(x, to=to), b.mul(x, b.short_mish_slope(x, to=to)))
 
     def reference(self, x: Array) -> Array:

@@ -29,6 +29,10 @@ _GIVEN = (*BLOCK_DTYPES, dtypes.float16, dtypes.bfloat16)
 """Element types of what becomes a blocked image, and of weights."""
 
 
+_BLOCKS = (1, 2, 4, 8, 16, 32, 64)
+"""How many channels a block may have."""
+
+
 def held(dtype: DType) -> DType:
     """The element type of blocked images that hold values of a type: 16-bit floats are widened."""
     return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
@@ -63,6 +67,14 @@ def _check_image(op: Op, x: TensorType, rank: int) -> None:
     check_dtype(op, x)
     if x.rank != rank:
         raise ValueError(f"{op.name} needs {rank} dimensions, got {x}")
+    if rank == 5:
+        _check_block(op, x.dims[4])
+
+
+def _check_block(op: Op, block: int) -> None:
+    """A block is a vector, or some of them."""
+    if block not in _BLOCKS:
+        raise ValueError(f"{op.name}: a block has one of {_BLOCKS} channels, got {block}")
 
 
 def _check_inside(name: str, x: TensorType, origin: Pair, reach: Pair) -> None:
@@ -94,6 +106,7 @@ class ToBlocked(_Internal):
 
     def infer(self, x: TensorType, *, block: int) -> TensorType:
         _check_image(self, x, 4)
+        _check_block(self, block)
         n, c, h, w = x.dims
         return x.with_shape((n, blocks(c, block), h, w, block)).with_dtype(held(x.dtype))
 

@@ -6,6 +6,7 @@ same attributes and types. What is computed is defined in `cellc_runtime.collect
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -18,8 +19,23 @@ from cellc_runtime.world import Step
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, NUMBERS, REQUIRED, Array, Op, Sample, register
 from ..ir.types import TensorType
+from . import _batch_axis, _identities
 from ._members import Grads, case
+from .batching import Flags, Results, Values, all_lifted, along, to_front
+from .control import Same
 from .elementwise import check_dtype
+
+
+def _together(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
+    """All examples in one collective, which treats every element alike."""
+    return b.node(node.op, all_lifted(b, xs, mapped, n), node.attrs).results
+
+
+def _in_rows(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
+    """All examples in one collective of rows: they stand behind the axis of rows."""
+    (x,) = all_lifted(b, xs, mapped, n)
+    (y,) = b.node(node.op, [to_front(b, x, 1)], node.attrs).results
+    return [to_front(b, y, 1)]
 
 
 class _Exchange(Op):
@@ -58,7 +74,7 @@ class Collective(_Exchange):
 
     def reference(self, x: Array, ranks: tuple[int, ...], **attrs: Any) -> Array:
         text = collectives.described(self.name, x, attrs)
-        done: Array = getattr(collectives, self.name)(Step(text, tuple(ranks)), x, **attrs)
+        done: Array = collectives.perform(self.name, Step(text, tuple(ranks)), x, **attrs)
         return done
 
     def samples(self) -> Sequence[Sample]:
@@ -115,6 +131,7 @@ class AllReduce(_Reducing):
     """
 
     name = "all_reduce"
+    batch = _together
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         if node.attrs["reduction"] == "sum":
@@ -127,6 +144,7 @@ class ReduceScatter(_Reducing):
     """This rank's part, along the first axis, of the sum over the ranks."""
 
     name = "reduce_scatter"
+    batch = _in_rows
 
     def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
         return _cut(self.name, x, 0, count)
@@ -145,6 +163,7 @@ class ReduceTo(_Reducing):
     """
 
     name = "reduce_to"
+    batch = _together
     attrs: ClassVar[dict[str, Any]] = {"reduction": "sum", "root": REQUIRED, "ranks": REQUIRED}
 
     def samples(self) -> Sequence[Sample]:
@@ -170,6 +189,7 @@ class AllGather(Collective):
     """What all ranks give, along the first axis, on each of them."""
 
     name = "all_gather"
+    batch = _in_rows
 
     def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
         if not x.shape:
@@ -202,6 +222,7 @@ class BroadcastFrom(_Rooted):
     """What the rank `root` gives, on each."""
 
     name = "broadcast_from"
+    batch = _together
     adjoint = "reduce_to"
 
 
@@ -210,6 +231,7 @@ class GatherTo(_Rooted):
     """What all ranks give, along the first axis, on the rank `root`; zeros on the others."""
 
     name = "gather_to"
+    batch = _in_rows
     adjoint = "scatter_from"
 
     def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
@@ -223,6 +245,7 @@ class ScatterFrom(_Rooted):
     """This rank's part, along the first axis, of what the rank `root` gives."""
 
     name = "scatter_from"
+    batch = _in_rows
     adjoint = "gather_to"
 
     def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
@@ -239,6 +262,7 @@ class AllToAll(Collective):
     """
 
     name = "all_to_all"
+    batch = along("split_axis", "concat_axis")
     attrs: ClassVar[dict[str, Any]] = {
         "split_axis": REQUIRED, "concat_axis": REQUIRED, "ranks": REQUIRED}
 
@@ -268,6 +292,7 @@ class AllToAllV(Collective):
     """
 
     name = "all_to_all_v"
+    batch = _in_rows
     attrs: ClassVar[dict[str, Any]] = {
         "send_sizes": REQUIRED, "receive_sizes": REQUIRED, "ranks": REQUIRED}
 
@@ -290,6 +315,42 @@ class AllToAllV(Collective):
 
 
 @register
+class LayOut(Same):
+    """The input itself, which is to lie so on the ranks: what the pass that makes the graph of one
+    of them from that of all goes by (`passes/sharding/`).
+
+    Attributes:
+        matrix: the ranks as an array: its sizes.
+        layout: for each axis of the input the axes of that array that cut it, major first.
+    """
+
+    name = "lay_out"
+    attrs = {"matrix": REQUIRED, "layout": REQUIRED}
+    may_alias = True
+    simplify = _identities.operand
+    batch_axis = _batch_axis.aligned
+
+    def infer(self, x: TensorType, *, matrix: tuple[int, ...],
+              layout: tuple[tuple[int, ...], ...]) -> TensorType:
+        if min(matrix, default=1) < 1 or any(not 0 <= a < len(matrix) for c in layout for a in c):
+            raise ValueError(f"the layout {layout} is none over the ranks {matrix}")
+        if len(layout) != x.rank:
+            raise ValueError(f"a layout of {len(layout)} axes was given for {x}")
+        for axis, (size, cut) in enumerate(zip(x.dims, layout, strict=True)):
+            parts = math.prod(matrix[a] for a in cut)
+            if size % parts:
+                raise ValueError(f"axis {axis} of {x} cannot be divided into {parts} equal parts, "
+                                 "one for each rank")
+        return x
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [b.emit(self.name, dys[0], **node.attrs)]
+
+    def samples(self) -> Sequence[Sample]:
+        return (case((4, 3), matrix=(2,), layout=((0,), ())),)
+
+
+@register
 class SendTo(_Exchange):
     """Give a tensor to a rank.
 
@@ -307,7 +368,7 @@ class SendTo(_Exchange):
         return ()
 
     def reference(self, x: Array, **attrs: Any) -> tuple[Array, ...]:
-        collectives.send_to(Step(collectives.described(self.name, x), ()), x, **attrs)
+        collectives.perform(self.name, Step(collectives.described(self.name, x), ()), x, **attrs)
         return ()
 
 
@@ -332,5 +393,6 @@ class ReceiveFrom(_Exchange):
 
     def reference(self, dtype: DType, shape: tuple[int, ...], **attrs: Any) -> Array:
         out = np.empty(shape, dtype.numpy)
-        collectives.receive_from(Step(collectives.described(self.name, out), ()), out, **attrs)
+        step = Step(collectives.described(self.name, out), ())
+        collectives.perform(self.name, step, out, **attrs)
         return out

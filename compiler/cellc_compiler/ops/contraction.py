@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, register
 from ..ir.types import TensorType, broadcast_shapes, prod
+from ..loops.order import product_segment
 from . import _batch_axis, _identities
 from ._complex import conj
 from ._members import Grads, case
 from ._views import widened
 from .batching import pointwise
 from .elementwise import same_dtype, unbroadcast
+
+if TYPE_CHECKING:
+    from ..ir import sharding
+else:  # programs of several ranks ask
+    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 
 @register
@@ -66,6 +75,29 @@ class Matmul(Op):
         if node.operands[1].type.rank != 2 or rank < 2:
             return None
         return rank - 1, 0 if node.attrs["transpose_b"] else 1
+
+    def factors(self, node: Node) -> sharding.Factors:
+        """Rows, columns, and what is summed over; columns only where their number does not decide
+        in which order that is."""
+        x, y = (v.type for v in node.operands)
+        rank = node.result.type.rank
+        flipped = node.attrs["transpose_a"], node.attrs["transpose_b"]
+        k, size = x.dims[-2 if flipped[0] else -1], max(x.dtype.itemsize, 4)
+        last = ((rank - 2, rank), (rank, rank - 1))  # factors of rows, of columns; `rank` is k
+
+        def axes(v: TensorType, which: int) -> sharding.Axes:
+            batch = tuple((a + rank - v.rank,) if d > 1 else ()
+                          for a, d in enumerate(v.dims[:-2]))
+            own = last[which][::-1] if flipped[which] else last[which]
+            return (*batch, *((a,) for a in own))
+
+        columns = node.result.type.dims[-1]
+        order = product_segment(columns, k, size)
+        return sharding.Factors(
+            (*node.result.type.dims, k), (axes(x, 0), axes(y, 1)),
+            (tuple((a,) for a in range(rank)),), frozenset({rank}),
+            allowed=lambda factor, parts: factor != rank - 1 or
+            product_segment(columns // parts, k, size) == order)
 
     def flops(self, node: Node) -> int:
         a = node.operands[0].shape

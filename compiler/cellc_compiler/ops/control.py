@@ -417,6 +417,30 @@ class Given(Op):
 
 
 @register
+class MicroResult(Same):
+    """The operand, what a network gives for a micro-batch.
+
+    Gradients of micro-batches are added in their order (`passes/stages/micro_batches.py`).
+
+    Attributes:
+        index: which micro-batch, counted from 0.
+    """
+
+    name = "micro_result"
+    attrs: ClassVar[dict[str, Any]] = {"index": REQUIRED}
+    may_alias = True
+    simplify = _identities.operand
+    batch_axis = _batch_axis.aligned
+    batch = pointwise
+
+    def infer(self, x: TensorType, **attrs: Any) -> TensorType:
+        return x
+
+    def samples(self) -> Sequence[Sample]:
+        return (case((3, 5), index=1), case((), index=0))
+
+
+@register
 class Cotangent(Same):
     """The operand, a cotangent that a backward part starts from: what depends on it is backward.
 

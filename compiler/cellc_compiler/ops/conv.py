@@ -7,9 +7,11 @@ other two, to any order. A transposed convolution is `conv2d_backward_data`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Node
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, register
@@ -19,6 +21,11 @@ from ._members import Grads, case
 from ._views import widened
 from .batching import convolved, weighed
 from .elementwise import same_dtype
+
+if TYPE_CHECKING:
+    from ..ir import sharding
+else:  # programs of several ranks ask
+    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]
@@ -166,6 +173,9 @@ class Conv2dBackwardData(_Convolution):
     attrs = {"size": REQUIRED, **WINDOW}
     batch = convolved
 
+    def factors(self, node: Node) -> sharding.Factors:
+        return sharding.leading_factors(node, 1)
+
     def infer(self, dy: TensorType, w: TensorType, *, size: Pair, **attrs: Any) -> TensorType:
         if dy.rank != 4 or w.rank != 4:
             raise ValueError(f"conv2d_backward_data needs 4 dimensions, got {dy} and {w}")
@@ -220,6 +230,9 @@ class Conv2dBackwardWeight(_Convolution):
     attrs = {"kernel": REQUIRED, **WINDOW}
     tolerance = 32.0
     batch = weighed
+
+    def factors(self, node: Node) -> sharding.Factors:
+        return sharding.leading_factors(node, 2, summed=True)
 
     def infer(self, x: TensorType, dy: TensorType, *, kernel: Pair, **attrs: Any) -> TensorType:
         groups = attrs["groups"]

@@ -8,14 +8,15 @@ it reads, with the scatter-add of the same positions, which skips those outside,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
+from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import ANY, Array, Op, Sample, register
+from ..ir.op import ANY, NUMBERS, Array, Op, Sample, register
 from ..ir.types import TensorType, normalize_axis, show_shape
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
@@ -23,6 +24,11 @@ from . import _batch_axis
 from ._members import Grads, case
 from ._views import Composite, Element, both, check_indices, fill, read_position, select
 from .batching import along, gathered, pointed
+
+if TYPE_CHECKING:
+    from ..ir import sharding
+else:  # programs of several ranks ask
+    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 
 def accumulated(b: Builder, op: str, like: Value, indices: Value, dy: Value,
@@ -71,6 +77,16 @@ class Gather(Op):
     attrs = {"axis": 0, "batch_dims": 0}
     dtypes = ANY
     batch = gathered
+
+    def contracted(self, node: Node) -> Sequence[Sequence[tuple[int, int]]]:
+        x = node.operands[0].type
+        return [[(0, normalize_axis(node.attrs["axis"], x.rank))]] if x.dtype in NUMBERS else []
+
+    def part(
+        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
+    ) -> Value:
+        axis = normalize_axis(node.attrs["axis"], node.operands[0].type.rank)
+        return sharding.positioned_part(b, node, operands, part, axis)
 
     def infer(self, x: TensorType, indices: TensorType, *, axis: int,
               batch_dims: int) -> TensorType:
@@ -132,11 +148,20 @@ class GatherElements(Op):
     """
 
     name = "gather_elements"
-    batch_axis = _batch_axis.whole_along("axis")
+    batch_axis = _batch_axis.whole_along("dim")
     operands = ("input", "index")
     attrs = {"dim": 0}
     dtypes = ANY
     batch = along("dim")
+
+    def factors(self, node: Node) -> sharding.Factors:
+        return sharding.line_factors(node, node.attrs["dim"])
+
+    def part(
+        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
+    ) -> Value:
+        axis = normalize_axis(node.attrs["dim"], node.operands[0].type.rank)
+        return sharding.positioned_part(b, node, operands, part, axis)
 
     def infer(self, x: TensorType, index: TensorType, *, dim: int) -> TensorType:
         check_indices("gather_elements", index)

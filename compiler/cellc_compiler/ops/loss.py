@@ -14,13 +14,14 @@ from cellc_runtime import dtypes as dt
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import INTS, REQUIRED, Array, Op, Sample, Spec, register
-from ..ir.types import TensorType, broadcast_shapes, normalize_axis
+from ..ir.types import TensorType, broadcast_shapes
 from ._members import Grads, case, define
 from .elementwise import both, check_dtype, same_dtype, to_dtype, widen
 
 
 def _without(x: TensorType, axis: int) -> TensorType:
-    axis = normalize_axis(axis, x.rank)
+    if not 0 <= axis < x.rank:
+        raise ValueError(f"there is no class axis {axis} in {x}: it counts from 0")
     return x.with_shape(d for i, d in enumerate(x.shape) if i != axis)
 
 

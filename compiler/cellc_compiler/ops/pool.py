@@ -8,11 +8,12 @@ floats are computed in float32 and rounded once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
+from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
@@ -21,6 +22,11 @@ from . import _batch_axis
 from ._members import Grads
 from ._views import widened
 from .batching import merged
+
+if TYPE_CHECKING:
+    from ..ir import sharding
+else:  # programs of several ranks ask
+    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]
@@ -38,18 +44,38 @@ def _sliding(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
     Raises:
         ValueError: no window fits, or one covers nothing but padding.
     """
-    count = _count(size, kernel, stride, dilation, pads, ceil_mode)
+    count = _covering(size, kernel, stride, dilation, pads, ceil_mode)
     windows, counts = [], []
-    for o in range(count):
-        taps = [o * stride - pads[0] + k * dilation for k in range(kernel)]
-        windows.append([t for t in taps if 0 <= t < size])
-        counts.append(sum(t < size + pads[1] for t in taps))
-    if not all(windows):
+    for start in range(-pads[0], count * stride - pads[0], stride):
+        windows.append(list(_taps(start, size, kernel, dilation)))
+        counts.append(min(kernel, -((start - size - pads[1]) // dilation)))
+    return windows, counts
+
+
+def _taps(start: int, size: int, kernel: int, dilation: int) -> range:
+    """The positions inside the image that a window at `start` covers."""
+    first = start + max(0, -(start // dilation)) * dilation
+    return range(first, min(size, start + kernel * dilation), dilation)
+
+
+def _covering(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
+              ceil_mode: bool) -> int:
+    """How many windows there are.
+
+    Raises:
+        ValueError: no window fits, or one covers nothing but padding.
+    """
+    count = _count(size, kernel, stride, dilation, pads, ceil_mode)
+    # Between the first and the last window only taps that are farther apart than the image miss it.
+    starts: Sequence[int] = (-pads[0], (count - 1) * stride - pads[0])
+    if dilation > size:
+        starts = range(-pads[0], count * stride - pads[0], stride)
+    if not all(_taps(start, size, kernel, dilation) for start in starts):
         raise ValueError(
             f"a window of a pool of kernel {kernel} over {size} elements padded by {pads[0]} and "
             f"{pads[1]} covers nothing but padding"
         )
-    return windows, counts
+    return count
 
 
 def _count(size: int, kernel: int, stride: int, dilation: int, pads: Pair, ceil_mode: bool) -> int:
@@ -175,13 +201,16 @@ class _Pool(Op):
 
 
 class _Sliding(_Pool):
+    bounds = {"pads": 1 << 16, "dilation": 1 << 16}
+
     def counts(self, hw: Pair, attrs: Attrs) -> Pair:
         pads, dilation = attrs["pads"], attrs.get("dilation", (1, 1))
-        if dilation != (1, 1) or max(pads) >= min(attrs["kernel"]):
-            return super().counts(hw, attrs)  # a window may cover padding alone
+        # Sizes that are symbolic are not asked more than is needed.
+        alone = dilation != (1, 1) or max(pads) >= min(attrs["kernel"])
+        count = _covering if alone else _count
         rows, columns = (
-            _count(hw[k], attrs["kernel"][k], attrs["stride"][k], 1,
-                   (pads[2 * k], pads[2 * k + 1]), attrs["ceil_mode"]) for k in range(2))
+            count(hw[k], attrs["kernel"][k], attrs["stride"][k], dilation[k],
+                  (pads[2 * k], pads[2 * k + 1]), attrs["ceil_mode"]) for k in range(2))
         return rows, columns
 
     def windows(self, hw: Pair, attrs: Attrs) -> tuple[Windows, Windows]:
@@ -234,6 +263,9 @@ class _MaxBackward(_Pool):
     operands = ("input", "dy")
     tolerance = 16.0
     forward: str
+
+    def factors(self, node: Node) -> sharding.Factors:
+        return sharding.leading_factors(node, 2)
 
     def infer(self, x: TensorType, dy: TensorType, **attrs: Any) -> TensorType:
         want = self.pooled(x, attrs)
@@ -344,6 +376,11 @@ class _Average(_Pool):
     tolerance = 16.0
     sums = True
 
+    def check_divisor(self, attrs: Attrs) -> None:
+        """Raises ValueError for a divisor of 0."""
+        if attrs.get("divisor") == 0:
+            raise ValueError(f"{self.name}: the divisor must not be 0")
+
     def divisors(self, hw: Pair, attrs: Attrs) -> Array:
         """What each window's sum is divided by: (rows, columns)."""
         rows, columns = self.windows(hw, attrs)
@@ -353,8 +390,6 @@ class _Average(_Pool):
 class _SlidingAverage(_Average, _Sliding):
     def divisors(self, hw: Pair, attrs: Attrs) -> Array:
         if attrs["divisor"] is not None:
-            if attrs["divisor"] == 0:
-                raise ValueError(f"{self.name}: the divisor must not be 0")
             return np.array(attrs["divisor"])
         if not attrs["count_include_pad"]:
             return super().divisors(hw, attrs)
@@ -370,7 +405,7 @@ class _AvgForward(_Average):
 
     def infer(self, x: TensorType, **attrs: Any) -> TensorType:
         out = self.pooled(x, attrs)
-        self.divisors(image_size(x), attrs)
+        self.check_divisor(attrs)
         return out
 
     def reference(self, x: Array, **attrs: Any) -> Array:
@@ -391,13 +426,16 @@ class _AvgBackward(_Average):
     operands = ("dy",)
     forward: str
 
+    def factors(self, node: Node) -> sharding.Factors:
+        return sharding.leading_factors(node, 1)
+
     def infer(self, dy: TensorType, *, size: Pair, **attrs: Any) -> TensorType:
         _check_image(self.name, dy)
         x = dy.with_shape((*dy.shape[:2], *size))
         want = self.pooled(x, attrs)
         if dy != want:
             raise ValueError(f"{self.name} to size {tuple(size)} needs dy {want}, got {dy}")
-        self.divisors(size, attrs)
+        self.check_divisor(attrs)
         return x
 
     def reference(self, dy: Array, *, size: Pair, **attrs: Any) -> Array:

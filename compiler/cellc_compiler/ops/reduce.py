@@ -108,6 +108,10 @@ class Reduce(_Axes):
     kind: ClassVar[str]
     batch = along("axes")
 
+    def contracted(self, node: Node) -> Sequence[Sequence[tuple[int, int]]]:
+        axes = reduced_axes(node.attrs["axes"], node.operands[0].type.rank)
+        return [[(0, a)] for a in axes] if self.combine == self.kind else []
+
     def reduction(self, node: Node) -> Reduction:
         ty = node.operands[0].type
         axes = reduced_axes(node.attrs["axes"], ty.rank)
@@ -149,6 +153,7 @@ class ReduceProd(Reduce):
 
     name = "reduce_prod"
     kind = "prod"
+    combine = "prod"
     dtypes = REAL
     amp = "high"
     tolerance = 32.0
@@ -224,8 +229,10 @@ class _Extreme(_Filled, Reduce):
         return (*super().samples(), case((3, 4, 19), axes=(1,), first=True))
 
 
-define(_Extreme, "reduce_max", "The largest element. Source: `mindspore.ops.amax`.", kind="max")
-define(_Extreme, "reduce_min", "The smallest element. Source: `mindspore.ops.amin`.", kind="min")
+define(_Extreme, "reduce_max", "The largest element. Source: `mindspore.ops.amax`.", kind="max",
+       combine="max")
+define(_Extreme, "reduce_min", "The smallest element. Source: `mindspore.ops.amin`.", kind="min",
+       combine="min")
 
 
 class _Truth(Reduce):

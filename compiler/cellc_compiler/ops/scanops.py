@@ -214,8 +214,10 @@ class LogCumSumExp(_Cumulative):
         """dx[i] = exp(x[i] - y[i]) r[i] with r[i] = dy[i] + exp(y[i] - y[i+1]) r[i+1]: y never
         falls, so no exponential overflows."""
         (x,), dy = node.operands, dys[0]
-        wide, y, up = widen(b, x), widen(b, node.result), widen(b, dy)
         axis = normalize_axis(node.attrs["axis"], x.type.rank)
+        wide, up = widen(b, x), widen(b, dy)
+        # A result of 16 bits is no nearer than a half where it is large: nothing to subtract.
+        y = node.result if wide is x else b.logcumsumexp(wide, axis=axis)
         n = x.shape[axis]
         if n == 0:
             return [dy]

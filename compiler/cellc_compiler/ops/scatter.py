@@ -8,11 +8,12 @@ skipped (MindSpore 2.10 raises on CPU in some of these ops and skips in others).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
+from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, Array, Op, Sample, Spec, register
@@ -22,6 +23,11 @@ from ._views import Composite, check_indices
 from .batching import scattered
 from .elementwise import same_dtype
 from .gather import check_lines, check_points, wrap
+
+if TYPE_CHECKING:
+    from ..ir import sharding
+else:  # programs of several ranks ask
+    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 MODES = ("update", "add", "sub", "mul", "div", "max", "min")
 
@@ -62,6 +68,12 @@ class _Updates(Op):
 
     operands = ("input", "indices", "updates")
     dtypes = ANY
+
+    def part(
+        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
+    ) -> Value:
+        axis = normalize_axis(node.attrs["axis"], node.operands[0].type.rank)
+        return sharding.positioned_part(b, node, operands, part, axis)
 
     def terms(self, node: Node) -> int:
         return 1 + node.operands[2].type.size  # all of them may go to one element
@@ -156,6 +168,16 @@ class _Scatter(_Updates):
     _grad_min = _grad_max
 
 
+def _adds_to_zeros(node: Node) -> bool:
+    """Whether a scatter makes sums of its updates and nothing else, so that parts of them give
+    partial sums."""
+    base = node.operands[0].node
+    if base is not None and base.op == "broadcast_to":
+        base = base.operands[0].node
+    return (node.attrs["mode"] == "add" and base is not None and base.is_constant
+            and not base.attrs["value"].array.any())
+
+
 @register
 class Scatter(_Scatter):
     """Slices along an axis updated in order: out[.., indices[s], ..] op= updates[.., s, ..].
@@ -173,6 +195,19 @@ class Scatter(_Scatter):
     opaque = True
     attrs = {"axis": 0, "mode": "update", "batch_dims": 0}
     batch = scattered
+
+    def factors(self, node: Node) -> sharding.Factors:
+        """The axes beside the one that is written along, that one, and those of the positions
+        where what they say is added to zeros."""
+        x, i = (v.type for v in node.operands[:2])
+        k, shared = normalize_axis(node.attrs["axis"], x.rank), node.attrs["batch_dims"]
+        index = range(x.rank, x.rank + i.rank - shared)
+        own = tuple((a,) for a in range(x.rank))
+        summed = frozenset(index if _adds_to_zeros(node) else ())
+        between = tuple((a,) if a in summed else () for a in index)
+        return sharding.Factors(
+            (*x.dims, *i.dims[shared:]),
+            (own, (*own[:shared], *between), (*own[:k], *between, *own[k + 1 :])), (own,), summed)
 
     def infer(self, x: TensorType, indices: TensorType, updates: TensorType, *, axis: int,
               mode: str, batch_dims: int) -> TensorType:
@@ -228,6 +263,9 @@ class ScatterLines(_Lines, _Scatter):
 
     name = "scatter_lines"
     opaque = True
+
+    def factors(self, node: Node) -> sharding.Factors:
+        return sharding.line_factors(node, node.attrs["axis"], _adds_to_zeros(node))
 
     def infer(self, x: TensorType, indices: TensorType, updates: TensorType, *, axis: int,
               mode: str) -> TensorType:

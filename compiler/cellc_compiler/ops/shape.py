@@ -6,12 +6,13 @@ A view is a map of indices; it costs nothing when it fuses into its reader.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Literal, Node, Value
 from ..ir.op import ANY, INTS, NUMBERS, REQUIRED, Array, Op, Sample, Spec, register
@@ -24,6 +25,11 @@ from ._members import Grads, case, no_gradient
 from ._views import Composite, Element, between, crop, fill, select
 from .batching import WHOLE, along, broadcasted, hot, pointwise, prefixed, turned
 from .elementwise import unbroadcast
+
+if TYPE_CHECKING:
+    from ..ir import sharding
+else:  # programs of several ranks ask
+    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 
 @register
@@ -102,6 +108,14 @@ class Reshape(Op):
     cost = "free"
     batch = prefixed(shape=WHOLE)
 
+    def factors(self, node: Node) -> sharding.Factors:
+        return sharding.reshaped_factors(node)
+
+    def part(
+        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
+    ) -> Value:
+        return sharding.reshaped_part(b, node, operands, part)
+
     def infer(self, x: TensorType, *, shape: Shape) -> TensorType:
         out = x.with_shape(shape)
         if out.size != x.size:
@@ -141,6 +155,14 @@ class BroadcastTo(Op):
     dtypes = ANY
     cost = "free"
     batch = broadcasted
+
+    def factors(self, node: Node) -> sharding.Factors:
+        return sharding.aligned_factors(node)
+
+    def part(
+        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
+    ) -> Value:
+        return sharding.reshaped_part(b, node, operands, part)
 
     def infer(self, x: TensorType, *, shape: Shape) -> TensorType:
         if broadcast_shapes(x.shape, tuple(shape), "broadcast_to") != tuple(shape):
@@ -350,6 +372,17 @@ class Iota(Op):
     dtypes = NUMBERS
     cost = "free"
     gradient = no_gradient
+
+    def factors(self, node: Node) -> sharding.Factors:
+        return sharding.aligned_factors(node)
+
+    def part(
+        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
+    ) -> Value:
+        out = sharding.reshaped_part(b, node, operands, part)
+        start, _ = part.result[node.attrs["axis"]] if part.result else (0, 0)
+        counted: Value = b.add(out, b.scalar(start, out)) if start else out
+        return counted
 
     def infer(self, *, shape: Shape, axis: int, dtype: DType) -> TensorType:
         normalize_axis(axis, len(shape))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ._members import Grads, case
 from ._views import Composite, Element, between, both, crop, fill, select, updated
 from .batching import WHOLE, along, prefixed
 from .elementwise import same_dtype
+
+if TYPE_CHECKING:
+    from ..ir import sharding
 
 Ints = tuple[int, ...]
 
@@ -83,6 +86,15 @@ class Slice(Op):
     dtypes = ANY
     cost = "free"
     batch = prefixed(start=0, stop=WHOLE, step=1)
+
+    def part(
+        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
+    ) -> Value:
+        whole = node.operands[0].type.dims
+        stop = tuple(end if n == d else n for (_, n), d, end in
+                     zip(part.operand, whole, node.attrs["stop"], strict=True))
+        out: Value = b.emit(self.name, *operands, **{**node.attrs, "stop": stop})
+        return out
 
     def infer(self, x: TensorType, *, start: Ints, stop: Ints, step: Ints | None) -> TensorType:
         return x.with_shape(slice_shape("slice", x, start, stop, step))
@@ -191,6 +203,42 @@ class _Join(Op):
         return (case((2, 3), (4, 3), axis=0), case((2, 3), (2, 0), (2, 17), axis=1),
                 case((5,), axis=0), case((0, 2), (0, 2), axis=0),
                 case((1, 1, 1), (1, 1, 1), axis=-1))
+
+
+@register
+class MicroBatch(Composite):
+    """One of the equal parts of a batch, along the first axis.
+
+    What follows from it belongs to a micro-batch: a pipeline of stages works on one after the other
+    (`passes/stages`).
+
+    Attributes:
+        index: which part, counted from 0.
+        count: how many there are.
+    """
+
+    name = "micro_batch"
+    attrs = {"index": REQUIRED, "count": REQUIRED}
+    dtypes = ANY
+    cost = "free"
+
+    def reference(self, x: Array, *, index: int, count: int) -> Array:
+        rows = len(x) // count
+        return x[index * rows : (index + 1) * rows]
+
+    def expand(self, b: Builder, x: Value, *, index: int, count: int) -> Value:
+        if not 0 <= index < count:
+            raise ValueError(f"micro_batch: there is no part {index} of {count}")
+        if not x.type.rank or x.shape[0] % count:
+            raise ValueError(
+                f"micro_batch: the first axis of {x.type} is not divided by {count} parts")
+        rows = x.shape[0] // count
+        low = (index * rows,) + (0,) * (x.type.rank - 1)
+        return b.slice(x, start=low, stop=(low[0] + rows, *x.shape[1:]))
+
+    def samples(self) -> Sequence[Sample]:
+        return (case((6, 5), index=1, count=3), case((4,), index=0, count=1),
+                case((0, 3), index=1, count=2))
 
 
 @register

@@ -95,7 +95,7 @@ class WinogradInput(Op):
                 patch = padded[:, :, 4 * i:4 * i + 6, 4 * j:4 * j + 6]
                 d[..., i, j] = np.moveaxis(patch, (2, 3), (0, 1))
         out = _transformed(d, B).swapaxes(2, 3)
-        return out.reshape(36, c, -1).astype(x.dtype)
+        return out.reshape(36, c, tiles.count).astype(x.dtype)
 
     def samples(self) -> Sequence[Sample]:
         return tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from cellc_runtime import checkpoint, ckpt
 from cellc_runtime.errors import ArtifactError, CutOff
-from cellc_runtime.files import write_atomically
+from cellc_runtime.files import read_file, write_atomically
 
 Array = np.ndarray[Any, Any]
 Entries = Mapping[str, "Array | str"]
@@ -28,8 +28,18 @@ def with_suffix(name: str, format: str) -> str:
     return name if name.endswith(format) else f"{name}.{format}"
 
 
-def write(path: str, entries: Entries, format: str, crc: bool = False) -> None:
+def write(
+    path: str, entries: Entries, format: str, crc: bool = False,
+    more: Mapping[str, str] | None = None,
+) -> None:
     """Write a checkpoint, whole or not at all.
+
+    Args:
+        path: the file.
+        entries: arrays, or texts, by name.
+        format: "ckpt" or "safetensors".
+        crc: whether a CRC-32 is written.
+        more: metadata of a safetensors file; a `.ckpt` has none.
 
     Raises:
         OSError: it cannot be written; an older file is as it was.
@@ -39,7 +49,7 @@ def write(path: str, entries: Entries, format: str, crc: bool = False) -> None:
         ckpt.save(path, entries, crc)
         return
     arrays = {n: v for n, v in entries.items() if not isinstance(v, str)}
-    metadata = {"format": "ms"}
+    metadata = {"format": "ms", **(more or {})}
     metadata |= {_TEXT_PREFIX + n: v for n, v in entries.items() if isinstance(v, str)}
     if crc:
         metadata[_CRC_KEY] = str(_crc_of(arrays))
@@ -58,22 +68,20 @@ def _crc_of(arrays: Mapping[str, Array]) -> int:
 
 
 def read(
-    file: str | io.BytesIO, format: str, crc: bool = False,
-    warn: Callable[[str], None] = lambda text: None,
+    file: str | io.BytesIO, format: str, crc: bool = False
 ) -> dict[str, Array | str]:
     """Arrays (read-only) and texts of a checkpoint, all of it checked.
 
     Args:
         file: a path, or the bytes of a safetensors file.
         format: "ckpt" or "safetensors".
-        crc: whether the CRC-32 is checked.
-        warn: told when `crc` is asked for and the file has none.
+        crc: whether the CRC-32 is checked; a file without one is an error then.
 
     Raises:
         ArtifactError: what is wrong with the file.
         OSError: it cannot be read.
     """
-    data = file.getbuffer() if isinstance(file, io.BytesIO) else checkpoint.map_file(file)
+    data = file.getbuffer() if isinstance(file, io.BytesIO) else read_file(file)
     what = "checkpoint" if isinstance(file, io.BytesIO) else f"checkpoint {Path(file).name}"
     try:
         found, has_crc = _decoded(data, what, format, crc)
@@ -81,7 +89,8 @@ def read(
         reason = _in_plain_words(bytes(data[:256]), format, e)
         raise type(e)(f"the {what} cannot be loaded: {reason}. ({e})") from None
     if crc and not has_crc:
-        warn(f"the {what} has no CRC-32 to check; it was saved without crc_check")
+        raise ArtifactError(f"the {what} has no CRC-32 to check: it was saved without crc_check, "
+                            "or it is cut off. Leave crc_check out if you know that it was")
     return found
 
 
@@ -134,7 +143,7 @@ def _in_plain_words(head: bytes, format: str, error: ArtifactError) -> str:
             return reason
     if format == "ckpt" and head[8:9] == b"{" and head[3:8] == bytes(5):
         return "it is a safetensors file: give format='safetensors', and a name that ends so"
-    if format == "safetensors" and head[:1] == b"\n" and b"Float" in head:
+    if format == "safetensors" and head[:1] in b"\nx" and b"Float" in head:
         return "it is a .ckpt file: give format='ckpt', and a name that ends so"
     if isinstance(error, CutOff):
         return "it ends too early: a copy, a download or a save was cut off. Take another copy, " \

@@ -1,0 +1,78 @@
+"""What numbers an op's attributes may hold and how large tensors may be, for every op alike.
+
+Graphs come from files, too. An op's inference may compute with an attribute only what does not take
+longer or more memory the larger the number is; an attribute that it counts along has a bound in the
+op's `bounds`. All other numbers fit 64 bits, so that arithmetic on them is cheap, and a result has
+no more bytes than a process can address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .types import TensorType
+
+LEAST, MOST = -(1 << 63), (1 << 64) - 1
+"""The integers that some element type holds."""
+MOST_BYTES = 1 << 47
+"""What a process can address on the machines there are."""
+DEEPEST = 8
+"""How deep tuples of an attribute may be nested."""
+
+
+def check_attributes(op: str, attrs: Mapping[str, Any], bounds: Mapping[str, int]) -> None:
+    """Every number of the attributes within its bound.
+
+    Args:
+        op: the op's name.
+        attrs: its attributes.
+        bounds: of some of them, the most that a number may be in magnitude.
+
+    Raises:
+        ValueError: a number beyond its bound, or tuples nested too deeply; it says which.
+    """
+    for name, value in attrs.items():
+        kind = type(value)
+        if kind is int or kind is tuple:
+            most = bounds.get(name)
+            limits = (LEAST, MOST) if most is None else (-most, most)
+            _check(value, limits, f"the attribute {name!r} of {op}", 0)
+
+
+def _check(value: Any, limits: tuple[int, int], what: str, depth: int) -> None:
+    kind = type(value)
+    if kind is int:
+        if not limits[0] <= value <= limits[1]:
+            raise ValueError(f"{what} must be from {limits[0]} to {limits[1]}, got {_short(value)}")
+    elif kind is tuple:
+        if depth == DEEPEST:
+            raise ValueError(f"{what} is nested more than {DEEPEST} deep")
+        for part in value:
+            _check(part, limits, what, depth + 1)
+
+
+def _short(number: int) -> str:
+    return str(number) if number.bit_length() < 200 else f"a number of {number.bit_length()} bits"
+
+
+def check_size(what: str, ty: TensorType) -> None:
+    """A tensor that a process could address. Symbolic sizes are known later.
+
+    Raises:
+        ValueError: it is larger, or a size is negative.
+    """
+    nbytes = ty.dtype.itemsize
+    for n in ty.shape:
+        if type(n) is int:
+            if n < 0:
+                raise ValueError(f"{what} would have the negative size {n}")
+            nbytes *= n or 1
+            if nbytes > MOST_BYTES:
+                raise ValueError(f"{what} would be a tensor {_shape(ty)}, which is more than "
+                                 f"{MOST_BYTES >> 40} TiB")
+
+
+def _shape(ty: TensorType) -> str:
+    text = str(ty)
+    return text if len(text) <= 100 else text[:97] + "..."
