@@ -30,6 +30,8 @@ from .ir.op import lookup
 if TYPE_CHECKING:
     import hashlib
 
+    from cellc_runtime import collectives
+
     from .backends.base import Build, Built
     from .ir import printing
     from .loops import nest
@@ -37,10 +39,11 @@ if TYPE_CHECKING:
     from .lower import checks, instructions, lowering, memory, placeholder_sizes
     from .lower import machine as machines
     from .lower.kernel import Kernel
-    from .lower.lowered import Lowered, PrecomputedBlock
+    from .lower.lowered import HostCallback, Lowered, PrecomputedBlock
     from .passes import base, pipeline
 else:  # a program found in the cache needs few of these
     hashlib = lazy_module("hashlib")
+    collectives = lazy_module("cellc_runtime.collectives")
     printing = lazy_module("cellc_compiler.ir.printing")
     (budgets, checks, instructions, lowering, machines, memory, placeholder_sizes, nest, base,
      pipeline) = (
@@ -357,7 +360,7 @@ def _assemble(
         unread=_unread(slots, lowered),
         constants=bytes(lowered.constants),
         messages=tuple(checks.message(c.node, c.shown.offset) for c in lowered.checks),
-        callbacks=tuple(_callback(c.node) for c in lowered.callbacks),
+        callbacks=tuple(map(_callback, lowered.callbacks)),
         cost=sum(i.kernel.cost for i in instructions.walk(lowered.instructions)
                  if isinstance(i, instructions.Call)),
         kernels=built.device_kernels,
@@ -407,10 +410,12 @@ def _unread(slots: Sequence[Slot], lowered: Lowered) -> tuple[int, ...]:
     return tuple(i for i, s in enumerate(slots) if s.kind == "param" and i not in used)
 
 
-def _callback(node: Node) -> Callback:
+def _callback(callback: HostCallback) -> Callback:
+    node, phase, name = callback.node, callback.phase, callback_name(callback.node)
+    read = () if phase == collectives.WAIT else node.operands
     inputs, outputs = (tuple((v.dtype, v.shape) for v in values)
-                       for values in (node.operands, node.results))
-    return Callback(callback_name(node), inputs, outputs)
+                       for values in (read, node.results))
+    return Callback(collectives.phased(name, phase) if phase else name, inputs, outputs)
 
 
 def callback_name(node: Node) -> str:

@@ -8,6 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 
+class CollectiveError(RuntimeError):
+    """Ranks disagree about a collective, one of them has not come to it in time, or none can."""
+
+
 class ArtifactError(ValueError):
     """A file is corrupt, truncated, of another version, or not ours."""
 

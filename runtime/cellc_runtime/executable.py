@@ -522,6 +522,7 @@ class _Raise:
         self._messages = program.messages
         self._errors = errors
         self._failures: dict[int, BaseException] = {}
+        self._collective = any(collectives.is_collective(c.name) for c in program.callbacks)
 
     def keep(self, error: BaseException) -> None:
         """Remember what a host callback of this thread raised."""
@@ -529,6 +530,8 @@ class _Raise:
 
     def __call__(self, code: int, arena: int) -> None:
         error = self._failures.pop(threading.get_ident(), None)
+        if self._collective:
+            collectives.drain()
         if code == CALLBACK_FAILED and error is not None:
             raise error
         if code in (CHECK_FAILED, DEVICE_FAILED):

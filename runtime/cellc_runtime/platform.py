@@ -24,6 +24,7 @@ from .lazy import lazy_module
 
 if TYPE_CHECKING:
     import pathlib
+    import threading
 else:
     pathlib = lazy_module("pathlib")
 
@@ -105,6 +106,17 @@ def allow_tiles() -> bool:
 
 
 # --- files -----------------------------------------------------------------------------------
+
+
+def is_halted(process: int) -> bool | None:
+    """Whether a process of this machine is stopped (by a signal or a debugger) or has ended; None
+    where that cannot be known."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            state = file.read().rpartition(b")")[2].split()[0]
+    except OSError:
+        return None
+    return state in (b"T", b"t", b"Z", b"X")
 
 
 def cache_home() -> pathlib.Path:
@@ -338,6 +350,22 @@ class Scratch:
         self = object.__new__(cls)
         self._owner, self.address, self.nbytes = owner, address, nbytes
         return self
+
+
+def started(thread: threading.Thread) -> bool:
+    """Start a thread; whether there is one: a limit of threads or memory may forbid it.
+
+    Raises:
+        KeyboardInterrupt: the process was interrupted meanwhile.
+    """
+    try:
+        thread.start()
+    except RuntimeError as error:
+        # An interrupt within Python's own lock, on which `start` waits, ends as an error of it.
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        return False
+    return True
 
 
 @cache

@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from cellc_runtime.platform import started
 from cellc_runtime.target import Target
 
 from . import workers
@@ -80,12 +81,12 @@ class CompilePool:
             done = not self._left and self._error is None
             self._complete, self._ended, self._queue = True, not done, []
             self._changed.notify_all()
+            # While they are listed: a worker that is handed back may get another pool's thread.
+            serving = [w.thread for w in self._workers if w.begun and w.thread is not None]
         if done:
             # Their threads hand the workers back: at once, or when they have begun.
-            for worker in list(self._workers):
-                thread = worker.thread
-                if worker.begun and thread is not None:
-                    thread.join()
+            for thread in serving:
+                thread.join()
             return
         for worker in list(self._workers):
             worker.kill()
@@ -161,13 +162,18 @@ class CompilePool:
         self._working += 1
         worker.thread = threading.Thread(target=self._serve, args=(worker,), daemon=True)
         self._threads.append(worker.thread)
-        try:
-            worker.thread.start()
-        except RuntimeError as error:
-            # An interrupt within Python's own lock, on which `start` waits, ends as an error of it.
-            if isinstance(error.__context__, KeyboardInterrupt):
-                raise error.__context__ from None
-            raise
+        if not started(worker.thread):
+            self._let_go(worker)
+
+    def _let_go(self, worker: Worker) -> None:
+        """End a worker that no thread serves: there is no memory for one more."""
+        with self._changed:
+            self._threads.pop()
+            self._workers.remove(worker)
+            self._working -= 1
+            self._limit = len(self._workers)
+        worker.kill()
+        worker.end()
 
     def _serve(self, worker: Worker) -> None:
         serving: Worker | None = worker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,15 +31,33 @@ class Machine(NamedTuple):
     features: str
 
 
+_NO_MEMORY = re.compile("map segment|allocate memory|[Oo]ut of memory")
+"""What the system's loader says of a library for which there is no memory."""
+
+
 class EmitError(Exception):
     """LLVM refused a module; the text is LLVM's."""
 
 
 @cache
 def load_llvm() -> Any:
-    """llvmlite, ready to compile."""
-    # llvmlite loads 100 MB of LLVM: only a process that really compiles pays for it.
-    import llvmlite.binding as llvm
+    """llvmlite, ready to compile.
+
+    Raises:
+        MemoryError: this process may not have the memory that LLVM is loaded into.
+        OSError: llvmlite's library cannot be loaded for another reason.
+    """
+    try:
+        # llvmlite loads 100 MB of LLVM: only a process that really compiles pays for it.
+        import llvmlite.binding as llvm
+    except OSError as error:
+        # llvmlite says that it found no library; why is said by what that was raised from.
+        reason = str(error.__cause__ or error.__context__ or error)
+        if _NO_MEMORY.search(reason) is None:
+            raise
+        raise MemoryError("LLVM, which takes 150 MB, does not fit into the memory that this "
+                          f"process may have (ulimit -v, or a container's limit): {reason}"
+                          ) from None
 
     for option in OPTIONS:
         llvm.set_option("cellc", option)

@@ -73,6 +73,9 @@ def main(*descriptors: int) -> None:
     """
     try:
         load_llvm()
+    except MemoryError:
+        return  # without a hello: who asked compiles by itself, and says what is missing
+    try:
         _serve(_split(*descriptors) if descriptors else HELLO)
     except BrokenPipeError:
         # Whoever asked is gone, or was interrupted while it started us. What is left in the

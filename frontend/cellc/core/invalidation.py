@@ -3,13 +3,21 @@
 A compiled entry registers every attribute it read while it was compiled. Setting an attribute
 of a Cell looks the pair up (nothing more than a failed dictionary look-up in the usual case)
 and marks its readers stale; the call path checks one flag.
+
+Places are known by the `id` of their object: whoever owns a flag holds the objects that it watches,
+so none of them is another object's while the flag is there. A place goes with its last reader.
 """
 
 from __future__ import annotations
 
+import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
+
+_Place = tuple[int, str]
+"""The `id` of an object, and the name of an attribute."""
 
 
 class Stale:
@@ -17,14 +25,16 @@ class Stale:
 
     Attributes:
         forget: called when it has: takes away what answers calls without looking here.
+        watched: the places that it is a reader of.
     """
 
-    __slots__ = ("__weakref__", "cause", "forget", "stale")
+    __slots__ = ("__weakref__", "cause", "forget", "stale", "watched")
 
     def __init__(self) -> None:
         self.stale = False
         self.cause = ""
         self.forget: Callable[[], None] | None = None
+        self.watched: list[_Place] = []
 
     def raise_(self, cause: str) -> None:
         """Something has changed."""
@@ -33,6 +43,7 @@ class Stale:
 
     def __del__(self) -> None:
         self.drop()
+        _left.extend(self.watched)
 
     def drop(self) -> None:
         """Let nothing answer without looking here."""
@@ -41,13 +52,30 @@ class Stale:
             forget()
 
 
-_readers: dict[tuple[int, str], weakref.WeakSet[Stale]] = {}
+_readers: dict[_Place, weakref.WeakSet[Stale]] = {}
+_left: deque[_Place] = deque()
+"""Places that have lost a reader: they are looked at by the next `watch`, for a destructor may run
+anywhere, also within one."""
+_lock = threading.RLock()
 
 
 def watch(reads: Iterable[tuple[Any, str]], flag: Stale) -> None:
-    """`flag` goes up when one of these attributes is set."""
-    for target, name in reads:
-        _readers.setdefault((id(target), name), weakref.WeakSet()).add(flag)
+    """`flag` goes up when one of these attributes is set. Its owner holds their objects."""
+    with _lock:
+        _sweep()
+        for target, name in reads:
+            place = id(target), name
+            _readers.setdefault(place, weakref.WeakSet()).add(flag)
+            flag.watched.append(place)
+
+
+def _sweep() -> None:
+    """Forget places without readers."""
+    while _left:
+        place = _left.popleft()
+        readers = _readers.get(place)
+        if readers is not None and not readers:
+            del _readers[place]
 
 
 _changes = 0
@@ -62,7 +90,10 @@ def changed(target: Any, name: str) -> None:
     """An attribute was set."""
     global _changes
     _changes += 1
-    readers = _readers.pop((id(target), name), None)
+    if (id(target), name) not in _readers:
+        return
+    with _lock:
+        readers = _readers.pop((id(target), name), None)
     if readers:
         for flag in readers:
             what = "the hooks" if name == "_hooks" else f"the attribute {name!r}"

@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from cellc_compiler.autodiff import reverse as autodiff
     from cellc_compiler.passes import batch_axis as batch_axis
     from cellc_compiler.passes import instantiate as instantiate
+    from cellc_compiler.passes.stages import micro_batches as micro_batches
 else:
     driver = lazy_module("cellc_compiler.driver")
     conditional = lazy_module("cellc_compiler.autodiff.conditional")
     autodiff = lazy_module("cellc_compiler.autodiff.reverse")
     batch_axis = lazy_module("cellc_compiler.passes.batch_axis")
     instantiate = lazy_module("cellc_compiler.passes.instantiate")
+    micro_batches = lazy_module("cellc_compiler.passes.stages.micro_batches")
 
-__all__ = ["autodiff", "batch_axis", "conditional", "driver", "instantiate"]
+__all__ = ["autodiff", "batch_axis", "conditional", "driver", "instantiate", "micro_batches"]

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from cellc_runtime.platform import started
+
 DELAY = 1.0
 """Seconds before anything is shown."""
 _TICK = 0.1
@@ -52,7 +54,8 @@ class _Stage:
     def finish(self) -> None:
         """Clear the line."""
         self.done.set()
-        self.thread.join()
+        if self.thread.is_alive():
+            self.thread.join()
 
 
 def _is_terminal() -> bool:
@@ -89,8 +92,8 @@ def stage(name: str, verb: str = "compiling") -> Iterator[Callable[[str], None]]
         return
     s = _Stage(name, verb)
     _present.append(s)
-    s.thread.start()
     try:
+        started(s.thread)  # without a thread nothing is shown
         yield s.say
     finally:
         _present.remove(s)
