@@ -3,6 +3,9 @@
 A sum has one order, that of the ranks, whatever arrives first: each rank adds up one slice of all
 (reduce-scatter by all-to-all), then all gather the slices. So n ranks give the bits of one process
 that adds the same n parts one after the other.
+
+A rank does its collectives one after the other. What is started (`callback` of the phase "start")
+is done by the world's channel while the rank computes, and all others stand behind it.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .world import Bytes, CollectiveError, Step, member, world
+from .world import SHARED, Bytes, CollectiveError, Step, member, world
 
 Array = np.ndarray[Any, Any]
 
@@ -23,15 +26,17 @@ REDUCTIONS: Mapping[str, Callable[..., Any]] = {
 """How two parts become one; NaN passes through all of them."""
 
 _NOTHING: Bytes = np.empty(0, np.uint8)
-_SMALL = 1 << 14
+SMALL = 1 << 14
 """Up to so many bytes everything is sent to everyone: one round instead of two."""
+_PIECES = 3
+"""Pieces of a tensor that are in shared memory at a time."""
 
 
 def _bytes(array: Array) -> Bytes:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _added(parts: Sequence[Array], reduction: str) -> Array:
+def added(parts: Sequence[Array], reduction: str) -> Array:
     """One part after the other, in the order of the ranks."""
     total = np.array(parts[0])
     with np.errstate(all="ignore"):  # as compiled code does, and each op of PyNative
@@ -48,24 +53,71 @@ def _gathered(step: Step, x: Array) -> list[Array]:
 
 def all_reduce(step: Step, x: Array, reduction: str) -> Array:
     """The sum (or another reduction) over the ranks, on each."""
+    out = np.empty_like(x, order="C")
+    all_reduce_into(step, x, reduction, out)
+    return out
+
+
+def all_reduce_into(step: Step, x: Array, reduction: str, out: Array) -> None:
+    """The same, into memory without gaps."""
     member(step)
-    n = len(step.group)
-    if n == 1:
-        return np.array(x)
-    if x.nbytes <= _SMALL:
-        return _added(_gathered(step, x), reduction)
-    flat = np.ascontiguousarray(x).reshape(-1)
-    slices = np.array_split(flat, n)
-    mine = _exchanged(step, slices)
-    out = np.empty_like(flat)
-    world().all_gather(step, _bytes(_added(mine, reduction)),
-                       [_bytes(s) for s in np.array_split(out, n)])
-    return out.reshape(x.shape)
+    if len(step.group) == 1:
+        np.copyto(out, x)
+        return
+    if x.nbytes <= SMALL:
+        np.copyto(out, added(_gathered(step, x), reduction))
+        return
+    flat, total = np.ascontiguousarray(x).reshape(-1), out.reshape(-1)
+    windows = world().shared(step)
+    if windows is None:
+        slices = np.array_split(flat, len(step.group))
+        world().all_gather(step, _bytes(added(_exchanged(step, slices), reduction)),
+                           [_bytes(s) for s in np.array_split(total, len(step.group))])
+    else:
+        _add_in_windows(step, flat, total, reduction, windows)
+
+
+def _add_in_windows(
+    step: Step, x: Array, out: Array, reduction: str, windows: Sequence[Bytes]
+) -> None:
+    """A sum by memory that the ranks share, a piece at a time, so that pieces stay in the cache.
+
+    While ranks add up a piece, each its slice, the next one is there already, and others still
+    read the one before: three pieces have memory of their own, and ranks meet once for each.
+    """
+    here, most = member(step), SHARED // _PIECES // x.itemsize
+    pieces = [slice(at, min(at + most, x.size)) for at in range(0, x.size, most)]
+
+    def held(number: int) -> list[Array]:
+        at, size = number % _PIECES * most, pieces[number].stop - pieces[number].start
+        return [w.view(x.dtype)[at : at + size] for w in windows]
+
+    held(0)[here][:] = x[pieces[0]]
+    world().meet(step)
+    for number, piece in enumerate(pieces):
+        parts = held(number)
+        _add_slice([np.array_split(p, len(parts))[here] for p in parts], here, reduction)
+        if number + 1 < len(pieces):
+            held(number + 1)[here][:] = x[pieces[number + 1]]
+        world().meet(step)
+        for own, summed in zip(np.array_split(out[piece], len(parts)),
+                               (np.array_split(p, len(parts))[i] for i, p in enumerate(parts)),
+                               strict=True):
+            own[:] = summed
+
+
+def _add_slice(slices: Sequence[Array], here: int, reduction: str) -> None:
+    """Add up, in the order of the ranks, into this one's slice, which nobody else reads now."""
+    total = slices[0] if len(slices) == 2 else np.array(slices[0])
+    with np.errstate(all="ignore"):  # as `added` does
+        for part in slices[1:-1]:
+            REDUCTIONS[reduction](total, part, out=total)
+        REDUCTIONS[reduction](total, slices[-1], out=slices[here])
 
 
 def reduce_scatter(step: Step, x: Array, reduction: str) -> Array:
     """This rank's part, along the first axis, of the sum over the ranks."""
-    return _added(_exchanged(step, np.split(np.ascontiguousarray(x), len(step.group))), reduction)
+    return added(_exchanged(step, np.split(np.ascontiguousarray(x), len(step.group))), reduction)
 
 
 def reduce_to(step: Step, x: Array, reduction: str, root: int) -> Array:
@@ -130,7 +182,7 @@ def all_to_all_v(
 def _exchanged(step: Step, parts: Sequence[Array]) -> list[Array]:
     """The i-th part goes to the group's i-th rank; what each of them sends, in their order."""
     here = member(step)
-    out = [np.empty_like(parts[here]) for _ in step.group]
+    out = list(np.empty((len(step.group), *parts[here].shape), parts[here].dtype))
     world().all_to_all(step, [_bytes(p) for p in parts], [_bytes(o) for o in out])
     return out
 
@@ -147,7 +199,16 @@ def receive_from(step: Step, out: Array, rank: int, tag: int) -> None:
 
 def barrier(step: Step) -> None:
     """All ranks of the group have come."""
-    _gathered(step, np.zeros(1, np.uint8))
+    in_order(lambda: _gathered(step, np.zeros(1, np.uint8)), step.text)
+
+
+def gathered_texts(step: Step, text: str) -> list[str]:
+    """What each rank of the group says, in their order."""
+    own = np.frombuffer(text.encode(), np.uint8)
+    sizes = [int(n) for n in np.concatenate(_gathered(step, np.array([own.size])))]
+    parts = [np.empty(size, np.uint8) for size in sizes]
+    world().all_gather(step, own, parts)
+    return [part.tobytes().decode() for part in parts]
 
 
 def _other(step: Step, rank: int) -> int:
@@ -158,7 +219,7 @@ def _other(step: Step, rank: int) -> int:
     return rank
 
 
-# --- behind programs ------------------------------------------------------------------------------
+# --- in order -------------------------------------------------------------------------------------
 
 KINDS: Mapping[str, Callable[..., Any]] = {
     f.__name__: f for f in (
@@ -167,6 +228,35 @@ KINDS: Mapping[str, Callable[..., Any]] = {
     )
 }
 """What has one operand and one result, by the names of the ops."""
+_MESSAGES: Mapping[str, Callable[..., None]] = {
+    "send_to": send_to, "receive_from": receive_from,
+}
+
+
+def in_order(work: Callable[[], Any], text: str) -> Any:
+    """Do something behind all collectives that were started, and wait for it.
+
+    Raises:
+        CollectiveError: it, or one before it, failed.
+    """
+    channel = world().channel
+    return work() if channel is None else channel.do(work, text)
+
+
+def perform(kind: str, step: Step, x: Array, **attrs: Any) -> Any:
+    """Do one of `KINDS`, or a message, behind everything that was started.
+
+    Raises:
+        CollectiveError: it cannot be done, or what was started has failed.
+    """
+    function = KINDS.get(kind) or _MESSAGES[kind]
+    return in_order(lambda: function(step, x, **attrs), step.text + step.place)
+
+
+# --- behind programs ------------------------------------------------------------------------------
+
+START, WAIT = "start", "wait"
+"""The phases of a collective that runs while its program computes."""
 _MARK = "collective "
 
 
@@ -175,8 +265,13 @@ def callback_name(kind: str, attrs: Mapping[str, Any]) -> str:
     return _MARK + json.dumps([kind, {k: v for k, v in attrs.items() if k != "dtype"}])
 
 
+def phased(name: str, phase: str) -> str:
+    """What a program calls `START` or `WAIT` of a collective by, given its `callback_name`."""
+    return f"{_MARK}{phase} {name[len(_MARK):]}"
+
+
 def is_collective(name: str) -> bool:
-    """Whether a program's callback has a name of `callback_name`."""
+    """Whether a program's callback has a name of `callback_name` or `phased`."""
     return name.startswith(_MARK)
 
 
@@ -184,21 +279,49 @@ def callback(name: str, place: str = "") -> Callable[..., None]:
     """The function behind a program's callback.
 
     Args:
-        name: see `callback_name`.
+        name: see `callback_name` and `phased`.
         place: where in the user's code it is, for messages.
     """
-    kind, attrs = json.loads(name[len(_MARK):])
+    phase, bracket, text = name[len(_MARK):].partition("[")
+    if phase.strip() == WAIT:
+        return _wait
+    kind, attrs = json.loads(bracket + text)
     group = tuple(attrs.pop("ranks", ()))
-    if kind in ("send_to", "receive_from"):
-        message = send_to if kind == "send_to" else receive_from
-        return lambda x: message(
-            Step(described(kind, x), (), place), x, attrs["rank"], attrs["tag"])
+    if kind in _MESSAGES:
+        to = {name: attrs[name] for name in ("rank", "tag")}
+        return lambda x: perform(kind, Step(described(kind, x), (), place), x, **to)
     function = KINDS[kind]
 
     def call(x: Array, out: Array) -> None:
-        np.copyto(out, function(Step(described(kind, x, attrs), group, place), x, **attrs))
+        step = Step(described(kind, x, attrs), group, place)
+        channel = world().channel
+
+        def work() -> None:
+            if function is all_reduce:
+                all_reduce_into(step, x, out=out, **attrs)
+            else:
+                np.copyto(out, function(step, x, **attrs))
+
+        if phase and channel is not None and not channel.inside:
+            channel.launch(out.ctypes.data, work, step.text + place)
+        else:
+            in_order(work, step.text + place)
 
     return call
+
+
+def _wait(out: Array) -> None:
+    """What was started into `out` is there."""
+    channel = world().channel
+    if channel is not None:
+        channel.land(out.ctypes.data)
+
+
+def drain() -> None:
+    """A program has ended with an error: nothing uses its memory any more."""
+    channel = world().channel
+    if channel is not None:
+        channel.drain()
 
 
 def described(kind: str, x: Array, attrs: Mapping[str, Any] | None = None) -> str:

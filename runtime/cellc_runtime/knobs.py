@@ -51,6 +51,8 @@ class Knobs:
             of a device that was registered.
         collective_timeout: `CELLC_COLLECTIVE_TIMEOUT`, seconds that a rank waits for the others
             at a collective before it gives up.
+        silence_timeout: `CELLC_SILENCE_TIMEOUT`, seconds that a rank which others wait for may be
+            silent when it is asked whether it is alive.
     """
 
     cache_dir: pathlib.Path
@@ -64,6 +66,7 @@ class Knobs:
     gpu_blocking: bool = False
     gpu: str = ""
     collective_timeout: int = 1800
+    silence_timeout: int = 6
 
 
 _OVERRIDE: ContextVar[dict[str, Any] | None] = ContextVar("cellc_knobs", default=None)
@@ -89,6 +92,7 @@ def read() -> Knobs:
         gpu=env("CELLC_GPU") or "",
         collective_timeout=_count("CELLC_COLLECTIVE_TIMEOUT", env("CELLC_COLLECTIVE_TIMEOUT"))
         or 1800,
+        silence_timeout=_count("CELLC_SILENCE_TIMEOUT", env("CELLC_SILENCE_TIMEOUT")) or 6,
     )
     changes = _OVERRIDE.get()
     return replace(knobs, **changes) if changes else knobs

@@ -1,12 +1,16 @@
 """The ranks of MPI, by mpi4py (extra `cellc[mpi]`).
 
-Every wait polls, so that an interrupt or a signal reaches Python while a rank waits, and so that a
-rank that does not come can be named. Before the bytes of a step go, its group agrees about it.
+One thread (`channel.py`) does all that is done with MPI, so that a rank can compute meanwhile. Its
+waits poll, so that a rank that does not come can be named (`liveness.py`): often while somebody
+waits for the result, seldom while the rank computes, whose processor it may share. Before the bytes
+of a step go, its group agrees about it.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,13 +18,21 @@ from typing import Any
 import numpy as np
 
 from . import knobs
-from .world import Bytes, CollectiveError, Step, disagreement
+from .channel import Channel
+from .liveness import Liveness
+from .shared_memory import SharedMemory, shared_memory
+from .world import SHARED, Bytes, CollectiveError, Step, disagreement
 
 _HEADER = 192
 """Bytes by which ranks tell each other what step they are at."""
 _SPIN = 2e-4
 """Seconds of waiting before a rank lets others use its processor."""
+_EAGER, _SELDOM = 5e-5, 5e-4
+"""Seconds between two looks: while somebody waits, or bytes are on their way; and while others have
+not come and this rank computes."""
 _HEADERS_TAG = 1 << 14
+_NOTICE = 8.0
+"""Seconds of waiting after which a rank says so, and says it again after twice as long."""
 
 
 class MpiWorld:
@@ -31,41 +43,82 @@ class MpiWorld:
     """
 
     waiting = ""
+    _notice = _NOTICE
 
     def __init__(self) -> None:
         from mpi4py import MPI  # an extra: it loads a library of hundreds of kilobytes
 
+        if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
+            raise RuntimeError(
+                "this MPI lets no thread but the main one communicate (its thread level is "
+                f"{MPI.Query_thread()}); cellc needs MPI_THREAD_SERIALIZED or "
+                "MPI_THREAD_MULTIPLE: leave mpi4py.rc.thread_level as it is at first")
         self._mpi = MPI
         self._world = MPI.COMM_WORLD
         self.rank: int = self._world.Get_rank()
         self.size: int = self._world.Get_size()
         near = self._world.Split_type(MPI.COMM_TYPE_SHARED)
-        self.near: tuple[int, ...] = tuple(sorted(near.allgather(self.rank)))
+        processes: dict[int, int] = dict(near.allgather((self.rank, os.getpid())))
+        self.near: tuple[int, ...] = tuple(sorted(processes))
         near.Free()
+        self._alive = Liveness(MPI, self._world.Dup(), processes)
         self.groups: dict[str, tuple[int, ...]] = {}
         self._comms: dict[tuple[int, ...], Any] = {}
+        self._shared: dict[tuple[int, ...], SharedMemory | None] = {}
         self._sent: list[tuple[Any, Bytes]] = []
+        self.channel: Channel | None = Channel(f"collectives of rank {self.rank}",
+                                               self._alive.attend)
+        atexit.register(self.close)  # MPI ends behind Python, and nobody may use it then
 
     def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
         """See `World.all_to_all`."""
         comm = self._agreed(step)
-        sent, received = np.concatenate(parts), np.empty(sum(o.size for o in out), np.uint8)
+        sent, received = _as_one(parts), _as_one(out)
+        if sent is None:
+            sent = np.concatenate(parts)
+        direct = received is not None
+        if received is None:
+            received = np.empty(sum(_sizes(out)), np.uint8)
         self._finish(step, comm.Ialltoallv(
             [sent, _sizes(parts), self._mpi.BYTE], [received, _sizes(out), self._mpi.BYTE]))
-        _spread(received, out)
+        if not direct:
+            _spread(received, out)
 
     def all_gather(self, step: Step, own: Bytes, out: Sequence[Bytes]) -> None:
         """See `World.all_gather`."""
         comm = self._agreed(step)
-        received = np.empty(sum(o.size for o in out), np.uint8)
+        received = _as_one(out)
+        direct = received is not None
+        if received is None:
+            received = np.empty(sum(_sizes(out)), np.uint8)
         self._finish(step, comm.Iallgatherv(
             [own, self._mpi.BYTE], [received, _sizes(out), self._mpi.BYTE]))
-        _spread(received, out)
+        if not direct:
+            _spread(received, out)
 
     def broadcast(self, step: Step, root: int, buffer: Bytes) -> None:
         """See `World.broadcast`."""
         comm = self._agreed(step)
         self._finish(step, comm.Ibcast([buffer, self._mpi.BYTE], step.group.index(root)))
+
+    def shared(self, step: Step) -> Sequence[Bytes] | None:
+        """See `World.shared`."""
+        if not set(step.group) <= set(self.near):
+            return None
+        comm = self._agreed(step)
+        if step.group not in self._shared:
+            self._shared[step.group] = shared_memory(self._mpi, comm, SHARED)
+        memory = self._shared[step.group]
+        return None if memory is None else memory.windows
+
+    def meet(self, step: Step) -> None:
+        """See `World.meet`."""
+        memory = self._shared.get(step.group)
+        if memory is not None:
+            memory.sync()
+        self._finish(step, self._comm(step.group).Ibarrier())
+        if memory is not None:
+            memory.sync()
 
     def send(self, step: Step, to: int, tag: int, buffer: Bytes) -> None:
         """See `World.send`."""
@@ -85,7 +138,18 @@ class MpiWorld:
 
     def close(self) -> None:
         """See `World.close`."""
+        channel, self.channel = self.channel, None
+        if channel is not None:
+            channel.do(self._free, "close")
+            channel.close()
+
+    def _free(self) -> None:
         self._mpi.Request.Waitall([r for r, _ in self._sent])
+        for group in sorted(self._shared):
+            memory = self._shared[group]
+            if memory is not None:
+                memory.free()
+        self._shared.clear()
         for comm in self._comms.values():
             comm.Free()
         self._comms.clear()
@@ -139,24 +203,64 @@ class MpiWorld:
         Raises:
             CollectiveError: there was none in the time of `CELLC_COLLECTIVE_TIMEOUT`.
         """
-        start = time.monotonic()
-        self.waiting = f"{step.text}{step.place}"
+        start, what = time.monotonic(), f"{step.text}{step.place}"
+        self.waiting, self._notice = what, _NOTICE
         while not (found := done()):
             waited = time.monotonic() - start
-            if waited > knobs.read().collective_timeout:
-                missing = [r for r in (absent() if absent else whom) if r != self.rank]
-                raise CollectiveError(
-                    f"{step.text}{step.place}: rank {self.rank} has waited {waited:.0f} s for "
-                    f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))} "
-                    "(CELLC_COLLECTIVE_TIMEOUT sets how long)")
             if waited > _SPIN:
-                os.sched_yield() if waited < 0.05 else time.sleep(5e-5)
+                missing = [r for r in (absent() if absent else whom) if r != self.rank]
+                self._hold_out(waited, missing, what)
+                self._pause(waited, absent is not None)
+        self._alive.forget(whom)
+        self._alive.done()
         self.waiting = ""
         return found
+
+    def _hold_out(self, waited: float, missing: Sequence[int], what: str) -> None:
+        """Go on waiting.
+
+        Raises:
+            CollectiveError: it has taken too long, one of those waited for does not answer, or
+                nobody wants it any more.
+        """
+        if self.channel is not None and self.channel.failed is not None:
+            raise CollectiveError(f"{what} was given up: {self.channel.failed!r}")
+        if not self._alive.watch(missing, waited, f"rank {self.rank} waits in {what}"):
+            return
+        limit = knobs.read().collective_timeout
+        said = (f"{what}: rank {self.rank} has waited {waited:.0f} s for "
+                f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))} "
+                f"(CELLC_COLLECTIVE_TIMEOUT sets how long){self._alive.told(missing)}")
+        if waited > limit:
+            raise CollectiveError(said)
+        if waited > self._notice:
+            self._notice *= 2
+            sys.stderr.write(f"{said}\nIt goes on waiting, up to {limit} s.\n")
+            sys.stderr.flush()
+
+    def _pause(self, waited: float, others: bool) -> None:
+        """Leave the processor to others for a while; `others` are those who have not come."""
+        if others and self.channel is not None and not self.channel.awaited:
+            time.sleep(_SELDOM)
+        elif waited < 0.05:
+            os.sched_yield()
+        else:
+            time.sleep(_EAGER)
 
 
 def _sizes(parts: Sequence[Bytes]) -> list[int]:
     return [p.size for p in parts]
+
+
+def _as_one(parts: Sequence[Bytes]) -> Bytes | None:
+    """Parts that follow one another in memory as one array over it; None if they do not."""
+    end = start = parts[0].ctypes.data
+    for part in parts:
+        if part.ctypes.data != end:
+            return None
+        end += part.size
+    whole: Bytes = np.lib.stride_tricks.as_strided(parts[0], (end - start,), (1,))
+    return whole
 
 
 def _spread(received: Bytes, out: Sequence[Bytes]) -> None:

@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from .errors import CollectiveError as CollectiveError
 from .records import dataclass
+
+if TYPE_CHECKING:
+    from .channel import Channel
 
 Bytes = np.ndarray[Any, Any]
 """A writable or readable array of uint8 with one axis."""
-
-
-class CollectiveError(RuntimeError):
-    """Ranks disagree about a collective, one of them has not come to it in time, or none can."""
+SHARED = 6 << 20
+"""Bytes of the memory that a rank shares with those on its machine, for each group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class World(Protocol):
         size: how many there are.
         near: the ranks on this machine.
         groups: the ranks of groups by name.
+        channel: the thread that does collectives while this rank computes; None where there is
+            nobody to wait for.
 
     Raises:
         CollectiveError: ranks disagree about a step, or one has not come to it in time.
@@ -59,6 +63,7 @@ class World(Protocol):
     size: int
     near: tuple[int, ...]
     groups: dict[str, tuple[int, ...]]
+    channel: Channel | None
 
     def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
         """`parts[i]` goes to the group's i-th rank, `out[i]` is what that one sends."""
@@ -68,6 +73,13 @@ class World(Protocol):
 
     def broadcast(self, step: Step, root: int, buffer: Bytes) -> None:
         """The bytes of the rank `root`, of all, on each."""
+
+    def shared(self, step: Step) -> Sequence[Bytes] | None:
+        """Memory of each rank of the group, `SHARED` bytes, that all of them read; None where
+        ranks have no memory in common. What is written is seen behind `meet`."""
+
+    def meet(self, step: Step) -> None:
+        """All ranks of the group have come."""
 
     def send(self, step: Step, to: int, tag: int, buffer: Bytes) -> None:
         """Bytes for one rank, copied: it does not wait until they are received."""
@@ -88,6 +100,7 @@ class Alone:
     rank = 0
     size = 1
     near: tuple[int, ...] = (0,)
+    channel: Channel | None = None
 
     def __init__(self) -> None:
         self.groups: dict[str, tuple[int, ...]] = {}
@@ -103,6 +116,13 @@ class Alone:
     def broadcast(self, step: Step, root: int, buffer: Bytes) -> None:
         """It is there."""
 
+    def shared(self, step: Step) -> Sequence[Bytes] | None:
+        """There is nobody."""
+        return None
+
+    def meet(self, step: Step) -> None:
+        """It is there."""
+
     def send(self, step: Step, to: int, tag: int, buffer: Bytes) -> None:
         """There is nobody."""
         raise CollectiveError(f"{step.text}: to rank {to}, but one process runs")
@@ -116,6 +136,36 @@ class Alone:
 
     def abort(self) -> None:
         """An error ends the process by itself."""
+
+
+class Planned(Alone):
+    """The first of ranks that are not there, so that what it would need can be seen.
+
+    What the others would send is taken to be what this one sends: shapes are right, values are not.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.near = tuple(range(size))
+
+    def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
+        """See `World.all_to_all`."""
+        own = parts[step.group.index(0)]
+        for place in out:
+            place[:] = own if own.size == place.size else 0
+
+    def all_gather(self, step: Step, own: Bytes, out: Sequence[Bytes]) -> None:
+        """See `World.all_gather`."""
+        for place in out:
+            place[:] = own
+
+    def send(self, step: Step, to: int, tag: int, buffer: Bytes) -> None:
+        """Nobody takes it."""
+
+    def receive(self, step: Step, source: int, tag: int, out: Bytes) -> None:
+        """Zeros come."""
+        out[:] = 0
 
 
 _alone = Alone()

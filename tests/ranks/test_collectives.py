@@ -76,6 +76,18 @@ def test_all_reduce_adds_in_the_order_of_ranks(
         assert got.tobytes() == want.tobytes()
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_sums_of_many_pieces(shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By memory that ranks share, and by messages."""
+    if not shared:
+        monkeypatch.setattr("cellc.testing.ranks._ThreadWorld.shared", lambda self, step: None)
+    for count, reduction, dtype in ((2, "max", np.float32), (3, "sum", np.float64)):
+        parts = [values(r, (1_500_001,), dtype) for r in range(count)]
+        for got in on_ranks(count, lambda x, how=reduction: c.all_reduce(x, how) - 0,
+                            (1_500_001,), dtype=dtype):
+            assert got.tobytes() == in_order(parts, reduction).tobytes()
+
+
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_each_collective(count: int) -> None:
     shape = (count * 2, 3)
@@ -242,6 +254,7 @@ def test_a_rank_that_raises_ends_the_others() -> None:
     (lambda: c.all_to_all(Tensor(np.zeros((4, 2))), 3, 0, 1), "number of processes"),
     (lambda: c.all_to_all_rows(Tensor(np.zeros((4, 2))), [1, 1], [2, 2]), "2 rows are to be sent"),
     (lambda: create_group("two", [0, 2]), "one of the ranks"),
+    (lambda: create_group("two", [0, 1], {"hccl": 1}), "must be type of GroupOptions"),
 ])
 def test_wrong_arguments(wrong: Any, text: str) -> None:
     with pytest.raises((ValueError, TypeError), match=text):

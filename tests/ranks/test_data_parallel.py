@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cellc as ms
+import cellc_runtime.world
 from cellc import Tensor, nn, ops
 from cellc.nn.grad_reducer import BUCKET_BYTES, buckets
 from cellc.testing.ranks import run_ranks
@@ -123,9 +124,72 @@ def test_sync_batch_norm_sees_the_batch_of_all() -> None:
 
 def test_what_is_sent_together() -> None:
     big = BUCKET_BYTES // 4 - 10
-    assert buckets([float32] * 4, [5, big, 20, 1], [1, 1, 1, 1]) == [[0, 1], [2, 3]]
-    assert buckets([float32, float16, float32], [5, 5, 5], [1, 1, 1]) == [[0, 2], [1]]
-    assert buckets([float32] * 5, [big, big, 1, 2, 3], [2, 2, 0, 0, 3]) == [[0, 1], [2], [3], [4]]
+    whole = [False] * 5
+    assert buckets([float32] * 4, [5, big, 20, 1], [1, 1, 1, 1], whole) == [[3, 2], [1, 0]]
+    assert buckets([float32, float16, float32], [5, 5, 5], [1, 1, 1], whole) == [[2, 0], [1]]
+    assert buckets([float32] * 5, [big, big, 1, 2, 3], [2, 2, 0, 0, 3], whole) == [
+        [4], [3], [2], [1, 0]]
+    assert buckets([float32] * 3, [5, 5, 5], [1, 1, 1], [True, False, True]) == [[2, 0], [1]]
+    assert buckets([float32] * 3, [1, 1, 1], [1, 1, 1], whole, limit=0) == [[2], [1], [0]]
+    assert buckets([float32] * 5, [big, big, 1, 2, 3], [1] * 5, whole, ends=[1, 2]) == [
+        [4, 3], [2], [1, 0]]
+
+
+def collectives_of_a_step(**settings: Any) -> int:
+    """How many collectives a step of `Net` does, whose gradients are four."""
+    ms.set_context(mode=ms.GRAPH_MODE)
+    ms.set_auto_parallel_context(parallel_mode="data_parallel", **settings)
+    done: list[str] = []
+
+    def train(rank: int) -> None:
+        net = Net()
+        step = nn.TrainOneStepCell(loss_of(net), nn.SGD(net.trainable_params()))
+        own = cellc_runtime.world.world()
+        plain = own.all_gather
+        own.all_gather = lambda s, *rest: (done.append(s.text), plain(s, *rest))[1]
+        step(*data(rank, 0))
+
+    run_ranks(2, train)
+    ms.reset_auto_parallel_context()
+    return len(done) // 2
+
+
+def test_settings_decide_what_is_sent_together() -> None:
+    def fused(mode: str, config: Any) -> dict[str, Any]:
+        return {"comm_fusion": {"allreduce": {"mode": mode, "config": config}}}
+
+    assert collectives_of_a_step() == 1
+    assert collectives_of_a_step(**fused("size", 1)) == 1
+    assert collectives_of_a_step(**fused("size", 0)) == 4
+    assert collectives_of_a_step(**fused("index", [0, 2])) == 3
+    assert collectives_of_a_step(all_reduce_fusion_config=[1]) == 2
+    assert collectives_of_a_step(comm_fusion={"openstate": False}) == 4
+    with pytest.raises(ValueError, match="there are 4 gradients"):
+        collectives_of_a_step(all_reduce_fusion_config=[1, 4])
+
+
+def test_settings_that_are_none() -> None:
+    def refused(kind: type[Exception], said: str, **given: Any) -> None:
+        with pytest.raises(kind, match=said):
+            ms.set_auto_parallel_context(**given)
+
+    refused(TypeError, "a list of ints", all_reduce_fusion_config=["a"])
+    for wrong in ([], [2, 1], [1, 1], [-1]):
+        refused(ValueError, "in ascending order", all_reduce_fusion_config=wrong)
+    refused(KeyError, "must be openstate", comm_fusion={"gather": {}})
+    refused(TypeError, "'openstate' must be bool", comm_fusion={"openstate": 1})
+    for kind in ("allreduce", "allgather", "reducescatter"):
+        refused(TypeError, "config must be dict", comm_fusion={kind: 1})
+        refused(KeyError, "'config' should be", comm_fusion={kind: {"mode": "auto"}})
+        refused(KeyError, "mode must be", comm_fusion={kind: {"mode": "all", "config": None}})
+        refused(TypeError, "must be an int", comm_fusion={kind: {"mode": "size", "config": None}})
+        refused(ValueError, "larger than 0", comm_fusion={kind: {"mode": "size", "config": -1}})
+    ms.set_auto_parallel_context(comm_fusion={"allgather": {"mode": "size", "config": 3}})
+    ms.set_auto_parallel_context(comm_fusion={"openstate": False})
+    assert ms.get_auto_parallel_context("comm_fusion") == {
+        "openstate": False, "allreduce": {"mode": "auto", "config": None},
+        "allgather": {"mode": "size", "config": 3},
+        "reducescatter": {"mode": "auto", "config": None}}
 
 
 def test_half_precision_gradients_are_summed_in_float32() -> None:
@@ -140,17 +204,15 @@ def test_half_precision_gradients_are_summed_in_float32() -> None:
         assert found.dtype == np.float16 and found.tolist() == [6, 2050, 0.5]
 
 
-def test_modes_that_cut_networks_are_refused_among_ranks() -> None:
+def test_modes_that_cut_graphs_are_refused_without_graphs() -> None:
     def step(rank: int) -> Any:
         net = Net()
         return nn.TrainOneStepCell(loss_of(net), nn.SGD(net.trainable_params()))
 
+    ms.set_context(mode=ms.PYNATIVE_MODE)
     ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel")
     run_ranks(1, step)
-    with pytest.raises(RuntimeError, match="'semi_auto_parallel' cuts a network over 2 processes"):
-        run_ranks(2, step)
-    ms.set_auto_parallel_context(parallel_mode="data_parallel", enable_parallel_optimizer=True)
-    with pytest.raises(RuntimeError, match="enable_parallel_optimizer"):
+    with pytest.raises(RuntimeError, match="'semi_auto_parallel' cuts graphs over 2 processes"):
         run_ranks(2, step)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,9 @@ for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
     ms.set_context(mode=mode)
     assert np.array_equal(Sum()(Tensor(of(rank))).asnumpy(), total + 1)
     assert np.array_equal(ms.grad(Sum())(Tensor(of(rank, 3))).asnumpy(), [2 * size] * 3)
+large = np.random.RandomState(rank).randint(-9, 9, 2_500_001)
+assert np.array_equal(c.all_reduce(Tensor(large))[0].asnumpy(), sum(
+    np.random.RandomState(r).randint(-9, 9, 2_500_001) for r in range(size)))
 assert np.array_equal(c.all_gather_into_tensor(Tensor(of(rank, 4)))[0].asnumpy(),
                       np.concatenate([of(r, 4) for r in range(size)]))
 assert np.array_equal(c.broadcast(Tensor(of(rank)), size - 1).asnumpy(), of(size - 1))
@@ -84,10 +88,50 @@ if rank == 1:
         raise ValueError("of rank 1")
     if sys.argv[1] == "die":
         os.kill(os.getpid(), 9)
+    if sys.argv[1] == "stop":
+        os.kill(os.getpid(), 19)
     if sys.argv[1] == "late":
         time.sleep(600)
+    while sys.argv[1] == "loop":
+        pass
+    if sys.argv[1] == "locked":
+        sum(range(3 * 10**8))
 c.all_reduce(Tensor(np.zeros(3 + (rank if sys.argv[1] == "shape" else 0), np.float32)))
+if sys.argv[1] == "locked":
+    sys.exit(0)
 time.sleep(600)
+"""
+
+RESTART = """
+import hashlib, os, sys
+from pathlib import Path
+import numpy as np
+import cellc as ms
+from cellc import Tensor, nn
+from cellc.communication import init, get_rank, comm_func as c
+init()
+rank, folder, dies = get_rank(), Path(sys.argv[1]), [int(a) for a in sys.argv[2:]]
+ms.set_context(mode=ms.GRAPH_MODE)
+ms.set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)
+ms.set_seed(1)
+net = nn.SequentialCell(nn.Dense(8, 16), nn.ReLU(), nn.Dense(16, 4))
+loss = nn.WithLossCell(net, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+step = nn.TrainOneStepCell(loss, nn.Momentum(net.trainable_params(), 0.1, 0.9))
+first = 0
+if found := sorted(folder.glob("step*.ckpt")):
+    first = int(found[-1].stem[4:]) + 1
+    ms.load_param_into_net(step, ms.load_checkpoint(str(found[-1])), strict_load=True)
+for i in range(first, 6):
+    draw = np.random.RandomState(10 * i + rank)
+    x, y = draw.randn(4, 8).astype(np.float32), draw.randint(0, 4, 4).astype(np.int32)
+    step(Tensor(x), Tensor(y))
+    if i in dies and rank == 1:
+        os.kill(os.getpid(), 9)
+    c.barrier()
+    if rank == 0:
+        ms.save_checkpoint(step, str(folder / f"step{i}.ckpt"))
+bits = b"".join(p.asnumpy().tobytes() for p in step.get_parameters())
+print("weights", hashlib.sha256(bits).hexdigest())
 """
 
 
@@ -115,15 +159,55 @@ def test_a_script_of_mindspore_trains_on_two_ranks(mpirun: Launch) -> None:
     ("die", ["signal 9", "rank 0: ended while it waited in all_reduce sum of float32[3]"]),
     ("shape", ["collective mismatch: rank 0 at all_reduce sum of float32[3]; rank 1 at all_reduce "
                "sum of float32[4]"]),
-    ("late", ["rank 0 has waited", "s for rank 1"]),
+    ("late", ["rank 0 has waited", "s for rank 1", "Rank 1 sleeps or waits at", "script.py:17: "]),
+    ("loop", ["rank 0 has waited", "s for rank 1", "Rank 1 computes at", "script.py:1"]),
+    ("stop", ["rank 0 waits in all_reduce sum of float32[3]: rank 1 has not answered for",
+              "its process is stopped"]),
 ])
 def test_a_fault_ends_all_ranks(mpirun: Launch, fault: str, said: list[str]) -> None:
     start = time.monotonic()
-    done = mpirun(2, FAULTS, fault, CELLC_COLLECTIVE_TIMEOUT="3")
+    done = mpirun(2, FAULTS, fault, CELLC_COLLECTIVE_TIMEOUT="3", CELLC_SILENCE_TIMEOUT="1")
     assert done.returncode != 0
     assert time.monotonic() - start < 60
     for text in said:
         assert text in done.stderr
+
+
+def test_a_long_wait_is_told(mpirun: Launch) -> None:
+    """Within ten seconds, with the rank, its line and the collective."""
+    done = mpirun(2, FAULTS, "late", CELLC_COLLECTIVE_TIMEOUT="10", CELLC_SILENCE_TIMEOUT="1")
+    text, more, _ = done.stderr.partition("It goes on waiting, up to 10 s.")
+    assert more and "all_reduce sum of float32[3]" in text
+    assert "rank 0 has waited 8 s for rank 1" in text and "Rank 1 sleeps or waits at" in text
+
+
+def test_a_rank_that_computes_is_waited_for(mpirun: Launch) -> None:
+    """Even where nothing else of it can run meanwhile."""
+    done = mpirun(2, FAULTS, "locked", CELLC_SILENCE_TIMEOUT="1")
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_mpi_for_one_thread_is_refused(mpirun: Launch) -> None:
+    done = mpirun(1, "import mpi4py\nmpi4py.rc.thread_level = 'funneled'\n"
+                  "from mpi4py import MPI\nMPI.Query_thread = lambda: MPI.THREAD_FUNNELED\n"
+                  "from cellc_runtime.mpi import MpiWorld\nMpiWorld()\n")
+    assert done.returncode != 0
+    assert "lets no thread but the main one communicate" in done.stderr
+
+
+def test_a_job_goes_on_from_its_last_whole_checkpoint(mpirun: Launch, tmp_path: Path) -> None:
+    """A rank that dies between two checkpoints ends the first one."""
+    def weights(folder: str, *faults: str) -> list[str]:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        done = mpirun(2, RESTART, folder, *faults)
+        assert (done.returncode == 0) is not bool(faults), done.stderr
+        return [line for line in done.stdout.splitlines() if line.startswith("weights")]
+
+    want = weights("whole")
+    assert len(want) == 2
+    assert len(set(want)) == 1
+    assert weights("broken", "3") == []
+    assert weights("broken") == want
 
 
 def test_ranks_of_another_launcher_are_refused(mpirun: Launch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from .conftest import NET, NETS, SAMPLES, STEP, Page
-from .nets import HOSTILE
+from .nets import HOSTILE, Classifier
 
 Open = Callable[..., Page]
 
@@ -413,3 +413,25 @@ def timed(p: Page, code: str) -> Any:
     """Milliseconds that a piece of the page's work takes."""
     start = "const t = performance.now()"
     return p.js(f"(() => {{ {start}; {code}; return performance.now() - t }})()")
+
+
+def test_ranks_of_collectives(page: Open) -> None:
+    """Each bucket of gradients, with its ranks and what one of them sends."""
+    step = tuple(a for a in STEP if a not in ("--profile", "--runs", "3"))
+    p = page(*step, "--ranks", "4")
+    p.js("viewer.app.toTab('Ranks')")
+    graph = p.js("viewer.app.graph.data.ranks")
+    assert [row[1:3] for row in graph] == [["all_reduce", [0, 1, 2, 3]]] * len(graph)
+    assert len(p.all(".meet")) == len(graph) > 0
+    assert [len(m.find_elements("css selector", "circle")) for m in p.all(".meet")] \
+        == [4] * len(graph)
+    weights = sum(p.size for p in Classifier().get_parameters())
+    # Up to 16 KiB each rank sends everything to each of the three others.
+    assert sum(row[3] for row in graph) == 3 * 4 * weights < 3 << 14
+    assert "all_reduce" in p.texts(".ranks .lists li")[0]
+    p.click(p.all(".meet circle")[0])
+    assert p.js("viewer.app.primary") == graph[0][0]
+    assert len(p.all(".meet.lit")) == 1
+    alone = page(*STEP)
+    alone.js("viewer.app.toTab('Ranks')")
+    assert "one process" in alone.one("#pane").get_property("textContent")

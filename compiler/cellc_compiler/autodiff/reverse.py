@@ -22,6 +22,7 @@ from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
 from ..ir.types import TensorType, differentiable, seedable
 from ..passes.base import copy_graph
+from ..passes.stages.micro_batches import backward_order
 from .checkpointing import CheckpointedLoop
 from .conditional import (
     IsPresent,
@@ -69,7 +70,7 @@ def reverse(
     presence = {} if presence is None else presence
     active = reached(nodes, wanted)
     start, seeds = len(b.graph.nodes), list(cotangents.values())
-    for node in reversed(nodes):
+    for node in backward_order(nodes):
         dys = [cotangents.get(r) for r in node.results]
         if not any(dy is not None and r in active
                    for dy, r in zip(dys, node.results, strict=True)):

@@ -9,7 +9,7 @@ merges loops and changes no rounding.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from heapq import nlargest
+from heapq import heapify, heappop, heappush, nlargest
 
 from cellc_runtime.records import dataclass, field
 
@@ -25,7 +25,7 @@ from ..loops.build import (
     joined,
     piece,
 )
-from . import regroup
+from . import overlap, regroup
 from .value_numbering import ValueNumbers
 
 SERIAL_LIMIT = 1 << 15
@@ -374,8 +374,13 @@ class Fuser:
     # --- result ---------------------------------------------------------------------------------
 
     def _ordered(self) -> list[Cluster]:
-        """Clusters topologically: fewer ancestors first, ties by number."""
-        return sorted(self.clusters, key=lambda c: (c.ancestors.bit_count(), c.number))
+        """Clusters topologically: fewer ancestors first, ties by number; around collectives as
+        `overlap` says. Where others wait for what the graph sends, in the order of the program as
+        far as clusters let it be."""
+        if any(lookup(n.op).collective and not n.results for n in self.graph.nodes):
+            return in_program_order(self.clusters)
+        return overlap.spread_out(self, sorted(
+            self.clusters, key=lambda c: (c.ancestors.bit_count(), c.number)))
 
     def stored_values(self) -> set[Value]:
         """Results, and members read from outside their own cluster."""
@@ -389,6 +394,24 @@ class Fuser:
                     if v.node is not None and self.cluster_of.get(v.node) is not home:
                         stored.add(v)
         return stored
+
+
+def in_program_order(clusters: Sequence[Cluster]) -> list[Cluster]:
+    """Clusters topologically: of those that can run, always the one that was begun first."""
+    by_number = {c.number: c for c in clusters}
+    missing = {c.number: sum(n in by_number for n in c.before) for c in clusters}
+    ready = [number for number, count in missing.items() if not count]
+    heapify(ready)
+    out: list[Cluster] = []
+    while ready:
+        cluster = by_number[heappop(ready)]
+        out.append(cluster)
+        for number in cluster.after:
+            if number in missing:
+                missing[number] -= 1
+                if not missing[number]:
+                    heappush(ready, number)
+    return out
 
 
 def _add(builder: NestBuilder, node: Node) -> None:

@@ -14,7 +14,7 @@ from .writer import Names, Writer, refuse
 
 refused("it calls a Python function, which no file can hold", "host_call")
 refused("several processes compute it together, and a file is of one", "all_gather", "all_reduce",
-        "all_to_all", "all_to_all_v", "broadcast_from", "gather_to", "receive_from",
+        "all_to_all", "all_to_all_v", "broadcast_from", "gather_to", "lay_out", "receive_from",
         "reduce_scatter", "reduce_to", "scatter_from", "send_to")
 refused("its code is the user's own, for which a file has no function", "custom_kernel")
 refused(

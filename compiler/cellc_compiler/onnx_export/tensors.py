@@ -45,7 +45,7 @@ def _true_positions(w: Writer, node: Node, x: str, count: str) -> Names | None:
     return w.op("Squeeze", w.op("NonZero", x), w.ints([0]))
 
 
-@maps("stop_gradient", "after")
+@maps("stop_gradient", "after", "micro_result")
 def _as_it_is(w: Writer, node: Node, x: str, *others: str) -> Names:
     return x
 

@@ -34,14 +34,14 @@ class SplitReductions(Pass):
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        return rewrite(graph, _split, asks=_reduces)
+        return rewrite(graph, split_sum, asks=_reduces)
 
 
 def _reduces(op: str) -> bool:
     return lookup(op).reduction is not None
 
 
-def _split(b: Builder, node: Node) -> Sequence[Value] | None:
+def split_sum(b: Builder, node: Node) -> Sequence[Value] | None:
     rule = lookup(node.op).reduction
     if rule is None or node.operands[0].dtype.itemsize < 4 or node.operands[0].dtype.is_complex:
         return None
@@ -122,7 +122,7 @@ def _by_blocks(
     partial = b.reduce_sum(cut, axes=(first + 1,), keepdims=False)
     total = b.reduce_sum(partial, axes=(first,), keepdims=False)
     assert total.node is not None
-    again = _split(b, total.node)  # there may be many blocks, too
+    again = split_sum(b, total.node)  # there may be many blocks, too
     return [b.reshape(again[0] if again else total, shape=node.result.type.shape)]
 
 

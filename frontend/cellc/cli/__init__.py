@@ -22,7 +22,8 @@ COMMANDS: Mapping[str, str] = {
     "profile": "commands:profile", "dump": "commands:dump", "verify": "verification:verify_",
     "check": "commands:check", "cache": "commands:cache_", "explain": "commands:explain",
     "completion": "completion:completion", "inspect": "commands:inspect_",
-    "bisect": "reproducing:bisect", "replay": "reproducing:replay",
+    "plan": "planning:plan_", "bisect": "reproducing:bisect", "replay": "reproducing:replay",
+    "stages": "stages:stages",
 }
 """For each command the function that runs it, as `module:function` of this package."""
 
@@ -121,9 +122,45 @@ def _inspect(sub: Commands) -> None:
     p.add_argument("--values", action="store_true", help="show range, mean, NaN count and "
                    "histogram of every value on these inputs")
     p.add_argument("--target", help="show the code for this target, not for this machine")
+    p.add_argument("--ranks", type=int, metavar="N", help="show what the first of N ranks does and "
+                   "keeps in data-parallel training; nothing is run")
     _checkpoint(p)
     _numerics(p)
     _budget(p)
+
+
+def _plan(sub: Commands) -> None:
+    text = "predict what a training step takes on many ranks: time, bubbles, bytes and memory"
+    p = sub.add_parser("plan", help=text, description=text + ". The step is compiled and timed "
+                       "here; what ranks send follows from the links.")
+    p.add_argument("network", metavar="FILE.py:NAME", nargs="?", help="a training step, or a "
+                   "network with --train")
+    p.add_argument("--input", "-i", action="append", default=[], metavar="NAME=SPEC",
+                   help="an input of the step, for one micro-batch: x=float32[8,128]")
+    p.add_argument("--train", metavar="NAME", help="a function of FILE.py that takes the network "
+                   "and returns the training step as a Cell")
+    p.add_argument("--mesh", metavar="dp=N,tp=N,pp=N", help="ranks along each axis: data, tensor "
+                   "and pipeline parallel")
+    p.add_argument("--search", type=int, metavar="N", help="try all meshes of N ranks")
+    p.add_argument("--link", action="append", default=[], metavar="intra=TIME:RATE,inter=TIME:RATE",
+                   help="latency and bandwidth of a rank, within and between machines: "
+                   "intra=5us:300GB/s,inter=10us:25GB/s; a third number: how fast it adds")
+    p.add_argument("--measure-link", type=int, nargs="?", const=2, metavar="RANKS",
+                   help="measure the link of this machine on so many ranks (default 2), by mpirun")
+    p.add_argument("--node", type=int, metavar="N", help="ranks on a machine (default: all)")
+    p.add_argument("--batch", type=int, metavar="ROWS", help="rows of all ranks in a step")
+    p.add_argument("--micro-batches", type=int, metavar="N", help="micro-batches of a step "
+                   "(default: 1, or 4 for each stage of a pipeline)")
+    p.add_argument("--interleaved", type=int, default=1, metavar="N",
+                   help="chunks of layers that each stage has (default 1)")
+    p.add_argument("--overlap", type=float, default=0.0, metavar="PART", help="the part of the "
+                   "gradients' communication that is hidden (default 0: cellc waits for it)")
+    p.add_argument("--memory", metavar="BYTES", help="what a rank has, as 80GiB: leave out meshes "
+                   "that need more")
+    p.add_argument("--runs", type=int, default=20, help="calls to measure (default 20)")
+    p.add_argument("--limit", type=int, default=10, help="rows of the table (default 10)")
+    p.add_argument("--output", "-o", metavar="FILE.svg", help="write the schedule of the best plan "
+                   "as a picture")
 
 
 def _verify(sub: Commands) -> None:
@@ -147,6 +184,19 @@ def _verify(sub: Commands) -> None:
     p.epilog = ("exit status: 0 all agrees, 1 something differs or is not finite, 2 not all could "
                 "be compared (or the usage is wrong)")
     _checkpoint(p)
+
+
+def _stages(sub: Commands) -> None:
+    p = _network(sub, "stages", "show how a training step is cut into stages of a pipeline: "
+                 "memory, what is sent, idle time, and the schedule")
+    p.add_argument("--train", metavar="NAME", required=True, help="the step: a function of FILE.py "
+                   "that takes the network and returns the step as a Cell")
+    p.add_argument("--stages", type=int, required=True, metavar="N", help="how many stages")
+    p.add_argument("--schedule", choices=("1f1b", "gpipe"), default="1f1b",
+                   help="how they take turns (default 1f1b)")
+    p.add_argument("--interleave", action="store_true",
+                   help="the network may come to a stage more than once")
+    p.add_argument("--output", "-o", metavar="FILE.svg", help="draw the schedule")
 
 
 def _about_cellc(sub: Commands) -> None:
@@ -214,7 +264,9 @@ def parser() -> Parser:
     _checkpoint(p)
     _numerics(p)
     _inspect(sub)
+    _plan(sub)
     _verify(sub)
+    _stages(sub)
     _reproducing(sub)
     _network(sub, "check", "report every error of a network")
     _about_cellc(sub)

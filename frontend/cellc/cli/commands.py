@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import runpy
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +23,7 @@ from cellc_runtime.errors import ArtifactError
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from .. import context, shim
+from .. import context
 from ..calls.budget import least, parse
 from ..compiled.entries import Traced, trace
 from ..lang import CODES, CompileError, Hooks, Known, Pieces, check_call, explanation
@@ -49,6 +47,7 @@ from .loading import (
 )
 from .open_sizes import Listed, Plan, listed_sizes, plan, plan_fixed
 from .saved import Saved, input_specs, is_saved, load_saved
+from .scripts import run_script
 
 if TYPE_CHECKING:
     from . import inspecting
@@ -208,13 +207,8 @@ def _target(name: str) -> Target:
 def run(args: argparse.Namespace) -> int:
     """`cellc run`."""
     if args.program.endswith(".py"):
-        if not Path(args.program).is_file():
-            raise UserError(f"{args.program}: no such file")
-        shim.install()
-        sys.argv = [args.program, *args.rest]
-        sys.path.insert(0, str(Path(args.program).resolve().parent))
         with watch.watching(args.watch):
-            runpy.run_path(args.program, run_name="__main__")
+            run_script(args.program, args.rest)
         return 0
     if args.watch:
         raise UserError(f"{args.program}: an artifact is not watched; --watch goes with a script")
@@ -310,6 +304,12 @@ def inspect_(args: argparse.Namespace) -> int:
     if inspecting.is_file(args.network):
         print(inspecting.write(args, inspecting.of_file(args), target))
         return 0
+    with inspecting.ranks(args):
+        return _inspect_network(args, target)
+
+
+def _inspect_network(args: argparse.Namespace, target: Target | None) -> int:
+    """`cellc inspect` of a network in Python."""
     if args.train:
         module, net = load_network(args.network)
         if args.checkpoint:

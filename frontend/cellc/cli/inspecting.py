@@ -6,7 +6,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,14 @@ from cellc_runtime.errors import ArtifactError
 from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
+from cellc_runtime.world import Planned, playing
 
 from .. import context
 from ..calls.budget import least
 from ..calls.callbacks import host_callbacks
 from ..compiled.entries import Traced
 from ..core import progress
+from ..ranks import settings
 from ..tensors.tensor import host_arrays_of
 from ..tools.profiling import profile_traced
 from ..viewer.model_explorer import collection
@@ -119,7 +122,33 @@ def of_network(
             traced, inputs, args.runs, context.numerics(), budget)
     facts = [("network", f"{Path(file).name}:{name}"), *_weights(
         {str(i): a for i, a in enumerate(weights)})]
+    if args.ranks is not None:
+        facts[-1] = f"weights and state of one of {args.ranks} ranks", facts[-1][1]
+        print(": ".join(facts[-1]))
     return Inspected(name, subjects, Sources([Path(file).parent, Path.cwd()]), facts)
+
+
+@contextmanager
+def ranks(args: argparse.Namespace) -> Iterator[None]:
+    """The world of `--ranks`: this process is the first of so many that train by data.
+
+    Raises:
+        UserError: no number of ranks, or an option that needs them all.
+    """
+    if args.ranks is None:
+        yield
+        return
+    if args.ranks < 1:
+        raise UserError(f"--ranks must be positive, but got {args.ranks}")
+    if args.profile or args.values:
+        raise UserError("--profile and --values need all ranks: leave one of the options out")
+    mode = settings.get_auto_parallel_context("parallel_mode")
+    settings.set_auto_parallel_context(parallel_mode=settings.ParallelMode.DATA_PARALLEL)
+    try:
+        with playing(Planned(args.ranks)):
+            yield
+    finally:
+        settings.set_auto_parallel_context(parallel_mode=mode)
 
 
 def of_file(args: argparse.Namespace) -> Inspected:
@@ -128,7 +157,7 @@ def of_file(args: argparse.Namespace) -> Inspected:
     Raises:
         UserError: they cannot be read, or an option needs the network in Python.
     """
-    for option in ("profile", "train", "grad", "checkpoint", "recompute_budget"):
+    for option in ("profile", "train", "grad", "checkpoint", "recompute_budget", "ranks"):
         if getattr(args, option):
             raise UserError(f"--{option.replace('_', '-')} needs the network in Python: "
                             "give FILE.py:NAME")

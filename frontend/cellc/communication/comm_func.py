@@ -1,18 +1,53 @@
 """Collectives among the processes of a group. Source: `mindspore.communication.comm_func`.
 
-What is asked for without waiting (`async_op`) is done when the call returns; its handle says so.
+What is asked for without waiting (`async_op`) goes on in PyNative while this process computes: its
+result holds zeros until the handle was waited for. In a graph, and where a gradient is recorded, it
+is there as soon as anything reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ops import functional_collectives as collectives
-from ..ops.communication import CommHandle, P2POp, handle, send_all
-from ..ops.functional_create import zeros_like
+from ..ops.communication import (
+    CommHandle,
+    P2POp,
+    all_to_all_v_c,
+    begin,
+    goes_on,
+    handle,
+    send_all,
+)
+from ..ops.functional_collectives import checked_reduction
+from ..ops.functional_create import zeros, zeros_like
 from ..ranks.groups import HCCL_WORLD_COMM_GROUP, ranks_of
 from ..tensors.tensor import Tensor
+
+
+def _exchange(
+    what: str, async_op: Any, tensor: Tensor, exchange: Callable[[Tensor], Tensor],
+    place: Callable[[], Tensor],
+) -> tuple[Tensor, CommHandle | None]:
+    """A collective of a tensor, done now; or `place()`, which gets its result by the handle."""
+    if not goes_on(async_op, what):
+        return exchange(tensor), handle(async_op, what)
+    out = place()
+    return out, begin(what, [tensor], exchange, out.assign_value)
+
+
+def _reduced(
+    x: Tensor, shape: tuple[int, ...], op: str, group: str | None, what: str
+) -> Tensor:
+    """Zeros of the type of a sum (an average divides)."""
+    ranks_of(group, what)
+    average = checked_reduction(op, what) == "avg"
+    return zeros(shape, dtype=(zeros((), dtype=x.dtype) / 1).dtype if average else x.dtype)
+
+
+def _rows(x: Tensor, count: int) -> Tensor:
+    return zeros((count, *x.shape[1:]), dtype=x.dtype)
 
 
 def all_reduce(
@@ -23,22 +58,29 @@ def all_reduce(
     Raises:
         TypeError, ValueError: no tensor, no reduction, or no group.
     """
-    return collectives.all_reduce(tensor, op, group), handle(async_op, "all_reduce")
+    what = "all_reduce"
+    return _exchange(what, async_op, tensor, lambda x: collectives.all_reduce(x, op, group),
+                     lambda: _reduced(tensor, tensor.shape, op, group, what))
 
 
 def all_gather_into_tensor(
     tensor: Tensor, group: str = HCCL_WORLD_COMM_GROUP, async_op: bool = False
 ) -> tuple[Tensor, CommHandle | None]:
     """The tensors of the processes along the first axis, and a handle."""
-    return collectives.all_gather(tensor, group), handle(async_op, "all_gather_into_tensor")
+    what = "all_gather_into_tensor"
+    return _exchange(what, async_op, tensor, lambda x: collectives.all_gather(x, group),
+                     lambda: _rows(tensor, tensor.shape[0] * len(ranks_of(group, what))))
 
 
 def reduce_scatter_tensor(
     tensor: Tensor, op: str = "sum", group: str = HCCL_WORLD_COMM_GROUP, async_op: bool = False
 ) -> tuple[Tensor, CommHandle | None]:
     """This process's rows of the sum (or `op`) over the processes, and a handle."""
-    return (collectives.reduce_scatter(tensor, op, group),
-            handle(async_op, "reduce_scatter_tensor"))
+    what = "reduce_scatter_tensor"
+    return _exchange(
+        what, async_op, tensor, lambda x: collectives.reduce_scatter(x, op, group),
+        lambda: _reduced(tensor, (tensor.shape[0] // len(ranks_of(group, what)),
+                                  *tensor.shape[1:]), op, group, what))
 
 
 def reduce(tensor: Tensor, dst: int, op: str = "sum", group: str = HCCL_WORLD_COMM_GROUP) -> Tensor:
@@ -88,7 +130,9 @@ def all_to_all_single_with_output_shape(
     count = len(ranks_of(group, what))
     send = input_split_sizes or [tensor.shape[0] // count] * count
     receive = output_split_sizes or [shape[0] // count] * count
-    return (collectives.all_to_all_rows(tensor, send, receive, group), handle(async_op, what))
+    return _exchange(
+        what, async_op, tensor, lambda x: collectives.all_to_all_rows(x, send, receive, group),
+        lambda: _rows(tensor, sum(receive)))
 
 
 def barrier(group: str = HCCL_WORLD_COMM_GROUP) -> None:
@@ -148,7 +192,7 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> tuple[Tensor, ...]:
 
 __all__ = [
     "P2POp", "all_gather_into_tensor", "all_reduce", "all_to_all_single_with_output_shape",
-    "all_to_all_with_output_shape", "barrier", "batch_isend_irecv", "broadcast",
+    "all_to_all_v_c", "all_to_all_with_output_shape", "barrier", "batch_isend_irecv", "broadcast",
     "gather_into_tensor", "irecv", "isend", "recv", "reduce", "reduce_scatter_tensor",
     "scatter_tensor", "send",
 ]

@@ -401,3 +401,16 @@ def parameter_names(fn: Any) -> list[str]:
     return names[1:] if names[:1] == ["self"] else names
 
 
+def closed_instead(error: lang.CompileError, trace_closed: Callable[[], Traced]) -> Traced:
+    """A call as a graph for its own sizes, where one with open sizes has failed: what only Python
+    can do, it does for the elements of one call, and a string says one size.
+
+    Raises:
+        CompileError: `error`, where it fails like this for its own sizes too.
+    """
+    try:
+        return trace_closed()
+    except lang.CompileError as e:
+        if e.code == error.code:
+            raise error from None
+        raise

@@ -14,16 +14,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from cellc_compiler.driver import callback_name, compile_program
 from cellc_compiler.ir.dims import Guard, Shapes, deciding
-from cellc_compiler.ir.graph import Graph, Literal
+from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.prepacking import Source
 from cellc_runtime.records import dataclass, field
+from cellc_runtime.world import world
 
 from .. import context
 from ..calls import budget as budgets
@@ -41,20 +40,21 @@ from ..tracing.arguments import copied, shared
 from ..tracing.exceptions import ERRORS
 from ..tracing.pytree import (
     Box,
-    Known,
     Leaf,
     Structure,
+    made_anew,
     put_together,
     take_apart,
     take_apart_call,
 )
-from ..tracing.reads import Read, Reads, same, short
+from ..tracing.reads import Read, Reads, same
 from ..tracing.tracer import Tracer
 from . import sites
 from .batches import OWN, BatchedEntry
 from .causes import Cause, Facet, called_at, facets, of_call, of_function, of_read
-from .dynamic import Dynamic, open_key, parameter_names
+from .dynamic import Dynamic, closed_instead, open_key, parameter_names
 from .entry import Entry
+from .signatures import describe_call, form_of
 from .staged import StagedEntry, is_staged
 
 if TYPE_CHECKING:
@@ -64,9 +64,11 @@ if TYPE_CHECKING:
     from ..calls import pieces
     from ..calls.pieces import CallLog
     from ..core import progress
+    from ..ranks import settings
     from ..storage import prepacked
     from ..tracing.python_state import PythonState
     from . import pieces as python_entries
+    from . import pipelines, sharding
 else:  # the construct compiler loads with the first network it compiles
     prepacked = lazy_module("cellc.storage.prepacked")
     logging = lazy_module("logging")
@@ -74,6 +76,9 @@ else:  # the construct compiler loads with the first network it compiles
     progress = lazy_module("cellc.core.progress")
     pieces = lazy_module("cellc.calls.pieces")
     python_entries = lazy_module("cellc.compiled.pieces")
+    pipelines = lazy_module("cellc.compiled.pipelines")
+    sharding = lazy_module("cellc.compiled.sharding")
+    settings = lazy_module("cellc.ranks.settings")
 
 _compiling = threading.RLock()
 
@@ -123,8 +128,14 @@ class Traced:
     """The numbers of the functions that make its changes of Python objects."""
     root: Any = None
     """The Cell that the paths of nodes begin in, which they leave out; None without one."""
+    roots: list[tuple[str, Any]] = field(default_factory=list)
+    """The Cells that no other one owns, with what the paths of their nodes begin with."""
     written: tuple[int, ...] = ()
     """Which tensors of the arguments it changes in place: their new values are results, too."""
+    layouts: str = ""
+    """How its values lie on the ranks, and what moves between them; empty: it is not cut."""
+    returned: bool = False
+    """Whether its result has containers of the arguments in it."""
 
     def out_of_date(self) -> Cause | None:
         """Why what was traced does not hold any more, as far as that is known."""
@@ -213,7 +224,7 @@ def _traced_once(
                             if called and t.ir_value is not value)
             if written:
                 result = views.Written(result, {i: inputs[i] for i in written})
-            out, outputs = take_apart(result)
+            out, outputs = take_apart(result, (), state.origin if called else made_anew)
             with tracing(tracer):
                 graph = tracer.finish(outputs)
     finally:
@@ -225,7 +236,8 @@ def _traced_once(
     attributes = state.own_attributes(list(outside.attributes.values()))
     traced = Traced(graph, len(leaves) + len(places), parameters, out, attributes, reads,
                     tracer.functions, guards=shapes.guards, state=changed, budget=tracer.budget,
-                    root=tracer.root, written=written)
+                    root=tracer.root, roots=tracer.roots, written=written,
+                    returned=state.returned_arguments)
     if python is not None:
         traced.pieces, traced.changes = tuple(python.found), state.changes()
     watch(traced.attributes, traced.flag)
@@ -370,6 +382,22 @@ class CompiledEntry(Entry):
         return put_together(self.traced.out, [self.result(a) for a in many])
 
 
+class _PipelineEntry(CompiledEntry):
+    """The program of this process's stage."""
+
+    def __init__(self, traced: Traced, name: str) -> None:
+        part, self.agreement = pipelines.part_of(traced)
+        super().__init__(part, name)
+        self.agreed = False
+
+    def run(self, arrays: Sequence[Any]) -> Any:
+        """See `CompiledEntry.run`; before the first one all ranks say what they have compiled."""
+        if not self.agreed:
+            pipelines.agree(self.agreement)
+            self.agreed = True
+        return super().run(arrays)
+
+
 STATES = 32
 """Entries of one signature, for different state, that are kept beside the latest."""
 OFTEN = 8
@@ -430,6 +458,8 @@ class EntryTable:
     alike: int = 1
     """How many functions of this one's code had been compiled when it was."""
     reopened: bool = False
+    closed: set[Any] = field(default_factory=set)
+    """Calls with open sizes that no graph with open sizes serves: each is traced for itself."""
 
     def open(self, spec: Any = None, automatic: bool = False) -> None:
         """From now on sizes may differ from call to call: see `compiled.dynamic`."""
@@ -437,6 +467,7 @@ class EntryTable:
             self.dynamic = Dynamic(spec, automatic) if spec is not None or automatic else None
             self.entries.clear()
             self.others.clear()
+            self.closed.clear()
             self.watched = None
             self.reopened = bool(self.history)
 
@@ -477,7 +508,7 @@ class EntryTable:
                     return out
                 return self._compiled(tuple(key), fn, args, kwargs).answer(args, args, kwargs)
         structure, leaves = take_apart_call(args, kwargs)
-        general = (_form(structure, args, kwargs), tuple(t._type for t in leaves))
+        general = (form_of(structure, args, kwargs), tuple(t._type for t in leaves))
         entry = self.entries.get(general)
         if entry is None or not entry.fresh():
             entry = self._compiled(general, fn, args, kwargs)
@@ -499,7 +530,7 @@ class EntryTable:
         if not kwargs and all(type(a) is Tensor for a in args):
             key: Any = tuple(x for a in args for x in (a._layout.shape, a._layout.dtype))
         else:
-            key = (_form(structure, args, kwargs), tuple(t._type for t in leaves))
+            key = (form_of(structure, args, kwargs), tuple(t._type for t in leaves))
         budget = budgets.active()
         entry = self.entries.get(key)
         if budget is not None and (entry is None or entry.gradient):
@@ -588,6 +619,9 @@ class EntryTable:
         self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], runs: bool
     ) -> tuple[Entry, bool]:
         """An entry for a call, and whether the call was traced for it."""
+        if world().size > 1 and settings.cuts_networks():
+            leaves = take_apart_call(args, kwargs)[1]
+            return _plain(sharding.traced_part(fn, args, kwargs, leaves), fn, args, kwargs), True
         call, known = (pieces.CallLog(), lang.Known(self.strict or _is_strict(fn))) \
             if runs else (None, None)
         traced, again = self._traced(key, fn, args, kwargs, call, known)
@@ -627,49 +661,42 @@ class EntryTable:
         self.dynamic.refused = None
         structure, leaves = take_apart_call(args, kwargs)
         types = [t._type for t in leaves]
-        form = open_key(_form(structure, args, kwargs),
+        form = open_key(form_of(structure, args, kwargs),
                         [t.with_shape((0,) * t.rank) for t in types], {})
         axes = self.dynamic.axes(structure, leaves, parameter_names(fn), form)
         if not axes:
             return trace(fn, args, kwargs, called=True, call=call, known=known), True
         self.dynamic.used(key, self.entries)
         now: list[Traced] = []
+        open_form = open_key(form[0], types, axes)
 
         def trace_open(t: Sequence[TensorType], s: Shapes) -> Traced:
             now.append(trace(fn, args, kwargs, t, s, True))
             return now[-1]
 
-        once, sizes = self.dynamic.find(
-            open_key(form[0], types, axes), axes, types, _argument_names(fn, structure),
-            trace_open, _still_fresh,
-        )
+        def trace_closed() -> Traced:
+            return trace(fn, args, kwargs, called=True, call=call, known=known)
+
+        if open_form in self.closed:
+            return trace_closed(), True
+        try:
+            once, sizes = self.dynamic.find(
+                open_form, axes, types, _argument_names(fn, structure), trace_open, _still_fresh)
+        except lang.CompileError as error:
+            if call is None:
+                raise
+            closed = closed_instead(error, trace_closed)
+            self.closed.add(open_form)
+            return closed, True
         if once.windows and not once.windows.fresh():
             once.windows = None
         if once.instances >= OWN and once.windows is None and not watching.active \
-                and devices.current() is None:
+                and devices.current() is None \
+                and settings.get_auto_parallel_context("pipeline_stages") == 1:
             few = once.batch_sizes()
             once.windows = few and BatchedEntry(
                 once, few, lambda t: CompiledEntry(t, _name_of(fn)))
         return once.windows or once.at(sizes), bool(now)
-
-
-def describe_call(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """A call's signature in words: `(x: float32[2, 4], 3)`."""
-    names = parameter_names(fn)
-
-    def word(value: Any) -> str:
-        if isinstance(value, Tensor):
-            return str(value._type)
-        if isinstance(value, (tuple, list)):
-            inner = ", ".join(map(word, value))
-            return f"[{inner}]" if isinstance(value, list) else f"({inner})"
-        if isinstance(value, dict):
-            return "{" + ", ".join(f"{k!r}: {word(v)}" for k, v in value.items()) + "}"
-        return short(value)
-
-    parts = [f"{names[i]}: {word(a)}" if i < len(names) else word(a) for i, a in enumerate(args)]
-    parts += [f"{k}: {word(v)}" for k, v in kwargs.items()]
-    return "(" + ", ".join(parts) + ")"
 
 
 def _is_strict(fn: Any) -> bool:
@@ -680,6 +707,8 @@ def _is_strict(fn: Any) -> bool:
 
 def _plain(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Entry:
     """The entry that runs a graph."""
+    if settings.get_auto_parallel_context("pipeline_stages") > 1 and context.in_graph_mode():
+        return _PipelineEntry(traced, _name_of(fn))
     if is_staged(traced.graph):
         return _staged(traced, fn, args, kwargs)
     return CompiledEntry(traced, _name_of(fn))
@@ -727,43 +756,3 @@ def _staged(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, A
 def _still_fresh(traced: Traced) -> bool:
     return not (traced.flag.stale or any(r.compared and r.changed() for r in traced.reads)
                 or (traced.state is not None and not traced.state.holds()))
-
-
-class _Itself:
-    """A value that counts by identity; held, so that no other value gets its identity."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and other.value is self.value
-
-
-def _form(structure: Structure, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The structure of a call as a key, with which of its containers are one object."""
-    same = shared((args, kwargs))
-    return (_fingerprint(structure), same) if same else _fingerprint(structure)
-
-
-def _fingerprint(structure: Structure) -> Any:
-    """The structure as a key; arrays count by content, other values that cannot be hashed by
-    identity."""
-    if isinstance(structure, Leaf):
-        return structure
-    if isinstance(structure, Box):
-        return (structure.kind, structure.keys, structure.made_with,
-                tuple(_fingerprint(p) for p in structure.parts))
-    assert isinstance(structure, Known)
-    value = structure.value
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return np.ndarray, Literal(value).digest
-    try:
-        hash(value)
-    except TypeError:
-        return type(value), _Itself(value)
-    return type(value), value if not isinstance(value, float) else repr(value)

@@ -40,6 +40,9 @@ class Entry:
         self.state = traced.state
         self.apart = traced.state is not None or bool(traced.written) or self.several
         """Whether a call does more than compute results and assign Parameters."""
+        self.needs_arguments = self.several or traced.returned or (
+            traced.state is not None and traced.state.arguments)
+        """Whether it changes or returns containers that are arguments, as far as that is known."""
         self.gradient = has_gradient(traced.graph)
         self.calls = 0
         self.made = time.perf_counter()
@@ -97,7 +100,7 @@ class Entry:
 
     def call(self, arrays: list[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The result for the arrays of a call's arguments, and what it changes of their tensors."""
-        if self.state is not None and self.state.arguments:
+        if self.needs_arguments:
             with given((args, kwargs)):
                 return self.run(self.traced.fed(arrays))
         return self.run(self.traced.fed(arrays))

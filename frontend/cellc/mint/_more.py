@@ -9,8 +9,10 @@ from cellc_runtime.dtypes import DType, float32, float64, int64
 from .. import ops
 from ..core.dispatch import active_tracer
 from ..ops import functional_sort as fo
-from ..ops.arguments import boolean, dtype_of, integer, is_int, need_known, tensor
+from ..ops.arguments import boolean, dtype_of, integer, is_int, tensor
 from ..ops.functional_distinct import unique
+from ..ops.functional_linalg import einsum_ext as einsum
+from ..ops.functional_sort import bins
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 from ._random import _on, _place
@@ -88,10 +90,9 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             f"For '{what}', 'weights' must have the shape of 'input' {x.shape}, but has "
             f"{weights.shape}.")
     least = integer(minlength, what, "minlength")
-    known = need_known(x, what)
-    if least < 0 or (known.size and known.min() < 0):
-        raise ValueError(f"For '{what}', 'input' and 'minlength' must not be negative.")
-    size = max(least, int(known.max()) + 1) if known.size else least
+    if least < 0:
+        raise ValueError(f"For '{what}', 'minlength' must not be negative, but is {least}.")
+    size = bins(x, least, what)
     if weights is None:
         values, to = ops.ones((x.size,), int64), int64
     else:
@@ -181,45 +182,7 @@ def equal(input: Tensor, other: Tensor) -> Any:
     return same if active_tracer() is not None else bool(same)
 
 
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
-
-def einsum(equation: Any, *operands: Any) -> Tensor:
-    """Sums of products named by subscripts; see `ops.einsum`. Source: `mindspore.mint.einsum`.
-
-    Args:
-        equation: the subscripts as a string. Or the first operand, where each operand is followed
-            by a list of its subscripts (ints from 0 to 51, or `...`), and the last list is the
-            result's.
-
-    Raises:
-        TypeError: operands or subscripts of another kind.
-        ValueError: a subscript out of range; what `ops.einsum` refuses.
-    """
-    if not isinstance(equation, Tensor):
-        return ops.einsum(equation, *operands)
-    given = (equation, *operands)
-    tensors, lists = given[0:len(given) - len(given) % 2:2], given[1::2]
-    left = ",".join(_subscripts(s) for s in lists)
-    right = "->" + _subscripts(given[-1]) if len(given) % 2 else ""
-    return ops.einsum(left + right, *tensors)
-
-
-def _subscripts(given: Any) -> str:
-    if not isinstance(given, (list, tuple)):
-        raise TypeError(f"For 'einsum', a list of subscripts is needed, but got {given!r}.")
-    out = ""
-    for s in given:
-        if s is not Ellipsis and not is_int(s):
-            raise TypeError(f"For 'einsum', subscripts must be ints or '...', but got {s!r}.")
-        if s is not Ellipsis and not 0 <= s < len(_LETTERS):
-            raise ValueError(
-                f"For 'einsum', subscripts must be in [0, {len(_LETTERS)}), but got {s}.")
-        out += "..." if s is Ellipsis else _LETTERS[s]
-    return out
-
-
 TABLE = {f.__name__: f for f in (
     empty, empty_like, addr_, bincount, kthvalue, unique, item, nansum, cdist, baddbmm, npu_gelu,
-    equal, einsum)}
+    equal)} | {"einsum": einsum}
 """The functions of this module by name."""

@@ -9,6 +9,9 @@ from cellc_runtime.lazy import public_names
 
 from ..ops.communication import *  # noqa: F403
 from ..ops.communication import CommHandle as CommHandle
-from ..ops.communication import __all__ as __all__
+from ..ops.communication import __all__ as _all
+
+__all__ = [n for n in _all if n not in (
+    "TCPStore", "all_to_all_v_c", "gather_into_tensor", "scatter_tensor", "set_comm_ops_inplace")]
 
 __dir__ = public_names(__name__)

@@ -11,7 +11,7 @@ from cellc_runtime.dtypes import int32
 
 from .. import ops
 from ..core import checks
-from ..ops.mapping import MultitypeFuncGraph
+from ..ops.mapping import HyperMap, MultitypeFuncGraph
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from .cell import Cell
@@ -59,7 +59,8 @@ class GradientAccumulation(Cell):
             max_accumulation_step, "max_accumulation_step", self.cls_name)
         self.optimizer = optimizer
         self.weights = optimizer.parameters
-        self._grad_accumulation = self.weights.clone(prefix="grad_accumulation", init="zeros")
+        self.hyper_map = HyperMap()  # for classes derived from this one
+        self._grad_accumulation = optimizer.accumulators("grad_accumulation")
         self._accumulation_step = Parameter(Tensor(0, int32), name="accumulation_step")
 
     def construct(self, loss: Any, grads: Any) -> Any:
@@ -70,7 +71,10 @@ class GradientAccumulation(Cell):
             grads: one gradient for each parameter of the optimizer.
         """
         for i in range(len(self._grad_accumulation)):
-            add_up(self._max_accumulation_step, self._grad_accumulation[i], grads[i])
+            total, grad = self._grad_accumulation[i], grads[i]
+            if total.shape != grad.shape:
+                grad = self.optimizer.own_rows(i, grad)
+            add_up(self._max_accumulation_step, total, grad)
         ops.assign_add(self._accumulation_step, 1)
         if self._accumulation_step >= self._max_accumulation_step:
             self.optimizer(tuple([total * 1 for total in self._grad_accumulation]))

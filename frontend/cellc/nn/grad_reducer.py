@@ -1,17 +1,25 @@
-"""Gradients of data-parallel training: summed over the processes, many in one collective."""
+"""Gradients of data-parallel training: summed over the processes, many in one collective.
+
+Buckets are filled and sent from the last parameter to the first, as the backward pass makes their
+gradients ready: what comes early is exchanged while the rest is computed.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.world import world
 
-from .. import ops
+from .. import context, ops
 from ..core import checks
 from ..ops import functional_collectives as collectives
+from ..ranks import settings, strategies
+from ..ranks.fusion import gradient_fusion
 from ..ranks.groups import HCCL_WORLD_COMM_GROUP, ranks_of
+from ..ranks.layouts import PartLayout, layout_of
 from ..ranks.settings import ParallelMode, get_auto_parallel_context
 from ..tensors.parameter import Parameter
 from ..tensors.seed import get_seed
@@ -19,16 +27,17 @@ from ..tensors.tensor import Tensor
 from .cell import Cell
 
 BUCKET_BYTES = 4 << 20
-"""Gradients are sent together up to so many bytes: a collective costs time for itself, and the
-first of them may be sent while others are still computed."""
+"""Gradients are sent together up to so many bytes, if nothing else is set: a collective costs time
+for itself, and the first of them may be sent while others are still computed."""
 
 
 class DistributedGradReducer(Cell):
     """Gradients summed over the processes of a group, in the order of their numbers.
 
     Gradients of parameters with one `comm_fusion` number are sent together; without such numbers,
-    in the order of the parameters, up to 4 MiB at a time. 16-bit gradients are summed in float32
-    where `gradient_fp32_sync` is set, as it is at first.
+    from the last parameter to the first, up to 4 MiB at a time, or as `comm_fusion["allreduce"]` or
+    `all_reduce_fusion_config` of `set_auto_parallel_context` says. 16-bit gradients are summed in
+    float32 where `gradient_fp32_sync` is set, as it is at first.
 
     Args:
         parameters: the parameters.
@@ -38,7 +47,7 @@ class DistributedGradReducer(Cell):
         group: the processes.
 
     Raises:
-        ValueError: `degree` is no positive int.
+        ValueError: `degree` is no positive int, or buckets end where there are no gradients.
 
     Source: `mindspore.nn.DistributedGradReducer`.
     """
@@ -56,18 +65,43 @@ class DistributedGradReducer(Cell):
         self.degree = 1.0 / (degree or self.size)
         self.mean = get_auto_parallel_context("gradients_mean") if mean is None else mean
         self.wide = get_auto_parallel_context("gradient_fp32_sync")
-        self.fusions = tuple(_fusion(p, fusion_type) for p in parameters)
+        given = list(parameters)
+        self.apart = tuple(p.layerwise_parallel for p in given)
+        self.fusions = tuple(_fusion(p, fusion_type) for p in given if not p.layerwise_parallel)
+        self.scattered: tuple[bool, ...] = (False,) * len(self.fusions)
+        self.stages = tuple(_stages(p) for p in given if not p.layerwise_parallel)
+        self.limit, self.ends = gradient_fusion(
+            get_auto_parallel_context("comm_fusion"),
+            get_auto_parallel_context("all_reduce_fusion_config"), BUCKET_BYTES)
+        if self.ends and self.ends[-1] >= len(self.fusions):
+            raise ValueError(f"For '{self.cls_name}', gradients are to be sent together up to "
+                             f"places {list(self.ends)} (all_reduce_fusion_config, or comm_fusion "
+                             f"by index), but there are {len(self.fusions)} gradients.")
 
     def construct(self, grads: Any) -> Any:
-        """The sums, or means."""
+        """The sums, or means; the gradients of parameters with `layerwise_parallel` as they are."""
+        if True not in self.apart:
+            return self.reduced(grads)
+        sums = list(self.reduced(tuple([g for g, a in zip(grads, self.apart, strict=True)
+                                        if not a])))
+        out = []
+        for grad, apart in zip(grads, self.apart, strict=True):
+            out.append(grad if apart else sums.pop(0))
+        return tuple(out)
+
+    def reduced(self, grads: Any) -> Any:
+        """The sums, or means, of gradients that the processes share."""
         if self.size == 1:
             return _scaled(grads, self.degree) if self.mean and self.degree != 1.0 else grads
         types = [g.dtype for g in grads]
         sent = [g.astype(float32) if self.wide and g.dtype in (float16, bfloat16) else g
                 for g in grads]
         sums = list(sent)
-        for bucket in buckets([g.dtype for g in sent], [g.size for g in sent], self.fusions):
-            for place, total in zip(bucket, _summed([sent[i] for i in bucket], self.group),
+        for bucket in buckets([g.dtype for g in sent], [g.size for g in sent], self.fusions,
+                              list(zip(self.scattered, self.stages, strict=True)), self.limit,
+                              self.ends):
+            add_up = _scattered if self.scattered[bucket[0]] else _summed
+            for place, total in zip(bucket, add_up([sent[i] for i in bucket], self.group),
                                     strict=True):
                 sums[place] = total
         if self.mean:
@@ -80,25 +114,40 @@ def _fusion(parameter: Parameter, fusion_type: int) -> int:
     return fusion_type if own == 1 else own
 
 
+def _stages(parameter: Parameter) -> Any:
+    """What gradients must have in common to be sent together: their stages, where those are said,
+    else nobody has the same."""
+    if get_auto_parallel_context("pipeline_stages") == 1:
+        return ()
+    return tuple(parameter.pipeline_stages) or id(parameter)
+
+
 def _scaled(grads: Any, factor: float) -> Any:
     return [g * factor for g in grads]
 
 
 def buckets(
-    types: Sequence[DType], sizes: Sequence[int], fusions: Sequence[int]
+    types: Sequence[DType], sizes: Sequence[int], fusions: Sequence[int],
+    kinds: Sequence[Any], limit: int = BUCKET_BYTES, ends: Sequence[int] = (),
 ) -> list[list[int]]:
-    """Which gradients are sent together: of one type and one fusion number, those of number 1 up
-    to `BUCKET_BYTES`, those of 0 each for itself."""
+    """Which gradients are sent together, in the order in which they are sent.
+
+    Those of one type, one fusion number and one kind (whether they are summed in rows, which stages
+    have them); of number 1 up to `limit` bytes, or, if there are `ends`, those up to one of these
+    places; of number 0 each for itself.
+    """
     out: list[list[int]] = []
-    filled: dict[tuple[DType, int], tuple[list[int], int]] = {}
-    for i, (dtype, size, fusion) in enumerate(zip(types, sizes, fusions, strict=True)):
-        nbytes = dtype.itemsize * size
-        bucket, held = filled.get((dtype, fusion), ([], 0))
-        if fusion == 0 or not bucket or (fusion == 1 and held + nbytes > BUCKET_BYTES):
+    filled: dict[tuple[DType, int, Any, int], tuple[list[int], int]] = {}
+    for i in reversed(range(len(types))):
+        dtype, fusion, nbytes = types[i], fusions[i], types[i].itemsize * sizes[i]
+        key = dtype, fusion, kinds[i], sum(i > end for end in ends) if fusion == 1 else 0
+        bucket, held = filled.get(key, ([], 0))
+        full = fusion == 1 and not ends and held + nbytes > limit
+        if fusion == 0 or not bucket or full:
             bucket, held = [], 0
             out.append(bucket)
         bucket.append(i)
-        filled[dtype, fusion] = bucket, held + nbytes
+        filled[key] = bucket, held + nbytes
     return out
 
 
@@ -107,40 +156,123 @@ def _summed(grads: Sequence[Tensor], group: str) -> list[Tensor]:
     if len(grads) == 1:
         return [collectives.all_reduce(grads[0], "sum", group)]
     total = collectives.all_reduce(ops.concat([g.reshape(-1) for g in grads]), "sum", group)
+    return _taken(total, [g.shape for g in grads])
+
+
+def _scattered(grads: Sequence[Tensor], group: str) -> list[Tensor]:
+    """This rank's rows of the sums of some gradients, by one collective."""
+    count = len(ranks_of(group, "DistributedGradReducer"))
+    rows = ops.concat([g.reshape(count, -1) for g in grads], 1)
+    total = collectives.reduce_scatter(rows, "sum", group).reshape(-1)
+    return _taken(total, [(g.shape[0] // count, *g.shape[1:]) for g in grads])
+
+
+def _taken(total: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
+    """Tensors that lie one after the other."""
     out, start = [], 0
-    for g in grads:
-        out.append(total[start : start + g.size].reshape(g.shape))
-        start += g.size
+    for shape in shapes:
+        size = math.prod(shape)
+        out.append(total[start : start + size].reshape(shape))
+        start += size
     return out
 
 
-def reducer(parameters: Sequence[Parameter]) -> DistributedGradReducer | None:
+def reducer(
+    parameters: Sequence[Parameter], optimizer: Any = None, rows: bool = False,
+    broadcast: bool | None = None,
+) -> DistributedGradReducer | None:
     """What sums gradients in the mode that is set; None: every process is for itself.
 
+    Args:
+        parameters: the parameters.
+        optimizer: takes the sums.
+        rows: whether nobody else reads them, so that a rank needs only the rows whose state it has.
+        broadcast: whether all start with the parameters of the first process; None: as
+            `parameter_broadcast` says, or if no seed is set.
+
     Raises:
-        RuntimeError: the mode cuts networks over several processes, which is not there.
+        RuntimeError: the mode cuts graphs over several processes, but graph mode is off; or the
+            optimizer was made before it was told to part its state.
     """
     mode = get_auto_parallel_context("parallel_mode")
-    if world().size > 1 and get_auto_parallel_context("enable_parallel_optimizer"):
-        raise RuntimeError("enable_parallel_optimizer=True parts the optimizer's state among "
-                           f"{world().size} processes, which cellc does not do: leave it out.")
-    if world().size > 1 and mode in (ParallelMode.SEMI_AUTO_PARALLEL, ParallelMode.AUTO_PARALLEL):
-        raise RuntimeError(f"parallel_mode={mode!r} cuts a network over {world().size} processes, "
-                           "which cellc does not do: use 'data_parallel'.")
+    several = world().size > 1
+    if get_auto_parallel_context("pipeline_stages") > 1:
+        if several and get_auto_parallel_context("enable_parallel_optimizer"):
+            raise RuntimeError("enable_parallel_optimizer=True parts the optimizer's state of "
+                               "data-parallel training, not of a pipeline's stages: leave it out.")
+        return stage_reducer(parameters)
+    if several and mode in (ParallelMode.SEMI_AUTO_PARALLEL, ParallelMode.AUTO_PARALLEL):
+        if not context.in_graph_mode():
+            raise RuntimeError(f"parallel_mode={mode!r} cuts graphs over {world().size} processes: "
+                               "use GRAPH_MODE, or 'data_parallel'.")
+        return None  # the graph is that of all processes: its gradients are whole sums
     if mode not in (ParallelMode.DATA_PARALLEL, ParallelMode.HYBRID_PARALLEL):
         return None
+    parted = getattr(optimizer, "sharded", False)
+    if several and get_auto_parallel_context("enable_parallel_optimizer") and not parted:
+        raise RuntimeError("enable_parallel_optimizer=True parts the optimizer's state, but this "
+                           f"{type(optimizer).__name__} was made before it was set: call 'init' "
+                           "and 'set_auto_parallel_context' first.")
+    if broadcast is None:
+        broadcast = get_auto_parallel_context("parameter_broadcast") or get_seed() is None
+    if broadcast:
+        broadcast_parameters(parameters)
+    if parted and world().rank == 0:
+        _write_strategy(parameters, optimizer)
+    made = DistributedGradReducer(parameters)
+    if rows and parted and optimizer.takes_rows:
+        made.scattered = tuple([
+            s is not None and len(s.ranks) == world().size
+            for p, s in zip(parameters, optimizer.shares, strict=True) if not p.layerwise_parallel])
+    return made
+
+
+def _write_strategy(parameters: Sequence[Parameter], optimizer: Any) -> None:
+    """The layouts of parameters and state, into the strategy file that is asked for."""
+    name = get_auto_parallel_context("strategy_ckpt_save_file") or \
+        get_auto_parallel_context("strategy_ckpt_config")["save_file"]
+    if name:
+        size = world().size
+        layouts = {p.name: PartLayout((size,), ((),) * p.ndim) for p in parameters}
+        layouts |= {state: layout_of(given, state)
+                    for state, given in optimizer.parameter_layout_dict.items()}
+        strategies.write(name, strategies.made_of(layouts))
+
+
+def stage_reducer(parameters: Sequence[Parameter]) -> DistributedGradReducer:
+    """What sums the gradients of a pipeline over the ranks that work on one stage.
+
+    Raises:
+        RuntimeError: all of these ranks are to read the whole batch, or see `settings.stages`.
+    """
+    whole = get_auto_parallel_context("full_batch") or \
+        get_auto_parallel_context("dataset_strategy") == "full_batch"
+    if whole and len(settings.of_stage(settings.own_stage())) > 1:
+        raise RuntimeError(
+            "full_batch=True gives each process the whole batch, but the processes of a stage of "
+            "a pipeline work on different rows: give each its part (dataset_strategy="
+            "'data_parallel').")
     if get_auto_parallel_context("parameter_broadcast") or get_seed() is None:
         broadcast_parameters(parameters)
-    return DistributedGradReducer(parameters)
+    return DistributedGradReducer(parameters, group=stage_group())
+
+
+def stage_group() -> str:
+    """The group of the ranks that work on this process's stage, made when it is first asked for."""
+    ranks = settings.of_stage(settings.own_stage())
+    name = f"pipeline stage of {settings.stages()}"
+    world().groups[name] = ranks
+    return name
 
 
 def broadcast_parameters(
     parameters: Sequence[Parameter], group: str = HCCL_WORLD_COMM_GROUP
 ) -> None:
-    """Give all processes of a group the parameters of its first one."""
+    """Give all processes of a group the parameters of its first one, but for those with
+    `layerwise_parallel`."""
     ranks = ranks_of(group, "broadcast_parameters")
     if len(ranks) > 1:
-        for parameter in parameters:
+        for parameter in (p for p in parameters if not p.layerwise_parallel):
             parameter.set_data(collectives.broadcast(parameter.value(), ranks[0], group))
 
 

@@ -1,11 +1,17 @@
-"""Networks that see their batch in parts: GradAccumulationCell and its like, on one device."""
+"""Networks that see their batch in parts: PipelineCell, GradAccumulationCell and their like."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..core import checks
+from ..ops.micro_batches import for_graph_mode, micro_batch, micro_result
+from ..ranks.settings import get_auto_parallel_context
+from ..tensors.tensor import Tensor
 from .cell import Cell
+from .grad_reducer import stage_reducer
+from .layer.basic import Identity
 
 
 class _InParts(Cell):
@@ -39,12 +45,14 @@ class _InParts(Cell):
                     "For micro batch initialization, the 0th dimension shape of input must be "
                     "divided by the number of parts"
                 )
-        total = self.network(*[x[: n // self.parts] for x, n in zip(inputs, rows, strict=True)])
+        total = self._of_part(inputs, 0)
         for i in range(1, self.parts):
-            part = [x[i * n // self.parts : (i + 1) * n // self.parts]
-                    for x, n in zip(inputs, rows, strict=True)]
-            total = total + self.network(*part)
+            total = total + self._of_part(inputs, i)
         return total
+
+    def _of_part(self, inputs: Sequence[Tensor], index: int) -> Any:
+        given = [micro_batch(x, index, self.parts) for x in inputs]
+        return micro_result(self.network(*given), index)
 
 
 class GradAccumulationCell(_InParts):
@@ -65,23 +73,45 @@ class GradAccumulationCell(_InParts):
 
 
 class PipelineCell(_InParts):
-    """A network in stages over devices, here one: called on parts of its batch, which are added.
+    """A network in stages, called on parts of its batch (micro-batches), whose results are added.
+
+    With `pipeline_stages` in `set_auto_parallel_context` the processes work on one stage each, on
+    one micro-batch after the other; the last stage has the result, others get zeros. The bits are
+    those of one process.
 
     Args:
         network: the network.
-        micro_size: how many parts; it divides the batch.
-        stage_config, segment_config: accepted for compatibility: there is one stage.
+        micro_size: how many parts; it divides the batch and is at least the number of stages.
+        stage_config: stages by the names of Cells, instead of their `pipeline_stage`.
+        segment_config: of a schedule that is not there; None.
 
     Raises:
         TypeError, ValueError: an argument is wrong, or the batch is not divided (at the call).
+        KeyError: `stage_config` names no Cell of the network.
+        RuntimeError: `segment_config` is given.
 
-    Source: `mindspore.nn.PipelineCell`.
+    Source: `mindspore.nn.PipelineCell`, `mindspore.parallel.nn.Pipeline`.
+
+    Examples:
+        >>> step = nn.TrainOneStepCell(nn.PipelineCell(losses, 4), optimizer)
     """
 
     def __init__(
         self, network: Cell, micro_size: int, stage_config: Any = None, segment_config: Any = None
     ) -> None:
         super().__init__(network, micro_size, "micro_size")
+        self.micro_size = self.parts
+        if segment_config is not None:
+            raise RuntimeError(
+                f"For '{self.cls_name}', 'segment_config' belongs to the schedule 'zero_bubble_v', "
+                "which is not there: leave it out.")
+        cells = dict(network.cells_and_names())
+        for name, stage in (stage_config or {}).items():
+            if name not in cells:
+                raise KeyError(
+                    f"For '{self.cls_name}', 'stage_config' names the Cell {name!r}, but the "
+                    f"network has {', '.join(repr(n) for n in cells if n)}.")
+            cells[name].pipeline_stage = stage
 
 
 class MicroBatchInterleaved(_InParts):
@@ -102,18 +132,34 @@ class MicroBatchInterleaved(_InParts):
 
 
 class PipelineGradReducer(Cell):
-    """Gradients of parts of a batch summed: they are already. Source: `nn.PipelineGradReducer`.
+    """Gradients of a pipeline, summed over the processes that work on one stage.
+
+    Those of micro-batches are summed already.
 
     Args:
-        parameters, scale_sense, opt_shard: accepted for compatibility.
+        parameters: whose gradients they are.
+        scale_sense: what the loss was multiplied by.
+        opt_shard: whether the optimizer's state is parted among processes: it is not.
+
+    Raises:
+        RuntimeError: stages of a pipeline are asked for outside of graph mode, or `opt_shard`.
+
+    Source: `mindspore.nn.PipelineGradReducer`.
     """
 
     def __init__(self, parameters: Any, scale_sense: float = 1.0, opt_shard: Any = None) -> None:
         super().__init__(auto_prefix=False)
+        for_graph_mode("gradients")
+        stages = get_auto_parallel_context("pipeline_stages")
+        if opt_shard and stages > 1:
+            raise RuntimeError("For 'PipelineGradReducer', opt_shard=True parts the optimizer's "
+                               "state among processes, which stages of a pipeline do not do.")
         self.scale_sense = scale_sense
+        self.grad_reducer = stage_reducer(parameters) if stages > 1 else Identity()
 
     def construct(self, grads: Any) -> Any:
         """The gradients over the scale."""
+        grads = self.grad_reducer(grads)
         if self.scale_sense == 1.0:
             return grads
         return tuple([g / self.scale_sense for g in grads])

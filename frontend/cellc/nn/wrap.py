@@ -198,7 +198,9 @@ class TrainOneStepCell(Cell):
         self.weights_name = [p.name for p in self.weights]
         self.parallel_mode = get_auto_parallel_context("parallel_mode")
         summed = None if self.parallel_mode == ParallelMode.STAND_ALONE else \
-            grad_reducer.reducer(self.weights)
+            grad_reducer.reducer(self.weights, optimizer, not return_grad and (
+                type(self).construct is TrainOneStepCell.construct),
+                network.get_flags().get("broadcast_flag"))
         self.reducer_flag = summed is not None
         self.grad_reducer = summed or Identity()
         # What the `construct` of classes derived from this one calls in published scripts.

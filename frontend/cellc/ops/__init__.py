@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ..transforms.taylor import jet as jet
     from ..transforms.vmap import vmap as vmap
     from .communication import P2POp as P2POp
+    from .communication import TCPStore as TCPStore
     from .communication import all_gather as all_gather
     from .communication import all_gather_into_tensor as all_gather_into_tensor
     from .communication import all_gather_into_tensor_uneven as all_gather_into_tensor_uneven
@@ -59,11 +60,13 @@ if TYPE_CHECKING:
     from .communication import all_reduce as all_reduce
     from .communication import all_to_all as all_to_all
     from .communication import all_to_all_single as all_to_all_single
+    from .communication import all_to_all_v_c as all_to_all_v_c
     from .communication import barrier as barrier
     from .communication import batch_isend_irecv as batch_isend_irecv
     from .communication import broadcast as broadcast
     from .communication import broadcast_object_list as broadcast_object_list
     from .communication import destroy_process_group as destroy_process_group
+    from .communication import gather_into_tensor as gather_into_tensor
     from .communication import gather_object as gather_object
     from .communication import get_backend as get_backend
     from .communication import get_global_rank as get_global_rank
@@ -84,8 +87,10 @@ if TYPE_CHECKING:
     from .communication import reduce_scatter_tensor as reduce_scatter_tensor
     from .communication import reduce_scatter_tensor_uneven as reduce_scatter_tensor_uneven
     from .communication import scatter_object_list as scatter_object_list
+    from .communication import scatter_tensor as scatter_tensor
     from .communication import send as send
     from .communication import send_object_list as send_object_list
+    from .communication import set_comm_ops_inplace as set_comm_ops_inplace
     from .functional_attention import *  # noqa: F403
     from .functional_blocks import *  # noqa: F403
     from .functional_boxes import *  # noqa: F403
@@ -123,13 +128,14 @@ _LATER = {
     ".functional_tapers": "bartlett_window blackman_window hamming_window kaiser_window",
     "..transforms.gradient": "GradOperation get_grad grad value_and_grad",
     ".communication":
-        "P2POp all_gather all_gather_into_tensor all_gather_into_tensor_uneven all_gather_object "
-        "all_reduce all_to_all all_to_all_single barrier batch_isend_irecv broadcast "
-        "broadcast_object_list destroy_process_group gather_object get_backend get_global_rank "
+        "P2POp TCPStore all_gather all_gather_into_tensor all_gather_into_tensor_uneven "
+        "all_gather_object all_reduce all_to_all all_to_all_single all_to_all_v_c barrier "
+        "batch_isend_irecv broadcast broadcast_object_list destroy_process_group "
+        "gather_into_tensor gather_object get_backend get_global_rank "
         "get_group_rank get_process_group_ranks get_rank get_world_size init_process_group irecv "
         "is_available is_initialized isend new_group recv recv_object_list reduce reduce_scatter "
-        "reduce_scatter_tensor reduce_scatter_tensor_uneven scatter_object_list send "
-        "send_object_list",
+        "reduce_scatter_tensor reduce_scatter_tensor_uneven scatter_object_list scatter_tensor "
+        "send send_object_list set_comm_ops_inplace",
     ".functional_control": "cond fori_loop scan while_loop",
     ".functional_host": "print_ py_func",
     ".functional_attention": "flash_attention_score",

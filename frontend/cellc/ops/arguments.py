@@ -9,13 +9,17 @@ import numpy as np
 
 from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.types import normalize_axis
-from cellc_runtime.dtypes import ALL, DType
+from cellc_runtime.dtypes import ALL, DType, int16, int32, int64
 
-from ..core.dispatch import elements_read
+from ..core.dispatch import active_tracer, apply_one, elements_read
+from ..tensors.index_plan import known_elements
 from ..tensors.tensor import Tensor
+from ..tracing.tracer import SizeInside
 
 Ints = tuple[int, ...]
 _INT = frozenset((int,))
+_BITS = {2: int16, 4: int32, 8: int64}
+"""Ints as long as floats, by size in bytes."""
 
 
 def tensor(x: Any, what: str, name: str = "input") -> Tensor:
@@ -61,7 +65,7 @@ def plain_size(x: Any) -> int:
 
 
 def integer(x: Any, what: str, name: str) -> int:
-    """`x` as an int (a Tensor of one known integer will do).
+    """`x` as an int (a Tensor of one integer will do).
 
     Raises:
         TypeError: it is no int.
@@ -69,12 +73,12 @@ def integer(x: Any, what: str, name: str) -> int:
     if is_int(x):
         return plain_size(x)
     if isinstance(x, Tensor) and x.dtype.is_integer:
-        return int(x)
+        return int(x) if known_elements(x) is not None else ints_in(_only(x), what)[0]
     raise TypeError(f"For '{what}', '{name}' must be an int, but got {type(x).__name__}.")
 
 
 def ints(x: Any, what: str, name: str) -> Ints:
-    """A tuple of ints from a list or tuple of them or a 1-D Tensor of known elements.
+    """A tuple of ints from a list or tuple of them or a 1-D Tensor.
 
     Raises:
         TypeError: it is something else.
@@ -82,7 +86,7 @@ def ints(x: Any, what: str, name: str) -> Ints:
     if type(x) is tuple and _INT.issuperset(map(type, x)):
         return x
     if isinstance(x, Tensor):
-        x = x.tolist()
+        x = x.tolist() if known_elements(x) is not None else ints_in(x, what)
     if not isinstance(x, (list, tuple)):
         raise TypeError(
             f"For '{what}', '{name}' must be a tuple or list of int, but got {type(x).__name__}.")
@@ -219,17 +223,51 @@ def choice(x: Any, options: Sequence[str], what: str, name: str) -> str:
     return str(x)
 
 
-def need_known(x: Tensor, what: str) -> np.ndarray[Any, Any]:
-    """The elements of a tensor, for results whose shape depends on them.
+def _only(x: Tensor) -> Tensor:
+    """A tensor of one element.
 
     Raises:
-        TypeError: a graph is being compiled, where elements are not known.
+        TypeError: it has more.
     """
-    elements_read()
-    try:
-        return x.asnumpy()
-    except TypeError:
-        raise TypeError(
+    if x.size != 1:
+        raise TypeError(f"only a tensor of one element is a number, but got the shape {x.shape}")
+    return x
+
+
+def ints_in(x: Tensor, what: str) -> list[int]:
+    """The elements of a tensor of ints, in row-major order, that decide the form of a result.
+
+    A graph that does not know them serves the calls that have the same ones.
+
+    Raises:
+        TypeError: nobody can be asked for them; SizeInside: in a run-time branch or loop.
+    """
+    known = known_elements(x)
+    if known is not None:
+        elements_read()
+        return known.reshape(-1).tolist()
+    tracer = active_tracer()
+    assert tracer is not None
+    found = tracer.asked(x, what)
+    if found is None:
+        raise (SizeInside if tracer.inside() else TypeError)(
             f"the shape of the result of '{what}' depends on the elements of its input, which "
             "are not known while a graph is compiled; use it outside of the graph, or a form of "
-            "fixed shape (where, masked_fill, tensor_scatter_update)") from None
+            "fixed shape (where, masked_fill, tensor_scatter_update)")
+    return found
+
+
+def need_known(x: Tensor, what: str) -> np.ndarray[Any, Any]:
+    """The elements of a tensor, for results whose shape depends on them; see `ints_in`.
+
+    Raises:
+        TypeError: nobody can be asked for them; SizeInside: in a run-time branch or loop.
+    """
+    if known_elements(x) is not None:
+        elements_read()
+        return x.asnumpy()
+    kind = _BITS.get(x.dtype.itemsize) if x.dtype.is_float else None
+    bits = x if kind is None else apply_one("bitcast", x, dtype=kind)
+    found = np.array(ints_in(bits, what), np.int64).reshape(x.shape)
+    numbers: np.ndarray[Any, Any] = found.astype(bits.dtype.numpy).view(x.dtype.numpy)
+    return numbers

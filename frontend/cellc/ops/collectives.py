@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from cellc_compiler.ir.op import REQUIRED
-from cellc_runtime.world import world
 
-from ..ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, rank_in, ranks_of
+from ..ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, ranks_of
+from ..ranks.layout import Layout, check_strategy
 from ..tensors.tensor import Tensor
 from . import functional_collectives as c
+from . import functional_create as fc
+from . import functional_join as fj
+from . import sharding
 from .primitive import Primitive
 from .primitives import make_primitives
 from .virtual_dataset import VirtualDataset as VirtualDataset
@@ -39,23 +43,121 @@ def _reduce(input_x: Tensor, dest_rank: int, op: str, group: str) -> Tensor:
 
 def _all_to_all_v(input_x: Tensor, send_numel_list: Any, recv_numel_list: Any, group: str,
                   block_size: int) -> Tensor:
-    send, receive = ([n * block_size for n in _counts(v)]
+    send, receive = ([n * block_size for n in c.counts(v)]
                      for v in (send_numel_list, recv_numel_list))
     return c.all_to_all_rows(input_x, send, receive, group)
 
 
-def _counts(given: Any) -> list[int]:
-    return [int(n) for n in (given.asnumpy() if isinstance(given, Tensor) else given)]
-
-
 def _all_to_all_vc(input_x: Tensor, send_count_matrix: Any, group: str, block_size: int,
                    transpose: bool) -> Tensor:
-    n, here = len(ranks_of(group, "AlltoAllVC")), rank_in(group, "AlltoAllVC")
-    flat = _counts(send_count_matrix)
-    rows = [flat[i * n : (i + 1) * n] for i in range(n)]
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    send, receive = (columns, rows) if transpose else (rows, columns)
-    return _all_to_all_v(input_x, send[here], receive[here], group, block_size)
+    send, receive = c.matrix_sizes(send_count_matrix, group, "AlltoAllVC")
+    if transpose:
+        send, receive = receive, send
+    return _all_to_all_v(input_x, send, receive, group, block_size)
+
+
+def _all_gather_v(input_x: Tensor, output_split_sizes: Any, group: str) -> Tensor:
+    return c.all_gather_rows(
+        input_x, _sizes(output_split_sizes, "output_split_sizes", "AllGatherV", group), group)
+
+
+def _reduce_scatter_v(input_x: Tensor, input_split_sizes: Any, op: str, group: str) -> Tensor:
+    return c.reduce_scatter_rows(
+        input_x, _sizes(input_split_sizes, "input_split_sizes", "ReduceScatterV", group), op, group)
+
+
+def _sizes(given: Any, name: str, what: str, group: str) -> list[int]:
+    """A number of elements for each process of a group.
+
+    Raises:
+        ValueError: there are not as many.
+    """
+    found, count = c.counts(given), len(ranks_of(group, what))
+    if len(found) != count or min(found) < 0:
+        raise ValueError(f"For '{what}', '{name}' must hold a size for each of {count} processes, "
+                         f"but got {found}.")
+    return found
+
+
+def _batch_isend_irecv(
+    input_x: Sequence[Tensor], op_types: Sequence[str], remote_ranks: Sequence[int],
+    receive_shapes: Any, receive_dtypes: Any, group: str,
+) -> tuple[Tensor, ...]:
+    what = "BatchISendIRecv"
+    ranks, given = ranks_of(group, what), list(input_x)
+    coming = list(zip(receive_shapes or (), receive_dtypes or (), strict=True))
+    counts = [list(op_types).count(kind) for kind in ("isend", "irecv")]
+    if sum(counts) != len(op_types) or len(op_types) != len(remote_ranks):
+        raise ValueError(f"For '{what}', 'op_types' must hold isend and irecv, one for each of "
+                         f"'remote_ranks', but got {op_types} and {remote_ranks}.")
+    if counts != [len(given), len(coming)]:
+        raise ValueError(f"For '{what}', {counts[0]} tensors to send and {counts[1]} shapes and "
+                         f"types to receive are needed, but got {len(given)} and {len(coming)}.")
+    peers = [ranks[a_rank(r, "remote_ranks", what, range(len(ranks)))] for r in remote_ranks]
+    for kind, peer in zip(op_types, peers, strict=True):
+        if kind == "isend":
+            c.send(given.pop(0), peer, 0, group)
+    return tuple(fc.zeros(()) if kind == "isend" else c.receive(*coming.pop(0), peer, 0, group)
+                 for kind, peer in zip(op_types, peers, strict=True))
+
+
+_CORNERS = ((0, None), (0, 1), (None, 1), (1, 1), (1, None), (1, 0), (None, 0), (0, 0))
+"""The eight neighbours of an image, clockwise from above: which end of its rows and of its columns
+(0 the first, 1 the last) lies at each; None: all of them."""
+
+
+def _end(x: Tensor, axis: int, end: int | None, length: int) -> Tensor:
+    """The first or last entries along an axis; all of them if None."""
+    if end is None:
+        return x
+    return x.narrow(axis, x.shape[axis] - length if end else 0, length)
+
+
+def _neighbor_exchange_v2(
+    x: Tensor, send_rank_ids: Sequence[int], send_lens: Sequence[int],
+    recv_rank_ids: Sequence[int], recv_lens: Sequence[int], data_format: str, group: str,
+) -> Tensor:
+    """Borders of images to the neighbours, and theirs around this one, by one collective."""
+    what = "NeighborExchangeV2"
+    for name, value, count in (("send_rank_ids", send_rank_ids, 8), ("send_lens", send_lens, 4),
+                               ("recv_rank_ids", recv_rank_ids, 8), ("recv_lens", recv_lens, 4)):
+        if not isinstance(value, (list, tuple)) or len(value) != count:
+            raise ValueError(f"For '{what}', '{name}' must be a list of {count} ints, but got "
+                             f"{value}.")
+    if data_format != "NCHW" or x.ndim != 4:
+        raise ValueError(f"For '{what}', a tensor of NCHW is needed, but got {data_format} and the "
+                         f"shape {x.shape}.")
+    ranks = ranks_of(group, what)
+    n, channels, height, width = x.shape
+    parts: list[list[Tensor]] = [[] for _ in ranks]
+    for place, (row, column) in zip(send_rank_ids, _CORNERS, strict=True):
+        if place != -1:
+            cut = _end(x, 2, row, send_lens[row or 0])
+            parts[place].append(_end(cut, 3, column, send_lens[2 + (column or 0)]).reshape(-1))
+    shapes = [(n, channels, height if row is None else recv_lens[row],
+               width if column is None else recv_lens[2 + column]) for row, column in _CORNERS]
+    # A neighbour sends in the order of its own directions, which are the opposite ones.
+    order = sorted((d for d in range(8) if recv_rank_ids[d] != -1),
+                   key=lambda d: (recv_rank_ids[d], (d + 4) % 8))
+    counts = [sum(math.prod(shapes[d]) for d in order if recv_rank_ids[d] == r)
+              for r in range(len(ranks))]
+    sent = [p for part in parts for p in part]
+    rows = c.all_to_all_rows(
+        fj.concat(sent, 0) if sent else fc.zeros((0,), x.dtype),
+        [sum(p.size for p in part) for part in parts], counts, group)
+    around, at = {}, 0
+    for d in order:
+        size = math.prod(shapes[d])
+        around[d] = rows[at : at + size].reshape(shapes[d])
+        at += size
+    return _framed(x, [around.get(d, fc.zeros(shapes[d], x.dtype)) for d in range(8)])
+
+
+def _framed(x: Tensor, around: Sequence[Tensor]) -> Tensor:
+    """An image in its borders, given clockwise from above; nowhere is nothing."""
+    rows = ((7, 0, 1), (6, None, 2), (5, 4, 3))
+    return fj.concat([fj.concat([x if d is None else around[d] for d in row], 3)
+                      for row in rows], 2)
 
 
 def _neighbor_exchange(
@@ -88,6 +190,7 @@ _GROUP = {"group": HCCL_WORLD_COMM_GROUP}
 _REDUCED = {"op": "sum", **_GROUP}
 _WITH_INIT: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "AllGather": (lambda input_x, group: c.all_gather(input_x, group), _GROUP),
+    "AllGatherV": (_all_gather_v, _GROUP),
     "AllReduce": (lambda input_x, op, group: c.all_reduce(input_x, op, group), _REDUCED),
     "AlltoAll": (
         lambda input_x, split_count, split_dim, concat_dim, group: c.all_to_all(
@@ -96,6 +199,9 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "AlltoAllV": (_all_to_all_v, {**_GROUP, "block_size": 1}),
     "AlltoAllVC": (_all_to_all_vc, {**_GROUP, "block_size": 1, "transpose": False}),
     "Barrier": (lambda group: c.barrier(group), _GROUP),
+    "BatchISendIRecv": (_batch_isend_irecv, {
+        "op_types": REQUIRED, "remote_ranks": REQUIRED, "receive_shapes": None,
+        "receive_dtypes": None, **_GROUP}),
     "Broadcast": (_broadcast, {"root_rank": REQUIRED, **_GROUP}),
     "CollectiveGather": (lambda input_x, dest_rank, group: c.gather(input_x, dest_rank, group),
                          {"dest_rank": REQUIRED, **_GROUP}),
@@ -104,11 +210,15 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "NeighborExchange": (_neighbor_exchange, {
         "send_rank_ids": REQUIRED, "recv_rank_ids": REQUIRED, "recv_shapes": REQUIRED,
         "send_shapes": REQUIRED, "recv_type": REQUIRED, **_GROUP}),
+    "NeighborExchangeV2": (_neighbor_exchange_v2, {
+        "send_rank_ids": REQUIRED, "send_lens": REQUIRED, "recv_rank_ids": REQUIRED,
+        "recv_lens": REQUIRED, "data_format": REQUIRED, **_GROUP}),
     "Receive": (_receive, {
         "sr_tag": REQUIRED, "src_rank": REQUIRED, "shape": REQUIRED, "dtype": REQUIRED, **_GROUP,
         "group_back": HCCL_WORLD_COMM_GROUP}),
     "Reduce": (_reduce, {"dest_rank": REQUIRED, **_REDUCED}),
     "ReduceScatter": (lambda input_x, op, group: c.reduce_scatter(input_x, op, group), _REDUCED),
+    "ReduceScatterV": (_reduce_scatter_v, _REDUCED),
     "Send": (_send, {"sr_tag": REQUIRED, "dest_rank": REQUIRED, **_GROUP,
                      "group_back": HCCL_WORLD_COMM_GROUP}),
 }
@@ -117,35 +227,46 @@ PRIMITIVES = make_primitives({}, _WITH_INIT)
 """Every primitive class of this module by name."""
 
 
-def reshard(tensor: Tensor, layout: Any) -> Tensor:
-    """A tensor laid out over devices in another way: itself, as one device has all of it.
+def reshard(tensor: Tensor, layout: Layout) -> Tensor:
+    """A tensor laid out over ranks as a layout says, in a graph that is cut; else itself.
 
     Raises:
-        RuntimeError: several processes run.
+        TypeError: no Tensor, or no Layout.
+        ValueError: a layout that does not fit the tensor or the ranks.
 
-    Source: `mindspore.ops.reshard`.
+    Source: `mindspore.ops.reshard`, `mindspore.parallel.reshard`.
     """
-    if world().size > 1:
-        raise RuntimeError(f"For 'reshard', tensors are not cut over processes, of which "
-                           f"{world().size} run: exchange parts by collectives.")
-    return tensor
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"For 'reshard', 'tensor' must be a Tensor, but got {type(tensor)}.")
+    if not isinstance(layout, Layout):
+        raise TypeError(f"For 'reshard', 'layout' must be a Layout, but got {type(layout)}.")
+    if not sharding.laying_out():
+        return tensor
+    return sharding.lay_out(tensor, layout.placement("reshard"))
 
 
 class Reshard(Primitive):
-    """A tensor laid out over devices in another way: itself, as one device has all of it.
+    """A tensor laid out over ranks in another way, in a graph that is cut; else itself.
 
     Args:
-        in_layout, out_layout, in_strategy: how it is laid out; without effect.
+        in_layout: how it lies, a tuple of one `Layout`; it follows from the graph anyway.
+        out_layout: how it is to lie, a tuple of one `Layout`.
+        in_strategy: the numbers of parts of its axes before, in place of `in_layout`.
+
+    Raises:
+        TypeError: `out_layout` is no tuple of Layouts.
 
     Source: `mindspore.ops.Reshard`.
     """
 
     def __init__(self, in_layout: Any, out_layout: Any, in_strategy: Any) -> None:
         super().__init__("Reshard")
+        check_strategy(out_layout, "out_layout", "Reshard")
+        self.out_layout = out_layout
 
     def __call__(self, tensor: Tensor) -> Tensor:
         """The tensor."""
-        return reshard(tensor, None)
+        return reshard(tensor, self.out_layout[0])
 
 
 __all__ = ["ReduceOp", "Reshard", "reshard"]

@@ -2,8 +2,10 @@
 `mindspore.mint.distributed`.
 
 Results are written into tensors that the caller gives. What is asked for without waiting
-(`async_op`) is done when the call returns. All processes of a group come to the same collectives in
-the same order.
+(`async_op`) is done in PyNative on the thread of the collectives, and written when its handle is
+waited for; it takes its operands as they are at the call. In a graph, and where a gradient is
+recorded, it is done as soon as anything reads it. All processes of a group come to the same
+collectives in the same order.
 """
 
 from __future__ import annotations
@@ -15,9 +17,12 @@ from typing import Any
 import numpy as np
 
 from cellc_runtime.lazy import public_names
-from cellc_runtime.records import dataclass
 from cellc_runtime.world import world
 
+from ..context import OPTIONS
+from ..core.dispatch import active_tracer
+from ..core.invalidation import changed
+from ..eager.recorder import active_recordings
 from ..ranks import management as processes
 from ..ranks.groups import a_rank, ranks_of
 from ..tensors.tensor import Tensor, tensor_of
@@ -26,6 +31,8 @@ from . import functional_collectives as collectives
 from . import functional_join as fj
 from .arguments import boolean, is_int
 from .arguments import tensor as as_tensor
+from .functional_create import zeros_like
+from .tcp_store import TCPStore
 
 _WORLD = processes.HCCL_WORLD_COMM_GROUP
 _BACKENDS = ("hccl", "mccl")
@@ -34,7 +41,7 @@ _BACKENDS = ("hccl", "mccl")
 class CommHandle:
     """What a collective that need not be waited for returns."""
 
-    def __init__(self, finish: Callable[[], None] | None = None) -> None:
+    def __init__(self, finish: Callable[[], object] | None = None) -> None:
         self._finish = finish
 
     def wait(self) -> None:
@@ -47,6 +54,40 @@ class CommHandle:
 def handle(async_op: Any, what: str) -> CommHandle | None:
     """The handle of what is done already, if one is asked for."""
     return CommHandle() if boolean(async_op, what, "async_op") else None
+
+
+def goes_on(async_op: Any, what: str) -> bool:
+    """Whether a collective may go on while this process computes: it is asked for so, others take
+    part, and neither a graph nor a gradient is made of it."""
+    return boolean(async_op, what, "async_op") and world().channel is not None \
+        and active_tracer() is None and not active_recordings()
+
+
+def begin(
+    what: str, given: Sequence[Tensor], exchange: Callable[..., Any], write: Callable[[Any], object]
+) -> CommHandle:
+    """Start a collective of the operands as they are now; what it gives is written when the handle
+    is waited for.
+
+    Raises:
+        CollectiveError: (the handle) see `cellc_runtime.world.World`.
+    """
+    channel = world().channel
+    assert channel is not None
+    copies = [t.copy() for t in given]
+    pending = channel.start(lambda: exchange(*copies), what)
+    return CommHandle(lambda: write(pending.wait()))
+
+
+def _exchange(
+    what: str, async_op: Any, given: Sequence[Tensor], exchange: Callable[..., Any],
+    write: Callable[[Any], object],
+) -> CommHandle | None:
+    """A collective of some operands, and what is done with its result: now, or by the handle."""
+    if goes_on(async_op, what):
+        return begin(what, [as_tensor(t, what, "tensor") for t in given], exchange, write)
+    write(exchange(*given))
+    return handle(async_op, what)
 
 
 # --- groups ---------------------------------------------------------------------------------------
@@ -173,18 +214,72 @@ def new_group(
 # --- collectives of tensors -----------------------------------------------------------------------
 
 
+_apart: set[str] = set()
+"""Functions that do not write into what they are given; see `set_comm_ops_inplace`."""
+
+
+def set_comm_ops_inplace(is_enable: bool, func_list: Sequence[str] | None = None) -> None:
+    """Whether functions of this module (and of `mint.distributed`, which are the same) write their
+    results into tensors that are given, as they do at first.
+
+    Where they do not, `all_reduce`, `all_gather_into_tensor`, `reduce_scatter_tensor` and `irecv`
+    give `(result, handle)` and `recv` the result; the others raise a ValueError when called.
+
+    Args:
+        is_enable: whether they do.
+        func_list: which functions; all if None.
+
+    Raises:
+        TypeError: no bool, or no list.
+        ValueError: a name that is no function of this module.
+
+    Source: `mindspore.ops.communication.set_comm_ops_inplace`.
+    """
+    what = "set_comm_ops_inplace"
+    boolean(is_enable, what, "is_enable")
+    if not isinstance(func_list, (list, tuple, type(None))):
+        raise TypeError(f"For '{what}', 'func_list' must be a list, but got {type(func_list)}.")
+    names = [n for n in __all__ if n not in ("P2POp", "TCPStore", what)]
+    wrong = [n for n in func_list or () if n not in names]
+    if wrong:
+        raise ValueError(f"For '{what}', 'func_list' must hold names of {', '.join(names)}, but "
+                         f"got {wrong}.")
+    chosen = names if func_list is None else func_list
+    (_apart.difference_update if is_enable else _apart.update)(chosen)
+    changed(OPTIONS, "ranks")
+
+
+def _into(
+    out: Any, what: str, async_op: bool, x: Tensor, exchange: Callable[[Tensor], Tensor]
+) -> Any:
+    """A collective whose result is written into `out`: its handle, or None; where writing is off,
+    the result itself with a handle."""
+    if what in _apart:
+        return exchange(x), handle(async_op, what)
+    return _exchange(what, async_op, [x], exchange, lambda found: _write(out, found, what))
+
+
 def _write(out: Any, x: Tensor, what: str) -> None:
     """Write a tensor into another.
 
     Raises:
         TypeError: no tensor, or one of another type or shape.
+        ValueError: writing is off, and this function knows no other way.
     """
+    if what in _apart:
+        raise ValueError(f"For '{what}', results are written into tensors that are given: call "
+                         f"set_comm_ops_inplace(True, [{what!r}]) first.")
     as_tensor(out, what, "output")
     if out.shape != x.shape or out.dtype != x.dtype:
         raise TypeError(
             f"For '{what}', the output must have the type and shape of what arrives, "
             f"{x.dtype} {x.shape}, but is {out.dtype} {out.shape}.")
     out.copy_(x)
+
+
+def _write_all(places: Sequence[Tensor], found: Sequence[Tensor], what: str) -> None:
+    for place, x in zip(places, found, strict=True):
+        _write(place, x, what)
 
 
 def _list(given: Any, name: str, what: str, group: Any) -> list[Tensor]:
@@ -217,28 +312,33 @@ def _parts(x: Tensor, sizes: Any, name: str, what: str, group: Any) -> list[int]
 
 def all_reduce(
     tensor: Tensor, op: str = "sum", group: str | None = None, async_op: bool = False
-) -> CommHandle | None:
-    """`tensor` becomes the sum (or `op`) over the processes."""
-    _write(tensor, collectives.all_reduce(tensor, op, group), "all_reduce")
-    return handle(async_op, "all_reduce")
+) -> Any:
+    """`tensor` becomes the sum (or `op`) over the processes; a handle, or None."""
+    what = "all_reduce"
+    ranks_of(group, what)
+    collectives.checked_reduction(op, what)
+    return _into(tensor, what, async_op, tensor, lambda x: collectives.all_reduce(x, op, group))
 
 
 def reduce(
     tensor: Tensor, dst: int, op: str = "sum", group: str | None = None, async_op: bool = False
 ) -> CommHandle | None:
     """`tensor` of the process `dst` becomes the sum (or `op`) over the processes."""
-    total = collectives.reduce(tensor, dst, op, group)
-    if world().rank == dst:
-        _write(tensor, total, "reduce")
-    return handle(async_op, "reduce")
+    what = "reduce"
+    a_rank(dst, "dst", what, ranks_of(group, what))
+    collectives.checked_reduction(op, what)
+    return _exchange(what, async_op, [tensor], lambda x: collectives.reduce(x, dst, op, group),
+                     lambda total: _write(tensor, total, what) if world().rank == dst else None)
 
 
 def broadcast(
     tensor: Tensor, src: int, group: str | None = None, async_op: bool = False
 ) -> CommHandle | None:
     """`tensor` becomes that of the process `src`."""
-    _write(tensor, collectives.broadcast(tensor, src, group), "broadcast")
-    return handle(async_op, "broadcast")
+    what = "broadcast"
+    a_rank(src, "src", what, ranks_of(group, what))
+    return _exchange(what, async_op, [tensor], lambda x: collectives.broadcast(x, src, group),
+                     lambda found: _write(tensor, found, what))
 
 
 def all_gather(
@@ -247,19 +347,22 @@ def all_gather(
     """The tensors of the processes, written into those of `tensor_list`."""
     what = "all_gather"
     places = _list(tensor_list, "tensor_list", what, group)
-    found = collectives.all_gather(fa.expand_dims(as_tensor(tensor, what, "tensor"), 0), group)
-    for i, place in enumerate(places):
-        _write(place, found[i], what)
-    return handle(async_op, what)
+    return _exchange(
+        what, async_op, [as_tensor(tensor, what, "tensor")],
+        lambda x: collectives.all_gather(fa.expand_dims(x, 0), group),
+        lambda found: _write_all(places, [found[i] for i in range(len(places))], what))
 
 
 def all_gather_into_tensor(
-    output_tensor: Tensor, input_tensor: Tensor, group: str | None = None, async_op: bool = False
-) -> CommHandle | None:
-    """The tensors of the processes along the first axis, written into `output_tensor`."""
+    output_tensor: Tensor | None, input_tensor: Tensor, group: str | None = None,
+    async_op: bool = False,
+) -> Any:
+    """The tensors of the processes along the first axis, written into `output_tensor`; a handle,
+    or None."""
     what = "all_gather_into_tensor"
-    _write(output_tensor, collectives.all_gather(input_tensor, group), what)
-    return handle(async_op, what)
+    ranks_of(group, what)
+    return _into(output_tensor, what, async_op, input_tensor,
+                 lambda x: collectives.all_gather(x, group))
 
 
 def all_gather_into_tensor_uneven(
@@ -269,10 +372,9 @@ def all_gather_into_tensor_uneven(
     """`all_gather_into_tensor` of tensors whose numbers of rows differ."""
     what = "all_gather_into_tensor_uneven"
     receive = _parts(output, output_split_sizes, "output_split_sizes", what, group)
-    copies = fj.concat([as_tensor(input, what, "input")] * len(receive), 0)
-    rows = input.shape[0]
-    _write(output, collectives.all_to_all_rows(copies, [rows] * len(receive), receive, group), what)
-    return handle(async_op, what)
+    return _exchange(what, async_op, [as_tensor(input, what, "input")],
+                     lambda x: collectives.all_gather_rows(x, receive, group),
+                     lambda found: _write(output, found, what))
 
 
 def reduce_scatter(
@@ -282,18 +384,21 @@ def reduce_scatter(
     """This process's part of the sums (or `op`) over the processes, written into `output`."""
     what = "reduce_scatter"
     given = fj.stack(_list(input_list, "input_list", what, group), 0)
-    _write(output, collectives.reduce_scatter(given, op, group)[0], what)
-    return handle(async_op, what)
+    collectives.checked_reduction(op, what)
+    return _exchange(what, async_op, [given], lambda x: collectives.reduce_scatter(x, op, group),
+                     lambda total: _write(output, total[0], what))
 
 
 def reduce_scatter_tensor(
-    output: Tensor, input: Tensor, op: str = "sum", group: str | None = None,
+    output: Tensor | None, input: Tensor, op: str = "sum", group: str | None = None,
     async_op: bool = False,
-) -> CommHandle | None:
-    """This process's rows of the sum (or `op`) over the processes, written into `output`."""
+) -> Any:
+    """This process's rows of the sum (or `op`) over the processes, written into `output`; a
+    handle, or None."""
     what = "reduce_scatter_tensor"
-    _write(output, collectives.reduce_scatter(input, op, group), what)
-    return handle(async_op, what)
+    ranks_of(group, what)
+    collectives.checked_reduction(op, what)
+    return _into(output, what, async_op, input, lambda x: collectives.reduce_scatter(x, op, group))
 
 
 def reduce_scatter_tensor_uneven(
@@ -303,11 +408,10 @@ def reduce_scatter_tensor_uneven(
     """`reduce_scatter_tensor` whose parts have different numbers of rows."""
     what = "reduce_scatter_tensor_uneven"
     sizes = _parts(input, input_split_sizes, "input_split_sizes", what, group)
-    place = get_rank(group)
-    start = sum(sizes[:place])
-    total = collectives.all_reduce(input, op, group)
-    _write(output, total[start : start + sizes[place]], what)
-    return handle(async_op, what)
+    collectives.checked_reduction(op, what)
+    return _exchange(what, async_op, [input],
+                     lambda x: collectives.reduce_scatter_rows(x, sizes, op, group),
+                     lambda total: _write(output, total, what))
 
 
 def gather(
@@ -315,11 +419,34 @@ def gather(
     async_op: bool = False,
 ) -> CommHandle | None:
     """The tensors of the processes, written into those of `gather_list` of the process `dst`."""
-    found = collectives.gather(fa.expand_dims(as_tensor(tensor, "gather", "tensor"), 0), dst, group)
+    what = "gather"
+    a_rank(dst, "dst", what, ranks_of(group, what))
+    places = _list(gather_list, "gather_list", what, group) if world().rank == dst else []
+    return _exchange(
+        what, async_op, [as_tensor(tensor, what, "tensor")],
+        lambda x: collectives.gather(fa.expand_dims(x, 0), dst, group),
+        lambda found: _write_all(places, [found[i] for i in range(len(places))], what))
+
+
+def gather_into_tensor(
+    output_tensor: Tensor, input_tensor: Tensor, dst: int = 0, group: str | None = None,
+    async_op: bool = False,
+) -> CommHandle | None:
+    """The tensors of the processes along the first axis, written into `output_tensor` of the
+    process `dst`."""
+    found = collectives.gather(input_tensor, dst, group)
     if world().rank == dst:
-        for i, place in enumerate(_list(gather_list, "gather_list", "gather", group)):
-            _write(place, found[i], "gather")
-    return handle(async_op, "gather")
+        _write(output_tensor, found, "gather_into_tensor")
+    return handle(async_op, "gather_into_tensor")
+
+
+def scatter_tensor(
+    output_tensor: Tensor, input_tensor: Tensor, src: int = 0, group: str | None = None,
+    async_op: bool = False,
+) -> CommHandle | None:
+    """This process's rows of `input_tensor` of the process `src`, written into `output_tensor`."""
+    _write(output_tensor, collectives.scatter(input_tensor, src, group), "scatter_tensor")
+    return handle(async_op, "scatter_tensor")
 
 
 def scatter(
@@ -327,10 +454,13 @@ def scatter(
     async_op: bool = False,
 ) -> CommHandle | None:
     """This process's tensor of `scatter_list` of the process `src`, written into `tensor`."""
-    given = _list(scatter_list, "scatter_list", "scatter", group) if world().rank == src \
-        else [tensor] * len(ranks_of(group, "scatter"))
-    _write(tensor, collectives.scatter(fj.stack(given, 0), src, group)[0], "scatter")
-    return handle(async_op, "scatter")
+    what = "scatter"
+    a_rank(src, "src", what, ranks_of(group, what))
+    given = _list(scatter_list, "scatter_list", what, group) if world().rank == src \
+        else [tensor] * len(ranks_of(group, what))
+    return _exchange(what, async_op, [fj.stack(given, 0)],
+                     lambda x: collectives.scatter(x, src, group),
+                     lambda found: _write(tensor, found[0], what))
 
 
 def all_to_all(
@@ -341,10 +471,10 @@ def all_to_all(
     what = "all_to_all"
     places = _list(output_tensor_list, "output_tensor_list", what, group)
     given = _list(input_tensor_list, "input_tensor_list", what, group)
-    found = collectives.all_to_all_tensors(given, [p.shape for p in places], group)
-    for place, x in zip(places, found, strict=True):
-        _write(place, x, what)
-    return handle(async_op, what)
+    shapes = [p.shape for p in places]
+    return _exchange(what, async_op, given,
+                     lambda *xs: collectives.all_to_all_tensors(xs, shapes, group),
+                     lambda found: _write_all(places, found, what))
 
 
 def all_to_all_single(
@@ -355,6 +485,23 @@ def all_to_all_single(
     what = "all_to_all_single"
     receive = _parts(output, output_split_sizes, "output_split_sizes", what, group)
     send_sizes = _parts(input, input_split_sizes, "input_split_sizes", what, group)
+    return _exchange(what, async_op, [input],
+                     lambda x: collectives.all_to_all_rows(x, send_sizes, receive, group),
+                     lambda found: _write(output, found, what))
+
+
+def all_to_all_v_c(
+    output: Tensor, input: Tensor, send_count_matrix: Any, group: str | None = None,
+    async_op: bool = False,
+) -> CommHandle | None:
+    """Each process's elements for this one, written into `output`.
+
+    Args:
+        send_count_matrix: how many elements rank i sends to rank j, at i * n + j: a list or a
+            Tensor, the same on all processes.
+    """
+    what = "all_to_all_v_c"
+    send_sizes, receive = collectives.matrix_sizes(send_count_matrix, group, what)
     _write(output, collectives.all_to_all_rows(input, send_sizes, receive, group), what)
     return handle(async_op, what)
 
@@ -363,8 +510,8 @@ def barrier(
     group: str | None = None, async_op: bool = False, device_ids: Any = None
 ) -> CommHandle | None:
     """Wait for all processes of a group."""
-    collectives.barrier(group)
-    return handle(async_op, "barrier")
+    ranks_of(group, "barrier")
+    return _exchange("barrier", async_op, [], lambda: collectives.barrier(group), lambda _: None)
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -376,9 +523,12 @@ def send(tensor: Tensor, dst: int = 0, group: str | None = None, tag: int = 0) -
     return 0
 
 
-def recv(tensor: Tensor, src: int = 0, group: str | None = None, tag: int = 0) -> int:
+def recv(tensor: Tensor, src: int = 0, group: str | None = None, tag: int = 0) -> Any:
     """`tensor` becomes what another process sends; 0."""
-    _write(tensor, collectives.receive(tensor.shape, tensor.dtype, src, tag, group), "recv")
+    found = collectives.receive(tensor.shape, tensor.dtype, src, tag, group)
+    if "recv" in _apart:
+        return found
+    _write(tensor, found, "recv")
     return 0
 
 
@@ -388,40 +538,43 @@ def isend(tensor: Tensor, dst: int = 0, group: str | None = None, tag: int = 0) 
     return CommHandle()
 
 
-def irecv(tensor: Tensor, src: int = 0, group: str | None = None, tag: int = 0) -> CommHandle:
-    """`recv`, done when the handle is waited for."""
+def irecv(tensor: Tensor, src: int = 0, group: str | None = None, tag: int = 0) -> Any:
+    """`recv`, done when the handle that it gives is waited for."""
     collectives.another_rank(src, "src", "irecv", group)
-    return CommHandle(lambda: _write(
-        tensor, collectives.receive(tensor.shape, tensor.dtype, src, tag, group), "irecv"))
+    apart = "irecv" in _apart
+    out = zeros_like(tensor) if apart else tensor
+
+    def finish() -> None:
+        out.copy_(collectives.receive(tensor.shape, tensor.dtype, src, tag, group))
+
+    return (out, CommHandle(finish)) if apart else CommHandle(finish)
 
 
-@dataclass(frozen=True)
 class P2POp:
     """One message of `batch_isend_irecv`.
 
     Args:
-        op: `"isend"` or `"irecv"`.
+        op: `"isend"` or `"irecv"`, or the function.
         tensor: what is sent; of the type and shape of what comes.
         peer: the other process.
         group, tag: see `isend`.
         recv_dtype: of what comes, if it is not that of `tensor`.
+
+    Raises:
+        TypeError: another `op`, or a `peer` that is no int.
     """
 
-    op: str
-    tensor: Any
-    peer: int
-    group: str | None = None
-    tag: int = 0
-    recv_dtype: Any = None
-
-    def __post_init__(self) -> None:
-        name = self.op if isinstance(self.op, str) else getattr(self.op, "__name__", "")
+    def __init__(
+        self, op: Any, tensor: Any, peer: int, group: str | None = None, tag: int = 0,
+        recv_dtype: Any = None,
+    ) -> None:
+        name = op if isinstance(op, str) else getattr(op, "__name__", "")
         if name not in ("isend", "irecv"):
-            raise TypeError(f"For 'P2POp', 'op' must be isend or irecv, but got {self.op!r}.")
-        if not is_int(self.peer):
-            raise TypeError(
-                f"For 'P2POp', 'peer' must be an int, but got {type(self.peer).__name__}.")
-        object.__setattr__(self, "op", name)
+            raise TypeError(f"For 'P2POp', 'op' must be isend or irecv, but got {op!r}.")
+        if not is_int(peer):
+            raise TypeError(f"For 'P2POp', 'peer' must be an int, but got {type(peer).__name__}.")
+        self.op, self.tensor, self.peer = name, tensor, peer
+        self.group, self.tag, self.recv_dtype = group, tag, recv_dtype
 
 
 def send_all(p2p_op_list: Any) -> None:
@@ -464,7 +617,7 @@ def _all_objects(obj: Any, group: Any) -> list[Any]:
     return [pickle.loads(part.tobytes()) for part in np.split(rows, np.cumsum(sizes)[:-1])]
 
 
-def _into(objects: Any, found: Sequence[Any], name: str, what: str) -> None:
+def _fill(objects: Any, found: Sequence[Any], name: str, what: str) -> None:
     """Write objects into a list.
 
     Raises:
@@ -479,7 +632,7 @@ def _into(objects: Any, found: Sequence[Any], name: str, what: str) -> None:
 
 def all_gather_object(object_list: list[Any], obj: Any, group: str | None = None) -> None:
     """The objects of the processes, written into `object_list`."""
-    _into(object_list, _all_objects(obj, group), "object_list", "all_gather_object")
+    _fill(object_list, _all_objects(obj, group), "object_list", "all_gather_object")
 
 
 def broadcast_object_list(
@@ -493,7 +646,7 @@ def broadcast_object_list(
     what = "broadcast_object_list"
     ranks = ranks_of(group, what)
     found = _all_objects(list(object_list), group)[ranks.index(a_rank(src, "src", what, ranks))]
-    _into(object_list, found, "object_list", what)
+    _fill(object_list, found, "object_list", what)
 
 
 def gather_object(
@@ -504,7 +657,7 @@ def gather_object(
     a_rank(dst, "dst", what, ranks_of(group, what))
     found = _all_objects(obj, group)
     if world().rank == dst:
-        _into(object_gather_list, found, "object_gather_list", what)
+        _fill(object_gather_list, found, "object_gather_list", what)
 
 
 def scatter_object_list(
@@ -544,17 +697,18 @@ def recv_object_list(
     """`object_list` becomes what another process sends."""
     size = int(collectives.receive((1,), np.int64, src, 0, group).asnumpy()[0])
     data = collectives.receive((size,), np.uint8, src, 0, group).asnumpy()
-    _into(object_list, pickle.loads(data.tobytes()), "object_list", "recv_object_list")
+    _fill(object_list, pickle.loads(data.tobytes()), "object_list", "recv_object_list")
 
 
 __all__ = [
-    "P2POp", "all_gather", "all_gather_into_tensor", "all_gather_into_tensor_uneven",
-    "all_gather_object", "all_reduce", "all_to_all", "all_to_all_single", "barrier",
-    "batch_isend_irecv", "broadcast", "broadcast_object_list", "destroy_process_group", "gather",
-    "gather_object", "get_backend", "get_global_rank", "get_group_rank",
-    "get_process_group_ranks", "get_rank", "get_world_size", "init_process_group", "irecv",
+    "P2POp", "TCPStore", "all_gather", "all_gather_into_tensor", "all_gather_into_tensor_uneven",
+    "all_gather_object", "all_reduce", "all_to_all", "all_to_all_single", "all_to_all_v_c",
+    "barrier", "batch_isend_irecv", "broadcast", "broadcast_object_list", "destroy_process_group",
+    "gather", "gather_into_tensor", "gather_object", "get_backend", "get_global_rank",
+    "get_group_rank", "get_process_group_ranks", "get_rank", "get_world_size",
+    "init_process_group", "irecv",
     "is_available", "is_initialized", "isend", "new_group", "recv", "recv_object_list", "reduce",
     "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_tensor_uneven", "scatter",
-    "scatter_object_list", "send", "send_object_list",
+    "scatter_object_list", "scatter_tensor", "send", "send_object_list", "set_comm_ops_inplace",
 ]
 __dir__ = public_names(__name__)

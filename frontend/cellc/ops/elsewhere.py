@@ -1,4 +1,5 @@
-"""Names of `mindspore.ops` whose ops other devices alone have: they say so when they are called.
+"""Names of `mindspore.ops` for other devices: those of ops that are here are these, what other
+devices alone have says so when it is called.
 
 Making a Primitive of them is no error, so that programs that choose by the device run.
 """
@@ -8,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from . import functional_loss
+from .families import fl, fr, m, win
 from .primitive import Primitive
 from .primitives import make_primitive
 
@@ -18,8 +21,7 @@ _FUNCTIONS = (
     "multi_scale_deformable_attn_function nsa_compress nsa_compress_attention "
     "nsa_select_attention prompt_flash_attention ring_attention_update "
     "rotary_position_embedding rotated_iou sparse_flash_attention speed_fusion_attention "
-    "adaptive_avg_pool2d_ext baddbmm_ext bernoulli_ext diff_ext einsum_ext isnan_ext mse_loss_ext "
-    "stop_gradient_ tensordump")
+    "bernoulli_ext stop_gradient_ tensordump")
 _CLASSES = (
     "ApplyRotaryPosEmb BasicLSTMCell CustomOpBuilder DynamicGRUV2 DynamicRNN FloatStatus "
     "FusedWeightScaleApplyMomentum GroupTopk MapCacheIdx NPUAllocFloatStatus NPUClearFloatStatus "
@@ -57,7 +59,11 @@ def _class(name: str, why: str) -> type[Primitive]:
                    f"`mindspore.ops.{name}`."})
 
 
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {n: _function(n) for n in _FUNCTIONS.split()}
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    **{n: _function(n) for n in _FUNCTIONS.split()},
+    "adaptive_avg_pool2d_ext": win.adaptive_avg_pool2d, "baddbmm_ext": fl.baddbmm,
+    "diff_ext": fr.diff, "einsum_ext": fl.einsum_ext, "isnan_ext": m.isnan,
+    "mse_loss_ext": functional_loss.mse_loss}
 """Every function by name."""
 PRIMITIVES: Mapping[str, type[Primitive]] = {
     **{n: _class(n, "exists for other devices only") for n in _CLASSES.split()},

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from cellc_runtime.world import world
 
 from ..core.dispatch import apply, apply_one
-from ..ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, ranks_of
+from ..ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, rank_in, ranks_of
 from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
@@ -160,6 +162,47 @@ def all_to_all_rows(
                      send_sizes=tuple(map(int, send_sizes)),
                      receive_sizes=tuple(map(int, receive_sizes)),
                      ranks=ranks_of(group, what))
+
+
+def all_gather_rows(
+    x: Tensor, sizes: Sequence[int], group: str | None = HCCL_WORLD_COMM_GROUP
+) -> Tensor:
+    """The rows of the processes, one after the other: `sizes` says how many each has."""
+    return all_to_all_rows(fj.concat([x] * len(sizes), 0), [x.shape[0]] * len(sizes), sizes, group)
+
+
+def reduce_scatter_rows(
+    x: Tensor, sizes: Sequence[int], op: str = "sum", group: str | None = HCCL_WORLD_COMM_GROUP
+) -> Tensor:
+    """This process's rows of the sum (or `op`) over the processes: `sizes` are for each so many."""
+    what = "reduce_scatter"
+    place = rank_in(group, what)
+    start = sum(sizes[:place])
+    total: Tensor = all_reduce(x, op, group)[start : start + sizes[place]]
+    return total
+
+
+def counts(given: Any) -> list[int]:
+    """Numbers that are known when the op is made, in a list or a Tensor of any shape."""
+    return np.asarray(given.asnumpy() if isinstance(given, Tensor) else given,
+                      np.int64).reshape(-1).tolist()
+
+
+def matrix_sizes(matrix: Any, group: str | None, what: str) -> tuple[list[int], list[int]]:
+    """How many elements this process sends to each and gets from each.
+
+    Args:
+        matrix: what rank i sends to rank j, at i * n + j.
+
+    Raises:
+        ValueError: no square of the processes.
+    """
+    n, here = len(ranks_of(group, what)), rank_in(group, what)
+    flat = counts(matrix)
+    if len(flat) != n * n:
+        raise ValueError(f"For '{what}', 'send_count_matrix' must hold {n} x {n} sizes, one for "
+                         f"each two processes, but got {len(flat)}.")
+    return flat[here * n : (here + 1) * n], flat[here::n]
 
 
 def all_to_all_tensors(

@@ -23,7 +23,8 @@ from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_join as fj
 from . import functional_math as m
-from .arguments import axis_of, choice, integer, need_known, shape_of, tensor
+from .arguments import axis_of, choice, integer, shape_of, tensor
+from .functional_sort import largest
 
 
 def _index(x: Any, what: str, name: str) -> Tensor:
@@ -193,9 +194,9 @@ def _renormed(table: Tensor, index: Tensor, limit: float, p: float) -> Tensor:
 def sequence_mask(lengths: Tensor, maxlen: int | None = None) -> Tensor:
     """mask[..., j] = j < lengths[...]; `maxlen` positions (the longest length if None)."""
     n = tensor(lengths, "sequence_mask", "lengths")
-    width = int(np.max(need_known(n, "sequence_mask"))) if maxlen is None else \
+    width = largest(n, 0, "sequence_mask") if maxlen is None else \
         integer(maxlen, "sequence_mask", "maxlen")
-    grid = tensor_of(np.arange(width).astype(n.dtype.numpy))
+    grid = apply("iota", shape=(width,), axis=0, dtype=n.dtype)
     return m.lt(grid, fa.reshape(n, (*n.shape, 1)))
 
 

@@ -294,6 +294,45 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     return _arrange(x, subs, output)
 
 
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def einsum_ext(equation: Any, *operands: Any) -> Tensor:
+    """Sums of products named by subscripts; see `einsum`. Source:
+    `mindspore.mint.einsum`.
+
+    Args:
+        equation: the subscripts as a string. Or the first operand, where each operand is followed
+            by a list of its subscripts (ints from 0 to 51, or `...`), and the last list is the
+            result's.
+
+    Raises:
+        TypeError: operands or subscripts of another kind.
+        ValueError: a subscript out of range; what `einsum` refuses.
+    """
+    if not isinstance(equation, Tensor):
+        return einsum(equation, *operands)
+    given = (equation, *operands)
+    tensors, lists = given[0:len(given) - len(given) % 2:2], given[1::2]
+    left = ",".join(_subscripts(s) for s in lists)
+    right = "->" + _subscripts(given[-1]) if len(given) % 2 else ""
+    return einsum(left + right, *tensors)
+
+
+def _subscripts(given: Any) -> str:
+    if not isinstance(given, (list, tuple)):
+        raise TypeError(f"For 'einsum', a list of subscripts is needed, but got {given!r}.")
+    out = ""
+    for s in given:
+        if s is not Ellipsis and not is_int(s):
+            raise TypeError(f"For 'einsum', subscripts must be ints or '...', but got {s!r}.")
+        if s is not Ellipsis and not 0 <= s < len(_LETTERS):
+            raise ValueError(
+                f"For 'einsum', subscripts must be in [0, {len(_LETTERS)}), but got {s}.")
+        out += "..." if s is Ellipsis else _LETTERS[s]
+    return out
+
+
 def _parse(equation: str, xs: Sequence[Tensor]) -> tuple[list[str], str]:
     """Subscripts of the operands and the result; upper-case Greek stands for axes of `...`."""
     left, arrow, right = equation.partition("->")

@@ -349,10 +349,12 @@ def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
 @native
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
     """The cosine of the angle between vectors along an axis (the norms at least eps)."""
-    a, b = _floats("cosine_similarity", x1, x2)
+    given, other = _floats("cosine_similarity", x1, x2)
+    a, b = m.wide(given), m.wide(other)
     dot = fr.sum(m.mul(a, b), dim)
     size_a, size_b = (fr.norm(v, None, dim) for v in (a, b))
-    return m.div(dot, m.mul(m.maximum(size_a, float(eps)), m.maximum(size_b, float(eps))))
+    cos = m.div(dot, m.mul(m.maximum(size_a, float(eps)), m.maximum(size_b, float(eps))))
+    return cast_to(cos, given.dtype)
 
 
 @native

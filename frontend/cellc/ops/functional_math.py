@@ -344,7 +344,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Each element brought into [min, max]; where min > max the result is max.
 
     Raises:
-        ValueError: neither bound is given.
+        ValueError: neither bound is given; elements of integers would get a bound that is no
+            number of their type.
     """
     return _clamp(input, min, max)
 
@@ -360,7 +361,10 @@ def _clamp(input: Tensor, min: Any, max: Any) -> Tensor:
     if (min is None or is_scalar(min)) and (max is None or is_scalar(max)):
         for bound in (min, max):
             x = x if bound is None else cast_to(x, weak(x.dtype, bound))
-        return apply_one("clamp", x, min=_plain(min, x.dtype), max=_plain(max, x.dtype))
+        low, high = _plain(min, x.dtype), _plain(max, x.dtype)
+        if x.dtype.is_integer:
+            low, high = _reachable(low, high, x.dtype)
+        return apply_one("clamp", x, min=low, max=high)
     if min is not None:
         x = maximum(x, min)
     return x if max is None else minimum(x, max)
@@ -371,6 +375,22 @@ def _plain(bound: Any, dtype: DType) -> Any:
     if bound is None:
         return None
     return float(bound) if dtype.is_float else int(bound)
+
+
+def _reachable(low: int | None, high: int | None, dtype: DType) -> tuple[int | None, int | None]:
+    """Bounds for elements of an integer type: one that all of them keep is none.
+
+    Raises:
+        ValueError: a bound that none keeps: the result would be no number of the type.
+    """
+    least, most = _limits(dtype)
+    for bound, out in ((low, low is not None and low > most),
+                       (high, high is not None and high < least)):
+        if out:
+            raise ValueError(f"For 'clamp', the bound {bound} is no number of {dtype}, which has "
+                             f"{least} to {most}. Convert the input to a wider type first.")
+    return (None if low is None or low < least else low,
+            None if high is None or high > most else high)
 
 
 def clip(input: Tensor, min: Any = None, max: Any = None) -> Tensor:

@@ -13,7 +13,8 @@ import numpy as np
 
 from cellc_runtime.dtypes import float32, int32, int64
 
-from ..core.dispatch import apply
+from ..core.dispatch import active_tracer, apply
+from ..tensors.index_runtime import found_size, traced
 from ..tensors.promotion import cast_to, operands
 from ..tensors.tensor import Tensor, tensor_of
 from ..transforms.jacobian import jvp
@@ -220,13 +221,22 @@ def segments(ids: Tensor, what: str) -> int:
 
     Raises:
         ValueError: they do not ascend, or one is below 0.
-        TypeError: a graph is being compiled, where they are not known.
+        TypeError: in a run-time branch or loop of a graph.
     """
-    known = need_known(ids, what)
-    if known.size and (known[0] < 0 or (known[1:] < known[:-1]).any()):
-        raise ValueError(f"For '{what}', 'segment_ids' must ascend from 0 or more, but are "
-                         f"{known.tolist()}.")
-    return int(known[-1]) + 1 if known.size else 0
+    text = f"For '{what}', 'segment_ids' must ascend from 0 or more."
+    if not traced(ids):
+        known = need_known(ids, what)
+        if known.size and (known[0] < 0 or (known[1:] < known[:-1]).any()):
+            raise ValueError(f"{text[:-1]}, but are {known.tolist()}.")
+        return int(known[-1]) + 1 if known.size else 0
+    n, tracer = ids.shape[0], active_tracer()
+    assert tracer is not None
+    if n == 0:
+        return 0
+    steps = m.sub(fj.part(ids, 0, 1, n), fj.part(ids, 0, 0, n - 1))
+    for never in (fj.part(ids, 0, 0, 1), *((steps,) if n > 1 else ())):
+        tracer.check(never, "ValueError", (text,), low=0, high=1 << 62)
+    return found_size(m.add(cast_to(fj.part(ids, 0, n - 1, n), int64), 1), what)
 
 
 def segment_mean(rows: Tensor, ids: Tensor, count: int) -> Tensor:

@@ -367,7 +367,8 @@ def group_norm(
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x over its p-norm along an axis (at least eps)."""
     x = _floating(input, "normalize")
-    return m.div(x, m.maximum(fr.norm(x, float(p), dim, True), float(eps)))
+    wide = m.wide(x)
+    return cast_to(m.div(wide, m.maximum(fr.norm(wide, float(p), dim, True), float(eps))), x.dtype)
 
 
 # --- clipping -------------------------------------------------------------------------------------

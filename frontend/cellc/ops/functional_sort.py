@@ -12,19 +12,19 @@ import numpy as np
 
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_compiler.ir.types import broadcast_all
-from cellc_runtime.dtypes import bool_, int32, int64
+from cellc_runtime.dtypes import bool_, float32, float64, int32, int64
 
-from ..core.dispatch import apply, apply_one
+from ..core.dispatch import active_tracer, apply, apply_one
 from ..core.native import native
 from ..eager.recorder import active_recordings
-from ..tensors.index_runtime import traced, true_positions, unraveled
+from ..tensors.index_runtime import found_size, traced, true_positions, unraveled
 from ..tensors.promotion import cast_to, constant
 from ..tensors.tensor import Array, Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_math as m
 from .arguments import axis_of, choice, integer, need_known, tensor
-from .functional_reduce import sum
+from .functional_reduce import amax, sum
 
 
 @native
@@ -270,14 +270,53 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return apply_one("gather", flat, where_, axis=0)
 
 
+def largest(x: Tensor, least: int, what: str) -> int:
+    """The largest of ints, not less than `least`: a size, which a run of a graph finds.
+
+    Raises:
+        TypeError: in a run-time branch or loop of a graph.
+    """
+    if not traced(x):
+        return int(need_known(x, what).max(initial=least))
+    if x.size == 0:
+        return least
+    return found_size(m.maximum(cast_to(amax(x), int64), constant(least, int64)), what)
+
+
+def bins(x: Tensor, least: int, what: str) -> int:
+    """One more than the largest of ints that are counted; not less than `least`.
+
+    Raises:
+        ValueError: one of them is negative.
+        TypeError: in a run-time branch or loop of a graph.
+    """
+    text = f"For '{what}', 'input' must not hold negative numbers."
+    if not traced(x):
+        if need_known(x, what).min(initial=0) < 0:
+            raise ValueError(text)
+    elif x.size:
+        tracer = active_tracer()
+        assert tracer is not None
+        tracer.check(x, "ValueError", (text,), low=0, high=1 << 62)
+    return largest(x, least - 1, what) + 1
+
+
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each non-negative integer occurs (or the sum of its weights): float32.
 
-    Eager only.
+    Raises:
+        ValueError: a negative integer.
+        TypeError: in a run-time branch or loop of a graph.
     """
-    x = need_known(tensor(input, "bincount"), "bincount")
-    w = None if weights is None else need_known(weights, "bincount")
-    return tensor_of(np.bincount(x, w, minlength).astype(np.float32))
+    def filled(number: float, shape: tuple[int, ...]) -> Tensor:
+        made: Tensor = apply("broadcast_to", constant(number, float64), shape=shape)
+        return made
+
+    x = tensor(input, "bincount")
+    each = filled(1.0, x.shape) if weights is None else weights
+    room = filled(0.0, (bins(x, minlength, "bincount"),))
+    return cast_to(apply_one("scatter", room, cast_to(x, int64), cast_to(each, float64), axis=0,
+                             mode="add"), float32)
 
 
 @native

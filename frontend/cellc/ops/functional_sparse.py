@@ -17,6 +17,7 @@ from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 from . import _sparse_places as sp
 from . import _sparse_products as products
+from . import functional_more as more
 from .arguments import axis_of, boolean, integer, need_known, tensor
 from .families import fa, fc, fi, fj, fr, m
 from .primitive import Primitive
@@ -477,12 +478,9 @@ def sparse_segment_mean(x: Tensor, indices: Tensor, segment_ids: Tensor) -> Tens
     if rows.ndim < 1 or i.ndim != 1 or ids.shape != i.shape:
         raise ValueError(f"For '{what}', 'indices' and 'segment_ids' must be vectors of one length,"
                          f" but got {i.shape} and {ids.shape}.")
-    known = need_known(ids, what)
-    if known.size and (known[0] < 0 or (known[1:] < known[:-1]).any()):
-        raise ValueError(f"For '{what}', 'segment_ids' must ascend from 0, but got {known}.")
+    count = more.segments(ids, what)
     check_range(i, 0, rows.shape[0], f"For '{what}', 'indices' must be in range [0, "
                 f"{rows.shape[0]}), but got ", 0, ".")
-    count = int(known[-1]) + 1 if known.size else 0
     places = cast_to(ids, int64)
     total = sp.summed(sp.taken(rows, i), places, count)
     many = m.maximum(sp.summed(fc.ones(i.shape, rows.dtype), places, count), 1)

@@ -475,8 +475,7 @@ def fold(
 ) -> Tensor:
     """The adjoint of `unfold`: columns (N, C * kH * kW, positions) summed into (N, C, H, W)."""
     x = tensor(input, "fold")
-    size = tuple(output_size.tolist()) if isinstance(output_size, Tensor) else \
-        repeated(output_size, 2, "fold", "output_size")
+    size = repeated(output_size, 2, "fold", "output_size")
     kernel, gaps, pads, steps = (
         repeated(v, 2, "fold", n) for v, n in
         ((kernel_size, "kernel_size"), (dilation, "dilation"), (padding, "padding"),

@@ -20,7 +20,11 @@ from ..core.invalidation import changed
 from ..tensors.seed import seeded
 from .arguments import integer
 
-user_primitives = lazy_module("cellc.ops.user_primitives")
+if TYPE_CHECKING:
+    from . import sharding, user_primitives
+else:
+    sharding = lazy_module("cellc.ops.sharding")
+    user_primitives = lazy_module("cellc.ops.user_primitives")
 
 
 class _InitSignature:
@@ -58,11 +62,24 @@ class Primitive:
             self.attrs = {}
 
     recomputed: bool | None = None
+    sharded: tuple[Any, Any] | None = None
+    """The strategies that `shard` was given, of operands and results."""
 
     def __call__(self, *operands: Any, **kwargs: Any) -> Any:
-        if self.recomputed:
-            return result_again((operands, kwargs), lambda: self._run(*operands, **kwargs))
+        if self.recomputed or self.sharded:
+            return self._run_specially(operands, kwargs)
         return self._run(*operands, **kwargs)
+
+    def _run_specially(self, operands: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of what is computed again for gradients, or laid out on ranks."""
+        def run() -> Any:
+            if not self.sharded or not sharding.laying_out():
+                return self._run(*operands, **kwargs)
+            flipped = bool(self.attrs.get("transpose_a")), bool(self.attrs.get("transpose_b"))
+            return sharding.called(self._run, self.name, operands, kwargs, self.sharded, self.name,
+                                   flipped)
+
+        return result_again((operands, kwargs), run) if self.recomputed else run()
 
     def _run(self, *operands: Any, **kwargs: Any) -> Any:
         function = getattr(type(self), "function", None)
@@ -93,7 +110,25 @@ class Primitive:
         return self.add_prim_attr("primitive_target", device_target)
 
     def shard(self, in_strategy: Any = None, out_strategy: Any = None) -> Primitive:
-        """Accepted for compatibility (there is one device); itself."""
+        """In a graph that is cut over ranks, let operands and results lie as these say; itself.
+
+        In one process, in other parallel modes and in PyNative mode this changes nothing.
+
+        Args:
+            in_strategy: for each tensor among the operands the numbers of parts of its axes, or a
+                `Layout`.
+            out_strategy: the same for the results.
+
+        Raises:
+            TypeError: no tuple of tuples of ints or of Layouts.
+            ValueError: a number of parts below 1, or no `in_strategy` beside an `out_strategy`.
+        """
+        sharding.check_strategies(self.name, in_strategy, out_strategy)
+        for name, strategy in (("in_strategy", in_strategy), ("out_strategy", out_strategy)):
+            if strategy is not None:
+                self.add_prim_attr(name, strategy)
+        self.sharded = (in_strategy, out_strategy) if in_strategy else None
+        changed(self, "sharded")
         return self
 
     def recompute(self, mode: bool = True) -> Primitive:

@@ -173,8 +173,9 @@ def _layer_norm(
 
 
 def _l2_normalize(x: Tensor, axis: Any, epsilon: float) -> Tensor:
-    total = fr.sum(m.mul(x, x), axis, True)
-    return m.mul(x, apply("rsqrt", m.maximum(total, float(epsilon))))
+    wide = m.wide(x)
+    total = fr.sum(m.mul(wide, wide), axis, True)
+    return cast_to(m.mul(wide, apply("rsqrt", m.maximum(total, float(epsilon)))), x.dtype)
 
 
 def _lp_norm(x: Tensor, axis: Any, p: float, keep_dims: bool, epsilon: float) -> Tensor:

@@ -1,31 +1,64 @@
-"""Parallel training, as far as one process with one device has a meaning for it.
-
-Source: `mindspore.parallel`. What only several processes can do is a RuntimeError that says so.
+"""Layouts of tensors over devices, and checkpoints of several ranks. Source: `mindspore.parallel`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import public_names
+from cellc_runtime.lazy import lazy_names, public_names
 
-from ..core.absent import absent
-from ..ranks.settings import get_algo_parameters, reset_algo_parameters, set_algo_parameters
-from .layout import Layout
+from ..nn.cell.parallel import sharded
+from ..ranks.layout import Layout
+from ..ranks.settings import (
+    get_algo_parameters,
+    reset_algo_parameters,
+    set_algo_parameters,
+    set_auto_parallel_context,
+)
+
+if TYPE_CHECKING:
+    from ..train.distributed_checkpoints import (
+        build_searched_strategy,
+        load_distributed_checkpoint,
+        load_segmented_checkpoints,
+        merge_sliced_parameter,
+        restore_group_info_list,
+        sync_pipeline_shared_parameters,
+    )
+    from ..train.transforming import (
+        convert_checkpoint_by_rank,
+        convert_checkpoints,
+        merge_pipeline_strategys,
+        rank_list_for_convert,
+        rank_list_for_transform,
+        transform_checkpoint_by_rank,
+        transform_checkpoints,
+        unified_safetensors,
+    )
 
 
 def shard(fn: Any, in_strategy: Any, out_strategy: Any = None, parameter_plan: Any = None) -> Any:
-    """The function or Cell itself: one device has all of every tensor.
+    """The function or Cell, its operands and results laid out over ranks as strategies say.
+
+    In one process, and in modes that cut no graphs, it is the function or Cell itself. Otherwise a
+    call of what is returned is compiled; what strategies do not say follows from them.
+
+    Args:
+        fn: a function or Cell of Tensors.
+        in_strategy: for each of its tensors the numbers of parts of its axes, or a `Layout`.
+        out_strategy: the same for its results.
+        parameter_plan: the same for parameters of a Cell, by name.
 
     Raises:
-        TypeError: `fn` is not callable.
+        TypeError: `fn` is not callable, or a strategy is of a wrong kind.
+        ValueError: a strategy that does not fit.
 
     Source: `mindspore.parallel.shard`.
     """
     if not callable(fn):
         raise TypeError(f"For 'shard', 'fn' must be a function or a Cell, but got {type(fn)}.")
-    return fn
+    return sharded(fn, in_strategy, out_strategy, parameter_plan)
 
 
 def parameter_broadcast(net: Any, layout: Any, cur_rank: int = 0, initial_rank: int = 0) -> None:
@@ -41,34 +74,27 @@ def parameter_broadcast(net: Any, layout: Any, cur_rank: int = 0, initial_rank: 
                          f"but got {cur_rank} and {initial_rank}.")
 
 
-def sync_pipeline_shared_parameters(net: Any) -> None:
-    """Give parameters to the stages that share them: there is one stage.
+def set_op_strategy_config(mode: str = "SAVE", path: str = "") -> None:
+    """Name the JSON file that strategies of ops are saved to or loaded from.
 
-    Source: `mindspore.parallel.sync_pipeline_shared_parameters`.
+    Args:
+        mode: "SAVE" or "LOAD".
+        path: the file, absolute; its folder is made.
+
+    Raises:
+        KeyError: another mode, or the path is not absolute or no `.json`.
+
+    Source: `mindspore.parallel.set_op_strategy_config`.
     """
+    if not os.path.isabs(path):
+        raise KeyError("File path must be an absolute path")
+    if not path.endswith(".json"):
+        raise KeyError("File type must be .json")
+    if mode not in ("SAVE", "LOAD"):
+        raise KeyError("Type must be 'SAVE' or 'LOAD'")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    set_auto_parallel_context(op_strategy_config={"mode": mode, "path": path})
 
-
-def _of_several(name: str, what: str) -> Callable[..., Any]:
-    return absent(
-        name, f"{what} of several devices, but cellc trains on one device, whose checkpoints hold "
-        "whole parameters: use save_checkpoint and load_checkpoint.",
-        f"Not on one device: it {what} of several.")
-
-
-build_searched_strategy = _of_several("build_searched_strategy", "reads the strategy")
-convert_checkpoint_by_rank = _of_several("convert_checkpoint_by_rank", "converts checkpoints")
-convert_checkpoints = _of_several("convert_checkpoints", "converts checkpoints")
-load_distributed_checkpoint = _of_several("load_distributed_checkpoint", "loads checkpoints")
-load_segmented_checkpoints = _of_several("load_segmented_checkpoints", "loads checkpoints")
-merge_pipeline_strategys = _of_several("merge_pipeline_strategys", "merges strategies")
-merge_sliced_parameter = _of_several("merge_sliced_parameter", "merges parts of parameters")
-rank_list_for_convert = _of_several("rank_list_for_convert", "finds the checkpoints")
-rank_list_for_transform = _of_several("rank_list_for_transform", "finds the checkpoints")
-restore_group_info_list = _of_several("restore_group_info_list", "reads the groups")
-set_op_strategy_config = _of_several("set_op_strategy_config", "keeps strategies")
-transform_checkpoint_by_rank = _of_several("transform_checkpoint_by_rank", "converts checkpoints")
-transform_checkpoints = _of_several("transform_checkpoints", "converts checkpoints")
-unified_safetensors = _of_several("unified_safetensors", "merges checkpoints")
 
 __all__ = [
     "Layout", "build_searched_strategy", "convert_checkpoint_by_rank",
@@ -80,3 +106,13 @@ __all__ = [
     "transform_checkpoint_by_rank", "transform_checkpoints", "unified_safetensors",
 ]
 __dir__ = public_names(__name__)
+if not TYPE_CHECKING:  # of modules that build on networks and checkpoints
+    __getattr__ = lazy_names("cellc.train", {
+        ".distributed_checkpoints":
+            "build_searched_strategy load_distributed_checkpoint load_segmented_checkpoints "
+            "merge_sliced_parameter restore_group_info_list sync_pipeline_shared_parameters",
+        ".transforming":
+            "convert_checkpoint_by_rank convert_checkpoints merge_pipeline_strategys "
+            "rank_list_for_convert rank_list_for_transform transform_checkpoint_by_rank "
+            "transform_checkpoints unified_safetensors",
+    })

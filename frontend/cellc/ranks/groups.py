@@ -7,7 +7,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -50,14 +51,42 @@ def connect(what: str) -> None:
                 f"{count} python SCRIPT` (pip install 'cellc[mpi]' brings it).")
         try:
             from cellc_runtime.mpi import MpiWorld  # it loads MPI, which one process does without
-            made = MpiWorld()
+            with _patient(what):
+                made = MpiWorld()
         except ImportError as e:
             raise RuntimeError(
                 f"For '{what}', {name}={count} says that {count} processes take part, but mpi4py "
                 f"cannot be imported ({e}): pip install 'cellc[mpi]'.") from e
         enter(made)
+        # As MindSpore's launchers set them; scripts ask for them.
+        os.environ.setdefault("RANK_ID", str(made.rank))
+        os.environ.setdefault("RANK_SIZE", str(made.size))
         _end_all_with_one(made)
     changed(OPTIONS, "ranks")
+
+
+@contextmanager
+def _patient(what: str) -> Iterator[None]:
+    """End this process if the others do not come within the seconds of `MS_TOPO_TIMEOUT`, which
+    `msrun --cluster_time_out` sets: MPI itself waits for ever."""
+    text = os.environ.get("MS_TOPO_TIMEOUT", "")
+    if not text.isdigit():
+        yield
+        return
+
+    def end() -> None:
+        sys.stderr.write(f"{what}: after {text} s (--cluster_time_out) not all processes have come "
+                         "to it\n")
+        sys.stderr.flush()
+        os.kill(os.getpid(), signal.SIGKILL)  # MPI's call hears nothing else
+
+    timer = threading.Timer(int(text), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def disconnect() -> None:

@@ -112,19 +112,31 @@ def get_comm_name(group: str = HCCL_WORLD_COMM_GROUP) -> str:
     return group
 
 
-def create_group(group: str, rank_ids: Sequence[int], options: Any = None) -> None:
+class GroupOptions:
+    """Options of a group for other devices' libraries (`hccl_config`): MPI has none of them."""
+
+    def __init__(self) -> None:
+        self.hccl_config: dict[str, Any] = {}
+
+
+def create_group(
+    group: str, rank_ids: Sequence[int], options: GroupOptions | None = None
+) -> None:
     """Make a group of processes. All of them call it.
 
     Args:
         group: its name.
         rank_ids: the processes, by their numbers among all.
-        options: of other devices' libraries; None.
+        options: a GroupOptions, of other devices' libraries; without effect here.
 
     Raises:
-        TypeError: no name, or no list.
+        TypeError: no name, no list, or no GroupOptions.
         ValueError: a process that there is not, or one twice.
         RuntimeError: the group is there already, or this process is not in it.
     """
+    if not isinstance(options, (GroupOptions, type(None))):
+        raise TypeError("For 'create_group', the argument 'options' must be type of GroupOptions, "
+                        f"but got 'options' type : {type(options)}.")
     groups.create(group, rank_ids)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from cellc_compiler.backends.base import RECORD_BYTES
 from cellc_compiler.driver import Profiled, compile_profiled
-from cellc_compiler.ir.graph import NOWHERE, Span
+from cellc_compiler.ir.graph import NOWHERE, Node, Span
 from cellc_compiler.lower import costs
 from cellc_compiler.lower.instructions import Call, Copy
 from cellc_runtime.executable import Executable
@@ -72,6 +72,7 @@ class Site:
         tasks: independent tasks.
         live: bytes of temporaries that are needed while it runs.
         apart: whether several threads run it side by side, each for rows of its own.
+        nodes: of the optimized graph, that it computes.
     """
 
     label: str
@@ -83,6 +84,7 @@ class Site:
     tasks: int
     live: int
     apart: bool
+    nodes: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,15 @@ class Profile:
             room = sum(e.end - e.start for events in whole for e in events if e.site in parallel)
             row.busy = work / max(room * self.threads, 1e-9)
         return row
+
+    def site_seconds(self) -> list[float]:
+        """The median seconds that each site took in a call."""
+        spent = np.zeros((len(self.calls), len(self.sites)))
+        for row, events in zip(spent, self.calls, strict=True):
+            for e in events:
+                if e.task < 0:
+                    row[e.site] += self._share(e)
+        return [float(t) * 1e-9 for t in np.median(spent, axis=0)] if len(spent) else []
 
     def _share(self, e: Event) -> float:
         """What an execution takes of the call: less if others run beside it."""
@@ -331,7 +342,7 @@ def _site(call: costs.Timed, recorded: Profiled) -> Site:
         node.span if node else NOWHERE, costs.flops(call),
         costs.nbytes(call, recorded.program.slots),
         call.kernel.ntasks if isinstance(call, Call) else 1, live,
-        isinstance(call, (Call, Copy)) and call.in_task,
+        isinstance(call, (Call, Copy)) and call.in_task, tuple(nodes),
     )
 
 

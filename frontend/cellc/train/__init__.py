@@ -12,16 +12,16 @@ from ..amp import (
     LossScaleManager,
     build_train_network,
 )
-from ..parallel import (
+from . import callback, metrics
+from .callback import *  # noqa: F403
+from .convert import ckpt_to_safetensors, safetensors_to_ckpt
+from .dataset_helper import DatasetHelper, connect_network_with_dataset, data_sink
+from .distributed_checkpoints import (
     build_searched_strategy,
     load_distributed_checkpoint,
     merge_sliced_parameter,
     restore_group_info_list,
 )
-from . import callback, metrics
-from .callback import *  # noqa: F403
-from .convert import ckpt_to_safetensors, safetensors_to_ckpt
-from .dataset_helper import DatasetHelper, connect_network_with_dataset, data_sink
 from .export import export, load
 from .metrics import *  # noqa: F403
 from .model import Model
@@ -30,6 +30,7 @@ from .other_names import (
     export_split_mindir,
     get_ckpt_path_with_strategy,
 )
+from .parts import latest_checkpoint
 from .serialization import (
     async_ckpt_thread_status,
     load_checkpoint,
@@ -45,7 +46,7 @@ __all__ = [
     "FixedLossScaleManager", "LossScaleManager", "Model", "SummaryLandscape", "SummaryRecord",
     "async_ckpt_thread_status", "build_searched_strategy", "build_train_network",
     "ckpt_to_safetensors", "connect_network_with_dataset", "data_sink", "export",
-    "export_split_mindir", "get_ckpt_path_with_strategy", "load",
+    "export_split_mindir", "get_ckpt_path_with_strategy", "latest_checkpoint", "load",
     "load_checkpoint", "load_checkpoint_async", "load_distributed_checkpoint",
     "load_param_into_net", "merge_sliced_parameter", "restore_group_info_list",
     "safetensors_to_ckpt", "save_checkpoint",

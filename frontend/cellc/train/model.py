@@ -12,6 +12,7 @@ from ..amp import LossScaleManager, build_train_network
 from ..amp.precision import LEVELS
 from ..nn.boost.training import AutoBoost, BoostTrainOneStepCell
 from ..nn.cell import Cell
+from ..parallel.auto_parallel import AutoParallel
 from ..ranks.settings import ParallelMode as ParallelMode
 from ..tensors.tensor import Tensor
 from .callback.callback import CallbackParams, Callbacks, RunContext
@@ -56,15 +57,17 @@ class Model:
     ) -> None:
         _check_arguments(network, loss_fn, optimizer, eval_network, eval_indexes, amp_level,
                          boost_level, kwargs)
-        self._network, self._loss_fn, self._optimizer = network, loss_fn, optimizer
+        parallel = network if isinstance(network, AutoParallel) else None
+        self._network = network.network if isinstance(network, AutoParallel) else network
+        self._loss_fn, self._optimizer = loss_fn, optimizer
         self._amp_level = amp_level
         self._scaling: LossScaleManager | None = kwargs.get("loss_scale_manager")
         self._options = {k: v for k, v in kwargs.items() if k != "boost_config_dict"}
         self._boost = AutoBoost(boost_level, kwargs.get("boost_config_dict", ""))
         self._metrics = get_metrics(metrics)
         self._eval_indexes = eval_indexes
-        self._train_network = self._for_training()
-        self._eval_network = self._for_evaluation(eval_network)
+        self._train_network = _around(parallel, self._for_training())
+        self._eval_network = _around(parallel, self._for_evaluation(eval_network))
         self._predict_network = network
 
     # --- networks -------------------------------------------------------------------------------
@@ -397,6 +400,11 @@ _ONE_DEVICE = (
     "For 'Model.{}', the layout of parameters over devices is asked for, but cellc runs in one "
     "process on one device."
 )
+
+
+def _around(parallel: AutoParallel | None, network: Any) -> Any:
+    """What is made of a network that is cut over ranks is cut as it is."""
+    return network if parallel is None or network is None else parallel.around(network)
 
 
 class _Endless:

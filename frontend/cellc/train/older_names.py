@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from .. import checking, context
-from ..parallel import (
+from ..ranks.settings import ParallelMode
+from ..tensors import dtype as mstype
+from ..tensors.parameter import Parameter
+from .distributed_checkpoints import (
     build_searched_strategy,
     load_distributed_checkpoint,
     merge_sliced_parameter,
     restore_group_info_list,
 )
-from ..ranks.settings import ParallelMode
-from ..tensors import dtype as mstype
-from ..tensors.parameter import Parameter
 from .export import export, load
 from .serialization import _fitted
 

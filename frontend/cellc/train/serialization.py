@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cellc_runtime.lazy import lazy_module, no_attribute
+from cellc_runtime.world import world
 
 from ..nn.cell import Cell
 from ..nn.cell.unregistered import look_through
+from ..storage.elsewhere import is_elsewhere
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, tensor_of
 from .checks import of_kind
@@ -29,8 +31,12 @@ from .weights_file import FORMATS, read, with_suffix, write
 
 if TYPE_CHECKING:
     import logging
+
+    from ..ranks.layouts import PartLayout
+    from . import parts
 else:
     logging = lazy_module("logging")
+    parts = lazy_module("cellc.train.parts")  # one process needs none
     older_names = lazy_module("cellc.train.older_names")
 
 Array = np.ndarray[Any, Any]
@@ -63,10 +69,12 @@ def save_checkpoint(
     one, also if the process dies meanwhile.
 
     Args:
-        save_obj: a Cell (its parameters), a list of Parameters or of `{"name", "data"}`, or a
-            dict of name to Parameter or Tensor.
+        save_obj: a Cell (its parameters; in a pipeline those of this process's stage), a list of
+            Parameters or of `{"name", "data"}`, or a dict of name to Parameter or Tensor.
         ckpt_file_name: the file; the suffix `.ckpt` or `.safetensors` is added if it is missing.
-        integrated_save: accepted for compatibility: one process has whole parameters.
+        integrated_save: of parameters that are parted among ranks, whether each rank's file has
+            all of them; else its part, and a manifest is written (see `load_distributed_checkpoint`
+            and `latest_checkpoint`). Either way all ranks save.
         async_save: whether a thread writes the file while the caller goes on; what is written is
             the value at the time of the call. "thread" and "process" both mean that thread.
         append_dict: more to save: int, float, bool, str, Parameter or Tensor by name.
@@ -74,6 +82,8 @@ def save_checkpoint(
         choice_func: called with the name of a parameter; whether it is saved.
         crc_check: whether a CRC-32 is written, which finds damage but no manipulation.
         format: "ckpt" or "safetensors".
+        kwargs: `remove_redundancy`, a bool: with parts, what several ranks have alike is in the
+            part of one of them. Parts are written before the call returns, `async_save` or not.
 
     Raises:
         TypeError: an argument has a wrong type.
@@ -92,12 +102,26 @@ def save_checkpoint(
     entries = _chosen(_entries_of(save_obj), choice_func)
     entries |= _appended(append_dict)
     path = with_suffix(path, format)
+    single = kwargs.get("remove_redundancy")
+    of_kind(single, (bool, NoneType),
+            "For 'save_checkpoint', 'remove_redundancy' must be None or a bool, but got {kind}.")
+    layouts = _parted(save_obj)
+    if layouts and integrated_save:
+        entries = parts.merged(entries, layouts)
+    elif layouts:
+        parts.save(path, entries, layouts, format, crc_check, not single)
+        return
     _Background.wait_for(path)
     if not async_save:
         write(path, entries, format, crc_check)
         return
     copies = {n: v if isinstance(v, str) else np.array(v) for n, v in entries.items()}
     _Background(path, lambda: write(path, copies, format, crc_check)).start()
+
+
+def _parted(obj: Any) -> dict[str, PartLayout]:
+    """How parameters of a network are parted among ranks; one process has whole ones."""
+    return parts.layouts_of(obj) if isinstance(obj, Cell) and world().size > 1 else {}
 
 
 def _check_save(
@@ -163,7 +187,7 @@ def _entries_of(save_obj: Any) -> dict[str, Array | str]:
 def _state_of(net: Cell) -> dict[str, Tensor]:
     """What a network keeps: its parameters and persistent buffers, by name."""
     look_through(net)
-    state: dict[str, Tensor] = {p.name: p for p in net.get_parameters()}
+    state: dict[str, Tensor] = {p.name: p for p in net.get_parameters() if not is_elsewhere(p)}
     kept = net.state_dict()
     return state | {name: b for name, b in net.named_buffers() if name in kept}
 
@@ -276,8 +300,8 @@ def load_checkpoint(
             forms of `choice_func`, which they override.
         dec_key, dec_mode: encryption is not supported; a key is an error.
         choice_func: called with a name; whether it is loaded.
-        crc_check: whether the CRC-32 of the file is checked.
-        remove_redundancy: accepted for compatibility: one process has no redundant parameters.
+        crc_check: whether the CRC-32 of the file is checked; there must be one then.
+        remove_redundancy: see `load_param_into_net`.
         format: "ckpt" or "safetensors".
 
     Raises:
@@ -292,7 +316,7 @@ def load_checkpoint(
     _no_encryption("load_checkpoint", "dec_key", dec_key)
     taken = _selection(filter_prefix, specify_prefix, choice_func)
     try:
-        found = read(ckpt_file_name, format, crc_check, _log().warning)
+        found = read(ckpt_file_name, format, crc_check)
     except OSError as e:
         raise ValueError(
             f"For 'load_checkpoint', {ckpt_file_name} cannot be read: {e.strerror or e}."
@@ -430,11 +454,13 @@ def load_param_into_net(
 
     Args:
         net: the network (or optimizer).
-        parameter_dict: Parameters by name, as `load_checkpoint` returns them.
+        parameter_dict: Parameters by name, as `load_checkpoint` returns them; of those that are
+            parted among ranks this rank's part, or the whole.
         strict_load: whether names and types must be equal. Otherwise a parameter that is not
             there takes one whose name ends with its own (`backbone.conv.weight` for
             `conv.weight`), and values are converted among floats and among signed integers.
-        remove_redundancy: accepted for compatibility: one process has no redundant parameters.
+        remove_redundancy: what this rank's file lacks comes from the ranks whose files have it;
+            all ranks call it.
 
     Returns:
         Names of the network that got nothing, and names of `parameter_dict` that the network
@@ -453,6 +479,10 @@ def load_param_into_net(
             "For 'load_param_into_net', 'strict_load' must be bool, but got {kind}.")
     given = _parameters(parameter_dict)
     own = _state_of(net)
+    layouts = _parted(net)
+    given = _own_parts(given, own, layouts)
+    if remove_redundancy and world().size > 1:
+        given = parts.completed(given, own, layouts)
     pairs = [(name, given[name]) for name in own if name in given]
     missing = [name for name in own if name not in given]
     if missing and not strict_load:
@@ -487,6 +517,18 @@ def _parameters(given: Any) -> dict[str, Parameter]:
                 f"'str' and 'Parameter', but got {type(name)} and {type(value)}."
             )
     return {name: value for name, value in given.items() if isinstance(value, Parameter)}
+
+
+def _own_parts(
+    given: dict[str, Parameter], own: Mapping[str, Tensor], layouts: Mapping[str, PartLayout]
+) -> dict[str, Parameter]:
+    """Of whole parameters of which this rank has a part, this part."""
+    out = dict(given)
+    for name, layout in layouts.items():
+        if name in given and name in own and given[name].shape == layout.whole(own[name].shape):
+            part = parts.own_part(name, _array_of(given[name]), layout)
+            out[name] = Parameter(tensor_of(part), name=name)
+    return out
 
 
 def _match_suffixes(missing: Iterable[str], unused: list[str]) -> dict[str, str]:

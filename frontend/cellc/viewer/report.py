@@ -25,6 +25,7 @@ from ..tools import budget_view
 from ..tools.profiling import Profile
 from .boxes import Item, boxes
 from .code import Code
+from .collectives import collectives
 from .ledger import GRADIENT, Ledger, Row, Shot, Snapshot
 from .sources import Sources
 from .stages import Stage, compare, mark_new, mark_traced, summary
@@ -109,6 +110,7 @@ class _Report:
         self.tables: dict[str, dict[str, int]] = {
             name: {} for name in ("ops", "scopes", "files", "types", "attrs")}
         self.plan: list[str] = []
+        self.ranks: list[list[Any]] = []
 
     def document(self, first_text: int) -> Json:
         """The graph as JSON; its kernels' texts are numbered from `first_text` on."""
@@ -117,6 +119,7 @@ class _Report:
         else:
             stages, last = self._stages()
             values = self._values(stages[0].snapshot, last)
+            self.ranks = collectives(last, self.ledger.number)
             lowered = self._code(last, first_text)
         nodes = [self._row(row) for row in self.ledger.rows]
         profile = self.subject.profile
@@ -125,7 +128,7 @@ class _Report:
             "nodes": nodes, "values": [list(v) for v in self.ledger.values],
             "stages": [self._stage(s, stages[i - 1] if i else None)
                        for i, s in enumerate(stages)],
-            "stats": values, "plan": self.plan,
+            "stats": values, "plan": self.plan, "ranks": self.ranks,
             "call": statistics.median(profile.seconds) if profile is not None else None,
             **{name: list(table) for name, table in self.tables.items()},
             "kinds": [kind_of(op) for op in self.tables["ops"]],
@@ -284,18 +287,7 @@ class _Report:
         if [s.label for s in profile.sites] != code.labels():
             self.subject.notes.append("The profiled program has other kernels: no times are shown.")
             return None
-        return site_seconds(profile)
-
-
-def site_seconds(profile: Profile) -> list[float]:
-    """The median seconds that each site of a profile took in a call."""
-    spent = np.zeros((len(profile.calls), len(profile.sites)))
-    for row, events in zip(spent, profile.calls, strict=True):
-        for e in events:
-            if e.task < 0:
-                share = profile.threads if profile.sites[e.site].apart else 1
-                row[e.site] += (e.end - e.start) / share
-    return [float(t) * 1e-9 for t in np.median(spent, axis=0)] if len(spent) else []
+        return profile.site_seconds()
 
 
 def kind_of(op: str) -> str:

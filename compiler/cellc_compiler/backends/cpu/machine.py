@@ -31,6 +31,7 @@ class CpuMachine(Machine):
 
     backend = "cpu"
     memory = MEMORY
+    overlaps = True
 
     def __init__(self, target: Target) -> None:
         self.cpu = target

@@ -13,7 +13,8 @@ from ... import ops
 from ...core.dispatch import apply
 from ...ops import functional_nn as fn
 from ...ops import functional_window as window
-from ...ops.arguments import integer, need_known
+from ...ops.arguments import integer
+from ...ops.functional_sort import bins
 from ...tensors.promotion import operands
 from ...tensors.tensor import Tensor
 from ..tables import Table, named
@@ -186,8 +187,7 @@ def _one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if count < -1:
         raise ValueError(f"For 'one_hot', 'num_classes' must be -1 or more, but got {count}.")
     if count == -1:
-        known = need_known(tensor, "one_hot")
-        count = int(known.max()) + 1 if known.size else 0
+        count = bins(tensor, 0, "one_hot")
     return ops.one_hot(
         tensor, count, ops.cast(1, tensor.dtype), ops.cast(0, tensor.dtype))
 

@@ -87,9 +87,9 @@ class _Adam(Optimizer):
         if any(group["amsgrad"] for group in self.param_groups):
             # Of all parameters, so that positions are those of the other states.
             kept = getattr(self, "max_exp_avg_sq", ())
-            new = ParameterTuple(self.parameters[len(kept):])
+            new = self.parameters[len(kept):]
             self.max_exp_avg_sq = ParameterTuple(
-                [*kept, *new.clone(prefix="max_exp_avg_sq", init="zeros")])
+                [*kept, *self.state_of("max_exp_avg_sq", "zeros", new)])
 
     def begin(self) -> Any:
         """Count the step; its number, from 1."""
@@ -122,11 +122,11 @@ class Adam(_Adam):
     Source: `mindspore.mint.optim.Adam`.
     """
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter and its moments."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter; its moments are assigned."""
         m, v = self.moments(group, self.prepared(group, parameter, gradient), i, t)
         step = m / (ops.sqrt(v) + group["eps"])
-        ops.assign(parameter, parameter - rate_of(group, parameter) * step)
+        return parameter - rate_of(group, parameter) * step
 
 
 class AdamW(_Adam):
@@ -146,13 +146,13 @@ class AdamW(_Adam):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter and its moments."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter; its moments are assigned."""
         gradient = ops.cast(gradient, parameter.dtype)
         m, v = self.moments(group, -gradient if group["maximize"] else gradient, i, t)
         rate = rate_of(group, parameter)
         kept = parameter * (1.0 - rate * group["weight_decay"])
-        ops.assign(parameter, kept - rate * m / (ops.sqrt(v) + group["eps"]))
+        return kept - rate * m / (ops.sqrt(v) + group["eps"])
 
 
 class FusedAdamW(AdamW):

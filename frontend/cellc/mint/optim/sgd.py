@@ -86,8 +86,8 @@ class SGD(Optimizer):
         ops.assign(self.step_t, self.step_t + 1)
         return first
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter and its `momentum_buf`."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter; its `momentum_buf` is assigned."""
         step = self.prepared(group, parameter, gradient)
         momentum = group["momentum"]
         if momentum != 0.0:
@@ -95,4 +95,4 @@ class SGD(Optimizer):
             later = ops.where(t, step, later)
             ops.assign(self.momentum_buf[i], later)
             step = step + later * momentum if group["nesterov"] else later
-        ops.assign(parameter, parameter - step * rate_of(group, parameter))
+        return parameter - step * rate_of(group, parameter)

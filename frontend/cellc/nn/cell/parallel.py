@@ -1,23 +1,56 @@
-"""Settings of distributed training: one process has one device, so most have nothing to do.
+"""Settings of distributed training: layouts over ranks; most others have nothing to do.
 
-They are checked and recorded, so that networks written for several devices build and run
-here. Those that only several processes can serve raise a RuntimeError that says so.
+Those that cut networks are checked and recorded, so that networks written for several devices build
+and run here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.world import world
+
+from ...context import OPTIONS
+from ...core.dispatch import active_tracer
+from ...core.invalidation import changed
 from ...storage.memory import aligned_block
 from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor, host_arrays_of, tensor_of
 from .compiling import Compiling
+
+if TYPE_CHECKING:
+    from ...compiled import jit
+    from ...ops import primitive
+    from ...ops import sharding as laying
+    from ...ranks import layout as placing
+    from ...ranks import layouts, settings
+else:  # one process needs none
+    jit = lazy_module("cellc.compiled.jit")
+    laying = lazy_module("cellc.ops.sharding")
+    primitive = lazy_module("cellc.ops.primitive")
+    layouts = lazy_module("cellc.ranks.layouts")
+    placing = lazy_module("cellc.ranks.layout")
+    settings = lazy_module("cellc.ranks.settings")
 
 
 def _wrong(name: str, wanted: str, value: Any) -> TypeError:
     return TypeError(f"'{name}' must be {wanted}, but got {type(value).__name__}.")
+
+
+def _rows(x: Tensor) -> Tensor:
+    """This process's rows of an input.
+
+    Raises:
+        ValueError: they are not as many for each process.
+    """
+    here = world()
+    layout = layouts.PartLayout((here.size,), ((0,), *((),) * (x.ndim - 1)))
+    box = layout.box(here.rank, x.shape, "set_parallel_input_with_inputs")
+    return Tensor(x.asnumpy()[box], x.dtype)
 
 
 def _settings(cell: Parallel) -> dict[str, Any]:
@@ -32,34 +65,36 @@ class Parallel(Compiling):
     # --- how ops are spread ---------------------------------------------------------------------
 
     def set_data_parallel(self) -> None:
-        """Record that ops without a strategy are spread by data: over one device, as they are."""
-        _settings(self)["data_parallel"] = True
+        """Let primitives of this cell and those below it that have no strategy be spread by data:
+        sets their attribute `strategy_gen_mode`, which the automatic mode reads."""
+        for _, cell in self.cells_and_names():
+            for value in vars(cell).values():
+                if isinstance(value, primitive.Primitive):
+                    value.add_prim_attr("strategy_gen_mode", "data_parallel")
 
     def set_auto_parallel(self) -> None:
-        """Record that this cell is trained in an automatic parallel mode."""
-        _settings(self)["auto_parallel"] = True
+        """Set the flag `auto_parallel` of this cell: it is trained in an automatic mode."""
+        self.add_flags(auto_parallel=True)
 
     def shard(
         self, in_strategy: tuple[Any, ...], out_strategy: tuple[Any, ...] | None = None,
         parameter_plan: dict[str, Any] | None = None,
-    ) -> Self:
-        """Record layouts of inputs and outputs; on one device there is nothing to split; itself.
+    ) -> Any:
+        """This cell as a function whose operands and results lie on ranks as strategies say.
+
+        In one process, and in modes that cut no graphs: itself. See `cellc.parallel.shard`.
 
         Raises:
             TypeError: a strategy is no tuple, or the plan no dict.
+            ValueError: a strategy that does not fit.
         """
-        if not isinstance(in_strategy, tuple):
-            raise _wrong("in_strategy", "tuple", in_strategy)
-        if not isinstance(out_strategy, (tuple, type(None))):
-            raise _wrong("out_strategy", "tuple or None", out_strategy)
-        if not isinstance(parameter_plan, (dict, type(None))):
-            raise _wrong("parameter_plan", "dict or None", parameter_plan)
-        _settings(self)["shard"] = in_strategy, out_strategy, parameter_plan
-        return self
+        return sharded(self, in_strategy, out_strategy, parameter_plan)
 
     @property
     def pipeline_stage(self) -> int:
-        """The stage of a pipeline this cell belongs to.
+        """The stage of a pipeline this cell, and what is in it, belongs to.
+
+        Its trainable parameters know the stage from then on (`Parameter.add_pipeline_stage`).
 
         Raises:
             AttributeError: none was set.
@@ -75,7 +110,28 @@ class Parallel(Compiling):
             raise _wrong("pipeline_stage", "int", value)
         if value < 0:
             raise ValueError(f"'pipeline_stage' must not be negative, but got {value}.")
+        before = _settings(self).get("pipeline_stage")
         _settings(self)["pipeline_stage"] = value
+        for parameter in self.trainable_params():
+            if before in parameter.pipeline_stages:
+                parameter.__dict__["_pipeline_stages"].remove(before)
+            parameter.add_pipeline_stage(value)
+        changed(OPTIONS, "ranks")
+
+    def infer_param_pipeline_stage(self) -> list[Parameter]:
+        """The trainable parameters of this process's stage.
+
+        Raises:
+            RuntimeError: no Cell with a stage has one of the parameters, or the processes cannot
+                be shared out among the stages.
+        """
+        stage = settings.own_stage()
+        for parameter in self.trainable_params():
+            if not parameter.pipeline_stages:
+                raise RuntimeError(
+                    f"infer_param_pipeline_stage: the parameter {parameter.name} is in no Cell "
+                    "that has a pipeline_stage: set it on one of those around it")
+        return [p for p in self.trainable_params() if stage in p.pipeline_stages]
 
     # --- parameters -----------------------------------------------------------------------------
 
@@ -90,29 +146,32 @@ class Parallel(Compiling):
         return self
 
     def set_broadcast_flag(self, mode: bool = True) -> Self:
-        """Record whether parameters are sent to all devices; itself."""
+        """Whether data-parallel training starts with the parameters of the first process (True),
+        or each with its own (False), whatever `parameter_broadcast` says; itself."""
         return self.add_flags_recursive(broadcast_flag=mode)
 
     def set_param_ps(self, recurse: bool = True, init_in_server: bool = False) -> None:
         """Let parameter servers hold the trainable parameters.
 
         Raises:
-            RuntimeError: always: cellc runs in one process, which has no parameter servers.
+            RuntimeError: always: there are none, nor in MindSpore 2.10.
         """
         raise RuntimeError(
-            "set_param_ps: parameter servers are processes of their own, and cellc runs in one "
-            "process; leave the call out: the parameters are in this process's memory"
+            "set_param_ps: there are no parameter servers, as in MindSpore 2.10; leave the call "
+            "out: each process has all parameters, and parallel_mode='data_parallel' keeps them "
+            "equal"
         )
 
     def load_parameter_slice(self, params: Mapping[str, Parameter] | None) -> None:
-        """Replace parameters by this device's slices of them: on one device, the whole.
+        """Replace parameters by this rank's parts of them, as `parameter_layout_dict` has them.
 
         Args:
             params: parameters by name; None: this cell's own.
 
         Raises:
             TypeError: no mapping of Parameters.
-            RuntimeError: a layout in `parameter_layout_dict` splits one of them.
+            RuntimeError: a layout is of another number of ranks than there are.
+            ValueError: a parameter cannot be cut so.
         """
         given: Any = self.parameters_dict() if params is None else params
         if not isinstance(given, Mapping):
@@ -122,14 +181,16 @@ class Parallel(Compiling):
                 raise _wrong(f"params['{name}']", "Parameter", parameter)
             layout = self.parameter_layout_dict.get(name)
             if layout and int(np.prod(layout[0])) > 1:
-                raise RuntimeError(
-                    f"load_parameter_slice: the layout of '{name}' splits it over "
-                    f"{tuple(layout[0])} devices, and cellc runs on one"
-                )
+                _cut(name, parameter, layout)
 
     def set_parallel_input_with_inputs(self, *inputs: Any) -> None:
-        """Record the inputs' slices of this device: on one device, the whole inputs."""
-        _settings(self)["inputs"] = inputs
+        """Keep this process's slices of inputs, in `_parallel_inputs_run`: its rows of each.
+
+        Raises:
+            ValueError: the rows of a Tensor are not as many for each process.
+        """
+        self._parallel_inputs_run = tuple(
+            _rows(x) if isinstance(x, Tensor) and x.ndim else x for x in inputs)
 
     def exec_checkpoint_graph(self) -> None:
         """Run the graph that fetches parameters from a device before they are saved.
@@ -172,9 +233,15 @@ class Parallel(Compiling):
 
     @property
     def parameter_layout_dict(self) -> dict[str, Any]:
-        """Layouts of parameters over devices, by name."""
-        layouts: dict[str, Any] = _settings(self).get("layouts", {})
-        return layouts
+        """Layouts of parameters over ranks, by name, once graphs that are cut have been compiled.
+
+        Each is a list: the array of ranks; for each axis of the parameter the axis of that array
+        which cuts it, counted from its last (-1: none); the shape of a part; 0; True; "".
+        """
+        found: dict[str, Any] = {p.name: p.cut.described() for p in self.get_parameters()
+                                 if p.cut is not None}
+        found.update(_settings(self).get("layouts", {}))
+        return found
 
     @parameter_layout_dict.setter
     def parameter_layout_dict(self, value: dict[str, Any]) -> None:
@@ -204,6 +271,73 @@ class Parallel(Compiling):
         if not isinstance(value, dict):
             raise _wrong("parallel_parameter_merge_net_dict", "dict", value)
         _settings(self)["merge"] = value
+
+
+def _cut(name: str, parameter: Parameter, layout: Any) -> None:
+    """Leave a whole parameter the part that this rank has."""
+    here, parted = world(), layouts.layout_of(layout, f"parameter_layout_dict[{name!r}]")
+    if here.size % parted.count:
+        raise RuntimeError(
+            f"load_parameter_slice: the layout of '{name}' splits it over {tuple(layout[0])} "
+            f"devices, but there {'is 1 rank' if here.size == 1 else f'are {here.size} ranks'}"
+        )
+    if not parameter.sliced:
+        box = parted.box(here.rank % parted.count, parameter.shape, name)
+        parameter.set_data(tensor_of(np.ascontiguousarray(host_arrays_of([parameter])[0][box])))
+        parameter.sliced = True
+
+
+def sharded(
+    fn: Any, in_strategy: Any, out_strategy: Any, parameter_plan: Mapping[str, Any] | None
+) -> Any:
+    """A function or Cell, its operands and results laid out; see `cellc.parallel.shard`.
+
+    Raises:
+        TypeError, ValueError: a strategy or plan is none, or does not fit.
+    """
+    if not isinstance(in_strategy, tuple):
+        raise _wrong("in_strategy", "tuple", in_strategy)
+    if not isinstance(out_strategy, (tuple, type(None))):
+        raise _wrong("out_strategy", "tuple or None", out_strategy)
+    if not isinstance(parameter_plan, (dict, type(None))):
+        raise _wrong("parameter_plan", "dict or None", parameter_plan)
+    if parameter_plan and not hasattr(fn, "parameters_dict"):
+        raise TypeError(f"'parameter_plan' is for the parameters of a Cell, but got {type(fn)}.")
+    laying.check_strategies("shard", in_strategy, out_strategy)
+    if not settings.cuts_networks():
+        return fn
+    for name, strategy in (parameter_plan or {}).items():
+        _planned(fn, name, strategy)
+
+    def laid_out(*args: Any, **kwargs: Any) -> Any:
+        return laying.called(fn, "shard", args, kwargs, (in_strategy, out_strategy))
+
+    compiled = jit.jit(laid_out)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return (laid_out if active_tracer() is not None else compiled)(*args, **kwargs)
+
+    return call
+
+
+def _planned(cell: Parallel, name: str, strategy: Any) -> None:
+    """Note how a parameter is to be cut.
+
+    Raises:
+        TypeError, ValueError: no strategy for it, or no such parameter.
+    """
+    found = cell.parameters_dict().get(name.removeprefix("self."))
+    if found is None:
+        raise ValueError(f"'parameter_plan' names the parameter {name!r}, but there are "
+                         f"{', '.join(cell.parameters_dict())}.")
+    placing.check_strategy((strategy,), "parameter_plan", "shard")
+    (placement,) = placing.placements((strategy,), "shard")
+    matrix, layout = placement
+    parts = [int(np.prod([matrix[a] for a in cut])) for cut in layout]
+    if len(parts) != found.ndim or any(d % n for d, n in zip(found.shape, parts, strict=True)):
+        raise ValueError(f"For '{name}', the shape is {found.shape} and the strategy cuts it into "
+                         f"{tuple(parts)} parts: each axis must be divisible by its parts.")
+    found.planned = placement
 
 
 def _chunks(parameters: list[Parameter], limit: int) -> list[list[Parameter]]:

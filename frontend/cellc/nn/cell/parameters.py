@@ -60,11 +60,16 @@ class Parameters(Attributes):
         """Add a child cell under a name.
 
         Raises:
-            KeyError: the name is taken.
+            KeyError: the name is empty, holds a dot, or is taken.
             TypeError: no Cell, or the name is no string.
         """
         if not isinstance(child_name, str):
             raise TypeError(f"For 'insert_child_to_cell', the name must be str, got {child_name!r}")
+        if not child_name or "." in child_name:
+            raise KeyError(
+                f"For 'insert_child_to_cell', the name must have characters and no dot, got "
+                f"{child_name!r}."
+            )
         if child_name not in self._cells and hasattr(self, child_name):
             raise KeyError(
                 f"For 'insert_child_to_cell', the name '{child_name}' is an attribute already."
@@ -216,8 +221,14 @@ class Parameters(Attributes):
             cell._param_prefix = path
 
     def init_parameters_data(self, auto_parallel_mode: bool = False) -> dict[Any, Parameter]:
-        """Fill parameters that were made without a value; a map of each to itself."""
-        return {p: p.init_data() for p in self.get_parameters()}
+        """Fill parameters that were made without a value; a map of each to itself.
+
+        Args:
+            auto_parallel_mode: only those in `parallel_parameter_name_list`.
+        """
+        wanted = self.parallel_parameter_name_list if auto_parallel_mode else None
+        return {p: p.init_data() for p in self.get_parameters()
+                if wanted is None or p.name in wanted}
 
     # --- scopes ---------------------------------------------------------------------------------
 

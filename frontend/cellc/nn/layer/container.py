@@ -83,7 +83,7 @@ class _Numbered(Cell):
         key = list(self._cells)[self._place(index, len(self))]
         self._named(cell, key)
         self._cells[key] = cell
-        self._set(self)
+        self.cell_list = tuple(self)
 
     def __delitem__(self, index: int | slice) -> None:
         cells = list(self._cells.items())
@@ -104,8 +104,11 @@ class _Numbered(Cell):
 
     def _set(self, cells: Iterable[Cell]) -> None:
         """Hold `cells` in order, under names of their own or their places."""
-        names = {id(cell): key for key, cell in self._cells.items() if not key.isdigit()}
-        kept = [(names.get(id(c), str(i)), c) for i, c in enumerate(cells)]
+        names: dict[int, list[str]] = {}  # a cell may be held twice
+        for key, cell in self._cells.items():
+            if not key.isdigit():
+                names.setdefault(id(cell), []).append(key)
+        kept = [((names.get(id(c)) or [str(i)]).pop(0), c) for i, c in enumerate(cells)]
         self._cells.clear()
         self._cells.update(kept)
         self.cell_list = tuple(c for _, c in kept)

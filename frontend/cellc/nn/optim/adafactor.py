@@ -62,6 +62,7 @@ class AdaFactor(Optimizer):
     Source: `mindspore.nn.AdaFactor`.
     """
 
+    takes_rows = False  # averages of rows and columns are of whole gradients
     _decay_is_scaled = False  # it is taken of the parameter, not added to the gradient
 
     @opt_init_args_register
@@ -93,7 +94,7 @@ class AdaFactor(Optimizer):
         self.warmup_init = checks.boolean(warmup_init, "warmup_init", what)
         self.compression = checks.boolean(compression, "compression", what)
         if self.beta1 is not None:
-            self.exp_avg = self.parameters.clone(prefix="exp_avg", init="zeros")
+            self.exp_avg = self.state_of("exp_avg", "zeros")
         self._init_squares()
         self.step = Parameter(Tensor(np.zeros((1,), np.float32)), name="afactor_step")
 
@@ -157,8 +158,10 @@ class AdaFactor(Optimizer):
             u = self._scaled(ops.square(gradient) + self.eps[0], gradient, i, decay)
             u = u / ops.maximum(1.0, _root_mean_square(u) / self.clip_threshold) * rate
             if self.beta1 is not None:
-                u = ops.cast(self.exp_avg[i], float32) * self.beta1 + u * (1.0 - self.beta1)
+                u = ops.cast(self.exp_avg[i], float32) * self.beta1 + \
+                    self.own_rows(i, u) * (1.0 - self.beta1)
                 ops.assign(self.exp_avg[i], u)
+                u = self.all_rows(i, u)
             if self.exec_weight_decay and (self.decay_flags[i] or not self.is_group):
                 weight = weight - weight * self.decay_of(decays, i) * rate
             ops.assign(self.parameters[i], weight - u)

@@ -40,9 +40,9 @@ class RMSProp(Optimizer):
         checks.boolean(use_locking, "use_locking", what)
         self.centered = checks.boolean(centered, "centered", what)
         if centered:
-            self.mg = self.parameters.clone(prefix="mean_grad", init="zeros")
-        self.ms = self.parameters.clone(prefix="mean_square", init="ones")
-        self.moment = self.parameters.clone(prefix="moment", init="zeros")
+            self.mg = self.state_of("mean_grad", "zeros")
+        self.ms = self.state_of("mean_square", "ones")
+        self.moment = self.state_of("moment", "zeros")
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their statistics."""
@@ -50,7 +50,7 @@ class RMSProp(Optimizer):
         lr = self.next_rate()
         for i in range(self.param_length):
             weight, gradient, square, moment = self.wide(
-                i, self.parameters[i], gradients[i], self.ms[i], self.moment[i])
+                i, self.own_part(i), gradients[i], self.ms[i], self.moment[i])
             square = square * self.decay + ops.square(gradient) * self.rest
             below = square + self.epsilon
             if self.centered:
@@ -60,7 +60,7 @@ class RMSProp(Optimizer):
             step = moment * self.momentum + self.rate_of(lr, i) * gradient / ops.sqrt(below)
             ops.assign(self.ms[i], square)
             ops.assign(self.moment[i], step)
-            ops.assign(self.parameters[i], weight - step)
+            self.put_part(i, weight - step)
         return self.done()
 
 
@@ -83,7 +83,7 @@ class Adagrad(Optimizer):
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         first = non_negative_float(accum, "accum", self.cls_name)
         self.update_slots = checks.boolean(update_slots, "update_slots", self.cls_name)
-        self.accum = self.parameters.clone(prefix="accum", init=first)
+        self.accum = self.state_of("accum", first)
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their `accum`."""
@@ -91,11 +91,11 @@ class Adagrad(Optimizer):
         lr = self.next_rate()
         for i in range(self.param_length):
             weight, gradient, total = self.wide(
-                i, self.parameters[i], gradients[i], self.accum[i])
+                i, self.own_part(i), gradients[i], self.accum[i])
             if self.update_slots:
                 total = total + ops.square(gradient)
             step = self.rate_of(lr, i) * gradient / ops.sqrt(total)
-            ops.assign(self.parameters[i], weight - step)
+            self.put_part(i, weight - step)
             if self.update_slots:
                 ops.assign(self.accum[i], total)
         return self.done()
@@ -121,8 +121,8 @@ class Adadelta(Optimizer):
         self.rho = checks.between(rho, 0.0, 1.0, "rho", self.cls_name)
         self.rest = complement(self.rho)
         self.epsilon = non_negative_float(epsilon, "epsilon", self.cls_name)
-        self.accum = self.parameters.clone(prefix="accum", init="zeros")
-        self.accum_update = self.parameters.clone(prefix="accum_update", init="zeros")
+        self.accum = self.state_of("accum", "zeros")
+        self.accum_update = self.state_of("accum_update", "zeros")
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their statistics."""
@@ -130,13 +130,13 @@ class Adadelta(Optimizer):
         lr = self.next_rate()
         for i in range(self.param_length):
             weight, gradient, square, later = self.wide(
-                i, self.parameters[i], gradients[i], self.accum[i], self.accum_update[i])
+                i, self.own_part(i), gradients[i], self.accum[i], self.accum_update[i])
             square = square * self.rho + ops.square(gradient) * self.rest
             step = ops.sqrt(later + self.epsilon) / ops.sqrt(square + self.epsilon) * gradient
             later = later * self.rho + ops.square(step) * self.rest
             ops.assign(self.accum[i], square)
             ops.assign(self.accum_update[i], later)
-            ops.assign(self.parameters[i], weight - self.rate_of(lr, i) * step)
+            self.put_part(i, weight - self.rate_of(lr, i) * step)
         return self.done()
 
 
@@ -163,8 +163,7 @@ class ProximalAdagrad(Optimizer):
         self.l1 = non_negative_float(l1, "l1", what)
         self.l2 = non_negative_float(l2, "l2", what)
         checks.boolean(use_locking, "use_locking", what)
-        self.accum = self.parameters.clone(
-            prefix="accum", init=non_negative_float(accum, "accum", what))
+        self.accum = self.state_of("accum", non_negative_float(accum, "accum", what))
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their `accum`."""
@@ -172,14 +171,14 @@ class ProximalAdagrad(Optimizer):
         lr = self.next_rate()
         for i in range(self.param_length):
             weight, gradient, total = self.wide(
-                i, self.parameters[i], gradients[i], self.accum[i])
+                i, self.own_part(i), gradients[i], self.accum[i])
             total = total + ops.square(gradient)
             rate = self.rate_of(lr, i) / ops.sqrt(total)
             near = weight - rate * gradient
             if self.l1 > 0:
                 near = ops.sign(near) * ops.maximum(ops.abs(near) - rate * self.l1, 0.0)
             ops.assign(self.accum[i], total)
-            ops.assign(self.parameters[i], near / (1.0 + rate * self.l2))
+            self.put_part(i, near / (1.0 + rate * self.l2))
         return self.done()
 
 
@@ -218,8 +217,8 @@ class FTRL(Optimizer):
             self.exec_weight_decay = self.dynamic_weight_decay or float(self.weight_decay) > 0
         checks.boolean(use_locking, "use_locking", what)
         first = non_negative_float(initial_accum, "initial_accum", what)
-        self.moments = self.parameters.clone(prefix="moments", init=first)
-        self.linear = self.parameters.clone(prefix="linear", init="zeros")
+        self.moments = self.state_of("moments", first)
+        self.linear = self.state_of("linear", "zeros")
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their statistics."""
@@ -227,7 +226,7 @@ class FTRL(Optimizer):
         lr = self.next_rate()
         for i in range(self.param_length):
             weight, gradient, moment, linear = self.wide(
-                i, self.parameters[i], gradients[i], self.moments[i], self.linear[i])
+                i, self.own_part(i), gradients[i], self.moments[i], self.linear[i])
             rate = self.rate_of(lr, i)
             total = moment + ops.square(gradient)
             before = ops.pow(moment, -self.lr_power)
@@ -237,5 +236,5 @@ class FTRL(Optimizer):
             new = (ops.sign(linear) * self.l1 - linear) / below
             ops.assign(self.moments[i], total)
             ops.assign(self.linear[i], linear)
-            ops.assign(self.parameters[i], ops.where(ops.abs(linear) > self.l1, new, 0.0))
+            self.put_part(i, ops.where(ops.abs(linear) > self.l1, new, 0.0))
         return self.done()

@@ -81,10 +81,10 @@ class Adam(Optimizer):
         one = Tensor(np.ones(self._power_shape, np.float32))
         self.beta1_power = Parameter(one, name="beta1_power")
         self.beta2_power = Parameter(Tensor(one), name="beta2_power")
-        self.moment1 = self.parameters.clone(prefix="moment1", init="zeros")
-        self.moment2 = self.parameters.clone(prefix="moment2", init="zeros")
+        self.moment1 = self.state_of("moment1", "zeros")
+        self.moment2 = self.state_of("moment2", "zeros")
         if use_amsgrad:
-            self.vhat = self.parameters.clone(prefix="vhat", init="zeros")
+            self.vhat = self.state_of("vhat", "zeros")
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their moments."""
@@ -97,18 +97,19 @@ class Adam(Optimizer):
         correction = ops.reshape(ops.sqrt(1.0 - power2) / (1.0 - power1), ())
         nesterov = self.use_nesterov and not self.use_amsgrad
         how = self.beta1, self.rest1, self.rest2, self.eps, nesterov
-        for i, parameter in enumerate(self.parameters):
+        for i in range(self.param_length):
             vhat = self.vhat[i] if self.use_amsgrad else None
-            _adam(parameter, gradients[i], self.moment1[i], self.moment2[i], vhat,
-                  lr[i] if self.is_group_lr else lr, correction, how)
+            new = _adam(self.own_part(i), gradients[i], self.moment1[i], self.moment2[i], vhat,
+                        lr[i] if self.is_group_lr else lr, correction, how)
+            self.put_part(i, new)
         return self.done()
 
 
 def _adam(
-    parameter: Parameter, gradient: Any, moment1: Parameter, moment2: Parameter,
+    parameter: Any, gradient: Any, moment1: Parameter, moment2: Parameter,
     vhat: Parameter | None, lr: Any, correction: Any, how: tuple[float, float, float, float, bool],
-) -> None:
-    """`Adam` of one parameter."""
+) -> Any:
+    """The value that `Adam` gives to one parameter; its state is assigned."""
     beta1, rest1, rest2, eps, nesterov = how
     weight, gradient, m, v = wide(parameter, gradient, moment1, moment2)
     m = m + (gradient - m) * rest1
@@ -121,7 +122,7 @@ def _adam(
     if nesterov:
         m = m * beta1 + gradient * rest1
     rate = ops.cast(lr * correction, weight.dtype)
-    ops.assign(parameter, weight - rate * m / (ops.sqrt(v) + eps))
+    return weight - rate * m / (ops.sqrt(v) + eps)
 
 
 class AdamOffload(Adam):
@@ -173,20 +174,21 @@ class AdamWeightDecay(Optimizer):
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
         _betas(self, beta1, beta2, eps)
-        self.moments1 = self.parameters.clone(prefix="adam_m", init="zeros")
-        self.moments2 = self.parameters.clone(prefix="adam_v", init="zeros")
+        self.moments1 = self.state_of("adam_m", "zeros")
+        self.moments2 = self.state_of("adam_v", "zeros")
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their moments."""
-        gradients = self.gradients_centralization(gradients)
+        gradients = self.gradients_centralization(self.own_gradients(gradients))
         decay = self.get_weight_decay()
         lr = self.next_rate()
         how = self.beta1, self.rest1, self.beta2, self.rest2, self.eps
-        for i, parameter in enumerate(self.parameters):
-            _adam_weight_decay(
-                parameter, gradients[i], self.moments1[i], self.moments2[i],
+        for i in range(self.param_length):
+            new = _adam_weight_decay(
+                self.own_part(i), gradients[i], self.moments1[i], self.moments2[i],
                 lr[i] if self.is_group_lr else lr,
                 self.decay_of(decay, i) if self.decay_flags[i] else None, how)
+            self.put_part(i, new)
         return self.done()
 
 
@@ -206,17 +208,17 @@ def _moments(
 
 
 def _adam_weight_decay(
-    parameter: Parameter, gradient: Any, moment1: Parameter, moment2: Parameter, lr: Any,
+    parameter: Any, gradient: Any, moment1: Parameter, moment2: Parameter, lr: Any,
     decay: Any, how: _Rates,
-) -> None:
-    """`AdamWeightDecay` of one parameter."""
+) -> Any:
+    """The value that `AdamWeightDecay` gives to one parameter; its state is assigned."""
     m, v = _moments(gradient, moment1, moment2, how)
     step = m / (ops.sqrt(v) + how[-1])
     if decay is not None:
         step = step + ops.cast(parameter, float32) * decay
     ops.assign(moment1, m)
     ops.assign(moment2, v)
-    ops.assign(parameter, ops.cast(parameter, float32) - lr * step)
+    return ops.cast(parameter, float32) - lr * step
 
 
 class AdaMax(Optimizer):
@@ -236,8 +238,8 @@ class AdaMax(Optimizer):
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         _betas(self, beta1, beta2, eps)
         self.beta1_power = Parameter(Tensor(np.ones((1,), np.float32)), name="beta1_power")
-        self.moment1 = self.parameters.clone(prefix="moment1", init="zeros")
-        self.moment2 = self.parameters.clone(prefix="moment2", init="zeros")
+        self.moment1 = self.state_of("moment1", "zeros")
+        self.moment2 = self.state_of("moment2", "zeros")
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their moments."""
@@ -247,17 +249,18 @@ class AdaMax(Optimizer):
         ops.assign(self.beta1_power, power)
         correction = 1.0 - ops.reshape(power, ())
         how = self.beta1, self.rest1, self.beta2, self.eps
-        for i, parameter in enumerate(self.parameters):
-            _adamax(parameter, gradients[i], self.moment1[i], self.moment2[i],
-                    lr[i] if self.is_group_lr else lr, correction, how)
+        for i in range(self.param_length):
+            new = _adamax(self.own_part(i), gradients[i], self.moment1[i], self.moment2[i],
+                          lr[i] if self.is_group_lr else lr, correction, how)
+            self.put_part(i, new)
         return self.done()
 
 
 def _adamax(
-    parameter: Parameter, gradient: Any, moment1: Parameter, moment2: Parameter, lr: Any,
+    parameter: Any, gradient: Any, moment1: Parameter, moment2: Parameter, lr: Any,
     correction: Any, how: tuple[float, float, float, float],
-) -> None:
-    """`AdaMax` of one parameter."""
+) -> Any:
+    """The value that `AdaMax` gives to one parameter; its state is assigned."""
     beta1, rest1, beta2, eps = how
     weight, gradient, m, v = wide(parameter, gradient, moment1, moment2)
     m = m * beta1 + gradient * rest1
@@ -265,7 +268,7 @@ def _adamax(
     ops.assign(moment1, m)
     ops.assign(moment2, v)
     rate = ops.cast(lr / correction, weight.dtype)
-    ops.assign(parameter, weight - rate * m / (v + eps))
+    return weight - rate * m / (v + eps)
 
 
 class Lamb(Optimizer):
@@ -284,12 +287,12 @@ class Lamb(Optimizer):
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
         _betas(self, beta1, beta2, eps)
-        self.moments1 = self.parameters.clone(prefix="lamb_m", init="zeros")
-        self.moments2 = self.parameters.clone(prefix="lamb_v", init="zeros")
+        self.moments1 = self.state_of("lamb_m", "zeros")
+        self.moments2 = self.state_of("lamb_v", "zeros")
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their moments."""
-        gradients = self.gradients_centralization(gradients)
+        gradients = self.gradients_centralization(self.own_gradients(gradients))
         decay = self.get_weight_decay()
         lr = self.next_rate()
         count = ops.cast(ops.reshape(self.global_step, ()), float32)
@@ -297,26 +300,34 @@ class Lamb(Optimizer):
         power2 = ops.pow(Tensor(self.beta2, float32), count)
         how = self.beta1, self.rest1, self.beta2, self.rest2, self.eps
         for i, parameter in enumerate(self.parameters):
-            _lamb(parameter, gradients[i], self.moments1[i], self.moments2[i],
-                  lr[i] if self.is_group_lr else lr,
-                  self.decay_of(decay, i) if self.decay_flags[i] else None, power1, power2, how)
+            step = _lamb_step(
+                self.own_part(i), gradients[i], self.moments1[i], self.moments2[i],
+                self.decay_of(decay, i) if self.decay_flags[i] else None, power1, power2, how)
+            # Norms are of all rows, added up in the order that they have without ranks.
+            step = self.all_rows(i, step)
+            ratio = _trust_ratio(ops.cast(parameter, float32), step)
+            rate = lr[i] if self.is_group_lr else lr
+            ops.assign(parameter, ops.cast(parameter, float32) - rate * ratio * step)
         return self.done()
 
 
-def _lamb(
-    parameter: Parameter, gradient: Any, moment1: Parameter, moment2: Parameter, lr: Any,
-    decay: Any, power1: Any, power2: Any, how: _Rates,
-) -> None:
-    """`Lamb` of one parameter."""
-    weight = ops.cast(parameter, float32)
+def _lamb_step(
+    parameter: Any, gradient: Any, moment1: Parameter, moment2: Parameter, decay: Any, power1: Any,
+    power2: Any, how: _Rates,
+) -> Any:
+    """The step of `Lamb` for one parameter, before it is scaled; the moments are assigned."""
     m, v = _moments(gradient, moment1, moment2, how)
     step = (m / (1.0 - power1)) / (ops.sqrt(v / (1.0 - power2)) + how[-1])
     if decay is not None:
-        step = step + weight * decay
+        step = step + ops.cast(parameter, float32) * decay
+    ops.assign(moment1, m)
+    ops.assign(moment2, v)
+    return step
+
+
+def _trust_ratio(weight: Any, step: Any) -> Any:
+    """The norm of a parameter over that of its step; 1 where one of them is 0."""
     size = ops.sqrt(ops.sum(ops.square(weight)))
     length = ops.sqrt(ops.sum(ops.square(step)))
     both = ops.logical_and(size > 0, length > 0)
-    ratio = ops.where(both, size / ops.where(both, length, 1.0), 1.0)
-    ops.assign(moment1, m)
-    ops.assign(moment2, v)
-    ops.assign(parameter, weight - lr * ratio * step)
+    return ops.where(both, size / ops.where(both, length, 1.0), 1.0)

@@ -40,6 +40,8 @@ class LARS(Optimizer):
         ValueError: `use_clip` beside rates of groups that change from step to step.
     """
 
+    takes_rows = False  # it scales by norms of whole gradients; the optimizer takes rows of them
+
     @opt_init_args_register
     def __init__(
         self, optimizer: Any, epsilon: float = 1e-05, coefficient: float = 0.001,
@@ -74,6 +76,8 @@ class LARS(Optimizer):
         optimizer.decay_flags = (False,) * self.param_length
         optimizer.exec_weight_decay = False
         optimizer.need_scale = False
+        if self.sharded:
+            self.shares = (None,) * self.param_length
 
     def construct(self, gradients: Any) -> Any:
         """Scale the gradients and give them to the optimizer."""

@@ -56,11 +56,11 @@ class _ConvertToCell(LearningRateSchedule):
 
     def __init__(self, value: Any) -> None:
         super().__init__()
-        self.value = value
+        self.learning_rate = value
 
     def construct(self, global_step: Tensor) -> Any:
         """The value."""
-        return self.value
+        return self.learning_rate
 
 
 class _WrappedWeightDecay(Cell):
@@ -250,13 +250,14 @@ class Optimizer(SteadySteps):
         # For the `construct` of classes derived from this one.
         self.map_, self.map_reverse = Map(), Map(None, True)
         self.hyper_map, self.hyper_map_reverse = HyperMap(), HyperMap(None, True)
-        self.use_parallel = False
         self.is_group = not isinstance(parameters[0], Parameter)
         self.is_group_params_ordered = order is not None
         placed = _placed(groups, order)
         self._init_rates(learning_rate, groups, placed)
         self.parameters = ParameterTuple(p for p, _ in placed)
         self.param_length = len(self.parameters)
+        self.part_state(self.parameters)
+        self.use_parallel = self.sharded
         self._init_decay(weight_decay, placed)
         self.grad_centralization_flags = tuple(g.centralize for _, g in placed)
         self._init_bookkeeping(placed)
@@ -283,6 +284,10 @@ class Optimizer(SteadySteps):
         """
         return self.parameters
 
+    def _is_dynamic_lr_or_weight_decay(self) -> bool:
+        """Whether a rate or decay follows the steps: for classes of users that ask."""
+        return self.dynamic_lr or self.dynamic_weight_decay
+
     # --- learning rate --------------------------------------------------------------------------
 
     def _init_rates(
@@ -304,12 +309,22 @@ class Optimizer(SteadySteps):
         rates = [made.get(id(g), default) for _, g in placed]
         self.dynamic_lr = any(isinstance(r, Cell) for r in rates)
         if self.dynamic_lr:
+            self._check_lengths(rates)
             cells = [r if isinstance(r, Cell) else _ConvertToCell(r) for r in rates]
             self.learning_rate = CellList(cells, auto_prefix=False)
             return
         self.learning_rate = tuple(rates)
         for rate in {id(r): r for r in rates if isinstance(r, Parameter)}.values():
             self._params[rate.name] = rate  # the attribute of this name is the tuple
+
+    def _check_lengths(self, rates: Sequence[Any]) -> None:
+        """Refuse groups whose lists of rates are for different numbers of steps."""
+        lengths = {r.learning_rate.size for r in rates if isinstance(r, _IteratorLearningRate)}
+        if len(lengths) > 1:
+            raise ValueError(
+                f"For '{self.cls_name}', the lists of learning rates of all groups must have one "
+                f"length, but they have {', '.join(map(str, sorted(lengths)))} rates."
+            )
 
     def _rate(self, value: Any, name: str) -> Any:
         """A rate as a Parameter (one number) or a Cell of the step."""
@@ -371,9 +386,8 @@ class Optimizer(SteadySteps):
         for i, own in enumerate(self.parameters):
             if own is param:
                 rate = self.learning_rate[i] if self.is_group_lr else self.learning_rate
-                if isinstance(rate, _IteratorLearningRate):
-                    return rate.learning_rate
-                return rate.value if isinstance(rate, _ConvertToCell) else rate
+                fixed = isinstance(rate, (_IteratorLearningRate, _ConvertToCell))
+                return rate.learning_rate if fixed else rate
         raise ValueError(f"For 'get_lr_parameter', {param.name} is not one of the optimizer.")
 
     # --- weight decay ---------------------------------------------------------------------------
@@ -440,7 +454,7 @@ class Optimizer(SteadySteps):
         for i in range(self.param_length):
             gradient = gradients[i]
             if self.decay_flags[i]:
-                weight = self.parameters[i] * self.decay_of(decay, i)
+                weight = self.own_part(i) * self.decay_of(decay, i)
                 gradient = gradient + ops.cast(weight, gradient.dtype)
             out.append(gradient)
         return tuple(out)
@@ -469,8 +483,8 @@ class Optimizer(SteadySteps):
         return gradients
 
     def prepared(self, gradients: Any) -> Any:
-        """Gradients with weight decay, centralised and scaled."""
-        gradients = self.decay_weight(gradients)
+        """Gradients of what `own` gives, with weight decay, centralised and scaled."""
+        gradients = self.decay_weight(self.own_gradients(gradients))
         gradients = self.gradients_centralization(gradients)
         return self.scale_grad(gradients)
 

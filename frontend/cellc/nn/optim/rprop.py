@@ -44,8 +44,8 @@ class Rprop(Optimizer):
             raise ValueError(f"For '{what}', 'etas' must lie around 1, but got {etas}.")
         self.etas = etas
         self.step_sizes = step_sizes
-        self.prev = self.parameters.clone(prefix="prev", init="zeros")
-        self.step_size = self.parameters.clone(prefix="step_size", init="zeros")
+        self.prev = self.state_of("prev", "zeros")
+        self.step_size = self.state_of("step_size", "zeros")
 
     def construct(self, gradients: Any) -> bool:
         """Assign new values to the parameters and their state."""
@@ -53,7 +53,7 @@ class Rprop(Optimizer):
         lr = self.next_rate()
         first = ops.equal(ops.reshape(self.global_step, ()), 1)
         for i in range(self.param_length):
-            weight = self.parameters[i]
+            weight = self.own_part(i)
             gradient = ops.cast(gradients[i], weight.dtype)
             start = ops.broadcast_to(self.rate_of(lr, i), weight.shape)
             size = ops.where(first, start, self.step_size[i])
@@ -63,7 +63,7 @@ class Rprop(Optimizer):
             gradient = ops.where(turn < 0, 0.0, gradient)
             ops.assign(self.prev[i], gradient)
             ops.assign(self.step_size[i], size)
-            ops.assign(weight, weight - ops.sign(gradient) * size)
+            self.put_part(i, weight - ops.sign(gradient) * size)
         return True
 
 
@@ -96,7 +96,7 @@ class ASGD(Optimizer):
         self.eta = [_scalar(0.0, f"eta_{p.name}") for p in self.parameters]
         for scalar in [*self.mu, *self.eta]:
             self.insert_param_to_cell(scalar.name, scalar, check_name_contain_dot=False)
-        self.ax = self.parameters.clone(prefix="ax_", init="zeros")
+        self.ax = self.state_of("ax_", "zeros")
 
     def construct(self, gradients: Any) -> bool:
         """Assign new values to the parameters, their averages and rates."""
@@ -104,7 +104,7 @@ class ASGD(Optimizer):
         lr = self.next_rate()
         count = ops.cast(ops.reshape(self.global_step, ()), float32)
         for i in range(self.param_length):
-            weight = ops.cast(self.parameters[i], float32)
+            weight = ops.cast(self.own_part(i), float32)
             gradient = ops.cast(gradients[i], float32)
             rate = lr[i] if self.is_group_lr else lr
             eta = ops.where(ops.equal(count, 1), rate, self.eta[i])
@@ -113,7 +113,7 @@ class ASGD(Optimizer):
             later = average + (new - average) * self.mu[i]
             average = ops.where(ops.equal(self.mu[i], 1), new, later)
             ops.assign(self.ax[i], average)
-            ops.assign(self.parameters[i], new)
+            self.put_part(i, new)
             ops.assign(self.eta[i], rate / ops.pow(1.0 + self.lambd * rate * count, self.alpha))
             ops.assign(self.mu[i], 1.0 / ops.maximum(count - self.t0, 1.0))
         return True

@@ -68,8 +68,8 @@ class SGD(Optimizer):
             )
         self.has_momentum = rate > 0.0
         self.momentum = Parameter(Tensor(rate, float32), name="momentum")
-        self.accum = self.parameters.clone(prefix="accum", init="zeros")
-        self.stat = self.parameters.clone(prefix="stat", init="ones")
+        self.accum = self.state_of("accum", "zeros")
+        self.stat = self.state_of("stat", "ones")
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their `accum` and `stat`."""
@@ -77,17 +77,18 @@ class SGD(Optimizer):
         lr = self.next_rate()
         momentum = self.momentum if self.has_momentum else None
         how = self.undampened, self.nesterov
-        for i, parameter in enumerate(self.parameters):
-            _sgd(parameter, gradients[i], self.accum[i], self.stat[i], momentum,
-                 lr[i] if self.is_group_lr else lr, how)
+        for i in range(self.param_length):
+            new = _sgd(self.own_part(i), gradients[i], self.accum[i], self.stat[i], momentum,
+                       lr[i] if self.is_group_lr else lr, how)
+            self.put_part(i, new)
         return self.done()
 
 
 def _sgd(
-    parameter: Parameter, gradient: Any, accum: Parameter, stat: Parameter,
+    parameter: Any, gradient: Any, accum: Parameter, stat: Parameter,
     momentum: Parameter | None, lr: Any, how: tuple[float, bool],
-) -> None:
-    """`SGD` of one parameter."""
+) -> Any:
+    """The value that `SGD` gives to one parameter; its state is assigned."""
     undampened, nesterov = how
     weight, step, before = wide(parameter, gradient, accum)
     if momentum is not None:
@@ -96,7 +97,7 @@ def _sgd(
         step = step + new * rate if nesterov else new
         ops.assign(accum, new)
         ops.assign(stat, ops.zeros_like(stat))
-    ops.assign(parameter, weight - step * ops.cast(lr, weight.dtype))
+    return weight - step * ops.cast(lr, weight.dtype)
 
 
 class Momentum(Optimizer):
@@ -120,25 +121,26 @@ class Momentum(Optimizer):
         self.use_nesterov = checks.boolean(use_nesterov, "use_nesterov", self.cls_name)
         self.momentum = Parameter(Tensor(np.float32(rate)), name="momentum")
         self.params = self.parameters
-        self.moments = self.parameters.clone(prefix="moments", init="zeros")
+        self.moments = self.state_of("moments", "zeros")
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their `moments`."""
         gradients = self.prepared(gradients)
         lr = self.next_rate()
-        for i, parameter in enumerate(self.parameters):
-            _momentum(parameter, gradients[i], self.moments[i], self.momentum,
-                      lr[i] if self.is_group_lr else lr, self.use_nesterov)
+        for i in range(self.param_length):
+            new = _momentum(self.own_part(i), gradients[i], self.moments[i], self.momentum,
+                            lr[i] if self.is_group_lr else lr, self.use_nesterov)
+            self.put_part(i, new)
         return self.done()
 
 
 def _momentum(
-    parameter: Parameter, gradient: Any, moment: Parameter, momentum: Parameter, lr: Any,
+    parameter: Any, gradient: Any, moment: Parameter, momentum: Parameter, lr: Any,
     nesterov: bool,
-) -> None:
-    """`Momentum` of one parameter."""
+) -> Any:
+    """The value that `Momentum` gives to one parameter; its state is assigned."""
     weight, gradient, before, rate = wide(parameter, gradient, moment, momentum)
     new = before * rate + gradient
     step = gradient + new * rate if nesterov else new
     ops.assign(moment, new)
-    ops.assign(parameter, weight - step * ops.cast(lr, weight.dtype))
+    return weight - step * ops.cast(lr, weight.dtype)

@@ -1,14 +1,29 @@
-"""Optimizers' steps in the eager mode: op by op at first, compiled once they repeat."""
+"""What all optimizers share: steps that are compiled once they repeat, and state of some rows.
+
+In the eager mode a step runs op by op at first. Among several ranks an optimizer may keep the state
+of some rows of a parameter only (`sharding.py`); it reads and writes parameters by `own` and `put`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ... import context
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.world import world
+
+from ... import context, ops
 from ...core.dispatch import active_tracer
 from ...eager.recorder import active_recordings
+from ...ranks.settings import get_auto_parallel_context, optimizer_sharding
+from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor, arrays_of
 from ..cell import Cell
+
+if TYPE_CHECKING:
+    from . import sharding
+else:  # one process needs none
+    sharding = lazy_module("cellc.nn.optim.sharding")
 
 EAGER_STEPS = 2
 """Steps of the eager mode that run op by op, so that a short program need not compile."""
@@ -19,11 +34,88 @@ class SteadySteps(Cell):
 
     _whole = True
     parameters: Any
+    sharded = False
+    """Whether the state is parted among ranks, where a parameter is large enough."""
+    shares: tuple[sharding.Share | None, ...] = ()
+    """What this rank keeps of each parameter's state, None for all of it, if `sharded`."""
+    takes_rows = True
+    """Whether a step needs no more of a gradient than the rows whose state it has."""
 
     def __init__(self) -> None:
         super().__init__(auto_prefix=False)
         object.__setattr__(self, "_eager_steps", (None, 0))
         object.__setattr__(self, "_is_own", None)
+
+    # --- state of some rows ---------------------------------------------------------------------
+
+    def part_state(self, parameters: Sequence[Parameter]) -> None:
+        """Decide what this rank keeps of the state of more parameters.
+
+        Raises:
+            RuntimeError, ValueError: `enable_parallel_optimizer` is set, but cannot be done.
+        """
+        more: Sequence[sharding.Share | None] = (None,) * len(parameters)
+        if world().size > 1 and get_auto_parallel_context("enable_parallel_optimizer"):
+            more = sharding.shares(parameters, self)
+            self.sharded = True
+        if self.sharded:
+            before = len(self.parameters) - len(parameters)
+            self.shares = (*(self.shares or (None,) * before), *more)
+
+    def state_of(
+        self, prefix: str, init: Any, parameters: Sequence[Parameter] | None = None
+    ) -> ParameterTuple:
+        """State for each parameter, named `prefix.name`, of the rows that this rank keeps.
+
+        Args:
+            prefix: of the names.
+            init: what `Parameter.clone` takes.
+            parameters: the last ones only; None: all.
+        """
+        given = ParameterTuple(self.parameters if parameters is None else parameters)
+        if not self.sharded:
+            return given.clone(prefix, init)
+        parts = self.shares[len(self.shares) - len(given):]
+        made = sharding.clone(given, parts, prefix, init)
+        self.parameter_layout_dict = self.parameter_layout_dict | sharding.layouts(made, parts)
+        return made
+
+    def accumulators(self, prefix: str) -> ParameterTuple:
+        """A sum of gradients for each parameter, zero at first: of the rows of `state_of` where
+        `gradient_accumulation_shard` is set."""
+        if self.sharded and optimizer_sharding("gradient_accumulation_shard"):
+            return self.state_of(prefix, "zeros")
+        whole: ParameterTuple = self.parameters.clone(prefix, "zeros")
+        return whole
+
+    def own_part(self, i: int) -> Any:
+        """The i-th parameter, or the rows of it that this rank keeps state of."""
+        return self.own_rows(i, self.parameters[i])
+
+    def own_rows(self, i: int, x: Any) -> Any:
+        """Of something with all rows of the i-th parameter those that this rank keeps state of."""
+        part = self.shares[i] if self.sharded else None
+        return x if part is None else part.of(x)
+
+    def own_gradients(self, gradients: Any) -> Any:
+        """Gradients of what `own_part` gives, from whole ones or from these."""
+        if not self.sharded:
+            return gradients
+        return tuple([self.own_rows(i, g) for i, g in enumerate(gradients)])
+
+    def all_rows(self, i: int, x: Any) -> Any:
+        """From what each rank has for its rows of the i-th parameter, that of all rows."""
+        part = self.shares[i] if self.sharded else None
+        return x if part is None else part.gathered(x)
+
+    def put_part(self, i: int, value: Any) -> None:
+        """Give the i-th parameter a new value, of the rows that `own_part` gives."""
+        parameter = self.parameters[i]
+        if self.sharded:
+            value = self.all_rows(i, ops.cast(value, parameter.dtype))
+        ops.assign(parameter, value)
+
+    # --- steps ----------------------------------------------------------------------------------
 
     if not TYPE_CHECKING:  # as of any Cell
         def __call__(self, *args: Any, **kwargs: Any) -> Any:

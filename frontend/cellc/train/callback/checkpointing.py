@@ -10,7 +10,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.world import world
 
 from ...nn.cell import Cell
 from ...tensors.tensor import Tensor
@@ -20,8 +23,15 @@ from ..serialization import save_checkpoint
 from .callback import Callback, RunContext
 from .monitors import not_negative
 
+if TYPE_CHECKING:
+    from .. import parts
+else:
+    parts = lazy_module("cellc.train.parts")  # one process needs none
+
 _COUNTS = ("save_checkpoint_steps", "save_checkpoint_seconds", "keep_checkpoint_max",
            "keep_checkpoint_per_n_minutes")
+_NAME = re.compile(r"(.+)-\d+_\d+(_breakpoint)?\.(ckpt|safetensors)(\.whole\.json)?$")
+"""Names of checkpoints, and of the manifests of those of several ranks."""
 
 
 class CheckpointConfig:
@@ -33,14 +43,15 @@ class CheckpointConfig:
         keep_checkpoint_max: how many of the newest are kept; 0 for not by number.
         keep_checkpoint_per_n_minutes: one for every so many minutes is kept; used if not by
             number.
-        integrated_save: accepted for compatibility: one process has whole parameters.
+        integrated_save: as in `save_checkpoint`: of parameters that are parted among ranks whole
+            ones, or parts and a manifest; all ranks have the callback then.
         async_save: as in `save_checkpoint`.
         saved_network: what is saved; default: the network with its optimizer.
         append_info: more to save: "epoch_num", "step_num", and dicts.
         enc_key, enc_mode: encryption is not supported; a key is an error.
         exception_save: whether a checkpoint is saved when the training ends with an exception.
         crc_check: whether a CRC-32 is written.
-        remove_redundancy: accepted for compatibility: one process has no redundant parameters.
+        remove_redundancy: as in `save_checkpoint`.
         format: "ckpt" or "safetensors".
 
     Raises:
@@ -212,8 +223,7 @@ class ModelCheckpoint(Callback):
         if callable(self._prefix):
             return str(self._prefix(params))
         if self._own is None:
-            taken = {m[1] for f in folder.iterdir()
-                     if (m := re.match(r"(.+)-\d+_\d+(_breakpoint)?\.(ckpt|safetensors)$", f.name))}
+            taken = {m[1] for f in folder.iterdir() if (m := _NAME.match(f.name))}
             self._own, n = self._prefix, 0
             while self._own in taken:
                 n += 1
@@ -230,7 +240,10 @@ class ModelCheckpoint(Callback):
         facts = {"epoch_num": epoch, "step_num": params.cur_step_num}
         more = {name: facts[name] for name in config._infos} | (config.append_dict or {})
         save_checkpoint(network, str(file), config.integrated_save, config.async_save, more or None,
-                        crc_check=config.crc_check, format=config.format)
+                        crc_check=config.crc_check, format=config.format,
+                        remove_redundancy=config.remove_redundancy)
+        if world().size > 1:
+            file = Path(parts.manifest_of(str(file)) or file)
         self._latest = str(file)
         self._last_step, self._last_time = params.cur_step_num, time.time()
         params["last_save_ckpt_step"], params["latest_ckpt_file"] = self._last_step, self._latest
@@ -242,17 +255,25 @@ class ModelCheckpoint(Callback):
         self._kept.append(newest)
         if self._config.keep_checkpoint_max:
             while len(self._kept) > self._config.keep_checkpoint_max:
-                self._kept.pop(0).unlink(missing_ok=True)
+                _remove(self._kept.pop(0))
             return
         minutes = self._config.keep_checkpoint_per_n_minutes
         if minutes:
             # Of those saved within the present span of minutes, only the newest is kept.
             for old in self._kept[:-1]:
-                old.unlink(missing_ok=True)
+                _remove(old)
             del self._kept[:-1]
             if time.time() - self._minute_start >= minutes * 60:
                 self._kept.clear()
                 self._minute_start = time.time()
+
+
+def _remove(old: Path) -> None:
+    """Remove a checkpoint: a file, or with the other ranks a manifest and its parts."""
+    if world().size > 1 and old.name.endswith(parts.SUFFIX):
+        parts.remove(str(old))
+    else:
+        old.unlink(missing_ok=True)
 
 
 class OnRequestExit(Callback):

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.protobuf import number_of, varint
+
 Array = np.ndarray[Any, Any]
 _TYPES = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "int64": 9,
           "bool": 10, "uint16": 17, "float16": 19, "uint32": 22, "uint64": 23}
@@ -23,30 +25,20 @@ _STRING = 7
 # --- messages -----------------------------------------------------------------------------------
 
 
-def _varint(n: int) -> bytes:
-    n &= (1 << 64) - 1
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
-
-
 def integer(field: int, value: int) -> bytes:
     """A field of an integer type."""
-    return _varint(field << 3) + _varint(value)
+    return number_of(field, value)
 
 
 def block(field: int, value: bytes | str) -> bytes:
     """A field of a string, bytes or a message."""
     data = value.encode() if isinstance(value, str) else value
-    return _varint(field << 3 | 2) + _varint(len(data)) + data
+    return varint(field << 3 | 2) + varint(len(data)) + data
 
 
 def double(field: int, value: float) -> bytes:
     """A field of type double."""
-    return _varint(field << 3 | 1) + struct.pack("<d", value)
+    return varint(field << 3 | 1) + struct.pack("<d", value)
 
 
 def doubles(field: int, values: Iterable[float]) -> bytes:
@@ -69,7 +61,7 @@ def event(time: float, step: int = 0, *, version: str = "", graph: bytes = b"",
 
 def scalar(tag: str, value: float) -> bytes:
     """A value: a number."""
-    return block(1, tag) + _varint(2 << 3 | 5) + struct.pack("<f", value)
+    return block(1, tag) + varint(2 << 3 | 5) + struct.pack("<f", value)
 
 
 def _metadata(plugin: str) -> bytes:

@@ -4,7 +4,7 @@ const { html } = viewer;
 const KEYS = [["/", "search"], ["Click, Enter", "unfold a Cell, loop or branch; select a node"],
   ["Arrows", "to the next node in a direction"], ["Shift + arrows, drag", "pan"],
   ["Wheel, + −", "zoom"], ["0", "fit the whole graph"], ["1", "natural size"], ["f  u", "fold all, unfold one level"],
-  ["[  ]", "the stage before, after"], ["b", "before and after a pass"], ["c m k", "code, memory, kernels"],
+  ["[  ]", "the stage before, after"], ["b", "before and after a pass"], ["c m k r", "code, memory, kernels, ranks"],
   ["g", "from a gradient node to its forward node and back"], ["t", "light and dark"], ["Esc", "select nothing"]];
 
 class App {
@@ -191,7 +191,7 @@ class App {
 
   tabs() {
     const tabs = document.getElementById("tabs");
-    for (const name of ["Code", "Memory", "Kernels"]) {
+    for (const name of ["Code", "Memory", "Kernels", "Ranks"]) {
       tabs.append(html("button", { role: "tab", "data-tab": name, onclick: () => this.toTab(name) }, name));
     }
     tabs.append(html("button", { class: "hide", title: "Hide or show (d)", onclick: () => this.drawer() }, "▾"));
@@ -226,13 +226,17 @@ class App {
     }
     const key = `${this.tab} ${this.graph.name}`;
     if (pane.firstChild?.dataset?.key !== key) {
-      const made = this.tab === "Memory" ? viewer.drawMemory(this) : viewer.drawKernels(this);
+      const draw = { Memory: viewer.drawMemory, Kernels: viewer.drawKernels, Ranks: viewer.drawRanks };
+      const made = draw[this.tab](this);
       made.dataset.key = key;
       pane.replaceChildren(made);
     }
     const calls = new Set(this.graph.calls([...this.selected]));
     for (const row of pane.querySelectorAll("[data-call]")) {
       row.classList.toggle("lit", calls.has(Number(row.dataset.call)));
+    }
+    for (const r of pane.querySelectorAll("[data-collective]")) {
+      r.classList.toggle("lit", this.selected.has(Number(r.dataset.collective)));
     }
     for (const r of pane.querySelectorAll("[data-buffer]")) {
       r.classList.toggle("lit", calls.has(this.graph.code.buffers[r.dataset.buffer][5]));
@@ -265,7 +269,7 @@ class App {
       "[": () => this.toStage(this.pass - 1), "]": () => this.toStage(this.pass + 1),
       b: () => this.side(!this.before), c: () => this.toTab("Code"), m: () => this.toTab("Memory"),
       k: () => this.toTab("Kernels"), d: () => this.drawer(), t: () => this.theme(), "?": () => this.help(),
-      g: () => this.pair(), Escape: () => this.select([]),
+      r: () => this.toTab("Ranks"), g: () => this.pair(), Escape: () => this.select([]),
     }[e.key];
     if (!does) return;
     e.preventDefault();

@@ -1,0 +1,357 @@
+"""How values lie on a mesh of ranks, and how ops split over it.
+
+A mesh is the ranks as an array. A layout says for each axis of a tensor along which axes of the
+mesh it is cut. An op splits along *factors* (as the axes of an einsum, or the parts of a reshaped
+axis): operands and results name the factors that each of their axes is made of, so a cut of one
+says what cuts of the others go with it. A factor that no result has is summed over: parts of it
+give partial results. Source: Xu et al., GSPMD (2021); the sharding rules of OpenXLA's Shardy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+
+from cellc_runtime import dtypes
+from cellc_runtime.records import dataclass, field
+
+from .batch_axis import BatchAxis, Mark, NotBatchIndependent
+from .graph import Builder, Node, Value
+from .op import lookup
+from .types import TensorType
+
+Layout = tuple[tuple[int, ...], ...]
+"""For each axis of a tensor the mesh axes that cut it, major first."""
+Axes = tuple[tuple[int, ...], ...]
+"""For each axis of a tensor the factors it is made of, major first; none: it is never cut."""
+Cuts = Mapping[int, tuple[int, ...]]
+"""The mesh axes that cut each factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """Ranks as an array, in row-major order.
+
+    Attributes:
+        sizes: of its axes.
+        ranks: by their numbers among all; as many as the product of the sizes.
+    """
+
+    sizes: tuple[int, ...]
+    ranks: tuple[int, ...]
+
+    def parts(self, axes: Iterable[int]) -> int:
+        """Into how many parts these axes cut."""
+        return math.prod(self.sizes[a] for a in axes)
+
+    def coordinates(self, rank: int) -> tuple[int, ...]:
+        """Where in the array a rank is."""
+        place, out = self.ranks.index(rank), []
+        for size in reversed(self.sizes):
+            place, at = divmod(place, size)
+            out.append(at)
+        return tuple(reversed(out))
+
+    def part(self, rank: int, axes: Iterable[int]) -> int:
+        """Which part a rank has of what these axes, major first, cut."""
+        here, out = self.coordinates(rank), 0
+        for a in axes:
+            out = out * self.sizes[a] + here[a]
+        return out
+
+    def group(self, rank: int, axes: Sequence[int]) -> tuple[int, ...]:
+        """The ranks that differ from this one along these axes at most, in order of their parts."""
+        here = list(self.coordinates(rank))
+        out = []
+        for along in product(*(range(self.sizes[a]) for a in axes)):
+            for a, at in zip(axes, along, strict=True):
+                here[a] = at
+            place = 0
+            for at, size in zip(here, self.sizes, strict=True):
+                place = place * size + at
+            out.append(self.ranks[place])
+        return tuple(out)
+
+    def local(self, ty: TensorType, layout: Layout) -> TensorType:
+        """The type of a part."""
+        return ty.with_shape(d // self.parts(cut) for d, cut in zip(ty.dims, layout, strict=True))
+
+    def fits(self, ty: TensorType, layout: Layout) -> bool:
+        """Whether a layout cuts a tensor into equal parts."""
+        return len(layout) == ty.rank and all(
+            d % self.parts(cut) == 0 for d, cut in zip(ty.dims, layout, strict=True))
+
+
+def whole(rank: int) -> Layout:
+    """The layout of a tensor that every rank has all of."""
+    return ((),) * rank
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """Along what an op splits.
+
+    Attributes:
+        sizes: of the factors.
+        operands, results: what their axes are made of.
+        summed: factors whose parts give partial results.
+        combine: how these become the result: `"sum"`, `"prod"`, `"min"` or `"max"`.
+        allowed: whether a factor may be cut into so many parts: the bits must not change.
+    """
+
+    sizes: tuple[int, ...]
+    operands: tuple[Axes, ...]
+    results: tuple[Axes, ...]
+    summed: frozenset[int] = frozenset()
+    combine: str = "sum"
+    allowed: Callable[[int, int], bool] = field(default=lambda factor, parts: True)
+
+    def may_cut(self, mesh: Mesh, factor: int, cut: tuple[int, ...]) -> bool:
+        """Whether a factor can be cut like this."""
+        parts = mesh.parts(cut)
+        return self.sizes[factor] % parts == 0 and self.allowed(factor, parts)
+
+
+Extents = tuple[tuple[int, int], ...]
+"""Where a part of a value begins along each axis, and how long it is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a rank has of a node's first operand and first result.
+
+    Attributes:
+        type: of its part of the result.
+        operand, result: where the parts lie in the wholes.
+    """
+
+    type: TensorType
+    operand: Extents
+    result: Extents
+
+
+def reshaped_part(b: Builder, node: Node, operands: Sequence[Value], part: Part) -> Value:
+    """The part of an op whose attribute `shape` is that of its result."""
+    out: Value = b.emit(node.op, *operands, **{**node.attrs, "shape": part.type.shape})
+    return out
+
+
+def positioned_part(
+    b: Builder, node: Node, operands: Sequence[Value], part: Part, axis: int
+) -> Value:
+    """The part of an op that reads or writes a tensor by positions along an axis that may be cut:
+    they become positions in the part. Those of other parts lie behind it, where reading gives zero
+    and writing does nothing."""
+    x, index, *updates = operands
+    size = node.operands[0].type.dims[axis]
+    start, length = part.operand[axis]
+    if length != size:
+        at = b.cast(index, dtype=dtypes.int64)
+        at = b.where(b.lt(at, b.scalar(0, at)), b.add(at, b.scalar(size, at)), at)
+        at = b.sub(at, b.scalar(start, at))
+        inside = b.logical_and(b.ge(at, b.scalar(0, at)), b.lt(at, b.scalar(length, at)))
+        index = b.where(inside, at, b.scalar(length, at))
+    out: Value = b.emit(node.op, x, index, *updates, **node.attrs)
+    return out
+
+
+def cuts_of(mesh: Mesh, factors: Factors, axes: Axes, layout: Layout) -> dict[int, tuple[int, ...]]:
+    """How the factors are cut where a tensor lies so, as far as they can be."""
+    out: dict[int, tuple[int, ...]] = {}
+    for parts, cut in zip(axes, layout, strict=True):
+        rest = list(cut)
+        for f in parts:
+            taken: tuple[int, ...] = ()
+            while rest and factors.may_cut(mesh, f, (*taken, rest[0])):
+                taken = (*taken, rest.pop(0))
+            if taken:
+                out[f] = taken
+            if mesh.parts(taken) != factors.sizes[f]:
+                break  # what is minor to it is not in one piece
+    return out
+
+
+def layout_of(mesh: Mesh, factors: Factors, axes: Axes, cuts: Cuts) -> Layout | None:
+    """How a tensor lies where the factors are cut so; None: its parts are not in one piece."""
+    out = []
+    for parts in axes:
+        along: tuple[int, ...] = ()
+        complete = True
+        for f in parts:
+            cut = cuts.get(f, ())
+            if cut and not complete:
+                return None
+            along += cut
+            complete = complete and mesh.parts(cut) == factors.sizes[f]
+        out.append(along)
+    return tuple(out)
+
+
+def factors_of(node: Node) -> Factors:
+    """Along what a node splits: what its op says, or else what follows from its batch axes. A
+    result that no rule says anything about needs its operands whole."""
+    op = lookup(node.op)
+    if op.factors is not None:
+        found: Factors = op.factors(node)
+        return found
+    if op.elementwise:
+        return aligned_factors(node)
+    if op.batch_axis is None or node.regions or op.effect or not node.results:
+        return uncut_factors(node)
+    return _by_batch_axes(node)
+
+
+def uncut_factors(node: Node) -> Factors:
+    """Of what needs its operands whole."""
+    return Factors((), tuple(whole(v.type.rank) for v in node.operands),
+                   tuple(whole(v.type.rank) for v in node.results))
+
+
+def _by_batch_axes(node: Node) -> Factors:
+    """The factors of an op that treats examples one by one: each axis along which a batch may lie,
+    of the operands and where that puts it in the results; then what it says that it sums over."""
+    along = {(i, a): r for i, v in enumerate(node.operands) for a, d in enumerate(v.type.dims)
+             if d > 1 and (r := _batch_goes_to(node, i, a)) is not None}
+    results = node.results[0].type.dims
+    summed = node_sums(node)
+    number = {r: n for n, r in enumerate(sorted(set(along.values())))}
+    operands = [list(whole(v.type.rank)) for v in node.operands]
+    made = [list(whole(v.type.rank)) for v in node.results]
+    for (i, a), r in along.items():
+        operands[i][a] = (number[r],)
+    for r, n in number.items():
+        for axes in made:
+            axes[r] = (n,)
+    sizes = [results[r] for r in number]
+    for places in summed:
+        for i, a in places:
+            operands[i][a] = (len(sizes),)
+        i, a = places[0]
+        sizes.append(node.operands[i].type.dims[a])
+    return Factors(
+        tuple(sizes), tuple(map(tuple, operands)), tuple(map(tuple, made)),
+        frozenset(range(len(number), len(sizes))), lookup(node.op).combine)
+
+
+def node_sums(node: Node) -> Sequence[Sequence[tuple[int, int]]]:
+    """The operands' axes that an op sums over; those that walk together are one entry."""
+    op = lookup(node.op)
+    return () if op.contracted is None else op.contracted(node)
+
+
+def _batch_goes_to(node: Node, operand: int, axis: int) -> int | None:
+    """The axis of the results along which a batch lies if it does along this one of an operand,
+    alone or along the same one of all that are as long there."""
+    rule = lookup(node.op).batch_axis
+    assert rule is not None
+    size, rank = node.operands[operand].type.dims[axis], node.operands[operand].type.rank
+    alone: list[Mark] = [None] * len(node.operands)
+    alone[operand] = BatchAxis(axis)
+    beside: list[Mark] = [
+        BatchAxis(axis) if v.type.rank == rank and v.type.dims[axis] == size else None
+        for v in node.operands]
+    for marks in (alone, beside):
+        try:
+            mark = rule(marks, node)
+        except NotBatchIndependent:
+            continue
+        if mark is not None and mark.outer == 1 and all(
+                mark.axis < r.type.rank and r.type.dims[mark.axis] == size for r in node.results):
+            return mark.axis
+    return None
+
+
+def leading_factors(node: Node, count: int, summed: bool = False) -> Factors:
+    """Of what treats the examples along the first axis of its first `count` operands each on its
+    own; `summed`: it adds up what they give."""
+    def axes(v: Value, has: bool) -> Axes:
+        return ((0,) if has else (), *whole(v.type.rank - 1))
+
+    operands = tuple(axes(v, i < count) for i, v in enumerate(node.operands))
+    results = tuple(axes(r, not summed) for r in node.results)
+    return Factors((node.operands[0].type.dims[0],), operands, results,
+                   frozenset({0} if summed else ()))
+
+
+def line_factors(node: Node, axis: int, adds: bool = False) -> Factors:
+    """Of what reads or writes a tensor element by element, by positions along an axis: the lines
+    where the positions have as many, then that axis and that of the positions.
+
+    Args:
+        adds: it makes sums of what it writes.
+    """
+    x, index = node.operands[0].type, node.operands[1].type
+    k, (along, at) = axis % x.rank, (x.rank, x.rank + 1)
+    lines = tuple((a,) if m == n else ()
+                  for a, (m, n) in enumerate(zip(x.dims, index.dims, strict=True)))
+    own, places = (*lines[:k], (along,), *lines[k + 1 :]), (*lines[:k], (at,), *lines[k + 1 :])
+    whole_lines = (*lines[:k], (), *lines[k + 1 :])
+    sizes = (*x.dims, x.dims[k], index.dims[k])
+    if len(node.operands) == 2:  # it reads
+        if x.dtype.kind == "bool":
+            return Factors(sizes, (whole_lines, places), (places,))
+        return Factors(sizes, (own, places), (places,), frozenset({along}))
+    if not adds:
+        return Factors(sizes, (own, whole_lines, whole_lines), (own,))
+    return Factors(sizes, (own, places, places), (own,), frozenset({at}))
+
+
+def aligned_factors(node: Node) -> Factors:
+    """Of a result that each operand, broadcast, has the elements of: one factor an axis."""
+    dims = node.result.type.dims
+    axes = tuple(() if d == 1 else (a,) for a, d in enumerate(dims))
+    operands = tuple(
+        tuple(axes[a + len(dims) - v.type.rank] if d > 1 else ()
+              for a, d in enumerate(v.type.dims)) for v in node.operands)
+    return Factors(tuple(dims), operands, (axes,))
+
+
+def reshaped_factors(node: Node) -> Factors:
+    """Of a reshape: the parts that the axes of both shapes are made of, from the first axes on."""
+    given, made = node.operands[0].type.dims, node.result.type.dims
+    if 0 in given:
+        return Factors((), (((),) * len(given),), (((),) * len(made),))
+    sizes: list[int] = []
+    before: list[list[int]] = [[] for _ in given]
+    after: list[list[int]] = [[] for _ in made]
+    i = j = 0
+    left, right = _rest(given, i), _rest(made, j)
+    while i < len(given) and j < len(made):
+        size = math.gcd(left, right)
+        if size == 1 and left > 1 and right > 1:  # no common part: these axes are not cut
+            size = 0
+        if size == 0:
+            i, j, left, right = _past(given, made, i, j)
+            continue
+        if size > 1:
+            before[i].append(len(sizes))
+            after[j].append(len(sizes))
+            sizes.append(size)
+        left, right = left // size, right // size
+        if left == 1:
+            i += 1
+            left = _rest(given, i)
+        if right == 1:
+            j += 1
+            right = _rest(made, j)
+    return Factors(tuple(sizes), (tuple(map(tuple, before)),), (tuple(map(tuple, after)),))
+
+
+def _rest(dims: Sequence[int], i: int) -> int:
+    return dims[i] if i < len(dims) else 1
+
+
+def _past(
+    given: Sequence[int], made: Sequence[int], i: int, j: int
+) -> tuple[int, int, int, int]:
+    """The next axes of both shapes that as many elements come before."""
+    before, after = math.prod(given[: i + 1]), math.prod(made[: j + 1])
+    while before != after:
+        if before < after:
+            i += 1
+            before *= given[i]
+        else:
+            j += 1
+            after *= made[j]
+    return i + 1, j + 1, _rest(given, i + 1), _rest(made, j + 1)

@@ -1,0 +1,283 @@
+"""How the values of a graph lie on a mesh: what is not given follows from what is, by cost.
+
+Wishes go first, forward from inputs and backward from results, through the factors that ops split
+along (`ir/sharding.py`). Then each node, in order, is cut in the way that costs the least: to bring
+its operands there, to add up partial results, to bring its results to what is wished, and to
+compute its part. Source: Xu et al., GSPMD (2021); Zheng et al., Alpa (2022), for the costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from cellc_runtime.records import dataclass, field
+
+from ...ir.graph import Builder, Graph, Node, Value
+from ...ir.op import lookup
+from ...ir.sharding import (
+    Axes,
+    Cuts,
+    Factors,
+    Layout,
+    Mesh,
+    cuts_of,
+    factors_of,
+    layout_of,
+    whole,
+)
+from ...ir.types import TensorType
+from ...ops.collective import LayOut
+from ..split import split_sum
+from .redistribution import LATENCY, route
+
+LAY_OUT = LayOut.name
+"""The op that says how a value is to lie."""
+_WORK = 1 / 64
+"""What an operation costs, in bytes that are sent."""
+
+
+@dataclass(slots=True)
+class Choice:
+    """How a node is cut.
+
+    Attributes:
+        operands: how its operands lie for it.
+        results: how its results lie.
+        partial: the mesh axes along which ranks have parts of the sum that a result is.
+        scattered: the axis of the result that these cut afterwards; -1: all get all of it.
+    """
+
+    factors: Factors
+    cuts: Cuts
+    operands: tuple[Layout, ...]
+    results: tuple[Layout, ...]
+    partial: tuple[int, ...] = ()
+    scattered: int = -1
+
+
+@dataclass(slots=True)
+class Plan:
+    """How all values of a graph lie.
+
+    Attributes:
+        layouts: of inputs and of the nodes' results.
+        choices: of the nodes.
+        cost: of a run, for one rank, in bytes that are sent.
+    """
+
+    mesh: Mesh
+    layouts: dict[Value, Layout] = field(default_factory=dict)
+    choices: dict[Node, Choice] = field(default_factory=dict)
+    cost: float = 0.0
+
+
+def splitting(node: Node) -> Factors:
+    """Along what a node splits with the bits of the whole: a reduction only where the length of the
+    other axes does not decide how it is cut into parts."""
+    found = factors_of(node)
+    if lookup(node.op).reduction is None:
+        return found
+    whole_sum = _order(node, node.operands[0].type)
+
+    def allowed(factor: int, parts: int) -> bool:
+        if factor in found.summed:
+            return True
+        ty = node.operands[0].type
+        dims = (d // parts if axes == (factor,) else d
+                for d, axes in zip(ty.dims, found.operands[0], strict=True))
+        return _order(node, ty.with_shape(dims)) == whole_sum
+
+    return Factors(found.sizes, found.operands, found.results, found.summed, found.combine, allowed)
+
+
+def _order(node: Node, ty: TensorType) -> list[tuple[object, ...]]:
+    """In which stages a reduction of such an operand is made, by their lengths."""
+    b = Builder(Graph("order"))
+    copy = b.node(node.op, [b.graph.add_input(ty, "x")], node.attrs)
+    split_sum(b, copy)
+    return [(n.op, tuple(n.operands[0].type.dims[a] for a in n.attrs["axes"]))
+            for n in b.graph.nodes[1:] if n.op == node.op]
+
+
+class Planner:
+    """Makes plans of one graph.
+
+    Args:
+        graph: of core ops.
+        given: how inputs, and what `lay_out` nodes give, are to lie.
+        factors: along what the nodes split, where that is known.
+    """
+
+    def __init__(
+        self, graph: Graph, mesh: Mesh, given: Mapping[Value, Layout],
+        factors: dict[Node, Factors] | None = None,
+    ) -> None:
+        self.graph, self.mesh = graph, mesh
+        self.factors = factors or {node: splitting(node) for node in graph.nodes}
+        self.wishes: dict[Value, Layout] = dict(given)
+        self.given = given
+
+    def plan(self) -> Plan:
+        """Wishes, then choices."""
+        for _ in range(2):
+            self.forward()
+            for old, new in self.graph.updates:
+                self._wish(new, self.wishes.get(old))
+            for node in reversed(self.graph.nodes):
+                self._backward(node)
+            for old, new in self.graph.updates:
+                self._wish(old, self.wishes.get(new))
+        out = Plan(self.mesh)
+        for v in self.graph.inputs:
+            out.layouts[v] = self.wishes.get(v, whole(v.type.rank))
+        there = {v: [layout] for v, layout in out.layouts.items()}
+        for node in self.graph.nodes:
+            self._choose(out, node, there)
+        return out
+
+    def forward(self) -> None:
+        """Wishes for results from those for operands."""
+        for node in self.graph.nodes:
+            self._forward(node)
+
+    def _wish(self, value: Value, layout: Layout | None) -> None:
+        if layout is not None and value not in self.wishes and any(layout):
+            self.wishes[value] = layout
+
+    def _forward(self, node: Node) -> None:
+        factors = self.factors[node]
+        cuts: dict[int, tuple[int, ...]] = {}
+        around = zip(node.operands, factors.operands, strict=True)
+        for v, axes in sorted(around, key=lambda pair: -pair[0].type.nbytes):  # least to be moved
+            cuts = self._merged(factors, cuts, axes, self.wishes.get(v))
+        for r, axes in zip(node.results, factors.results, strict=True):
+            self._wish(r, layout_of(self.mesh, factors, axes, cuts))
+
+    def _backward(self, node: Node) -> None:
+        factors = self.factors[node]
+        cuts: dict[int, tuple[int, ...]] = {}
+        for r, axes in zip(node.results, factors.results, strict=True):
+            cuts = self._merged(factors, cuts, axes, self.wishes.get(r))
+        for v, axes in zip(node.operands, factors.operands, strict=True):
+            self._wish(v, layout_of(self.mesh, factors, axes, cuts))
+
+    def _merged(
+        self, factors: Factors, cuts: dict[int, tuple[int, ...]], axes: Axes, layout: Layout | None
+    ) -> dict[int, tuple[int, ...]]:
+        """Cuts, and those that follow from how one more value lies, where they are no others."""
+        if layout is None:
+            return cuts
+        out, used = dict(cuts), {m for cut in cuts.values() for m in cut}
+        for f, cut in cuts_of(self.mesh, factors, axes, layout).items():
+            mine = out.get(f, ())
+            more = cut[len(mine):]
+            if cut[: len(mine)] == mine and more and used.isdisjoint(more):
+                out[f] = cut
+                used.update(more)
+        return out
+
+    # --- choices --------------------------------------------------------------------------------
+
+    def _choose(self, out: Plan, node: Node, there: dict[Value, list[Layout]]) -> None:
+        """Cut a node in the cheapest way."""
+        if node.op == LAY_OUT:
+            layout = self.given[node.result]
+            best: tuple[float, Choice] | None = (
+                self._brought(node, (layout,), there),
+                Choice(self.factors[node], {}, (layout,), (layout,)))
+        else:
+            best = None
+            for cuts in self._candidates(node, out):
+                priced = self._priced(node, cuts, there)
+                if priced is not None and (best is None or priced[0] < best[0]):
+                    best = priced
+        assert best is not None
+        cost, choice = best
+        out.cost += cost
+        out.choices[node] = choice
+        for v, layout in zip(node.operands, choice.operands, strict=True):
+            if layout not in there[v]:
+                there[v].append(layout)
+        for r, layout in zip(node.results, choice.results, strict=True):
+            out.layouts[r] = layout
+            there[r] = [layout]
+
+    def _candidates(self, node: Node, out: Plan) -> list[dict[int, tuple[int, ...]]]:
+        """Cuts to look at: those of each value around, each completed by those of the others, and
+        none."""
+        factors = self.factors[node]
+        around = [(axes, out.layouts[v])
+                  for v, axes in zip(node.operands, factors.operands, strict=True)]
+        around += [(axes, self.wishes[v])
+                   for v, axes in zip(node.results, factors.results, strict=True)
+                   if v in self.wishes]
+        found: list[dict[int, tuple[int, ...]]] = [{}]
+        for i in range(len(around)):
+            cuts: dict[int, tuple[int, ...]] = {}
+            for axes, layout in (*around[i:], *around[:i]):
+                cuts = self._merged(factors, cuts, axes, layout)
+                if cuts not in found:
+                    found.append(cuts)
+            cuts = {}
+            for axes, layout in (around[i], *reversed(around)):
+                cuts = self._merged(factors, cuts, axes, layout)
+                if cuts not in found:
+                    found.append(cuts)
+        return found
+
+    def _brought(
+        self, node: Node, layouts: Sequence[Layout], there: Mapping[Value, list[Layout]]
+    ) -> float:
+        """What it costs to bring the operands to layouts."""
+        return sum(min(route(self.mesh, v.type, has, wanted)[0] for has in there[v])
+                   for v, wanted in zip(node.operands, layouts, strict=True))
+
+    def _priced(
+        self, node: Node, cuts: Cuts, there: Mapping[Value, list[Layout]]
+    ) -> tuple[float, Choice] | None:
+        """A way to cut a node, and what it costs; None: parts of a value are not in one piece."""
+        factors, mesh = self.factors[node], self.mesh
+        operands = self._layouts(factors, factors.operands, cuts)
+        results = self._layouts(factors, factors.results, cuts)
+        if operands is None or results is None:
+            return None
+        partial = tuple(sorted(m for f in factors.summed for m in cuts.get(f, ())))
+        cost = self._brought(node, operands, there)
+        scattered = -1
+        if partial:
+            ty = mesh.local(node.result.type, results[0])
+            parts = mesh.parts(partial)
+            scattered = self._scattered(node, results[0], partial)
+            shares = 1 if scattered >= 0 else 2
+            cost += LATENCY + shares * ty.nbytes * (parts - 1) / parts
+            if scattered >= 0:
+                results = (self.wishes[node.result],)
+        for r, layout in zip(node.results, results, strict=True):
+            wished = self.wishes.get(r, layout)
+            cost += route(mesh, r.type, layout, wished)[0]
+        cost += _work(node) / mesh.parts(m for cut in cuts.values() for m in cut)
+        return cost, Choice(factors, cuts, operands, results, partial, scattered)
+
+    def _layouts(
+        self, factors: Factors, values: Iterable[Axes], cuts: Cuts
+    ) -> tuple[Layout, ...] | None:
+        found = [layout_of(self.mesh, factors, axes, cuts) for axes in values]
+        return None if None in found else tuple(f for f in found if f is not None)
+
+    def _scattered(self, node: Node, layout: Layout, partial: tuple[int, ...]) -> int:
+        """The axis that the ranks which have partial sums are wished to cut; -1: none."""
+        wished = self.wishes.get(node.result)
+        if wished is None or self.factors[node].combine != "sum":
+            return -1
+        differ = [a for a, (x, y) in enumerate(zip(layout, wished, strict=True)) if x != y]
+        if len(differ) == 1 and wished[differ[0]] == (*layout[differ[0]], *partial):
+            return differ[0]
+        return -1
+
+
+def _work(node: Node) -> float:
+    """What a node costs one process."""
+    op = lookup(node.op)
+    moved = sum(v.type.nbytes for v in (*node.operands, *node.results))
+    flops = op.flops(node) if op.flops is not None else 0
+    return (moved + flops) * _WORK

@@ -1,0 +1,261 @@
+"""Which stage of a pipeline each node of a training step belongs to.
+
+A Cell says its stage, and what is computed in it, forward and backward, belongs there. A node
+without one goes where its operands are: in the forward part to the last of their stages, behind it
+(sums of gradients, optimizers) to that of the largest operand. What follows from the arguments of
+the call alone, or from parameters that are not trained, belongs to every stage that reads it.
+Any placement is right: values that cross are sent. So the rules decide costs, never results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from cellc_runtime.records import dataclass, field
+
+from ...ir.graph import Graph, Node, Value
+from ...ops.control import Cotangent
+from ...ops.elementwise import Add
+from ...ops.slice import MicroBatch
+from . import branches, micro_batches
+
+EVERYWHERE = None
+"""The stage of what each stage computes for itself."""
+_WITH_USERS = -1
+"""The stage, until it is known, of what is computed from parameters: the first that reads it."""
+
+
+class StageError(ValueError):
+    """A network that cannot be cut as its Cells say.
+
+    Attributes:
+        node: where it cannot; None: nowhere in particular.
+    """
+
+    def __init__(self, message: str, node: Node | None = None) -> None:
+        super().__init__(message)
+        self.node = node
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """How a graph is to be cut.
+
+    Attributes:
+        stages: how many there are.
+        of_scope: the stage of a Cell, by its path; None where none was said.
+        trained: the inputs that are trained parameters.
+        interleaved: stages may be passed more than once.
+    """
+
+    stages: int
+    of_scope: Callable[[str], int | None]
+    trained: Collection[Value] = ()
+    interleaved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where and in which unit of work nodes are computed.
+
+    Attributes:
+        stage: of each node, or `EVERYWHERE`.
+        home: of each parameter, the stage that holds it, or `EVERYWHERE`.
+        micro: the last micro-batch that a node depends on.
+        part: which part of its stage a node is in; not there for the first.
+        backward: the nodes of backward passes, and what is done with gradients.
+    """
+
+    stage: dict[Node, int | None]
+    home: dict[Value, int | None]
+    micro: dict[Node, int]
+    backward: set[Node]
+    micro_batches: int
+    part: dict[Node, int] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> int:
+        """How many parts of the network each stage has."""
+        return max(self.part.values(), default=0) + 1
+
+    def of(self, value: Value) -> int | None:
+        """Where a value is computed or held."""
+        return self.stage[value.node] if value.node is not None else self.home.get(value)
+
+
+def place(graph: Graph, request: Request) -> Placement:
+    """Place all nodes of a traced graph, in which branches are divided among stages.
+
+    Raises:
+        StageError: a Cell has a stage that there is not, a stage has no Cell, or a Cell reads what
+            a later stage computes.
+    """
+    backward = {n for n in graph.nodes if n.origin} | _following(
+        graph, {r for n in graph.nodes if n.op == Cotangent.name for r in n.results})
+    free = _untrained(graph, request.trained)
+    moving = _following(graph, set(graph.inputs) - free)
+    walk = _Walk(graph, request, backward, free, moving)
+    walk.sweep({})
+    if branches.divide(graph, walk.stage):
+        return place(graph, request)
+    tied = _tied(graph, walk.stage)
+    if tied:
+        walk.sweep(tied)
+    walk.settle()
+    used = {s for s in walk.said if s is not None}
+    if missing := sorted(set(range(request.stages)) - used):
+        raise StageError(
+            f"a pipeline of {request.stages} stages needs Cells in each of them, but no Cell that "
+            f"is called has pipeline_stage {', '.join(map(str, missing))}")
+    counts = [n.attrs["count"] for n in graph.nodes if n.op == MicroBatch.name]
+    made = Placement(walk.stage, _homes(graph, walk.stage, free),
+                     micro_batches.last_of(graph.nodes), backward, max(counts, default=1))
+    if request.interleaved:
+        made.part.update(_parts(graph, made))
+    return made
+
+
+class _Walk:
+    """Finds the stages of nodes in the order of the graph."""
+
+    def __init__(
+        self, graph: Graph, request: Request, backward: set[Node], free: set[Value],
+        moving: set[Node],
+    ) -> None:
+        self.graph, self.request, self.backward = graph, request, backward
+        self.free, self.moving = free, moving
+        self.stage: dict[Node, int | None] = {}
+        self.said: set[int | None] = set()
+
+    def sweep(self, known: Mapping[Node, int]) -> None:
+        """Place each node, but for those whose stages are known."""
+        for node in self.graph.nodes:
+            self.stage[node] = known[node] if node in known else self._of(node)
+
+    def _of(self, node: Node) -> int | None:
+        if node not in self.moving:
+            return EVERYWHERE
+        placed = [(self.stage[v.node], v) for v in node.operands if v.node in self.stage]
+        there = [(s, v.type.nbytes) for s, v in placed if s is not None and s >= 0]
+        said = self.request.of_scope(node.scope) if node.scope else None
+        if said is not None:
+            self._check(node, said, max((s for s, _ in there), default=0))
+            return said
+        if there:
+            return max(s for s, _ in there) if node not in self.backward else \
+                max(there, key=lambda found: (found[1], found[0]))[0]
+        weights = any(s == _WITH_USERS for s, _ in placed) or any(
+            v.node is None and v.kind != "input" and v not in self.free for v in node.operands)
+        return _WITH_USERS if weights else EVERYWHERE
+
+    def _check(self, node: Node, said: int, latest: int) -> None:
+        self.said.add(said)
+        if said >= self.request.stages:
+            raise StageError(
+                f"the Cell {node.scope} has pipeline_stage {said}, but there are "
+                f"{self.request.stages} stages, 0 to {self.request.stages - 1}", node)
+        if latest > said and node not in self.backward and not self.request.interleaved:
+            raise StageError(
+                f"the Cell {node.scope} has pipeline_stage {said}, but it reads what stage "
+                f"{latest} computes: stages must rise along the network (or set "
+                "pipeline_interleave=True)", node)
+
+    def settle(self) -> None:
+        """What is computed from parameters goes to the first stage that reads it."""
+        users = self.graph.users()
+        for node in reversed(self.graph.nodes):
+            if self.stage[node] == _WITH_USERS:
+                read = [self.stage[u] for r in node.results for u in users.get(r, ())]
+                self.stage[node] = min((s for s in read if s is not None), default=0)
+
+
+def _following(graph: Graph, sources: Collection[Value]) -> set[Node]:
+    """The nodes that depend on some of these values."""
+    known, found = set(sources), set()
+    for node in graph.nodes:
+        if not known.isdisjoint(node.operands):
+            known.update(node.results)
+            found.add(node)
+    return found
+
+
+def _untrained(graph: Graph, trained: Collection[Value]) -> set[Value]:
+    """Parameters and state that no argument and no gradient changes: learning rates, counters."""
+    free = {v for v in graph.inputs if v.kind != "input"} - set(trained)
+    while True:
+        moving = _following(graph, set(graph.inputs) - free)
+        gone = {old for old, new in graph.updates if old in free and new.node in moving}
+        if not gone:
+            return free
+        free -= gone
+
+
+def _tied(graph: Graph, stage: Mapping[Node, int | None]) -> dict[Node, int]:
+    """Sums of a gradient of which several stages give parts: all in the first of them.
+
+    A parameter that several stages read is held by the first. The sums keep their order.
+    """
+    users, ends = graph.users(), set(graph.results())
+    root: dict[Node, Node] = {}
+    members: dict[Node, list[Node]] = {}
+    for node in reversed(graph.nodes):
+        if node.op != Add.name or not node.origin:
+            continue
+        readers = users.get(node.result, [])
+        if node.result in ends or any(not u.origin for u in readers):
+            root[node] = node
+        elif len(readers) == 1 and readers[0] in root:
+            root[node] = root[readers[0]]
+        if node in root:
+            members.setdefault(root[node], []).append(node)
+    out: dict[Node, int] = {}
+    for group in members.values():
+        inside = set(group)
+        given = [stage[v.node] for n in group for v in n.operands
+                 if v.node is not None and v.node not in inside]
+        stages = {s for s in given if s is not None and s >= 0}
+        if len(stages) > 1:
+            out.update(dict.fromkeys(group, min(stages)))
+    return out
+
+
+def _homes(
+    graph: Graph, stage: Mapping[Node, int | None], free: Collection[Value]
+) -> dict[Value, int | None]:
+    """Where parameters are held: in the first stage that reads them."""
+    users = graph.users()
+    written = dict(graph.updates)
+    out: dict[Value, int | None] = {}
+    for v in graph.inputs:
+        if v.kind == "input" or v in free:
+            continue
+        makers = [written[v].node] if v in written else []
+        read = [stage[n] for n in (*users.get(v, ()), *makers) if n is not None]
+        out[v] = min((s for s in read if s is not None), default=EVERYWHERE)
+    return out
+
+
+def _parts(graph: Graph, placement: Placement) -> dict[Node, int]:
+    """Which part of its stage each node is in: one more whenever the network comes back to it."""
+    out: dict[Node, int] = {}
+    of_cell: dict[str, int] = {}
+    for node in graph.nodes:
+        here = placement.stage[node]
+        if here is None:
+            continue
+        if node in placement.backward:
+            out[node] = of_cell.get(node.scope, 0)
+            continue
+        out[node] = max((out[n] + (_stage(placement, n) > here) for n in _makers(node)
+                         if n in out), default=0)
+        of_cell[node.scope] = max(out[node], of_cell.get(node.scope, 0))
+    return out
+
+
+def _makers(node: Node) -> Sequence[Node]:
+    return [v.node for v in node.operands if v.node is not None]
+
+
+def _stage(placement: Placement, node: Node) -> int:
+    found = placement.stage[node]
+    return -1 if found is None else found

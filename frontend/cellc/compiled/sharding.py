@@ -1,0 +1,173 @@
+"""Graph mode over ranks: a call traced for whole tensors, and the part of it that this rank does.
+
+In the modes `"semi_auto_parallel"` and `"auto_parallel"` a graph is traced as one process would run
+it: with the data of all ranks, and whole parameters. `passes/sharding` makes of it what this rank
+does; parameters become this rank's parts when the first graph that reads them is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cellc_compiler.ir.graph import Value
+from cellc_compiler.ir.printing import print_graph
+from cellc_compiler.ir.sharding import Layout as Cuts
+from cellc_compiler.ir.sharding import Mesh, whole
+from cellc_compiler.ir.types import TensorType
+from cellc_compiler.passes.sharding.plan import LAY_OUT
+from cellc_compiler.passes.sharding.rewrite import (
+    Sharded,
+    axes_of,
+    batch_first,
+    common_mesh,
+    core_graph,
+    shard,
+)
+from cellc_compiler.passes.sharding.search import searched
+from cellc_runtime.world import world
+
+from ..context import OPTIONS, get_context
+from ..core.invalidation import watch
+from ..ranks.layout import Placement, placements
+from ..ranks.parts import Cut, whole_shapes
+from ..ranks.settings import ParallelMode, get_auto_parallel_context
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from .entries import Traced, trace
+from .staged import is_staged
+
+
+def traced_part(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
+                leaves: Sequence[Tensor]) -> Traced:
+    """A call as the graph of this rank.
+
+    Raises:
+        CompileError: an error in the network.
+        ValueError: layouts that do not fit the ranks, the data or each other.
+        RuntimeError: sizes follow from elements, or Python does a part.
+    """
+    size = world().size
+    data = _data_placements(leaves)
+    types = [_whole(TensorType(t.shape, t.dtype), p) for t, p in zip(leaves, data, strict=True)]
+    with whole_shapes():
+        traced = trace(fn, args, kwargs, types, called=True)
+    if is_staged(traced.graph):
+        raise RuntimeError("a network whose sizes follow from elements is not cut over ranks: "
+                           f"{size} ranks may find different ones")
+    graph = core_graph(traced.graph)
+    own = {i: found for i, p in enumerate(traced.parameters, traced.arguments)
+           if (found := _known(p)) is not None}
+    laid = [n.attrs["matrix"] for n in graph.nodes if n.op == LAY_OUT]
+    matrices = [*laid, *(p[0] for p in (*own.values(), *data) if p is not None)]
+    mesh = common_mesh(matrices if laid or own else [*matrices, _primes(size)], tuple(range(size)))
+    placed = own | {i: p for i, p in enumerate(data) if p is not None}
+    free = {i for i, p in enumerate(traced.parameters, traced.arguments)
+            if isinstance(p, Parameter)}
+    given = {i: on_mesh(mesh, placed[i]) if i in placed else whole(v.type.rank)
+             for i, v in enumerate(graph.inputs) if i in placed or i not in free}
+    if get_auto_parallel_context("parallel_mode") == ParallelMode.AUTO_PARALLEL and \
+            get_auto_parallel_context("search_mode") != "sharding_propagation":
+        given = searched(graph, mesh, given)
+    full = _full_batch()
+    firsts = {i: given[i] for i in range(len(leaves)) if i in given and given[i][:1] != ((),)}
+    batch = set() if full else batch_first(graph, size, firsts)
+    along = next((layout[0] for layout in firsts.values() if layout), ())
+
+    def outputs(i: int, v: Value, layout: Cuts) -> Cuts:
+        rest = whole(max(v.type.rank - 1, 0))
+        return (along, *rest) if i in batch else whole(v.type.rank)
+
+    part = shard(graph, mesh, world().rank, given, outputs)
+    _cut_parameters(traced, part, mesh)
+    traced.graph = part.graph
+    traced.attributes.append((OPTIONS, "ranks"))
+    watch([(OPTIONS, "ranks")], traced.flag)
+    traced.layouts = part.text
+    if get_context("save_graphs"):
+        _save(traced)
+    return traced
+
+
+def _save(traced: Traced) -> None:
+    """Write the graph of this rank, and how its values lie, where `save_graphs` wants them."""
+    folder = Path(get_context("save_graphs_path")) / f"rank_{world().rank}"
+    folder.mkdir(parents=True, exist_ok=True)
+    graph = traced.graph
+    (folder / f"{graph.name}.sharding.txt").write_text(traced.layouts)
+    (folder / f"{graph.name}.sharded.ir").write_text(print_graph(graph))
+
+
+def _full_batch() -> bool:
+    return bool(get_auto_parallel_context("full_batch")) or \
+        get_auto_parallel_context("dataset_strategy") == "full_batch"
+
+
+def _data_placements(leaves: Sequence[Tensor]) -> list[Placement | None]:
+    """How the data lie of which each rank feeds a part; None: each has all of it.
+
+    Raises:
+        ValueError: a strategy is of another number of tensors.
+    """
+    strategy = get_auto_parallel_context("dataset_strategy")
+    if isinstance(strategy, tuple):
+        if len(strategy) != len(leaves):
+            raise ValueError(f"'dataset_strategy' has {len(strategy)} entries, but the network "
+                             f"takes {len(leaves)} tensors.")
+        return list(placements(strategy, "dataset_strategy", leading=True))
+    if _full_batch():
+        return [None] * len(leaves)
+    size = world().size
+    return [((size,), ((0,), *whole(t.ndim - 1))) if t.ndim else None for t in leaves]
+
+
+def _whole(ty: TensorType, placement: Placement | None) -> TensorType:
+    """The type of a whole tensor from that of a part."""
+    if placement is None:
+        return ty
+    matrix, layout = placement
+    if len(layout) != ty.rank:
+        raise ValueError(f"'dataset_strategy' has {len(layout)} axes for {ty}.")
+    return ty.with_shape(d * math.prod(matrix[a] for a in cut)
+                         for d, cut in zip(ty.dims, layout, strict=True))
+
+
+def _known(parameter: Tensor) -> Placement | None:
+    """How a parameter lies, or was planned to."""
+    if not isinstance(parameter, Parameter):
+        return None
+    found: Placement | None = \
+        parameter.cut.placement if parameter.cut is not None else parameter.planned
+    return found
+
+
+def _primes(size: int) -> tuple[int, ...]:
+    """A number as factors that have none, the largest last."""
+    out, p = [], 2
+    while size > 1:
+        while size % p == 0:
+            out.append(p)
+            size //= p
+        p += 1
+    return tuple(out)
+
+
+def on_mesh(mesh: Mesh, placement: Placement) -> Cuts:
+    """A placement on a finer array of the same ranks."""
+    matrix, layout = placement
+    return tuple(tuple(m for a in cut for m in axes_of(mesh, matrix, a)) for cut in layout)
+
+
+def _cut_parameters(traced: Traced, part: Sharded, mesh: Mesh) -> None:
+    """Keep of each parameter this rank's part."""
+    for p, layout in zip(traced.parameters, part.inputs[traced.arguments:], strict=True):
+        if not isinstance(p, Parameter) or p.cut is not None:
+            continue
+        p.init_data()
+        whole_type, rank = TensorType(p.shape, p.dtype), world().rank
+        place = tuple(
+            slice(n * mesh.part(rank, cut), n * (mesh.part(rank, cut) + 1))
+            for cut, n in zip(layout, mesh.local(whole_type, layout).dims, strict=True))
+        p.keep_part(place, Cut(p.shape, (mesh.sizes, layout)))

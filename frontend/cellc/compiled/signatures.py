@@ -1,0 +1,75 @@
+"""What a call is compiled for: its form as a key, and its signature in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.graph import Literal
+
+from ..tensors.tensor import Tensor
+from ..tracing.arguments import shared
+from ..tracing.pytree import Box, Known, Leaf, Structure
+from ..tracing.reads import short
+from .dynamic import parameter_names
+
+
+class _Itself:
+    """A value that counts by identity; held, so that no other value gets its identity."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.value is self.value
+
+
+def form_of(structure: Structure, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The structure of a call as a key, with which of its containers are one object."""
+    same = shared((args, kwargs))
+    return (_fingerprint(structure), same) if same else _fingerprint(structure)
+
+
+def _fingerprint(structure: Structure) -> Any:
+    """The structure as a key; arrays count by content, other values that cannot be hashed by
+    identity."""
+    if isinstance(structure, Leaf):
+        return structure
+    if isinstance(structure, Box):
+        return (structure.kind, structure.keys, structure.made_with,
+                tuple(_fingerprint(p) for p in structure.parts))
+    assert isinstance(structure, Known)
+    value = structure.value
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return np.ndarray, Literal(value).digest
+    try:
+        hash(value)
+    except TypeError:
+        return type(value), _Itself(value)
+    return type(value), value if not isinstance(value, float) else repr(value)
+
+
+def describe_call(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """A call's signature in words: `(x: float32[2, 4], 3)`."""
+    names = parameter_names(fn)
+
+    def word(value: Any) -> str:
+        if isinstance(value, Tensor):
+            return str(value._type)
+        if isinstance(value, (tuple, list)):
+            inner = ", ".join(map(word, value))
+            return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{k!r}: {word(v)}" for k, v in value.items()) + "}"
+        return short(value)
+
+    parts = [f"{names[i]}: {word(a)}" if i < len(names) else word(a) for i, a in enumerate(args)]
+    parts += [f"{k}: {word(v)}" for k, v in kwargs.items()]
+    return "(" + ", ".join(parts) + ")"

@@ -1,0 +1,13 @@
+"""Networks in parts of their batch, for stages of a pipeline. Source: `mindspore.parallel.nn`."""
+
+from ..nn.micro_batch import (
+    GradAccumulationCell,
+    MicroBatchInterleaved,
+    PipelineCell,
+    PipelineGradReducer,
+)
+
+GradAccumulation = GradAccumulationCell
+Pipeline = PipelineCell
+
+__all__ = ["GradAccumulation", "MicroBatchInterleaved", "Pipeline", "PipelineGradReducer"]

@@ -1,0 +1,38 @@
+"""Parameters that other processes hold: this one has their shape and type, and no elements."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .state import LOCK, State, Stored, state_of, storage_of
+
+
+class Elsewhere(State):
+    """Elements that another process holds.
+
+    Args:
+        shape, dtype: of the array.
+        where: who holds it, for the error of somebody who reads it.
+    """
+
+    __slots__ = ("dtype", "shape", "where")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> None:
+        self.shape, self.dtype, self.where = shape, dtype, where
+
+    def array(self) -> NoReturn:
+        """Raise RuntimeError: nobody here has them."""
+        raise RuntimeError(self.where)
+
+
+def leave(tensor: Stored, state: Elsewhere) -> None:
+    """Give up a tensor's elements, which another process holds."""
+    with LOCK:
+        storage_of(tensor).defer(tensor, state)
+
+
+def is_elsewhere(tensor: Stored) -> bool:
+    """Whether another process holds a tensor's elements."""
+    return isinstance(state_of(tensor), Elsewhere)

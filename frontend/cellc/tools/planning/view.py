@@ -1,0 +1,160 @@
+"""Plans for people: a table for the terminal, and the schedule of a step as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from ..profiling import seconds, size
+from .meshes import Mesh, Plan
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_BAR = 30
+"""Columns of the bar of a step."""
+_PARTS = (("compute", "green", "#4c9f70"), ("bubble", "bright_black", "#d0d0d0"),
+          ("tensor", "yellow", "#e0a030"), ("pipeline", "magenta", "#9060b0"),
+          ("data", "red", "#d05040"), ("update", "cyan", "#4090b0"))
+"""The parts of a step, with their colours in the terminal and in the picture."""
+_HEIGHT, _WIDTH, _LEFT = 26, 1000, 90
+_MOST = 4000
+"""Boxes of a picture; of more micro-batches the first are drawn."""
+
+
+def parts_of(plan: Plan) -> dict[str, float]:
+    """Seconds of each part of a step."""
+    return {"compute": plan.compute, "bubble": plan.bubble, "tensor": plan.tensor.seconds,
+            "pipeline": plan.pipeline.seconds, "data": plan.data.seconds, "update": plan.update}
+
+
+def show(plans: Sequence[Plan], console: Console, title: str) -> None:
+    """Print a table of plans, one a row."""
+    from rich.table import Table  # of use only to those who look
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1), title=title,
+                  title_justify="left")
+    table.add_column("mesh", no_wrap=True)
+    for name in ("micro", "step", *(n for n, _, _ in _PARTS), "sent/rank", "memory/rank", "rows/s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for plan in plans:
+        bar = Text()
+        for (_, colour, _), length in zip(_PARTS, _lengths(plan), strict=True):
+            bar.append("█" * length, colour)
+        table.add_row(str(plan.mesh), str(plan.micro_batches), seconds(plan.seconds),
+                      *(seconds(t) if t else "-" for t in parts_of(plan).values()),
+                      size(int(plan.nbytes)), size(int(plan.memory)), f"{plan.rate:.4g}", bar)
+    console.print(table, highlight=False)
+
+
+def _lengths(plan: Plan) -> list[int]:
+    """The columns of each part of a bar, `_BAR` together."""
+    total, at, done = plan.seconds, 0.0, 0
+    out = []
+    for spent in parts_of(plan).values():
+        at += spent
+        end = round(_BAR * at / total)
+        out.append(end - done)
+        done = end
+    return out
+
+
+def about(plan: Plan) -> list[str]:
+    """What a rank needs and sends, and what its stages are, in lines."""
+    mesh = plan.mesh
+    lines = [
+        f"memory of the fullest rank: weights {size(int(plan.weights))}, gradients "
+        f"{size(int(plan.gradients))}, optimizer {size(int(plan.state))}, temporaries "
+        f"{size(int(plan.activations))}",
+        f"bytes that a rank sends in a step: tensor {size(int(plan.tensor.nbytes))}, pipeline "
+        f"{size(int(plan.pipeline.nbytes))}, data {size(int(plan.data.nbytes))}",
+    ]
+    if mesh.pp > 1:
+        share = plan.bubble / (plan.compute + plan.tensor.seconds + plan.bubble)
+        lines.append(f"bubble: {share:.1%} of a stage's time, {plan.micro_batches} micro-batches "
+                     f"in {mesh.pp} stages")
+        lines += [f"stage {i}: {s[0]}" + (f" to {s[-1]}" if len(s) > 1 else "")
+                  for i, s in enumerate(plan.stages)]
+    return lines
+
+
+def schedule(mesh: Mesh, count: int) -> list[list[tuple[bool, int, float]]]:
+    """When each stage does what, 1F1B: for each stage (forward, micro-batch, start), in units of a
+    forward pass; a backward pass takes two."""
+    order = [_order(stage, mesh.pp, count) for stage in range(mesh.pp)]
+    done: dict[tuple[int, bool, int], float] = {}
+    free, place = [0.0] * mesh.pp, [0] * mesh.pp
+    out: list[list[tuple[bool, int, float]]] = [[] for _ in order]
+    while any(place[s] < len(order[s]) for s in range(mesh.pp)):
+        for stage in range(mesh.pp):
+            while place[stage] < len(order[stage]):
+                forward, batch = order[stage][place[stage]]
+                before = stage - 1 if forward else stage + 1
+                needs = done.get((before, forward, batch)) if 0 <= before < mesh.pp else 0.0
+                if needs is None:
+                    break
+                start = max(free[stage], needs)
+                out[stage].append((forward, batch, start))
+                free[stage] = done[stage, forward, batch] = start + (1 if forward else 2)
+                place[stage] += 1
+    return out
+
+
+def _order(stage: int, stages: int, count: int) -> list[tuple[bool, int]]:
+    """A stage's passes: some forward ones, then one of each in turns, then the backward ones."""
+    ahead = min(stages - stage - 1, count)
+    out = [(True, i) for i in range(ahead)]
+    for i in range(count - ahead):
+        out += [(True, ahead + i), (False, i)]
+    return out + [(False, i) for i in range(count - ahead, count)]
+
+
+def svg(plan: Plan, name: str) -> str:
+    """The schedule of a step: stages in rows, passes of micro-batches, gradients, update."""
+    count = min(plan.micro_batches, max(1, _MOST // (2 * plan.mesh.pp)))
+    rows = schedule(plan.mesh, count)
+    units = max(start + (1 if f else 2) for row in rows for f, _, start in row)
+    passes = plan.compute + plan.bubble + plan.tensor.seconds + plan.pipeline.seconds
+    wide = (_WIDTH - _LEFT) * passes / plan.seconds
+    height = 60 + _HEIGHT * len(rows) + 30
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH + 20}" height="{height}" '
+             'font-family="sans-serif" font-size="12">',
+             f'<rect width="{_WIDTH + 20}" height="{height}" fill="white"/>',
+             f'<text x="10" y="20" font-size="14">{escape(name)}, {plan.mesh}: a step of '
+             f'{seconds(plan.seconds)}, {plan.micro_batches} micro-batches'
+             + (f" (the first {count} are drawn)" if count < plan.micro_batches else "")
+             + "</text>"]
+    for stage, row in enumerate(rows):
+        y = 40 + _HEIGHT * stage
+        lines.append(f'<text x="10" y="{y + 16}">stage {stage}</text>')
+        lines += _boxes(row, y, wide / units)
+        lines += _after(plan, y, _LEFT + wide)
+    legend = (("#4c9f70", "forward"), ("#7fb5d5", "backward"), ("#d05040", "gradients"),
+              ("#4090b0", "update"))
+    for i, (colour, text) in enumerate(legend):
+        x, y = _LEFT + 120 * i, height - 30
+        lines.append(f'<rect x="{x}" y="{y}" width="12" height="12" fill="{colour}"/>'
+                     f'<text x="{x + 18}" y="{y + 11}">{text}</text>')
+    return "\n".join([*lines, "</svg>\n"])
+
+
+def _boxes(row: Sequence[tuple[bool, int, float]], y: int, unit: float) -> Iterator[str]:
+    for forward, batch, start in row:
+        x, width = _LEFT + start * unit, unit * (1 if forward else 2)
+        yield (f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_HEIGHT - 4}" '
+               f'fill="{"#4c9f70" if forward else "#7fb5d5"}" stroke="white"/>')
+        if width > 16:
+            yield (f'<text x="{x + width / 2:.1f}" y="{y + 15}" text-anchor="middle" '
+                   f'fill="white">{batch}</text>')
+
+
+def _after(plan: Plan, y: int, x: float) -> Iterator[str]:
+    """What follows the passes: sums of gradients, then the update."""
+    for spent, colour in ((plan.data.seconds, "#d05040"), (plan.update, "#4090b0")):
+        width = (_WIDTH - _LEFT) * spent / plan.seconds
+        yield (f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_HEIGHT - 4}" '
+               f'fill="{colour}"/>')
+        x += width

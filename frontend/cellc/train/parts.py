@@ -1,0 +1,334 @@
+"""Checkpoints of which each rank writes a part: whole or not at all, across ranks.
+
+Every rank writes its part under a name of the moment and tells the others how that went. Only when
+all parts are on the disk do they get their names, and only then the first rank writes the
+*manifest*, which names the parts with their sizes, checksums and layouts. A checkpoint is what a
+manifest says; parts without one, or others than it names, are none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime import checkpoint, collectives
+from cellc_runtime.files import read_file, write_atomically
+from cellc_runtime.records import dataclass
+from cellc_runtime.world import Step, world
+
+from ..nn.cell import Cell
+from ..ranks.layouts import PartLayout, assembled, from_json, layout_of, undivided
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor, host_arrays_of, tensor_of
+from .weights_file import Entries, read, write
+
+Array = np.ndarray[Any, Any]
+SUFFIX = ".whole.json"
+"""How the name of a manifest ends."""
+LAYOUTS_KEY = "cellc.layouts"
+"""Where a safetensors file has the layouts of its parts."""
+_KIND, _VERSION = "cellc checkpoint of several ranks", 1
+
+
+def layouts_of(net: Cell) -> dict[str, PartLayout]:
+    """The layouts of those parameters of a network that are parted among ranks, by name.
+
+    Raises:
+        ValueError: one is no layout.
+    """
+    out: dict[str, PartLayout] = {}
+    for _, cell in net.cells_and_names():
+        for name, given in cell.parameter_layout_dict.items():
+            made = layout_of(given, f"parameter_layout_dict[{name!r}]")
+            if max(made.parts(), default=1) > 1:
+                out[name] = made
+    return out
+
+
+def _stage(layout: PartLayout) -> tuple[int, ...]:
+    """The ranks that have a tensor: those of this one's stage."""
+    first = world().rank // layout.count * layout.count
+    return tuple(range(first, first + layout.count))
+
+
+def merged(entries: Mapping[str, Array | str], layouts: Mapping[str, PartLayout]
+           ) -> dict[str, Array | str]:
+    """Whole parameters of parted ones. All ranks do it."""
+    out = dict(entries)
+    for name, value in entries.items():
+        layout = layouts.get(name)
+        if layout is None or isinstance(value, str):
+            continue
+        ranks = _stage(layout)
+        step = Step(f"whole {name} for a checkpoint", ranks)
+        parts = np.split(collectives.all_gather(step, np.ascontiguousarray(value)), len(ranks))
+        out[name] = assembled(0, layout, undivided(value.ndim), dict(enumerate(parts)), name)
+    return out
+
+
+def own_part(name: str, value: Array, layout: PartLayout) -> Array:
+    """This rank's part of a whole parameter."""
+    return value[layout.box(world().rank % layout.count, value.shape, name)]
+
+
+def once(entries: Mapping[str, Array | str], layouts: Mapping[str, PartLayout]
+         ) -> dict[str, Array | str]:
+    """Of what several ranks have alike, what this one is to write: each takes some."""
+    rank, size = world().rank, world().size
+    out: dict[str, Array | str] = {}
+    for i, (name, value) in enumerate(entries.items()):
+        holders = list(range(size))
+        layout = layouts.get(name)
+        if layout is not None and not isinstance(value, str):
+            whole = layout.whole(value.shape)
+            mine = layout.box(rank, whole, name)
+            holders = [r for r in _stage(layout) if layout.box(r, whole, name) == mine]
+        if holders[i % len(holders)] == rank:
+            out[name] = value
+    return out
+
+
+def completed(
+    given: Mapping[str, Parameter], own: Mapping[str, Tensor], layouts: Mapping[str, PartLayout]
+) -> dict[str, Parameter]:
+    """Parameters together with those that only other ranks' files have. All ranks do it."""
+    everyone = tuple(range(world().size))
+    said = [set(json.loads(t)) for t in _told("names of a checkpoint", json.dumps(sorted(given)))]
+    out = dict(given)
+    for name in sorted(own):
+        layout, ranks = layouts.get(name), everyone
+        if layout is not None:
+            whole = layout.whole(own[name].shape)
+            mine = layout.box(world().rank, whole, name)
+            ranks = tuple(r for r in _stage(layout) if layout.box(r, whole, name) == mine)
+        holders = [r for r in ranks if name in said[r]]
+        if holders and len(holders) < len(ranks):
+            value, = host_arrays_of([given.get(name, own[name])])
+            step = Step(f"{name} of a checkpoint", ranks)
+            value = collectives.broadcast_from(step, np.ascontiguousarray(value), holders[0])
+            out[name] = Parameter(tensor_of(value), name=name)
+    return out
+
+
+def metadata(layouts: Mapping[str, PartLayout], redundant: bool) -> dict[str, str]:
+    """What a safetensors file says of the parts that it has."""
+    placed = {name: layout.as_json() for name, layout in layouts.items()}
+    return {LAYOUTS_KEY: json.dumps({"rank": world().rank, "of": world().size,
+                                     "layouts": placed}),
+            "remove_redundancy": str(not redundant)}
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def save(
+    path: str, entries: Entries, layouts: Mapping[str, PartLayout], format: str,
+    crc: bool = False, redundant: bool = True,
+) -> str:
+    """Write this rank's part, and with the others a checkpoint. All ranks do it.
+
+    Args:
+        path: the file of this part; where all ranks give one folder, it is in `rank_i` there.
+        entries: what the part holds.
+        layouts: how the parted ones of them are parted.
+        format: "ckpt" or "safetensors".
+        crc: whether a CRC-32 is written into the file.
+        redundant: whether what several ranks have alike is in each of their parts.
+
+    Returns:
+        The manifest's name.
+
+    Raises:
+        OSError: a rank could not write its part; no part has got its name.
+    """
+    name = os.path.basename(path)
+    folders = _told(f"the folder of the checkpoint {name}", os.path.dirname(path))
+    rank = world().rank
+    if len(set(folders)) == 1:
+        folders = [os.path.join(folder, f"rank_{r}") for r, folder in enumerate(folders)]
+    final, pending = (os.path.join(folders[rank], n) for n in (name, f".{name}.part"))
+    if not redundant:
+        entries = once(entries, layouts)
+    report = _written(final, pending, entries, format, crc, metadata(layouts, redundant))
+    report["layouts"] = {n: own.as_json() for n, own in layouts.items()}
+    reports = [json.loads(r) for r in _told(f"the part of the checkpoint {name}",
+                                            json.dumps(report))]
+    failed = [f"rank {r}: {p['error']}" for r, p in enumerate(reports) if "error" in p]
+    if failed:
+        with suppress(OSError):
+            os.unlink(pending)
+        _told(f"the checkpoint {name} is given up", "")
+        raise OSError(f"the checkpoint {name} was not saved, as not all ranks could write their "
+                      f"parts: {'; '.join(failed)}")
+    manifest = os.path.join(os.path.commonpath([*folders, os.path.dirname(folders[0])]),
+                            name + SUFFIX)
+    if rank == 0:
+        with suppress(FileNotFoundError):
+            os.unlink(manifest)  # an older one of this name, whose parts go now
+    _told(f"parts of {name} written", "")
+    os.replace(pending, final)
+    _told(f"parts of {name} named", "")
+    if rank == 0:
+        placed: dict[str, Any] = {}
+        for part in reports:  # stages of a pipeline have other parameters
+            placed |= part.pop("layouts")
+        content = {"kind": _KIND, "version": _VERSION, "parts": reports, "layouts": placed}
+        write_atomically(manifest, [json.dumps(content, indent=1).encode()])
+    _told(f"the checkpoint {name} is whole", "")
+    return manifest
+
+
+def _told(step: str, text: str) -> list[str]:
+    """What each rank says at a step that all come to."""
+    return collectives.gathered_texts(Step(step, tuple(range(world().size))), text)
+
+
+def _written(
+    final: str, pending: str, entries: Entries, format: str, crc: bool, more: Mapping[str, str]
+) -> dict[str, Any]:
+    """Write a part under a name of the moment; what the others are told of it."""
+    try:
+        os.makedirs(os.path.dirname(final), exist_ok=True)
+        write(pending, entries, format, crc, more)
+        data = read_file(pending)
+        return {"file": final, "bytes": len(data), "crc32": zlib.crc32(data), "format": format}
+    except OSError as e:
+        return {"error": f"{final}: {e.strerror or e}"}
+
+
+def remove(manifest: str) -> None:
+    """Remove a checkpoint: the manifest first, so that what is left is none. All ranks do it."""
+    parts = Manifest(manifest).parts if os.path.isfile(manifest) else []
+    _told(f"parts of {os.path.basename(manifest)} known", "")
+    if world().rank == 0:
+        Path(manifest).unlink(missing_ok=True)
+    _told(f"{os.path.basename(manifest)} removed", "")
+    for part in parts[world().rank : world().rank + 1]:
+        Path(part.file).unlink(missing_ok=True)
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A rank's part of a checkpoint, as the manifest has it."""
+
+    file: str
+    bytes: int
+    crc32: int
+    format: str
+
+
+class Manifest:
+    """A checkpoint of several ranks.
+
+    Attributes:
+        name: of the manifest.
+        parts: those of the ranks, in their order.
+        layouts: how the parted parameters are parted.
+
+    Raises:
+        ValueError: the file is no manifest.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        try:
+            content = json.loads(Path(name).read_text())
+            if content["kind"] != _KIND or content["version"] != _VERSION:
+                raise ValueError(f"it is {content['kind']!r}, version {content['version']}")
+            self.parts = [Part(_beside(name, p["file"]), p["bytes"], p["crc32"], p["format"])
+                          for p in content["parts"]]
+            self.layouts = {n: from_json(given) for n, given in content["layouts"].items()}
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            raise ValueError(f"{name} is no checkpoint of several ranks, or damaged: {e}") from e
+
+    def missing(self) -> list[str]:
+        """The parts that are not there, or not whole, with their ranks."""
+        return [f"{p.file} (rank {r})" for r, p in enumerate(self.parts)
+                if not os.path.isfile(p.file) or os.path.getsize(p.file) != p.bytes]
+
+    def entries(self, rank: int) -> Entries:
+        """What the part of a rank holds, every byte of it checked.
+
+        Raises:
+            ValueError: it is not there, or not what was written.
+        """
+        part = self.parts[rank]
+        try:
+            same = zlib.crc32(read_file(part.file)) == part.crc32
+        except OSError as e:
+            raise ValueError(f"the part of rank {rank} of the checkpoint {self.name} is missing: "
+                             f"{part.file}: {e.strerror or e}.") from e
+        if not same:
+            raise ValueError(f"the part of rank {rank} of the checkpoint {self.name} is damaged or "
+                             f"of another save: {part.file}.")
+        return read(part.file, part.format)
+
+
+def _beside(manifest: str, file: str) -> str:
+    """A part's file: where it was written, or as far from the manifest as it was, if all moved."""
+    if os.path.isfile(file):
+        return file
+    folder = os.path.dirname(os.path.abspath(manifest))
+    near = [os.path.join(folder, *Path(file).parts[-depth:]) for depth in (1, 2)]
+    return next((n for n in near if os.path.isfile(n)), file)
+
+
+def latest_checkpoint(directory: str, prefix: str = "") -> str | None:
+    """The last checkpoint of several ranks in a folder that is whole; None: there is none.
+
+    Args:
+        directory: where `ModelCheckpoint` or `save_checkpoint` wrote with integrated_save=False.
+        prefix: how its name begins.
+
+    Returns:
+        The name of its manifest, which `load_distributed_checkpoint` takes. All ranks get the same
+        as long as none of them writes or removes checkpoints meanwhile.
+
+    Only in cellc.
+    """
+    found = [m for m in _manifests(directory, prefix) if not m.missing()]
+    newest = max(found, key=lambda m: (os.stat(m.name).st_mtime_ns, m.name), default=None)
+    return newest.name if newest is not None else None
+
+
+def manifest_of(path: str) -> str | None:
+    """The manifest of the checkpoint that was saved under a name; None: a file of its own was."""
+    file = Path(path)
+    near = [folder / (file.name + SUFFIX) for folder in file.parents[:3]]
+    return next((str(m) for m in near if m.is_file()), None)
+
+
+def _manifests(directory: str, prefix: str) -> Iterator[Manifest]:
+    for file in Path(directory).glob(f"*{SUFFIX}"):
+        if file.name.startswith(prefix):
+            with suppress(ValueError):
+                yield Manifest(str(file))
+
+
+def written_layouts(files: Sequence[str]) -> dict[str, PartLayout]:
+    """The layouts that safetensors files of parts have in them.
+
+    Raises:
+        ValueError: one has none.
+    """
+    out: dict[str, PartLayout] = {}
+    for rank, file in enumerate(files):
+        _, found = checkpoint.decode(read_file(file), f"checkpoint {file}")
+        if LAYOUTS_KEY not in found:
+            raise ValueError(f"{file} has no layouts in it: give 'train_strategy_filename'.")
+        said = json.loads(found[LAYOUTS_KEY])
+        if said["rank"] != rank or said["of"] != len(files):
+            raise ValueError(f"{file} is the part of rank {said['rank']} of {said['of']}, but it "
+                             f"is given as that of rank {rank} of {len(files)}.")
+        out |= {name: from_json(layout) for name, layout in said["layouts"].items()}
+    return out

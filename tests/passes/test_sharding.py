@@ -1,0 +1,291 @@
+"""Sharding: each op that splits, and whole programs on random meshes, against one process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cellc as ms
+from cellc import Tensor, ops
+from cellc.compiled.entries import trace
+from cellc.testing.ranks import run_ranks
+from cellc_compiler.interpret import run
+from cellc_compiler.ir.graph import Builder, Graph
+from cellc_compiler.ir.op import Op, Sample, user_ops
+from cellc_compiler.ir.sharding import (
+    Layout,
+    Mesh,
+    factors_of,
+    layout_of,
+    reshaped_factors,
+    whole,
+)
+from cellc_compiler.ir.types import TensorType
+from cellc_compiler.ir.verify import verify
+from cellc_compiler.passes.sharding.plan import Planner
+from cellc_compiler.passes.sharding.redistribution import route, take
+from cellc_compiler.passes.sharding.rewrite import Sharded, common_mesh, core_graph, shard
+from cellc_compiler.passes.sharding.search import searched
+from cellc_runtime import dtypes
+
+from ..ops.gradients import graph_of, operands_of
+
+Array = np.ndarray[Any, Any]
+
+
+def part(array: Array, mesh: Mesh, rank: int, layout: Layout) -> Array:
+    """A rank's part of an array."""
+    for axis, cut in enumerate(layout):
+        array = np.split(array, mesh.parts(cut), axis)[mesh.part(rank, cut)]
+    return array
+
+
+def on_ranks(
+    graph: Graph, mesh: Mesh, arrays: Sequence[Array], inputs: dict[int, Layout]
+) -> tuple[list[list[Array]], list[Sharded]]:
+    """What each rank gives, every output whole, and the graphs."""
+    def play(rank: int) -> tuple[list[Array], Sharded]:
+        own = shard(graph, mesh, rank, inputs, lambda i, v, layout: whole(v.type.rank))
+        verify(own.graph)
+        parts = [part(a, mesh, rank, layout) for a, layout in zip(arrays, own.inputs, strict=True)]
+        out = list(run(own.graph, parts))
+        return out[: len(graph.outputs)], own
+
+    played = run_ranks(math.prod(mesh.sizes), play)
+    return [p[0] for p in played], [p[1] for p in played]
+
+
+def check(
+    graph: Graph, mesh: Mesh, arrays: Sequence[Array], inputs: dict[int, Layout]
+) -> list[Sharded]:
+    """Every rank gives what one process does."""
+    want = run(graph, arrays)[: len(graph.outputs)]
+    found, made = on_ranks(graph, mesh, arrays, inputs)
+    for outputs in found:
+        for a, b in zip(outputs, want, strict=True):
+            assert a.dtype == b.dtype and a.shape == b.shape
+            np.testing.assert_allclose(a, b, 2e-4, 2e-5)
+    return made
+
+
+# --- ops -----------------------------------------------------------------------------------------
+
+
+def _node_graph(op: Op, sample: Sample) -> tuple[Graph, list[Array]]:
+    arrays = operands_of(sample, dtypes.float32 if dtypes.float32 in op.dtypes else op.dtypes[0])
+    return graph_of(op, arrays, sample.attrs), arrays
+
+
+def _splits() -> list[Any]:
+    """Each op with a sample and a factor of it that can be cut into 2, 3 or 5 parts."""
+    found = {}
+    for op in user_ops():
+        if op.expand is not None or op.effect or op.name == "lay_out":
+            continue
+        for sample in op.samples():
+            graph, arrays = _node_graph(op, sample)
+            factors = factors_of(graph.nodes[0])
+            for f, size in enumerate(factors.sizes):
+                count = next((p for p in (2, 3, 5) if size and size % p == 0), 0)
+                used = any((f,) == axes[:1] for v in factors.operands for axes in v)
+                if count and used and factors.allowed(f, count):
+                    found.setdefault((op.name, f in factors.summed, f), (graph, arrays, f, count))
+    return [pytest.param(*case, id=f"{name}-{f}{'-summed' if summed else ''}")
+            for (name, summed, f), case in found.items()]
+
+
+SPLITS = _splits()
+
+
+@pytest.mark.parametrize(("graph", "arrays", "factor", "count"), SPLITS)
+def test_ops_on_parts(graph: Graph, arrays: list[Array], factor: int, count: int) -> None:
+    """An op along each factor: what it says of its operands and results is so, with no need of
+    more of them than their parts."""
+    mesh = Mesh((count,), tuple(range(count)))
+    factors = factors_of(graph.nodes[0])
+    cut = [layout_of(mesh, factors, axes, {factor: (0,)}) for axes in factors.operands]
+    given = {i: layout for i, layout in enumerate(cut) if layout is not None}
+    assert any(any(layout) for layout in given.values())
+    with pytest.MonkeyPatch.context() as patch:  # even where another way would cost less
+        patch.setattr(Planner, "_candidates", lambda *args: [{factor: (0,)}])
+        (first, *_) = check(graph, mesh, arrays, given)
+    reductions = [m.op for m in first.moved if m.op in ("all-reduce", "reduce-scatter")]
+    assert len(reductions) == (factor in factors.summed)
+    assert len(first.moved) - len(reductions) <= len(graph.outputs)  # outputs are made whole
+
+
+def test_many_ops_split() -> None:
+    names = {p.id.split("-")[0] for p in SPLITS}
+    assert len(names) > 100
+    assert {p.id.split("-")[0] for p in SPLITS if p.id.endswith("summed")} >= {
+        "matmul", "reduce_sum", "reduce_max", "gather", "conv2d_backward_weight"}
+
+
+# --- layouts -------------------------------------------------------------------------------------
+
+MESHES = [(2,), (3,), (4,), (2, 2), (2, 3), (2, 2, 2)]
+
+
+@st.composite
+def _laid(draw: Any, mesh: Mesh, shape: tuple[int, ...]) -> Layout:
+    """A layout of a tensor on a mesh: each axis of it cuts some axis that it divides, or none."""
+    cuts: list[tuple[int, ...]] = [() for _ in shape]
+    for m in draw(st.permutations(range(len(mesh.sizes)))):
+        axis = draw(st.integers(-1, len(shape) - 1))
+        if axis >= 0 and shape[axis] % mesh.parts((*cuts[axis], m)) == 0:
+            cuts[axis] = (*cuts[axis], m)
+    return tuple(cuts)
+
+
+@st.composite
+def _pairs(draw: Any) -> tuple[Mesh, tuple[int, ...], Layout, Layout]:
+    sizes = draw(st.sampled_from(MESHES))
+    mesh = Mesh(sizes, tuple(range(math.prod(sizes))))
+    shape = tuple(draw(st.lists(st.sampled_from([2, 4, 6, 12]), min_size=1, max_size=3)))
+    return mesh, shape, draw(_laid(mesh, shape)), draw(_laid(mesh, shape))
+
+
+@settings(max_examples=60, deadline=None)
+@given(_pairs())
+def test_from_layout_to_layout(pair: Any) -> None:
+    mesh, shape, source, target = pair
+    whole_array = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+    ty = TensorType(shape, dtypes.float32)
+    cost, steps = route(mesh, ty, source, target)
+    assert (cost == 0) == (source == target)
+
+    def play(rank: int) -> bool:
+        b = Builder(Graph("redistribution"))
+        v = b.graph.add_input(mesh.local(ty, source), "x")
+        for step in steps:
+            v = take(b, v, mesh, rank, step)
+        (found,) = run(_with_output(b.graph, v), [part(whole_array, mesh, rank, source)])
+        return np.array_equal(found, part(whole_array, mesh, rank, target))
+
+    assert all(run_ranks(math.prod(mesh.sizes), play))
+
+
+def _with_output(graph: Graph, v: Any) -> Graph:
+    graph.outputs = [v]
+    return graph
+
+
+def test_least_redistribution() -> None:
+    """A slice moves nothing; a change of the axis is one exchange, less than to gather all."""
+    mesh, ty = Mesh((2, 2), (0, 1, 2, 3)), TensorType((64, 64), dtypes.float32)
+
+    def kinds(source: Layout, target: Layout) -> list[str]:
+        return [step.kind.value for step in route(mesh, ty, source, target)[1]]
+
+    assert kinds(((), ()), ((0,), (1,))) == ["own-slice", "own-slice"]
+    assert kinds(((0,), ()), ((), (0,))) == ["all-to-all"]
+    assert kinds(((0, 1), ()), ((), ())) == ["all-gather"]
+    assert kinds(((0,), ()), ((), (1,))) == ["own-slice", "all-gather"]
+
+
+def test_reshapes_by_factors() -> None:
+    def factors(before: tuple[int, ...], after: tuple[int, ...]) -> Any:
+        b = Builder(Graph("g"))
+        x = b.graph.add_input(TensorType(before, dtypes.float32), "x")
+        found = reshaped_factors(b.node("reshape", [x], {"shape": after}))
+        return found.sizes, found.operands[0], found.results[0]
+
+    assert factors((8, 6), (48,)) == ((8, 6), ((0,), (1,)), ((0, 1),))
+    assert factors((4, 12), (4, 3, 4)) == ((4, 3, 4), ((0,), (1, 2)), ((0,), (1,), (2,)))
+    assert factors((2, 1, 6), (2, 6, 1)) == ((2, 6), ((0,), (), (1,)), ((0,), (1,), ()))
+    sizes, before, after = factors((4, 3, 5), (6, 2, 5))
+    assert sizes == (2, 5) and before == ((0,), (), (1,)) and after == ((0,), (), (1,))
+
+
+def test_meshes_in_common() -> None:
+    assert common_mesh([(4,), (2, 2)], (0, 1, 2, 3)).sizes == (2, 2)
+    assert common_mesh([(2, 4), (4, 2)], tuple(range(8))).sizes == (2, 2, 2)
+    with pytest.raises(ValueError, match="no common one"):
+        common_mesh([(2, 3), (3, 2)], tuple(range(6)))
+
+
+# --- programs ------------------------------------------------------------------------------------
+
+
+def _attention(x: Any, wq: Any, wo: Any) -> Any:
+    b, t, d = x.shape
+    q = ops.matmul(x, wq).reshape(b, t, 3, 4, 2).transpose(2, 0, 3, 1, 4)
+    scores = ops.matmul(q[0], q[1].swapaxes(-1, -2)) * 0.5
+    seen = ops.softmax(scores + ops.triu(ops.full((t, t), -1e4), 1), -1)
+    out = ops.matmul(seen, q[2]).transpose(0, 2, 1, 3).reshape(b, t, 8)
+    return (ops.layer_norm(x + ops.matmul(out, wo), (d,), ops.ones(d), ops.zeros(d)) ** 2).mean()
+
+
+def _vocabulary(ids: Any, table: Any, labels: Any) -> Any:
+    h = ops.gelu(ops.gather(table, ids, 0))
+    return ops.cross_entropy(ops.matmul(h, table.T), labels)
+
+
+def _images(x: Any, w: Any, v: Any) -> Any:
+    y = ops.relu(ops.conv2d(x, w, pad_mode="pad", padding=1))
+    y = ops.max_pool2d(y - y.mean((0, 2, 3), keep_dims=True), 2, 2)
+    return ops.matmul(y.reshape(x.shape[0], -1), v).sum()
+
+
+def _experts(x: Any, gate: Any, up: Any) -> Any:
+    """Tokens to experts by the largest gate, each expert a product of its own."""
+    p = ops.softmax(ops.matmul(x, gate), -1)
+    sent = ops.one_hot(p.argmax(-1), 4, Tensor(1.0), Tensor(0.0))
+    inner = ops.bmm((sent * p).T.expand_dims(-1) * x.expand_dims(0), up)
+    return (inner.sum(0) ** 2).sum()
+
+
+def _shapes(x: Any, y: Any, w: Any) -> Any:
+    z = ops.concat((x[:, 1:5], y[:, :4]), 0)
+    z = ops.cumsum(z, 0) + ops.sort(z, 1)[0] * ops.gather_elements(z, 1, ops.full_like(z, 1).int())
+    u = ops.select(z > 0, z, ops.flip(z, (0,))).reshape(2, -1)
+    return (u.sum(0) * ops.pad(w, (2, 2)).reshape(-1)[: u.shape[1]]).max() + ops.std(u)
+
+
+def _program(fn: Callable[..., Any], *shapes: Any, slopes: tuple[int, ...]) -> Any:
+    rng = np.random.default_rng(5)
+    arrays = [s if isinstance(s, np.ndarray) else rng.normal(size=s).astype(np.float32)
+              for s in shapes]
+    traced = trace(ms.value_and_grad(fn, slopes), list(map(Tensor, arrays)), {})
+    return pytest.param(traced.graph, arrays, id=fn.__name__.strip("_"))
+
+
+IDS = np.random.default_rng(0).integers(0, 12, (4, 6)).astype(np.int32)
+PROGRAMS = [
+    _program(_attention, (4, 6, 12), (12, 24), (8, 12), slopes=(0, 1, 2)),
+    _program(_vocabulary, IDS.reshape(-1), (12, 4), IDS[::-1].reshape(-1).copy(), slopes=(1,)),
+    _program(_images, (4, 2, 6, 6), (6, 2, 3, 3), (54, 4), slopes=(0, 1, 2)),
+    _program(_experts, (12, 4), (4, 4), (4, 4, 6), slopes=(0, 1, 2)),
+    _program(_shapes, (4, 6), (4, 6), (4, 8), slopes=(0, 1, 2)),
+]
+
+
+@pytest.mark.parametrize(("graph", "arrays"), PROGRAMS)
+@settings(max_examples=12, deadline=None)
+@given(data=st.data())
+def test_programs_on_random_meshes(graph: Graph, arrays: list[Array], data: Any) -> None:
+    """Whatever lies how: the value and the gradients of one process."""
+    sizes = data.draw(st.sampled_from([(2,), (3,), (2, 2), (4,)]))
+    mesh = Mesh(sizes, tuple(range(math.prod(sizes))))
+    inputs = {i: data.draw(_laid(mesh, a.shape)) for i, a in enumerate(arrays)
+              if data.draw(st.booleans())}
+    check(core_graph(graph), mesh, arrays, inputs)
+
+
+@pytest.mark.parametrize(("graph", "arrays"), PROGRAMS[:2])
+def test_search(graph: Graph, arrays: list[Array]) -> None:
+    """What is found costs no more than what is not searched, and computes the same."""
+    mesh, core = Mesh((2,), (0, 1)), core_graph(graph)
+    for v in core.inputs[1:]:
+        v.kind = "param"
+    data = {0: ((0,), *whole(arrays[0].ndim - 1))}
+    found = searched(core, mesh, data)
+    (first, *_) = check(core, mesh, arrays, found)
+    (plain, *_) = check(core, mesh, arrays, data)
+    assert first.cost <= plain.cost

@@ -1,0 +1,205 @@
+"""Collectives of uneven parts and of neighbours, batching rules, results that are given, the store
+of keys: of ranks that threads play, in both modes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cellc as ms
+from cellc import Tensor, nn, ops
+from cellc.communication import comm_func, get_rank
+from cellc.ops import communication as dist
+from cellc.ops import functional_collectives as c
+from cellc.testing.ranks import run_ranks
+from cellc_runtime import world
+
+from .test_collectives import MODES, Net
+
+Array = np.ndarray[Any, Any]
+
+
+def of(rank: int, *shape: int) -> Tensor:
+    return Tensor(np.random.RandomState(rank).randn(*shape).astype(np.float32))
+
+
+BATCHED = {
+    "all_reduce": c.all_reduce, "all_gather": c.all_gather, "reduce_scatter": c.reduce_scatter,
+    "broadcast": lambda x: c.broadcast(x, 1), "gather": lambda x: c.gather(x, 1),
+    "scatter": lambda x: c.scatter(x, 1), "reduce": lambda x: c.reduce(x, 0),
+    "all_to_all": lambda x: c.all_to_all(x, 2, 0, 1),
+    "rows": lambda x: c.all_to_all_rows(x, [1, 3], [1, 1] if get_rank() == 0 else [3, 3]),
+}
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_examples_go_in_one_collective(name: str) -> None:
+    function = BATCHED[name]
+
+    def run(rank: int) -> tuple[Array, Array, Array, int]:
+        x = of(rank, 3, 4, 2)
+        here: Any = world.world()
+        want = np.stack([function(x[i]).asnumpy() for i in range(3)])
+        before = sum(v for k, v in here._steps.items() if k == (0, 1))
+        got = ops.vmap(function)(x).asnumpy()
+        steps = sum(v for k, v in here._steps.items() if k == (0, 1)) - before
+        slopes = ms.grad(lambda x: (ops.vmap(function)(x) * 2).sum())(x).asnumpy()
+        return want, got, slopes, steps
+
+    for mode in MODES:
+        ms.set_context(mode=mode)
+        for want, got, slopes, steps in run_ranks(2, run):
+            assert np.array_equal(want, got)
+            assert steps == 1
+            assert np.isfinite(slopes).all() and slopes.shape == (3, 4, 2)
+
+
+def test_uneven_parts() -> None:
+    def run(rank: int) -> list[list[float]]:
+        gathered = Net(lambda x: ops.AllGatherV()(x, [3, 4]))(of(rank, rank + 3))
+        summed = Net(lambda x: ops.ReduceScatterV("max")(x, [2, 3]))(of(rank, 5))
+        out = Tensor(np.zeros(3, np.float32))
+        comm_func.all_to_all_v_c(out, of(rank, 3), Tensor([[1, 2], [2, 1]]))
+        return [t.asnumpy().tolist() for t in (gathered, summed, out)]
+
+    def want(rank: int) -> list[list[float]]:
+        most = np.maximum(of(0, 5).asnumpy(), of(1, 5).asnumpy())
+        first, second = of(0, 3).asnumpy(), of(1, 3).asnumpy()
+        return [np.concatenate([of(r, r + 3).asnumpy() for r in range(2)]).tolist(),
+                (most[2:] if rank else most[:2]).tolist(),
+                np.concatenate([first[1:], second[2:]] if rank else
+                               [first[:1], second[:2]]).tolist()]
+
+    for mode in MODES:
+        ms.set_context(mode=mode)
+        assert run_ranks(2, run) == [want(0), want(1)]
+    with pytest.raises(ValueError, match="'output_split_sizes' must hold a size for each of 2"):
+        run_ranks(2, lambda r: ops.AllGatherV()(of(r, 3), [3]))
+    with pytest.raises(ValueError, match="'send_count_matrix' must hold 2 x 2 sizes"):
+        run_ranks(2, lambda r: comm_func.all_to_all_v_c(of(r, 3), of(r, 3), [3]))
+
+
+class Tile(nn.Cell):
+    """One of 2 x 2 tiles of an image, with a border of its neighbours."""
+
+    def __init__(self, rank: int, lens: list[int]) -> None:
+        super().__init__()
+        row, column = divmod(rank, 2)
+        around = [(-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1)]
+        ids = [2 * (row + i) + column + j if 0 <= row + i < 2 and 0 <= column + j < 2 else -1
+               for i, j in around]
+        self.exchange = ops.NeighborExchangeV2(ids, [lens[1], lens[0], lens[3], lens[2]], ids, lens,
+                                               "NCHW")
+
+    def construct(self, x: Any) -> Any:
+        return self.exchange(x)
+
+
+def test_borders_of_neighbours() -> None:
+    """Tiles with borders of 1 above, 2 below, 1 left and 2 right are windows of the padded image;
+    the gradient counts how many windows a pixel is in."""
+    whole = np.random.RandomState(0).randn(2, 3, 8, 10).astype(np.float32)
+    top, bottom, left, right = lens = [1, 2, 1, 2]
+    padded = np.pad(whole, ((0, 0), (0, 0), (top, bottom), (left, right)))
+
+    def run(rank: int) -> tuple[Array, Array]:
+        row, column = divmod(rank, 2)
+        x = Tensor(whole[:, :, 4 * row : 4 * row + 4, 5 * column : 5 * column + 5])
+        net = Tile(rank, lens)
+        return net(x).asnumpy(), ms.grad(lambda x: net(x).sum())(x).asnumpy()
+
+    count = np.zeros((8 + top + bottom, 10 + left + right))
+    for row in range(2):
+        for column in range(2):
+            count[4 * row : 4 * row + 4 + top + bottom,
+                  5 * column : 5 * column + 5 + left + right] += 1
+    count = count[top : top + 8, left : left + 10]
+    for mode in MODES:
+        ms.set_context(mode=mode)
+        for rank, (got, slopes) in enumerate(run_ranks(4, run)):
+            row, column = divmod(rank, 2)
+            assert np.array_equal(got, padded[:, :, 4 * row : 4 * row + 4 + top + bottom,
+                                              5 * column : 5 * column + 5 + left + right])
+            assert np.array_equal(slopes[0, 0], count[4 * row : 4 * row + 4,
+                                                      5 * column : 5 * column + 5])
+
+
+def test_several_messages_at_once() -> None:
+    def run(rank: int) -> list[Any]:
+        op = ops.BatchISendIRecv(("isend", "irecv"), [1 - rank] * 2, [(2,)], (ms.float32,))
+        return [t.asnumpy().tolist() for t in Net(lambda x: op((x,)))(Tensor([rank + 1.0, 5.0]))]
+
+    for mode in MODES:
+        ms.set_context(mode=mode)
+        assert run_ranks(2, run) == [[0, [2, 5]], [0, [1, 5]]]
+    with pytest.raises(ValueError, match="1 tensors to send and 1 shapes"):
+        run_ranks(2, lambda r: ops.BatchISendIRecv(("isend", "irecv"), [1 - r] * 2)((of(r, 1),)))
+
+
+@pytest.fixture
+def _written() -> Iterator[None]:
+    yield
+    dist.set_comm_ops_inplace(True)
+
+
+@pytest.mark.usefixtures("_written")
+def test_results_that_are_given() -> None:
+    def run(rank: int) -> list[Any]:
+        x = Tensor([rank + 1.0])
+        total, handle = dist.all_reduce(x, async_op=True)
+        handle.wait()
+        both, nothing = dist.all_gather_into_tensor(None, x)
+        assert nothing is None
+        dist.isend(x, 1 - rank)
+        came, handle = dist.irecv(x, 1 - rank)
+        handle.wait()
+        with pytest.raises(ValueError, match=r"set_comm_ops_inplace\(True, \['broadcast'\]\)"):
+            dist.broadcast(x, 0)
+        return [t.asnumpy().tolist() for t in (x, total, both, came)]
+
+    dist.set_comm_ops_inplace(False)
+    assert run_ranks(2, run) == [[[1], [3], [1, 2], [2]], [[2], [3], [1, 2], [1]]]
+    dist.set_comm_ops_inplace(True, ["all_reduce"])
+    x = Tensor([1.0])
+    assert dist.all_reduce(x) is None
+    for wrong in (3, ["all_reduced"]):
+        with pytest.raises((TypeError, ValueError), match="'func_list' must"):
+            dist.set_comm_ops_inplace(False, wrong)  # type: ignore[arg-type]
+
+
+def test_gathered_and_scattered_into_tensors() -> None:
+    def run(rank: int) -> list[Any]:
+        out, part = Tensor(np.zeros(4, np.float32)), Tensor(np.zeros(2, np.float32))
+        dist.gather_into_tensor(out, Tensor([rank + 1.0, 7.0]), 1)
+        dist.scatter_tensor(part, Tensor(np.arange(4, dtype=np.float32) + rank), 0)
+        return [out.asnumpy().tolist(), part.asnumpy().tolist()]
+
+    assert run_ranks(2, run) == [[[0] * 4, [0, 1]], [[1, 7, 2, 7], [2, 3]]]
+
+
+def test_a_store_of_keys() -> None:
+    server = ops.TCPStore("127.0.0.1", 0, 2, True, wait_for_workers=False)
+    client = ops.TCPStore("127.0.0.1", server.port, timeout=timedelta(seconds=0.2))
+    with pytest.raises(RuntimeError, match="waited 0 s for the key 'later'"):
+        client.get("later")
+    timer = threading.Timer(0.05, lambda: server.set("later", b"\x00\xff"))
+    timer.start()
+    assert client.get("later") == b"\x00\xff"
+    timer.join()
+    assert (client.add("n", 3), server.add("n", 2**40)) == (3, 3 + 2**40)
+    assert server.get("n") == str(3 + 2**40).encode()
+    assert client.delete_key("n") and not client.delete_key("n")
+    server.set("text", "abc")
+    with pytest.raises(RuntimeError, match="is no number"):
+        client.add("text", 1)
+    with pytest.raises(TypeError, match="'value' must be type of"):
+        client.set("k", 3)  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="for 3 processes"):
+        ops.TCPStore("127.0.0.1", 0, 3, True, timeout=timedelta(seconds=0.1))
+    with pytest.raises(ValueError, match="'multi_tenant'"):
+        ops.TCPStore("127.0.0.1", 0, multi_tenant=True)
