@@ -1,0 +1,317 @@
+"""A network that was grown, and the ways in which it must give one result.
+
+Each way is a function of a network that raises `Different`. The first one, `alone`, is what the
+others are compared with: PyNative, one op after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import cellc as ms
+from cellc import Tensor, nn
+from cellc.core.dispatch import apply
+from cellc.tensors.tensor import tensor_of
+from cellc.verification.judge import judge, judge_expansion
+from cellc_compiler.driver import compile_graph
+from cellc_compiler.interpret import expand_node
+from cellc_compiler.interpret import run as interpret
+from cellc_compiler.ir.graph import Graph, Value
+from cellc_compiler.ir.text import parse_graph, print_graph
+from cellc_compiler.ir.verify import verify
+from cellc_compiler.passes.base import copy_graph
+from cellc_compiler.passes.pipeline import PIPELINE
+from cellc_runtime import loader
+from cellc_runtime.target import host_targets
+
+from ..modes.law import Array, arrays_of, bits, mode
+from .growing import GROWN
+
+
+class Different(AssertionError):
+    """Two ways that must agree do not."""
+
+
+@dataclass(eq=False)
+class Network:
+    """A graph and what it is given.
+
+    Attributes:
+        graph: without effects and regions.
+        arrays: in the order of its inputs.
+    """
+
+    graph: Graph
+    arrays: Sequence[Array]
+
+    def tensors(self) -> list[Tensor]:
+        """What it is given, as new tensors."""
+        return [tensor_of(np.array(a)) for a in self.arrays]
+
+    def function(self, most: int | None = None) -> Callable[..., tuple[Any, ...]]:
+        """The network as a function of tensors, which runs the ops one after the other.
+
+        Args:
+            most: how many outputs it gives (default: all).
+        """
+        places: dict[Value, int] = {v: i for i, v in enumerate(self.graph.inputs)}
+        steps = []
+        for node in self.graph.nodes:
+            given = tuple(places[v] for v in node.operands)
+            constant = tensor_of(np.array(node.attrs["value"].array)) if node.is_constant else None
+            steps.append((node.op, constant, given, {} if node.is_constant else dict(node.attrs)))
+            places.update((r, len(places)) for r in node.results)
+        outputs = tuple(places[v] for v in self.graph.outputs[:most])
+
+        def network(*xs: Any) -> tuple[Any, ...]:
+            env = list(xs)
+            for op, constant, given, attrs in steps:
+                if constant is not None:
+                    env.append(constant)
+                    continue
+                out = apply(op, *[env[i] for i in given], **attrs)
+                env.extend(out if isinstance(out, tuple) else [out])
+            return tuple([env[i] for i in outputs])
+
+        return network
+
+    @cached_property
+    def alone(self) -> dict[Value, Array]:
+        """All values by PyNative, op by op."""
+        env: dict[Value, Any] = dict(zip(self.graph.inputs, self.tensors(), strict=True))
+        for node in self.graph.nodes:
+            if node.is_constant:
+                out: Any = tensor_of(np.array(node.attrs["value"].array))
+            else:
+                out = apply(node.op, *(env[v] for v in node.operands), **node.attrs)
+            env.update(zip(node.results, out if isinstance(out, tuple) else (out,), strict=True))
+        return {v: np.array(t._data) for v, t in env.items()}
+
+    @property
+    def results(self) -> list[Array]:
+        """Its outputs by PyNative."""
+        return [self.alone[v] for v in self.graph.outputs]
+
+    def floats(self) -> list[int]:
+        """Positions of its inputs that have a derivative."""
+        return [i for i, v in enumerate(self.graph.inputs) if v.dtype.is_float and v.type.size]
+
+
+def same(got: Sequence[Array], want: Sequence[Array], what: str) -> None:
+    """Raise `Different` unless types, shapes and bits are equal."""
+    if len(got) != len(want):
+        raise Different(f"{what}: {len(got)} results instead of {len(want)}")
+    for i, (a, b) in enumerate(zip(got, want, strict=True)):
+        if (a.dtype, a.shape) != (b.dtype, b.shape):
+            raise Different(f"{what}: result {i} is {a.dtype}{a.shape}, not {b.dtype}{b.shape}")
+        if bits(a) != bits(b):
+            unlike = [k for k, (x, y) in enumerate(zip(a.reshape(-1), b.reshape(-1), strict=True))
+                      if bits(np.asarray(x)) != bits(np.asarray(y))]
+            k = unlike[0]
+            raise Different(f"{what}: result {i} differs in {len(unlike)} of {a.size} elements, "
+                            f"first [{k}]: {a.reshape(-1)[k]!r} and {b.reshape(-1)[k]!r}")
+
+
+def outcome(call: Callable[[], Any]) -> tuple[list[Array], str]:
+    """The arrays that a call gives, or the error it raises, by kind."""
+    try:
+        return arrays_of(call()), ""
+    except Exception as e:
+        return [], f"{type(e).__mro__[-4 if len(type(e).__mro__) > 4 else 0].__name__}: {e}"
+
+
+# --- forward --------------------------------------------------------------------------------------
+
+
+def compiled(net: Network) -> None:
+    """The graph as a whole, through all passes."""
+    same(compile_graph(net.graph)(list(net.arrays)), net.results, "compiled and op by op")
+
+
+def reference(net: Network) -> None:
+    """Each op within its tolerance of numpy in float64, on what it gets in this network.
+
+    A composition within which terms cancel is judged in two halves, as `cellc verify` does: its
+    expansion in float64, and the nodes of the expansion.
+    """
+    for node in net.graph.nodes:
+        operands = [net.alone[v] for v in node.operands]
+        if node.is_constant or node.op.startswith("random") or beyond(node.op, operands):
+            continue
+        try:
+            verdict = judge(node, operands, [net.alone[v] for v in node.results])
+            told = verdict.problem
+            if verdict.cancels:
+                inner = expand_node(node)
+                told = judge_expansion(node, inner, operands)
+                reference(Network(inner, operands))
+        except IndexError:  # an index that is none for these sizes: numpy has no answer
+            continue
+        if told:
+            raise Different(f"{node.op} differs from its reference: {told}")
+
+
+def beyond(op: str, operands: Sequence[Array]) -> bool:
+    """Whether float64 is no judge: an intermediate result leaves the range of a float that the
+    result is within, or an argument is so large that its rounding is a period."""
+    most = max((float(np.max(np.abs(a.astype(np.float64)), initial=0.0, where=np.isfinite(a)))
+                for a in operands if a.dtype.kind == "f" or a.dtype.name == "bfloat16"),
+               default=0.0)
+    return most > (1e4 if op in PERIODIC else 1e18)
+
+
+PERIODIC = {op.name for op in GROWN if op.name.startswith("bessel")} | {"sinc", "lgamma", "digamma"}
+
+
+def threads(net: Network) -> None:
+    """Any number of threads."""
+    before = loader.num_threads()
+    try:
+        for count in (1, 2, 4):
+            loader.set_num_threads(count)
+            same(compile_graph(net.graph)(list(net.arrays)), net.results, f"{count} threads")
+    finally:
+        loader.set_num_threads(before)
+
+
+def targets(net: Network) -> None:
+    """Code for each kind of processor that this machine can be."""
+    for target in host_targets():
+        same(compile_graph(net.graph, target)(list(net.arrays)), net.results, target.name)
+
+
+def text(net: Network) -> None:
+    """Printed, parsed and printed again."""
+    printed = print_graph(net.graph)
+    parsed = parse_graph(printed)
+    verify(parsed)
+    if print_graph(parsed) != printed:
+        raise Different("the text of a graph is not that of the graph it is read as")
+
+
+def passes(net: Network) -> None:
+    """Each pass leaves a valid graph, which means what it meant (to rounding)."""
+    work = copy_graph(net.graph)
+    with np.errstate(all="ignore"):
+        try:
+            want = interpret(work, net.arrays, precise=True)
+        except IndexError:  # see `reference`
+            return
+        for p in PIPELINE:
+            before = print_graph(work)
+            changed = p.run(work)
+            verify(work)
+            if changed != (print_graph(work) != before):
+                raise Different(f"pass {p.name} says that it changed something: {changed}")
+        got = interpret(work, net.arrays, precise=True)
+    for a, b in zip(got, want, strict=True):
+        if np.shape(a) != np.shape(b):
+            raise Different(f"the passes changed a shape: {np.shape(a)}, before {np.shape(b)}")
+
+
+def traced(net: Network) -> None:
+    """The same lines under `jit`."""
+    with mode(ms.PYNATIVE_MODE):
+        same(arrays_of(ms.jit(net.function())(*net.tensors())), net.results, "jit and PyNative")
+
+
+# --- gradients ------------------------------------------------------------------------------------
+
+
+def in_each_mode(make: Callable[[], Callable[..., Any]], net: Network, what: str) -> None:
+    """A function of the network's inputs in both modes: results, or errors of one kind."""
+    found = []
+    for m in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
+        with mode(m):
+            found.append(outcome(lambda: make()(*net.tensors())))
+    (eager, raised), (graph, refused) = found
+    if bool(raised) != bool(refused):
+        raise Different(f"{what}: PyNative {raised or 'gives results'}; graph mode "
+                        f"{refused or 'gives results'}")
+    same(graph, eager, f"{what}: graph mode and PyNative")
+
+
+def smooth(net: Network) -> list[int]:
+    """Positions of outputs that have derivatives."""
+    return [i for i, v in enumerate(net.graph.outputs) if v.dtype.is_float]
+
+
+def scalar(net: Network) -> Callable[..., Any]:
+    """The sum of a network's float outputs, a function with a gradient."""
+    fn, kept = net.function(), smooth(net)
+
+    def total(*xs: Any) -> Any:
+        outs = fn(*xs)
+        parts = [ms.ops.reduce_sum(ms.ops.cast(outs[i], ms.float32)) for i in kept]
+        result = parts[0]
+        for part in parts[1:]:
+            result = result + part
+        return result
+
+    return total
+
+
+def gradient(net: Network) -> None:
+    """Gradients of all float inputs."""
+    wanted = tuple(net.floats())
+    if wanted and smooth(net):
+        in_each_mode(lambda: ms.value_and_grad(scalar(net), wanted), net, "gradient")
+
+
+def second(net: Network) -> None:
+    """Gradients of gradients, of networks that are not long."""
+    wanted = net.floats()[:2]
+    if not wanted or not smooth(net) or len(net.graph.nodes) > 120:
+        return
+
+    def make() -> Any:
+        first = ms.grad(scalar(net), tuple(wanted))
+
+        def summed(*xs: Any) -> Any:
+            result = ms.ops.zeros((), ms.float32)
+            for g in first(*xs):
+                result = result + ms.ops.reduce_sum(ms.ops.cast(g, ms.float32))
+            return result
+
+        return ms.grad(summed, wanted[0])
+
+    in_each_mode(make, net, "second gradient")
+
+
+class Block(nn.Cell):
+    """A function as a Cell."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def construct(self, *xs: Any) -> Any:
+        return self.function(*xs)
+
+
+def recomputed(net: Network) -> None:
+    """Gradients with and without recomputation."""
+    wanted = tuple(net.floats())
+    if not wanted or not smooth(net):
+        return
+    with mode(ms.GRAPH_MODE):
+        plain, raised = outcome(lambda: ms.grad(scalar(net), wanted)(*net.tensors()))
+        if raised:
+            return
+        block = Block(scalar(net))
+        again = arrays_of(ms.grad(lambda *xs: ms.recompute(block, *xs), wanted)(*net.tensors()))
+    same(again, plain, "gradient with recompute")
+
+
+ALWAYS: tuple[Callable[[Network], None], ...] = (compiled, reference, text)
+"""Ways that each network is tried in."""
+IN_TURN: tuple[Callable[[Network], None], ...] = (
+    gradient, traced, threads, targets, passes, recomputed, second,
+)
+"""Ways of which each network is tried in one or two."""
+WAYS = {way.__name__: way for way in (*ALWAYS, *IN_TURN)}

@@ -1,0 +1,120 @@
+"""A few trials of each kind, the corpus, and whether a campaign finds what is there to be found.
+
+The rest by the clock: `python -m tests.fuzz --minutes 60`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from cellc_compiler.ir.verify import verify
+
+from . import campaign, concurrency, files, networks, training
+from .finding import CORPUS
+from .growing import GROWN, network
+
+ROOT = Path(__file__).parents[2]
+CASES = sorted(p for p in CORPUS.glob("*_*.*"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
+def test_what_was_found_before(path: Path) -> None:
+    kind = import_module(f"{__package__}.{path.name.split('_')[0]}")
+    assert kind.play(path) == ""
+
+
+def test_networks_have_every_op_and_are_valid() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(250):
+        growth = network(seed)
+        verify(growth.graph)
+        assert 5 <= sum(growth.ops.values()) <= 40
+        seen.update(growth.ops)
+    assert set(seen) == {op.name for op in GROWN}
+    assert 14 < seen.total() / 250 < 20
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_networks(seed: int) -> None:
+    found = networks.trial(seed).finding
+    assert found is None, f"{found.what}\n{found.case}"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_training(seed: int) -> None:
+    found = training.trial(seed).finding
+    assert found is None, found.what
+
+
+@pytest.mark.parametrize("seed", range(len(files.FORMATS)),
+                         ids=lambda i: sorted(files.FORMATS)[i])
+def test_files(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_AT_ONCE", 40)
+    found = files.trial(seed).finding
+    assert found is None, f"{found.what}\n{found.case[:2000]}"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_concurrency(seed: int) -> None:
+    found = concurrency.trial(seed).finding
+    assert found is None, found.what
+
+
+PLANTED = """
+import warnings
+warnings.simplefilter("ignore")
+from cellc_compiler.ir.op import lookup
+from tests.fuzz import networks
+lookup("square").simplify = lambda b, node: b.mul(node.operands[0], b.abs(node.operands[0]))
+ops = [lookup(name) for name in ("square", "add", "relu", "reduce_sum", "transpose")]
+found = next(filter(None, (networks.trial(seed, ops).finding for seed in range(60))))
+print(found.what)
+print(found.case)
+"""
+"""With a simplification that is wrong for negative numbers."""
+
+
+def test_a_planted_fault_is_found_and_made_small(tmp_path: Path) -> None:
+    """In a process with a cache of its own, which nothing compiled with a fault leaves."""
+    done = subprocess.run(
+        [sys.executable, "-c", PLANTED], cwd=ROOT, capture_output=True, text=True, check=True,
+        env={**os.environ, "CELLC_CACHE_DIR": str(tmp_path)})
+    what, _, text = done.stdout.partition("\n")
+    assert "Different: square differs from its reference" in what, done.stdout
+    assert text.count(" = ") <= 2 and "square" in text, text
+
+
+def test_a_crash_and_a_hang_are_findings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for body, told in (("os._exit(7)", "ends the process with 7"),
+                       ("__import__('time').sleep(60)", "does not end")):
+        monkeypatch.setattr(campaign, "PATIENCE", 4.0)
+        monkeypatch.setattr(campaign.subprocess, "Popen", _stand_in(body, subprocess.Popen))
+        done = campaign.run(["networks"], 0.1, 5, 1, tmp_path, lambda _: None)
+        assert told in done.findings[0].what
+        monkeypatch.undo()
+
+
+def _stand_in(body: str, real: type[subprocess.Popen[str]]) -> object:
+    """A worker which begins a trial and does something else."""
+    code = f"import os; print('{{\"begin\": 5}}', flush=True); {body}"
+    return lambda args, **options: real([sys.executable, "-c", code], **options)
+
+
+def test_the_ledger_adds_up(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    done = campaign.Campaign(lambda _: None)
+    done.note("networks", {"op add": 3, "ops": 3}, None)
+    done.note("networks", {"op sub": 2, "ops": 2}, None)
+    campaign.enter(done, 1, path)
+    campaign.enter(done, 2, path)
+    total = campaign.totals(path)["networks"]
+    assert (total["ops"], total["trials"], total["findings"]) == (10, 4, 0)

@@ -1,0 +1,30 @@
+"""A process that makes trials: `python -m tests.fuzz.worker KIND FIRST STEP COUNT`.
+
+It tells the seed before each trial and what came of it after, a line of JSON each, so that
+whoever reads knows which trial a crash or a hang belongs to.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import warnings
+from importlib import import_module
+
+
+def work(kind: str, first: int, step: int, count: int) -> None:
+    """Make trials with seeds `first`, `first + step`, ..."""
+    warnings.simplefilter("ignore")
+    trial = import_module(f"{__package__}.{kind}").trial
+    for seed in range(first, first + step * count, step):
+        print(json.dumps({"begin": seed}), flush=True)
+        done = trial(seed)
+        found = done.finding
+        told = None if found is None else [found.what, found.case, found.suffix]
+        print(json.dumps({"end": seed, "counts": dict(done.counts), "found": told}), flush=True)
+        gc.collect()
+
+
+if __name__ == "__main__":
+    work(sys.argv[1], *map(int, sys.argv[2:]))
