@@ -272,6 +272,23 @@ def while_break_and_continue(x: Any) -> Any:
 
 
 @case
+def read_behind_a_break_only(x: Any) -> Any:
+    i = x.sum() * 0
+    n = 0
+    while n < 5:
+        n = n + 1
+        i = i + 1
+        if x[0] > 0:
+            if x.sum() > 8:
+                break
+            x = x + 1
+        elif x[1] > -9:
+            i = i + 2
+        i = x.max()
+    return x, i
+
+
+@case
 def while_return(x: Any) -> Any:
     i = 0
     while i < 10:
