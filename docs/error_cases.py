@@ -22,7 +22,8 @@ class Case:
         how: `"jit"` (compile and run), `"check"` (as `cellc check` does), `"trace"` (through
             `interpret_call` without hooks), `"exec"` (the text is not registered), `"changed"`
             (the file changes after it was imported), `"run"` (the error comes from the call),
-            `"call"` (Python calls `net`), `"export"` (the Cell is exported to a file).
+            `"call"` (Python calls `net`), `"export"` (the Cell is exported to a file), `"stages"`
+            (it is cut into two).
     """
 
     code: str
@@ -693,5 +694,47 @@ def net(x):
     return x[ops.clip(i, 0, 1)]
 ''',
         how="run",
+    ),
+    Case(
+        "CE801",
+        "With `pipeline_stages` a network is cut into stages, which different processes work on. "
+        "Each stage needs a Cell with its `pipeline_stage`, numbers must rise along the network, "
+        "and a step needs at least as many micro-batches as there are stages. Sizes are known "
+        "before it runs, and Python does no part of it.",
+        '''
+class Scale(Cell):
+    def construct(self, x):
+        return x * 2
+
+class Net(Cell):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Scale(), Scale()
+        self.first.pipeline_stage = 1
+        self.second.pipeline_stage = 0
+
+    def construct(self, x):
+        return self.second(self.first(x))
+
+net = Net()
+''',
+        '''
+class Scale(Cell):
+    def construct(self, x):
+        return x * 2
+
+class Net(Cell):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Scale(), Scale()
+        self.first.pipeline_stage = 0
+        self.second.pipeline_stage = 1
+
+    def construct(self, x):
+        return self.second(self.first(x))
+
+net = Net()
+''',
+        how="stages",
     ),
 )

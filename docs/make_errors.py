@@ -23,6 +23,7 @@ import cellc as ms
 from cellc import ops
 from cellc.lang import CODES, check_call, interpret_call, register_source
 from cellc.nn.cell import Cell
+from cellc.tools.pipeline_view import view
 from cellc.tracing.tracer import Tracer
 from cellc_runtime.errors import RunError
 
@@ -67,6 +68,7 @@ called with `ms.Tensor([1.0, 2.0])`; `ms`, `ops` and `Cell` are imported.
 | CE5xx | state |
 | CE6xx | exceptions of the program itself |
 | CE7xx | errors that only a run can find (the code is in the note of the exception) |
+| CE8xx | stages of a pipeline |
 """
 
 
@@ -95,6 +97,8 @@ def run(case: Case, text: str) -> str:
         elif case.how == "export":
             with tempfile.TemporaryDirectory() as folder:
                 ms.export(net, x, file_name=f"{folder}/net", file_format="MINDIR")
+        elif case.how == "stages":
+            view(net, x, stages=2)
         elif isinstance(net, Cell) or case.how == "call":
             net(x)
         else:

@@ -34,6 +34,19 @@ SKIPPED_FOR = {
 """What a skipped test lacked, by its reason; the first that fits."""
 
 
+LONG = re.compile("|".join((
+    r"structure/test_walks\.py::test_walk\[(backend|kernel|pass)\]",
+    r"verification/test_verify\.py::test_samples_agree\[(resnet50|resnet18|unet)\]",
+    r"samples/test_modes\.py::test_\w+\[resnet50\]",
+    r"cuda/test_emulated\.py::test_networks\[resnet50",
+    r"cuda/test_(products|convolutions|convolution_tensor_cores)\.py::test_assembled\[sm_(80|100a)",
+    r"cuda/test_convolution_tensor_cores\.py::test_accesses\[(data|weight)-",
+    r"cuda/test_attention_online\.py::test_gradients_of_large_heads",
+)))
+"""Tests of half a minute and more that repeat, on a larger network or another target, what others
+try: only with `--everything`."""
+
+
 def skip_group(reason: str) -> str:
     """What a test lacked that was skipped for this reason."""
     return next((g for g, text in SKIPPED_FOR.items() if text.search(reason)), "other reasons")
@@ -43,6 +56,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """`--required GROUP`: fail if a test was skipped for want of it."""
     parser.addoption("--required", action="append", default=[], metavar="GROUP",
                      choices=list(SKIPPED_FOR), help="fail if tests are skipped for want of it")
+    parser.addoption("--everything", action="store_true",
+                     help="also the tests that take longest (`LONG` in tests/conftest.py)")
 
 
 def _skips(config: pytest.Config) -> Counter[str]:
@@ -70,8 +85,13 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"required, but skipped: {', '.join(required)}", red=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests over all ops reach users' kernels too, which numba compiles."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long tests are for `--everything`, or when they are asked for by their own names. Tests over
+    all ops reach users' kernels too, which numba compiles."""
+    if not config.getoption("everything") and not any("::" in arg for arg in config.args):
+        long = [item for item in items if LONG.search(item.nodeid)]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in set(long)]
     if importlib.util.find_spec("numba") is None:
         for item in items:
             if "custom_kernel" in item.nodeid:

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from .log import get_level, get_log_config
     from .nn.recompute import recompute
     from .ops import get_grad, grad, jacfwd, jacrev, jvp, value_and_grad, vjp, vmap
+    from .ops.collectives import reshard
     from .ops.sparse_tensors import COOTensor, CSRTensor, RowTensor, SparseTensor
     from .ops.untyped import UntypedStorage
     from .ops.user_primitives import constexpr
@@ -143,7 +144,7 @@ _LATER = {
     ),
     ".nn.recompute": ("recompute",),
     ".ops.sparse_tensors": ("COOTensor", "CSRTensor", "RowTensor", "SparseTensor"),
-    ".ops.user_primitives": ("constexpr",),
+    ".ops.collectives": ("reshard",), ".ops.user_primitives": ("constexpr",),
     ".profiler": ("Profiler",),
     ".profiles": ("profile",),
     ".boost": (), ".communication": (),
@@ -187,9 +188,9 @@ _LATER = {
         "TimeMonitor", "Top1CategoricalAccuracy", "Top5CategoricalAccuracy",
         "TopKCategoricalAccuracy", "TrainFaultTolerance", "async_ckpt_thread_status", "auc",
         "build_train_network", "ckpt_to_safetensors", "connect_network_with_dataset", "data_sink",
-        "export", "get_metric_fn", "load", "load_checkpoint", "load_checkpoint_async",
-        "load_param_into_net", "names", "rearrange_inputs", "safetensors_to_ckpt",
-        "save_checkpoint",
+        "export", "get_metric_fn", "latest_checkpoint", "load", "load_checkpoint",
+        "load_checkpoint_async", "load_param_into_net", "names", "rearrange_inputs",
+        "safetensors_to_ckpt", "save_checkpoint",
     ),
     ".train.other_names": (
         "SummaryLandscape", "export_split_mindir", "flops_collection",
@@ -251,8 +252,8 @@ __all__ = [
     "get_ckpt_path_with_strategy", "get_context", "get_current_device", "get_device_limit",
     "get_grad", "get_level", "get_log_config", "get_metric_fn", "get_ps_context",
     "get_py_obj_dtype", "get_rng_state", "get_seed", "get_stream_limit", "grad", "hal",
-    "initial_seed", "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp", "launch_blocking",
-    "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async",
+    "initial_seed", "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp", "latest_checkpoint",
+    "launch_blocking", "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async",
     "load_distributed_checkpoint", "load_mindir", "load_obf_params_into_net", "load_param_into_net",
     "load_segmented_checkpoints", "log", "manual_seed", "max_memory_allocated",
     "max_memory_reserved", "memory_allocated", "memory_replay", "memory_reserved", "memory_stats",
@@ -262,7 +263,7 @@ __all__ = [
     "rank_list_for_transform", "rearrange_inputs", "recompute", "register_saved_tensors_hooks",
     "reset_algo_parameters", "reset_auto_parallel_context", "reset_max_memory_allocated",
     "reset_max_memory_reserved", "reset_peak_memory_stats", "reset_ps_context",
-    "reset_stream_limit", "restore_group_info_list", "rewrite", "run_check", "runtime",
+    "reset_stream_limit", "reshard", "restore_group_info_list", "rewrite", "run_check", "runtime",
     "safetensors_to_ckpt", "save_checkpoint", "save_mindir", "saved_tensors_hooks", "seed",
     "set_algo_parameters", "set_auto_parallel_context", "set_context", "set_cpu_affinity",
     "set_cur_stream", "set_deterministic", "set_device", "set_device_limit", "set_dump",

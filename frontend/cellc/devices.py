@@ -374,8 +374,8 @@ def default_stream() -> Stream:
 
 
 def communication_stream() -> Stream:
-    """The stream of messages between devices, of which there are none."""
-    return Stream(stream_id=1)
+    """The stream of messages between devices: the one that there is."""
+    return default_stream()
 
 
 def current_stream() -> Stream:

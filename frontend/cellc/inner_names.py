@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .ranks.management import GroupOptions as GroupOptions
 from .runtime import synchronize
 
 

@@ -24,7 +24,8 @@ _METRICS = (
     "root_mean_square_surface_distance", "topk",
 )
 _HOMES: dict[str, dict[str, str]] = {
-    "": {"_checkparam": "checking", "_extends": "nn.registering", "_c_expression": "inner_names"},
+    "": {"_checkparam": "checking", "_extends": "nn.registering", "_c_expression": "inner_names",
+         "graph": "common"},
     "_extends": {"utils": "nn.registering"},
     "boost": {
         **dict.fromkeys(
@@ -64,6 +65,7 @@ _HOMES: dict[str, dict[str, str]] = {
     "experimental.optim": dict.fromkeys(
         ("adadelta", "adagrad", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop"),
         "experimental.optim"),
+    "graph": dict.fromkeys(("api", "lazy_inline", "mutable", "no_inline"), "common"),
     "nn": {"metrics": "train.metrics"},
     "nn.layer": {
         "channel_shuffle": "nn.layer.basic", "dense": "nn.layer.basic",
@@ -92,24 +94,28 @@ _HOMES: dict[str, dict[str, str]] = {
         "loss_scale": "nn.loss_scale nn.wrap",
     },
     "ops": {
-        "_primitive_cache": "ops.user_primitives", "auto_generate": "ops ext_names",
+        "_primitive_cache": "ops.user_primitives", "_utils": "ext_names",
+        "auto_generate": "ops ext_names",
         "function": "ops",
         "functional_overload": "mint ops", "op_info_register": "ops.register_info",
     },
+    "ops._utils": {"arg_dtype_cast": "ext_names"},
     "ops.composite": dict.fromkeys(("base", "env_ops", "math_ops", "multitype_ops"), "ops"),
-    "ops.function": dict.fromkeys(
+    "ops.function": {"comm_func": "ops.communication"} | dict.fromkeys(
         ("array_func", "clip_func", "debug_func", "fft_func", "image_func", "linalg_func",
          "math_func", "nn_func", "other_func", "parameter_func", "random_func", "sparse_func",
          "sparse_unary_func", "spectral_func", "vmap_func"), "ops ext_names"),
     "ops.operations": {
         **dict.fromkeys(
-            ("_grad_ops", "_inner_ops", "_quant_ops", "_scalar_ops", "_sequence_ops", "_thor_ops",
+            ("_grad_ops", "_quant_ops", "_scalar_ops", "_sequence_ops", "_thor_ops",
              "array_ops", "control_ops", "custom_ops", "debug_ops", "image_ops", "inner_ops",
              "linalg_ops", "math_ops", "nn_ops", "other_ops", "random_ops", "sparse_ops",
              "spectral_ops"), "ops"),
+        "_inner_ops": "ops ext_names",
         "comm_ops": "ops ops.collectives communication.management",
     },
     "parallel": {
+        "function": "ops.collectives",
         "_parallel_serialization": "parallel", "_ps_context": "ranks.settings",
         "algo_parameter_config": "ranks.settings",
     },

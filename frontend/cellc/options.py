@@ -164,6 +164,13 @@ def _cache_path(name: str, value: Any) -> str:
     return value
 
 
+def _not_there(name: str, value: Any) -> bool:
+    """False: an engine of other devices, which can be asked for and not be had."""
+    if value is not False:
+        raise AttributeError(f"For 'set_context', '{name}' says what there is and cannot be set.")
+    return False
+
+
 OPTIONS: dict[str, Option] = {
     "mode": Option(1, _mode), "device_target": Option("CPU", device),
     "device_id": Option(0, _device_id), "save_graphs": Option(0, _graphs),
@@ -186,5 +193,6 @@ OPTIONS: dict[str, Option] = {
     "support_binary": _of(bool, False), "enable_profiling": _of(bool, False),
     "profiling_options": _of(str, "training_trace"),
     "host_scheduling_max_threshold": _of(str, ""), "topo_order": Option("", lambda _, v: v),
+    "enable_ge": Option(False, _not_there),
     "numerics": _choice("strict", "strict", "fast"), "debug_nan": _of(bool, False),
 }

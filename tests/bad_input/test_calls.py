@@ -415,3 +415,17 @@ def test_what_cannot_be_pickled_says_so() -> None:
 def test_wrong_use_of_the_library(call: Callable[[], Any], kind: Any, message: str) -> None:
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_bounds_of_clamp_beyond_an_integer_type() -> None:
+    """A bound that every element keeps is none; one that none keeps is an error that says so."""
+    for dtype, low, high, want in ((np.uint8, -1, 2, [0, 2, 2]), (np.int8, -1000, 300, [0, 5, 100]),
+                                   (np.uint64, -(2**70), 2**70, [0, 5, 100])):
+        x = Tensor(np.array([0, 5, 100], dtype))
+        for clamp in (ops.clamp, ms.jit(ops.clamp)):
+            found = clamp(x, low, high).asnumpy()
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found, want)
+    for low, high in ((300, None), (None, -1)):
+        with pytest.raises(ValueError, match="no number of UInt8, which has 0 to 255"):
+            ops.clamp(Tensor(np.array([1], np.uint8)), low, high)

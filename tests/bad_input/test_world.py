@@ -246,6 +246,37 @@ def _interrupt(child: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+def test_a_limit_of_memory_is_named() -> None:
+    """llvmlite says that it could not find its library where there is no memory for it."""
+    program = """
+import resource
+from cellc_compiler.build import emit
+now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + (40 << 20), now + (40 << 20)))
+emit.load_llvm()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          check=False, timeout=60)
+    assert done.stderr.splitlines()[-1].startswith(
+        "MemoryError: LLVM, which takes 150 MB, does not fit into the memory"), done.stderr
+
+
+def test_without_threads_one_process_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tight limit has no room for a thread's stack."""
+    def refused(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setenv("CELLC_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("CELLC_COMPILE_JOBS", "2")
+    x = Tensor(np.linspace(0, 1, 8, dtype=np.float32))
+    with monkeypatch.context() as tight:
+        tight.setattr(threading.Thread, "start", refused)
+        found = ms.jit(lambda x: ops.softmax(ops.sin(x), -1) * 7.25)(x)
+    np.testing.assert_array_equal(found.asnumpy(), (ops.softmax(ops.sin(x), -1) * 7.25).asnumpy())
+
+
 def test_ctrl_c_while_compiling(tmp_path: Path) -> None:
     """The process ends as interrupted ones do, soon, and the cache is whole."""
     env = _busy_environment(tmp_path / "cache")

@@ -3,6 +3,7 @@ checksums; and what holds for all draws."""
 
 from __future__ import annotations
 
+import io
 import zlib
 
 import numpy as np
@@ -260,3 +261,21 @@ def test_pictures_of_pillow():
         vision.Decode()(GREY)
     with pytest.raises(RuntimeError, match="broken"):
         vision.Decode()(b"no picture")
+
+
+def test_a_part_of_a_picture_file():
+    """The draws of RandomResizedCrop, as in MindSpore; the sums are MindSpore's."""
+    image = pytest.importorskip("PIL.Image")
+    file = io.BytesIO()
+    picture = (np.arange(40 * 44 * 3).reshape(40, 44, 3) % 251).astype(np.uint8)
+    image.fromarray(picture).save(file, "PNG")
+    data = np.frombuffer(file.getvalue(), np.uint8)
+    ds.config.set_seed(5)
+    for steps in ([vision.RandomCropDecodeResize(8, interpolation=Inter.NEAREST)],
+                  [vision.Decode(), vision.RandomResizedCrop(8, interpolation=Inter.NEAREST)]):
+        rows = ds.GeneratorDataset([(data,)] * 4, ["image"], shuffle=False).map(steps, "image")
+        found = [int(row[0].astype(int).sum()) for row in
+                 rows.create_tuple_iterator(output_numpy=True, num_epochs=1)]
+        assert found == [22545, 23271, 21624, 20877]
+    with pytest.raises(TypeError, match="dimensions of the encoded image should be 1"):
+        vision.RandomCropDecodeResize(8)(picture)

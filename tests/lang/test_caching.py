@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,7 +13,10 @@ import pytest
 
 import cellc as ms
 from cellc import Parameter, Tensor, nn, ops
+from cellc.core import invalidation
 from cellc.tracing.reads import same, short
+
+from ..modes.law import mode
 
 SCALE: Any = 2.0
 TABLE: Any = {"a": [1.0, 2.0]}
@@ -382,6 +386,37 @@ def test_the_history_does_not_grow_without_end(monkeypatch: Any) -> None:
     assert [c.signature for c in fn.table.history] == [
         "(x: float32[1])", "(x: float32[5])", "(x: float32[6])"
     ]
+
+
+class Scaled(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Dense(2, 2)
+        self.factor = 2.0
+
+    def construct(self, x: Tensor) -> Tensor:
+        return self.inner(x) * self.factor
+
+
+def test_dropped_cells_leave_no_places_that_are_watched() -> None:
+    """Memory stays flat however many Cells come and go, and no reader outlives its Cell."""
+    def places() -> int:
+        gc.collect()
+        invalidation.watch([], invalidation.Stale())
+        return len(invalidation._readers)
+
+    x = Tensor(np.ones((1, 2), np.float32))
+    with mode(ms.GRAPH_MODE):
+        kept = Scaled()
+        first = kept(x).asnumpy()
+        before = places()
+        for _ in range(5):
+            Scaled()(x)
+        assert places() == before
+        kept.factor = 4.0  # its own places are there still
+        np.testing.assert_array_equal(kept(x).asnumpy(), 2 * first)
+        del kept
+        assert places() < before
 
 
 def test_words_and_sameness() -> None:

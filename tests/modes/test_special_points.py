@@ -15,6 +15,7 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, ops
+from cellc.mint.nn import functional
 
 from .law import MODES, arrays_of, assert_same, mode
 
@@ -147,6 +148,52 @@ def test_sinc_of_bfloat16_is_rounded_once() -> None:
     want = np.sinc(x.astype(np.float64))
     got = ops.sinc(Tensor(x)).asnumpy().astype(np.float64)
     np.testing.assert_allclose(got, want, rtol=2.0**-8, atol=2e-7)
+
+
+HALVES = (ms.float16, ms.bfloat16)
+SATURATING: dict[str, Callable[[Tensor], Tensor]] = {
+    "silu": ops.silu, "mish": ops.mish, "fast_gelu": ops.fast_gelu, "gelu": ops.gelu,
+    "gelu by tanh": lambda x: ops.gelu(x, approximate="tanh"),
+}
+
+
+@pytest.mark.parametrize("name", SATURATING)
+@pytest.mark.parametrize("dtype", [*HALVES, ms.float32])
+def test_slopes_of_large_numbers_are_those_of_the_asymptote(name: str, dtype: Any) -> None:
+    """A factor that has nearly vanished must not meet one that overflows."""
+    large = [150.0, 6e4] if dtype is ms.float16 else [150.0, 6e4, 1e13, 1e20, 1e30, 3e38]
+    x = Tensor(np.array([*large, *(-v for v in large)], np.float32), dtype)
+    got = []
+    for m in MODES:
+        with mode(m):
+            slope = ms.grad(SATURATING[name])(x)
+            assert slope.dtype == dtype
+            got.append(slope.float().asnumpy())
+    assert_same([got[1]], [got[0]])
+    np.testing.assert_array_equal(got[0], np.repeat([1.0, 0.0], len(large)))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_running_logsumexp_of_16_bits_has_the_gradient_of_its_value(dtype: Any) -> None:
+    """The result, rounded to 16 bits, is no shift: at 30000 it is off by 8."""
+    x = Tensor(np.full(3, 3e4, np.float32), dtype)
+    got = ms.grad(lambda v: ops.logcumsumexp(v, 0))(x).float().asnumpy()
+    np.testing.assert_allclose(got, [1 + 1 / 2 + 1 / 3, 1 / 2 + 1 / 3, 1 / 3], rtol=2.0**-8)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_vectors_of_16_bits_are_scaled_by_norms_of_32(dtype: Any) -> None:
+    """Squares of float16 overflow at 256 and the usual epsilons are 0 there."""
+    large, zero = (Tensor(np.array(v, np.float32), dtype) for v in ([[2e4, 0, -2e4]], [[0, 0, 0]]))
+    half = 0.5**0.5
+    for scaled in (ops.L2Normalize(-1), lambda v: functional.normalize(v, dim=-1)):
+        assert scaled(large).dtype == dtype
+        np.testing.assert_allclose(scaled(large).float().asnumpy(), [[half, 0, -half]], rtol=4e-3)
+        np.testing.assert_array_equal(scaled(zero).float().asnumpy(), [[0, 0, 0]])
+    for other, want in ((large, 1), (-large, -1), (zero, 0)):
+        cos = ops.cosine_similarity(large, other, -1)
+        assert cos.dtype == dtype
+        np.testing.assert_allclose(cos.float().asnumpy(), [want], rtol=4e-3)
 
 
 def test_second_derivatives_at_special_points() -> None:

@@ -163,14 +163,14 @@ def test_flat_weights_share_blocks_and_compute_the_same(mode: int) -> None:
 
 def test_what_needs_several_processes_says_so() -> None:
     net = Net()
-    with pytest.raises(RuntimeError, match="one process"):
+    with pytest.raises(RuntimeError, match="no parameter servers, as in MindSpore"):
         net.set_param_ps()
     with pytest.raises(RuntimeError, match="save_checkpoint"):
         net.exec_checkpoint_graph()
     net.load_parameter_slice(net.parameters_dict())
     net.load_parameter_slice(None)
     net.parameter_layout_dict = {"b.w": [[2], [0]]}
-    with pytest.raises(RuntimeError, match="runs on one"):
+    with pytest.raises(RuntimeError, match="there is 1 rank"):
         net.load_parameter_slice(None)
     with pytest.raises(TypeError, match="Parameter"):
         net.load_parameter_slice({"a": 3})
@@ -180,7 +180,10 @@ def test_what_one_process_can_record() -> None:
     net = Net()
     net.set_auto_parallel()
     net.set_data_parallel()
-    net.set_parallel_input_with_inputs(X)
+    assert net.get_flags()["auto_parallel"] is True
+    net.set_parallel_input_with_inputs(X, 3)
+    assert net._parallel_inputs_run[0].asnumpy().tolist() == X.asnumpy().tolist()
+    assert net._parallel_inputs_run[1] == 3
     assert net.shard(((1,),), ((1,),), {"a.w": (1,)}) is net
     with pytest.raises(TypeError, match="in_strategy"):
         net.shard([(1,)])

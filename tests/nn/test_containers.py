@@ -135,3 +135,19 @@ def test_a_change_of_a_sequential_cell_is_seen() -> None:
 def test_wrong_arguments(make: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=re.escape(text)):
         make()
+
+
+def test_a_cell_that_is_held_twice_under_names() -> None:
+    first, second = nn.ReLU(), nn.Tanh()
+    cells = nn.SequentialCell(OrderedDict([("a", first), ("b", second)]))
+    cells[1] = first
+    assert list(cells.name_cells()) == ["a"]  # each cell once
+    assert [c is first for c in cells] == [True, True]
+    cells.append(second)
+    assert list(cells) == [first, first, second]
+
+
+def test_names_of_children_are_no_paths() -> None:
+    for name in ("", "a.b"):
+        with pytest.raises(KeyError, match="no dot"):
+            nn.Cell().insert_child_to_cell(name, nn.ReLU())

@@ -315,3 +315,13 @@ def test_learning_rates_are_mindspores(oracle: Any) -> None:
     for expression, want in zip(cases, oracle(program_rates, [[c] for c in cases]), strict=True):
         got = program_rates.run(ms, nn, expression)
         np.testing.assert_allclose(got, want, rtol=1e-5, err_msg=expression)
+
+
+def test_rates_of_groups_by_step() -> None:
+    layer = nn.Dense(2, 3)
+    groups = [{"params": [layer.weight], "lr": (0.1, 0.2, 0.3)}, {"params": [layer.bias]}]
+    optimizer = nn.RMSProp(groups, learning_rate=0.8)
+    rates = [np.atleast_1d(r.learning_rate.asnumpy()).tolist() for r in optimizer.learning_rate]
+    assert rates == [np.float32([0.1, 0.2, 0.3]).tolist(), np.float32([0.8]).tolist()]
+    with pytest.raises(ValueError, match="one length, but they have 2, 3 rates"):
+        nn.RMSProp(groups, learning_rate=(0.1, 0.2))

@@ -37,7 +37,7 @@ KNOWN_REFUSED = {
     "custom_kernel", "host_call",
     # several processes
     "all_gather", "all_reduce", "all_to_all", "all_to_all_v", "broadcast_from", "gather_to",
-    "receive_from", "reduce_scatter", "reduce_to", "scatter_from", "send_to",
+    "lay_out", "receive_from", "reduce_scatter", "reduce_to", "scatter_from", "send_to",
     # gradients
     "adaptive_avg_pool2d_backward", "adaptive_max_pool2d_backward", "avg_pool2d_backward",
     "conv2d_backward_weight", "max_pool2d_backward",

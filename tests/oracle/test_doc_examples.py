@@ -1,6 +1,7 @@
 """MindSpore's documentation examples print the same under cellc.
 
-In PyNative mode and in graph mode (`doc_examples.py` compares calls under `jit`, too).
+In PyNative mode, in graph mode, and in PyNative mode with the documented call under `jit`, each in
+pieces: four to eight minutes of one core for a mode, most of it MindSpore's (`CELLC_ORACLE_CACHE`).
 `known_differences.txt` lists the examples that differ, each with its reason: "graph:NAME" those
 that differ there alone. The list may only shrink: an example that comes to agree must leave it.
 """
@@ -20,6 +21,7 @@ LEFT_OUT = ("mindspore.profiler.", "mindspore.hal.", "mindspore.communication.",
 """What is about devices and processes, and pipelines (`tests/dataset` has these)."""
 LONG = {"mindspore.nn.Conv2d", "mindspore.nn.Conv2dBnAct"}
 """Examples of several hundred thousand million operations: they may not end in time."""
+PIECES = 4
 KNOWN = Path(__file__).with_name("known_differences.txt")
 
 
@@ -32,15 +34,17 @@ def known(mode: str) -> dict[str, bool]:
 
 
 @needs_oracle
-@pytest.mark.parametrize("mode", ["pynative", "graph"])
-def test_examples_print_the_same(mode: str) -> None:
+@pytest.mark.parametrize("piece", range(PIECES))
+@pytest.mark.parametrize("mode", ["pynative", "graph", "jit"])
+def test_examples_print_the_same(mode: str, piece: int) -> None:
     assert ORACLE
-    chosen = {n: t for n, t in collect(ORACLE).items()
-              if not n.startswith(LEFT_OUT) and n not in LONG}
+    examples = {n: t for n, t in collect(ORACLE).items()
+                if not n.startswith(LEFT_OUT) and n not in LONG}
+    chosen = dict(list(examples.items())[piece::PIECES])
     report = compare(ORACLE, mode, chosen)
     different = {n: c.found.error or c.found.out for n, c in report.items() if c.verdict != "same"}
-    listed = known(mode)
-    assert len(report) > 1000
+    listed = {n: alone for n, alone in known(mode).items() if n in chosen}
+    assert len(report) > 250
     assert {n: why for n, why in different.items() if n not in listed} == {}
     own = {n for n, alone in listed.items() if alone or mode == "pynative"}
     assert own - set(different) == set(), "these agree now: take them off the list"

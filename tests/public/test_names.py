@@ -22,12 +22,14 @@ OURS = {
     "train": {"ProgressBar", "get_metrics"},
     "train.callback": {"ProgressBar"},
 }
+OURS[""] |= {"latest_checkpoint"}
+OURS["train"] |= {"latest_checkpoint"}
 OURS[""] |= {"NonFiniteError", "watch_nans", "watch_ranges"}
 """What only cellc has. To add a name here, tell of it in the guide or in support.md."""
 PLACES_OF_OURS = {
     "testing": {
         "Bisection", "Case", "Replay", "assert_close", "assert_modes_equal", "assert_no_recompile",
-        "bisect", "check_grads", "load_case", "record", "replay",
+        "bisect", "check_grads", "load_case", "record", "replay", "run_ranks",
     },
 }
 """Places that MindSpore has not."""

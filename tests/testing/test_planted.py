@@ -167,7 +167,7 @@ FAULTS: dict[str, tuple[Plant, Any, tuple[Any, ...], dict[str, Any], str, str, s
         of_op("softmax", "expand", without_scale), Dense, (X,), {},
         "reference", "pass expand", "softmax"),
     "splitting of reductions": (
-        of_function(split, "_split", half), lambda x: ops.exp(x).sum() * 2,
+        of_function(split, "split_sum", half), lambda x: ops.exp(x).sum() * 2,
         (RNG.standard_normal((4, 65536)).astype(np.float32),), {},
         "reference", "pass split-reductions", "reduce_sum"),
     "kernel of products": (

@@ -8,6 +8,8 @@ from cellc_runtime.lazy import names_of, public_names
 
 from .loss_scale_manager import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
 from .loss_scaler import DynamicLossScaler, LossScaler, StaticLossScaler, all_finite
+from .loss_scaler import _grad_scale_map as _grad_scale_map
+from .loss_scaler import _grad_unscale_map as _grad_unscale_map
 from .precision import (
     auto_mixed_precision,
     custom_mixed_precision,

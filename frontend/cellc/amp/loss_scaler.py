@@ -15,10 +15,15 @@ from ..tensors.tensor import Tensor
 from ..tracing.pytree import put_together, take_apart
 
 
-def _times(inputs: Any, factor: Tensor) -> Any:
+def _grad_scale_map(factor: Tensor, inputs: Any) -> Any:
     """Each tensor of a structure times a factor, in the tensor's type."""
     structure, leaves = take_apart(inputs)
     return put_together(structure, [x * factor.astype(x.dtype) for x in leaves])
+
+
+def _grad_unscale_map(factor: Tensor, inputs: Any) -> Any:
+    """Each tensor of a structure over a factor, in the tensor's type."""
+    return _grad_scale_map(1 / factor, inputs)
 
 
 class LossScaler(ABC):
@@ -28,11 +33,11 @@ class LossScaler(ABC):
 
     def scale(self, inputs: Any) -> Any:
         """A loss (or tensors) times the scale, in their type."""
-        return _times(inputs, self.scale_value)
+        return _grad_scale_map(self.scale_value, inputs)
 
     def unscale(self, inputs: Any) -> Any:
         """Gradients over the scale, in their type."""
-        return _times(inputs, 1 / self.scale_value)
+        return _grad_unscale_map(self.scale_value, inputs)
 
     @abstractmethod
     def adjust(self, grads_finite: Tensor) -> Any:

@@ -141,8 +141,9 @@ def _collectives(graph: Graph) -> dict[str, Callable[..., None]]:
             lines = places.setdefault(callback_name(node), [])
             if (line := f"{node.span.file}:{node.span.line}") not in lines:
                 lines.append(line)
-    return {name: collectives.callback(name, f" ({' or '.join(lines)})")
-            for name, lines in places.items()}
+    return {called: collectives.callback(called, f" ({' or '.join(lines)})")
+            for name, lines in places.items()
+            for called in (name, collectives.phased(name, collectives.START))}
 
 
 def executed(graph: Graph) -> Iterator[Node]:

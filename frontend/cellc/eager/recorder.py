@@ -23,7 +23,7 @@ from cellc_runtime.site import STATE
 
 from ..core import watching
 from ..core.dispatch import Attrs, apply, run_scan
-from ..core.later import autodiff, conditional
+from ..core.later import autodiff, conditional, micro_batches
 from ..core.lru import LRU
 from ..storage import writes
 from ..tensors.tensor import Grads, Tensor, Tensors, alias_of, tensor_of
@@ -397,7 +397,7 @@ class _BackwardWalk:
         nodes = self.nodes
         stretch: list[Node] = []
         active = autodiff.reached(nodes, wanted)
-        for node in reversed(nodes):
+        for node in micro_batches.backward_order(nodes):
             seen = [r for r in node.results if r in self.hooked] if self.hooked else ()
             if seen:  # all that reads them has been walked over
                 self._stretch(stretch, wanted, active)

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from cellc_compiler.ir.dims import Shapes, deciding
@@ -16,6 +17,7 @@ from ..core.dispatch import tracing
 from ..tracing.tracer import Tracer
 from . import _model, regions
 from .analysis import analyse
+from .asking import asked_elements
 from .calls import call
 from .errors import Cascade, CompileError, CompileRuntimeError, kind
 from .frames import Frame
@@ -129,8 +131,9 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     saved = _active.vm
     _active.vm = vm
     span, scope, whereabouts = vm.tracer.span, vm.tracer.scope, vm.tracer.whereabouts
-    changing = vm.tracer.changing
+    changing, asked = vm.tracer.changing, vm.tracer.asked
     vm.tracer.whereabouts, vm.tracer.changing = vm.whereabouts, vm.note_change
+    vm.tracer.asked = partial(asked_elements, vm)
     depth = len(vm.tracer.regions)
     try:
         with tracing(vm.tracer), _deep_recursion():
@@ -163,7 +166,7 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
             vm.state.undo()
         _active.vm = saved
         vm.tracer.span, vm.tracer.scope, vm.tracer.whereabouts = span, scope, whereabouts
-        vm.tracer.changing = changing
+        vm.tracer.changing, vm.tracer.asked = changing, asked
 
 
 def _holds_text(value: Any, depth: int = 4) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,11 +30,11 @@ from cellc_runtime import dtypes
 from ..core.dispatch import apply
 from ..core.later import instantiate
 from ..tensors.tensor import Tensor, elements_of
-from ..tracing.numbers import GraphNumber, kind_of, power_of_ints
+from ..tracing.numbers import GraphNumber, item_of, kind_of, power_of_ints
 from ..tracing.state_numbers import StateNumber
-from ..tracing.tracer import SizeInside, Tracer
+from ..tracing.tracer import GraphTensor, SizeInside, Tracer
 from . import regions
-from .errors import CompileError
+from .errors import Cascade, CompileError
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -78,7 +79,7 @@ def can_ask(vm: Interpreter) -> bool:
     """Whether a question can be asked here: not within what the run may do or not, or repeat."""
     return not vm.sites and not vm.rolling and vm.state.asks < ASKS \
         and active_shapes() is not None \
-        and all(r.graph.name == "grad" for r in vm.tracer.regions[1:])
+        and not vm.tracer.inside()
 
 
 def is_asked(vm: Interpreter, node: ast.AST, frame: Frame) -> bool:
@@ -128,9 +129,11 @@ def asked_int(vm: Interpreter, number: Any) -> Any:
 
 
 def asked_index(vm: Interpreter, index: Any) -> Any:
-    """The index of a Python container, with ints of the graph asked for."""
+    """The index of a Python container, with ints and one-element tensors of the graph asked for."""
     if isinstance(index, slice):
-        return slice(*(asked_int(vm, v) for v in (index.start, index.stop, index.step)))
+        return slice(*(asked_index(vm, v) for v in (index.start, index.stop, index.step)))
+    if type(index) is GraphTensor and index.size == 1 and not index.dtype.is_inexact:
+        index = item_of(index)
     return asked_int(vm, index)
 
 
@@ -224,6 +227,29 @@ def _sized(vm: Interpreter, value: Any, name: str, sizes: dict[Value, Any]) -> A
     if found is None:
         found = _measured(vm, value, name, (_LOW, None))
         found = sizes[value.ir_value] = value if found is None else found
+    return found
+
+
+def asked_elements(vm: Interpreter, x: Tensor, name: str) -> list[int] | None:
+    """The elements of a tensor of ints, in row-major order, for a function of the library whose
+    result's form depends on them: guards. None if they cannot be asked for here.
+
+    Raises:
+        Cascade: there is no call at hand that could answer.
+    """
+    if vm.collect and can_ask(vm):
+        raise Cascade
+    size = math.prod(x.shape)
+    if size + vm.state.asks > ASKS:
+        return None
+    flat = apply("reshape", x, shape=(size,))
+    found: list[int] = []
+    for i in range(size):
+        one = apply("reshape", apply("slice", flat, start=(i,), stop=(i + 1,)), shape=())
+        element = _measured(vm, one, name, (_LOW, None))
+        if element is None:
+            return None
+        found.append(int(element))
     return found
 
 

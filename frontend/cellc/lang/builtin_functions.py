@@ -17,7 +17,7 @@ from cellc_compiler.ir.dims import Dim, is_symbolic
 
 from ..core.dispatch import apply
 from ..tensors.tensor import Tensor
-from ..tracing.numbers import GraphNumber, as_kind, as_number, item_of
+from ..tracing.numbers import GraphNumber, as_kind, as_number, item_of, kind_of
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import GraphTensor
 from .access import mangle, read_attribute
@@ -27,9 +27,19 @@ from .control import Known, as_bool, choose, logical, truth
 from .errors import CompileError
 from .iteration import Through, Walk, backwards, items, walk
 from .operators import contains
+from .pieces import operations
 from .text import emit_print, flat, formatted, written
 from .trust import own_method
-from .values import MISSING, RuntimeRange, Text, any_runtime, holds_runtime, is_number, is_runtime
+from .values import (
+    MISSING,
+    RuntimeRange,
+    Text,
+    any_runtime,
+    holds_runtime,
+    in_text,
+    is_number,
+    is_runtime,
+)
 from .world import refuse_iterators
 
 if TYPE_CHECKING:
@@ -184,7 +194,7 @@ def _extreme(fn: Any, better: Callable[[Any, Any], Any]) -> Handler:
         values = items(vm, args[0]) if len(args) == 1 else args
         key = kwargs.get("key")
         keys = [v if key is None else vm.call(key, [v], {}, frame) for v in values]
-        if not any_runtime(keys):
+        if not any_runtime(keys) and not any(isinstance(k, Tensor) for k in keys):
             given = {k: v for k, v in kwargs.items() if k != "key"}
             default = given.pop("default", MISSING)
             if not values and default is not MISSING:
@@ -195,6 +205,10 @@ def _extreme(fn: Any, better: Callable[[Any, Any], Any]) -> Handler:
         assert node is not None
         for value, its_key in zip(values[1:], keys[1:], strict=True):
             hit = truth(vm, better(its_key, best_key), frame)
+            if not isinstance(hit, bool) and _kind(value) != _kind(best):
+                hit = decided(vm, hit, lambda: vm.error(
+                    "CE404", TypeError, "whether a number or a tensor is given is known only at "
+                    "run time", frame, hint="use ops.maximum or ops.minimum"))
             if isinstance(hit, bool):
                 best, best_key = (value, its_key) if hit else (best, best_key)
             else:
@@ -203,6 +217,11 @@ def _extreme(fn: Any, better: Callable[[Any, Any], Any]) -> Handler:
         return best
 
     return handler
+
+
+def _kind(value: Any) -> Any:
+    """What a choice of the run must have in common."""
+    return value._type if isinstance(value, Tensor) and kind_of(value) is None else None
 
 
 BUILTINS[min] = _extreme(min, lambda a, b: a < b)
@@ -303,6 +322,7 @@ def _bool(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 
 @_handles(str)
 def _str(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    args = in_text(args)
     if args and holds_runtime(args[0]):
         return Text(tuple(flat([args[0]])))
     return str(*args, **kwargs)
@@ -310,12 +330,15 @@ def _str(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 
 @_handles(format)
 def _format(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    parts = formatted(args[0], *args[1:2] or ("",))
+    if type(args[0]) is Text and args[1:] not in ([], [""]) and vm.pieces is not None:
+        return operations.formatted(vm, args[0], args[1], "", frame)
+    parts = formatted(in_text(args[0]), *args[1:2] or ("",))
     return Text(tuple(parts)) if holds_runtime(parts) else "".join(parts)
 
 
 @_handles(repr)
 def _repr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    args = in_text(args)
     return Text(tuple(written(args[0], True))) if holds_runtime(args) else repr(*args, **kwargs)
 
 
@@ -359,7 +382,7 @@ def _print(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
             hint="leave 'file' out",
         )
     sep, end = kwargs.get("sep"), kwargs.get("end")
-    emit_print(vm, args, " " if sep is None else sep, "\n" if end is None else end)
+    emit_print(vm, in_text(args), " " if sep is None else sep, "\n" if end is None else end)
 
 
 @_handles(iter)

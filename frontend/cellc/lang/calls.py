@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.graph import NOWHERE, Span
 from cellc_runtime import dtypes
 
@@ -34,6 +35,7 @@ from .control import under
 from .frames import Frame
 from .functions import Callback, InterpretedFunction, bind
 from .iteration import items
+from .operators import counted
 from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
 from .pieces.calls import call_of_python
@@ -42,7 +44,7 @@ from .source import FunctionSource, function_source
 from .state import BOXES
 from .text import format_text, join_text
 from .trust import is_foreign_class, is_library, is_user_function
-from .values import MISSING, any_runtime, holds_runtime
+from .values import MISSING, any_runtime, holds_runtime, in_text
 from .world import outside_call
 
 if TYPE_CHECKING:
@@ -421,9 +423,13 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
         if fn.__name__ not in _PUTS:
             vm.templates.look_at(*args)
         vm.note_object(owner)
-        if isinstance(owner, str) and fn.__name__ == "format" and \
-                any_runtime([*args, *kwargs.values()]):
-            return format_text(owner, args, kwargs)
+        if fn.__name__ == "count" and isinstance(owner, (list, tuple)) and len(args) == 1 and \
+                holds_runtime([owner, args]):
+            return counted(vm, owner, args[0], frame)
+        if isinstance(owner, str) and fn.__name__ == "format":
+            args, kwargs = in_text(args), in_text(kwargs)
+            if any_runtime([*args, *kwargs.values()]):
+                return format_text(owner, args, kwargs)
         if isinstance(owner, str) and fn.__name__ == "join" and len(args) == 1:
             strings = items(vm, args[0])
             return join_text(owner, strings) if any_runtime(strings) else owner.join(strings)
@@ -536,6 +542,8 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
             raise _refuse(vm, fn, frame)
         args = [_as_callback(vm, a, frame) for a in args]
     args, kwargs = _asked(args), dict(zip(kwargs, _asked(kwargs.values()), strict=True))
+    if isinstance(fn, np.ufunc):  # it takes a size that is left open for an object
+        args = [int(a) if type(a) is Dim else a for a in args]
     vm.templates.look_at(*args, *kwargs.values())
     found = outside_call(vm, fn, args, kwargs, frame)
     if found is not MISSING:

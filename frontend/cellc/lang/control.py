@@ -391,6 +391,10 @@ class _Join:
     def _merge_variable(
         self, slot: Variable, a: Any, b: Any, changes: tuple[Change | None, Change | None]
     ) -> Build:
+        # (A variable that no code reads behind one side may be read behind the other: a `break`.)
+        a, b = (_ABSENT if v is DEAD else v for v in (a, b))
+        if a is _ABSENT and b is _ABSENT:
+            return _always(DEAD)
         for x, y in ((a, b), (b, a)):
             if x is _ABSENT:
                 if y is MISSING or isinstance(y, Poison):

@@ -8,11 +8,12 @@ kind when it leaves the compiled function.
 
 from __future__ import annotations
 
+import linecache
 import re
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
-from cellc_compiler.ir.graph import Span
+from cellc_compiler.ir.graph import Node, Span
 from cellc_runtime.errors import InNotebook
 from cellc_runtime.records import dataclass
 
@@ -57,6 +58,7 @@ CODES: dict[str, str] = {
     "CE701": "an assertion that failed while the network ran",
     "CE702": "an exception raised while the network ran",
     "CE703": "a position, or a size, out of range, found while the network ran",
+    "CE801": "a network that cannot be cut into stages as its Cells say",
 }
 """Every code and what it is for."""
 
@@ -223,6 +225,15 @@ class CompileSyntaxError(CompileError, SyntaxError):
 
     # SyntaxError prints its own attributes; ours carry the position.
     __str__ = CompileError.__str__
+
+
+def error_at(code: str, message: str, node: Node | None) -> CompileValueError:
+    """A ValueError about a node of a graph, with its line; about the whole without one."""
+    place = None
+    if node is not None and node.span.line > 0:
+        text = linecache.getline(node.span.file, node.span.line)
+        place = Place(node.span, text, "construct", node.scope)
+    return CompileValueError(code, message, place)
 
 
 _KINDS: dict[type[BaseException], tuple[type[CompileError], str]] = {

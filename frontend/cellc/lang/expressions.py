@@ -24,7 +24,7 @@ from .pieces import operations
 from .pieces.operations import comparable, holds_object, is_piece, of_run
 from .state import GROWTH, unseen_box
 from .text import formatted, percent_text
-from .values import MISSING, Text, holds_runtime, is_runtime, like
+from .values import MISSING, Text, holds_runtime, in_text, is_runtime, like
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
@@ -53,9 +53,10 @@ def _binary(vm: Interpreter, node: ast.BinOp, frame: Frame) -> Any:
     if vm.rolling and (type(left) is PerTrip or type(right) is PerTrip):
         kind = type(node.op)
         return seen(binary(kind, BINARY[kind], left, right), node, frame)
-    if isinstance(left, str) and isinstance(node.op, ast.Mod) and holds_runtime(right) \
-            and not holds_object(right):
-        return percent_text(left, right)
+    if isinstance(left, str) and isinstance(node.op, ast.Mod):
+        right = in_text(right)
+        if holds_runtime(right) and not holds_object(right):
+            return percent_text(left, right)
     return operated(vm, BINARY[type(node.op)], left, right, frame)
 
 
@@ -177,7 +178,7 @@ def _joined(vm: Interpreter, node: ast.JoinedStr, frame: Frame) -> Any:
 
 
 def _formatted(vm: Interpreter, node: ast.FormattedValue, frame: Frame) -> Any:
-    value = vm.eval(node.value, frame)
+    value = in_text(vm.eval(node.value, frame))
     spec = "" if node.format_spec is None else vm.eval(node.format_spec, frame)
     vm.at(node, frame)
     if vm.pieces is not None and (holds_object(value) or not isinstance(spec, str)):

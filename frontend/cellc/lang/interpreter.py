@@ -434,6 +434,7 @@ class Interpreter:
         for key, path in _model.scope_paths(cell, prefix).items():
             self.paths.setdefault(key, path)
         self.kept.append(cell)  # so that no identity is reused
+        self.tracer.roots.append((prefix, cell))
 
 
 def _user_frame(frame: Frame) -> Frame:

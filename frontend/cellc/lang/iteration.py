@@ -20,7 +20,7 @@ from ..tracing.pytree import RunObject
 from .asking import asked_int
 from .pieces import operations
 from .trust import own_method
-from .values import MISSING, Position, RuntimeRange, Text, scalar
+from .values import MISSING, Position, RuntimeRange, Text, scalar, with_parts
 from .world import refuse_iterators
 
 if TYPE_CHECKING:
@@ -294,13 +294,7 @@ def returned(value: Any, depth: int = 4) -> Any:
         return elements if isinstance(value, _ITEMS) else tuple(elements)
     if type(value) is Dim:
         return as_number(scalar(value), int)
-    if not depth or type(value) not in (list, tuple, dict):
-        return value
-    inside = value.values() if isinstance(value, dict) else value
-    parts = [returned(v, depth - 1) for v in inside]
-    if all(a is b for a, b in zip(inside, parts, strict=True)):
-        return value
-    return dict(zip(value, parts, strict=True)) if isinstance(value, dict) else type(value)(parts)
+    return with_parts(value, lambda v: returned(v, depth - 1)) if depth else value
 
 
 def asked_range(vm: Interpreter, source: RuntimeRange) -> range:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..tensors.tensor import Tensor
-from ..tracing.numbers import GraphNumber
-from .asking import asked_int, is_asked_power, power
-from .control import as_bool, logical, truth
+from ..tracing.numbers import GraphNumber, kind_of
+from .asking import asked_int, decided, is_asked_power, power
+from .control import Known, as_bool, logical, truth
 from .iteration import items
 from .pieces import operations
 from .pieces.operations import is_piece
@@ -52,13 +52,60 @@ def compare(vm: Interpreter, op: ast.cmpop, a: Any, b: Any, frame: Frame) -> Any
         case ast.Is() | ast.IsNot():
             if a is not None and b is not None:
                 vm.templates.look_at(a, b)
-            return (a is b) == isinstance(op, ast.Is)
+            same = (a is b) if a is b else _same_int(a, b)
+            return same if isinstance(op, ast.Is) else as_bool(logical("not", same))
         case ast.In():
             return contains(vm, a, b, frame)
         case ast.NotIn():
             found = contains(vm, a, b, frame)
             return as_bool(logical("not", found)) if isinstance(found, Tensor) else not found
+    if type(a) is type(b) and type(a) in (list, tuple) and holds_runtime([a, b]):
+        return _sequences(vm, op, a, b, frame)
     return operated(vm, COMPARE[type(op)], a, b, frame)
+
+
+def _same_int(a: Any, b: Any) -> Any:
+    """`a is b` of two values that are no one object: Python has one object of each small int."""
+    for number, known in ((a, b), (b, a)):
+        if isinstance(number, GraphNumber) and kind_of(number) is int \
+                and type(known) is int and known in _SMALL:
+            return number == known
+    return False
+
+
+_SMALL = range(-5, 257)
+
+
+def equal(vm: Interpreter, a: Any, b: Any, frame: Frame) -> Known:
+    """Whether Python takes two elements for the same: a bool, or one of the graph."""
+    return a is b or truth(vm, compare(vm, ast.Eq(), a, b, frame), frame)
+
+
+def _sequences(
+    vm: Interpreter, op: ast.cmpop, a: Sequence[Any], b: Sequence[Any], frame: Frame
+) -> Any:
+    """Two lists or tuples with values of the run compared: by their first elements that differ,
+    and which these are is asked."""
+    if isinstance(op, (ast.Eq, ast.NotEq)):
+        same: Known = len(a) == len(b)
+        for x, y in zip(a, b, strict=False):
+            if same is not False:
+                same = logical("and", same, equal(vm, x, y, frame))
+        return as_bool(same if isinstance(op, ast.Eq) else logical("not", same))
+    for x, y in zip(a, b, strict=False):
+        if not decided(vm, equal(vm, x, y, frame), lambda: vm.error(
+                "CE404", TypeError, "which elements are compared is known only at run time", frame,
+                hint="compare the elements one by one")):
+            return compare(vm, op, x, y, frame)
+    return COMPARE[type(op)](len(a), len(b))
+
+
+def counted(vm: Interpreter, box: Sequence[Any], item: Any, frame: Frame) -> Any:
+    """`box.count(item)`, where values of the run decide."""
+    found: Any = 0
+    for element in box:
+        found = found + as_bool(equal(vm, element, item, frame))
+    return found
 
 
 def operated(
@@ -101,14 +148,14 @@ def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
     found = own_method(box, "__contains__")
     if found is not None:
         return as_bool(truth(vm, vm.call(found, [box, item], {}, frame), frame))
-    if isinstance(box, (dict, str, range)) or not holds_runtime([item, box]):
+    tensors = isinstance(box, (list, tuple)) and any(isinstance(v, Tensor) for v in (item, *box))
+    if isinstance(box, (dict, str, range)) or not (tensors or holds_runtime([item, box])):
         return item in box
     result: Any = False
     for element in items(vm, box):
-        same = element is item or element == item
+        same = equal(vm, element, item, frame)
         if same is True:
             return True
         if isinstance(same, Tensor):
-            same = truth(vm, same, frame)
             result = same if result is False else logical("or", result, same)
     return as_bool(result)

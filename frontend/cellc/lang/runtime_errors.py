@@ -10,13 +10,14 @@ from cellc_runtime.errors import RUN_ERRORS
 
 from ..tensors.tensor import Tensor
 from ..tracing.exceptions import name_class
+from ..tracing.tracer import GraphTensor
 from .asking import avoidable, decided
 from .control import condition
 from .errors import CompileError
 from .outcome import NEXT, Diverged, Outcome
 from .pieces import operations
 from .text import flat, joined, written
-from .values import Formatted, any_runtime, scalar
+from .values import Formatted, Text, any_runtime, scalar
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -108,9 +109,28 @@ def raise_statement(vm: Interpreter, node: ast.Raise, frame: Frame) -> Outcome:
         raise_at_run_time(vm, error, node, frame)
     if under_runtime(vm):
         raise_at_run_time(vm, error, node, frame)
+    error.args = tuple(map(_with_symbols, error.args))
     if cause is not None:
         raise error from cause
     raise error
+
+
+def _with_symbols(said: Any) -> Any:
+    """A text with open sizes by their symbols: what is raised while tracing shows none."""
+    if not isinstance(said, Text):
+        return said
+    words = []
+    for part in said.parts:
+        value = part.value if isinstance(part, Formatted) else part
+        node = value.ir_value.node if isinstance(value, GraphTensor) else None
+        if node is not None and node.op == "cast":
+            node = node.operands[0].node
+        if node is not None and node.op == "size_number":
+            value = node.attrs["value"]
+        elif not isinstance(value, str):
+            return said
+        words.append(str(value))
+    return "".join(words)
 
 
 def under_runtime(vm: Interpreter) -> bool:

@@ -26,7 +26,7 @@ from cellc_runtime.records import dataclass, field, replace
 
 from ..core.dispatch import apply
 from ..tensors.tensor import Tensor
-from ..tracing.arguments import CHANGEABLE, at_hand, objects_in
+from ..tracing.arguments import CHANGEABLE, at_hand, objects_in, returned
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, kind_of
 from ..tracing.python_state import PythonState, StateInput, can_be_input
 from ..tracing.reads import Read, content, short
@@ -194,6 +194,7 @@ class State:
     made: dict[int, Any] = field(default_factory=dict)
     arguments: dict[int, tuple[int, Any]] = field(default_factory=dict)
     changed_arguments: bool = False
+    returned_arguments: bool = False
     unseen: dict[int, Any] = field(default_factory=dict)
     defaults: dict[int, tuple[str, str, Any]] = field(default_factory=dict)
     read: dict[Hashable, Stored] = field(default_factory=dict)
@@ -342,6 +343,18 @@ class State:
         number, traced = found
         self.changed_arguments = True
         return lambda: at_hand(number, traced)
+
+    def origin(self, value: Any) -> Callable[[], Any] | None:
+        """How a result finds a container that was there before: as in Python, the caller gets that
+        very object. None for one that the trace has made."""
+        if not isinstance(value, CHANGEABLE):
+            return None
+        found = self.arguments.get(id(value))
+        if found is not None:
+            number, self.returned_arguments = found[0], True
+            return lambda: returned(number)
+        own = self.is_outside(value) and id(value) not in self.escaped
+        return _always(value) if own else None
 
     def default(self, label: str, where: str, value: Any) -> None:
         """The default of an argument: one that can change is compared before calls."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.dims import is_symbolic
+from cellc_compiler.ir.dims import Dim, is_symbolic
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
@@ -459,6 +459,24 @@ def same_structure(a: Any, b: Any) -> bool:
     if type(a) is type(b) is dict:
         return list(a) == list(b) and all(same_structure(a[k], b[k]) for k in a)
     return same_constant(a, b)
+
+
+def with_parts(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A list, tuple or dict with each part changed; the very object where no part is another."""
+    if type(value) not in (list, tuple, dict):
+        return value
+    inside = value.values() if isinstance(value, dict) else value
+    parts = [change(v) for v in inside]
+    if all(a is b for a, b in zip(inside, parts, strict=True)):
+        return value
+    return dict(zip(value, parts, strict=True)) if isinstance(value, dict) else type(value)(parts)
+
+
+def in_text(value: Any, depth: int = 4) -> Any:
+    """A value as a string shows it: a size that is left open is a number of the graph."""
+    if type(value) is Dim:
+        return as_number(scalar(value), int)
+    return with_parts(value, lambda v: in_text(v, depth - 1)) if depth else value
 
 
 def any_runtime(values: Iterable[object]) -> bool:

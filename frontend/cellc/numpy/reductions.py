@@ -9,8 +9,9 @@ from typing import Any
 from cellc_runtime.dtypes import bool_, float16, float32, int32, int64
 
 from ..core.dispatch import apply, apply_one
-from ..ops.arguments import axis_of, integer, need_known
+from ..ops.arguments import axis_of, integer
 from ..ops.families import fa, fg, fj, fr, m
+from ..ops.functional_sort import bins
 from ..tensors.promotion import cast_to, inexact
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, many, to_dtype, together
@@ -403,12 +404,11 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, length: int | None
     Source: `mindspore.numpy.bincount`.
 
     Args:
-        length: the number of results, which a graph must know; ints not below it are left out.
+        length: the number of results; ints not below it are left out.
     """
     t = fa.ravel(as_tensor(x, "bincount"))
     if length is None:
-        known = need_known(t, "bincount")
-        count = _max_of(int(known.max(initial=-1)) + 1, minlength, 1 if known.size else 0)
+        count = bins(t, _max_of(minlength, 1 if t.size else 0), "bincount")
     else:
         count = length
     w = None if weights is None else fa.ravel(as_tensor(weights, "bincount", "weights"))

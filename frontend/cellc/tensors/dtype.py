@@ -220,7 +220,18 @@ def convert(dtype: Any, what: str = "astype") -> DType:
 
 
 _WIDTHS = {f"INT{n}": n - 1 for n in range(1, 17)} | {f"UINT{n}": n + 99 for n in range(1, 17)}
-QuantDtype = enum.Enum("QuantDtype", _WIDTHS)  # type: ignore[misc]  # a table of names
+
+
+class _Valued(enum.Enum):
+    """Members whose number is asked for by a call."""
+
+    def value(self) -> builtins.int:
+        """The number that stands for the width."""
+        found: builtins.int = self._value_
+        return found
+
+
+QuantDtype = _Valued("QuantDtype", _WIDTHS)  # type: ignore[call-arg]  # a table of names
 QuantDtype.__doc__ = (
     "Widths of quantised numbers, for arguments (no tensor has them). Source: "
     "`mindspore.QuantDtype`.")

@@ -248,6 +248,17 @@ def true_positions(mask: Tensor, name: str) -> tuple[Tensor, int]:
     return apply_one("true_positions", flat, measured, size=found), found
 
 
+def found_size(count: Tensor, name: str) -> int:
+    """A number of the graph as the size of a result: as many as the run finds.
+
+    Raises:
+        TypeError: in a run-time branch or loop.
+    """
+    tracer = active_tracer()
+    assert tracer is not None
+    return tracer.measure(cast_to(reshaped(count, ()), int64), name, None)[0]
+
+
 def found_positions(mask: Tensor) -> list[Tensor]:
     """Positions of a mask's true elements along each of its axes, as many as the run finds."""
     return unraveled(true_positions(mask, "a bool index")[0], mask.shape)

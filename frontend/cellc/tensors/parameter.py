@@ -27,11 +27,13 @@ from .tensor import Tensor, cast_array, shared_of
 from .views import change
 
 if TYPE_CHECKING:
+    from ..ranks import parts
     from ..storage import deferred
     from . import initializer as initializers
 else:  # few programs fill a clone anew; small networks defer nothing
     deferred = lazy_module("cellc.storage.deferred")
     initializers = lazy_module("cellc.tensors.initializer")
+    parts = lazy_module("cellc.ranks.parts")
 
 PARAMETER_NAME_DEFAULT = "Parameter"
 _serial = count()
@@ -114,7 +116,8 @@ class Parameter(Tensor):
             list; copied.
         name: its name; Cells give their attribute's name to a parameter made without one.
         requires_grad: whether gradients are taken with respect to it.
-        layerwise_parallel, parallel_optimizer, storage_format: kept, without effect.
+        layerwise_parallel, storage_format: kept, without effect.
+        parallel_optimizer: whether an optimizer may part its state among ranks.
         device: `"CPU"` or `"GPU"`, where the elements are at first (a program moves them to where
             it runs); None is `"CPU"`, and so is MindSpore's `"Remote"`.
 
@@ -143,6 +146,10 @@ class Parameter(Tensor):
     storage_format: str = ""
     unique: bool = False  # type: ignore[assignment]  # in its place Tensor has a method
     sliced: bool = False
+    cut: Any = None
+    """How it is cut over ranks (`ranks.parts.Cut`), once a graph that is cut has read it."""
+    planned: Any = None
+    """How it is to be cut (`ranks.layout.Placement`)."""
     is_in_parallel: bool = False
     init_mode: Any = None
     inited_param: Parameter | None = None
@@ -234,6 +241,11 @@ class Parameter(Tensor):
         if isinstance(stage, bool) or not isinstance(stage, int) or stage < 0:
             raise TypeError(f"`stage` must be an int of at least 0, but got {stage!r}")
         self.__dict__.setdefault("_pipeline_stages", []).append(stage)
+
+    @property
+    def pipeline_stages(self) -> list[int]:
+        """The stages of a pipeline that use this parameter, as its Cells say."""
+        return list(self.__dict__.get("_pipeline_stages", ()))
 
     @property
     def dtype(self) -> DType:
@@ -347,6 +359,32 @@ class Parameter(Tensor):
             self.sliced = True
         return self
 
+    # --- parts over ranks -----------------------------------------------------------------------
+
+    def keep_part(self, place: tuple[slice, ...], cut: Any) -> None:
+        """Hold this rank's part from now on.
+
+        Args:
+            place: where it lies in the whole.
+            cut: see the attribute.
+        """
+        part = self._snapshot()[place]
+        if part.shape != self.shape:
+            self._replace(part)
+            self.sliced = True
+        self.cut = cut
+        parts.hold(self)
+
+    def show_whole(self) -> Array | None:
+        """Have the shape of the whole and no elements, for a trace; what `show_part` takes."""
+        saved = self._host
+        self._host = np.broadcast_to(np.zeros((), self._layout.dtype), self.cut.shape)
+        return saved
+
+    def show_part(self, saved: Array | None) -> None:
+        """Have the part again."""
+        self._host = saved
+
     # --- copies and printing --------------------------------------------------------------------
 
     def clone(self, init: Any = "same") -> Parameter:
@@ -411,6 +449,8 @@ def _without_value(cls: type[Parameter], state: dict[str, Any]) -> Parameter:
     out = object.__new__(cls)
     out.__dict__.update(state)
     out._serial, out._storage = next(_serial), Storage()
+    if out.cut is not None:
+        parts.hold(out)
     return out
 
 

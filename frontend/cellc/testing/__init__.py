@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .compare import assert_close
     from .finite_differences import check_grads
     from .modes import assert_modes_equal
+    from .ranks import run_ranks
     from .recompilation import assert_no_recompile
     from .recording import record
     from .replaying import Replay, replay
@@ -29,6 +30,7 @@ else:
         ".compare": "assert_close",
         ".finite_differences": "check_grads",
         ".modes": "assert_modes_equal",
+        ".ranks": "run_ranks",
         ".recompilation": "assert_no_recompile",
         ".recording": "record",
         ".replaying": "Replay replay",
@@ -36,6 +38,6 @@ else:
 
 __all__ = [
     "Bisection", "Case", "Replay", "assert_close", "assert_modes_equal", "assert_no_recompile",
-    "bisect", "check_grads", "load_case", "record", "replay",
+    "bisect", "check_grads", "load_case", "record", "replay", "run_ranks",
 ]
 __dir__ = public_names(__name__)

@@ -29,7 +29,7 @@ from cellc_compiler.ir.verify import untrusted_graph
 from cellc_runtime import checkpoint
 from cellc_runtime.container import pack, unpack
 from cellc_runtime.errors import ArtifactError
-from cellc_runtime.files import write_atomically
+from cellc_runtime.files import read_file, write_atomically
 from cellc_runtime.records import dataclass, field
 
 from ..compiled.entries import Traced, trace
@@ -118,7 +118,7 @@ def load_case(path: str | os.PathLike[str]) -> Case:
         head = file.read(len(_MARK))
         if head == _MARK.encode():
             return _from_text(head + file.read(MAX_TEXT + 1))
-    box = unpack(checkpoint.map_file(path), MAGIC, VERSION, "case")
+    box = unpack(read_file(path), MAGIC, VERSION, "case")
     arrays, _ = checkpoint.decode(box.section("arrays"), "case's arrays")
     text = _decoded(bytes(box.section("graph")[: MAX_TEXT + 1]))
     strings = {}

@@ -6,11 +6,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cellc_runtime.records import dataclass, field
-from cellc_runtime.world import Bytes, CollectiveError, Step, disagreement, playing
+import numpy as np
 
-_PATIENCE = 60.0
-"""Seconds that a rank waits for another one."""
+from cellc_runtime.channel import Channel
+from cellc_runtime.records import dataclass, field
+from cellc_runtime.world import SHARED, Bytes, CollectiveError, Step, disagreement, playing
+
+_PATIENCE = 180.0
+"""Seconds that a rank waits for another one, which may be compiling its stage of a pipeline."""
 
 
 @dataclass(eq=False)
@@ -51,8 +54,11 @@ class _ThreadWorld:
         self.size = size
         self.near = tuple(range(size))
         self.groups: dict[str, tuple[int, ...]] = {}
+        self._own = Channel(f"collectives of rank {rank}")
+        self.channel: Channel | None = self._own
         self._board = board
         self._steps: dict[Any, int] = {}
+        self._shared: dict[tuple[int, ...], Bytes] = {}
 
     def _exchange(self, step: Step, value: Any) -> list[Any]:
         number = self._steps[step.group] = self._steps.get(step.group, 0) + 1
@@ -79,6 +85,16 @@ class _ThreadWorld:
         """See `World.broadcast`."""
         buffer[:] = self._exchange(step, buffer.copy())[step.group.index(root)]
 
+    def shared(self, step: Step) -> Sequence[Bytes] | None:
+        """See `World.shared`."""
+        if step.group not in self._shared:
+            self._shared[step.group] = np.empty(SHARED, np.uint8)
+        return self._exchange(step, self._shared[step.group])
+
+    def meet(self, step: Step) -> None:
+        """See `World.meet`."""
+        self._exchange(step, None)
+
     def _message(self, source: int, to: int, tag: int) -> Any:
         key = "message", self.rank, source, to, tag
         self._steps[key] = self._steps.get(key, 0) + 1
@@ -98,7 +114,8 @@ class _ThreadWorld:
         out[:] = sent
 
     def close(self) -> None:
-        """Nothing is held."""
+        """End its thread."""
+        self._own.close()
 
     def abort(self) -> None:
         """This rank raised: nobody waits for it."""
@@ -128,6 +145,8 @@ def run_ranks(size: int, function: Callable[[int], Any]) -> list[Any]:
         except BaseException as e:
             errors.append(e)
             own.abort()
+        finally:
+            own.close()
 
     threads = [threading.Thread(target=play, args=(r,), name=f"rank {r}") for r in range(size)]
     for thread in threads:

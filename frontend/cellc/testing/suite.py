@@ -17,7 +17,7 @@ from cellc_runtime.records import dataclass, field
 
 from .. import context
 from ..compiled.dynamic import parameter_names
-from ..compiled.entries import describe_call
+from ..compiled.signatures import describe_call
 from ..core.observers import unwatched, watching_calls
 from ..eager.recorder import active_recordings
 from ..lang import CompileError

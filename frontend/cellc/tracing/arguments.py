@@ -109,3 +109,8 @@ def at_hand(number: int, traced: Any) -> Any:
     """The object that one of a trace stands for in the call at hand. Where a graph is run without
     a call (`verify`, profiles) nobody sees the change: it is made to a copy."""
     return _given.calls[-1][number] if _given.calls else copy(traced)
+
+
+def returned(number: int) -> Any:
+    """The object among the arguments of the call at hand that it returns; None without a call."""
+    return _given.calls[-1][number] if _given.calls else None

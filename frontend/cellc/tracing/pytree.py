@@ -74,22 +74,30 @@ class Box:
 
     Attributes:
         made_with: the default factory of a defaultdict, the length of a deque.
+        origin: finds the very object, which was there before; None where no call is at hand.
     """
 
     kind: type
     keys: tuple[Any, ...]
     parts: tuple[Any, ...]
     made_with: Any = None
+    origin: Callable[[], Any] | None = None
 
 
 Structure = Leaf | Known | Box
 _ALONE = Leaf(0)
 
 
+def made_anew(value: Any) -> None:
+    """No origin: each container is made anew."""
+
+
 def take_apart(
-    value: Any, whole: tuple[type, ...] = ()
+    value: Any, whole: tuple[type, ...] = (),
+    origin: Callable[[Any], Callable[[], Any] | None] = made_anew,
 ) -> tuple[Structure, list[Tensor]]:
-    """The structure of a value and its tensors in order; tensors of types `whole` stay whole."""
+    """The structure of a value and its tensors in order; tensors of types `whole` stay whole.
+    `origin` says of a list, dict, set or deque how the very object is found (`Box.origin`)."""
     if type(value) is Tensor and value._number is None:
         return _ALONE, [value]  # the usual case
     leaves: list[Tensor] = []
@@ -111,11 +119,11 @@ def take_apart(
                     "can be tensors"
                 )
             made_with = x.default_factory if isinstance(x, defaultdict) else None
-            return Box(type(x), tuple(x), tuple(walk(v) for v in x.values()), made_with)
+            return Box(type(x), tuple(x), tuple(walk(v) for v in x.values()), made_with, origin(x))
         if isinstance(x, (tuple, list, set, frozenset)):
-            return Box(type(x), (), tuple(walk(v) for v in x))
+            return Box(type(x), (), tuple(walk(v) for v in x), None, origin(x))
         if isinstance(x, deque):
-            return Box(type(x), (), tuple(walk(v) for v in x), x.maxlen)
+            return Box(type(x), (), tuple(walk(v) for v in x), x.maxlen, origin(x))
         found = _fields(x)
         if found:
             return Box(type(x), tuple(found), tuple(walk(v) for v in found.values()))
@@ -177,6 +185,8 @@ def put_together(structure: Structure, leaves: Sequence[Any]) -> Any:
         return number.of(leaf) if isinstance(number, ObjectKind) else as_number(leaf, number)
     if isinstance(structure, Known):
         return structure.value
+    if structure.origin is not None and (found := structure.origin()) is not None:
+        return found
     parts = [put_together(p, leaves) for p in structure.parts]
     kind = structure.kind
     if kind is list:

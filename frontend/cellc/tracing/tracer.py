@@ -154,10 +154,13 @@ class Tracer:
 
     Attributes:
         root: the Cell that scopes begin in, which they leave out; None without one.
+        roots: all Cells that no other one owns, with what scopes inside them begin with.
         caught: in a `try` of the program: settles a check before the rest is traced, or raises;
             whether it could.
         stands: input of a graph that is differentiated -> what it stands for outside.
         changing: hears of each tensor before it is changed in place.
+        asked: asks the run for the elements of a tensor that decide a form (`lang.asking`); None
+            where nobody can be asked.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -169,8 +172,10 @@ class Tracer:
         self.span: Span = NOWHERE
         self.scope: str = ""
         self.root: Any = None
+        self.roots: list[tuple[str, Any]] = []
         self.whereabouts: Callable[[str], str] = lambda code: ""
         self.changing: Callable[[GraphTensor], None] = lambda tensor: None
+        self.asked: Callable[[Tensor, str], list[int] | None] = lambda tensor, name: None
         self.checks = 0
         self.budget: int | None = None
         self.gone: set[Value] = set()
@@ -367,6 +372,10 @@ class Tracer:
         ]
         return region.graph
 
+    def inside(self) -> bool:
+        """Whether a branch or loop of the run is traced: what it may do or not, or repeat."""
+        return any(r.graph.name != "grad" for r in self.regions[1:])
+
     def measure(
         self, count: Tensor, name: str, most: int | None, *, low: int = 0, hint: int | None = None
     ) -> tuple[int, Tensor]:
@@ -374,7 +383,7 @@ class Tracer:
 
         Args:
             name: for the symbol.
-            low, most: the least and the greatest it can be.
+            low, most: the least and the greatest it can be (None: any).
             hint: what it is in this call, if that is known.
 
         Returns:
@@ -384,8 +393,7 @@ class Tracer:
             SizeInside: in a branch or loop, which has no place where its size could be found out.
         """
         shapes = active_shapes()
-        inside = next((r.graph.name for r in self.regions[1:] if r.graph.name != "grad"), None)
-        if inside is not None or shapes is None:
+        if self.inside() or shapes is None:
             raise SizeInside(
                 f"the shape of the result of '{name}' depends on the elements of its input; that "
                 f"cannot be in a run-time branch or loop: compute it before, or use a form of "
@@ -395,7 +403,8 @@ class Tracer:
         if known < len(shapes.measured):
             hint = shapes.measured[known]
         elif hint is None:
-            hint = min(STAND_IN, STAND_IN * evaluate(most, shapes.hints))  # 0 of an empty tensor
+            many = 1 if most is None else evaluate(most, shapes.hints)
+            hint = min(STAND_IN, STAND_IN * many)  # 0 of an empty tensor
         bound = most if type(most) is int else None
         dim = shapes.new(f"found_{name}", hint, SymbolInfo(
             low, bound, f"the number that '{name}' found at {self.place()}"))

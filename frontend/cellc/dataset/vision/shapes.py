@@ -451,6 +451,24 @@ class Decode(Transform):
         return pillow("Decode").fromarray(image) if self.to_pil else image
 
 
+class RandomCropDecodeResize(RandomResizedCrop):
+    """A part of a picture file's image of random size, shape and place, resized: `Decode`, then
+    `RandomResizedCrop`, with the draws of the latter.
+
+    Args: those of `RandomResizedCrop`.
+
+    Raises:
+        ModuleNotFoundError: Pillow is not installed.
+        TypeError, RuntimeError: (when called) no bytes, or no picture.
+
+    Source: `mindspore.dataset.vision.RandomCropDecodeResize`.
+    """
+
+    def __call__(self, *args: Any) -> Any:
+        """The part of the picture."""
+        return super().__call__(*map(Decode(), args))
+
+
 class ToPIL(Transform):
     """A picture of Pillow. Source: `mindspore.dataset.vision.ToPIL`."""
 
@@ -477,6 +495,7 @@ class ToNumpy(Transform):
 
 __all__ = [
     "CenterCrop", "Crop", "Decode", "HWC2CHW", "HorizontalFlip", "Pad", "RandomCrop",
-    "RandomHorizontalFlip", "RandomResizedCrop", "RandomRotation", "RandomVerticalFlip",
-    "Resize", "Rotate", "ToNumpy", "ToPIL", "ToTensor", "ToType", "VerticalFlip",
+    "RandomCropDecodeResize", "RandomHorizontalFlip", "RandomResizedCrop", "RandomRotation",
+    "RandomVerticalFlip", "Resize", "Rotate", "ToNumpy", "ToPIL", "ToTensor", "ToType",
+    "VerticalFlip",
 ]

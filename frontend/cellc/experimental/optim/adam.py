@@ -81,13 +81,13 @@ class Adam(_Moments):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize)
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter and its moments."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter; its moments are assigned."""
         m, v = self.moments(group, self.prepared(group, parameter, gradient), i)
         rest1, rest2 = self.rests(group, t)
         v = self.largest(group, v, i)
         rate = ops.cast(group["lr"] * (ops.sqrt(rest2) / rest1), parameter.dtype)
-        ops.assign(parameter, parameter - rate * m / (ops.sqrt(v) + group["eps"]))
+        return parameter - rate * m / (ops.sqrt(v) + group["eps"])
 
 
 class AdamW(_Moments):
@@ -109,8 +109,8 @@ class AdamW(_Moments):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize)
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter and its moments."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter; its moments are assigned."""
         gradient = ops.cast(gradient, parameter.dtype)
         m, v = self.moments(group, -gradient if group["maximize"] else gradient, i)
         rest1, rest2 = self.rests(group, t)
@@ -118,7 +118,7 @@ class AdamW(_Moments):
         kind = parameter.dtype
         below = ops.sqrt(v) / ops.cast(ops.sqrt(rest2), kind) + group["eps"]
         kept = parameter * (1.0 - rate_of(group, parameter) * group["weight_decay"])
-        ops.assign(parameter, kept - ops.cast(group["lr"] / rest1, kind) * m / below)
+        return kept - ops.cast(group["lr"] / rest1, kind) * m / below
 
 
 class Adamax(_Moments):
@@ -140,8 +140,8 @@ class Adamax(_Moments):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, maximize=maximize)
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter and its moments."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter; its moments are assigned."""
         gradient = self.prepared(group, parameter, gradient)
         beta1, beta2 = group["betas"]
         m = self.exp_avg[i] + (gradient - self.exp_avg[i]) * (1.0 - beta1)
@@ -149,7 +149,7 @@ class Adamax(_Moments):
         ops.assign(self.exp_avg[i], m)
         ops.assign(self.exp_inf[i], u)
         rate = ops.cast(group["lr"] / (1.0 - _power(beta1, t)), parameter.dtype)
-        ops.assign(parameter, parameter - rate * m / u)
+        return parameter - rate * m / u
 
 
 class NAdam(_Moments):
@@ -176,8 +176,8 @@ class NAdam(_Moments):
                 for p in self.param_groups[-1]["params"]]
         self.mu_product = [*getattr(self, "mu_product", ()), *made]
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter and its moments."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter; its moments are assigned."""
         gradient = self.prepared(group, parameter, gradient)
         m, v = self.moments(group, gradient, i)
         _, rest2 = self.rests(group, t)
@@ -191,7 +191,7 @@ class NAdam(_Moments):
         rate = group["lr"]
         new = parameter - ops.cast(rate * (1.0 - mu) / (1.0 - product), kind) * gradient / below
         later = ops.cast(rate * after / (1.0 - product * after), kind)
-        ops.assign(parameter, new - later * m / below)
+        return new - later * m / below
 
 
 class RAdam(_Moments):
@@ -209,8 +209,8 @@ class RAdam(_Moments):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay)
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter and its moments."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter; its moments are assigned."""
         m, v = self.moments(group, self.prepared(group, parameter, gradient), i)
         rest1, rest2 = self.rests(group, t)
         most = 2.0 / (1.0 - group["betas"][1]) - 1.0
@@ -221,4 +221,4 @@ class RAdam(_Moments):
         kind = parameter.dtype
         scale = ops.cast(ops.sqrt(ratio) * ops.sqrt(rest2), kind) / (ops.sqrt(v) + group["eps"])
         step = m * ops.cast(group["lr"] / rest1, kind)
-        ops.assign(parameter, parameter - step * ops.where(sure, scale, 1.0))
+        return parameter - step * ops.where(sure, scale, 1.0)

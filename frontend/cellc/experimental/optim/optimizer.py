@@ -152,8 +152,9 @@ class Optimizer(SteadySteps):
         self.param_groups = [*self.param_groups, group]
         self.lrs = [*self.lrs, group["lr"]]
         self.parameters = ParameterTuple([*self.parameters, *new])
+        self.part_state(new)
         for prefix, start in self.states:
-            made = new.clone(prefix=prefix, init=self._start(start, group))
+            made = self.state_of(prefix, self._start(start, group), new)
             setattr(self, prefix, ParameterTuple([*getattr(self, prefix, ()), *made]))
 
     def _params_of(self, group: dict[str, Any]) -> list[Parameter]:
@@ -216,18 +217,20 @@ class Optimizer(SteadySteps):
         ops.assign(counter, step)
         return ops.cast(step, float32)
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter, the i-th of all, and to its state."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter (of the rows that this rank has state of), the i-th of all;
+        its state is assigned."""
         raise TypeError(f"the optimizer {type(self).__name__} gives no 'construct'")
 
     def construct(self, gradients: Any) -> bool:
         """One step, from a tuple with a gradient for each parameter."""
+        gradients = self.own_gradients(gradients)
         t = self.begin()
         for k in range(len(self.param_groups)):
             group = self.param_groups[k]
             for j in range(len(group["params"])):
                 i = self.group_start_id[k] + j
-                self.update(group, group["params"][j], gradients[i], i, t)
+                self.put_part(i, self.update(group, self.own_part(i), gradients[i], i, t))
         return True
 
 

@@ -33,8 +33,8 @@ class Adadelta(Optimizer):
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay,
                                   "maximize": checks.boolean(maximize, "maximize", what)})
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter and its statistics."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter; its statistics are assigned."""
         gradient = self.prepared(group, parameter, gradient)
         rho, eps = group["rho"], group["eps"]
         square = self.accum[i] * rho + ops.square(gradient) * (1.0 - rho)
@@ -42,7 +42,7 @@ class Adadelta(Optimizer):
         later = self.accum_update[i] * rho + ops.square(step) * (1.0 - rho)
         ops.assign(self.accum[i], square)
         ops.assign(self.accum_update[i], later)
-        ops.assign(parameter, parameter - rate_of(group, parameter) * step)
+        return parameter - rate_of(group, parameter) * step
 
 
 class Adagrad(Optimizer):
@@ -78,13 +78,13 @@ class Adagrad(Optimizer):
     def _start(self, start: Any, group: dict[str, Any]) -> Any:
         return option(group[start], start, self.cls_name)
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter and its `accum`."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter; its `accum` is assigned."""
         gradient = self.prepared(group, parameter, gradient)
         total = self.accum[i] + ops.square(gradient)
         ops.assign(self.accum[i], total)
         rate = ops.cast(group["lr"] / (1.0 + (t - 1.0) * group["lr_decay"]), parameter.dtype)
-        ops.assign(parameter, parameter - rate * gradient / (ops.sqrt(total) + group["eps"]))
+        return parameter - rate * gradient / (ops.sqrt(total) + group["eps"])
 
 
 class RMSprop(Optimizer):
@@ -117,8 +117,8 @@ class RMSprop(Optimizer):
             "maximize": checks.boolean(maximize, "maximize", what),
         })
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter and its statistics."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter; its statistics are assigned."""
         gradient = self.prepared(group, parameter, gradient)
         alpha = group["alpha"]
         square = self.mean_square[i] * alpha + ops.square(gradient) * (1.0 - alpha)
@@ -130,4 +130,4 @@ class RMSprop(Optimizer):
         step = self.moment[i] * group["momentum"] + gradient / (ops.sqrt(spread) + group["eps"])
         ops.assign(self.mean_square[i], square)
         ops.assign(self.moment[i], step)
-        ops.assign(parameter, parameter - rate_of(group, parameter) * step)
+        return parameter - rate_of(group, parameter) * step

@@ -55,8 +55,8 @@ class SGD(Optimizer):
             "grad_centralization": False,
         })
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter, its `accum` and `stat`."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter; its `accum` and `stat` are assigned."""
         step = self.prepared(group, parameter, gradient)
         momentum = group["momentum"]
         if momentum != 0.0:
@@ -65,7 +65,7 @@ class SGD(Optimizer):
             ops.assign(self.accum[i], new)
             ops.assign(self.stat[i], ops.zeros_like(self.stat[i]))
             step = step + new * momentum if group["nesterov"] else new
-        ops.assign(parameter, parameter - step * rate_of(group, parameter))
+        return parameter - step * rate_of(group, parameter)
 
 
 class ASGD(Optimizer):
@@ -115,8 +115,8 @@ class ASGD(Optimizer):
         self.eta = [*self.eta, *(Parameter(Tensor(rate), name=f"eta_{p.name}")
                                  for p in group["params"])]
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter, its average and its rate."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter; its average and its rate are assigned."""
         gradient = ops.cast(self.prepared(group, parameter, gradient), float32)
         rate, lambd = ops.cast(group["lr"], float32), group["lambd"]
         eta = self.eta[i]
@@ -124,8 +124,8 @@ class ASGD(Optimizer):
         mu = 1.0 / ops.maximum(t - 1.0 - group["t0"], 1.0)
         average = ops.cast(self.ax[i], float32)
         ops.assign(self.ax[i], ops.where(mu == 1.0, new, average + (new - average) * mu))
-        ops.assign(parameter, new)
         ops.assign(eta, rate / ops.pow(1.0 + lambd * rate * t, group["alpha"]))
+        return new
 
 
 class Rprop(Optimizer):
@@ -162,8 +162,8 @@ class Rprop(Optimizer):
         super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes,
                                   "maximize": maximize})
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
-        """Assign new values to a parameter and its state."""
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+        """The new value of a parameter; its state is assigned."""
         gradient = self.prepared(group, parameter, gradient)
         rate = ops.cast(group["lr"], parameter.dtype)
         size = ops.where(t == 1.0, ops.broadcast_to(rate, parameter.shape), self.step_size[i])
@@ -174,4 +174,4 @@ class Rprop(Optimizer):
         gradient = ops.where(turn < 0, 0.0, gradient)
         ops.assign(self.prev[i], gradient)
         ops.assign(self.step_size[i], size)
-        ops.assign(parameter, parameter - ops.sign(gradient) * size)
+        return parameter - ops.sign(gradient) * size

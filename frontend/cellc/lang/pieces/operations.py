@@ -20,7 +20,7 @@ from ...tracing.numbers import GraphNumber, as_number
 from ...tracing.pytree import RunObject
 from ...tracing.state_numbers import StateNumber
 from ..journal import differs, shallow
-from ..values import RuntimeRange, Text, holds_runtime, is_runtime
+from ..values import RuntimeRange, Text, holds_runtime, is_runtime, with_parts
 
 if TYPE_CHECKING:
     from ..frames import Frame
@@ -311,11 +311,7 @@ def complete(vm: Interpreter, value: Any, frame: Frame, depth: int = 4) -> Any:
         return vm.pieces.handed[id(value)][1]
     if type(value) is Text:
         return string(vm, value, frame)
-    if not depth or type(value) not in (list, tuple, dict):
-        return value
-    if isinstance(value, dict):
-        return {k: complete(vm, v, frame, depth - 1) for k, v in value.items()}
-    return type(value)(complete(vm, v, frame, depth - 1) for v in value)
+    return with_parts(value, lambda v: complete(vm, v, frame, depth - 1)) if depth else value
 
 
 # --- iteration -----------------------------------------------------------------------------------
