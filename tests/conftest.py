@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import cellc as ms
+from cellc.ranks import settings
 from cellc_runtime import loader
 from cellc_runtime.platform import usable_cpus
 
@@ -117,11 +118,14 @@ def _session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _same_context_after() -> Iterator[None]:
-    """Each test leaves mode, numerics, device and the number of threads as they were."""
+    """Each test leaves mode, numerics, device, the number of threads and what is set of parallel
+    training as they were."""
     before = {key: ms.get_context(key) for key in ("mode", "numerics", "device_target")}
-    threads = loader.num_threads()
+    threads, parallel = loader.num_threads(), dict(settings._context)
     yield
     ms.set_context(**before)
+    if settings._context != parallel:
+        ms.reset_auto_parallel_context()
     if loader.num_threads() != threads:
         loader.set_num_threads(threads)
 

@@ -165,7 +165,11 @@ def dropped() -> None:
 
 
 def waiting() -> None:
-    """Waits for a row that does not come."""
+    """Waits for a row that does not come.
+
+    A shell starts what it runs in the background with interrupts ignored: this listens again.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     it = ds.NumpySlicesDataset({"x": ROWS}, shuffle=False).map(
         slow, input_columns="x", output_columns=["x", "pid"], num_parallel_workers=2,
         python_multiprocessing=True).create_tuple_iterator(output_numpy=True)
