@@ -12,7 +12,8 @@ import cellc as ms
 from cellc import Tensor, ops
 from cellc.core.dispatch import scan
 from cellc.tracing.pytree import take_apart
-from cellc_compiler.autodiff.reverse import gradient_graph, with_residuals
+from cellc_compiler.autodiff.loop_rules import with_residuals
+from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.ir.graph import Graph, Node
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.ir.verify import verify

@@ -13,6 +13,7 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, nn, ops
+from cellc.compiled.entries import trace
 
 from ..modes.law import MODES, mode
 
@@ -101,6 +102,124 @@ def a_branch_in_a_loop(x: Any, w: Any, v: Any) -> Any:
     return x.sum()
 
 
+@program
+def results_read_in_two_branches(x: Any, w: Any, v: Any) -> Any:
+    if v.sum() > 0:
+        a, c = x * 2.0, ops.sin(v) * w
+    else:
+        a, c = ops.sin(x) * w, v * w
+    if x.sum() > 0:
+        y = c * x
+    else:
+        y = a
+    return y.sum()
+
+
+@program
+def not_read_after_a_loop(x: Any, w: Any, v: Any) -> Any:
+    """The last v is read by nothing."""
+    n = Tensor(0)
+    while n < 3:
+        x = x + v
+        v = ops.sin(v) * w
+        n = n + 1
+    return x.sum()
+
+
+@program
+def read_in_the_first_trip_only(x: Any, w: Any, v: Any) -> Any:
+    n = Tensor(0)
+    while n < 3:
+        if n < 1:
+            x = x * v
+        v = ops.sin(v) * w
+        n = n + 1
+    return x.sum()
+
+
+@program
+def overwritten_in_a_loop(x: Any, w: Any, v: Any) -> Any:
+    n, y = Tensor(0), x
+    while n < 3:
+        if n < 2:
+            y = ops.sin(y) * w
+        else:
+            y = v * 1.5
+        n = n + 1
+    return (y * x).sum()
+
+
+@program
+def captured_in_some_trips(x: Any, w: Any, v: Any) -> Any:
+    """w is read by trips that give nothing to what is asked for."""
+    n, y = Tensor(0), x
+    while n < 4:
+        y = y * w if n < 2 else v * x
+        n = n + 1
+    return y.sum()
+
+
+@program
+def a_loop_that_does_not_run(x: Any, w: Any, v: Any) -> Any:
+    h = ops.sin(v) * w
+    while x.sum() > 1000:
+        x = x * h
+    return x.sum()
+
+
+@program
+def read_after_the_loop_in_a_branch(x: Any, w: Any, v: Any) -> Any:
+    h, n = ops.sin(v) * w, Tensor(0)
+    while n < 3:
+        x = x * 0.5
+        h = ops.cos(h) * w
+        n = n + 1
+    if x.sum() > 0:
+        y = x
+    else:
+        y = h + x
+    return y.sum()
+
+
+@program
+def loops_in_a_loop(x: Any, w: Any, v: Any) -> Any:
+    n = Tensor(0)
+    while n < 3:
+        k = n
+        while k < 2:
+            x = x + v
+            v = ops.sin(v) * w
+            k = k + 1
+        n = n + 1
+    return x.sum()
+
+
+def _step(v: Any, w: Any) -> Any:
+    """Many nodes, so that a loop of these is rolled."""
+    for _ in range(6):
+        v = ops.sin(v) * 0.5 + v
+    return v * w
+
+
+@program
+def not_read_after_a_rolled_loop(x: Any, w: Any, v: Any) -> Any:
+    for _ in range(40):
+        x = x + v
+        v = _step(v, w)
+    return x.sum()
+
+
+@program
+def read_in_some_trips_of_a_rolled_loop(x: Any, w: Any, v: Any) -> Any:
+    n = Tensor(0)
+    for _ in range(40):
+        if n < 3:
+            x = x + v
+        v = _step(v, w)
+        n = n + 1
+    return x.sum()
+
+
 class Marked(nn.Cell):
     def construct(self, x: Any, w: Any, v: Any) -> Any:
         h = ops.tanh(v) * w
@@ -154,6 +273,13 @@ def test_second_order() -> None:
                           for t in second(Tensor(x), Tensor([0.5, -0.7]))])
     for a, b in zip(*found, strict=True):
         assert a.tobytes() == b.tobytes()
+
+
+def test_a_rolled_loop_is_one() -> None:
+    """So that the programs above say something of rolled loops."""
+    for fn in (not_read_after_a_rolled_loop, read_in_some_trips_of_a_rolled_loop):
+        graph = trace(fn, tuple(Tensor([1.0, 2.0]) for _ in range(3)), {}).graph
+        assert "scan" in [n.op for n in graph.nodes]
 
 
 def test_nothing_is_zeros() -> None:

@@ -19,8 +19,9 @@ from collections.abc import Callable, Sequence
 from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
-from ..ir.graph import Builder, Graph, Value, clone_into
+from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.types import TensorType
+from .effects import silent
 
 Values = Sequence[Value]
 
@@ -175,3 +176,31 @@ def _limited_scan(
                        inputs[n + k + 1 :])
     attrs = {"carried": n, "sequences": k, "length": length, "reverse": reverse, "limited": True}
     return list(b.node("scan", [*carried, *rows, limit, *captures], attrs, [graph]).results)
+
+
+def _with_counter(region: Graph, n: int, count: bool) -> Graph:
+    """A loop region with a leading int64 counter; the body increments it."""
+    graph = Graph(region.name)
+    b = Builder(graph)
+    i = graph.add_input(TensorType((), dtypes.int64), "trips")
+    args = [graph.add_input(v.type, f"arg{j}") for j, v in enumerate(region.inputs)]
+    outputs, _ = clone_into(b, region, args)
+    graph.outputs = [b.add(i, b.literal(1, dtypes.int64)), *outputs] if count else outputs
+    return graph
+
+
+def count_trips(b: Builder, node: Node, n: int) -> Value:
+    """The number of trips of a `while` that carries `n` values."""
+    test, body = (_with_counter(silent(r), n, c)
+                  for r, c in zip(node.regions, (False, True), strict=True))
+    zero = b.literal(0, dtypes.int64)
+    counted = b.node("while", [zero, *node.operands], {"carried": n + 1}, [test, body])
+    return counted.results[0]
+
+
+def first_inputs(body: Graph, n: int) -> Graph:
+    """A graph of the inputs of `body` that gives the first of them."""
+    graph = Graph("stay")
+    inputs = [graph.add_input(v.type, f"arg{i}") for i, v in enumerate(body.inputs)]
+    graph.outputs = inputs[:n]
+    return graph

@@ -9,6 +9,7 @@ it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 from cellc_runtime import dtypes
@@ -45,6 +46,11 @@ def as_flag(b: Builder, answer: IsPresent) -> Value:
     return b.literal(answer, dtypes.bool_) if isinstance(answer, bool) else answer
 
 
+def differ(flags: Sequence[Value | None], dys: Sequence[Value | None]) -> bool:
+    """Whether some of a node's cotangents may be present where others are not."""
+    return len({f for f, dy in zip(flags, dys, strict=True) if dy is not None}) > 1
+
+
 def present_results(
     b: Builder, node: Node, dys: Sequence[Value | None], presence: Mapping[Value, Value]
 ) -> tuple[list[Value | None], Value | None]:
@@ -53,13 +59,11 @@ def present_results(
     Beside one that is present, those that nothing contributed to are zeros.
     """
     flags = [presence.get(r) for r, dy in zip(node.results, dys, strict=False) if dy is not None]
-    known = [f for f in flags if f is not None]
+    known = list(dict.fromkeys(f for f in flags if f is not None))
     if not known:
         return list(dys), None
-    if len(known) == len(flags):
-        some = known[0]
-        for f in known[1:]:
-            some = b.logical_or(some, f)
+    if None not in flags:
+        some = functools.reduce(b.logical_or, known)
         if len(known) == 1:
             return list(dys), some
     else:
@@ -99,6 +103,21 @@ def guard_contributions(
             presence.pop(v, None)
         else:
             presence[v] = b.logical_or(presence[v], mine) if v in presence else mine
+
+
+def give(
+    b: Builder, cotangents: dict[Value, Value], value: Value, grad: Value,
+    presence: Presence, flag: Value | None = None,
+) -> None:
+    """Add a cotangent from outside of a region, present unless the flag says that it is not."""
+    had = cotangents.get(value)
+    cotangents[value] = grad if had is None else b.add(had, grad)
+    if flag is None:
+        presence.pop(value, None)
+    elif had is None:
+        presence[value] = flag
+    elif value in presence:
+        presence[value] = b.logical_or(presence[value], flag)
 
 
 def zeros_if_absent(b: Builder, value: Value | None, flag: Value | None) -> Value | None:

@@ -7,6 +7,8 @@ from cellc_runtime.lazy import lazy_module
 if TYPE_CHECKING:
     from cellc_compiler import driver as driver
     from cellc_compiler.autodiff import conditional as conditional
+    from cellc_compiler.autodiff import loop_rules as loop_rules
+    from cellc_compiler.autodiff import regions as region_rules
     from cellc_compiler.autodiff import reverse as autodiff
     from cellc_compiler.passes import batch_axis as batch_axis
     from cellc_compiler.passes import instantiate as instantiate
@@ -15,8 +17,11 @@ else:
     driver = lazy_module("cellc_compiler.driver")
     conditional = lazy_module("cellc_compiler.autodiff.conditional")
     autodiff = lazy_module("cellc_compiler.autodiff.reverse")
+    region_rules = lazy_module("cellc_compiler.autodiff.regions")
+    loop_rules = lazy_module("cellc_compiler.autodiff.loop_rules")
     batch_axis = lazy_module("cellc_compiler.passes.batch_axis")
     instantiate = lazy_module("cellc_compiler.passes.instantiate")
     micro_batches = lazy_module("cellc_compiler.passes.stages.micro_batches")
 
-__all__ = ["autodiff", "batch_axis", "conditional", "driver", "instantiate", "micro_batches"]
+__all__ = ["autodiff", "batch_axis", "conditional", "driver", "instantiate", "loop_rules",
+           "micro_batches", "region_rules"]

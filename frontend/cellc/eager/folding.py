@@ -15,7 +15,7 @@ from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass
 
 from ..core import device as devices
-from ..core.later import autodiff, driver
+from ..core.later import driver, region_rules
 from ..core.lru import LRU
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Grads, Tensor, Tensors, arrays_of, result_of
@@ -116,7 +116,7 @@ def gradients(
     key = region, slots, results, before, devices.current()
     plan = _plans.get(key)
     if plan is None:
-        graph, reached, _ = autodiff.recomputed(region, slots, results, before, (),
+        graph, reached, _ = region_rules.recomputed(region, slots, results, before, (), (),
                                              range(len(operands)))
         plan = _plans[key] = Executable(driver.compile_program(graph)), tuple(reached)
     executable, reached_by = plan

@@ -17,7 +17,7 @@ from cellc_runtime.records import dataclass
 
 from ..core import watching
 from ..core.dispatch import Attrs, Body, tracing
-from ..core.later import autodiff, driver
+from ..core.later import driver, loop_rules
 from ..core.lru import LRU
 from ..tensors.tensor import Tensor, Tensors, arrays_of, result_of
 from ..tracing.exceptions import ERRORS
@@ -87,7 +87,7 @@ class Loops:
     def _with_residuals(self, body: Graph, attrs: Attrs) -> Graph:
         grown = self.grown.get(body)
         if grown is None:
-            grown = autodiff.with_residuals(body, attrs["carried"], attrs["sequences"])
+            grown = loop_rules.with_residuals(body, attrs["carried"], attrs["sequences"])
             self.grown[body] = grown
         return grown
 
