@@ -245,7 +245,7 @@ def scan_gradient(
              else b.zeros_like(v) for g, v in zip(grads[:split], wanted, strict=False)]
     first += [as_flag(b, answers[i]) for i in flags if told and i in told.kept]
     first += [b.logical_or(v, as_flag(b, answers[split + len(rows) + i])) for i, v in had.items()]
-    of_rows = [zeros_if_absent(b, g, presence.get(v)) if g is not None else b.zeros_like(v)
+    of_rows = [zeros_if_absent(b, g, presence.get(v)) or b.zeros_like(v)
                for g, v in zip(grads[split:split + len(rows)], wanted[split:], strict=False)]
     captured = [(i, g) for i, g in zip(caps, grads[split + len(rows):], strict=True)
                 if g is not None and g is not before.get(i)]
