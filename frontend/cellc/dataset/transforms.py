@@ -66,7 +66,7 @@ class RandomTransform(Transform):
         return {k: v for k, v in self.__dict__.items() if k != "_stream"}
 
 
-class _Several(RandomTransform):
+class Several(RandomTransform):
     """Base of transforms made of others."""
 
     def __init__(self, transforms: Any) -> None:
@@ -82,7 +82,7 @@ class _Several(RandomTransform):
     def bound(self, seed: int) -> RandomTransform:
         """The same, and so its parts."""
         made = super().bound(seed)
-        assert isinstance(made, _Several)
+        assert isinstance(made, Several)
         made.transforms = [t.bound(seed) if hasattr(t, "bound") else t for t in self.transforms]
         return made
 
@@ -97,7 +97,7 @@ class _Several(RandomTransform):
         return self.transforms
 
 
-class Compose(_Several):
+class Compose(Several):
     """Transforms one after the other.
 
     Args:
@@ -110,7 +110,7 @@ class Compose(_Several):
     """
 
 
-class RandomApply(_Several):
+class RandomApply(Several):
     """All transforms, or none of them.
 
     Args:
@@ -128,7 +128,7 @@ class RandomApply(_Several):
         return self.transforms if self.random.happens(self.prob) else ()
 
 
-class RandomChoice(_Several):
+class RandomChoice(Several):
     """One of the transforms.
 
     Args:
@@ -141,7 +141,7 @@ class RandomChoice(_Several):
         return [self.transforms[self.random.below(len(self.transforms))]]
 
 
-class RandomOrder(_Several):
+class RandomOrder(Several):
     """The transforms in random order.
 
     Args:

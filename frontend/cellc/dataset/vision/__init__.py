@@ -10,14 +10,34 @@ from typing import TYPE_CHECKING
 
 from cellc_runtime.lazy import lazy_names, public_names
 
-from . import adjusting, colours, shapes
+from . import (
+    adjusting,
+    augmenting,
+    boxes,
+    colours,
+    cutting,
+    files,
+    mixing,
+    shapes,
+    tones,
+    warping,
+)
 from .adjusting import *  # noqa: F403
+from .augmenting import *  # noqa: F403
 from .base import Border, Inter
+from .boxes import *  # noqa: F403
 from .colours import *  # noqa: F403
+from .cutting import *  # noqa: F403
+from .files import *  # noqa: F403
+from .mixing import *  # noqa: F403
 from .shapes import *  # noqa: F403
+from .tones import *  # noqa: F403
+from .warping import *  # noqa: F403
 
 __all__ = ["Border", "Inter"]
-__all__ += adjusting.__all__ + colours.__all__ + shapes.__all__
+__all__ += adjusting.__all__ + augmenting.__all__ + boxes.__all__ + colours.__all__
+__all__ += cutting.__all__ + files.__all__ + mixing.__all__ + shapes.__all__ + tones.__all__
+__all__ += warping.__all__
 __dir__ = public_names(__name__)
 if not TYPE_CHECKING:
     __getattr__ = lazy_names(__name__, dict.fromkeys(

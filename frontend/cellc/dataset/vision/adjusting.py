@@ -195,8 +195,7 @@ class Posterize(ImageTransform):
         self.bits = checks.integer("bits", bits, 0, 8)
 
     def _apply(self, image: Any) -> Any:
-        if image.dtype != np.uint8:
-            raise self._refused(f"an image of uint8 is wanted, but it is {image.dtype}.")
+        self._only_bytes(image)
         return image & np.uint8(0xFF << (8 - self.bits) & 0xFF)
 
 

@@ -69,6 +69,12 @@ class ImageTransform(Transform):
             return pillow(type(self).__name__).fromarray(made)
         return made
 
+    def _only_bytes(self, image: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The image, if it is one of uint8."""
+        if image.dtype != np.uint8:
+            raise self._refused(f"an image of uint8 is wanted, but it is {image.dtype}.")
+        return image
+
     def _draw(self, image: Any) -> None:
         """For random ones: what is the same for all images of a call, of which this is the first.
 

@@ -150,8 +150,7 @@ class Grayscale(ImageTransform):
         self.num_output_channels = num_output_channels
 
     def _apply(self, image: Any) -> Any:
-        if image.dtype != np.uint8:
-            raise self._refused(f"an image of uint8 is wanted, but it is {image.dtype}.")
+        self._only_bytes(image)
         one = image if image.ndim == 2 else image[..., 0] if image.shape[2] == 1 else \
             grey(image[..., :3])
         return one if self.num_output_channels == 1 else np.repeat(one[..., None], 3, -1)
@@ -197,7 +196,7 @@ class Solarize(ImageTransform):
     """Values within a range inverted, for uint8.
 
     Args:
-        threshold: (least, greatest); one number for both.
+        threshold: (least, greatest); one number, or the same twice: from there up.
 
     Raises:
         TypeError, ValueError: neither a number nor two that grow, or not from 0 to 255.
@@ -214,7 +213,7 @@ class Solarize(ImageTransform):
             raise ValueError("threshold must be in order of (min, max).")
 
     def _apply(self, image: Any) -> Any:
-        inside = (image >= self.low) & (image <= self.high)
+        inside = (image >= self.low) & ((image <= self.high) | (self.low == self.high))
         return np.where(inside, 255 - image, image).astype(image.dtype)
 
 
@@ -242,6 +241,101 @@ class Erase(ImageTransform):
         made = image.copy()
         made[self.top : self.top + self.height, self.left : self.left + self.width] = self.value
         return made
+
+
+class RandomErasing(RandomImageTransform):
+    """Perhaps a part of an image [channels, height, width] filled with a value (Zhong et al.,
+    2020).
+
+    Args:
+        prob: how likely it is.
+        scale: from which to which part of the image's area.
+        ratio: from which to which height, relative to the width.
+        value: one number, one for each channel, or "random": standard normal draws, which are not
+            those of MindSpore.
+        inplace: whether the image given is changed.
+        max_attempts: how often to draw before it stays as it is.
+
+    Raises:
+        TypeError, ValueError: another type, or out of range.
+
+    Source: `mindspore.dataset.vision.RandomErasing`.
+    """
+
+    def __init__(
+        self, prob: float = 0.5, scale: Any = (0.02, 0.33), ratio: Any = (0.3, 3.3),
+        value: Any = 0, inplace: bool = False, max_attempts: int = 10,
+    ) -> None:
+        self.prob = checks.number("prob", prob, 0.0, 1.0)
+        (self.scale, self.ratio) = (tuple(checks.number(name, v, 0.0) for v in given)
+                                    for name, given in (("scale", scale), ("ratio", ratio)))
+        for name, ends in (("scale", self.scale), ("ratio", self.ratio)):
+            if len(ends) != 2 or ends[0] > ends[1]:
+                raise ValueError(f"{name} should be (min, max), but got {ends}.")
+        if not self.ratio[0]:
+            raise ValueError("ratio should be positive.")
+        self.value = checks.of_type("value", value, (int, str, list, tuple))
+        if isinstance(value, str) and value != "random":
+            raise ValueError("If value is a string, it should be 'random'.")
+        self.inplace = checks.of_type("inplace", inplace, bool)
+        self.max_attempts = checks.integer("max_attempts", max_attempts, 1)
+
+    def _apply(self, image: Any) -> Any:
+        if image.ndim != 3:
+            raise self._refused(f"an image [channels, height, width] is wanted, but it has "
+                                f"{image.shape}.")
+        box = self._box(*image.shape[1:]) if self.random.happens(self.prob) else None
+        if box is None:
+            return image
+        made = image if self.inplace else image.copy()
+        part = made[:, box[0] : box[0] + box[2], box[1] : box[1] + box[3]]
+        if isinstance(self.value, str):
+            draws = np.random.default_rng(self.random.below(1 << 31))
+            part[...] = draws.standard_normal(part.shape)
+        else:
+            part[...] = np.reshape(self.value, (-1, 1, 1))
+        return made
+
+    def _box(self, height: int, width: int) -> tuple[int, int, int, int] | None:
+        """Top, left, height and width of what is filled; None if none was found."""
+        for _ in range(self.max_attempts):
+            area = height * width * self.random.real(*self.scale)
+            shape = self.random.real(*self.ratio)
+            h, w = round((area * shape) ** 0.5), round((area / shape) ** 0.5)
+            if 0 < h < height and 0 < w < width:
+                return self.random.below(height - h + 1), self.random.below(width - w + 1), h, w
+        return None
+
+
+_COLOUR_AXES = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140],
+                         [-0.5836, -0.6948, 0.4203]])
+_COLOUR_SPREADS = np.array([0.2175, 0.0188, 0.0045]) * 255
+"""The principal components of colours in ImageNet."""
+
+
+class RandomLighting(RandomImageTransform):
+    """A colour added along the principal components of ImageNet's (Krizhevsky et al., 2012), for
+    uint8. The draws are not those of MindSpore.
+
+    Args:
+        alpha: the deviation of the normal draws that the components are multiplied by.
+
+    Source: `mindspore.dataset.vision.RandomLighting`.
+    """
+
+    def __init__(self, alpha: float = 0.05) -> None:
+        self.alpha = checks.number("alpha", alpha, 0.0)
+        self._added: Array = np.zeros(3)
+
+    def _draw(self, image: Any) -> None:
+        draws = np.random.default_rng(self.random.below(1 << 31))
+        self._added = _COLOUR_AXES @ (draws.normal(0, self.alpha, 3) * _COLOUR_SPREADS)
+
+    def _apply(self, image: Any) -> Any:
+        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+            raise self._refused("an image uint8[height, width, 3] is wanted, but it is "
+                                f"{image.dtype}{list(image.shape)}.")
+        return np.clip(np.rint(image + self._added), 0, 255).astype(np.uint8)
 
 
 class CutOut(RandomImageTransform):
@@ -278,5 +372,5 @@ class CutOut(RandomImageTransform):
 
 __all__ = [
     "AdjustBrightness", "CutOut", "Erase", "Grayscale", "Invert", "Normalize", "NormalizePad",
-    "RandomGrayscale", "RandomInvert", "Rescale", "Solarize",
+    "RandomErasing", "RandomGrayscale", "RandomInvert", "RandomLighting", "Rescale", "Solarize",
 ]

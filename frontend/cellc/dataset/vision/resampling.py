@@ -180,12 +180,13 @@ def rotated(
         height, width = round(high), round(wide)
     turn = np.linalg.inv(forward[:, :2])
     back = np.column_stack([turn, -turn @ forward[:, 2]])
-    return _warped(image, back, height, width, how, fill)
+    return warped(image, back, height, width, how, fill)
 
 
-def _warped(
+def warped(
     image: Array, back: Array, height: int, width: int, how: Inter, fill: tuple[int, int, int]
 ) -> Array:
+    """An image whose pixels come from `back @ (x, y, 1)`, in fixed-point arithmetic."""
     one = 1 << _BITS
     rounding = one // 2 if how is Inter.NEAREST else one >> (_PARTS + 1)
     columns, rows = np.arange(width), np.arange(height)[:, None]
@@ -222,3 +223,17 @@ def _mixed(image: Array, x: Array, y: Array, blank: Array) -> Array:
     if exact:
         return np.asarray(np.clip((total + (1 << 14)) >> 15, 0, 255), np.uint8)
     return np.asarray(total, image.dtype)
+
+
+def projected(image: Array, back: Array, how: Inter) -> Array:
+    """An image whose pixels come from `back @ (x, y, 1)`, divided by its third element; 0 beyond
+    the edges."""
+    columns, rows = np.arange(image.shape[1]), np.arange(image.shape[0])[:, None]
+    x, y, w = (back[i, 0] * columns + (back[i, 1] * rows + back[i, 2]) for i in range(3))
+    unit = 1 if how is Inter.NEAREST else 1 << _PARTS
+    scale = np.where(w == 0, 0.0, unit / np.where(w == 0, 1, w))
+    limit = float(1 << 30)
+    at = [np.rint(np.clip(v * scale, -limit, limit)).astype(np.int64) for v in (x, y)]
+    channels = (image.shape[2],) if image.ndim == 3 else ()
+    blank = np.zeros(channels, image.dtype)
+    return (_pixels if how is Inter.NEAREST else _mixed)(image, at[0], at[1], blank)

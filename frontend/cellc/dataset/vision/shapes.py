@@ -189,13 +189,19 @@ class RandomCrop(RandomImageTransform):
         self.padding_mode = checks.of_type("padding_mode", padding_mode, Border)
         self.size, self.padding = pair(size), padding_of(0 if padding is None else padding)
         self.fill_value = fill_of(fill_value)
-        self._at = (0, 0)
+        self.corner = (0, 0)
 
     def _draw(self, image: Any) -> None:
         height, width = self._bordered(image).shape[:2]
         left, top = (self.random.below(max(0, have - want) + 1)
                      for have, want in ((width, self.size[1]), (height, self.size[0])))
-        self._at = (top, left)
+        self.corner = (top, left)
+
+    def added(self, image: Any) -> tuple[int, int]:
+        """How many pixels are added above and left of an image."""
+        more = [b - a for a, b in zip(image.shape, self._bordered(image).shape, strict=True)]
+        left, top, right, bottom = self.padding
+        return top + (more[0] - top - bottom) // 2, left + (more[1] - left - right) // 2
 
     def _bordered(self, image: Any) -> Any:
         image = with_border(image, self.padding, self.fill_value, self.padding_mode)
@@ -212,7 +218,7 @@ class RandomCrop(RandomImageTransform):
         if any(have < want for have, want in zip(image.shape[:2], self.size, strict=True)):
             raise self._refused(f"the crop {self.size} is larger than the image "
                                 f"{image.shape[:2]}: give a padding, or pad_if_needed.")
-        return cropped(image, *self._at, *self.size)
+        return cropped(image, *self.corner, *self.size)
 
 
 class Resize(ImageTransform):
@@ -271,13 +277,13 @@ class RandomResizedCrop(RandomImageTransform):
         self.size, self.interpolation = pair(size), inter_of(interpolation)
         self.scale, self.ratio = _bounds("scale", scale, 0.0), _bounds("ratio", ratio, 1e-9)
         self.max_attempts = checks.integer("max_attempts", max_attempts, 1)
-        self._drawn = (0, 0, 1, 1)
+        self.part = (0, 0, 1, 1)
 
     def _draw(self, image: Any) -> None:
-        self._drawn = self._part(*image.shape[:2])
+        self.part = self._part(*image.shape[:2])
 
     def _apply(self, image: Any) -> Any:
-        return resized(cropped(image, *self._drawn), *self.size, self.interpolation)
+        return resized(cropped(image, *self.part), *self.size, self.interpolation)
 
     def _part(self, height: int, width: int) -> tuple[int, int, int, int]:
         for _ in range(self.max_attempts):
@@ -338,8 +344,9 @@ class Rotate(ImageTransform):
         self.center, self.fill_value = center, fill_of(fill_value)
 
     def _apply(self, image: Any) -> Any:
+        # MindSpore gives the last of the three colours to the first channel here.
         return rotated(image, self.degrees, self.resample, self.expand, self.center,
-                       self.fill_value)
+                       self.fill_value[::-1])
 
 
 class RandomRotation(Rotate, RandomImageTransform):

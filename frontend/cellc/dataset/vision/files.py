@@ -1,0 +1,233 @@
+"""Pictures in files and in memory: read, written, encoded, measured."""
+
+from __future__ import annotations
+
+import io
+import os
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...tensors.tensor import Tensor
+from .. import checks
+from ..pictures import pillow
+from .base import is_picture
+
+Array = np.ndarray[Any, Any]
+
+
+class ImageReadMode(IntEnum):
+    """Which channels are read. Source: `mindspore.dataset.vision.ImageReadMode`."""
+
+    UNCHANGED = 0
+    GRAYSCALE = 1
+    COLOR = 2
+
+
+def _bytes_of(name: str, given: Any) -> Array:
+    """A uint8 array of an argument, which may be a Tensor."""
+    checks.of_type(name, given, (np.ndarray, Tensor))
+    array = given.asnumpy() if isinstance(given, Tensor) else given
+    if array.dtype != np.uint8:
+        raise RuntimeError(f"The type of {name} should be uint8, but got {array.dtype}.")
+    return np.asarray(array)
+
+
+def _encoded(who: str, image: Any, kind: str, **options: int) -> bytes:
+    array = _bytes_of("image", image)
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3)) or \
+            not array.size:
+        raise RuntimeError(f"{who}: an image should have the shape [height, width], [height, "
+                           f"width, 1] or [height, width, 3], but has {array.shape}.")
+    plane = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
+    out = io.BytesIO()
+    pillow(who).fromarray(np.ascontiguousarray(plane)).save(out, kind, **options)
+    return out.getvalue()
+
+
+def _whole(name: str, value: Any, low: int, high: int) -> int:
+    """An int within bounds, of functions which refuse others with a RuntimeError."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"Input {name} is not of type int, but got: {type(value)}.")
+    if not low <= value <= high:
+        raise RuntimeError(f"{name} should be in range [{low}, {high}], but got {value}.")
+    return value
+
+
+def encode_jpeg(image: Any, quality: int = 75) -> Array:
+    """An image uint8[height, width], or with 1 or 3 channels, as the bytes of a JPEG file.
+
+    Args:
+        image: an array or Tensor.
+        quality: from 1 to 100.
+
+    Returns:
+        uint8[length].
+
+    Raises:
+        TypeError, RuntimeError: no such image, or a quality out of range.
+
+    Source: `mindspore.dataset.vision.encode_jpeg`.
+    """
+    quality = _whole("quality", quality, 1, 100)
+    return np.frombuffer(_encoded("encode_jpeg", image, "JPEG", quality=quality), np.uint8).copy()
+
+
+def encode_png(image: Any, compression_level: int = 6) -> Array:
+    """An image uint8[height, width], or with 1 or 3 channels, as the bytes of a PNG file.
+
+    Args:
+        image: an array or Tensor.
+        compression_level: from 0 to 9.
+
+    Returns:
+        uint8[length].
+
+    Raises:
+        TypeError, RuntimeError: no such image, or a level out of range.
+
+    Source: `mindspore.dataset.vision.encode_png`.
+    """
+    level = _whole("compression_level", compression_level, 0, 9)
+    return np.frombuffer(_encoded("encode_png", image, "PNG", compress_level=level),
+                         np.uint8).copy()
+
+
+def _source(filename: Any) -> Path:
+    checks.of_type("filename", filename, str)
+    path = Path(filename)
+    if not path.is_file():
+        raise RuntimeError(f"Invalid file path, {filename} does not exist or is no regular file.")
+    return path
+
+
+def read_file(filename: str) -> Array:
+    """A file's bytes, as uint8[length].
+
+    Raises:
+        TypeError: the name is no str.
+        RuntimeError: there is no such file.
+
+    Source: `mindspore.dataset.vision.read_file`.
+    """
+    return np.frombuffer(_source(filename).read_bytes(), np.uint8).copy()
+
+
+def read_image(filename: str, mode: ImageReadMode = ImageReadMode.UNCHANGED) -> Array:
+    """A picture's file as uint8[height, width, channels].
+
+    Args:
+        filename: a JPEG, PNG, BMP or TIFF file.
+        mode: which channels are given: the file's, one of brightness, or three of colour.
+
+    Raises:
+        TypeError: an argument of another type.
+        RuntimeError: there is no such file, or it is no picture.
+
+    Source: `mindspore.dataset.vision.read_image`.
+    """
+    path = _source(filename)
+    checks.of_type("mode", mode, ImageReadMode)
+    try:
+        with pillow("read_image").open(path) as picture:
+            if mode is not ImageReadMode.UNCHANGED:
+                kept = "L" if mode is ImageReadMode.GRAYSCALE else "RGB"
+            else:
+                kept = picture.mode if picture.mode in ("L", "RGB", "RGBA") else "RGB"
+            array = np.asarray(picture.convert(kept))
+    except (OSError, ValueError, SyntaxError) as error:
+        raise RuntimeError(f"read_image: {filename} is broken or no picture: {error}") from error
+    return (array[..., None] if array.ndim == 2 else array).copy()
+
+
+def _write(filename: Any, data: bytes) -> None:
+    """Write a file as a whole: it has all of it, or what it had before."""
+    path = Path(filename)
+    if path.exists() and not path.is_file():
+        raise RuntimeError(f"Invalid file path, {filename} is no regular file.")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise RuntimeError(f"{filename} cannot be written: {error}") from error
+
+
+def write_file(filename: str, data: Any) -> None:
+    """Write uint8[length] to a file.
+
+    Raises:
+        TypeError: an argument of another type.
+        RuntimeError: the data has another dtype or rank, or the file cannot be written.
+
+    Source: `mindspore.dataset.vision.write_file`.
+    """
+    checks.of_type("filename", filename, str)
+    array = _bytes_of("data", data)
+    if array.ndim != 1:
+        raise RuntimeError(f"write_file: data should have one dimension, but has {array.shape}.")
+    _write(filename, array.tobytes())
+
+
+def write_jpeg(filename: str, image: Any, quality: int = 75) -> None:
+    """Write an image as a JPEG file; see `encode_jpeg`.
+
+    Source: `mindspore.dataset.vision.write_jpeg`.
+    """
+    checks.of_type("filename", filename, str)
+    _write(filename, encode_jpeg(image, quality).tobytes())
+
+
+def write_png(filename: str, image: Any, compression_level: int = 6) -> None:
+    """Write an image as a PNG file; see `encode_png`.
+
+    Source: `mindspore.dataset.vision.write_png`.
+    """
+    checks.of_type("filename", filename, str)
+    _write(filename, encode_png(image, compression_level).tobytes())
+
+
+def _shape(image: Any) -> tuple[int, ...]:
+    if is_picture(image):
+        return (image.size[1], image.size[0], len(image.getbands()))
+    if not isinstance(image, np.ndarray):
+        raise TypeError(f"Input image is not of type {np.ndarray} or Image.Image, but got: "
+                        f"{type(image)}.")
+    if image.ndim < 2:
+        raise RuntimeError(f"Invalid image shape {image.shape}: at least two dimensions are "
+                           "wanted, [height, width].")
+    return tuple(image.shape)
+
+
+def get_image_num_channels(image: Any) -> int:
+    """How many channels an image has; 1 for [height, width].
+
+    Raises:
+        TypeError, RuntimeError: no image.
+
+    Source: `mindspore.dataset.vision.get_image_num_channels`.
+    """
+    shape = _shape(image)
+    return 1 if len(shape) == 2 else int(shape[-1])
+
+
+def get_image_size(image: Any) -> list[int]:
+    """The height and the width of an image.
+
+    Raises:
+        TypeError, RuntimeError: no image.
+
+    Source: `mindspore.dataset.vision.get_image_size`.
+    """
+    shape = _shape(image)
+    height, width = shape if len(shape) == 2 else shape[-3:-1]
+    return [int(height), int(width)]
+
+
+__all__ = [
+    "ImageReadMode", "encode_jpeg", "encode_png", "get_image_num_channels", "get_image_size",
+    "read_file", "read_image", "write_file", "write_jpeg", "write_png",
+]

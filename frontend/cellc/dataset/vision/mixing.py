@@ -1,0 +1,227 @@
+"""Transforms of whole batches: images and labels mixed with others of the batch; and of choice
+among transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..transforms import RandomTransform, Several, Transform
+
+Array = np.ndarray[Any, Any]
+
+
+class ImageBatchFormat(IntEnum):
+    """Which axes a batch of images has. Source: `mindspore.dataset.vision.ImageBatchFormat`."""
+
+    NHWC = 0
+    NCHW = 1
+
+
+class _OfBatches(RandomTransform):
+    """Base of transforms of (images, labels). Their draws are not those of MindSpore.
+
+    Args:
+        alpha: both parameters of the beta distribution that weights are drawn from.
+    """
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = checks.number("alpha", alpha, 0.0)
+        if not self.alpha:
+            raise ValueError("Input alpha must be greater than 0.")
+
+    def __call__(self, *args: Any) -> Any:
+        """The mixed images, and labels."""
+        if len(args) != 2:
+            raise self._refused(f"two columns are wanted, images and labels, but there are "
+                                f"{len(args)}.")
+        images, labels = (self._array(a) for a in args)
+        if images.ndim != 4 or not images.size:
+            raise self._refused("a batch of images of 4 dimensions is wanted, but it has the shape "
+                                f"{images.shape}: call batch() before.")
+        if labels.ndim not in (2, 3) or labels.shape[0] != images.shape[0]:
+            raise self._refused(f"labels [batch, classes] or [batch, rows, classes] of a batch of "
+                                f"{images.shape[0]} are wanted, but they are {labels.shape}: use "
+                                "OneHot before.")
+        draws = np.random.default_rng([self.random.below(1 << 31) for _ in range(2)])
+        return self._mixed(images, labels, draws)
+
+    def _mixed(
+        self, images: Array, labels: Array, draws: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """The work, for a subclass to do."""
+        raise TypeError(f"{type(self).__name__} is no transform by itself.")
+
+
+def _between(first: Array, second: Array, part: Any) -> Array:
+    """`first * part + second * (1 - part)` as float32; `part` may be one for each."""
+    weights = np.asarray(part, np.float32)
+    weights = weights.reshape(weights.shape + (1,) * (first.ndim - weights.ndim))
+    return np.asarray(first * weights + second * (np.float32(1) - weights), np.float32)
+
+
+class MixUpBatch(_OfBatches):
+    """Each image, and label, mixed with another of the batch, by one weight (Zhang et al., 2017).
+
+    Called with images [batch, height, width, channels] or [batch, channels, height, width] and
+    labels [batch, classes] or [batch, rows, classes]; both come back as float32.
+
+    Args:
+        alpha: both parameters of the beta distribution of the weight.
+
+    Raises:
+        RuntimeError: (when called) other shapes.
+
+    Source: `mindspore.dataset.vision.MixUpBatch`.
+    """
+
+    def _mixed(
+        self, images: Array, labels: Array, draws: np.random.Generator
+    ) -> tuple[Array, Array]:
+        part, others = draws.beta(self.alpha, self.alpha), draws.permutation(len(images))
+        return _between(images, images[others], part), _between(labels, labels[others], part)
+
+
+class CutMixBatch(_OfBatches):
+    """A box of each image replaced by that of another of the batch, the labels mixed by the box's
+    part of the image (Yun et al., 2019).
+
+    Images keep their dtype, labels come back as float32.
+
+    Args:
+        image_batch_format: an `ImageBatchFormat`.
+        alpha: both parameters of the beta distribution of what is kept.
+        prob: how likely it is for each image.
+
+    Raises:
+        RuntimeError: (when called) other shapes.
+
+    Source: `mindspore.dataset.vision.CutMixBatch`.
+    """
+
+    def __init__(
+        self, image_batch_format: ImageBatchFormat, alpha: float = 1.0, prob: float = 1.0
+    ) -> None:
+        super().__init__(alpha)
+        self.image_batch_format = checks.of_type("image_batch_format", image_batch_format,
+                                                 ImageBatchFormat)
+        self.prob = checks.number("prob", prob, 0.0, 1.0)
+
+    def _mixed(
+        self, images: Array, labels: Array, draws: np.random.Generator
+    ) -> tuple[Array, Array]:
+        others, made = draws.permutation(len(images)), images.copy()
+        first = 1 if self.image_batch_format is ImageBatchFormat.NHWC else 2
+        sizes = images.shape[first : first + 2]
+        kept = np.ones(len(images))
+        for i, other in enumerate(others):
+            if draws.random() >= self.prob:
+                continue
+            edge = np.sqrt(1 - draws.beta(self.alpha, self.alpha)) / 2
+            middles = [draws.integers(n) for n in sizes]
+            box = tuple(slice(max(0, int(m - edge * n)), min(n, int(m + edge * n)))
+                        for m, n in zip(middles, sizes, strict=True))
+            where = box if first == 1 else (slice(None), *box)
+            made[i][where] = images[other][where]
+            kept[i] -= np.prod([b.stop - b.start for b in box]) / np.prod(sizes)
+        return made, _between(labels, labels[others], kept)
+
+
+class MixUp(Transform):
+    """Images, and labels, of a batch mixed with others by weights of their own.
+
+    Args:
+        batch_size: how many images there are.
+        alpha: both parameters of the beta distribution of the weights.
+        is_single: mixed with the next of the same batch; else with those of the batch before (the
+            first batch stays).
+
+    Raises:
+        ValueError: out of range.
+        RuntimeError: (when called) another number of images.
+
+    Source: `mindspore.dataset.vision.MixUp`.
+    """
+
+    def __init__(self, batch_size: int, alpha: float, is_single: bool = True) -> None:
+        self.batch_size = checks.integer("batch_size", batch_size, 1)
+        self.alpha = checks.number("alpha", alpha, 0.0)
+        if not self.alpha:
+            raise ValueError("Input alpha must be greater than 0.")
+        self.is_single = checks.of_type("is_single", is_single, bool)
+        self._before: tuple[Array, Array] | None = None
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) != 2 or any(len(a) != self.batch_size for a in args):
+            raise self._refused(f"{self.batch_size} images and as many labels are wanted.")
+        images, labels = args
+        others = (np.roll(images, -1, 0), np.roll(labels, -1, 0)) if self.is_single else \
+            self._before or (images, labels)
+        self._before = (images, labels)
+        part = np.random.default_rng().beta(self.alpha, self.alpha, self.batch_size)
+        return _between(images, others[0], part), _between(labels, others[1], part)
+
+
+class UniformAugment(Several):
+    """Some of the transforms, drawn, each applied or not (LingChen et al., 2020).
+
+    Args:
+        transforms: a list of transforms.
+        num_ops: how many are drawn, at most as many as there are.
+
+    Raises:
+        TypeError, ValueError: another type, or out of range.
+
+    Source: `mindspore.dataset.vision.UniformAugment`.
+    """
+
+    def __init__(self, transforms: Any, num_ops: int = 2) -> None:
+        super().__init__(transforms)
+        self.num_ops = checks.integer("num_ops", num_ops, 1)
+        if self.num_ops > len(self.transforms):
+            raise ValueError(f"num_ops is greater than transforms list size: {num_ops} of "
+                             f"{len(self.transforms)}.")
+
+    def _chosen(self) -> Sequence[Callable[..., Any]]:
+        places = self.random.order(len(self.transforms))[: self.num_ops]
+        return [self.transforms[i] for i in sorted(places) if self.random.below(2)]
+
+
+class RandomSelectSubpolicy(Several):
+    """One of several lists of transforms, each of which is applied with a probability.
+
+    Args:
+        policy: lists of (transform, probability).
+
+    Raises:
+        TypeError, ValueError: something else, or a probability out of range.
+
+    Source: `mindspore.dataset.vision.RandomSelectSubpolicy`.
+    """
+
+    def __init__(self, policy: Any) -> None:
+        checks.of_type("policy", policy, (list, tuple))
+        for i, part in enumerate(policy):
+            checks.of_type(f"policy[{i}]", part, (list, tuple))
+            if not part:
+                raise ValueError(f"policy[{i}] is empty.")
+            for j, pair in enumerate(part):
+                if not isinstance(pair, tuple) or len(pair) != 2:
+                    raise TypeError(f"policy[{i}][{j}] should be a tuple (transform, probability), "
+                                    f"but is {pair!r}.")
+        super().__init__([op for part in policy for op, _ in part])
+        self._parts = [[checks.number(f"policy[{i}][{j}] prob", prob, 0.0, 1.0)
+                        for j, (_, prob) in enumerate(part)] for i, part in enumerate(policy)]
+
+    def _chosen(self) -> Sequence[Callable[..., Any]]:
+        which = self.random.below(len(self._parts))
+        first, probs = sum(map(len, self._parts[:which])), self._parts[which]
+        return [self.transforms[first + i] for i, p in enumerate(probs) if self.random.happens(p)]
+
+
+__all__ = ["CutMixBatch", "ImageBatchFormat", "MixUp", "MixUpBatch", "RandomSelectSubpolicy",
+           "UniformAugment"]

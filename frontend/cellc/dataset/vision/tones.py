@@ -1,0 +1,527 @@
+"""Contrast by histograms, gamma, sharpness, blur, and the spaces of colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from .adjusting import Posterize, brightness
+from .base import ImageTransform, Perhaps, RandomImageTransform, pair
+from .colours import Solarize
+
+Array = np.ndarray[Any, Any]
+
+
+def _by_channel(image: Array, one: Any) -> Array:
+    """A function of planes, of each channel."""
+    if image.ndim == 2:
+        return np.asarray(one(image))
+    return np.stack([one(image[..., i]) for i in range(image.shape[2])], -1)
+
+
+class AutoContrast(ImageTransform):
+    """The range of each channel stretched to 0 to 255, for uint8.
+
+    Args:
+        cutoff: per cent of the darkest, and of the lightest pixels that are not counted.
+        ignore: values that are not counted: one, or several.
+
+    Raises:
+        TypeError, ValueError: another type, or out of range.
+
+    Source: `mindspore.dataset.vision.AutoContrast`.
+    """
+
+    def __init__(self, cutoff: float = 0.0, ignore: Any = None) -> None:
+        self.cutoff = checks.number("cutoff", cutoff, 0.0, 50.0)
+        if self.cutoff >= 50:
+            raise ValueError("Input cutoff is not within the required interval of [0, 50).")
+        many = () if ignore is None else (ignore,) if isinstance(ignore, int) else ignore
+        checks.of_type("ignore", many, (list, tuple))
+        self.ignore = [checks.integer("ignore", v, 0, 255) for v in many]
+
+    def _apply(self, image: Any) -> Any:
+        return _by_channel(self._only_bytes(image), self._stretched)
+
+    def _stretched(self, plane: Array) -> Array:
+        counts = np.bincount(plane.ravel(), minlength=256)
+        counts[self.ignore] = 0
+        cut = int(counts.sum()) * int(self.cutoff) // 100  # of whole per cents, as MindSpore
+        for order in (counts, counts[::-1]):
+            kept = np.maximum(np.cumsum(order) - cut, 0)
+            order[:] = np.diff(kept, prepend=0)
+        found = np.flatnonzero(counts)
+        if not len(found) or found[0] == found[-1]:
+            return plane
+        low, high = int(found[0]), int(found[-1])
+        scale = np.float32(255.0) / np.float32(high - low)
+        table = np.arange(256, dtype=np.float32) * scale + np.float32(-low) * scale
+        return np.asarray(np.clip(table, 0, 255), np.uint8)[plane]
+
+
+class Equalize(ImageTransform):
+    """Values of each channel spread so that all are as common, for uint8. Source:
+    `mindspore.dataset.vision.Equalize`."""
+
+    def _apply(self, image: Any) -> Any:
+        return _by_channel(self._only_bytes(image), _equalized)
+
+
+def _equalized(plane: Array) -> Array:
+    counts = np.bincount(plane.ravel(), minlength=256)
+    counts[np.flatnonzero(counts)[0]] = 0
+    if not counts.any():
+        return plane
+    table = np.cumsum(counts).astype(np.float32) * np.float32(255.0 / counts.sum())
+    return np.asarray(np.clip(np.rint(table), 0, 255), np.uint8)[plane]
+
+
+class AdjustGamma(ImageTransform):
+    """`gain * value ** gamma` of uint8, `(gain * value) ** gamma` of floats from 0 to 1.
+
+    Args:
+        gamma: not negative; above 1 what is dark gets darker.
+        gain: a factor.
+
+    Source: `mindspore.dataset.vision.AdjustGamma`.
+    """
+
+    def __init__(self, gamma: float, gain: float = 1) -> None:
+        self.gamma = checks.number("gamma", gamma, 0.0)
+        self.gain = checks.number("gain", gain, -float("inf"))
+
+    def _apply(self, image: Any) -> Any:
+        if image.dtype == np.uint8:
+            part = np.power(np.arange(256) / 255, self.gamma) * (255.999 * self.gain)
+            return np.clip(part, 0, 255).astype(np.uint8)[image]
+        made = np.power(image.astype(np.float32) * np.float32(self.gain), np.float32(self.gamma))
+        return np.clip(made, 0, 1).astype(image.dtype)
+
+
+def _weighted(image: Array, other: Array, factor: float) -> Array:
+    """`image * factor + other * (1 - factor)` in single precision, the first product not rounded,
+    as OpenCV's weighted sums are; rounded and within 0 to 255 for uint8."""
+    part = np.float32(factor)
+    rest = (np.asarray(other, np.float32) * (np.float32(1) - part)).astype(np.float64)
+    made = (image.astype(np.float64) * float(part) + rest).astype(np.float32)
+    if image.dtype != np.uint8:
+        return made.astype(image.dtype)
+    return np.clip(np.rint(made), 0, 255).astype(np.uint8)
+
+
+def sharpened(image: Array, factor: float) -> Array:
+    """An image mixed with a smooth one: 0 is smooth, 1 the image, more is sharper."""
+    smooth = image.astype(np.float32)
+    if min(image.shape[:2]) > 2:
+        parts = [smooth[i : image.shape[0] - 2 + i, j : image.shape[1] - 2 + j]
+                 for i in range(3) for j in range(3)]
+        near = np.asarray(sum(parts)) + 4 * parts[4]
+        middle = near / np.float32(13)
+        if image.dtype == np.uint8:
+            middle = np.rint(middle)
+        smooth[1:-1, 1:-1] = middle
+    return _weighted(image, smooth, factor)
+
+
+class AdjustSharpness(ImageTransform):
+    """The image mixed with a smooth one.
+
+    Args:
+        sharpness_factor: 0 is smooth, 1 the image, 2 sharper.
+
+    Source: `mindspore.dataset.vision.AdjustSharpness`.
+    """
+
+    def __init__(self, sharpness_factor: float) -> None:
+        self.sharpness_factor = checks.number("sharpness_factor", sharpness_factor, 0.0)
+
+    def _apply(self, image: Any) -> Any:
+        return sharpened(image, self.sharpness_factor)
+
+
+class RandomAdjustSharpness(Perhaps):
+    """Perhaps `AdjustSharpness`.
+
+    Args:
+        degree: 0 is smooth, 1 the image, 2 sharper.
+        prob: how likely it is.
+
+    Source: `mindspore.dataset.vision.RandomAdjustSharpness`.
+    """
+
+    def __init__(self, degree: float, prob: float = 0.5) -> None:
+        super().__init__(prob)
+        self.degree = checks.number("degree", degree, 0.0)
+
+    def _done(self, image: Any) -> Any:
+        return sharpened(image, self.degree)
+
+
+class RandomAutoContrast(Perhaps):
+    """Perhaps `AutoContrast`.
+
+    Args:
+        cutoff, ignore: see there.
+        prob: how likely it is.
+
+    Source: `mindspore.dataset.vision.RandomAutoContrast`.
+    """
+
+    def __init__(self, cutoff: float = 0.0, ignore: Any = None, prob: float = 0.5) -> None:
+        super().__init__(prob)
+        self.contrast = AutoContrast(cutoff, ignore)
+
+    def _done(self, image: Any) -> Any:
+        return self.contrast._apply(image)
+
+
+class RandomEqualize(Perhaps):
+    """Perhaps `Equalize`.
+
+    Args:
+        prob: how likely it is.
+
+    Source: `mindspore.dataset.vision.RandomEqualize`.
+    """
+
+    def _done(self, image: Any) -> Any:
+        return _by_channel(self._only_bytes(image), _equalized)
+
+
+def _interval(name: str, given: Any) -> tuple[float, float]:
+    checks.of_type(name, given, (list, tuple))
+    if len(given) != 2:
+        raise TypeError(f"{name} must be a sequence with length 2.")
+    low, high = (checks.number(name, v, 0.0) for v in given)
+    if low > high:
+        raise ValueError(f"{name} should be in (min,max) format. Got (max,min).")
+    return low, high
+
+
+class RandomSharpness(RandomImageTransform):
+    """`AdjustSharpness` by a factor that is drawn.
+
+    Args:
+        degrees: between which factors.
+
+    Source: `mindspore.dataset.vision.RandomSharpness`.
+    """
+
+    def __init__(self, degrees: Sequence[float] = (0.1, 1.9)) -> None:
+        self.degrees = _interval("degrees", degrees)
+        self._factor = 1.0
+
+    def _draw(self, image: Any) -> None:
+        self._factor = self.random.real(*self.degrees)
+
+    def _apply(self, image: Any) -> Any:
+        return sharpened(image, self._factor)
+
+
+class RandomColor(RandomImageTransform):
+    """An image of colours mixed with its brightness by a factor that is drawn.
+
+    Args:
+        degrees: between which factors; 0 is grey, 1 the image.
+
+    Source: `mindspore.dataset.vision.RandomColor`.
+    """
+
+    def __init__(self, degrees: Sequence[float] = (0.1, 1.9)) -> None:
+        self.degrees = _interval("degrees", degrees)
+        self._factor = 1.0
+
+    def _draw(self, image: Any) -> None:
+        self._factor = self.random.real(*self.degrees)
+
+    def _apply(self, image: Any) -> Any:
+        if self._only_bytes(image).ndim != 3 or image.shape[2] != 3:
+            raise self._refused(f"an image of 3 channels is wanted, but it has {image.shape}.")
+        return _weighted(image, brightness(image)[..., None], self._factor)
+
+
+def _gaussian(size: int, sigma: float) -> Array:
+    places = np.arange(size) - (size - 1) / 2
+    weights = np.exp(-places * places / (2 * sigma * sigma))
+    return np.asarray(weights / weights.sum())
+
+
+def _in_eight_bits(weights: Array) -> Array:
+    """Weights as multiples of 1 / 256 that sum to 1: what rounding leaves goes to the next."""
+    half, rest, made = len(weights) // 2, 0.0, []
+    for weight in weights[:half]:
+        exact = weight * 256 + rest
+        made.append(int(np.rint(exact)))
+        rest = exact - made[-1]
+    return np.array([*made, 256 - 2 * sum(made), *made[::-1]], np.int64)
+
+
+class GaussianBlur(ImageTransform):
+    """The image smoothed by a Gaussian kernel; what is beyond the edges is the mirrored image.
+
+    Args:
+        kernel_size: odd: an int, or (width, height).
+        sigma: its deviation in pixels, not negative: a number, or (of width, of height); None or
+            0: 0.3 * ((width - 1) * 0.5 - 1) + 0.8 of the kernel.
+
+    Raises:
+        TypeError, ValueError: another type, or out of range.
+
+    Source: `mindspore.dataset.vision.GaussianBlur`.
+    """
+
+    def __init__(self, kernel_size: Any, sigma: Any = None) -> None:
+        self.kernel_size = pair(kernel_size, "kernel_size")
+        for size in self.kernel_size:
+            if size % 2 == 0:
+                raise ValueError(f"kernel_size should be odd, but got {size}.")
+        checks.of_type("sigma", sigma, (int, float, list, tuple, type(None)))
+        many = (0.0, 0.0) if sigma is None else (sigma, sigma) \
+            if isinstance(sigma, (int, float)) else tuple(sigma)
+        if len(many) != 2:
+            raise TypeError("sigma should be a single number or a list/tuple of length 2.")
+        self.sigma = tuple(checks.number("sigma", s, 0.0) for s in many)
+
+    def _apply(self, image: Any) -> Any:
+        sigma = self.sigma[0] or ((self.kernel_size[0] - 1) * 0.5 - 1) * 0.3 + 0.8
+        kernels = [_gaussian(self.kernel_size[0], sigma),
+                   _gaussian(self.kernel_size[1], self.sigma[1] or sigma)]
+        if image.dtype != np.uint8:
+            return _smoothed(image.astype(np.float64), kernels).astype(image.dtype)
+        sums = _smoothed(image.astype(np.int64), [_in_eight_bits(k) for k in kernels])
+        return ((sums + (1 << 15)) >> 16).astype(np.uint8)
+
+
+def _smoothed(image: Array, kernels: Sequence[Array]) -> Array:
+    """Sums of neighbours by the weights of a row, then by those of a column."""
+    for axis, kernel in zip((1, 0), kernels, strict=True):
+        count, edge = image.shape[axis], [(0, 0)] * image.ndim
+        edge[axis] = (len(kernel) // 2, len(kernel) // 2)
+        wide = np.pad(image, edge, "reflect" if count > 1 else "edge")
+        image = np.asarray(sum(w * np.take(wide, np.arange(i, i + count), axis)
+                               for i, w in enumerate(kernel)))
+    return image
+
+
+class ConvertMode(IntEnum):
+    """From which channels to which. Source: `mindspore.dataset.vision.ConvertMode`."""
+
+    COLOR_BGR2BGRA = 0
+    COLOR_RGB2RGBA = 0
+    COLOR_BGRA2BGR = 1
+    COLOR_RGBA2RGB = 1
+    COLOR_BGR2RGBA = 2
+    COLOR_RGB2BGRA = 2
+    COLOR_RGBA2BGR = 3
+    COLOR_BGRA2RGB = 3
+    COLOR_BGR2RGB = 4
+    COLOR_RGB2BGR = 4
+    COLOR_BGRA2RGBA = 5
+    COLOR_RGBA2BGRA = 5
+    COLOR_BGR2GRAY = 6
+    COLOR_RGB2GRAY = 7
+    COLOR_GRAY2BGR = 8
+    COLOR_GRAY2RGB = 8
+    COLOR_GRAY2BGRA = 9
+    COLOR_GRAY2RGBA = 9
+    COLOR_BGRA2GRAY = 10
+    COLOR_RGBA2GRAY = 11
+
+
+_CHANNELS = {0: (0, 1, 2, 3), 1: (0, 1, 2), 2: (2, 1, 0, 3), 3: (2, 1, 0), 4: (2, 1, 0),
+             5: (2, 1, 0, 3), 8: (0, 0, 0), 9: (0, 0, 0, 3)}
+"""Which channel each new one is, 3 beyond the last: opaque."""
+
+
+class ConvertColor(ImageTransform):
+    """Channels in another order, added or left out, or their brightness, for uint8.
+
+    Args:
+        convert_mode: a `ConvertMode`.
+
+    Raises:
+        RuntimeError: (when called) the image has other channels.
+
+    Source: `mindspore.dataset.vision.ConvertColor`.
+    """
+
+    def __init__(self, convert_mode: ConvertMode) -> None:
+        self.convert_mode = checks.of_type("convert_mode", convert_mode, ConvertMode)
+
+    def _apply(self, image: Any) -> Any:
+        mode = int(self.convert_mode)
+        image = self._only_bytes(image)
+        one = mode in (8, 9)
+        if image.ndim == 2 and mode < 6:
+            image = np.repeat(image[..., None], 3, -1)
+        channels = 1 if image.ndim == 2 else image.shape[2]
+        if channels not in ((1,) if one else (3, 4)):
+            raise self._refused(f"{self.convert_mode.name} is for images of "
+                                f"{'1 channel' if one else '3 or 4 channels'}, but it has "
+                                f"{channels}.")
+        if mode in (6, 10):
+            return brightness(image[..., 2::-1]).astype(np.uint8)
+        if mode in (7, 11):
+            return brightness(image[..., :3]).astype(np.uint8)
+        planes = image[..., None] if image.ndim == 2 else image
+        opaque = np.full(planes.shape[:2], 255, np.uint8)
+        return np.stack([planes[..., c] if c < channels else opaque for c in _CHANNELS[mode]], -1)
+
+
+class RandomPosterize(RandomImageTransform):
+    """`Posterize` to a number of bits that is drawn.
+
+    Args:
+        bits: from 1 to 8: the number, or the (least, greatest) of it.
+
+    Source: `mindspore.dataset.vision.RandomPosterize`.
+    """
+
+    def __init__(self, bits: Any = (8, 8)) -> None:
+        checks.of_type("bits", bits, (int, list, tuple))
+        many = (bits, bits) if isinstance(bits, int) else tuple(bits)
+        if len(many) != 2:
+            raise TypeError("Size of bits should be a single integer or a list/tuple (min, max) "
+                            "of length 2.")
+        self.low, self.high = (checks.integer("bits", n, 1, 8) for n in many)
+        if self.low > self.high:
+            raise ValueError(f"bits should be in (min, max) format. Got {many}.")
+        self._posterize = Posterize(self.low)
+
+    def _draw(self, image: Any) -> None:
+        self._posterize = Posterize(self.low + self.random.below(self.high - self.low + 1))
+
+    def _apply(self, image: Any) -> Any:
+        return self._posterize._apply(image)
+
+
+class RandomSolarize(RandomImageTransform):
+    """`Solarize` within a range that is drawn.
+
+    Args:
+        threshold: the (least, greatest) value of that range.
+
+    Source: `mindspore.dataset.vision.RandomSolarize`.
+    """
+
+    def __init__(self, threshold: Any = (0, 255)) -> None:
+        checks.of_type("threshold", threshold, tuple)
+        if len(threshold) != 2:
+            raise TypeError("threshold must be a tuple of two integers.")
+        self.low, self.high = (checks.integer("threshold", t, 0, 255) for t in threshold)
+        if self.low > self.high:
+            raise ValueError("threshold must be in order of (min, max).")
+        self._solarize = Solarize((self.low, self.high))
+
+    def _draw(self, image: Any) -> None:
+        ends = [self.low + self.random.below(self.high - self.low + 1) for _ in range(2)]
+        self._solarize = Solarize(tuple(sorted(ends)))
+
+    def _apply(self, image: Any) -> Any:
+        return self._solarize._apply(image)
+
+
+class _OfSpaces(ImageTransform):
+    """Base of transforms between spaces of colours, of an image or a batch of them.
+
+    Args:
+        is_hwc: whether channels are last; else they are before height and width.
+    """
+
+    def __init__(self, is_hwc: bool = False) -> None:
+        self.is_hwc = checks.of_type("is_hwc", is_hwc, bool)
+
+    def _one(self, image: Any, draws: bool = True) -> Any:
+        if not isinstance(image, np.ndarray):
+            raise TypeError(f"img should be NumPy array. Got {type(image)}.")
+        axis = -1 if self.is_hwc else -3
+        if image.ndim not in (3, 4) or image.shape[axis] != 3:
+            raise TypeError(f"an image of 3 channels (axis {axis}) or a batch of them is wanted, "
+                            f"but it has the shape {image.shape}.")
+        made = self._converted(*np.moveaxis(image, axis, 0))
+        return np.stack(made, axis)
+
+    def _converted(self, *channels: Array) -> list[Array]:
+        """The three new channels of the three old ones, for a subclass to say."""
+        raise TypeError(f"{type(self).__name__} is no transform by itself.")
+
+
+class RgbToHsv(_OfSpaces):
+    """Red, green and blue (0 to 1) as hue, saturation (0 to 1) and value, as float64.
+
+    Source: `mindspore.dataset.vision.RgbToHsv`.
+    """
+
+    def _converted(self, *channels: Array) -> list[Array]:
+        red, green, blue = (c.astype(np.float64) for c in channels)
+        value, low = np.maximum(np.maximum(red, green), blue), \
+            np.minimum(np.minimum(red, green), blue)
+        spread = value - low
+        some = np.where(spread == 0, 1, spread)
+        from_red, from_green, from_blue = ((value - c) / some for c in (red, green, blue))
+        hue = np.where(value == red, from_blue - from_green, np.where(
+            value == green, 2.0 + from_red - from_blue, 4.0 + from_green - from_red))
+        hue = np.where(spread == 0, 0.0, hue / 6.0 % 1.0)
+        saturation = np.where(spread == 0, 0.0, spread / np.where(value == 0, 1, value))
+        return [hue, saturation, value]
+
+
+class HsvToRgb(_OfSpaces):
+    """Hue, saturation (0 to 1) and value as red, green and blue, as float64.
+
+    Source: `mindspore.dataset.vision.HsvToRgb`.
+    """
+
+    def _converted(self, *channels: Array) -> list[Array]:
+        hue, saturation, value = (c.astype(np.float64) for c in channels)
+        sector = np.floor(hue * 6.0)
+        part = hue * 6.0 - sector
+        low = value * (1.0 - saturation)
+        falling = value * (1.0 - saturation * part)
+        rising = value * (1.0 - saturation * (1.0 - part))
+        ways = np.stack([value, low, falling, rising])
+        which = np.array([[0, 3, 1], [2, 0, 1], [1, 0, 3], [1, 2, 0], [3, 1, 0], [0, 1, 2]])
+        places = which[sector.astype(np.int64) % 6]
+        return [np.take_along_axis(ways, places[None, ..., i], 0)[0] for i in range(3)]
+
+
+class LinearTransformation(ImageTransform):
+    """`(image - mean) @ matrix` of an image as one row, for whitening.
+
+    Args:
+        transformation_matrix: [pixels, pixels], pixels being channels * height * width.
+        mean_vector: [pixels].
+
+    Raises:
+        TypeError, ValueError: no arrays of such shapes.
+
+    Source: `mindspore.dataset.vision.LinearTransformation`.
+    """
+
+    def __init__(self, transformation_matrix: Array, mean_vector: Array) -> None:
+        self.matrix = checks.of_type("transformation_matrix", transformation_matrix, np.ndarray)
+        self.mean = checks.of_type("mean_vector", mean_vector, np.ndarray)
+        if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
+            raise ValueError(f"transformation_matrix should be square, got {self.matrix.shape}.")
+        if self.mean.shape != self.matrix.shape[:1]:
+            raise ValueError(f"mean_vector length {self.mean.shape} should match any one dimension "
+                             f"of the transformation_matrix {self.matrix.shape}.")
+
+    def _apply(self, image: Any) -> Any:
+        if image.size != len(self.mean):
+            raise ValueError(f"an image of {len(self.mean)} elements is wanted, but its shape is "
+                             f"{image.shape}.")
+        made = (image.reshape(1, -1) - self.mean) @ self.matrix
+        return made.reshape(image.shape)
+
+
+__all__ = [
+    "AdjustGamma", "AdjustSharpness", "AutoContrast", "ConvertColor", "ConvertMode", "Equalize",
+    "GaussianBlur", "HsvToRgb", "LinearTransformation", "RandomAdjustSharpness",
+    "RandomAutoContrast", "RandomColor", "RandomEqualize", "RandomPosterize", "RandomSharpness",
+    "RandomSolarize", "RgbToHsv",
+]
