@@ -67,7 +67,14 @@ class RandomTransform(Transform):
 
 
 class Several(RandomTransform):
-    """Base of transforms made of others."""
+    """Base of transforms made of others.
+
+    Args:
+        transforms: a list of transforms and functions.
+
+    Raises:
+        TypeError, ValueError: no list, an empty one, or with something else in it.
+    """
 
     def __init__(self, transforms: Any) -> None:
         checks.of_type("transforms", transforms, (list, tuple))

@@ -378,6 +378,9 @@ class RandomPosterize(RandomImageTransform):
     Args:
         bits: from 1 to 8: the number, or the (least, greatest) of it.
 
+    Raises:
+        TypeError, ValueError: another type, or out of range.
+
     Source: `mindspore.dataset.vision.RandomPosterize`.
     """
 
@@ -404,6 +407,9 @@ class RandomSolarize(RandomImageTransform):
 
     Args:
         threshold: the (least, greatest) value of that range.
+
+    Raises:
+        TypeError, ValueError: another type, or out of range.
 
     Source: `mindspore.dataset.vision.RandomSolarize`.
     """

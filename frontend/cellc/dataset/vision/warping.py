@@ -198,6 +198,9 @@ class RandomPerspective(RandomImageTransform):
         prob: how likely it is.
         interpolation: `Inter.NEAREST`, `Inter.BILINEAR` or `Inter.BICUBIC`, done by Pillow.
 
+    Raises:
+        TypeError, ValueError: another type, or out of range.
+
     Source: `mindspore.dataset.vision.RandomPerspective`.
     """
 
