@@ -235,6 +235,16 @@ def program(x, y, n):
             x = x + 1
     return ops.sin(x), [x.max(), n]
 """, 0),
+    "a conditional expression gives what is read beside it": ("""
+def program(x, y, n):
+    for r1 in y:
+        for r2 in y:
+            if (x > r1).any():
+                return (x if x[0] <= 3 else r2), [x[0] * x[0], n]
+            r1 = x
+        x = ops.cat((r1[1:], r1[:1]))
+    return ops.where(x[0] <= 2.0, x, x), [x[0], n]
+""", 2),
     "a size within a conditional expression": ("""
 def program(x, y, n):
     if x[0] < 3:

@@ -15,6 +15,7 @@ from cellc_runtime import dtypes
 from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import has_effect
 from ..ir.types import TensorType
+from .aliases import share_cotangents
 from .batching import batch_graph
 from .reverse import Cotangents, accumulate, reverse
 
@@ -81,9 +82,12 @@ class _Copied:
         b = Builder(self.graph)
         args = [self.graph.add_input(v.type, v.name, v.kind) for v in graph.inputs]
         self.outputs, table = clone_into(b, graph, args)
+        self.graph.outputs = self.outputs
+        share_cotangents(self.graph)
+        starts = [self.graph.outputs[i] for i in seeded]
         self.graph.updates = [(table[old], table[new]) for old, new in graph.updates]
-        self.derivative = Derivative(b, list(self.graph.nodes), [args[i] for i in wanted],
-                                     [self.outputs[i] for i in seeded])
+        self.derivative = Derivative(
+            b, list(self.graph.nodes), [args[i] for i in wanted], starts)
 
 
 def _or_zeros(b: Builder, values: Sequence[Value | None], like: Values) -> list[Value]:

@@ -172,6 +172,29 @@ def _given_rule(
     return found if values[0] is not values[1] else {}
 
 
+def _alias_rule(
+    b: Builder, node: Node, dys: list[Value | None], flags: Flags, cotangents: Cotangents,
+    active: set[Value],
+) -> Presence:
+    """To the value that the first operand is, as the run decides (see `aliases`)."""
+    (dy,) = dys
+    assert dy is not None
+    value, *pairs = node.operands
+    nothing = b.broadcast_to(b.literal(-0.0, dy.dtype), shape=dy.type.shape)
+    found: Presence = {}
+    other: Value | None = None
+    for flag, v in zip(pairs[::2], pairs[1::2], strict=True):
+        other = flag if other is None else b.logical_or(other, flag)
+        if v in active:
+            accumulate(b, cotangents, v, b.given(flag, dy, nothing))
+            found[v] = b.logical_or(found[v], flag) if v in found else flag
+    if value in active:
+        accumulate(b, cotangents, value, dy if other is None else b.given(other, nothing, dy))
+        if other is not None:
+            found[value] = b.logical_not(other)
+    return found
+
+
 def _recompute_rule(
     b: Builder, node: Node, dys: list[Value | None], flags: Flags, cotangents: Cotangents,
     active: set[Value],
@@ -242,4 +265,5 @@ def recomputed(
 
 
 REGION_RULES.update(
-    cond=_cond_rule, custom_grad=_custom_rule, given=_given_rule, recompute=_recompute_rule)
+    alias=_alias_rule, cond=_cond_rule, custom_grad=_custom_rule, given=_given_rule,
+    recompute=_recompute_rule)

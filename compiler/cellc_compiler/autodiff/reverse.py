@@ -19,6 +19,7 @@ from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
 from ..ir.types import differentiable, seedable
 from ..passes.stages.micro_batches import backward_order
+from .aliases import share_cotangents
 from .conditional import (
     Presence,
     differ,
@@ -101,7 +102,9 @@ def _guarded_step(
         return
     flags = [presence.get(r) for r in node.results]
     some = None
-    if not (_tells_apart(node) and differ(flags, dys)):
+    # A rule of regions that an eager run has no node for, but the nodes in them, knows which of
+    # the results have a cotangent.
+    if not (lookup(node.op).unrolled(node) and differ(flags, dys)):
         dys, some = present_results(b, node, dys, presence)
         flags = [None] * len(dys)
     before = {v: cotangents.get(v) for v in node.operands}
@@ -111,13 +114,6 @@ def _guarded_step(
     else:
         found = special(b, node, dys, flags, cotangents, active)
     guard_contributions(b, cotangents, before, some, found, presence)
-
-
-def _tells_apart(node: Node) -> bool:
-    """Whether the rule of a node knows which of its results have a cotangent: those of regions
-    that an eager run has no node for, but the nodes in them."""
-    return node.op in ("cond", "recompute", "while") \
-        or (node.op == "scan" and bool(node.attrs["stepwise"]))
 
 
 def _step(
@@ -213,11 +209,12 @@ def gradient_graph(
     b = Builder(out)
     args = [out.add_input(v.type, v.name, v.kind) for v in graph.inputs]
     outputs, table = clone_into(b, graph, args)
-    out.updates = [(table[old], table[new]) for old, new in graph.updates]
-    forward = list(out.nodes)
+    out.outputs = outputs
+    share_cotangents(out)
+    starts, forward = out.outputs, list(out.nodes)
     cotangents: Cotangents = {}
     for i in range(len(outputs)) if seeded is None else seeded:
-        v = outputs[i]
+        v = starts[i]
         if sens:
             seed = out.add_input(v.type, f"sens{i}")
         elif seedable(v.type):
@@ -225,6 +222,7 @@ def gradient_graph(
         else:
             continue
         accumulate(b, cotangents, v, b.cotangent(seed))
+    out.updates = [(table[old], table[new]) for old, new in graph.updates]
     values = [args[i] for i in wanted]
     grads = reverse(b, forward, cotangents, values)
     zeros = [g if g is not None else b.zeros_like(v) for g, v in zip(grads, values, strict=True)]

@@ -251,6 +251,11 @@ class Op:
             check_size(f"a result of {self.name}", ty)
         return types
 
+    def unrolled(self, node: Node) -> bool:
+        """Whether gradients pass the regions of a node as if what runs in them stood in its place:
+        what they read gets their contributions one by one."""
+        return False
+
     def captures(self, node: Node) -> int:
         """How many operands, the last ones, the regions of a node take as their last inputs, the
         same in every run."""

@@ -59,6 +59,10 @@ class Control(Op):
         raise TypeError(f"{self.name} has no regions")
 
 
+def _always(self: Any, node: Node) -> bool:
+    return True
+
+
 @register
 class Cond(Control):
     """One of two graphs, chosen at run time by a bool scalar.
@@ -68,6 +72,7 @@ class Cond(Control):
 
     name = "cond"
     operands = ("pred", "*captures")
+    unrolled = _always
 
     def region_types(self, node: Node) -> tuple[TensorType, ...]:
         if node.operands[0].type != TensorType((), dtypes.bool_):
@@ -98,6 +103,7 @@ class While(Control):
     name = "while"
     operands = ("*operands",)
     attrs = {"carried": REQUIRED}
+    unrolled = _always
 
     def region_types(self, node: Node) -> tuple[TensorType, ...]:
         test, body = node.regions
@@ -161,6 +167,9 @@ class Scan(Control):
     def captures(self, node: Node) -> int:
         own = node.attrs["carried"] + node.attrs["sequences"] + node.attrs["limited"]
         return len(node.operands) - int(own)
+
+    def unrolled(self, node: Node) -> bool:
+        return bool(node.attrs["stepwise"])
 
 
 def _element(self: Any, r: Reader, idx: tuple[Index, ...]) -> Expr:
@@ -363,6 +372,7 @@ class Recompute(Control):
 
     name = "recompute"
     inlined = True
+    unrolled = _always
     operands = ("*operands",)
     attrs = {"results": False}
 
@@ -414,6 +424,35 @@ class Given(Op):
         yes, no = (np.array(True), np.array(False))
         return (case(yes, (3, 5), (3, 5)), case(no, (2,), (2,)), case(no, (0, 4), (0, 4)),
                 case(yes, (), ()))
+
+
+@register
+class Alias(Op):
+    """The first operand, which is another one where a flag says so.
+
+    Operands: the value, then pairs of a bool[] and another value; at most one of the bools is true,
+    and then both values are the same. The gradient passes to that other value
+    (`autodiff/aliases.py`), which the first operand is a name of.
+    """
+
+    name = "alias"
+    operands = ("x", "*pairs")
+    dtypes = ANY
+
+    def infer(self, x: TensorType, *pairs: TensorType) -> TensorType:
+        if len(pairs) % 2 or any(f != TensorType((), bool_) for f in pairs[::2]):
+            raise TypeError("an alias needs pairs of a bool[] and a value")
+        for other in pairs[1::2]:
+            if other != x:
+                raise TypeError(f"the values of an alias must have one type, got {x} and {other}")
+        return x
+
+    def expand(self, b: Builder, x: Value, *pairs: Value) -> Value:
+        return x
+
+    def samples(self) -> Sequence[Sample]:
+        no = np.array(False)
+        return (case((3, 5), no, (3, 5)), case((2,)), case((0, 4), no, (0, 4)), case((), no, ()))
 
 
 @register
