@@ -107,20 +107,29 @@ def fold(f: Function, kind: str, dtype: DType, parts: Sequence[list[V]]) -> list
 def row_of_parts(
     f: Function, kind: str, dtype: DType, tables: Sequence[V], parts: int, start: list[V]
 ) -> list[V]:
-    """The results of a row's parts, which lie in `tables`, reduced as a row; `start` is the
-    identity in vectors."""
+    """The results of a row's parts, which lie in `tables` (a flag takes a byte), reduced as a row;
+    `start` is the identity in vectors."""
     lanes = lanes_of(start[0].ty)
     size = sizeof(element(start[0].ty))
     accs = [start] * accumulators(size, parts, lanes)
     for i, first in enumerate(range(0, parts, lanes)):
         mask = first_lanes(parts - first, lanes) if parts - first < lanes else None
         old = accs[i % len(accs)]
-        x = [f.masked_load(v.ty, f.gep(at, first * sizeof(element(v.ty))), mask)
+        x = [_part_results(f, v.ty, f.gep(at, first * sizeof(element(v.ty))), mask)
              for v, at in zip(old, tables, strict=True)]
         new = combine(f, kind, dtype, old, x)
         accs[i % len(accs)] = new if mask is None else [
             f.select(mask, n, o) for n, o in zip(new, old, strict=True)]
     return fold(f, kind, dtype, accs)
+
+
+def _part_results(f: Function, ty: str, at: V, mask: V | None) -> V:
+    """A vector of results of parts. Flags are read as bytes: a vector of i1 in memory is packed
+    bits, but each part has stored a byte."""
+    if element(ty) != "i1":
+        return f.masked_load(ty, at, mask)
+    stored = f.masked_load(vector("i8", lanes_of(ty)), at, mask)
+    return f.cmp("ne", stored, f.zero(stored.ty))
 
 
 def total(f: Function, parts: Sequence[V]) -> V:
