@@ -73,6 +73,25 @@ class Recorder(Callback):
 # --- training -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("moment", ["on_train_step_begin", "on_train_step_end",
+                                    "on_train_epoch_begin", "on_train_epoch_end"])
+def test_what_a_callback_evaluates_leaves_training_as_it_was(moment):
+    """Layers that differ in training (BatchNorm) go on training after an evaluation in between."""
+    def trained(look):
+        ms.set_seed(3)
+        net = nn.SequentialCell(nn.Dense(4, 5), nn.BatchNorm1d(5), nn.Dense(5, 3))
+        loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+        model = Model(net, loss, nn.Momentum(net.trainable_params(), 0.1, 0.9), {"accuracy"})
+        asked = LambdaCallback(**{moment: lambda _: look(model)})
+        model.train(3, BATCHES, callbacks=[asked])
+        return [p.asnumpy() for p in net.get_parameters()]
+
+    plain = trained(lambda model: None)
+    for look in (lambda m: m.eval(BATCHES), lambda m: m.predict(Tensor(X))):
+        for a, b in zip(trained(look), plain, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 def test_losses_and_their_printed_form(capsys):
     _, model = make()
     model.train(3, BATCHES, callbacks=LossMonitor())

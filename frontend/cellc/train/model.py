@@ -69,6 +69,7 @@ class Model:
         self._train_network = _around(parallel, self._for_training())
         self._eval_network = _around(parallel, self._for_evaluation(eval_network))
         self._predict_network = network
+        self._in_training = False
 
     # --- networks -------------------------------------------------------------------------------
 
@@ -189,7 +190,7 @@ class Model:
         with Callbacks(callbacks) as all_callbacks:
             if fit:
                 all_callbacks.refuse_older_names()
-            self._train_network.set_train()
+            self._put_into_mode(self._train_network, True)
             params = self._parameters(data, train_dataset, epoch, sink)
             params.list_callback = all_callbacks
             context = RunContext(params)
@@ -212,6 +213,12 @@ class Model:
                     break
             all_callbacks.call("on_train_end", context)
 
+    def _put_into_mode(self, network: Cell, training: bool) -> None:
+        """Put one of the model's networks, and the layers it shares with the others, into training
+        or evaluation."""
+        network.set_train(training)
+        self._in_training = training
+
     def _parameters(
         self, data: Batches, dataset: Any, epoch: int, sink: bool
     ) -> CallbackParams:
@@ -233,6 +240,8 @@ class Model:
             params.step_in_epoch += 1
             params.train_dataset_element = batch
             callbacks.call("on_train_step_begin", context)
+            if not self._in_training:  # a callback evaluated or predicted
+                self._put_into_mode(self._train_network, True)
             params.net_outputs = self._train_network(*batch)
             self._follow_overflow(params.net_outputs)
             callbacks.call("on_train_step_end", context)
@@ -254,7 +263,7 @@ class Model:
         params.valid_dataset, params.eval_network = valid.source, self._eval_network
         results = self._evaluate(valid, params, context, callbacks)
         params.update(kept, mode="train", eval_results=results)
-        self._train_network.set_train()
+        self._put_into_mode(self._train_network, True)
 
     # --- evaluation -----------------------------------------------------------------------------
 
@@ -292,7 +301,7 @@ class Model:
     ) -> dict[str, Any]:
         for metric in self._metrics.values():
             metric.clear()
-        self._eval_network.set_train(False)
+        self._put_into_mode(self._eval_network, False)
         params.update(mode="eval", batch_num=len(data) or None, cur_step_num=0)
         callbacks.call("on_eval_begin", context)
         callbacks.call("on_eval_epoch_begin", context)
@@ -352,7 +361,7 @@ class Model:
         for value in predict_data:
             of_kind(value, (Tensor, list, tuple, int, float, bool, dict),
                     "For Model.predict, the data must be Tensors, got {kind}.")
-        self._predict_network.set_train(False)
+        self._put_into_mode(self._predict_network, False)
         return self._predict_network(*predict_data)
 
     def build(
@@ -376,7 +385,7 @@ class Model:
                 continue
             if network is None:
                 raise ValueError("For Model.build, 'valid_dataset' needs a Model with metrics.")
-            network.set_train(train)
+            self._put_into_mode(network, train)
             network.compile(*next(Batches(data, "train_dataset").epoch()))
 
     def infer_train_layout(self, *args: Any, **kwargs: Any) -> None:
