@@ -23,9 +23,11 @@ import numpy as np
 from . import knobs, platform
 from .world import CollectiveError
 
-_QUESTION, _ANSWER = 1, 2
+_QUESTION, _ANSWER, _LEFT = 1, 2, 3
 _PATIENCE = 1.0
 """Seconds that a rank waits before it asks, and between its questions."""
+_UNDER_WAY = 2.0
+"""Seconds for what a rank sent before it left to arrive."""
 _LOOK = 0.02
 """Seconds between looks at questions while a rank waits."""
 _OURS = ("cellc", "cellc_compiler", "cellc_runtime", "mpi4py")
@@ -39,6 +41,9 @@ class Liveness:
         mpi: the module `mpi4py.MPI`.
         comm: a communicator that nothing else uses.
         processes: of the ranks on this machine, their process ids.
+
+    Attributes:
+        left: the ranks that have said that they do no more collectives, and when this was heard.
     """
 
     def __init__(self, mpi: Any, comm: Any, processes: dict[int, int]) -> None:
@@ -47,6 +52,7 @@ class Liveness:
         self._heard: dict[int, tuple[float, str]] = {}
         self._sent: list[tuple[Any, Any]] = []
         self._next_look = 0.0
+        self.left: dict[int, float] = {}
         self.done()
 
     def done(self) -> None:
@@ -62,6 +68,8 @@ class Liveness:
             self._comm.Recv([text, self._mpi.BYTE], source, tag)
             if tag == _QUESTION:
                 self._send(source, _ANSWER, self.report())
+            elif tag == _LEFT:
+                self.left[source] = time.monotonic()
             else:
                 self._asked.pop(source, None)
                 self._heard[source] = time.monotonic(), text.tobytes().decode()
@@ -86,6 +94,25 @@ class Liveness:
                 self._asked[rank] = now
                 self._send(rank, _QUESTION, "")
         return True
+
+    def leave(self, others: Iterable[int]) -> None:
+        """Tell other ranks that this one does no more collectives."""
+        for rank in others:
+            self._send(rank, _LEFT, "")
+
+    def check_left(self, missing: Iterable[int], what: str) -> None:
+        """See that those who are waited for can still come.
+
+        Raises:
+            CollectiveError: one of them has left.
+        """
+        now = time.monotonic()
+        for rank in missing:
+            if now - self.left.get(rank, now) > _UNDER_WAY:
+                raise CollectiveError(
+                    f"{what}: rank {rank} has left without coming to it: its script has ended, or "
+                    "it has called 'release'. All ranks must do as many steps (a data set of other "
+                    "length?)")
 
     def forget(self, missing: Iterable[int]) -> None:
         """They have come."""

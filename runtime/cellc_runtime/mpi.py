@@ -46,6 +46,9 @@ class MpiWorld:
     _notice = _NOTICE
 
     def __init__(self) -> None:
+        # Memory that ranks share needs no network; Open MPI's own choice among the components for
+        # it prints errors where UCX finds none.
+        os.environ.setdefault("OMPI_MCA_osc", "^ucx")
         from mpi4py import MPI  # an extra: it loads a library of hundreds of kilobytes
 
         if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
@@ -129,7 +132,8 @@ class MpiWorld:
     def receive(self, step: Step, source: int, tag: int, out: Bytes) -> None:
         """See `World.receive`."""
         status = self._mpi.Status()
-        found = self._waited(step, lambda: self._world.Improbe(source, tag, status), [source])
+        found = self._waited(step, lambda: self._world.Improbe(source, tag, status), [source],
+                             lambda: [source])
         if status.Get_count(self._mpi.BYTE) != out.size:
             raise CollectiveError(
                 f"{step.text}: expected {out.size} bytes, but rank {source} sends "
@@ -140,8 +144,27 @@ class MpiWorld:
         """See `World.close`."""
         channel, self.channel = self.channel, None
         if channel is not None:
-            channel.do(self._free, "close")
+            channel.do(self._leave, "close")
             channel.close()
+
+    def _leave(self) -> None:
+        """Say that this rank leaves, wait until all do, and give back what MPI has made for it.
+
+        (MPI would wait for them too, but answer no questions meanwhile.) If one of the others is
+        stopped, all end.
+        """
+        others, start = [r for r in range(self.size) if r != self.rank], time.monotonic()
+        self._alive.leave(others)
+        what = f"rank {self.rank} has ended and waits for the others to end"
+        while missing := [r for r in others if r not in self._alive.left]:
+            try:
+                self._alive.watch(missing, time.monotonic() - start, what)
+            except CollectiveError as e:
+                sys.stderr.write(f"{e}\n")
+                sys.stderr.flush()
+                self.abort()
+            time.sleep(_SELDOM)
+        self._free()
 
     def _free(self) -> None:
         self._mpi.Request.Waitall([r for r, _ in self._sent])
@@ -210,6 +233,8 @@ class MpiWorld:
             if waited > _SPIN:
                 missing = [r for r in (absent() if absent else whom) if r != self.rank]
                 self._hold_out(waited, missing, what)
+                if absent is not None:
+                    self._alive.check_left(missing, what)
                 self._pause(waited, absent is not None)
         self._alive.forget(whom)
         self._alive.done()

@@ -88,6 +88,8 @@ if rank == 1:
         raise ValueError("of rank 1")
     if sys.argv[1] == "die":
         os.kill(os.getpid(), 9)
+    if sys.argv[1] == "leave":
+        sys.exit(0)
     if sys.argv[1] == "stop":
         os.kill(os.getpid(), 19)
     if sys.argv[1] == "late":
@@ -159,8 +161,9 @@ def test_a_script_of_mindspore_trains_on_two_ranks(mpirun: Launch) -> None:
     ("die", ["signal 9", "rank 0: ended while it waited in all_reduce sum of float32[3]"]),
     ("shape", ["collective mismatch: rank 0 at all_reduce sum of float32[3]; rank 1 at all_reduce "
                "sum of float32[4]"]),
-    ("late", ["rank 0 has waited", "s for rank 1", "Rank 1 sleeps or waits at", "script.py:17: "]),
-    ("loop", ["rank 0 has waited", "s for rank 1", "Rank 1 computes at", "script.py:1"]),
+    ("late", ["rank 0 has waited", "s for rank 1", "Rank 1 sleeps or waits at", "script.py:19: "]),
+    ("loop", ["rank 0 has waited", "s for rank 1", "Rank 1 computes at", "script.py:2"]),
+    ("leave", ["all_reduce sum of float32[3]", "rank 1 has left without coming to it"]),
     ("stop", ["rank 0 waits in all_reduce sum of float32[3]: rank 1 has not answered for",
               "its process is stopped"]),
 ])
