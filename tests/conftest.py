@@ -26,6 +26,7 @@ SKIPPED_FOR = {
     "MPI": re.compile("mpi4py|mpirun"),
     "numba": re.compile("'numba'|numba is not"),
     "Chromium": re.compile("Chromium|Selenium"),
+    "QEMU": re.compile("no QEMU"),
     "mypy, pyright": re.compile("mypy|pyright"),
     "other shells": re.compile("no (bash|zsh|fish)\\b"),
     "native sites": re.compile("native sites|eager engine"),

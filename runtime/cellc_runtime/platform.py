@@ -56,19 +56,22 @@ def machine() -> str:
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
 
-@cache
-def cpu_features() -> frozenset[str]:
-    """CPU features by their Linux names."""
+def listed_features() -> frozenset[str] | None:
+    """The processor's features as the system lists them, by their Linux names; None where it does
+    not. See `processor.features` for what this process may use."""
     if sys.platform == "darwin":
         return _darwin_features()
     if sys.platform == "win32":
         return _windows_features()
-    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
-        for line in f:
-            key, _, value = line.partition(":")
-            if key.strip() in ("flags", "Features"):
-                return frozenset(value.split())
-    return frozenset()
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
+            for line in f:
+                key, _, value = line.partition(":")
+                if key.strip() == "flags":
+                    return frozenset(value.split())
+    except OSError:
+        pass
+    return None
 
 
 def _darwin_features() -> frozenset[str]:

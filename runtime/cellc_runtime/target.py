@@ -2,8 +2,7 @@
 
 A target is a *feature level*, not a machine: code for one level is the same wherever it was
 compiled, so an artifact and a cache entry are portable between machines of one level.
-Detection reads the operating system's own report; it needs no compiler library, so a warm
-start never loads one.
+Detection (`processor`) needs no compiler library, so a warm start never loads one.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cache
 
-from . import knobs, platform
+from . import knobs, platform, processor
 from .records import dataclass, replace
 
 
@@ -148,7 +147,7 @@ def host_targets() -> tuple[Target, ...]:
     Raises:
         RuntimeError: no target fits this machine.
     """
-    features = platform.cpu_features()
+    features = processor.features()
     machine = platform.machine()
     found = tuple(
         t for t in TARGETS.values()
@@ -178,7 +177,7 @@ def tiles_usable() -> bool:
 def runnable_targets() -> tuple[Target, ...]:
     """All targets whose code this machine can run: its levels, best first, then those that are
     an explicit choice."""
-    features = platform.cpu_features()
+    features = processor.features()
     return (*host_targets(), *(t for t in TARGETS.values() if t.tiles and t.requires <= features
                                and t.triple.startswith(platform.machine())))
 
