@@ -105,11 +105,13 @@ def _session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """One cache for all processes of the session; the user's own is neither read nor written.
 
     What one worker of pytest-xdist has compiled, the others find: tests of one file go to all.
+    `CELLC_TEST_CACHE` names one that stays, for those who run the same tests many times.
     """
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CELLC_CACHE_DIR", str(shared / "cellc_cache"))
+        kept = os.environ.get("CELLC_TEST_CACHE")
+        patch.setenv("CELLC_CACHE_DIR", kept or str(shared / "cellc_cache"))
         if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) >= usable_cpus()[0]:
             # Every processor has a worker of pytest's: processes that compile for a worker would
             # only add what it takes to start them, half of the time of a test of small networks.

@@ -168,6 +168,10 @@ def _describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str
     first, opened = programs[0], bool(entry.sizes.symbols)
     if any(_interface(p, opened) != _interface(first, opened) for p in programs):
         raise ValueError(f"the programs of entry {name!r} differ in their slots")
+    for made in entry.by_size:
+        for of in made.values():
+            if len({p.target for p in of}) != len(of):
+                raise ValueError(f"entry {name!r} has two programs for one target")
     for slot in first.of_kind("param"):
         if not suits(slot, weights.get(slot.name)):
             raise ValueError(f"entry {name!r} needs weight {slot.name!r}, {slot}")

@@ -1,7 +1,7 @@
 """Processors that this machine does not have, by QEMU's user mode, and what runs on them.
 
-`aarch64` gets a folder of its own with a Python of Debian's and wheels of PyPI's for that
-processor; nothing is installed. `haswell`, an x86-64 without AVX-512, runs this process's own Python.
+`aarch64` gets a folder of its own with a Python of Debian's and wheels of PyPI's for it; nothing is
+installed. `haswell`, an x86-64 without AVX-512, runs this process's own Python.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ Dir::State::lists "{folder}/lists";
 Dir::Cache "{folder}/cache";
 Acquire::Retries "1";
 Acquire::http::Timeout "20";
+"""
+_STARTER = """\
+#!/bin/sh
+exec '{qemu}' -L '{root}' '{root}/usr/bin/python{version}' "$@"
 """
 NAMES = ("aarch64", "haswell")
 TARGETS = {"aarch64": "aarch64-neon", "haswell": "x86_64-avx2"}
@@ -185,3 +189,11 @@ def _wheels(folder: Path, names: Sequence[str]) -> None:
         [sys.executable, "-m", "pip", "install", "-q", "--target", str(folder / "site"),
          *platforms, "--only-binary=:all:", f"--python-version={PYTHON}", "--implementation=cp",
          *wanted], check=True, capture_output=True)
+    # A process that starts another Python would start one of the wrong processor: the system
+    # knows no emulator. What is started through a shell of this machine is emulated too.
+    starter = folder / "python"
+    starter.write_text(_STARTER.format(
+        qemu=_qemu("aarch64", folder), root=folder / "root", version=PYTHON))
+    starter.chmod(0o755)
+    (folder / "site" / "sitecustomize.py").write_text(
+        f"import sys\n\nsys.executable = {str(starter)!r}\n")

@@ -30,9 +30,12 @@ from cellc_runtime import artifact, checkpoint, container, dtypes, files
 from cellc_runtime.artifact import Entry
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.image import Segment
+from cellc_runtime.platform import machine
 from cellc_runtime.program import Message, Program, Slot
-from cellc_runtime.target import NEON, host_target
+from cellc_runtime.target import AVX2, NEON, host_target
 
+FOREIGN = NEON if host_target() is not NEON else AVX2
+"""A target of another machine."""
 X = np.arange(8, dtype=np.float32)
 WEIGHTS = {"b": np.full(8, 2, np.float32), "w": np.zeros(4, np.float32)}
 
@@ -40,11 +43,12 @@ WEIGHTS = {"b": np.full(8, 2, np.float32), "w": np.zeros(4, np.float32)}
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("artifact") / "net.cellc"
-    neon = build_image("define hidden i32 @cellc_main(ptr %s, ptr %a, ptr %c) { ret i32 0 }",
-                       [], NEON)  # fmt: skip
+    foreign = build_image("define hidden i32 @cellc_main(ptr %s, ptr %a, ptr %c) { ret i32 0 }",
+                          [], FOREIGN)  # fmt: skip
     infer = add_program(kind="param")
     entries = {
-        "infer": Entry([Program("add", NEON.name, infer.slots, neon), infer], ["graph of add"]),
+        "infer": Entry([Program("add", FOREIGN.name, infer.slots, foreign), infer],
+                       ["graph of add"]),
         "train": Entry([update_program()], ["graph of step"]),
     }
     artifact.save(file, entries, WEIGHTS, {"by": "a test"})
@@ -79,11 +83,11 @@ def test_an_untrusted_artifact_is_read_but_not_run(path: Path) -> None:
 
 
 def test_no_code_for_this_machine(tmp_path: Path) -> None:
-    neon = build_image("define hidden i32 @cellc_main(ptr %s, ptr %a, ptr %c) { ret i32 0 }",
-                       [], NEON)  # fmt: skip
-    file = tmp_path / "arm.cellc"
-    artifact.save(file, {"infer": Entry([Program("p", NEON.name, (), neon)])}, {})
-    with pytest.raises(ArtifactError, match="has code for aarch64-neon; this machine runs"):
+    foreign = build_image("define hidden i32 @cellc_main(ptr %s, ptr %a, ptr %c) { ret i32 0 }",
+                          [], FOREIGN)  # fmt: skip
+    file = tmp_path / "foreign.cellc"
+    artifact.save(file, {"infer": Entry([Program("p", FOREIGN.name, (), foreign)])}, {})
+    with pytest.raises(ArtifactError, match=f"has code for {FOREIGN.name}; this machine runs"):
         cellc_runtime.load(file, trust_native_code=True)()
 
 
@@ -94,6 +98,8 @@ def test_what_an_artifact_needs(tmp_path: Path) -> None:
         artifact.save(file, {"infer": Entry([program])}, {})
     with pytest.raises(ValueError, match="differ in their slots"):
         artifact.save(file, {"infer": Entry([program, add_program()])}, WEIGHTS)
+    with pytest.raises(ValueError, match="two programs for one target"):
+        artifact.save(file, {"infer": Entry([program, program])}, WEIGHTS)
     with pytest.raises(ValueError, match="no program"):
         artifact.save(file, {"infer": Entry([])}, WEIGHTS)
     assert not file.exists()
@@ -178,8 +184,8 @@ LIES = [
     (put("abi", None),
      f"compiled for runtime interface None; this runtime has {ABI_VERSION}: compile it again"),
     (put("name", 3), "the program's header is malformed: a text was expected"),
-    (put("target", "pdp11"), "code for x86_64 cannot run on 'pdp11'"),
-    (put("target", NEON.name), "code for x86_64 cannot run on 'aarch64-neon'"),
+    (put("target", "pdp11"), f"code for {machine()} cannot run on 'pdp11'"),
+    (put("target", FOREIGN.name), f"code for {machine()} cannot run on {FOREIGN.name!r}"),
     (put("slots", 7), "the program's header is malformed"),
     (put("slots", [[1]]), "the program's header is malformed"),
     (put("slots", {"a": 1}), "the program's header is malformed"),

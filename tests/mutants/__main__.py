@@ -1,0 +1,69 @@
+"""Faults planted in the product, and which tests find them: `python -m tests.mutants --count 20`.
+
+Each is a change of one place (`planting.py`) in a copy. The tests of the part that it is in look
+for it first, then the others as time allows (`rooms.py`). What was tried is entered into
+`ledger.jsonl`. Who has looked at a survivor adds to its line `"judged"`: `"equivalent: why"` or
+`"test added: which"`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from .rooms import ROOMS
+from .trying import LEDGER, ask, chosen, product, run, summary
+
+
+def main() -> int:
+    """Run the command; 1 if a fault survives."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants",
+                                     description="Plant faults and see which tests find them.")
+    parser.add_argument("--count", type=int, default=20, help="of faults (default: 20)")
+    parser.add_argument("--seed", type=int, default=None,
+                        help="of the first (default: by the clock)")
+    parser.add_argument("--minutes", type=float, default=60.0, help="altogether (default: 60)")
+    parser.add_argument("--own", type=float, default=600.0, metavar="SECONDS",
+                        help="for the tests of a fault's own part (default: 600)")
+    parser.add_argument("--others", type=float, default=3600.0, metavar="SECONDS",
+                        help="for the rest, where those find nothing (default: 3600; 0: none)")
+    parser.add_argument("--cache", type=Path, metavar="FOLDER",
+                        help="of compiled kernels, which stays")
+    parser.add_argument("--warm", action="store_true",
+                        help="run all parts' own tests without a fault, which fills --cache")
+    parser.add_argument("--show", action="store_true", help="print the faults, plant none")
+    parser.add_argument("--no-ledger", action="store_true", help="enter nothing")
+    parser.add_argument("--summary", action="store_true", help="show what was found so far")
+    args = parser.parse_args()
+    seed = int(time.time()) if args.seed is None else args.seed
+    seeds = range(seed, seed + args.count)
+    if args.summary:
+        print(*summary(), sep="\n")
+    elif args.show:
+        for s in seeds:
+            print(f"{s}: {chosen(s)[1]}")
+    elif args.warm:
+        return _warm(args.cache, args.own)
+    else:
+        done = run(seeds, args.minutes, args.cache, args.own, args.others,
+                   ledger=None if args.no_ledger else LEDGER,
+                   tell=lambda line: print(line, flush=True))
+        return 0 if all(t.found for t in done) else 1
+    return 0
+
+
+def _warm(cache: Path, seconds: float) -> int:
+    """Fill a cache, and see that the tests pass without a fault."""
+    failed = 0
+    for tests in dict.fromkeys(t for own in ROOMS.values() for t in own):
+        with product(cache) as (root, env):
+            said = ask(root, env, [tests], seconds)
+        print(f"{tests}: {said or 'passes'}", flush=True)
+        failed += bool(said)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""Which tests are those of which part of the product: they are asked first."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from pathlib import Path
+
+from cellc_compiler.ir.op import all_ops
+
+ROOT = Path(__file__).parents[2]
+ROOMS: dict[str, tuple[str, ...]] = {
+    "runtime/cellc_runtime": ("tests/runtime", "tests/storage"),
+    "compiler/cellc_compiler/ir": ("tests/ir", "tests/passes"),
+    "compiler/cellc_compiler/ops": ("tests/ops/test_matrix.py", "tests/modes/test_op_law.py"),
+    "compiler/cellc_compiler/autodiff": ("tests/autodiff",),
+    "compiler/cellc_compiler/passes": ("tests/passes", "tests/modes/test_random_graphs.py"),
+    "compiler/cellc_compiler/loops": ("tests/codegen",),
+    "compiler/cellc_compiler/fusion": ("tests/codegen", "tests/modes/test_random_graphs.py"),
+    "compiler/cellc_compiler/lower": ("tests/codegen", "tests/modes/test_random_graphs.py"),
+    "compiler/cellc_compiler/backends/cpu": ("tests/codegen", "tests/ops/test_matrix.py"),
+    "compiler/cellc_compiler/build": ("tests/runtime", "tests/codegen/test_nest_cache.py"),
+    "frontend/cellc/tensors": ("tests/frontend", "tests/indexing"),
+    "frontend/cellc/storage": ("tests/storage", "tests/indexing"),
+    "frontend/cellc/eager": ("tests/modes", "tests/autodiff"),
+    "frontend/cellc/lang": ("tests/lang",),
+    "frontend/cellc/compiled": ("tests/lang", "tests/dynamic"),
+    "frontend/cellc/transforms": ("tests/autodiff",),
+    "frontend/cellc/nn": ("tests/nn",),
+    "frontend/cellc/train": ("tests/train",),
+}
+OTHERS = ("tests/ir", "tests/runtime", "tests/passes", "tests/autodiff", "tests/storage",
+          "tests/modes", "tests/samples", "tests/codegen", "tests/frontend", "tests/lang",
+          "tests/indexing", "tests/ops", "tests/nn", "tests/train", "tests/dynamic",
+          "tests/kernels", "tests/verification", "tests/testing", "tests/fuzz", "tests/cli",
+          "tests/public", "tests/structure")
+"""All that a survivor of its own room's tests is shown, the quick ones first."""
+
+
+def files(room: str) -> list[str]:
+    """The modules of a room, from the root of the project."""
+    return sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / room).rglob("*.py")
+                  if not p.relative_to(ROOT / room).as_posix().startswith("cuda/"))
+
+
+def own_tests(room: str, file: str) -> list[str]:
+    """pytest's arguments for the tests of a file's room; those that import its module first."""
+    chosen = [p for place in ROOMS[room] for p in _test_files(place)]
+    words = (Path(file).stem, file.removesuffix(".py").split("/", 1)[1].replace("/", "."))
+    known = {p: (ROOT / p).read_text() for p in chosen}
+    chosen.sort(key=lambda p: (words[1] not in known[p], words[0] not in known[p]))
+    names = _ops_of(file)
+    return [*chosen, *(["-k", " or ".join(f"[{n}]" for n in names)] if names else [])]
+
+
+def other_tests(room: str) -> list[str]:
+    """What the rest of the tests is, as far as it is of use."""
+    return [p for p in OTHERS if p not in ROOMS[room]]
+
+
+def _test_files(place: str) -> list[str]:
+    path = ROOT / place
+    return [place] if path.is_file() else sorted(
+        p.relative_to(ROOT).as_posix() for p in path.glob("test_*.py"))
+
+
+@cache
+def _ops_by_file() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for op in all_ops():
+        source = Path(inspect.getfile(type(op))).resolve()
+        if op.samples() and source.is_relative_to(ROOT):
+            found.setdefault(source.relative_to(ROOT).as_posix(), []).append(op.name)
+    return found
+
+
+def _ops_of(file: str) -> list[str]:
+    return _ops_by_file().get(file, [])

@@ -1,0 +1,169 @@
+"""A fault in a copy of the product, the tests that look for it, and a ledger of what they found."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ..fuzz.campaign import commit
+from .planting import Fault, faults
+from .rooms import ROOMS, ROOT, files, other_tests, own_tests
+
+LEDGER = Path(__file__).with_name("ledger.jsonl")
+COPIED = ("frontend", "compiler", "runtime", "tests", "samples", "docs", "pyproject.toml")
+_TEST = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.M)
+_TIME_OF_A_TEST = 60
+_OF_CACHES = ("compiler/cellc_compiler/build", "runtime/cellc_runtime")
+_NOTHING = 5
+"""pytest's status where no test was selected."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What became of a fault.
+
+    Attributes:
+        commit, seed: where it was planted, and the number that chose it.
+        room: the part of the product.
+        fault: its text.
+        found: by which tests: `"own"` (those of the room), `"others"`, or "" for none.
+        by: the first test that failed, or how it ended.
+        seconds: of all tests together.
+        shown: how many arguments of `OTHERS` a survivor was shown.
+    """
+
+    commit: str
+    seed: int
+    room: str
+    fault: str
+    found: str
+    by: str
+    seconds: float
+    shown: int = 0
+
+
+def chosen(seed: int) -> tuple[str, Fault]:
+    """The fault of a seed: any room, in it any file by how much may be wrong there."""
+    rng = random.Random(seed)
+    room = rng.choice(list(ROOMS))
+    every = [f for file in files(room) for f in faults(ROOT, file)]
+    kind = rng.choice(sorted({f.kind for f in every}))
+    return room, rng.choice([f for f in every if f.kind == kind])
+
+
+@contextmanager
+def product(cache: Path | None) -> Iterator[tuple[Path, dict[str, str]]]:
+    """A copy of the product, and the environment that uses it with a cache of compiled kernels."""
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place) / "copy"
+        for name in COPIED:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, root / name)
+            else:
+                shutil.copy2(ROOT / name, root / name)
+        yield root, {
+            **os.environ, "CELLC_COMPILE_JOBS": "1",
+            "CELLC_TEST_CACHE": str(cache or Path(place) / "cache"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": ":".join(str(root / p) for p in ("frontend", "compiler", "runtime"))}
+
+
+def ask(root: Path, env: dict[str, str], tests: Sequence[str], seconds: float) -> str:
+    """The first test that fails in a copy, or how pytest ended otherwise; "" if all pass."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider",
+         "--tb=line", f"--timeout={_TIME_OF_A_TEST}", "--basetemp", str(root.parent / "pytest"),
+         *tests],
+        cwd=root, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True)
+    try:
+        said, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return "out of time"
+    if process.returncode in (0, _NOTHING):
+        return ""
+    failed = _TEST.search(said)
+    return failed[1] if failed else f"status {process.returncode}: {said.strip()[-200:]}"
+
+
+def attempt(
+    seed: int, cache: Path | None, own_seconds: float, other_seconds: float
+) -> Tried:
+    """Plant the fault of a seed and look for it: by its room's tests, then by the others."""
+    room, fault = chosen(seed)
+    start, found, shown = time.monotonic(), "", 0
+    # Kernels are found by their text and programs by the files of the compiler, so faults share a
+    # cache, but for those that may leave wrong entries under right keys.
+    with product(None if room in _OF_CACHES else cache) as (root, env):
+        fault.plant(root)
+        by = ask(root, env, own_tests(room, fault.file), own_seconds)
+        if by and by != "out of time":
+            found = "own"
+        elif other_seconds:
+            end = time.monotonic() + other_seconds
+            for tests in other_tests(room):
+                if (left := end - time.monotonic()) <= 0:
+                    break
+                shown += 1
+                by = ask(root, env, [tests], left)
+                if by and by != "out of time":
+                    found = "others"
+                    break
+    return Tried(commit(), seed, room, str(fault), found, by,
+                 round(time.monotonic() - start, 1), shown)
+
+
+def run(
+    seeds: Sequence[int], minutes: float, cache: Path | None, own_seconds: float,
+    other_seconds: float, tell: Callable[[str], None] = print, ledger: Path | None = LEDGER,
+) -> list[Tried]:
+    """Plant faults one after the other until the time is over."""
+    end = time.monotonic() + 60 * minutes
+    done: list[Tried] = []
+    for seed in seeds:
+        if time.monotonic() > end:
+            break
+        tried = attempt(seed, cache, own_seconds, other_seconds)
+        done.append(tried)
+        tell(f"{seed}: {tried.fault}\n    {tried.found or 'SURVIVES'}: {tried.by} "
+             f"({tried.seconds:.0f} s)")
+        if ledger is not None:
+            with ledger.open("a") as file:
+                file.write(json.dumps(asdict(tried)) + "\n")
+    return done
+
+
+def summary(ledger: Path = LEDGER) -> Iterator[str]:
+    """By room, how many faults each layer of tests found."""
+    counts: dict[str, Counter[str]] = {}
+    for line in ledger.read_text().splitlines() if ledger.exists() else ():
+        entry = json.loads(line)
+        counts.setdefault(entry["room"], Counter())[_outcome(entry)] += 1
+    total: Counter[str] = sum(counts.values(), Counter())
+    for room, found in [*sorted(counts.items()), ("all", total)]:
+        real = found.total() - found["equivalent"]
+        caught = found["own"] + found["others"] + found["test added"]
+        yield (f"{room}: {found.total()} planted, {found['own']} found by its own tests, "
+               f"{found['others']} by others, {found['test added']} by tests added since, "
+               f"{found['equivalent']} change nothing, {found['survives']} survive"
+               + (f" ({100 * caught / real:.0f} % found)" if real else ""))
+
+
+def _outcome(entry: dict[str, str]) -> str:
+    """What is known of a fault: someone has looked at a survivor, and wrote what it is."""
+    return entry.get("judged", "").split(":")[0] or entry["found"] or "survives"
