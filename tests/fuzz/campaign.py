@@ -18,7 +18,7 @@ from typing import Any
 
 from .finding import CORPUS, Finding
 
-KINDS = ("networks", "training", "programs", "files", "concurrency")
+KINDS = ("networks", "graphs", "training", "programs", "files", "concurrency")
 ROOT = Path(__file__).parents[2]
 LEDGER = Path(__file__).with_name("ledger.jsonl")
 PATIENCE = 180.0

@@ -19,7 +19,11 @@ import numpy as np
 import cellc as ms
 from cellc import nn, ops
 from cellc.tensors.tensor import tensor_of
+from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.op import lookup
+from cellc_compiler.ir.text import print_graph
+from cellc_runtime import artifact as artifacts
+from cellc_runtime.target import host_targets
 
 from ..modes.law import arrays_of, mode
 from .network import Block, Network, same
@@ -95,10 +99,40 @@ def trip(net: Network) -> None:
     same(arrays_of(got), net.results, "a loop of one trip and PyNative")
 
 
+def row(net: Network) -> None:
+    """As a scan of one row, which holds all that the network is given."""
+    fn = net.function()
+
+    def step(carry: Any, given: list[Any]) -> tuple[Any, list[Any]]:
+        return carry + 1, list(fn(*given))
+
+    def loop(zero: Any, *xs: Any) -> Any:
+        _, rows = ops.Scan()(step, zero, [list(xs)])
+        return rows[0]
+
+    with mode(ms.GRAPH_MODE):
+        got = ms.jit(loop)(tensor_of(np.asarray(0, np.int32)), *net.tensors())
+    same(arrays_of(got), net.results, "a scan of one row and PyNative")
+
+
+def artifact(net: Network) -> None:
+    """Written as an artifact for each kind of processor, read and run by the runtime alone."""
+    graph = net.graph
+    programs = [compile_program(graph, target) for target in host_targets()]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "net.cellc")
+        artifacts.save(path, {"infer": artifacts.Entry(programs, [print_graph(graph)])}, {}, {})
+        got = artifacts.load(path, trust_native_code=True)(*map(np.array, net.arrays))
+    got = got if isinstance(got, tuple) else (got,)
+    same([np.asarray(a) for a in got], net.results, "an artifact and PyNative")
+
+
 def batch(net: Network) -> None:
     """`vmap` over a batch of one."""
     if any(n.op.startswith("random") or lookup(n.op).effect for n in net.graph.nodes):
         return  # draws of a batch are others, as MindSpore's randomness says
+    if any(n.op == "measure" for n in net.graph.nodes):
+        return  # the elements of an example are no sizes of a batch (CE606)
     with mode(ms.GRAPH_MODE):
         mapped = ms.vmap(net.function())
         got = mapped(*[tensor_of(np.array(a)[None]) for a in net.arrays])
@@ -125,5 +159,5 @@ def pickled(net: Network) -> None:
 
 
 MEANINGS: tuple[Callable[[Network], None], ...] = (
-    cell, nested, parts, trip, batch, exported, pickled,
+    cell, nested, parts, trip, row, batch, exported, artifact, pickled,
 )

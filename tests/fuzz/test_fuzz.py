@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.verify import verify
 
-from . import campaign, concurrency, files, networks, training
+from . import campaign, concurrency, files, graphs, networks, training
 from .finding import CORPUS
 from .growing import GROWN, network
 
@@ -45,6 +46,21 @@ def test_networks_have_every_op_and_are_valid() -> None:
 def test_networks(seed: int) -> None:
     found = networks.trial(seed).finding
     assert found is None, f"{found.what}\n{found.case}"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_graphs(seed: int) -> None:
+    found = graphs.trial(seed).finding
+    assert found is None, f"{found.what}\n{found.case}"
+
+
+def test_a_fault_of_a_pass_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup("square"), "simplify",
+                        lambda b, node: b.mul(node.operands[0], b.abs(node.operands[0])))
+    ops = [lookup(name) for name in ("square", "add", "relu", "reduce_sum", "transpose")]
+    found = next(filter(None, (graphs.trial(seed, ops).finding for seed in range(60))))
+    assert "pass simplify: result" in found.what
+    assert found.case.count(" = ") <= 2 and "square" in found.case
 
 
 @pytest.mark.parametrize("seed", range(4))

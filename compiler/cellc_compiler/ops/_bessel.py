@@ -28,15 +28,23 @@ def _wide(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 def _j(x: Array, order: int) -> Array:
     angle = np.arange(_POINTS) * (2 * np.pi / _POINTS)
+    if order == 1:  # what cancels around the circle is left out: near 0 the terms have one sign
+        sine = np.sin(angle)
+        return (sine * np.sin(x[..., None] * sine)).mean(-1)  # type: ignore[no-any-return]
     out: Array = np.cos(order * angle - x[..., None] * np.sin(angle)).mean(-1)
     return out
 
 
 def _ie(x: Array, order: int) -> Array:
+    """exp(-|x|) times I of order 0 or 1; each angle with its opposite, so that nothing cancels."""
     angle = np.arange(_POINTS) * (2 * np.pi / _POINTS)
-    size = np.abs(x)[..., None]
-    out: Array = (np.exp(size * (np.cos(angle) - 1)) * np.cos(order * angle)).mean(-1)
-    return np.where(x < 0, -out, out) if order else out
+    size, cosine = np.abs(x)[..., None], np.cos(angle)
+    if not order:
+        out: Array = np.exp(size * (cosine - 1)).mean(-1)
+        return out
+    cosine = np.where(np.abs(cosine) < 1e-9, 0.0, np.abs(cosine))
+    out = (cosine * np.exp(size * (cosine - 1)) * -np.expm1(-2 * size * cosine)).mean(-1) / 2
+    return np.copysign(out, x)
 
 
 def _ke(x: Array, order: int) -> Array:

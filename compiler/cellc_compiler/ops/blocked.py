@@ -187,6 +187,7 @@ class Conv2dBlocked(_Internal):
               stride: Pair, dilation: Pair, groups: int, spread: Pair) -> TensorType:
         same_dtype(self.name, x, w.with_dtype(held(w.dtype)))
         _check_image(self, x, 5)
+        _check_block(self, block)
         _check_image(self, w.with_dtype(held(w.dtype)), 4)
         (oc, ic, *kernel), (n, cb, _, _, b) = w.dims, x.dims
         if blocks(ic * groups, b) != cb or (groups > 1 and (

@@ -81,6 +81,8 @@ class WinogradInput(Op):
 
     def infer(self, x: TensorType, *, pads: tuple[int, int, int, int]) -> TensorType:
         _images("winograd_input", x, 4)
+        if min(pads) < 0:
+            raise ValueError(f"winograd_input pads images with rows and columns, got {pads}")
         return TensorType((36, x.dims[1], tiles_of(x, pads).count), x.dtype)
 
     def reference(self, x: Array, *, pads: tuple[int, int, int, int]) -> Array:
