@@ -24,7 +24,7 @@ LEDGER = Path(__file__).with_name("ledger.jsonl")
 PATIENCE = 180.0
 """Seconds after which a trial hangs, the making small of what it found included."""
 _AT_ONCE = 400
-"""Trials of a process: then a new one, with an empty cache, so that memory and disk stay small."""
+"""Trials of a process: then a new one, so that memory stays small."""
 
 
 @dataclass
@@ -87,9 +87,9 @@ def summary(kind: str, campaign: Campaign) -> str:
 
 
 def _keep_going(campaign: Campaign, kind: str, first: int, step: int, end: float) -> None:
-    """Processes of one worker, one after the other."""
-    while time.monotonic() < end:
-        with tempfile.TemporaryDirectory() as cache:
+    """Processes of one worker, one after the other, which share a cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        while time.monotonic() < end:
             first = _one_process(campaign, kind, first, step, end, cache)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.graph import Builder, Graph, Value
+from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import Op, Sample, Spec, all_ops
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
@@ -34,6 +34,8 @@ FRESH = 0.3
 RENAMED, CHANGED = 0.4, 0.25
 """How often the sizes of a sample are renamed, and an attribute changed."""
 EDGES = (-0.0, 0.0, 1.0, -1.0, 1e-40, np.inf, -np.inf, np.nan, 88.0, 3e38)
+MOVES = ("reshape", "broadcast_to", "slice")
+"""Ops that only move elements."""
 GROWN = tuple(op for op in all_ops() if op.samples() and not op.effect)
 """Ops that networks have. Those with an effect take part in programs."""
 
@@ -53,12 +55,14 @@ class Growth:
         graph: what there is so far; inputs are what the network is given.
         arrays: the elements of its inputs.
         ops: how often each op was put in.
+        fitted: nodes that only move elements, put in to fit a value to its reader.
     """
 
     rng: np.random.Generator
     graph: Graph = field(default_factory=lambda: Graph("network"))
     arrays: list[Array] = field(default_factory=list)
     ops: dict[str, int] = field(default_factory=dict)
+    fitted: set[Node] = field(default_factory=set)
 
     @property
     def builder(self) -> Builder:
@@ -121,7 +125,9 @@ def add(growth: Growth, op: Op) -> bool:
         types = [TensorType(s.shape, s.dtype or dtype) if isinstance(s, Spec) else type_of(s)
                  for s in specs]
         if accepted(op, types, attrs):
+            before = len(growth.graph.nodes)
             operands = [operand(growth, s, t) for s, t in zip(specs, types, strict=True)]
+            growth.fitted.update(n for n in growth.graph.nodes[before:] if n.op in MOVES)
             growth.builder.node(op.name, operands, attrs)
             growth.ops[op.name] = growth.ops.get(op.name, 0) + 1
             return True

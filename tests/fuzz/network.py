@@ -6,7 +6,7 @@ others are compared with: PyNative, one op after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,9 +19,9 @@ from cellc.core.dispatch import apply
 from cellc.tensors.tensor import tensor_of
 from cellc.verification.judge import judge, judge_expansion
 from cellc_compiler.driver import compile_graph, compile_program, loaded
-from cellc_compiler.interpret import expand_node
+from cellc_compiler.interpret import evaluate, expand_node
 from cellc_compiler.interpret import run as interpret
-from cellc_compiler.ir.graph import Graph, Value
+from cellc_compiler.ir.graph import Graph, Node, Value
 from cellc_compiler.ir.text import parse_graph, print_graph
 from cellc_compiler.ir.verify import verify
 from cellc_runtime import loader
@@ -43,10 +43,13 @@ class Network:
     Attributes:
         graph: without effects and regions.
         arrays: in the order of its inputs.
+        fitted: nodes that only move elements, which numpy does for `alone`: most of them occur
+            once, and would be compiled for that.
     """
 
     graph: Graph
     arrays: Sequence[Array]
+    fitted: Set[Node] = frozenset()
 
     def tensors(self) -> list[Tensor]:
         """What it is given, as new tensors."""
@@ -86,6 +89,9 @@ class Network:
         for node in self.graph.nodes:
             if node.is_constant:
                 out: Any = tensor_of(np.array(node.attrs["value"].array))
+            elif node in self.fitted:
+                (moved,) = evaluate(node, [env[v]._data for v in node.operands])
+                out = tensor_of(np.ascontiguousarray(moved).reshape(moved.shape))
             else:
                 out = apply(node.op, *(env[v] for v in node.operands), **node.attrs)
             env.update(zip(node.results, out if isinstance(out, tuple) else (out,), strict=True))

@@ -32,7 +32,7 @@ def trial(seed: int, ops: Sequence[Op] = GROWN) -> Trial:
         return Trial(finding=Finding("networks", seed, str(e)))
     counts = Counter({f"op {op}": n for op, n in growth.ops.items()})
     counts["ops"] = sum(growth.ops.values())
-    net = Network(growth.graph, growth.arrays)
+    net = Network(growth.graph, growth.arrays, growth.fitted)
     rng = np.random.default_rng([seed, 1])
     ways = [*ALWAYS, *(_OTHERS[i] for i in rng.permutation(len(_OTHERS))[:3])]
     for way in ways:
