@@ -55,6 +55,56 @@ def program(x, y, n):
     w = z if x[1] < 0.5 else y[1]
     return z * w, x * w, w * x * z
 """,
+    "what a loop carries is one under two names": """
+def program(x, y, n):
+    b = ops.sin(x)
+    c = y[0]
+    for row in y:
+        a = b * c - x
+        t = n * 0
+        while t < n:
+            t = t + 1
+            x = b
+            if b[2] < 0.3:
+                b = a
+    c = b + b
+    for row in y:
+        if b[0] > 0.0:
+            c = x * a - a
+        else:
+            x = a
+    return a, a, c
+""",
+    "a loop captures what it carries under another name": """
+def program(x, y, n):
+    a = x * 1.5
+    b = ops.sin(x)
+    c = y[0]
+    if c[1] < 0.3:
+        t = n * 0
+        while t < n:
+            t = t + 1
+            a = ops.tanh(c)
+            for row in y:
+                b = c
+    else:
+        if c[1] < 0.0:
+            if a[2] < -0.5:
+                c = b
+            else:
+                b = ops.tanh(x)
+                a = c + b
+            x = c * a - a
+        b = b * c
+    if b[2] < 0.0:
+        if x[0] > -0.5:
+            x = c * x - c
+        else:
+            a = c * b - c
+    else:
+        a = a * c - x
+    return c, b, a
+""",
     "used in a branch and in a loop": """
 def program(x, y, n):
     z = x if x[0] < 0.5 else y[0]

@@ -190,7 +190,9 @@ def _alias_rule(
             found[v] = b.logical_or(found[v], flag) if v in found else flag
     if value in active:
         accumulate(b, cotangents, value, dy if other is None else b.given(other, nothing, dy))
-        if other is not None:
+        if value in found:
+            found[value] = b.logical_or(found[value], b.logical_not(other))
+        elif other is not None:
             found[value] = b.logical_not(other)
     return found
 
