@@ -73,6 +73,10 @@ WRITES: dict[str, tuple[Callable[[Any], Any], Callable[[Array], Any]]] = {
     "add_": (lambda b: b.add_(b * 2), lambda b: np.add(b, b * 2, out=b)),
     "fill_": (lambda b: b.fill_(4.0), lambda b: b.fill(4.0)),
     "copy_": (lambda b: b.copy_(b + 1), lambda b: np.copyto(b, b + 1)),
+    "assign": (lambda b: ops.assign(b, b + 1), lambda b: np.copyto(b, b + 1)),
+    "Assign": (lambda b: ops.Assign()(b, b * 3), lambda b: np.copyto(b, b * 3)),
+    "assign_add": (lambda b: ops.assign_add(b, b), lambda b: np.add(b, b, out=b)),
+    "assign_sub": (lambda b: ops.assign_sub(b, 2.0), lambda b: np.subtract(b, 2.0, out=b)),
     "nothing": (lambda b: b.__setitem__(slice(0, 0), 1.0), lambda b: None),
 }
 

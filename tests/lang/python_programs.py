@@ -363,6 +363,13 @@ def objects_of_user_classes(x):
 
 
 @program
+def sequences_of_objects_compared(x):
+    a = x.asnumpy().sum()
+    low, high = ((a, 1), a + 1), ((a, 2), a - 1)
+    return low < high, low <= high, low > high, low >= high, [a, 1] == [a, 1], (a,) != (a + 1,)
+
+
+@program
 def third_party_objects(x):
     f = fractions.Fraction(int(x.sum()), 7)
     counted = collections.Counter(x.asnumpy().ravel().astype(int).tolist())

@@ -8,14 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import cellc as ms
+from cellc import ops
 from cellc.common.parameter import Parameter
 from cellc.common.tensor import Tensor
 from cellc.lang import Hooks, register_source
 from cellc.lang.source import function_source
 from cellc.nn.cell import Cell
 from cellc.nn.layer.container import CellList, SequentialCell
+
+from ..modes.law import MODES, mode
 
 X = np.array([[1, 2], [3, 4]], np.float32)
 
@@ -207,3 +211,28 @@ def test_iterators_and_views_that_are_returned_become_sequences():
                found[9][0][1], found[10][0][0]]
     assert all(t.asnumpy().tolist() == [1, 2] for t in tensors)
     assert found[2][0].asnumpy().tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("m", MODES)
+def test_parameters_that_are_returned(m: int) -> None:
+    """What a compiled function gives of a ParameterTuple is a tuple of tensors, of the values that
+    the parameters have when it ends."""
+    class Counting(Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = (Parameter(Tensor(np.ones(2, np.float32)), name=n) for n in "ab")
+            self.both = ms.ParameterTuple((self.a, self.b))
+
+        @ms.jit
+        def construct(self, x: Any) -> Any:
+            ops.assign_add(self.a, x)
+            return self.both
+
+    net = Counting()
+    for total in (2.0, 3.0):
+        with mode(m):
+            found = net(Tensor(np.ones(2, np.float32)))
+        assert type(found) is tuple
+        assert [type(t) for t in found] == [Tensor, Tensor]
+        assert [t.tolist() for t in found] == [[total] * 2, [1.0] * 2]
+        assert net.a.tolist() == [total] * 2

@@ -60,6 +60,8 @@ def compare(vm: Interpreter, op: ast.cmpop, a: Any, b: Any, frame: Frame) -> Any
             found = contains(vm, a, b, frame)
             return as_bool(logical("not", found)) if isinstance(found, Tensor) else not found
     if type(a) is type(b) and type(a) in (list, tuple) and holds_runtime([a, b]):
+        if vm.pieces is not None and operations.holds_object([a, b]):
+            return operations.operated(vm, COMPARE[type(op)], [a, b], frame)
         return _sequences(vm, op, a, b, frame)
     return operated(vm, COMPARE[type(op)], a, b, frame)
 

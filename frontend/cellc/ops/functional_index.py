@@ -378,18 +378,19 @@ def _written(x: Tensor, new: Tensor) -> Tensor:
     return new
 
 
-def _variable(x: Any, what: str) -> Parameter:
-    if not isinstance(x, Parameter):
+def _variable(x: Any, what: str) -> Tensor:
+    if not isinstance(x, Tensor):
         raise TypeError(
-            f"For '{what}', 'variable' must be a Parameter, but got {type(x).__name__}.")
+            f"For '{what}', 'variable' must be a Parameter or Tensor, but got {type(x).__name__}.")
     return x
 
 
-def assign(variable: Parameter, value: Any) -> Tensor:
-    """Give a parameter a value (broadcast to its shape, in its type); that value.
+def assign(variable: Parameter | Tensor, value: Any) -> Tensor:
+    """Give a parameter, or a tensor in place, a value (broadcast to its shape, in its type); that
+    value.
 
     Raises:
-        TypeError: the variable is no Parameter.
+        TypeError: the variable is neither.
         ValueError: the shapes do not fit.
     """
     p = _variable(variable, "assign")
@@ -401,14 +402,14 @@ def assign(variable: Parameter, value: Any) -> Tensor:
     return apply_one("reshape", v, shape=v.shape) if isinstance(v, Parameter) else v
 
 
-def assign_add(variable: Parameter, value: Any) -> Tensor:
-    """Add to a parameter; its new value."""
+def assign_add(variable: Parameter | Tensor, value: Any) -> Tensor:
+    """Add to a parameter or tensor; its new value."""
     p = _variable(variable, "assign_add")
     return assign(p, m.add(p, value))
 
 
-def assign_sub(variable: Parameter, value: Any) -> Tensor:
-    """Subtract from a parameter; its new value."""
+def assign_sub(variable: Parameter | Tensor, value: Any) -> Tensor:
+    """Subtract from a parameter or tensor; its new value."""
     p = _variable(variable, "assign_sub")
     return assign(p, m.sub(p, value))
 

@@ -22,15 +22,17 @@ _OF_OTHERS = ("MapTensor", "UMonad", "Env")
 """Kinds that values here never have; scripts register functions for them."""
 
 
-def partial(func: Callable[..., Any], *args: Any) -> Any:
-    """The function with its first arguments given. Source: `mindspore.ops.partial`.
+def partial(func: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """The function with its first arguments, and some by keyword, given.
+
+    Source: `mindspore.ops.partial`.
 
     Raises:
         TypeError: `func` is not callable.
     """
     if not callable(func):
         raise TypeError(f"For 'partial', 'func' must be callable, but got {type(func).__name__}.")
-    return functools.partial(func, *args)
+    return functools.partial(func, *args, **keywords)
 
 
 class MultitypeFuncGraph:

@@ -13,7 +13,7 @@ from typing import Any
 
 from cellc_runtime.records import dataclass
 
-from ..tensors.parameter import Parameter
+from ..tensors.parameter import Parameter, ParameterTuple
 from ..tensors.tensor import Tensor
 from .numbers import MUTABLE, Kind, as_input, as_number
 from .tracer import GraphTensor
@@ -206,6 +206,8 @@ def _special(kind: Any, box: Box, parts: list[Any]) -> Any:
         return made
     if issubclass(kind, deque):
         return kind(parts, box.made_with)
+    if issubclass(kind, ParameterTuple) and not all(isinstance(p, Parameter) for p in parts):
+        return tuple(parts)  # results of a graph, which are plain tensors
     if issubclass(kind, tuple):
         return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
     if issubclass(kind, (list, set, frozenset)):

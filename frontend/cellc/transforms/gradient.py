@@ -137,7 +137,8 @@ def _chosen(structure: Structure, positions: Sequence[int]) -> list[int]:
 
 
 def _seeds(structure: Structure, tensors: Tensors, request: Request, sens: Any) -> list[int]:
-    """Which of the outputs are differentiated."""
+    """Which of the outputs are differentiated: none, where there are only Python's own numbers,
+    which no argument changes."""
     first: list[int] = list(range(len(tensors)))
     if request.has_aux:
         if not isinstance(structure, Box) or len(structure.parts) < 2:
@@ -145,8 +146,8 @@ def _seeds(structure: Structure, tensors: Tensors, request: Request, sens: Any) 
                              "(output, *auxiliary)")
         first = [leaf.number for leaf in leaves_of(structure.parts[0])]
     seeds = [i for i in first if seedable(tensors[i]._type)]
-    if not seeds:
-        kinds = ", ".join(str(t._type) for t in tensors) or "no tensor"
+    if first and not seeds:
+        kinds = ", ".join(str(t._type) for t in tensors)
         raise TypeError(f"only an output of numbers can be differentiated, got {kinds}")
     if sens is not None:
         given = take_apart(sens)[1]
@@ -590,10 +591,8 @@ class GradOperation:
     def __call__(self, fn: Any, weights: Any = None, grad_position: int = 0) -> GradFunction:
         params = None
         if self.get_by_list:
-            if weights is None and hasattr(fn, "trainable_params"):
-                weights = fn.trainable_params()
-            if weights is None:
-                raise ValueError("with get_by_list the gradient needs the weights")
+            if weights is None:  # a function has none of its own
+                weights = fn.trainable_params() if hasattr(fn, "trainable_params") else ()
             params = weights
         positions: Any = None if self.get_by_list and not self.get_all else grad_position
         request = make_request(fn, positions, params, False, self.sens_param)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc import ops
+
 from .table import X, Y, Table
 
 case = Table(X, Y)
@@ -313,6 +315,14 @@ def partials(x: Any) -> Any:
     g = functools.partial(f, x, c=2)
     h = functools.partial(g, 3, d=0)
     return g(2), g(2, c=5), h(), functools.partial(every_kind, 1, d=x)(), g.func is f, h.args
+
+
+@case
+def partials_of_ops(x: Any) -> Any:
+    def f(a: Any, b: Any, c: Any = 0) -> Any:
+        return a * b + c
+
+    return ops.partial(f, b=2)(x), ops.partial(f, x, c=1)(3), ops.partial(f)(x, 2, c=x)
 
 
 @case
