@@ -35,7 +35,7 @@ from .control import under
 from .frames import Frame
 from .functions import Callback, InterpretedFunction, bind
 from .iteration import items
-from .operators import counted
+from .operators import counted, of_the_graph
 from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
 from .pieces.calls import call_of_python
@@ -424,7 +424,7 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
             vm.templates.look_at(*args)
         vm.note_object(owner)
         if fn.__name__ == "count" and isinstance(owner, (list, tuple)) and len(args) == 1 and \
-                holds_runtime([owner, args]):
+                of_the_graph([owner, args]):
             return counted(vm, owner, args[0], frame)
         if isinstance(owner, str) and fn.__name__ == "format":
             args, kwargs = in_text(args), in_text(kwargs)

@@ -59,11 +59,18 @@ def compare(vm: Interpreter, op: ast.cmpop, a: Any, b: Any, frame: Frame) -> Any
         case ast.NotIn():
             found = contains(vm, a, b, frame)
             return as_bool(logical("not", found)) if isinstance(found, Tensor) else not found
-    if type(a) is type(b) and type(a) in (list, tuple) and holds_runtime([a, b]):
+    if type(a) is type(b) and type(a) in (list, tuple) and of_the_graph([a, b]):
         if vm.pieces is not None and operations.holds_object([a, b]):
             return operations.operated(vm, COMPARE[type(op)], [a, b], frame)
         return _sequences(vm, op, a, b, frame)
     return operated(vm, COMPARE[type(op)], a, b, frame)
+
+
+def of_the_graph(value: object, depth: int = 4) -> bool:
+    """Whether values of the run or tensors are inside: known tensors are compared by the graph."""
+    if isinstance(value, (list, tuple)) and depth:
+        return any(of_the_graph(v, depth - 1) for v in value)
+    return isinstance(value, Tensor) or holds_runtime(value)
 
 
 def _same_int(a: Any, b: Any) -> Any:

@@ -337,3 +337,14 @@ def unhashable_and_copy(x: Any) -> Any:
     m[1].append(5)
     n[1].append(6)
     return l, m, n
+
+
+KNOWN = [ms.Tensor(1), ms.Tensor([2.0])]
+
+
+@case
+def sequences_of_known_tensors(x: Any) -> Any:
+    made = [ms.Tensor(1), ms.Tensor([2.0])]
+    return (KNOWN == made, KNOWN != made, tuple(KNOWN) == (ms.Tensor(1), ms.Tensor([3.0])),
+            tuple(KNOWN) < (ms.Tensor(1), ms.Tensor([3.0])), KNOWN.count(ms.Tensor(1)),
+            [KNOWN, 1] == [made, 1], x)
