@@ -131,6 +131,18 @@ def symbolic_graph() -> Graph:
     return graph
 
 
+@pytest.mark.parametrize(("a", "b", "same"), [
+    (3, 3, True), (3, 4, False), (3, N, False), (N, 3, False), (N, N, True), (N + 1, 1 + N, True),
+    (2 * N - N, N, True), (N, M, False), (0, N - N, True),
+])
+def test_what_is_surely_equal(a: Size, b: Size, same: bool) -> None:
+    """Numbers and sizes in either place, and nothing asked."""
+    shapes = Shapes()
+    with deciding(shapes):
+        assert surely_equal(a, b) is same
+    assert shapes.guards == [] and surely_equal(a, b) is same
+
+
 def test_text_of_a_graph_with_sizes() -> None:
     graph = symbolic_graph()
     verify(graph)

@@ -29,6 +29,8 @@ def main() -> int:
                         help="for the tests of a fault's own part (default: 600)")
     parser.add_argument("--others", type=float, default=3600.0, metavar="SECONDS",
                         help="for the rest, where those find nothing (default: 3600; 0: none)")
+    parser.add_argument("--tests", nargs="+", default=(), metavar="TEST",
+                        help="instead of those of a fault's part: of a survivor, say")
     parser.add_argument("--cache", type=Path, metavar="FOLDER",
                         help="of compiled kernels, which stays")
     parser.add_argument("--warm", action="store_true",
@@ -48,7 +50,7 @@ def main() -> int:
         return _warm(args.cache, args.own)
     else:
         done = run(seeds, args.minutes, args.cache, args.own, args.others,
-                   ledger=None if args.no_ledger else LEDGER,
+                   tests=args.tests, ledger=None if args.no_ledger else LEDGER,
                    tell=lambda line: print(line, flush=True))
         return 0 if all(t.found for t in done) else 1
     return 0

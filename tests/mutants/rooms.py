@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from functools import cache
 from pathlib import Path
 
@@ -44,13 +45,26 @@ def files(room: str) -> list[str]:
 
 
 def own_tests(room: str, file: str) -> list[str]:
-    """pytest's arguments for the tests of a file's room; those that import its module first."""
-    chosen = [p for place in ROOMS[room] for p in _test_files(place)]
-    words = (Path(file).stem, file.removesuffix(".py").split("/", 1)[1].replace("/", "."))
-    known = {p: (ROOT / p).read_text() for p in chosen}
-    chosen.sort(key=lambda p: (words[1] not in known[p], words[0] not in known[p]))
+    """pytest's arguments for the tests of a file: those that are named after it or import its
+    module, wherever they are, then the room's."""
     names = _ops_of(file)
-    return [*chosen, *(["-k", " or ".join(f"[{n}]" for n in names)] if names else [])]
+    if names:
+        return [*ROOMS[room], "-k", " or ".join(f"[{n}]" for n in names)]
+    rooms = [p for place in ROOMS[room] for p in _test_files(place)]
+    every = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "tests").glob("*/test_*.py"))
+    near = [p for p in every if _is_about(p, file)]
+    return [*near, *(p for p in rooms if p not in near)]
+
+
+def _is_about(test: str, file: str) -> bool:
+    """Whether a file of tests is named after a module, or imports it."""
+    package, _, module = file.removesuffix(".py").split("/", 1)[1].replace("/", ".").rpartition(".")
+    if module == "__init__":
+        return False
+    text = (ROOT / test).read_text()
+    imported = re.search(rf"^\s*from {re.escape(package)} import .*\b{module}\b", text, re.M)
+    return (Path(test).stem == f"test_{module}" or imported is not None
+            or re.search(rf"\b{re.escape(package)}\.{module}\b", text) is not None)
 
 
 def other_tests(room: str) -> list[str]:

@@ -102,25 +102,27 @@ def ask(root: Path, env: dict[str, str], tests: Sequence[str], seconds: float) -
 
 
 def attempt(
-    seed: int, cache: Path | None, own_seconds: float, other_seconds: float
+    seed: int, cache: Path | None, own_seconds: float, other_seconds: float,
+    tests: Sequence[str] = (),
 ) -> Tried:
-    """Plant the fault of a seed and look for it: by its room's tests, then by the others."""
+    """Plant the fault of a seed and look for it: by its room's tests, or these, then by the
+    others."""
     room, fault = chosen(seed)
     start, found, shown = time.monotonic(), "", 0
     # Kernels are found by their text and programs by the files of the compiler, so faults share a
     # cache, but for those that may leave wrong entries under right keys.
     with product(None if room in _OF_CACHES else cache) as (root, env):
         fault.plant(root)
-        by = ask(root, env, own_tests(room, fault.file), own_seconds)
+        by = ask(root, env, tests or own_tests(room, fault.file), own_seconds)
         if by and by != "out of time":
             found = "own"
         elif other_seconds:
             end = time.monotonic() + other_seconds
-            for tests in other_tests(room):
+            for other in other_tests(room):
                 if (left := end - time.monotonic()) <= 0:
                     break
                 shown += 1
-                by = ask(root, env, [tests], left)
+                by = ask(root, env, [other], left)
                 if by and by != "out of time":
                     found = "others"
                     break
@@ -131,6 +133,7 @@ def attempt(
 def run(
     seeds: Sequence[int], minutes: float, cache: Path | None, own_seconds: float,
     other_seconds: float, tell: Callable[[str], None] = print, ledger: Path | None = LEDGER,
+    tests: Sequence[str] = (),
 ) -> list[Tried]:
     """Plant faults one after the other until the time is over."""
     end = time.monotonic() + 60 * minutes
@@ -138,7 +141,7 @@ def run(
     for seed in seeds:
         if time.monotonic() > end:
             break
-        tried = attempt(seed, cache, own_seconds, other_seconds)
+        tried = attempt(seed, cache, own_seconds, other_seconds, tests)
         done.append(tried)
         tell(f"{seed}: {tried.fault}\n    {tried.found or 'SURVIVES'}: {tried.by} "
              f"({tried.seconds:.0f} s)")

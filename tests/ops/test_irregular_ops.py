@@ -444,6 +444,8 @@ ZEROS = np.zeros(2, np.int64)
     ("max_pool2d", [np.ones((1, 1, 2, 2))], {"kernel": (3, 3)}, "does not fit"),
     ("max_pool2d", [np.ones((1, 1, 4, 4))], {"kernel": (1, 1), "pads": (1, 1, 1, 1)},
      "nothing but padding"),
+    ("max_pool2d", [np.ones((1, 1, 4, 8))], {"kernel": (1, 5), "pads": (1, 0, 0, 0)},
+     "nothing but padding"),
     ("avg_pool2d", [np.ones((1, 1, 4, 4))], {"kernel": (2, 2), "divisor": 0}, "must not be 0"),
     ("adaptive_avg_pool2d", [np.ones((1, 1, 4, 4))], {"output_size": (0, 1)}, "not defined"),
 ])

@@ -450,7 +450,7 @@ class EntryTable:
     entries: LRU[Any, Entry] = field(default_factory=lambda: LRU(_ENTRIES))
     dynamic: Dynamic | None = None
     history: list[Compilation] = field(default_factory=list)
-    others: dict[Any, list[Entry]] = field(default_factory=dict)
+    others: LRU[Any, list[Entry]] = field(default_factory=lambda: LRU(_ENTRIES))
     """Entries for other state of Python objects, the latest last."""
     watched: EntryTable | None = None
     strict: bool = False
