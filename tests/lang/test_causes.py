@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,6 +41,14 @@ def last(target: Any) -> Any:
         assert f"compiled again:\n     {found.cause}" in text or f"\n     {found.cause}" in text
         assert f"what helps:\n     {found.remedy}" in text or f"\n     {found.remedy}" in text
     return found
+
+
+def test_seconds() -> None:
+    """What a compilation took: less than the call that waited for it."""
+    fn = ms.jit(lambda x: ops.exp(x) * 2)
+    start = time.perf_counter()
+    fn(ones(3))
+    assert 0 < ms.explain(fn).history[-1].seconds < time.perf_counter() - start
 
 
 # --- arguments -----------------------------------------------------------------------------------

@@ -10,22 +10,25 @@ from pathlib import Path
 from cellc_compiler.ir.op import all_ops
 
 ROOT = Path(__file__).parents[2]
+_GRAPHS = ("tests/modes/test_random_graphs.py", "tests/samples/test_modes.py")
+"""Of what makes one program of a graph: whole ones first, then its parts."""
 ROOMS: dict[str, tuple[str, ...]] = {
     "runtime/cellc_runtime": ("tests/runtime", "tests/storage"),
     "compiler/cellc_compiler/ir": ("tests/ir", "tests/passes"),
     "compiler/cellc_compiler/ops": ("tests/ops/test_matrix.py", "tests/modes/test_op_law.py"),
     "compiler/cellc_compiler/autodiff": ("tests/autodiff",),
     "compiler/cellc_compiler/passes": ("tests/passes", "tests/modes/test_random_graphs.py"),
-    "compiler/cellc_compiler/loops": ("tests/codegen",),
-    "compiler/cellc_compiler/fusion": ("tests/codegen", "tests/modes/test_random_graphs.py"),
-    "compiler/cellc_compiler/lower": ("tests/codegen", "tests/modes/test_random_graphs.py"),
+    "compiler/cellc_compiler/loops": (*_GRAPHS, "tests/codegen"),
+    "compiler/cellc_compiler/fusion": (*_GRAPHS, "tests/codegen"),
+    "compiler/cellc_compiler/lower": (*_GRAPHS, "tests/lang/test_control_ops.py", "tests/codegen"),
     "compiler/cellc_compiler/backends/cpu": ("tests/codegen", "tests/ops/test_matrix.py"),
     "compiler/cellc_compiler/build": ("tests/runtime", "tests/codegen/test_nest_cache.py"),
     "frontend/cellc/tensors": ("tests/frontend", "tests/indexing"),
     "frontend/cellc/storage": ("tests/storage", "tests/indexing"),
     "frontend/cellc/eager": ("tests/modes", "tests/autodiff"),
     "frontend/cellc/lang": ("tests/lang",),
-    "frontend/cellc/compiled": ("tests/lang", "tests/dynamic"),
+    "frontend/cellc/compiled": (
+        "tests/lang/test_caching.py", "tests/lang/test_causes.py", "tests/dynamic", "tests/lang"),
     "frontend/cellc/transforms": ("tests/autodiff",),
     "frontend/cellc/nn": ("tests/nn",),
     "frontend/cellc/train": ("tests/train",),
@@ -50,7 +53,7 @@ def own_tests(room: str, file: str) -> list[str]:
     names = _ops_of(file)
     if names:
         return [*ROOMS[room], "-k", " or ".join(f"[{n}]" for n in names)]
-    rooms = [p for place in ROOMS[room] for p in _test_files(place)]
+    rooms = list(dict.fromkeys(p for place in ROOMS[room] for p in _test_files(place)))
     every = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "tests").glob("*/test_*.py"))
     near = [p for p in every if _is_about(p, file)]
     return [*near, *(p for p in rooms if p not in near)]

@@ -95,6 +95,9 @@ def ask(root: Path, env: dict[str, str], tests: Sequence[str], seconds: float) -
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return "out of time"
+    except BaseException:  # an interrupt is this process's alone: tests have a group of their own
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
     if process.returncode in (0, _NOTHING):
         return ""
     failed = _TEST.search(said)

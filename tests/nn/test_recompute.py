@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -409,6 +411,22 @@ def test_contexts_of_the_first_run_and_of_those_for_gradients():
 
     ms.grad(run)(ms.Tensor([1.0]))
     assert seen == ["first", "-first", "again", "-again"]
+
+
+def test_draws_of_python_code_that_runs_again(mode):
+    """It draws what it drew: the gradient is that of the elements which the result kept."""
+    def run(x):
+        return ms.recompute(lambda v: ops.dropout(v * 2, 0.5), x, use_reentrant=False,
+                            context_fn=lambda: (nullcontext(), nullcontext()))
+
+    ms.set_seed(1)
+    x = ms.Tensor(np.arange(1, 41, dtype=np.float32))
+    out, grad = ms.value_and_grad(run)(x)
+    factors = out.asnumpy() / x.asnumpy()
+    assert 5 < np.count_nonzero(factors) < 35
+    np.testing.assert_array_equal(grad.asnumpy(), factors)
+    again, _ = ms.value_and_grad(run)(x)
+    assert not np.array_equal(again.asnumpy(), out.asnumpy()), "the draws go on"
 
 
 class Wave(nn.Cell):
