@@ -9,9 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cache
+from typing import TYPE_CHECKING
 
-from . import knobs, platform, processor
+from . import knobs, platform
+from .lazy import lazy_module
 from .records import dataclass, replace
+
+if TYPE_CHECKING:
+    from . import processor
+else:
+    processor = lazy_module("cellc_runtime.processor")
 
 
 @dataclass(frozen=True, slots=True)

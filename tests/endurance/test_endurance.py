@@ -23,19 +23,13 @@ COUNTS = {"calls": 20_000, "steps": 5_000, "cells": 60}
 
 def test_killed_training_ends_the_same(tmp_path: Path) -> None:
     """Killed at random and resumed: the bytes of an undisturbed run, and nothing left over."""
-    calm = trained(tmp_path / "calm", 600, 100)
-    killed = trained(tmp_path / "killed", 600, 100, seed=5, longest=0.3)
+    calm = trained(tmp_path / "calm", 800, 100)
+    killed = trained(tmp_path / "killed", 800, 100, seed=5, longest=0.1)
     assert killed.result == calm.result and (calm.kills, calm.left) == (0, [])
     assert killed.kills > 0
-    assert len(calm.resident) == 6
-    again = trained(tmp_path / "calm", 700, 100)
+    assert len(calm.resident) == 8
+    again = trained(tmp_path / "calm", 900, 100)
     assert again.result != calm.result and len(again.resident) == 1
-
-
-def test_a_difference_is_seen(tmp_path: Path) -> None:
-    """Other steps, other bytes: what is compared depends on every epoch."""
-    one, two = (trained(tmp_path / str(n), n, 50) for n in (50, 100))
-    assert one.result != two.result
 
 
 @pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE], ids=["graph", "pynative"])

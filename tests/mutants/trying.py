@@ -101,7 +101,7 @@ def ask(root: Path, env: dict[str, str], tests: Sequence[str], seconds: float) -
     if process.returncode in (0, _NOTHING):
         return ""
     failed = _TEST.search(said)
-    return failed[1] if failed else f"status {process.returncode}: {said.strip()[-200:]}"
+    return failed[1] if failed else f"status {process.returncode}: {said.strip()[-80:]}"
 
 
 def attempt(
