@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .planting import Fault, faults
 from .rooms import ROOMS, ROOT, files, other_tests, own_tests
-from .trying import LEDGER, ask, chosen, product, summary
+from .trying import LEDGER, ask, chosen, product, search, summary
 
 SOURCE = '''\
 """A text."""
@@ -97,6 +97,9 @@ def test_a_fault_is_found() -> None:
         assert found.startswith("tests/dynamic/test_dims.py::test_what_is_surely_equal"), found
         assert ask(root, env, ["tests/dynamic/test_dims.py", "-k", "nosuchtest"], 120) == ""
         assert ask(root, env, tests, 0.01) == "out of time"
+        broken: list[str] = []
+        assert search(root, env, tests, 120, lambda test: bool(broken.append(test))) == ""
+        assert broken[0] == found and len(broken) == len(set(broken)) > 1
     assert (ROOT / file).read_text() == text
 
 
