@@ -170,7 +170,7 @@ def beyond(op: str, operands: Sequence[Array]) -> bool:
     return most > (1e4 if op in PERIODIC else 1e18)
 
 
-PERIODIC = {op.name for op in GROWN if op.name.startswith("bessel")} | {"sinc", "lgamma", "digamma"}
+PERIODIC = {op.name for op in GROWN if op.name.startswith("bessel")} | {"lgamma", "digamma"}
 
 
 def threads(net: Network) -> None:
