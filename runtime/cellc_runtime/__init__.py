@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from .interpreters import refuse_subinterpreters
+
 TYPE_CHECKING = False  # `typing` alone would cost ten times the rest; type checkers know the name
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from .program import Program, Slot
 
 __version__ = "0.1.0"
+
+refuse_subinterpreters()
 
 _HOME = {
     "Artifact": "artifact",

@@ -18,7 +18,8 @@ from typing import Any
 
 from .finding import CORPUS, Finding
 
-KINDS = ("networks", "graphs", "training", "programs", "files", "concurrency")
+KINDS = ("networks", "graphs", "training", "programs", "files", "concurrency",
+         "processes")
 ROOT = Path(__file__).parents[2]
 LEDGER = Path(__file__).with_name("ledger.jsonl")
 PATIENCE = 180.0
@@ -78,7 +79,7 @@ def summary(kind: str, campaign: Campaign) -> str:
     """A line about a kind."""
     counts = campaign.counts.get(kind, Counter())
     found = sum(f.kind == kind for f in campaign.findings)
-    parts = [f"{counts[name]} {name}" for name in ("ops", "programs", "files", "calls")
+    parts = [f"{counts[name]} {name}" for name in ("ops", "programs", "files", "calls", "processes")
              if counts[name]]
     ops = sum(name.startswith("op ") for name in counts)
     parts += [f"{ops} different ops"] if ops else []

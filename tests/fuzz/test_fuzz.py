@@ -17,7 +17,7 @@ import pytest
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.verify import verify
 
-from . import campaign, concurrency, files, graphs, networks, training
+from . import campaign, concurrency, files, graphs, networks, processes, training
 from .finding import CORPUS
 from .growing import GROWN, network
 
@@ -80,6 +80,12 @@ def test_files(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_concurrency(seed: int) -> None:
     found = concurrency.trial(seed).finding
+    assert found is None, found.what
+
+
+@pytest.mark.parametrize("happens", ["killed", "inner_interpreter"])
+def test_processes(happens: str) -> None:
+    found = processes.trial([f.__name__ for f in processes.HAPPENS].index(happens)).finding
     assert found is None, found.what
 
 
