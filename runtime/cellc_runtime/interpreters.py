@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from importlib import import_module
 
+TYPE_CHECKING = False  # `typing` alone would cost more than the package
+
+if TYPE_CHECKING:
+    from typing import Any
+
 
 def refuse_subinterpreters() -> None:
     """Raise unless this is the main interpreter.
@@ -24,6 +29,6 @@ def refuse_subinterpreters() -> None:
         return
 
 
-def _number(interpreter: object) -> int:
+def _number(interpreter: Any) -> int:
     """The number of an interpreter; from 3.13 on it comes with who made it."""
-    return int(interpreter[0] if isinstance(interpreter, tuple) else interpreter)  # type: ignore[call-overload, no-any-return]
+    return int(interpreter[0] if isinstance(interpreter, tuple) else interpreter)

@@ -18,7 +18,7 @@ from typing import Any
 
 from .finding import CORPUS, Finding
 
-KINDS = ("networks", "graphs", "training", "programs", "files", "concurrency",
+KINDS = ("networks", "graphs", "states", "training", "programs", "files", "concurrency",
          "processes")
 ROOT = Path(__file__).parents[2]
 LEDGER = Path(__file__).with_name("ledger.jsonl")

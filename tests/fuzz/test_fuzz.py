@@ -17,7 +17,7 @@ import pytest
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.verify import verify
 
-from . import campaign, concurrency, files, graphs, networks, processes, training
+from . import campaign, concurrency, files, graphs, networks, processes, states, training
 from .finding import CORPUS
 from .growing import GROWN, network
 
@@ -48,7 +48,7 @@ def test_networks(seed: int) -> None:
     assert found is None, f"{found.what}\n{found.case}"
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_graphs(seed: int) -> None:
     found = graphs.trial(seed).finding
     assert found is None, f"{found.what}\n{found.case}"
@@ -61,6 +61,11 @@ def test_a_fault_of_a_pass_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     found = next(filter(None, (graphs.trial(seed, ops).finding for seed in range(60))))
     assert "pass simplify: result" in found.what
     assert found.case.count(" = ") <= 2 and "square" in found.case
+
+
+def test_states() -> None:
+    found = states.trial(0).finding
+    assert found is None, f"{found.what}\n{found.case}"
 
 
 @pytest.mark.parametrize("seed", range(4))

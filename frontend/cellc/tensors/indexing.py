@@ -46,12 +46,14 @@ from .promotion import cast_to, constant, is_scalar
 from .tensor import Tensor
 from .views import (
     change,
+    check_alone,
     family,
     is_fixed,
     is_linked,
     link,
     overwrite,
     recipe_of,
+    share,
     view_of,
     write_spans,
 )
@@ -290,6 +292,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     short = key if type(key) is int else _hashable(key)
     if short is NotImplemented or not is_fixed(x):
         part.__dict__["_taken_from"] = weakref.ref(x), key
+        if short is not NotImplemented and part is not x:
+            share(x, (part,))
     else:
         link(part, x, _taken_by, (short,), (), None)
     return part
@@ -548,8 +552,12 @@ def _write(x: Tensor, key: Any, changed: Changed) -> None:
         part = getitem(x, key)
         if part is not x and view_of(part) is not None:
             x, key = part, Ellipsis
-    for tensor, new in _changes(x, lambda t: changed(t, key)):
-        change(tensor, new)
+    changes = _changes(x, lambda t: changed(t, key))
+    also = [tensor for tensor, _ in changes]
+    for tensor in also:
+        check_alone(tensor, also)
+    for tensor, new in changes:
+        change(tensor, new, also)
 
 
 def _changes(x: Tensor, changed: Callable[[Tensor], Tensor]) -> list[tuple[Tensor, Tensor]]:

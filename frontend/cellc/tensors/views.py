@@ -392,7 +392,10 @@ def viewing(fn: F, by: Callable[..., Any] | None = None) -> F:
         if type(out) is Tensor and not kwargs and by is None and _link_plain(out, fn, args):
             return out
         x = args[0] if args else next(iter(kwargs.values()))
-        if out is x or not isinstance(x, Tensor) or not is_fixed(x):
+        if out is x or not isinstance(x, Tensor):
+            return out
+        if not is_fixed(x):
+            share(x, out if type(out) in (tuple, list) else (out,))
             return out
         if by is not None:
             link(out, x, by, (out.shape,), (), None)
@@ -411,6 +414,32 @@ def viewing(fn: F, by: Callable[..., Any] | None = None) -> F:
         return out
 
     return cast(F, method)
+
+
+def share(x: Tensor, parts: Sequence[Tensor]) -> None:
+    """Note that tensors share elements with `x`, of which a size is left open: how they lie there
+    is not known, so that a change in place of one of them is refused (`check_alone`)."""
+    group = x.__dict__.setdefault("_shares", [weakref.ref(x)])
+    for part in parts:
+        if part is not x:
+            part.__dict__["_shares"] = group
+            group.append(weakref.ref(part))
+
+
+def check_alone(x: Tensor, also: Sequence[Tensor] = ()) -> None:
+    """Before a change of `x`, which changes some tensors `also`.
+
+    Raises:
+        TypeError: other tensors share elements with `x` in a way that is not known, because a size
+            is left open. (A call is then compiled for its own sizes.)
+    """
+    for ref in x.__dict__.get("_shares", ()):
+        other = ref()
+        if other is not None and other is not x and all(other is not t for t in also):
+            raise TypeError(
+                "a tensor of which a size is left open shares elements with another one, and is "
+                "changed in place: write to a copy, or leave no size open"
+            )
 
 
 def hand_on(constant: Tensor, new: Tensor) -> None:
@@ -523,15 +552,17 @@ def become(x: Tensor, new: Tensor) -> None:
         )
 
 
-def change(x: Tensor, new: Tensor) -> None:
+def change(x: Tensor, new: Tensor, also: Sequence[Tensor] = ()) -> None:
     """Make `x` hold the value of `new` (of its shape and type), and its root and the other views of
-    that follow.
+    that follow. What is changed `also` is known to the caller.
 
     Raises:
         TypeError: the root is a constant of the graph being compiled, which cannot change; or only
-            the run knows what `x` is a view of.
+            the run knows what `x` is a view of; or see `check_alone`.
         ValueError: several elements of `x` are one of its root.
     """
+    if "_shares" in x.__dict__:
+        check_alone(x, also)
     if not is_linked(x):
         become(x, new)
         return
