@@ -352,8 +352,6 @@ def test_processes_that_do_not_fit() -> None:
     assert "3 processes cannot be shared out" in refused(make, 2, 3)
     assert "which is for the modes 'semi_auto_parallel'" in refused(
         make, 2, 2, parallel_mode="data_parallel")
-    assert "full_batch=True gives each process the whole batch" in refused(
-        make, 2, 4, full_batch=True)
     ms.reset_auto_parallel_context()
     with pytest.raises(ValueError, match="must be divided by the number of parts"):
         train(lambda: Net([0, 1]), 3)

@@ -17,6 +17,7 @@ from cellc_runtime.dtypes import DType, bool_
 from cellc_runtime.errors import RUN_ERRORS, message_text, run_error
 from cellc_runtime.lazy import lazy_module
 
+from ..ir import sharding
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import ANY, REQUIRED, Array, Cost, Op, Sample, register
 from ..ir.types import TensorType
@@ -491,6 +492,9 @@ class Cotangent(Same):
     unique = True
     operands = ("x",)
     value = None
+
+    def factors(self, node: Node) -> sharding.Factors:
+        return sharding.aligned_factors(node)
 
     def expand(self, b: Builder, x: Value) -> Value:
         return x

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from ..ir import sharding
 from ..ir.dims import Dim, is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
@@ -20,9 +21,6 @@ from ._members import Grads, case
 from ._views import Composite, Element, between, both, crop, fill, select, updated
 from .batching import WHOLE, along, prefixed
 from .elementwise import same_dtype
-
-if TYPE_CHECKING:
-    from ..ir import sharding
 
 Ints = tuple[int, ...]
 
@@ -215,30 +213,54 @@ class MicroBatch(Composite):
     Attributes:
         index: which part, counted from 0.
         count: how many there are.
+        batches: the rows are the batches of so many ranks, one behind the other; a part has that
+            part of each.
     """
 
     name = "micro_batch"
-    attrs = {"index": REQUIRED, "count": REQUIRED}
+    attrs: ClassVar[dict[str, Any]] = {"index": REQUIRED, "count": REQUIRED, "batches": 1}
     dtypes = ANY
     cost = "free"
 
-    def reference(self, x: Array, *, index: int, count: int) -> Array:
-        rows = len(x) // count
-        return x[index * rows : (index + 1) * rows]
+    def factors(self, node: Node) -> sharding.Factors:
+        """A rank has the parts of whole batches, or all."""
+        ty, batches = node.operands[0].type, node.attrs["batches"]
+        given, made = ty.dims[0] // batches, node.result.type.dims[0] // batches
+        rest = tuple((3 + a,) for a in range(ty.rank - 1))
+        return sharding.Factors(
+            (batches, given, made, *ty.dims[1:]), (((0, 1), *rest),), (((0, 2), *rest),),
+            allowed=lambda factor, parts: factor not in (1, 2) or parts == 1)
 
-    def expand(self, b: Builder, x: Value, *, index: int, count: int) -> Value:
+    def part(
+        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
+    ) -> Value:
+        """The same of the batches that this rank has."""
+        mine = node.attrs["batches"] * part.operand[0][1] // node.operands[0].type.dims[0]
+        out: Value = b.emit(self.name, *operands, **{**node.attrs, "batches": mine})
+        return out
+
+    def reference(self, x: Array, *, index: int, count: int, batches: int) -> Array:
+        each = x.reshape(batches, count, len(x) // (batches * count), *x.shape[1:])
+        return each[:, index].reshape(-1, *x.shape[1:])
+
+    def expand(self, b: Builder, x: Value, *, index: int, count: int, batches: int) -> Value:
         if not 0 <= index < count:
             raise ValueError(f"micro_batch: there is no part {index} of {count}")
-        if not x.type.rank or x.shape[0] % count:
+        if not x.type.rank or x.shape[0] % (count * batches):
+            of = f" of each of {batches} batches" if batches > 1 else ""
             raise ValueError(
-                f"micro_batch: the first axis of {x.type} is not divided by {count} parts")
-        rows = x.shape[0] // count
-        low = (index * rows,) + (0,) * (x.type.rank - 1)
-        return b.slice(x, start=low, stop=(low[0] + rows, *x.shape[1:]))
+                f"micro_batch: the first axis of {x.type} is not divided by {count} parts{of}")
+        rows, rest = x.shape[0] // (count * batches), x.shape[1:]
+        each = x if batches == 1 else b.reshape(x, shape=(batches, count * rows, *rest))
+        axis = each.type.rank - x.type.rank
+        low, high = [0] * each.type.rank, list(each.shape)
+        low[axis], high[axis] = index * rows, (index + 1) * rows
+        part = b.slice(each, start=tuple(low), stop=tuple(high))
+        return part if batches == 1 else b.reshape(part, shape=(batches * rows, *rest))
 
     def samples(self) -> Sequence[Sample]:
         return (case((6, 5), index=1, count=3), case((4,), index=0, count=1),
-                case((0, 3), index=1, count=2))
+                case((0, 3), index=1, count=2), case((12, 2), index=1, count=3, batches=2))
 
 
 @register

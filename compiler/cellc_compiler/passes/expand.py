@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
-from ..ops.control import Cotangent
 from .base import Pass, rewrite
 
 
@@ -14,27 +13,25 @@ class Expand(Pass):
     """Replace each composition by what it is made of, until only core ops are left.
 
     Args:
-        keep_cotangents: leave `cotangent` nodes as they are.
+        keep: ops whose nodes stay as they are.
     """
 
     name = "expand"
 
-    def __init__(self, keep_cotangents: bool = False) -> None:
-        self.keep_cotangents = keep_cotangents
+    def __init__(self, *keep: str) -> None:
+        self.keep = keep
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        rule = _expand_but_cotangents if self.keep_cotangents else _expand
-        return rewrite(graph, rule, again=True, asks=_expands)
+        return rewrite(graph, self._rule, again=True, asks=_expands)
+
+    def _rule(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        return None if node.op in self.keep else _expand(b, node)
 
 
 def _expands(name: str) -> bool:
     op = lookup(name)
     return op.inlined or op.expand is not None
-
-
-def _expand_but_cotangents(b: Builder, node: Node) -> Sequence[Value] | None:
-    return None if node.op == Cotangent.name else _expand(b, node)
 
 
 def _expand(b: Builder, node: Node) -> Sequence[Value] | None:

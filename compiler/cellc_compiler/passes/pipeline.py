@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..ir.graph import Graph
+from ..ops.control import Cotangent
 from .base import Pass
 from .cleanup import Cse, Dce, FoldConstants, Simplify
 from .complex_sums import ComplexSums
@@ -44,7 +45,7 @@ of."""
 
 def keeping_cotangents(numerics: str, rewrites: Sequence[Pass] = ()) -> tuple[Pass, ...]:
     """The passes of `numerics`, but gradients can still be told from what is before them."""
-    return tuple(Expand(keep_cotangents=True) if isinstance(p, Expand) else p
+    return tuple(Expand(Cotangent.name) if isinstance(p, Expand) else p
                  for p in passes_of(numerics, rewrites))
 
 

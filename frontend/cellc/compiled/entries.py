@@ -620,8 +620,9 @@ class EntryTable:
     ) -> tuple[Entry, bool]:
         """An entry for a call, and whether the call was traced for it."""
         if world().size > 1 and settings.cuts_networks():
-            leaves = take_apart_call(args, kwargs)[1]
-            return _plain(sharding.traced_part(fn, args, kwargs, leaves), fn, args, kwargs), True
+            part = sharding.traced_part(fn, args, kwargs, take_apart_call(args, kwargs)[1])
+            if part is not None:
+                return _plain(part, fn, args, kwargs), True
         call, known = (pieces.CallLog(), lang.Known(self.strict or _is_strict(fn))) \
             if runs else (None, None)
         traced, again = self._traced(key, fn, args, kwargs, call, known)

@@ -23,6 +23,7 @@ from ..lang import error_at, scope_paths
 from ..ranks import settings
 from ..storage import elsewhere, writes
 from ..tensors.parameter import Parameter
+from .sharding import cut_parameters
 
 if TYPE_CHECKING:
     from .entries import Traced
@@ -100,7 +101,9 @@ def part_of(traced: Traced) -> tuple[Traced, str]:
                                        strict=True)}
     kept = [names[v.name] for v in graph.inputs[traced.arguments:]]
     _leave(traced, plan.placement.home, kept, stage)
-    return replace(traced, graph=graph, parameters=kept), _digest(traced.graph, plan)
+    if traced.layouts:
+        cut_parameters(kept)
+    return replace(traced, graph=graph, parameters=kept), _digest(traced, plan)
 
 
 def _check_groups(
@@ -116,10 +119,13 @@ def _check_groups(
                 f"stage of a pipeline runs on {list(here)} alone: give it a group of these", node)
 
 
-def _digest(graph: Graph, plan: Plan) -> str:
+def _digest(traced: Traced, plan: Plan) -> str:
     """What all ranks must have in common: the ops and where they are, and what crosses when. (How
-    often a constant is written down may differ between traces.)"""
-    parts = [
+    often a constant is written down may differ between traces, and where ops are cut, what a rank
+    does for its own part.)"""
+    graph = traced.graph
+    parts: list[Any] = [
+        traced.layouts or
         [(n.op, plan.placement.stage[n]) for n in graph.nodes if not n.is_constant],
         [(v.name, str(v.type), plan.placement.home.get(v)) for v in graph.inputs],
         [(c.tag, str(c.value.type), c.source, c.target) for c in plan.crossings],

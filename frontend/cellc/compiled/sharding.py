@@ -8,7 +8,7 @@ does; parameters become this rank's parts when the first graph that reads them i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from cellc_compiler.ir.printing import print_graph
 from cellc_compiler.ir.sharding import Layout as Cuts
 from cellc_compiler.ir.sharding import Mesh, whole
 from cellc_compiler.ir.types import TensorType
+from cellc_compiler.ops.control import Cotangent, MicroResult
+from cellc_compiler.ops.slice import MicroBatch
 from cellc_compiler.passes.sharding.plan import LAY_OUT
 from cellc_compiler.passes.sharding.rewrite import (
-    Sharded,
     axes_of,
     batch_first,
     common_mesh,
@@ -29,8 +30,9 @@ from cellc_compiler.passes.sharding.rewrite import (
 from cellc_compiler.passes.sharding.search import searched
 from cellc_runtime.world import world
 
-from ..context import OPTIONS, get_context
+from ..context import OPTIONS, get_context, in_graph_mode
 from ..core.invalidation import watch
+from ..ranks import settings
 from ..ranks.layout import Placement, placements
 from ..ranks.parts import Cut, whole_shapes
 from ..ranks.settings import ParallelMode, get_auto_parallel_context
@@ -39,30 +41,38 @@ from ..tensors.tensor import Tensor
 from .entries import Traced, trace
 from .staged import is_staged
 
+_MARKS = (Cotangent.name, MicroBatch.name, MicroResult.name)
+"""What a step is cut into stages by."""
+
 
 def traced_part(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
-                leaves: Sequence[Tensor]) -> Traced:
+                leaves: Sequence[Tensor]) -> Traced | None:
     """A call as the graph of this rank.
+
+    With stages it is the graph of a rank that works on all of them: what its place in a stage does
+    in each. Where nothing says how tensors lie there is none, and each rank of a stage trains on
+    rows of its own.
 
     Raises:
         CompileError: an error in the network.
         ValueError: layouts that do not fit the ranks, the data or each other.
         RuntimeError: sizes follow from elements, or Python does a part.
     """
-    size = world().size
+    staged = settings.stages() > 1
+    if staged and not in_graph_mode():
+        return None
     data = _data_placements(leaves)
-    types = [_whole(TensorType(t.shape, t.dtype), p) for t, p in zip(leaves, data, strict=True)]
-    with whole_shapes():
-        traced = trace(fn, args, kwargs, types, called=True)
-    if is_staged(traced.graph):
-        raise RuntimeError("a network whose sizes follow from elements is not cut over ranks: "
-                           f"{size} ranks may find different ones")
-    graph = core_graph(traced.graph)
+    traced = _traced_whole(fn, args, kwargs, leaves, data)
+    if traced is None:
+        return None
+    ranks = settings.of_stage(settings.own_stage())
+    size = len(ranks)
+    graph = core_graph(traced.graph, _MARKS if staged else ())
     own = {i: found for i, p in enumerate(traced.parameters, traced.arguments)
            if (found := _known(p)) is not None}
     laid = [n.attrs["matrix"] for n in graph.nodes if n.op == LAY_OUT]
     matrices = [*laid, *(p[0] for p in (*own.values(), *data) if p is not None)]
-    mesh = common_mesh(matrices if laid or own else [*matrices, _primes(size)], tuple(range(size)))
+    mesh = common_mesh(matrices if laid or own else [*matrices, _primes(size)], ranks)
     placed = own | {i: p for i, p in enumerate(data) if p is not None}
     free = {i for i, p in enumerate(traced.parameters, traced.arguments)
             if isinstance(p, Parameter)}
@@ -81,7 +91,11 @@ def traced_part(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
         return (along, *rest) if i in batch else whole(v.type.rank)
 
     part = shard(graph, mesh, world().rank, given, outputs)
-    _cut_parameters(traced, part, mesh)
+    for p, layout in zip(traced.parameters, part.inputs[traced.arguments:], strict=True):
+        if isinstance(p, Parameter):
+            p.planned = mesh.sizes, layout
+    if not staged:
+        cut_parameters(traced.parameters)
     traced.graph = part.graph
     traced.attributes.append((OPTIONS, "ranks"))
     watch([(OPTIONS, "ranks")], traced.flag)
@@ -89,6 +103,51 @@ def traced_part(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
     if get_context("save_graphs"):
         _save(traced)
     return traced
+
+
+def _traced_whole(
+    fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], leaves: Sequence[Tensor],
+    data: Sequence[Placement | None],
+) -> Traced | None:
+    """A call as the graph of all ranks; None: it is one of stages, and nothing says how tensors
+    lie.
+
+    Raises:
+        CompileError: an error in the network.
+        RuntimeError: sizes follow from elements.
+    """
+    types = [_whole(TensorType(t.shape, t.dtype), p) for t, p in zip(leaves, data, strict=True)]
+    rows = [math.prod(p[0][a] for a in p[1][0]) for p in data if p is not None and p[1]]
+    optional = settings.stages() > 1 and not _full_batch() and \
+        not isinstance(get_auto_parallel_context("dataset_strategy"), tuple)
+    try:
+        with whole_shapes(max(rows, default=1)):
+            traced = trace(fn, args, kwargs, types, called=True)
+    except Exception:
+        # (It may be written for the rows of one rank. If it says layouts, it was not.)
+        if not optional or _is_laid_out(fn, args, kwargs):
+            raise
+        return None
+    if optional and not _says_layouts(traced):
+        return None
+    if is_staged(traced.graph):
+        raise RuntimeError("a network whose sizes follow from elements is not cut over ranks: "
+                           f"{world().size} ranks may find different ones")
+    return traced
+
+
+def _is_laid_out(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call says layouts, or fails as that of one rank too."""
+    try:
+        return _says_layouts(trace(fn, args, kwargs, called=True))
+    except Exception:
+        return True
+
+
+def _says_layouts(traced: Traced) -> bool:
+    """Whether something in a graph, or a parameter, is said to lie in some way."""
+    return any(n.op == LAY_OUT for n in traced.graph.walk()) or \
+        any(_known(p) is not None for p in traced.parameters)
 
 
 def _save(traced: Traced) -> None:
@@ -116,10 +175,11 @@ def _data_placements(leaves: Sequence[Tensor]) -> list[Placement | None]:
         if len(strategy) != len(leaves):
             raise ValueError(f"'dataset_strategy' has {len(strategy)} entries, but the network "
                              f"takes {len(leaves)} tensors.")
-        return list(placements(strategy, "dataset_strategy", leading=True))
+        return list(placements(strategy, "dataset_strategy", settings.ranks_of_a_stage(),
+                               leading=True))
     if _full_batch():
         return [None] * len(leaves)
-    size = world().size
+    size = settings.ranks_of_a_stage()
     return [((size,), ((0,), *whole(t.ndim - 1))) if t.ndim else None for t in leaves]
 
 
@@ -160,14 +220,16 @@ def on_mesh(mesh: Mesh, placement: Placement) -> Cuts:
     return tuple(tuple(m for a in cut for m in axes_of(mesh, matrix, a)) for cut in layout)
 
 
-def _cut_parameters(traced: Traced, part: Sharded, mesh: Mesh) -> None:
-    """Keep of each parameter this rank's part."""
-    for p, layout in zip(traced.parameters, part.inputs[traced.arguments:], strict=True):
-        if not isinstance(p, Parameter) or p.cut is not None:
+def cut_parameters(parameters: Iterable[Tensor]) -> None:
+    """Keep of each parameter this rank's part, as it is planned."""
+    for p in parameters:
+        if not isinstance(p, Parameter) or p.cut is not None or p.planned is None:
             continue
         p.init_data()
+        sizes, layout = p.planned
+        mesh = Mesh(sizes, settings.of_stage(settings.own_stage()))
         whole_type, rank = TensorType(p.shape, p.dtype), world().rank
         place = tuple(
             slice(n * mesh.part(rank, cut), n * (mesh.part(rank, cut) + 1))
             for cut, n in zip(layout, mesh.local(whole_type, layout).dims, strict=True))
-        p.keep_part(place, Cut(p.shape, (mesh.sizes, layout)))
+        p.keep_part(place, Cut(p.shape, (sizes, layout)))

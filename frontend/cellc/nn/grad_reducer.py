@@ -16,6 +16,7 @@ from cellc_runtime.world import world
 from .. import context, ops
 from ..core import checks
 from ..ops import functional_collectives as collectives
+from ..ops.micro_batches import sums_of_all
 from ..ranks import settings, strategies
 from ..ranks.fusion import gradient_fusion
 from ..ranks.groups import HCCL_WORLD_COMM_GROUP, ranks_of
@@ -239,22 +240,26 @@ def _write_strategy(parameters: Sequence[Parameter], optimizer: Any) -> None:
         strategies.write(name, strategies.made_of(layouts))
 
 
+class _StageGradReducer(DistributedGradReducer):
+    """Gradients summed over the ranks of a stage, where each of them has those of its own rows:
+    the graph of all of them has whole sums."""
+
+    def construct(self, grads: Any) -> Any:
+        """The sums, or means."""
+        if sums_of_all():
+            return grads
+        return super().construct(grads)
+
+
 def stage_reducer(parameters: Sequence[Parameter]) -> DistributedGradReducer:
     """What sums the gradients of a pipeline over the ranks that work on one stage.
 
     Raises:
-        RuntimeError: all of these ranks are to read the whole batch, or see `settings.stages`.
+        RuntimeError: see `settings.stages`.
     """
-    whole = get_auto_parallel_context("full_batch") or \
-        get_auto_parallel_context("dataset_strategy") == "full_batch"
-    if whole and len(settings.of_stage(settings.own_stage())) > 1:
-        raise RuntimeError(
-            "full_batch=True gives each process the whole batch, but the processes of a stage of "
-            "a pipeline work on different rows: give each its part (dataset_strategy="
-            "'data_parallel').")
     if get_auto_parallel_context("parameter_broadcast") or get_seed() is None:
         broadcast_parameters(parameters)
-    return DistributedGradReducer(parameters, group=stage_group())
+    return _StageGradReducer(parameters, group=stage_group())
 
 
 def stage_group() -> str:

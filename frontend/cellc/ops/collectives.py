@@ -10,6 +10,7 @@ from cellc_compiler.ir.op import REQUIRED
 
 from ..ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, ranks_of
 from ..ranks.layout import Layout, check_strategy
+from ..ranks.settings import ranks_of_a_stage
 from ..tensors.tensor import Tensor
 from . import functional_collectives as c
 from . import functional_create as fc
@@ -242,7 +243,7 @@ def reshard(tensor: Tensor, layout: Layout) -> Tensor:
         raise TypeError(f"For 'reshard', 'layout' must be a Layout, but got {type(layout)}.")
     if not sharding.laying_out():
         return tensor
-    return sharding.lay_out(tensor, layout.placement("reshard"))
+    return sharding.lay_out(tensor, layout.placement("reshard", ranks_of_a_stage()))
 
 
 class Reshard(Primitive):

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..context import in_graph_mode
 from ..core.dispatch import apply
+from ..ranks.parts import batches_in_trace
 from ..ranks.settings import get_auto_parallel_context
 from ..tensors.tensor import Tensor
 
@@ -17,12 +18,17 @@ def micro_batch(x: Tensor, index: int, count: int) -> Any:
         RuntimeError: stages of a pipeline are asked for outside of graph mode.
     """
     for_graph_mode("micro-batches")
-    return apply("micro_batch", x, index=index, count=count)
+    return apply("micro_batch", x, index=index, count=count, batches=max(batches_in_trace(), 1))
 
 
 def micro_result(x: Tensor, index: int) -> Any:
     """What a network gives for a micro-batch, as it is."""
     return apply("micro_result", x, index=index)
+
+
+def sums_of_all() -> bool:
+    """Whether a graph of all ranks is traced, whose gradients are the sums over them."""
+    return batches_in_trace() > 0
 
 
 def for_graph_mode(what: str) -> None:

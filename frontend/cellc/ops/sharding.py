@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.dispatch import active_tracer, apply
 from ..ranks.layout import Placement, check_strategy, placements
-from ..ranks.settings import cuts_networks
+from ..ranks.settings import cuts_networks, ranks_of_a_stage
 from ..tensors.tensor import Tensor
 
 
@@ -60,7 +60,7 @@ def called(
         ValueError: not as many strategies as tensors, or they do not fit.
     """
     given, made = strategies
-    places = iter(placements(given or (), what, op, flipped))
+    places = iter(placements(given or (), what, ranks_of_a_stage(), op, flipped))
     tensors = [a for a in args if isinstance(a, Tensor)]
     if given and len(given) != len(tensors):
         raise ValueError(f"For '{what}', 'in_strategy' has {len(given)} entries, but there are "
@@ -73,5 +73,5 @@ def called(
     if len(made) != len(results):
         raise ValueError(f"For '{what}', 'out_strategy' has {len(made)} entries, but there are "
                          f"{len(results)} results.")
-    laid = tuple(map(lay_out, results, placements(made, what, leading=True)))
+    laid = tuple(map(lay_out, results, placements(made, what, ranks_of_a_stage(), leading=True)))
     return laid if isinstance(out, tuple) else laid[0]

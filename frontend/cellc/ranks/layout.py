@@ -83,14 +83,17 @@ class Layout:
         )
         return out
 
-    def placement(self, what: str) -> Placement:
+    def placement(self, what: str, size: int) -> Placement:
         """What it says of a tensor.
+
+        Args:
+            size: how many ranks there are.
 
         Raises:
             ValueError: it was not called with a tensor's axes, or its devices are not the ranks.
         """
         entries = self.to_dict()["tensor_map"]
-        _check_count(what, self._matrix, exact=True)
+        _check_count(what, self._matrix, size, exact=True)
         if self._ranks != sorted(self._ranks) or "interleaved_parallel" in self._names:
             raise ValueError(f"For '{what}', the ranks of a Layout must be in order, and none of "
                              "its axes may be 'interleaved_parallel', but got "
@@ -114,17 +117,18 @@ class Layout:
                 "alias_name": self._names, "rank_list": self._ranks}
 
 
-def _check_count(what: str, matrix: Sequence[int], exact: bool = False) -> None:
+def _check_count(what: str, matrix: Sequence[int], size: int, exact: bool = False) -> None:
     """The ranks must be as many as a layout has, or a multiple of a strategy's parts.
 
     Raises:
         ValueError: they are not.
     """
-    count, size = math.prod(matrix), world().size
+    count = math.prod(matrix)
     if size % count or (exact and size != count):
+        where = "run" if size == world().size else "work on each stage"
         raise ValueError(f"For '{what}', {tuple(matrix)} are {count} devices, but {size} ranks "
-                         "run: " + ("there must be as many." if exact else
-                                    "the parts must divide them."))
+                         f"{where}: " + ("there must be as many." if exact else
+                                         "the parts must divide them."))
 
 
 def check_strategy(strategy: Any, name: str, what: str) -> None:
@@ -156,8 +160,8 @@ _READS = ("Gather", "EmbeddingLookup")
 
 
 def placements(
-    strategy: tuple[Any, ...], what: str, op: str = "", flipped: tuple[bool, bool] = (False, False),
-    leading: bool = False,
+    strategy: tuple[Any, ...], what: str, size: int, op: str = "",
+    flipped: tuple[bool, bool] = (False, False), leading: bool = False,
 ) -> list[Placement]:
     """What a strategy says of each of some tensors.
 
@@ -165,6 +169,7 @@ def placements(
     over, and if there are more ranks than parts, one more at the end.
 
     Args:
+        size: how many ranks there are.
         op: the primitive whose operands these are: those of a product share the axis that is summed
             over, those of `Gather` none; others are broadcast to each other.
         flipped: of a product, which operands are transposed.
@@ -174,7 +179,7 @@ def placements(
         ValueError: the parts do not fit the ranks, or those of a shared axis differ.
     """
     if strategy and isinstance(strategy[0], Layout):
-        return [entry.placement(what) for entry in strategy]
+        return [entry.placement(what, size) for entry in strategy]
     keys = [_keys(len(entry), i, op, flipped, leading, max(map(len, strategy)))
             for i, entry in enumerate(strategy)]
     parts: dict[Any, int] = {}
@@ -186,8 +191,8 @@ def placements(
             parts[key] = max(n, parts.get(key, 1))
     order = sorted(parts)
     matrix = [parts[key] for key in order]
-    _check_count(what, matrix)
-    if (rest := world().size // math.prod(matrix)) > 1:
+    _check_count(what, matrix, size)
+    if (rest := size // math.prod(matrix)) > 1:
         matrix.append(rest)
     return [(tuple(matrix), tuple((order.index(key),) if n > 1 else ()
                                   for key, n in zip(names, entry, strict=True)))

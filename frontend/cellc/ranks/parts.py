@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 from weakref import WeakSet
 
@@ -48,13 +49,29 @@ def hold(parameter: Any) -> None:
     _cut.setdefault(world().rank, WeakSet()).add(parameter)
 
 
+_batches: ContextVar[int] = ContextVar("batches", default=0)
+
+
+def batches_in_trace() -> int:
+    """How many ranks' batches stand one behind the other in what is traced; 0: it is a graph of
+    this rank's own."""
+    return _batches.get()
+
+
 @contextmanager
-def whole_shapes() -> Iterator[None]:
-    """Within the block, parameters that are cut have the shapes of the whole, and no elements."""
+def whole_shapes(batches: int) -> Iterator[None]:
+    """Within the block a graph of all ranks is traced: parameters that are cut have the shapes of
+    the whole, and no elements.
+
+    Args:
+        batches: how many ranks feed parts of the batch.
+    """
+    token = _batches.set(batches)
     held = [p for p in _cut.get(world().rank, ()) if p.shape != p.cut.shape]
     saved = [p.show_whole() for p in held]
     try:
         yield
     finally:
+        _batches.reset(token)
         for p, array in zip(held, saved, strict=True):
             p.show_part(array)

@@ -257,9 +257,14 @@ def parallel_within(**settings: Any) -> Iterator[None]:
 
 
 def cuts_networks() -> bool:
-    """Whether ops are cut over ranks: several run, and the mode says so without stages."""
-    return world().size > 1 and _context["pipeline_stages"] == 1 and \
+    """Whether ops are cut over ranks: several run, or work on a stage, and the mode says so."""
+    return world().size > _context["pipeline_stages"] and \
         get_auto_parallel_context("parallel_mode") in _CUTTING
+
+
+def ranks_of_a_stage() -> int:
+    """How many ranks work on a stage of the pipeline; all without one."""
+    return world().size // stages()
 
 
 def get_auto_parallel_context(attr_key: str) -> Any:

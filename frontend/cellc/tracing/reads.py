@@ -17,6 +17,7 @@ import numpy as np
 
 from cellc_runtime.records import dataclass
 
+from ..storage.elsewhere import is_elsewhere
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from .tracer import BAKED, GraphTensor
@@ -51,7 +52,7 @@ def short(value: Any) -> str:
         text = f"a tensor {value._type}"
     elif isinstance(value, Tensor):
         text = f"Tensor {value._type}"
-        if value._type.size <= 4:
+        if value._type.size <= 4 and not is_elsewhere(value):
             text += f" {value._snapshot().tolist()}"
     elif isinstance(value, np.ndarray):
         text = f"array {value.dtype}{list(value.shape)}"

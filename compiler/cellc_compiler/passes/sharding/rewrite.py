@@ -60,10 +60,10 @@ class Sharded:
     text: str = ""
 
 
-def core_graph(graph: Graph) -> Graph:
-    """A copy of a traced graph, of core ops: what `shard` plans."""
+def core_graph(graph: Graph, keep: Sequence[str] = ()) -> Graph:
+    """A copy of a traced graph, of core ops and those that are to be kept: what `shard` plans."""
     out = copy_graph(graph)
-    for p in (Dce(), Expand(), ComplexSums(), Cse()):
+    for p in (Dce(), Expand(*keep), ComplexSums(), Cse()):
         p.run(out)
     return out
 

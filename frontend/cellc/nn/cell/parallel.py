@@ -326,12 +326,13 @@ def _planned(cell: Parallel, name: str, strategy: Any) -> None:
     Raises:
         TypeError, ValueError: no strategy for it, or no such parameter.
     """
-    found = cell.parameters_dict().get(name.removeprefix("self."))
+    own = name.removeprefix("self.")
+    found = cell.parameters_dict().get(own) or dict(cell.parameters_and_names()).get(own)
     if found is None:
         raise ValueError(f"'parameter_plan' names the parameter {name!r}, but there are "
                          f"{', '.join(cell.parameters_dict())}.")
     placing.check_strategy((strategy,), "parameter_plan", "shard")
-    (placement,) = placing.placements((strategy,), "shard")
+    (placement,) = placing.placements((strategy,), "shard", settings.ranks_of_a_stage())
     matrix, layout = placement
     parts = [int(np.prod([matrix[a] for a in cut])) for cut in layout]
     if len(parts) != found.ndim or any(d % n for d, n in zip(found.shape, parts, strict=True)):
