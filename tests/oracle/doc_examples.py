@@ -74,13 +74,16 @@ def collect(oracle: str, everything: bool = False) -> dict[str, str]:
             [oracle, WORKER, "extract", path], env=_environment(), capture_output=True, check=True,
         )
         examples: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
-    if everything:
-        return examples
-    names = subprocess.run(
+    names = set(json.loads(subprocess.run(
         [sys.executable, "-c", _NAMES], input=json.dumps(list(examples)), env=_environment(),
         capture_output=True, text=True, check=True,
-    ).stdout
-    return {n: examples[n] for n in json.loads(names)}
+    ).stdout))
+    chosen: dict[str, str] = {}  # by program: the first of its names that cellc has
+    for name, text in examples.items():
+        better = text not in chosen or (chosen[text] not in names and name in names)
+        if better and (name in names or everything):
+            chosen[text] = name
+    return {name: text for text, name in chosen.items()}
 
 
 def _read(path: Path) -> dict[str, Outcome]:

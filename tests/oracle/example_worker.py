@@ -50,6 +50,13 @@ SCOPES = (
     "mindspore.dataset.transforms", "mindspore.dataset.vision", "mindspore.dataset.vision.utils",
     "mindspore.dataset.audio", "mindspore.dataset.text", "mindspore.dataset.text.utils",
     "mindspore.dataset.utils", "mindspore.dataset.debug", "mindspore.dataset.dataloader",
+    "mindspore.log", "mindspore.utils.dryrun", "mindspore.parallel.auto_parallel",
+    "mindspore.parallel.distributed", "mindspore.parallel.strategy",
+    "mindspore.nn.probability.bnn_layers", "mindspore.device_context.cpu",
+    "mindspore.device_context.cpu.op_tuning", "mindspore.device_context.gpu.op_precision",
+    "mindspore.device_context.gpu.op_tuning", "mindspore.device_context.ascend",
+    "mindspore.device_context.ascend.op_debug", "mindspore.device_context.ascend.op_precision",
+    "mindspore.device_context.ascend.op_tuning",
 )
 """Where the documented names are."""
 LASTING = re.compile(r"(?:device_target|set_device)(?!\W+CPU)|parallel_context|\binit\("
@@ -72,9 +79,11 @@ def owner(scope: str) -> Any:
 
 
 def has(name: str) -> bool:
-    """Whether there is something of this dotted name."""
+    """Whether there is something of this dotted name, be it a field that objects have."""
     try:
-        owner(name)
+        home, _, last = name.rpartition(".")
+        if last not in getattr(owner(home or name), "__annotations__", ()):
+            owner(name)
     except (AttributeError, ImportError):
         return False
     return True
@@ -96,20 +105,24 @@ def _members(name: str, value: Any) -> Iterator[tuple[str, str | None]]:
                 yield f"{name}.{key}", getattr(member, "__doc__", None)
 
 
+def _names(home: Any) -> list[str]:
+    """The public names of a module: those that it lists first, then what it merely imports."""
+    listed = set(getattr(home, "__all__", ()))
+    public = sorted(n for n in dir(home) if not n.startswith("_"))
+    return sorted(public, key=lambda n: n not in listed)
+
+
 def extract() -> dict[str, str]:
-    """Examples by dotted name; each program once, under the first name that has it."""
+    """Examples by dotted name: each program under every name that has it."""
     found: dict[str, str] = {}
-    seen = set()
     for scope in SCOPES:
         if not has(scope):
             continue
         home = owner(scope)
-        for name in sorted(n for n in dir(home) if not n.startswith("_")):
+        for name in _names(home):
             value = getattr(home, name, None)
             for inner, doc in ((name, getattr(value, "__doc__", None)), *_members(name, value)):
-                text = source_of(doc)
-                if text and text not in seen:
-                    seen.add(text)
+                if text := source_of(doc):
                     found[f"{scope}.{inner}"] = text
     return found
 

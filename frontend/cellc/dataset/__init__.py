@@ -98,14 +98,13 @@ __dir__ = public_names(__name__)
 
 _ELSEWHERE = {
     "DSCallback": "a function in map", "DatasetCache": "a list and NumpySlicesDataset",
-    "audio": "Python functions in map",
 }
 """Names of MindSpore that are not here, and what does their work."""
 
 
 if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
-        if name in ("context", "core", "ds", "engine", "text"):  # modules of MindSpore's
+        if name in ("audio", "context", "core", "ds", "engine", "text"):  # modules of MindSpore's
             return import_module("." + name, __name__)
         instead = _ELSEWHERE.get(name) or ("GeneratorDataset" if name.endswith("Dataset") else "")
         hint = f": cellc has not got it; use {instead}" if instead else ""
