@@ -378,3 +378,45 @@ def test_settings_are_kept():
         with pytest.raises(kind, match=re.escape(text)):
             setter(value)
     assert ds.config.get_iterator_mode() == {"do_copy": False, "parallel_convert": False}
+
+
+def joined() -> ds.ConcatDataset:
+    """Two datasets, the numbers from 1 to 7."""
+    first, second = (ds.GeneratorDataset(rows, "x", shuffle=False)
+                     for rows in ([1, 2, 3], [4, 5, 6, 7]))
+    made = first.concat(second)
+    assert isinstance(made, ds.ConcatDataset)
+    return made
+
+
+def test_flat_map_gives_arrays() -> None:
+    data = ds.NumpySlicesDataset([[0, 1], [2, 3]], shuffle=False)
+    flat = data.flat_map(lambda row: ds.NumpySlicesDataset(row + 1, shuffle=False))
+    assert [int(r[0]) for r in flat.create_tuple_iterator(
+        num_epochs=1, output_numpy=True)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("sampler", "wanted"), [
+    (ds.DistributedSampler(2, 1, shuffle=False), [2, 4, 6]),
+    (ds.DistributedSampler(2, 0, shuffle=False), [1, 3, 5, 7]),
+    (ds.DistributedSampler(3, 1, shuffle=False), [2, 5]),
+    (ds.RandomSampler(), [1, 2, 3, 4, 5, 6, 7]),
+])
+def test_a_sampler_of_joined_datasets(sampler: ds.Sampler, wanted: list[int]) -> None:
+    data = joined()
+    data.use_sampler(sampler)
+    rows = [int(r[0]) for r in data.create_tuple_iterator(num_epochs=1, output_numpy=True)]
+    assert data.get_dataset_size() == len(wanted) == len(rows)
+    shuffles = isinstance(sampler, ds.RandomSampler)
+    assert (sorted(rows) if shuffles else rows) == wanted
+
+
+@pytest.mark.parametrize(("sampler", "kind"), [
+    (ds.SequentialSampler(), TypeError), (ds.DistributedSampler(2, 1), ValueError),
+    (ds.RandomSampler(replacement=True), ValueError), (ds.RandomSampler(num_samples=2), ValueError),
+])
+def test_joined_datasets_refuse_other_samplers(
+    sampler: ds.Sampler, kind: type[Exception]
+) -> None:
+    with pytest.raises(kind, match=r"sampler of concat|of concat must be"):
+        joined().use_sampler(sampler)

@@ -119,3 +119,14 @@ def test_errors():
     ):
         with pytest.raises(kind, match=message):
             make()
+
+
+@pytest.mark.parametrize(("shape", "wanted"), [
+    ((), (4,)), ((1,), (4,)), ((3,), (3, 4)), ((3, 1), (3, 4)), ((2, 1, 1), (2, 4)),
+])
+def test_one_hot_leaves_out_axes_of_one_label(
+    shape: tuple[int, ...], wanted: tuple[int, ...]
+) -> None:
+    made = OneHot(4)(np.ones(shape, np.int64))
+    assert made.shape == wanted
+    np.testing.assert_array_equal(made.reshape(-1, 4), [[0, 1, 0, 0]] * (made.size // 4))

@@ -310,10 +310,20 @@ def test_batches_are_mixed() -> None:
                       vision.MixUp(4, 1.0), vision.MixUp(4, 1.0, False)):
         ((x, y),) = data.map(transform, ["x", "y"]).create_tuple_iterator(
             num_epochs=1, output_numpy=True)
-        assert y.dtype == np.float32
+        exact = isinstance(transform, vision.MixUp)
+        assert (x.dtype, y.dtype) == ((np.float64,) * 2 if exact else (np.uint8, np.float32))
         np.testing.assert_allclose(y.sum(1), 1, rtol=1e-6)
         means = x.astype(np.float64).mean((1, 2, 3))
-        np.testing.assert_allclose(means, y @ np.arange(0, 200, 50), rtol=1e-3, atol=1e-3)
+        rounded = 1e-3 if exact else 0.5
+        np.testing.assert_allclose(means, y @ np.arange(0, 200, 50), rtol=1e-3, atol=rounded)
+    x, y = vision.MixUpBatch()(images.astype(np.float32), labels)
+    assert x.dtype == np.float32
+    np.testing.assert_allclose(x.mean((1, 2, 3)), y @ np.arange(0, 200, 50), rtol=1e-3, atol=1e-3)
+    x, y = vision.MixUp(1, 0.2)(images, labels)  # one weight for all
+    np.testing.assert_allclose(y.sum(1), 1, rtol=1e-6)
+    x, y = vision.MixUp(2, 0.2, False)(images[1], labels[1:2])  # an image as a batch of copies
+    np.testing.assert_array_equal(x, np.stack([images[1]] * 2))
+    assert y.tolist() == [[0, 1, 0, 0]] * 2
     first = images.transpose(0, 3, 1, 2)
     x, y = vision.CutMixBatch(vision.ImageBatchFormat.NCHW)(first, labels)
     np.testing.assert_allclose(x.mean((1, 2, 3)), y @ np.arange(0, 200, 50), rtol=1e-3, atol=1e-3)

@@ -260,6 +260,22 @@ def shuffled(rows: Iterator[Row], size: int, random: Mt19937x64) -> Iterator[Row
 
 
 @dataclass(eq=False)
+class Share(Operation):
+    """One row of each so many."""
+
+    number: int
+    which: int
+
+    def size(self, inputs: Sequence[Input]) -> int:
+        """As many as there are of the rows of this number."""
+        return len(range(self.which, inputs[0].get_dataset_size(), self.number))
+
+    def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
+        """The rows of this number."""
+        return islice(inputs[0].rows(run), self.which, None, self.number)
+
+
+@dataclass(eq=False)
 class Repeat(Operation):
     """The rows several times over; -1 for without end."""
 

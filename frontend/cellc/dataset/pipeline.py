@@ -20,6 +20,7 @@ from . import operations as _operations
 from .iterators import DictIterator, TupleIterator
 from .operations import Operation
 from .rows import Row, Run
+from .samplers import DistributedSampler, RandomSampler
 from .workers import Workers
 
 
@@ -366,7 +367,7 @@ class Dataset:
         """The rows of the datasets that a function makes of each row.
 
         Args:
-            func: called with the columns as Tensors; gives a dataset.
+            func: called with the columns as arrays; gives a dataset.
 
         Raises:
             TypeError: no function, no row, or what it gives is no dataset.
@@ -374,7 +375,7 @@ class Dataset:
         if not callable(func):
             raise TypeError(f"func must be a function, but got {type(func).__name__}.")
         made = []
-        for row in self:
+        for row in self.create_tuple_iterator(num_epochs=1, output_numpy=True):
             each = func(*row)
             if not isinstance(each, Dataset):
                 raise TypeError(f"flat_map: func must return a dataset, but got {type(each)}.")
@@ -619,6 +620,30 @@ class ZipDataset(_Derived):
 
 class ConcatDataset(_Derived):
     """What `concat` gives."""
+
+    def use_sampler(self, sampler: Any) -> None:
+        """Choose among the rows of all datasets.
+
+        Args:
+            sampler: a `DistributedSampler` that does not shuffle, or a `RandomSampler` without
+                replacement; neither with a number of samples.
+
+        Raises:
+            TypeError: another sampler.
+            ValueError: one with other options.
+        """
+        if not isinstance(sampler, (DistributedSampler, RandomSampler)):
+            raise TypeError(f"The parameter {sampler} of concat must be DistributedSampler or "
+                            "RandomSampler.")
+        share = isinstance(sampler, DistributedSampler)
+        if sampler.num_samples is not None or (sampler.shuffle if share else sampler.replacement):
+            raise ValueError("A sampler of concat takes all rows: without num_samples, a "
+                             "DistributedSampler without shuffle, a RandomSampler without "
+                             "replacement.")
+        children, total = self.children, self.get_dataset_size()
+        self.children, self._size = [_Derived(children, _operations.Concat())], None
+        self.operation = (_operations.Share(sampler.num_shards, sampler.shard_id) if share
+                          else _operations.Shuffle(total))
 
 
 class ProjectDataset(_Derived):

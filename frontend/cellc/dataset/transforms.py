@@ -206,7 +206,8 @@ class OneHot(Transform):
         smoothing_rate: what of the one is spread over all classes.
 
     Returns:
-        `[*shape, num_classes]`: of the labels' type, or float64 with smoothing.
+        `[*shape, num_classes]`, where last axes of one label are left out: of the labels' type, or
+        float64 with smoothing.
 
     Raises:
         RuntimeError: (when called) a label is out of range, or no integer.
@@ -225,6 +226,8 @@ class OneHot(Transform):
         if labels.size and not 0 <= labels.min() <= labels.max() < self.num_classes:
             raise self._refused(f"labels should be from 0 to {self.num_classes - 1}, but there are "
                                 f"{labels.min()} to {labels.max()}.")
+        while labels.ndim and labels.shape[-1] == 1:
+            labels = labels[..., 0]
         ones = labels[..., None] == np.arange(self.num_classes)
         if not self.smoothing_rate:
             return ones.astype(labels.dtype)

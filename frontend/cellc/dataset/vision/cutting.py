@@ -124,8 +124,8 @@ class SlicePatches(ImageTransform):
             image = with_border(image, (0, 0, rest[1], rest[0]), (self.fill_value,) * 3,
                                 Border.CONSTANT)
         height, width = (size // n for size, n in zip(image.shape, self.counts, strict=False))
-        return [cropped(image, i * height, j * width, height, width)
-                for i in range(self.counts[0]) for j in range(self.counts[1])]
+        return tuple(cropped(image, i * height, j * width, height, width)
+                     for i in range(self.counts[0]) for j in range(self.counts[1]))
 
 
 class PadToSize(ImageTransform):

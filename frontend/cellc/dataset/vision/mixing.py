@@ -57,18 +57,20 @@ class _OfBatches(RandomTransform):
         raise TypeError(f"{type(self).__name__} is no transform by itself.")
 
 
-def _between(first: Array, second: Array, part: Any) -> Array:
-    """`first * part + second * (1 - part)` as float32; `part` may be one for each."""
-    weights = np.asarray(part, np.float32)
+def _between(first: Array, second: Array, part: Any, dtype: Any = np.float32) -> Array:
+    """`first * part + second * (1 - part)`, rounded for integers; `part` may be one for each."""
+    weights = np.asarray(part, np.float64)
     weights = weights.reshape(weights.shape + (1,) * (first.ndim - weights.ndim))
-    return np.asarray(first * weights + second * (np.float32(1) - weights), np.float32)
+    made = first * weights + second * (1 - weights)
+    return np.asarray(np.rint(made) if np.dtype(dtype).kind in "iu" else made, dtype)
 
 
 class MixUpBatch(_OfBatches):
     """Each image, and label, mixed with another of the batch, by one weight (Zhang et al., 2017).
 
     Called with images [batch, height, width, channels] or [batch, channels, height, width] and
-    labels [batch, classes] or [batch, rows, classes]; both come back as float32.
+    labels [batch, classes] or [batch, rows, classes]. Images keep their dtype, labels come back as
+    float32.
 
     Args:
         alpha: both parameters of the beta distribution of the weight.
@@ -83,7 +85,8 @@ class MixUpBatch(_OfBatches):
         self, images: Array, labels: Array, draws: np.random.Generator
     ) -> tuple[Array, Array]:
         part, others = draws.beta(self.alpha, self.alpha), draws.permutation(len(images))
-        return _between(images, images[others], part), _between(labels, labels[others], part)
+        return (_between(images, images[others], part, images.dtype),
+                _between(labels, labels[others], part))
 
 
 class CutMixBatch(_OfBatches):
@@ -132,13 +135,13 @@ class CutMixBatch(_OfBatches):
 
 
 class MixUp(Transform):
-    """Images, and labels, of a batch mixed with others by weights of their own.
+    """Images, and labels, of a batch mixed with others by weights of their own, as float64.
 
     Args:
-        batch_size: how many images there are.
+        batch_size: how many images there are; 1: the same weight for all.
         alpha: both parameters of the beta distribution of the weights.
         is_single: mixed with the next of the same batch; else with those of the batch before (the
-            first batch stays).
+            first batch stays), where a single image is a batch of its copies.
 
     Raises:
         ValueError: out of range.
@@ -156,14 +159,18 @@ class MixUp(Transform):
         self._before: tuple[Array, Array] | None = None
 
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
-        if len(args) != 2 or any(len(a) != self.batch_size for a in args):
+        if len(args) == 2 and not self.is_single and np.ndim(args[0]) == 3:
+            args = tuple(np.broadcast_to(a, (self.batch_size, *np.shape(a)[i:]))
+                         for i, a in enumerate(args))
+        if len(args) != 2 or any(self.batch_size not in (1, len(a)) for a in args):
             raise self._refused(f"{self.batch_size} images and as many labels are wanted.")
         images, labels = args
         others = (np.roll(images, -1, 0), np.roll(labels, -1, 0)) if self.is_single else \
             self._before or (images, labels)
         self._before = (images, labels)
         part = np.random.default_rng().beta(self.alpha, self.alpha, self.batch_size)
-        return _between(images, others[0], part), _between(labels, others[1], part)
+        return (_between(images, others[0], part, np.float64),
+                _between(labels, others[1], part, np.float64))
 
 
 class UniformAugment(Several):
