@@ -203,3 +203,12 @@ def test_a_store_of_keys() -> None:
         ops.TCPStore("127.0.0.1", 0, 3, True, timeout=timedelta(seconds=0.1))
     with pytest.raises(ValueError, match="'multi_tenant'"):
         ops.TCPStore("127.0.0.1", 0, multi_tenant=True)
+
+
+def test_a_store_that_is_gone_frees_its_port() -> None:
+    first = ops.TCPStore("127.0.0.1", 0, is_master=True)
+    port = first.port
+    first.set("k", "old")
+    del first
+    second = ops.TCPStore("127.0.0.1", port, is_master=True)
+    assert second.add("k", 1) == 1

@@ -738,3 +738,20 @@ def test_a_host_address_is_found_out(far: FarDevice) -> None:
     wrong.address = held.address
     with pytest.raises(AssertionError, match=r"x of adds: 24 bytes at .* are not far's"):
         executable(wrong)
+
+
+@pytest.mark.parametrize(("setting", "good"), [
+    ("op_tuning.conv_fprop_algo", "implicit_gemm"), ("op_tuning.conv_dgrad_algo", "algo_1"),
+    ("op_tuning.conv_wgrad_algo", "algo_3"), ("op_precision.conv_allow_tf32", True),
+    ("op_precision.matmul_allow_tf32", False),
+])
+def test_settings_of_a_gpu_are_checked(setting: str, good: Any) -> None:
+    module, _, name = setting.partition(".")
+    change = getattr(getattr(ms.device_context.gpu, module), name)
+    assert change is getattr(ms.device_context.gpu, name)
+    change(good)
+    with pytest.raises(TypeError, match=name):
+        change(1.5)
+    if isinstance(good, str):
+        with pytest.raises(ValueError, match="must be one of"):
+            change("fastest")

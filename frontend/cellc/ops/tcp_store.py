@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from datetime import timedelta
 from socketserver import ThreadingMixIn
 from typing import Any
@@ -20,6 +21,13 @@ _POLL = 0.02
 
 class _Server(ThreadingMixIn, SimpleXMLRPCServer):
     daemon_threads = True
+
+
+def _stop(server: _Server, thread: threading.Thread) -> None:
+    """Serve no more."""
+    if threading.current_thread() is not thread:  # which cannot wait for itself
+        server.shutdown()
+    server.server_close()
 
 
 class _Table:
@@ -106,20 +114,24 @@ class TCPStore:
                              "have no other value than their defaults.")
         self.host, self.port = host_name, port
         self._patience = timeout.total_seconds()
-        self._server = self._serve() if is_master else None
+        if is_master:
+            self._serve()
         self._lock = threading.Lock()
         self._proxy: Any = ServerProxy(f"http://{host_name}:{self.port}", allow_none=True)
         self._wait(self._join, "the server")
         if is_master and wait_for_workers and world_size is not None:
             self._wait(lambda: self._ask("joined") >= world_size, f"{world_size} processes")
 
-    def _serve(self) -> _Server:
+    def _serve(self) -> None:
         server = _Server((self.host, self.port), logRequests=False, allow_none=True)
         self.port = server.server_address[1]
         table = _Table()
         server.register_instance(table)
-        threading.Thread(target=server.serve_forever, daemon=True, name="TCPStore").start()
-        return server
+        thread = threading.Thread(target=server.serve_forever, args=(_POLL,), daemon=True,
+                                  name="TCPStore")
+        thread.start()
+        # The port is free again when the store is gone; a process that ends closes it anyhow.
+        weakref.finalize(self, _stop, server, thread).atexit = False
 
     def _ask(self, what: str, *given: Any) -> Any:
         with self._lock:  # a proxy is one connection

@@ -1,6 +1,9 @@
 """The device GPU."""
 
 from ... import devices
+from . import op_precision, op_tuning
+from .op_precision import conv_allow_tf32, matmul_allow_tf32
+from .op_tuning import conv_dgrad_algo, conv_fprop_algo, conv_wgrad_algo
 
 
 def device_count() -> int:
@@ -13,4 +16,7 @@ def is_available() -> bool:
     return devices.is_available("GPU")
 
 
-__all__ = ["device_count", "is_available"]
+__all__ = [
+    "conv_allow_tf32", "conv_dgrad_algo", "conv_fprop_algo", "conv_wgrad_algo", "device_count",
+    "is_available", "matmul_allow_tf32", "op_precision", "op_tuning",
+]
