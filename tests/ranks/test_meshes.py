@@ -133,8 +133,8 @@ def test_stages_whose_ops_are_cut() -> None:
                       if n.endswith(f"blocks.{stage}.up") and "moment" not in n)
         assert layout[:3] == [[dp, tp], [-1, 0], [6, 12 // tp]]
     for p in one.get_parameters():
-        q = next((q for s in (ranks[0][1], ranks[-1][1]) for q in s.get_parameters()
-                  if q.name == p.name and not is_elsewhere(q)))
+        q = next(q for s in (ranks[0][1], ranks[-1][1]) for q in s.get_parameters()
+                  if q.name == p.name and not is_elsewhere(q))
         if q.shape == p.shape:
             np.testing.assert_allclose(q.asnumpy(), p.asnumpy(), 2e-3, 2e-4)
 

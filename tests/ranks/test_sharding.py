@@ -392,3 +392,26 @@ def test_under_mpirun(mpirun: Launch) -> None:
     for line in lines:
         found = [float(v) for v in line.split("[")[1].rstrip("]").split(",")]
         np.testing.assert_allclose(found, losses, 1e-5)
+
+
+def test_state_is_parted_by_what_does_not_cut_weights() -> None:
+    """ZeRO's first stage beside tensor parallelism: a state lies as its weight, cut once more by
+    the ranks that have the same part; weights have the same bits."""
+    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel")
+    whole = on_ranks(lambda rank: a_step(block(laid=True)),
+                     lambda rank, step: (trained(step, rank, RANKS), step))
+    ms.set_auto_parallel_context(
+        enable_parallel_optimizer=True, parallel_optimizer_config={
+            "parallel_optimizer_threshold": 0})
+    parted = on_ranks(lambda rank: a_step(block(laid=True)),
+                      lambda rank, step: (trained(step, rank, RANKS), step))
+    for ((losses, net), step), ((same, other), before) in zip(parted, whole, strict=True):
+        assert losses == same
+        for p, q in zip(net.trainable_params(), other.trainable_params(), strict=True):
+            assert p.asnumpy().tobytes() == q.asnumpy().tobytes(), p.name
+        layouts = step.parameter_layout_dict
+        assert layouts["moment1.net.qkv"][1:3] == [[1, 0], [WIDTH // 2, 24]]
+        assert layouts["moment1.net.down"][1:3] == [[[0, 1], -1], [16, WIDTH]]
+        state = [sum(p.nbytes for p in s.get_parameters() if p.name.startswith("moment"))
+                 for s in (step, before)]
+        assert state[0] * 2 <= state[1]

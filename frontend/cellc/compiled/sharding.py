@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellc_compiler.ir.graph import Value
+from cellc_compiler.ir.graph import Graph, Value
 from cellc_compiler.ir.printing import print_graph
 from cellc_compiler.ir.sharding import Layout as Cuts
 from cellc_compiler.ir.sharding import Mesh, whole
@@ -25,6 +25,7 @@ from cellc_compiler.passes.sharding.rewrite import (
     batch_first,
     common_mesh,
     core_graph,
+    input_layouts,
     shard,
 )
 from cellc_compiler.passes.sharding.search import searched
@@ -81,6 +82,8 @@ def traced_part(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
     if get_auto_parallel_context("parallel_mode") == ParallelMode.AUTO_PARALLEL and \
             get_auto_parallel_context("search_mode") != "sharding_propagation":
         given = searched(graph, mesh, given)
+    if get_auto_parallel_context("enable_parallel_optimizer"):
+        given |= _parted_states(traced, graph, mesh, given)
     full = _full_batch()
     firsts = {i: given[i] for i in range(len(leaves)) if i in given and given[i][:1] != ((),)}
     batch = set() if full else batch_first(graph, size, firsts)
@@ -218,6 +221,34 @@ def on_mesh(mesh: Mesh, placement: Placement) -> Cuts:
     """A placement on a finer array of the same ranks."""
     matrix, layout = placement
     return tuple(tuple(m for a in cut for m in axes_of(mesh, matrix, a)) for cut in layout)
+
+
+def _parted_states(
+    traced: Traced, graph: Graph, mesh: Mesh, given: Mapping[int, Cuts]
+) -> dict[int, Cuts]:
+    """How optimizers' states are to lie, and the parameters that they are of: a state lies as its
+    parameter, and is cut once more, along its first axis, by what does not cut that one."""
+    number = {id(p): i for i, p in enumerate(traced.parameters, traced.arguments)}
+    states = {i: number[id(p.state_of)]
+              for i, p in enumerate(traced.parameters, traced.arguments)
+              if isinstance(p, Parameter) and i not in given and id(p.state_of) in number
+              and p.state_of is not None and p.state_of.parallel_optimizer}
+    if not states:
+        return {}
+    layouts = input_layouts(graph, mesh, given)
+    least = settings.optimizer_sharding("parallel_optimizer_threshold") * 1024
+    out: dict[int, Cuts] = {}
+    for i, of in states.items():
+        ty, layout = graph.inputs[i].type, layouts[of]
+        used = {m for cut in layout for m in cut}
+        free = tuple(m for m in range(len(mesh.sizes)) if m not in used)
+        if ty.dims != graph.inputs[of].type.dims or not ty.rank or \
+                mesh.local(ty, layout).nbytes < least:
+            continue
+        cut = ((*layout[0], *free), *layout[1:])
+        if mesh.fits(ty, cut):
+            out |= {i: cut, of: layout}
+    return out
 
 
 def cut_parameters(parameters: Iterable[Tensor]) -> None:

@@ -150,6 +150,8 @@ class Parameter(Tensor):
     """How it is cut over ranks (`ranks.parts.Cut`), once a graph that is cut has read it."""
     planned: Any = None
     """How it is to be cut (`ranks.layout.Placement`)."""
+    state_of: Parameter | None = None
+    """Of an optimizer's state that may be parted where graphs are cut over ranks: the parameter."""
     is_in_parallel: bool = False
     init_mode: Any = None
     inited_param: Parameter | None = None

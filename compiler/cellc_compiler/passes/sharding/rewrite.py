@@ -88,6 +88,14 @@ def shard(
     return _Rewriter(graph, plan, rank).run(outputs)
 
 
+def input_layouts(graph: Graph, mesh: Mesh, inputs: Mapping[int, Layout]) -> list[Layout]:
+    """How all inputs would lie where some do so."""
+    given = {graph.inputs[i]: layout for i, layout in inputs.items()}
+    given |= {n.result: meshed(mesh, n) for n in graph.nodes if n.op == LAY_OUT}
+    layouts = Planner(graph, mesh, given).plan().layouts
+    return [layouts[v] for v in graph.inputs]
+
+
 def batch_first(graph: Graph, parts: int, inputs: Mapping[int, Layout]) -> set[int]:
     """The outputs whose first axis holds the examples that the first axis of some inputs does.
 

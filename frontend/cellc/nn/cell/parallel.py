@@ -327,7 +327,7 @@ def _planned(cell: Parallel, name: str, strategy: Any) -> None:
         TypeError, ValueError: no strategy for it, or no such parameter.
     """
     own = name.removeprefix("self.")
-    found = cell.parameters_dict().get(own) or dict(cell.parameters_and_names()).get(own)
+    found = {**dict(cell.parameters_and_names()), **cell.parameters_dict()}.get(own)
     if found is None:
         raise ValueError(f"'parameter_plan' names the parameter {name!r}, but there are "
                          f"{', '.join(cell.parameters_dict())}.")

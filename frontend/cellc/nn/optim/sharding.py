@@ -50,15 +50,15 @@ def shares(parameters: Sequence[Parameter], optimizer: Any) -> tuple[Share | Non
     """What this rank keeps of each parameter's state; None: all of it.
 
     Raises:
-        RuntimeError: the mode is not data parallel, or the optimizer's `construct` is a user's.
+        RuntimeError: the mode is neither data parallel nor cuts graphs, or the optimizer's `construct` is a user's.
         ValueError: the ranks cannot be parted into groups of the size that is set.
     """
     mode = get_auto_parallel_context("parallel_mode")
     if mode != ParallelMode.DATA_PARALLEL:
         raise RuntimeError(
             f"For 'Optimizer', enable_parallel_optimizer parts the state among the ranks of "
-            f"parallel_mode='data_parallel', but the mode is {mode!r}: set it before the optimizer "
-            "is made, or leave enable_parallel_optimizer out.")
+            f"parallel_mode='data_parallel' or a mode that cuts graphs, but the mode is {mode!r}: "
+            "set it before the optimizer is made, or leave enable_parallel_optimizer out.")
     kind = type(optimizer)
     if not kind.construct.__module__.startswith("cellc."):
         raise RuntimeError(

@@ -15,7 +15,11 @@ from cellc_runtime.world import world
 from ... import context, ops
 from ...core.dispatch import active_tracer
 from ...eager.recorder import active_recordings
-from ...ranks.settings import get_auto_parallel_context, optimizer_sharding
+from ...ranks.settings import (
+    cuts_networks,
+    get_auto_parallel_context,
+    optimizer_sharding,
+)
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor, arrays_of
 from ..cell import Cell
@@ -55,12 +59,16 @@ class SteadySteps(Cell):
             RuntimeError, ValueError: `enable_parallel_optimizer` is set, but cannot be done.
         """
         more: Sequence[sharding.Share | None] = (None,) * len(parameters)
-        if world().size > 1 and get_auto_parallel_context("enable_parallel_optimizer"):
+        if self._parts() and not cuts_networks():
             more = sharding.shares(parameters, self)
             self.sharded = True
         if self.sharded:
             before = len(self.parameters) - len(parameters)
             self.shares = (*(self.shares or (None,) * before), *more)
+
+    def _parts(self) -> bool:
+        """Whether state is to be parted among ranks."""
+        return world().size > 1 and bool(get_auto_parallel_context("enable_parallel_optimizer"))
 
     def state_of(
         self, prefix: str, init: Any, parameters: Sequence[Parameter] | None = None
@@ -74,7 +82,11 @@ class SteadySteps(Cell):
         """
         given = ParameterTuple(self.parameters if parameters is None else parameters)
         if not self.sharded:
-            return given.clone(prefix, init)
+            whole: ParameterTuple = given.clone(prefix, init)
+            if self._parts():  # graphs are cut: the pass that cuts them parts it
+                for state, parameter in zip(whole, given, strict=True):
+                    state.state_of = parameter
+            return whole
         parts = self.shares[len(self.shares) - len(given):]
         made = sharding.clone(given, parts, prefix, init)
         self.parameter_layout_dict = self.parameter_layout_dict | sharding.layouts(made, parts)
