@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 LEDGER = Path(__file__).with_name("ledger.jsonl")
 PATIENCE = 180.0
 """Seconds after which a trial hangs, the making small of what it found included."""
+_SLOW = {"processes": 5.0}
+"""Kinds whose trials start processes of their own may take so many times as long."""
 _AT_ONCE = 400
 """Trials of a process: then a new one, so that memory stays small."""
 
@@ -105,10 +107,11 @@ def _one_process(
         env={**os.environ, "CELLC_CACHE_DIR": cache, "CELLC_COMPILE_JOBS": "1"})
     lines = _lines(process)
     current, next_seed = None, first
+    patience = PATIENCE * _SLOW.get(kind, 1.0)
     line: str | None = ""
     while True:
         try:
-            line = lines.get(timeout=max(0.1, min(PATIENCE, end - time.monotonic() + 20)))
+            line = lines.get(timeout=max(0.1, min(patience, end - time.monotonic() + 20)))
         except queue.Empty:
             if current is not None and time.monotonic() < end:
                 campaign.note(kind, {}, Finding(kind, current, f"seed {current} does not end"))

@@ -166,7 +166,8 @@ def row_of(b: Builder, stacked: Value, at: int) -> Value:
     shape = stacked.shape
     part = b.slice(stacked, start=(at, *(0,) * (len(shape) - 1)), stop=(at + 1, *shape[1:]),
                    step=(1,) * len(shape))
-    return b.reshape(part, shape=shape[1:])  # type: ignore[no-any-return]
+    row: Value = b.reshape(part, shape=shape[1:])
+    return row
 
 
 def recomputed(growth: Growth, b: Builder, body: Graph, given: list[Value]) -> Sequence[Value]:

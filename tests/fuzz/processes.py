@@ -26,8 +26,8 @@ SUFFIX = ".seed"
 ROOT = Path(__file__).parents[2]
 _SECONDS = 150.0
 """After which a job hangs."""
-_ENDING = 60.0
-"""Seconds in which an interrupted job must have ended (the machine may be busy)."""
+_ENDING = 120.0
+"""Seconds in which an interrupted job must have ended, on a machine that is busy."""
 
 JOB = '''
 import hashlib, os, sys

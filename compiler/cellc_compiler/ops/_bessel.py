@@ -30,7 +30,8 @@ def _j(x: Array, order: int) -> Array:
     angle = np.arange(_POINTS) * (2 * np.pi / _POINTS)
     if order == 1:  # what cancels around the circle is left out: near 0 the terms have one sign
         sine = np.sin(angle)
-        return (sine * np.sin(x[..., None] * sine)).mean(-1)
+        near: Array = (sine * np.sin(x[..., None] * sine)).mean(-1)
+        return near
     out: Array = np.cos(order * angle - x[..., None] * np.sin(angle)).mean(-1)
     return out
 
