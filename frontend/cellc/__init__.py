@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from .train.callback import *  # noqa: F403
     from .train.metrics import *  # noqa: F403
     from .train.other_names import *  # noqa: F403
+    from .utils.ms_dispatch import MsDispatchMode
 
 _LATER = {
     ".amp": ("DynamicLossScaleManager", "FixedLossScaleManager"),
@@ -199,7 +200,7 @@ _LATER = {
     ),
     ".devices": ("DeviceCtx",),
     ".rewrite": ("Node", "NodeType", "ScopedValue", "SymbolTree"),
-    ".utils": (),
+    ".utils": (), ".utils.ms_dispatch": ("MsDispatchMode",),
 }  # fmt: skip
 """Modules that load when they, or names of theirs, are first asked for. Importing cellc itself
 loads none of them, nor numpy."""
@@ -235,8 +236,9 @@ __all__ = [
     "FlopsUtilizationCollector", "GRAPH_MODE", "Generator", "HausdorffDistance", "History",
     "JitConfig", "LAX", "LambdaCallback", "Layout", "LearningRateScheduler", "Loss", "LossMonitor",
     "LossScaleManager", "MAE", "MSE", "MeanSurfaceDistance", "MemPool", "Metric", "Model",
-    "ModelCheckpoint", "Node", "NodeType", "NonFiniteError", "OcclusionSensitivity",
-    "OnRequestExit", "PYNATIVE_MODE", "ParallelMode", "Parameter", "ParameterTuple", "Perplexity",
+    "ModelCheckpoint", "MsDispatchMode", "Node", "NodeType", "NonFiniteError",
+    "OcclusionSensitivity", "OnRequestExit", "PYNATIVE_MODE",
+    "ParallelMode", "Parameter", "ParameterTuple", "Perplexity",
     "PluggableAllocator", "Precision", "Profiler", "ProgressBar", "ROC", "Recall",
     "ReduceLROnPlateau", "RootMeanSquareDistance", "RowTensor", "RunContext", "STRICT",
     "ScopedValue", "SparseTensor", "Stream", "StreamCtx", "StreamLimitCtx", "SummaryCollector",
