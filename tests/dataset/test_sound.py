@@ -67,6 +67,14 @@ def test_a_spectrum_comes_back() -> None:
     np.testing.assert_allclose(back, WAVE, atol=1e-12)
 
 
+@pytest.mark.parametrize(("shape", "wanted"), [
+    ((4, 3, 2), (1, 4, 3, 2)), ((5, 4, 3, 2), (5, 4, 3, 2)), ((2, 3, 4, 3, 2), (6, 4, 3, 2)),
+])
+def test_time_that_is_not_stretched(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    x = R.uniform(-1, 1, shape)
+    np.testing.assert_array_equal(audio.TimeStretch()(x), x.reshape(wanted))
+
+
 def test_speech_begins_where_it_is_heard() -> None:
     speech = sounds.waves()["speech"]
     kept = audio.Vad(8000)(speech)

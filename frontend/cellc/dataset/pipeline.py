@@ -635,15 +635,19 @@ class ConcatDataset(_Derived):
         if not isinstance(sampler, (DistributedSampler, RandomSampler)):
             raise TypeError(f"The parameter {sampler} of concat must be DistributedSampler or "
                             "RandomSampler.")
-        share = isinstance(sampler, DistributedSampler)
-        if sampler.num_samples is not None or (sampler.shuffle if share else sampler.replacement):
+        chosen: Operation
+        if isinstance(sampler, DistributedSampler):
+            partial, chosen = sampler.shuffle, _operations.Share(
+                sampler.num_shards, sampler.shard_id)
+        else:
+            partial, chosen = sampler.replacement, _operations.Shuffle(self.get_dataset_size())
+        if partial or sampler.num_samples is not None:
             raise ValueError("A sampler of concat takes all rows: without num_samples, a "
                              "DistributedSampler without shuffle, a RandomSampler without "
                              "replacement.")
-        children, total = self.children, self.get_dataset_size()
+        children = self.children
         self.children, self._size = [_Derived(children, _operations.Concat())], None
-        self.operation = (_operations.Share(sampler.num_shards, sampler.shard_id) if share
-                          else _operations.Shuffle(total))
+        self.operation = chosen
 
 
 class ProjectDataset(_Derived):

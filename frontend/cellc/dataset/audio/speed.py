@@ -134,7 +134,7 @@ class TimeStretch(SoundTransform):
     Args:
         hop_length: samples from frame to frame; None: `n_freq - 1`.
         n_freq: how many frequencies.
-        fixed_rate: above 0; 2 is twice as fast; None: as fast.
+        fixed_rate: above 0; 2 is twice as fast; None: as fast, as (channel, frequency, time, 2).
 
     Source: `mindspore.dataset.audio.TimeStretch`.
     """
@@ -150,7 +150,9 @@ class TimeStretch(SoundTransform):
         self.rate = 1.0 if fixed_rate is None else positive("fixed_rate", fixed_rate)
 
     def _apply(self, x: Array) -> Array:
-        if self.rate != 1 and x.shape[-3] != self.count:
+        if self.rate == 1:  # MindSpore gives these with one axis of channels, whatever there was
+            return x.reshape(-1, *x.shape[-3:])
+        if x.shape[-3] != self.count:
             raise self._refused(f"n_freq is {self.count}, but there are {x.shape[-3]} frequencies.")
         advance = np.linspace(0, math.pi * self.hop, self.count)[:, None]
         return pairs(stretched(joined(x), self.rate, advance))
