@@ -227,6 +227,9 @@ class MelSpectrogram(SoundTransform):
         n_fft, win_length, hop_length, pad, window, power, normalized, center, pad_mode, onesided:
             see `Spectrogram`.
 
+    Raises:
+        TypeError, ValueError: no such values.
+
     Source: `mindspore.dataset.audio.MelSpectrogram`.
     """
 

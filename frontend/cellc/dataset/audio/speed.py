@@ -58,6 +58,9 @@ class Resample(SoundTransform):
         rolloff: where it cuts, above 0, up to 1.
         beta: of Kaiser's window; None: 14.77.
 
+    Raises:
+        TypeError, ValueError: no such values.
+
     Source: `mindspore.dataset.audio.Resample`.
     """
 
@@ -167,6 +170,9 @@ class PitchShift(SoundTransform):
         bins_per_octave: steps of an octave, not 0.
         n_fft, win_length, hop_length, window: of the frames; a quarter of a window is a hop by
             default.
+
+    Raises:
+        TypeError, ValueError: no such values.
 
     Source: `mindspore.dataset.audio.PitchShift`.
     """
