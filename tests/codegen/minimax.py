@@ -104,6 +104,7 @@ def fits() -> dict[str, tuple[Fun, Real, Real, int, Fun]]:
     e = off_zero(lambda r: (mp.expm1(r) - r) / r**2)
     e2 = off_zero(lambda r: mp.expm1(r * mp.log(2)) / r)
     cosine = off_zero(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2)
+    cosine_h = off_zero(lambda z: (mp.cosh(mp.sqrt(z)) - 1 - z / 2) / z**2)
     erf = off_zero(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1)
     log_erfc = lambda a: -mp.log(mp.erfc(a)) / a  # noqa: E731
     digamma = off_zero(lambda z: (-mp.log(z) / 2 - mp.sqrt(z) / 2
@@ -130,7 +131,7 @@ def fits() -> dict[str, tuple[Fun, Real, Real, int, Fun]]:
     return {
         "exp f64": (e, -h, h, 9, lambda r: r * r / mp.exp(r)),
         "exp f32": (e, -h * 1.01, h * 1.01, 4, lambda r: r * r / mp.exp(r)),
-        "expm1 f64": (e, -h, h, 10, abs), "expm1 f32": (e, -h * 1.01, h * 1.01, 4, abs),
+        "expm1 f64": (e, -h, h, 10, abs), "expm1 f32": (e, -h * 1.01, h * 1.01, 5, abs),
         "exp2 f64": (e2, -0.5, 0.5, 11, lambda r: abs(r) / mp.mpf(2) ** r),
         "exp2 f32": (e2, -0.5, 0.5, 5, lambda r: abs(r) / mp.mpf(2) ** r),
         "exp2 half": (lambda r: mp.mpf(2) ** r, -0.5, 0.5, 4, lambda r: mp.mpf(2) ** -r),
@@ -155,7 +156,11 @@ def fits() -> dict[str, tuple[Fun, Real, Real, int, Fun]]:
         "cos f32": (cosine, 0, quarter, 2, lambda z: z * z),
         "atan f64": (odd(mp.atan), 0, (mp.mpf(7) / 16) ** 2, 10, lambda z: z),
         "asin f64": (odd(mp.asin), 0, 0.25, 12, lambda z: z),
-        "tanh f32": (odd(mp.tanh), 0, mp.mpf("0.62") ** 2, 4, lambda z: z),
+        "tanh f32": (odd(mp.tanh), 0, mp.mpf("1.02") ** 2, 6, lambda z: z),
+        "sinh f64": (odd(mp.sinh), 0, (h * 1.01) ** 2, 4, lambda z: z),
+        "sinh f32": (odd(mp.sinh), 0, (h * 1.01) ** 2, 1, lambda z: z),
+        "cosh f64": (cosine_h, 0, (h * 1.01) ** 2, 4, lambda z: z * z),
+        "cosh f32": (cosine_h, 0, (h * 1.01) ** 2, 1, lambda z: z * z),
         "erf f64": (erf, 0, mp.mpf("0.751") ** 2, 10, _one),
         "erf f32": (erf, 0, mp.mpf("0.9") ** 2, 6, _one),
         "erf middle f64": (lambda s: mp.erf(s + 1.125) - 0.8883882164955139, -0.375, 0.375, 15,

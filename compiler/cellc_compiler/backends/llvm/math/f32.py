@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ..text import V
 from . import trig
-from .exp import half_expm1, power_of_two, round_magic
+from .exp import power_of_two, round_magic
 from .lanes import X, poly
 
 # (sin(s) - s)/s^3 and (cos(s) - 1 + s^2/2)/s^4 in s^2 on |s| <= pi/4: 2^-28, 2^-33.
@@ -32,11 +32,15 @@ _ERF_TAIL = (1.1285022622721383, 0.6358862245576533, 0.1046693425709727,
 # ln 2 with 15 leading bits: its product with a k of up to 9 bits is exact.
 _LN2 = (0.693145751953125, 1.4286068203094173e-06)
 _LOG2_E = 1.4426950216293335
-# (tanh(s) - s)/s^3 in s^2 on |s| <= 0.62: 2^-28.
-_TANH = (-0.3333328740249425, 0.13331593917299397, -0.053752699781168915,
-         0.02068254504255308, -0.005754794287700552)
+# (tanh(s) - s)/s^3 in s^2 on |s| <= 0.92: 2^-25.7.
+_TANH = (-0.3333329023621726, 0.13332222529143112, -0.05387060856384619,
+         0.02145562786241225, -0.007894155866471545, 0.002259195103519121,
+         -0.00034522024929609357)
+_TANH_NEAR = 0.95
 _EXP = (1.0, 1.0, 0.4999999305053655, 0.1666651479073386, 0.041668456804036066,
         0.008369418897729691, 0.0013813144483353665)
+# (e^2r - 1)/r, from the same fit: powers of 2 change no rounding.
+_EXPM1_TWICE = tuple(c * 2.0**i for i, c in enumerate(_EXP))[1:]
 
 
 def _sine(x: X, quarter: int, wide: Callable[[X], X]) -> X:
@@ -85,10 +89,18 @@ def erf(x: X) -> X:
 
 
 def tanh(x: X) -> X:
-    """Hyperbolic tangent of a float32: x + x^3 P(x^2), then h/(h+1), h = (e^2|x| - 1)/2."""
+    """Hyperbolic tangent of a float32: x + x^3 P(x^2), then 1 - 2/(e^2|x| + 1).
+
+    The reduced argument is half of that of e^2|x|, so no factor rounds; the 1 of e^r = 1 + m is
+    added to the power of two, exactly.
+    """
     a = x.abs()
     z = x * x
     near = (z * x).fma(poly(z, _TANH), x)
     b = a.gt(10.0).where(10.0, a)
-    h = half_expm1(b + b)
-    return a.lt(0.6).where(near, h / (h + 1.0)).copysign(x)
+    n, k = round_magic(b, 2 * _LOG2_E)
+    r = k.fma(-0.5 * _LN2[1], k.fma(-0.5 * _LN2[0], b))
+    m = r * poly(r, _EXPM1_TWICE)
+    s = power_of_two(n, x, -1)
+    far = 1.0 - 1.0 / s.fma(m, s + 0.5)
+    return a.lt(_TANH_NEAR).where(near, far).copysign(x)
