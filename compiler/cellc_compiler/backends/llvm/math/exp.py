@@ -31,6 +31,8 @@ class _Exp:
     exp: tuple[float, ...]
     expm1: tuple[float, ...]
     exp2: tuple[float, ...]
+    sinh: tuple[float, ...]
+    cosh: tuple[float, ...]
 
 
 # exp: e^r = 1 + r + r^2 P(r); expm1: the same weighted for relative error at 0; exp2: 2^r =
@@ -48,16 +50,22 @@ _EXP64 = _Exp(
      0.001333355814639269, 0.00015403530393640744, 1.5252733854318407e-05,
      1.3215486594896689e-06, 1.0178051941905467e-07, 7.054974483112521e-09,
      4.4565705179717833e-10, 2.562541513474064e-11),
+    (0.16666666666666677, 0.00833333333332066, 0.00019841269888885938,
+     2.7557241167922875e-06, 2.5110178392562374e-08),
+    (0.041666666666666685, 0.0013888888888872197, 2.480158735166517e-05,
+     2.7557249514728846e-07, 2.0922533381095938e-09),
 )
-# Maximum relative errors 2^-28.2, 2^-26.1, 2^-28.9.
+# Maximum relative errors 2^-28.2, 2^-31.9, 2^-28.9.
 _EXP32 = _Exp(
     1.4426950216293335, (0.6931471824645996, -1.9046542121259336e-09), -104.0, 89.0,
     (0.4999999305053655, 0.1666651479073386, 0.041668456804036066, 0.008369418897729691,
      0.0013813144483353665),
-    (0.5000000065713356, 0.16666538016687313, 0.041666266529964, 0.008367246654881593,
-     0.0013947598854750479),
+    (0.5000000049226976, 0.16666666827021012, 0.04166634213375721, 0.008333270472618693,
+     0.0013942046242942125, 0.00019915695087633546),
     (0.6931472028549226, 0.2402264791361248, 0.055503324713018005, 0.009618437359595383,
      0.0013398874366502972, 0.0001535336140833067),
+    (0.16666538061963035, 0.00836724415186956),
+    (0.041666451060336604, 0.0013936340598344622),
 )
 # (2 atanh(s)/s - 2)/s^2 as a polynomial in s^2, |s| <= 0.1716; error 2^-58.5.
 _LOG64 = (0.6666666666666735, 0.3999999999941109, 0.28571428743262944, 0.22222198475965224,
@@ -150,16 +158,19 @@ def exp2(x: X) -> X:
 def half_expm1(x: X, shift: int = -1) -> X:
     """(e^x - 1) * 2^shift for x bounded such that 2^(k + shift) is a normal number.
 
-    The reduced argument keeps its rounding error: it would be the largest one left.
+    The reduced argument keeps its rounding error, and so does 2^k (1 + r) - 1, to which what is
+    left of e^r is added: they would be the largest ones.
     """
     c = _table(x)
     n, k = round_magic(x, c.log2e)
     r0 = k.fma(-c.ln2[0], x)
     r = k.fma(-c.ln2[1], r0)
     tail = k.fma(-c.ln2[1], r0 - r)
-    p = r + (r * r).fma(poly(r, c.expm1), tail)
+    rest = (r * r).fma(poly(r, c.expm1), tail)
     s = power_of_two(n, x, shift)
-    return s.fma(p, s - 2.0**shift)
+    base = s - 2.0**shift
+    head = s.fma(r, base)
+    return head + s.fma(rest, s.fma(r, base - head))
 
 
 def expm1(x: X) -> X:
@@ -344,18 +355,48 @@ def sigmoid(x: X) -> X:
     return q.fma((d - 1.0) - e, q)
 
 
+def _hyperbolic(x: X) -> tuple[X, X, X, X, X]:
+    """Parts of sinh and cosh of |x| = k ln 2 + r: (r, sinh r - r, cosh r - 1, 2^k/8, 2^-k/8).
+
+    The last two are a quarter of what is added, so that nothing overflows before the result does.
+    """
+    c = _table(x)
+    a = clamp(x.abs(), 0.0, c.hi + 0.5)
+    n, k = round_magic(a, c.log2e)
+    r0 = k.fma(-c.ln2[0], a)
+    r = k.fma(-c.ln2[1], r0)
+    tail = k.fma(-c.ln2[1], r0 - r)
+    z = r * r
+    s = (r * z).fma(poly(z, c.sinh), tail)
+    t = z * poly(z, (0.5, *c.cosh))
+    fmt = x.fmt
+    up = power_of_two(n, x, -3)
+    # 2^-k, or 0 where it is below all numbers that matter.
+    minus = (fmt.bits_of(fmt.magic) + fmt.bias - 3) - n
+    minus = minus.call("smax", minus.const(0))
+    down = (minus << fmt.mantissa).float()
+    return r, s, t, up, down
+
+
 def sinh(x: X) -> X:
-    """Hyperbolic sine: h + h/(2h+1), h = (e^|x| - 1)/2; overflows only where the result does."""
-    a = clamp(x.abs(), 0.0, _table(x).hi + 0.5)
-    h = 2.0 * half_expm1(a, -2)
-    y = h.eq(INF).where(h, h + h / (2.0 * h + 1.0)).copysign(x)
-    return a.lt(2.0 ** -(x.fmt.mantissa // 2 + 2)).where(x, y)
+    """Hyperbolic sine: sinh(k ln 2) cosh r + cosh(k ln 2) sinh r, |r| <= ln(2)/2.
+
+    What rounding these two lost is put back.
+    """
+    r, s, t, up, down = _hyperbolic(x)
+    sine, cosine = up - down, up + down
+    lost = ((up - cosine) + down).fma(r, (up - sine) - down)
+    y = 4.0 * (sine + cosine.fma(r, cosine.fma(s, sine.fma(t, lost))))
+    tiny = x.abs().lt(2.0 ** -(x.fmt.mantissa // 2 + 2))
+    return tiny.where(x, y.copysign(x))
 
 
 def cosh(x: X) -> X:
-    """Hyperbolic cosine: e + 1/(4e), e = e^|x|/2."""
-    e = exp(x.abs(), -1)
-    return e + 0.25 / e
+    """Hyperbolic cosine: cosh(k ln 2) cosh r + sinh(k ln 2) sinh r, |r| <= ln(2)/2."""
+    r, s, t, up, down = _hyperbolic(x)
+    sine, cosine = up - down, up + down
+    lost = (up - cosine) + down
+    return 4.0 * (cosine + sine.fma(r, sine.fma(s, cosine.fma(t, lost))))
 
 
 def asinh(x: X) -> X:
