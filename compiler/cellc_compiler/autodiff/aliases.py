@@ -51,6 +51,14 @@ def _captures(node: Node) -> int:
     return len(node.operands) if node.op == Recompute.name else lookup(node.op).captures(node)
 
 
+def _walked(node: Node) -> int:
+    """How many operands, the last ones, get the contributions of regions one by one: what those
+    capture, and what enters a `while`, the first step of which is walked by itself."""
+    if not lookup(node.op).unrolled(node):
+        return 0
+    return len(node.operands) if node.op == While.name else _captures(node)
+
+
 class _Uses:
     """The uses of a graph's values, each with an alias of its own where that is called for.
 
@@ -70,7 +78,7 @@ class _Uses:
         self.b = Builder(graph)
         self.read: dict[Value, list[tuple[int, int]]] = {}
         for place, node in enumerate(graph.nodes):
-            inner = _captures(node) if lookup(node.op).unrolled(node) else 0
+            inner = _walked(node)
             if all(r.dtype is dtypes.bool_ for r in node.results):
                 continue
             for i, v in enumerate(node.operands):
@@ -86,9 +94,9 @@ class _Uses:
             self.learn_carried(loop)
         for place, node in enumerate(nodes):
             self.b.span, self.b.scope = node.span, node.scope
-            inner = 0
             if lookup(node.op).unrolled(node):
-                inner = self.enter(node, place)
+                self.enter(node, place)
+            inner = _walked(node)
             own = len(node.operands) - inner
             shared = not inner and not lookup(node.op).has_gradient()
             node.operands[:own] = self.renamed(node.operands[:own], shared)
@@ -136,30 +144,34 @@ class _Uses:
 
     # --- regions --------------------------------------------------------------------------------
 
-    def enter(self, node: Node, place: int) -> int:
-        """Rewrite the regions of a node; how many of its operands they capture."""
-        count = _captures(node)
-        first = len(node.operands) - count
-        captured = list(dict.fromkeys(v for v in node.operands[first:] if v in self.known))
-        loop = self.identities.loop(self.graph, node) if is_loop(node) else None
-        if not captured and not loop and not any(map(_passes_through, node.regions)):
-            return count
-        for v in [x for z in captured for x in (*self.others(z), *self.all_flags(z))]:
+    def enter(self, node: Node, place: int) -> None:
+        """Rewrite the regions of a node."""
+        first = len(node.operands) - _captures(node)
+        walked = dict.fromkeys(node.operands if node.op == While.name else node.operands[first:])
+        more = [x for z in walked for x in (*self.others(z), *self.all_flags(z))]
+        if not more and not is_loop(node) and not any(map(_passes_through, node.regions)):
+            return
+        for v in more:
             if v not in node.operands[first:]:
                 node.operands.append(v)
                 for region in node.regions:
                     region.add_input(v.type, f"capture{len(region.inputs)}")
+        loop = self.identities.loop(self.graph, node) if is_loop(node) else None
+        if loop and more:
+            loop.look()
         outer = node.operands[first:]
         for region in node.regions[1:] if node.op == While.name else node.regions:
             pairs = list(zip(outer, region.inputs[len(region.inputs) - len(outer):], strict=True))
             inner = dict(reversed(pairs))  # (one that is captured twice is its first input)
             known = {v: [(inner[flag], inner[x]) for flag, x in self.known[z]]
                      for z, v in pairs if z in self.known}
+            for v, others in known.items():
+                for flag, x in others:
+                    self.identities.flags[v, x] = self.identities.flags[x, v] = flag
             before = {v for z, v in pairs if loop or self.contributed(z, place)}
             _Uses(region, known, before, self.identities).run(loop)
         if loop:
             loop.finish()
-        return len(outer)
 
     def all_flags(self, value: Value) -> Iterator[Value]:
         """The flags of a value and of those that it may be."""

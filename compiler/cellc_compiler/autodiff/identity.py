@@ -109,7 +109,7 @@ class Identities:
         """Values of a graph, read by a node, that a result of it may be."""
         if node.op == Cond.name:
             return list(dict.fromkeys(node.operands[1:]))
-        return [v for i, v in self.loop(graph, node).relations
+        return [v for i, v in self.loop(graph, node).possible
                 if i == index and isinstance(v, Value)]
 
     def result_is(self, b: Builder, node: Node, index: int, other: Value) -> IsPresent:
@@ -164,9 +164,22 @@ class Identities:
     def may_be_same(self, graph: Graph, x: Value, y: Value) -> bool:
         """Whether two values of a graph can be one."""
         first, second = self.names(graph, x), self.names(graph, y)
-        return not first.isdisjoint(second) or any(
-            v.node is not None and v.node is w.node and self.results_may_be_same(graph, v, w)
-            for v in first for w in second)
+        if not first.isdisjoint(second):
+            return True
+        return any(self.inputs_may_be_same(v, w) if v.node is None else
+                   v.node is w.node and self.results_may_be_same(graph, v, w)
+                   for v in first for w in second)
+
+    def inputs_may_be_same(self, x: Value, y: Value) -> bool:
+        """As `may_be_same` of two inputs of a region."""
+        if self.flags.get((x, y), False) is not False:
+            return True
+        if x not in self.carried or y not in self.carried:
+            return False
+        (loop, i), (other, j) = self.carried[x], self.carried[y]
+        if loop is not other or (isinstance(i, Value) and isinstance(j, Value)):
+            return False
+        return loop.relations is None or _relation(i, j) in loop.relations
 
     def results_may_be_same(self, graph: Graph, x: Value, y: Value) -> bool:
         """As `may_be_same` of two results of one node."""
@@ -176,7 +189,7 @@ class Identities:
             return any(self.may_be_same(r, r.outputs[x.index], r.outputs[y.index])
                        for r in node.regions)
         return is_loop(node) and \
-            _relation(x.index, y.index) in self.loop(graph, node).relations
+            _relation(x.index, y.index) in self.loop(graph, node).possible
 
 
 class Loop:
@@ -186,7 +199,7 @@ class Loop:
         graph: holds the node.
 
     Attributes:
-        relations: those that can hold before a step or after the last.
+        relations: those that can hold before a step or after the last; None while they are sought.
         ready: the body is as it will be; before that, flags wait for what they become in a step.
     """
 
@@ -195,18 +208,31 @@ class Loop:
         n = node.attrs["carried"]
         self.init = list(node.operands[:n])
         self.inputs = list(body_of(node).inputs[:n])
-        count = lookup(node.op).captures(node)
-        pairs = list(zip(node.operands[len(node.operands) - count:],
-                         body_of(node).inputs[len(body_of(node).inputs) - count:], strict=True))
-        self.captured = dict(reversed(pairs))
+        self.captured: dict[Value, Value] = {}
         self.ready = False
         self.slots: dict[Relation, tuple[Value, Value]] = {}
         self.waiting: list[Relation] = []
         for i, v in enumerate(self.inputs):
             identities.carried[v] = self, i
-        for w, v in pairs:
-            identities.carried[v] = self, w
+        self.relations: dict[Relation, None] | None = None
+        self.look()
+
+    def look(self) -> None:
+        """Note what the loop captures, and seek the relations."""
+        inputs = body_of(self.node).inputs
+        count = lookup(self.node.op).captures(self.node)
+        pairs = list(zip(self.node.operands[len(self.node.operands) - count:],
+                         inputs[len(inputs) - count:], strict=True))
+        self.captured = dict(reversed(pairs))
+        self.of.carried.update({v: (self, w) for w, v in pairs})
+        self.relations = None
         self.relations = self._possible()
+
+    @property
+    def possible(self) -> dict[Relation, None]:
+        """The relations, once they are known."""
+        assert self.relations is not None
+        return self.relations
 
     def _possible(self) -> dict[Relation, None]:
         """The relations that can hold."""
@@ -232,6 +258,10 @@ class Loop:
                 return found
             found.update(more)
 
+    def _may_start_as(self, x: Value, y: Value) -> bool:
+        """Whether two values outside can be one."""
+        return x.type == y.type and seedable(x.type) and self.of.may_be_same(self.graph, x, y)
+
     @staticmethod
     def _meet(
         found: dict[Relation, None], mine: Sequence[int | Value], theirs: Sequence[int | Value]
@@ -244,11 +274,11 @@ class Loop:
 
     def before(self, key: Relation) -> IsPresent:
         """Whether a relation holds before a step, by an input of the body."""
-        return self._slot(key)[0] if key in self.relations else False
+        return self._slot(key)[0] if key in self.possible else False
 
     def after(self, key: Relation) -> IsPresent:
         """Whether a relation holds after the last step, by a result of the loop."""
-        return self._slot(key)[1] if key in self.relations else False
+        return self._slot(key)[1] if key in self.possible else False
 
     def finish(self) -> None:
         """Say what the flags asked for become in a step; the body is as it will be."""
@@ -270,11 +300,8 @@ class Loop:
 
     def _carry(self, key: Relation) -> tuple[Value, Value]:
         """Carry one more bool."""
-        node, n, (i, other) = self.node, self.node.attrs["carried"], key
-        start = self.init[i] is (self.init[other] if isinstance(other, int) else other)
-        front = Graph("front")
-        node.operands.insert(n, Builder(front).literal(start, dtypes.bool_))
-        self.graph.nodes[:0] = front.nodes
+        node, n = self.node, self.node.attrs["carried"]
+        node.operands.insert(n, self._start(key))
         for region in node.regions:
             region.inputs.insert(n, Value(BOOL, None, 0, f"same{n}", "input"))
         flag = body_of(node).inputs[n]
@@ -287,6 +314,25 @@ class Loop:
         node.attrs = {**node.attrs, "carried": n + 1}
         return flag, results[n]
 
+    def _start(self, key: Relation) -> Value:
+        """Whether a relation holds as the loop is entered, by a value in front of it."""
+        (i, other), nodes, b = key, self.graph.nodes, Builder(self.graph)
+        second = self.init[other] if isinstance(other, int) else other
+        at = nodes.index(self.node) if self.node in nodes else len(nodes)
+        end = len(nodes)
+        flag = as_flag(b, self.of.same(b, self.init[i], second))
+        made = nodes[end:]
+        known = {r for node in (*nodes[:at], *made) for r in node.results}
+        known.update(self.graph.inputs)
+        if known.issuperset([flag, *(v for node in made for v in node.operands)]):
+            nodes[at:] = [*made, *nodes[at:end]]
+            return flag
+        # It was asked before, by a value behind the loop: taken for no, which costs an order only.
+        front = Graph("front")
+        flag = Builder(front).literal(False, dtypes.bool_)
+        nodes[:0] = front.nodes
+        return flag
+
     def _next(self, b: Builder, key: Relation) -> IsPresent:
         """Whether a relation holds after a step."""
         (i, other), outputs = key, body_of(self.node).outputs
@@ -296,7 +342,7 @@ class Loop:
         if other in self.captured:
             found = self.of.same(b, outputs[i], self.captured[other])
         for m, v in enumerate(self.inputs):
-            if (m, other) not in self.relations or v.type != other.type:
+            if (m, other) not in self.possible or v.type != other.type:
                 continue
             mine = self.of.same(b, outputs[i], v)
             if mine is not False:
