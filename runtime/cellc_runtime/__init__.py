@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from .interpreters import refuse_subinterpreters
-
 TYPE_CHECKING = False  # `typing` alone would cost ten times the rest; type checkers know the name
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from .artifact import Artifact, load
     from .errors import ArtifactError, RunError
     from .executable import Executable
@@ -21,7 +21,32 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-refuse_subinterpreters()
+
+def _refuse_subinterpreters() -> None:
+    """Raise unless this is the main interpreter: compiled code, its threads and numpy exist once.
+
+    Raises:
+        ImportError: it is a sub-interpreter.
+    """
+    for name in ("_interpreters", "_xxsubinterpreters"):  # from Python 3.13 on; before
+        try:
+            module = import_module(name)
+        except ImportError:
+            continue
+        if _number(module.get_current()) != _number(module.get_main()):
+            raise ImportError(
+                "cellc runs in the main interpreter of a process, and this is a sub-interpreter: "
+                "numpy and compiled code are there once in a process. Use threads, or processes "
+                "(multiprocessing).")
+        return
+
+
+def _number(interpreter: Any) -> int:
+    """The number of an interpreter; from 3.13 on it comes with who made it."""
+    return int(interpreter[0] if isinstance(interpreter, tuple) else interpreter)
+
+
+_refuse_subinterpreters()
 
 _HOME = {
     "Artifact": "artifact",

@@ -17,7 +17,7 @@ from .flat import KINDS, Measured, bytes_each, measured
 from .killing import Ran, trained
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
-COUNTS = {"calls": 20_000, "steps": 5_000, "cells": 60}
+COUNTS = {"calls": 10_000, "steps": 2_000, "cells": 40}
 """What takes a second or two; shapes are each compiled, see `test_many_shapes`."""
 
 

@@ -158,7 +158,9 @@ def test_gradients_go_in_buckets() -> None:
     assert half.data.seconds == pytest.approx(want.seconds / 2)
 
 
-def test_a_step_is_read_from_its_program(gpt: Any) -> None:
+def test_a_step_is_read_from_its_program(
+    gpt: Any, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Tensor parallelism adds up four times a layer, each the size of the activations; three
     quarters of the products are cut; Adam keeps two numbers for each weight."""
     rows, tokens, width, vocabulary = 4, 16, 32, 64
@@ -166,6 +168,10 @@ def test_a_step_is_read_from_its_program(gpt: Any) -> None:
     step, inputs = gpt.train_step(net), gpt.make_batch(rows, tokens, vocabulary)
     traced = trace(step, list(inputs), {})
     profile = profile_traced(traced, traced.fed([t._snapshot() for t in inputs]), 3)
+    # What a kernel takes in so small a network is noise: here it is by what it computes.
+    total, computed = float(np.median(profile.seconds)), [s.flops + 1 for s in profile.sites]
+    times = [total * n / sum(computed) for n in computed]
+    monkeypatch.setattr(type(profile), "site_seconds", lambda self: times)
     work = workload.from_profile(profile, traced, rows, 4 << 20)
     names = [b.name.rpartition(".")[2] for b in work.blocks]
     assert names == ["0", "1", "2"]

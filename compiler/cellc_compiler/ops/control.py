@@ -17,7 +17,6 @@ from cellc_runtime.dtypes import DType, bool_
 from cellc_runtime.errors import RUN_ERRORS, message_text, run_error
 from cellc_runtime.lazy import lazy_module
 
-from ..ir import sharding
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import ANY, REQUIRED, Array, Cost, Op, Sample, register
 from ..ir.types import TensorType
@@ -29,8 +28,11 @@ from .batching import pointwise
 
 if TYPE_CHECKING:
     import hashlib
+
+    from ..ir import sharding
 else:
     hashlib = lazy_module("hashlib")
+    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..ir import sharding
+from cellc_runtime.lazy import lazy_module
+
 from ..ir.dims import Dim, is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
@@ -21,6 +22,11 @@ from ._members import Grads, case
 from ._views import Composite, Element, between, both, crop, fill, select, updated
 from .batching import WHOLE, along, prefixed
 from .elementwise import same_dtype
+
+if TYPE_CHECKING:
+    from ..ir import sharding
+else:  # programs of several ranks ask
+    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 Ints = tuple[int, ...]
 

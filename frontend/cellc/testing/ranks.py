@@ -35,8 +35,10 @@ class _Board:
             return self.failed or set(ranks) <= self.given.get(key, {}).keys()
 
         with self.changed:
-            if not self.changed.wait_for(come, _PATIENCE) or self.failed:
-                missing = sorted(set(ranks) - self.given.get(key, {}).keys())
+            self.changed.wait_for(come, _PATIENCE)
+            # (Another may have failed at this very step; then this one is told what is wrong, too.)
+            missing = sorted(set(ranks) - self.given.get(key, {}).keys())
+            if missing:
                 raise CollectiveError(f"{text}: rank {who} waits for the ranks {missing}")
             found = self.given[key]
             taken = found.setdefault(-1, set())

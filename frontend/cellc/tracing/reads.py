@@ -11,16 +11,21 @@ from __future__ import annotations
 import types
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
-from ..storage.elsewhere import is_elsewhere
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from .tracer import BAKED, GraphTensor
+
+if TYPE_CHECKING:
+    from ..storage import elsewhere
+else:  # numbers of the network that lie on another rank
+    elsewhere = lazy_module("cellc.storage.elsewhere")
 
 LARGEST_ARRAY = 1 << 20
 """Bytes of a numpy array up to which a change in place is noticed."""
@@ -52,7 +57,7 @@ def short(value: Any) -> str:
         text = f"a tensor {value._type}"
     elif isinstance(value, Tensor):
         text = f"Tensor {value._type}"
-        if value._type.size <= 4 and not is_elsewhere(value):
+        if value._type.size <= 4 and not elsewhere.is_elsewhere(value):
             text += f" {value._snapshot().tolist()}"
     elif isinstance(value, np.ndarray):
         text = f"array {value.dtype}{list(value.shape)}"
