@@ -266,6 +266,7 @@ def test_tables(tmp_path):
 
 
 def test_names_that_are_not_there_say_what_to_use():
-    for name, hint in (("engine_of_mine", "no attribute"), ("CocoDataset", "use GeneratorDataset")):
+    for name, hint in (("DSCallback", "use a function in map"),
+                       ("CocoDataset", "use GeneratorDataset")):
         with pytest.raises(AttributeError, match=hint):
             getattr(ds, name)

@@ -8,9 +8,16 @@ from ...core import checks
 _FPROP = ("normal", "performance", "implicit_gemm", "precomp_gemm", "gemm", "direct", "fft",
                    "fft_tiling", "winograd", "winograd_nonfused")
 _DGRAD = ("normal", "performance", "algo_0", "algo_1", "fft", "fft_tiling", "winograd",
-                   "winograd_nonfused")
+          "winograd_nonfused")
 _WGRAD = ("normal", "performance", "algo_0", "algo_1", "fft", "algo_3", "fft_tiling",
-                   "winograd_nonfused")
+          "winograd_nonfused")
+
+
+def _check(mode: object, allowed: tuple[str, ...], name: str) -> None:
+    """See that a mode is one of those that MindSpore knows."""
+    checks.of_type(mode, (str,), "mode", name)
+    if mode not in allowed:
+        raise ValueError(f"For '{name}', 'mode' must be one of {allowed}, but got {mode!r}.")
 
 
 def conv_fprop_algo(mode: str) -> None:
@@ -22,10 +29,7 @@ def conv_fprop_algo(mode: str) -> None:
 
     Source: `mindspore.device_context.gpu.op_tuning.conv_fprop_algo`.
     """
-    checks.of_type(mode, (str,), "mode", "conv_fprop_algo")
-    if mode not in _FPROP:
-        raise ValueError(f"For 'conv_fprop_algo', 'mode' must be one of {_FPROP}, "
-                         f"but got {mode!r}.")
+    _check(mode, _FPROP, "conv_fprop_algo")
 
 
 def conv_dgrad_algo(mode: str) -> None:
@@ -37,10 +41,7 @@ def conv_dgrad_algo(mode: str) -> None:
 
     Source: `mindspore.device_context.gpu.op_tuning.conv_dgrad_algo`.
     """
-    checks.of_type(mode, (str,), "mode", "conv_dgrad_algo")
-    if mode not in _DGRAD:
-        raise ValueError(f"For 'conv_dgrad_algo', 'mode' must be one of {_DGRAD}, "
-                         f"but got {mode!r}.")
+    _check(mode, _DGRAD, "conv_dgrad_algo")
 
 
 def conv_wgrad_algo(mode: str) -> None:
@@ -52,10 +53,7 @@ def conv_wgrad_algo(mode: str) -> None:
 
     Source: `mindspore.device_context.gpu.op_tuning.conv_wgrad_algo`.
     """
-    checks.of_type(mode, (str,), "mode", "conv_wgrad_algo")
-    if mode not in _WGRAD:
-        raise ValueError(f"For 'conv_wgrad_algo', 'mode' must be one of {_WGRAD}, "
-                         f"but got {mode!r}.")
+    _check(mode, _WGRAD, "conv_wgrad_algo")
 
 
 __all__ = ["conv_dgrad_algo", "conv_fprop_algo", "conv_wgrad_algo"]
