@@ -11,12 +11,13 @@ is done by the world's channel while the rank computes, and all others stand beh
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from .world import SHARED, Bytes, CollectiveError, Step, member, world
+from .world import Bytes, CollectiveError, Read, Step, member, world
 
 Array = np.ndarray[Any, Any]
 
@@ -28,8 +29,9 @@ REDUCTIONS: Mapping[str, Callable[..., Any]] = {
 _NOTHING: Bytes = np.empty(0, np.uint8)
 SMALL = 1 << 14
 """Up to so many bytes everything is sent to everyone: one round instead of two."""
-_PIECES = 3
-"""Pieces of a tensor that are in shared memory at a time."""
+_PIECE = 1 << 20
+"""Bytes that are read of another rank's memory at a time, and added while they are in the cache."""
+_own = threading.local()
 
 
 def _bytes(array: Array) -> Bytes:
@@ -68,51 +70,50 @@ def all_reduce_into(step: Step, x: Array, reduction: str, out: Array) -> None:
         np.copyto(out, added(_gathered(step, x), reduction))
         return
     flat, total = np.ascontiguousarray(x).reshape(-1), out.reshape(-1)
-    windows = world().shared(step)
-    if windows is None:
+    readers = world().readers(step, [_bytes(flat), _bytes(total)])
+    if readers is None:
         slices = np.array_split(flat, len(step.group))
         world().all_gather(step, _bytes(added(_exchanged(step, slices), reduction)),
                            [_bytes(s) for s in np.array_split(total, len(step.group))])
     else:
-        _add_in_windows(step, flat, total, reduction, windows)
+        _add_by_reading(step, flat, total, reduction, readers)
 
 
-def _add_in_windows(
-    step: Step, x: Array, out: Array, reduction: str, windows: Sequence[Bytes]
+def _room() -> Bytes:
+    """Memory of this thread for two pieces, kept: fresh pages cost as much as what they are for."""
+    if not hasattr(_own, "room"):
+        _own.room = np.empty(2 * _PIECE, np.uint8)
+    room: Bytes = _own.room
+    return room
+
+
+def _add_by_reading(
+    step: Step, x: Array, out: Array, reduction: str, readers: Sequence[Read]
 ) -> None:
-    """A sum by memory that the ranks share, a piece at a time, so that pieces stay in the cache.
+    """A sum by reading what the others have: each rank adds up one slice in the order of the
+    ranks, then takes the other slices from those who have added them."""
+    here, ends = member(step), np.linspace(0, x.size, len(readers) + 1).astype(int).tolist()
+    add, most = REDUCTIONS[reduction], _PIECE // x.itemsize
+    room = _room().view(x.dtype)
+    for at in range(ends[here], ends[here + 1], most):
+        piece = slice(at, min(at + most, ends[here + 1]))
 
-    While ranks add up a piece, each its slice, the next one is there already, and others still
-    read the one before: three pieces have memory of their own, and ranks meet once for each.
-    """
-    here, most = member(step), SHARED // _PIECES // x.itemsize
-    pieces = [slice(at, min(at + most, x.size)) for at in range(0, x.size, most)]
+        def part(rank: int, at: int = at, piece: slice = piece) -> Array:
+            if rank == here:
+                return x[piece]
+            read = room[min(rank, 1) * most :][: piece.stop - at]
+            readers[rank](0, at * x.itemsize, _bytes(read))
+            return read
 
-    def held(number: int) -> list[Array]:
-        at, size = number % _PIECES * most, pieces[number].stop - pieces[number].start
-        return [w.view(x.dtype)[at : at + size] for w in windows]
-
-    held(0)[here][:] = x[pieces[0]]
+        with np.errstate(all="ignore"):  # as `added` does
+            add(part(0), part(1), out=out[piece])
+            for rank in range(2, len(readers)):
+                add(out[piece], part(rank), out=out[piece])
     world().meet(step)
-    for number, piece in enumerate(pieces):
-        parts = held(number)
-        _add_slice([np.array_split(p, len(parts))[here] for p in parts], here, reduction)
-        if number + 1 < len(pieces):
-            held(number + 1)[here][:] = x[pieces[number + 1]]
-        world().meet(step)
-        for own, summed in zip(np.array_split(out[piece], len(parts)),
-                               (np.array_split(p, len(parts))[i] for i, p in enumerate(parts)),
-                               strict=True):
-            own[:] = summed
-
-
-def _add_slice(slices: Sequence[Array], here: int, reduction: str) -> None:
-    """Add up, in the order of the ranks, into this one's slice, which nobody else reads now."""
-    total = slices[0] if len(slices) == 2 else np.array(slices[0])
-    with np.errstate(all="ignore"):  # as `added` does
-        for part in slices[1:-1]:
-            REDUCTIONS[reduction](total, part, out=total)
-        REDUCTIONS[reduction](total, slices[-1], out=slices[here])
+    for rank, read in enumerate(readers):
+        if rank != here:
+            read(1, ends[rank] * x.itemsize, _bytes(out[ends[rank] : ends[rank + 1]]))
+    world().meet(step)
 
 
 def reduce_scatter(step: Step, x: Array, reduction: str) -> Array:

@@ -8,6 +8,7 @@ explains what cannot.
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -576,7 +577,7 @@ class _HostCall:
 
 
 def _view(address: int, dtype: DType, shape: tuple[int, ...], writeable: bool) -> Array:
-    count = int(np.prod(shape, dtype=np.int64))
+    count = math.prod(shape)
     if count == 0:
         return np.empty(shape, dtype.numpy)
     raw = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)

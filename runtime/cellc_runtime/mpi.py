@@ -17,14 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from . import knobs
+from . import knobs, peer_memory
 from .channel import Channel
 from .liveness import Liveness
-from .shared_memory import SharedMemory, shared_memory
-from .world import SHARED, Bytes, CollectiveError, Step, disagreement
+from .world import Bytes, CollectiveError, Read, Step, disagreement
 
-_HEADER = 192
+_TEXT = 192
 """Bytes by which ranks tell each other what step they are at."""
+_ADDRESSES = 2
+"""Buffers that others may read in a step."""
+_HEADER = np.dtype([("text", f"S{_TEXT}"), ("addresses", np.int64, _ADDRESSES)])
 _SPIN = 2e-4
 """Seconds of waiting before a rank lets others use its processor."""
 _EAGER, _SELDOM = 5e-5, 5e-4
@@ -46,9 +48,6 @@ class MpiWorld:
     _notice = _NOTICE
 
     def __init__(self) -> None:
-        # Memory that ranks share needs no network; Open MPI's own choice among the components for
-        # it prints errors where UCX finds none.
-        os.environ.setdefault("OMPI_MCA_osc", "^ucx")
         from mpi4py import MPI  # an extra: it loads a library of hundreds of kilobytes
 
         if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
@@ -63,11 +62,12 @@ class MpiWorld:
         near = self._world.Split_type(MPI.COMM_TYPE_SHARED)
         processes: dict[int, int] = dict(near.allgather((self.rank, os.getpid())))
         self.near: tuple[int, ...] = tuple(sorted(processes))
+        self._processes = processes
+        self._readable = _all_read(near, processes)
         near.Free()
         self._alive = Liveness(MPI, self._world.Dup(), processes)
         self.groups: dict[str, tuple[int, ...]] = {}
         self._comms: dict[tuple[int, ...], Any] = {}
-        self._shared: dict[tuple[int, ...], SharedMemory | None] = {}
         self._sent: list[tuple[Any, Bytes]] = []
         self.channel: Channel | None = Channel(f"collectives of rank {self.rank}",
                                                self._alive.attend)
@@ -104,24 +104,27 @@ class MpiWorld:
         comm = self._agreed(step)
         self._finish(step, comm.Ibcast([buffer, self._mpi.BYTE], step.group.index(root)))
 
-    def shared(self, step: Step) -> Sequence[Bytes] | None:
-        """See `World.shared`."""
-        if not set(step.group) <= set(self.near):
+    def readers(self, step: Step, own: Sequence[Bytes]) -> Sequence[Read] | None:
+        """See `World.readers`."""
+        if not (self._readable and set(step.group) <= set(self.near)):
             return None
-        comm = self._agreed(step)
-        if step.group not in self._shared:
-            self._shared[step.group] = shared_memory(self._mpi, comm, SHARED)
-        memory = self._shared[step.group]
-        return None if memory is None else memory.windows
+        places = self._told(step, [b.ctypes.data for b in own])
+
+        def reader(rank: int, addresses: Sequence[int]) -> Read:
+            def read(which: int, start: int, out: Bytes) -> None:
+                try:
+                    peer_memory.read(self._processes[rank], addresses[which] + start, out)
+                except OSError as error:
+                    raise CollectiveError(f"{step.text}{step.place}: rank {rank} does not let "
+                                          f"itself be read any more: {error}") from None
+
+            return read
+
+        return [reader(r, p) for r, p in zip(step.group, places, strict=True)]
 
     def meet(self, step: Step) -> None:
         """See `World.meet`."""
-        memory = self._shared.get(step.group)
-        if memory is not None:
-            memory.sync()
         self._finish(step, self._comm(step.group).Ibarrier())
-        if memory is not None:
-            memory.sync()
 
     def send(self, step: Step, to: int, tag: int, buffer: Bytes) -> None:
         """See `World.send`."""
@@ -168,11 +171,6 @@ class MpiWorld:
 
     def _free(self) -> None:
         self._mpi.Request.Waitall([r for r, _ in self._sent])
-        for group in sorted(self._shared):
-            memory = self._shared[group]
-            if memory is not None:
-                memory.free()
-        self._shared.clear()
         for comm in self._comms.values():
             comm.Free()
         self._comms.clear()
@@ -191,14 +189,19 @@ class MpiWorld:
 
     def _agreed(self, step: Step) -> Any:
         """The communicator of a step's group, whose ranks have all come to this step."""
+        self._told(step, ())
+        return self._comm(step.group)
+
+    def _told(self, step: Step, addresses: Sequence[int]) -> list[list[int]]:
+        """All ranks of a step's group come to it, and tell each other addresses."""
         comm = self._comm(step.group)
-        own = np.zeros(_HEADER, np.uint8)
-        text = step.text.encode()[:_HEADER]
-        own[: len(text)] = np.frombuffer(text, np.uint8)
         others = [i for i, r in enumerate(step.group) if r != self.rank]
-        said = np.empty((len(step.group), _HEADER), np.uint8)
+        said = np.zeros(len(step.group), _HEADER)
+        own = np.zeros((), _HEADER)
+        own["text"], own["addresses"][: len(addresses)] = step.text.encode(), addresses
         said[step.group.index(self.rank)] = own
-        asked = {i: comm.Irecv([said[i], self._mpi.BYTE], i, _HEADERS_TAG) for i in others}
+        asked = {i: comm.Irecv([said[i : i + 1].view(np.uint8), self._mpi.BYTE], i, _HEADERS_TAG)
+                 for i in others}
         sent = [comm.Isend([own, self._mpi.BYTE], i, _HEADERS_TAG) for i in others]
 
         def come() -> bool:
@@ -208,11 +211,11 @@ class MpiWorld:
 
         self._waited(step, come, step.group, lambda: [step.group[i] for i in asked])
         self._finish(step, *sent)
-        wrong = disagreement(step.group, [bytes(row).rstrip(b"\0").decode(errors="replace")
-                                          for row in said])
+        wrong = disagreement(step.group, [t.decode(errors="replace") for t in said["text"]])
         if wrong is not None:
             raise CollectiveError(f"{wrong}. This is rank {self.rank}{step.place}")
-        return comm
+        found: list[list[int]] = said["addresses"].tolist()
+        return found
 
     def _finish(self, step: Step, *requests: Any) -> None:
         self._waited(step, lambda: self._mpi.Request.Testall(list(requests)), step.group)
@@ -230,7 +233,7 @@ class MpiWorld:
         self.waiting, self._notice = what, _NOTICE
         while not (found := done()):
             waited = time.monotonic() - start
-            if waited > _SPIN:
+            if waited > _SPIN or not self._wanted():
                 missing = [r for r in (absent() if absent else whom) if r != self.rank]
                 self._hold_out(waited, missing, what)
                 if absent is not None:
@@ -265,12 +268,31 @@ class MpiWorld:
 
     def _pause(self, waited: float, others: bool) -> None:
         """Leave the processor to others for a while; `others` are those who have not come."""
-        if others and self.channel is not None and not self.channel.awaited:
-            time.sleep(_SELDOM)
-        elif waited < 0.05:
-            os.sched_yield()
+        if self._wanted():
+            if waited < 0.05:
+                os.sched_yield()
+            else:
+                time.sleep(_EAGER)
         else:
-            time.sleep(_EAGER)
+            time.sleep(_SELDOM if others else _EAGER)
+
+    def _wanted(self) -> bool:
+        """Whether this rank does nothing meanwhile."""
+        return self.channel is None or self.channel.awaited > 0
+
+
+def _all_read(comm: Any, processes: dict[int, int]) -> bool:
+    """Whether all ranks of a communicator can read each other's memory; the same on each."""
+    probe, found = np.arange(256, dtype=np.uint8), np.empty(256, np.uint8)
+    peer_memory.let_read()
+    reads = True
+    for process, address in comm.allgather((os.getpid(), probe.ctypes.data)):
+        try:
+            peer_memory.read(process, address, found)
+        except OSError:
+            reads = False
+        reads = reads and bool(np.array_equal(found, probe))
+    return all(comm.allgather(reads))
 
 
 def _sizes(parts: Sequence[Bytes]) -> list[int]:

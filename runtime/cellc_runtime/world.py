@@ -7,7 +7,7 @@ three: one process alone, the ranks of MPI (`mpi.py`), and threads that play ran
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 Bytes = np.ndarray[Any, Any]
 """A writable or readable array of uint8 with one axis."""
-SHARED = 6 << 20
-"""Bytes of the memory that a rank shares with those on its machine, for each group."""
+Read = Callable[[int, int, Bytes], None]
+"""Read another rank's memory: the number of a buffer, where in it, and what to fill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,10 @@ class World(Protocol):
     def broadcast(self, step: Step, root: int, buffer: Bytes) -> None:
         """The bytes of the rank `root`, of all, on each."""
 
-    def shared(self, step: Step) -> Sequence[Bytes] | None:
-        """Memory of each rank of the group, `SHARED` bytes, that all of them read; None where
-        ranks have no memory in common. What is written is seen behind `meet`."""
+    def readers(self, step: Step, own: Sequence[Bytes]) -> Sequence[Read] | None:
+        """How to read these buffers of each rank of the group, whose `own` may be read from here
+        on; None, for all, where ranks cannot read each other's memory. What is written is seen
+        behind `meet`, and all must meet before anybody writes what others read."""
 
     def meet(self, step: Step) -> None:
         """All ranks of the group have come."""
@@ -116,7 +117,7 @@ class Alone:
     def broadcast(self, step: Step, root: int, buffer: Bytes) -> None:
         """It is there."""
 
-    def shared(self, step: Step) -> Sequence[Bytes] | None:
+    def readers(self, step: Step, own: Sequence[Bytes]) -> Sequence[Read] | None:
         """There is nobody."""
         return None
 

@@ -33,7 +33,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve()
 CASES = ("resnet18_train", "gpt_train")
-LOOK = 0.01  # seconds between a rank's looks at whose turn it is
+LOOK = 0.05  # seconds between a rank's looks at whose turn it is
 LIMIT = 600.0  # seconds that a job may take to begin, and to answer
 
 
@@ -46,7 +46,7 @@ def rank_of(job: str, case: str, folder: Path) -> None:
     rank, step = (_cellc if library == "cellc" else _torch)(case, together)
     for _ in range(2):
         step()
-    _answer(folder, job, rank, "ready", [])
+    _answer(folder, job, rank, "ready", 0.0)
     done = ""
     while True:
         turn = _read(folder / "turn")
@@ -55,13 +55,13 @@ def rank_of(job: str, case: str, folder: Path) -> None:
         if turn["job"] != job or turn["round"] == done:
             time.sleep(LOOK)
             continue
-        times = []
+        step()  # ranks see their turn at different moments, and caches hold what others used
+        start = time.perf_counter()
         for _ in range(turn["steps"]):
-            start = time.perf_counter()
             step()
-            times.append(time.perf_counter() - start)
+        spent = (time.perf_counter() - start) / turn["steps"]
         done = turn["round"]
-        _answer(folder, job, rank, done, times)
+        _answer(folder, job, rank, done, spent)
 
 
 def _cellc(case: str, together: bool) -> tuple[int, Callable[[], Any]]:
@@ -104,8 +104,8 @@ def _write(file: Path, value: Any) -> None:
     aside.replace(file)
 
 
-def _answer(folder: Path, job: str, rank: int, what: str, times: list[float]) -> None:
-    _write(folder / f"{job.replace(' ', '_')}.{rank}.{what}", times)
+def _answer(folder: Path, job: str, rank: int, what: str, seconds: float) -> None:
+    _write(folder / f"{job.replace(' ', '_')}.{rank}.{what}", seconds)
 
 
 # --- jobs -----------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Job:
     """Ranks that train together, or apart.
 
     Attributes:
-        times: seconds of each step, on the slowest rank.
+        times: seconds of a step in each round, on the slowest rank.
     """
 
     name: str
@@ -149,10 +149,9 @@ class Job:
         """Its turn."""
         name = f"round{number}"
         _write(self.folder / "turn", {"job": self.name, "round": name, "steps": steps})
-        ranks = self.answers(name)
-        self.times += [max(times) for times in zip(*ranks, strict=True)]
+        self.times.append(max(self.answers(name)))
 
-    def answers(self, what: str) -> list[list[float]]:
+    def answers(self, what: str) -> list[float]:
         """What each rank says.
 
         Raises:
@@ -231,7 +230,7 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", default=CASES)
     parser.add_argument("--ranks", nargs="*", type=int, default=[1, 2, 4])
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=5, help="steps of a job in a round")
+    parser.add_argument("--steps", type=int, default=10, help="steps of a job in a round")
     parser.add_argument("--rank-of", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -76,11 +76,11 @@ def test_all_reduce_adds_in_the_order_of_ranks(
         assert got.tobytes() == want.tobytes()
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_sums_of_many_pieces(shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By memory that ranks share, and by messages."""
-    if not shared:
-        monkeypatch.setattr("cellc.testing.ranks._ThreadWorld.shared", lambda self, step: None)
+@pytest.mark.parametrize("read", [True, False])
+def test_sums_of_many_pieces(read: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By reading the others' memory, and by messages."""
+    if not read:
+        monkeypatch.setattr("cellc.testing.ranks._ThreadWorld.readers", lambda self, *given: None)
     for count, reduction, dtype in ((2, "max", np.float32), (3, "sum", np.float64)):
         parts = [values(r, (1_500_001,), dtype) for r in range(count)]
         for got in on_ranks(count, lambda x, how=reduction: c.all_reduce(x, how) - 0,

@@ -126,10 +126,11 @@ def test_what_is_sent_together() -> None:
     big = BUCKET_BYTES // 4 - 10
     whole = [False] * 5
     assert buckets([float32] * 4, [5, big, 20, 1], [1, 1, 1, 1], whole) == [[3, 2], [1, 0]]
-    assert buckets([float32, float16, float32], [5, 5, 5], [1, 1, 1], whole) == [[2, 0], [1]]
+    assert buckets([float32, float16, float32], [5, 5, 5], [1, 1, 1], whole) == [[1], [2, 0]]
     assert buckets([float32] * 5, [big, big, 1, 2, 3], [2, 2, 0, 0, 3], whole) == [
-        [4], [3], [2], [1, 0]]
-    assert buckets([float32] * 3, [5, 5, 5], [1, 1, 1], [True, False, True]) == [[2, 0], [1]]
+        [3], [2], [4], [1, 0]]
+    assert buckets([float32] * 3, [5, 5, 5], [1, 1, 1], [True, False, True]) == [[1], [2, 0]]
+    assert buckets([float32] * 4, [5, 2 * big, 5, 2 * big], [1] * 4, whole) == [[3], [1], [2, 0]]
     assert buckets([float32] * 3, [1, 1, 1], [1, 1, 1], whole, limit=0) == [[2], [1], [0]]
     assert buckets([float32] * 5, [big, big, 1, 2, 3], [1] * 5, whole, ends=[1, 2]) == [
         [4, 3], [2], [1, 0]]

@@ -52,7 +52,7 @@ class Counted:
         self.sent += own.size * (self.size - 1)
         self.made.all_gather(step, own, out)
 
-    def shared(self, step: Step) -> None:
+    def readers(self, step: Step, own: Any) -> None:
         """Ranks on machines of their own."""
 
 

@@ -142,14 +142,16 @@ def buckets(
     for i in reversed(range(len(types))):
         dtype, fusion, nbytes = types[i], fusions[i], types[i].itemsize * sizes[i]
         key = dtype, fusion, kinds[i], sum(i > end for end in ends) if fusion == 1 else 0
-        bucket, held = filled.get(key, ([], 0))
-        full = fusion == 1 and not ends and held + nbytes > limit
-        if fusion == 0 or not bucket or full:
-            bucket, held = [], 0
+        bounded = fusion == 1 and not ends
+        if fusion == 0 or (bounded and nbytes >= limit):
+            out.append([i])  # (and those around it may still go together)
+            continue
+        bucket, held = filled.pop(key, ([], 0))
+        if bounded and bucket and held + nbytes > limit:
             out.append(bucket)
-        bucket.append(i)
-        filled[key] = bucket, held + nbytes
-    return out
+            bucket, held = [], 0
+        filled[key] = [*bucket, i], held + nbytes
+    return out + [bucket for bucket, _ in filled.values()]
 
 
 def _summed(grads: Sequence[Tensor], group: str) -> list[Tensor]:

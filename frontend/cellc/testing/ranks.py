@@ -6,11 +6,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from cellc_runtime.channel import Channel
 from cellc_runtime.records import dataclass, field
-from cellc_runtime.world import SHARED, Bytes, CollectiveError, Step, disagreement, playing
+from cellc_runtime.world import Bytes, CollectiveError, Read, Step, disagreement, playing
 
 _PATIENCE = 180.0
 """Seconds that a rank waits for another one, which may be compiling its stage of a pipeline."""
@@ -60,7 +58,6 @@ class _ThreadWorld:
         self.channel: Channel | None = self._own
         self._board = board
         self._steps: dict[Any, int] = {}
-        self._shared: dict[tuple[int, ...], Bytes] = {}
 
     def _exchange(self, step: Step, value: Any) -> list[Any]:
         number = self._steps[step.group] = self._steps.get(step.group, 0) + 1
@@ -87,11 +84,15 @@ class _ThreadWorld:
         """See `World.broadcast`."""
         buffer[:] = self._exchange(step, buffer.copy())[step.group.index(root)]
 
-    def shared(self, step: Step) -> Sequence[Bytes] | None:
-        """See `World.shared`."""
-        if step.group not in self._shared:
-            self._shared[step.group] = np.empty(SHARED, np.uint8)
-        return self._exchange(step, self._shared[step.group])
+    def readers(self, step: Step, own: Sequence[Bytes]) -> Sequence[Read] | None:
+        """See `World.readers`."""
+        def reader(buffers: Sequence[Bytes]) -> Read:
+            def read(which: int, start: int, out: Bytes) -> None:
+                out[:] = buffers[which][start : start + out.size]
+
+            return read
+
+        return [reader(buffers) for buffers in self._exchange(step, own)]
 
     def meet(self, step: Step) -> None:
         """See `World.meet`."""
