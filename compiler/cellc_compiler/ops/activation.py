@@ -265,29 +265,26 @@ class GELU(Activation):
             )
         return super().infer(x)
 
-    def _weight(self, b: Builder, x: Value, approximate: str) -> Value:
-        """Twice Phi(x), minus 1."""
-        if approximate == "none":
-            return b.erf(b.mul(x, _c(b, math.sqrt(0.5), x)))
-        cube = b.mul(b.mul(b.mul(x, x), x), _c(b, _TANH_K, x))
-        return b.tanh(b.mul(b.add(x, cube), _c(b, _TANH_C, x)))
-
     def formula(self, b: Builder, x: Value, *, approximate: str) -> Value:
-        weight = b.add(self._weight(b, x, approximate), _c(b, 1, x))
-        return b.mul(b.mul(x, _c(b, 0.5, x)), weight)
+        if approximate == "tanh":
+            return b.mul(x, b.sigmoid(b.mul(x, self._steepness(b, x, _TANH_K))))
+        return b.mul(b.mul(x, _c(b, 0.5, x)), b.add(self._error(b, x), _c(b, 1, x)))
 
     def slope(self, b: Builder, x: Value, *, approximate: str) -> Value:
-        half, weight = _c(b, 0.5, x), self._weight(b, x, approximate)
-        near = x if approximate == "none" else _settled(b, x)
-        square = b.mul(near, near)
-        phi = b.mul(b.add(weight, _c(b, 1, x)), half)
-        if approximate == "none":
-            density = b.mul(b.exp(b.mul(square, _c(b, -0.5, x))),
-                            _c(b, 1 / math.sqrt(2 * math.pi), x))
-            return b.add(phi, b.mul(x, density))
-        inner = b.add(b.mul(square, _c(b, 3 * _TANH_K * _TANH_C, x)), _c(b, _TANH_C, x))
-        steep = b.mul(b.sub(_c(b, 1, x), b.mul(weight, weight)), inner)
-        return b.add(phi, b.mul(b.mul(near, half), steep))
+        one = _c(b, 1, x)
+        if approximate == "tanh":
+            x = _settled(b, x)
+            phi = b.sigmoid(b.mul(x, self._steepness(b, x, _TANH_K)))
+            steep = b.mul(x, self._steepness(b, x, 3 * _TANH_K))
+            return b.add(phi, b.mul(b.mul(phi, b.sub(one, phi)), steep))
+        phi = b.mul(b.add(self._error(b, x), one), _c(b, 0.5, x))
+        density = b.mul(b.exp(b.mul(b.mul(x, x), _c(b, -0.5, x))),
+                        _c(b, 1 / math.sqrt(2 * math.pi), x))
+        return b.add(phi, b.mul(x, density))
+
+    def _error(self, b: Builder, x: Value) -> Value:
+        """Twice Phi(x), minus 1."""
+        return b.erf(b.mul(x, _c(b, math.sqrt(0.5), x)))
 
     def _steepness(self, b: Builder, x: Value, cubic: float) -> Value:
         """c = 2 sqrt(2/pi) (1 + cubic x^2): the tanh form of Phi is the sigmoid of c x, and the
@@ -311,7 +308,7 @@ class GELU(Activation):
     def reference(self, x: Array, *, approximate: str) -> Array:
         if approximate == "none":
             return 0.5 * x * (1 + S.erf(x * np.asarray(math.sqrt(0.5), x.dtype)))
-        return 0.5 * x * (1 + np.tanh(_TANH_C * (x + _TANH_K * x**3)))
+        return x * S.sigmoid(2 * _TANH_C * (x + _TANH_K * x**3))
 
 
 @register

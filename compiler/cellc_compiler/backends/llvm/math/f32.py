@@ -1,9 +1,9 @@
 """float32 sin, cos, tanh and erf in float32 arithmetic: the ones networks call most.
 
 Where float64 (`math_trig`, `math_special`) would give half an ulp at three times the cost,
-these stay near one ulp: a three-part Cody & Waite reduction up to 2^17 (larger arguments
-branch, all lanes together, to the float64 code), and erf as a polynomial near 0 and
-1 - e^-Q(|x|) beyond. Coefficients by Remez exchange.
+these stay within one ulp: a three-part Cody & Waite reduction up to 2^17 that keeps the reduced
+argument in two parts (larger arguments branch, all lanes together, to the float64 code), and erf
+as a polynomial near 0 and 1 - e^-Q(|x|) beyond. Coefficients by Remez exchange.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ def _sine(x: X, quarter: int, wide: Callable[[X], X]) -> X:
     """sin(x + quarter pi/2); `wide` is the float64 function for large arguments."""
     t = x.fma(_TWO_OVER_PI, x.fmt.magic)
     k = t - x.fmt.magic
-    r = x
-    for part in _PI_2:
-        r = k.fma(-part, r)
-    z = r * r
-    s = (z * r).fma(poly(z, _SIN), r)
+    near = k.fma(-_PI_2[0], x)  # exact: a multiple of x's last place, and less than 1
+    p = k * -_PI_2[1]
+    r = near + p
+    tail = k.fma(-_PI_2[2], (near - r) + p + k.fma(-_PI_2[1], -p))
+    z = r.fma(r, (r + r) * tail)
+    s = r + (z * r).fma(poly(z, _SIN), tail)
     c = poly(z, (1.0, -0.5, *_COS))
     q = t.bits() + quarter if quarter else t.bits()
     y = (q & 1).cmp("ne", 0).where(c, s)
