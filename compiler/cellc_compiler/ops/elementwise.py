@@ -263,7 +263,9 @@ class Div(Binary):
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         dx = b.div(dys[0], conj(b, node.operands[1]))
-        return both(b, node, dx, b.neg(b.mul(dx, conj(b, node.result))))
+        # (Not by dx: of a large divisor it has lost its last digits where the product has not.)
+        slope = b.div(node.result, node.operands[1])
+        return both(b, node, dx, b.neg(b.mul(dys[0], conj(b, slope))))
 
 
 class _Division(Binary):

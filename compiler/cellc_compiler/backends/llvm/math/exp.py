@@ -161,6 +161,12 @@ def half_expm1(x: X, shift: int = -1) -> X:
     The reduced argument keeps its rounding error, and so does 2^k (1 + r) - 1, to which what is
     left of e^r is added: they would be the largest ones.
     """
+    head, rest = _half_expm1_parts(x, shift)
+    return head + rest
+
+
+def _half_expm1_parts(x: X, shift: int = -1) -> tuple[X, X]:
+    """`half_expm1` as an unevaluated sum."""
     c = _table(x)
     n, k = round_magic(x, c.log2e)
     r0 = k.fma(-c.ln2[0], x)
@@ -170,7 +176,7 @@ def half_expm1(x: X, shift: int = -1) -> X:
     s = power_of_two(n, x, shift)
     base = s - 2.0**shift
     head = s.fma(r, base)
-    return head + s.fma(rest, s.fma(r, base - head))
+    return head, s.fma(rest, s.fma(r, base - head))
 
 
 def expm1(x: X) -> X:
@@ -326,17 +332,21 @@ def power32(x: X, y: X) -> X:
 
 
 def tanh(x: X) -> X:
-    """Hyperbolic tangent of a float64: h/(h+1), h = (e^2|x| - 1)/2, saturated before h grows.
+    """Hyperbolic tangent of a float64: h/(h+1), h = (e^2|x| - 1)/2, or 1 - 1/(h+1) from 1/2 on.
 
-    Below h = 1 what rounding h + 1 lost is put back, to first order.
+    What rounding h, h + 1 and the quotient lost is put back, to first order.
     """
     a = x.abs()
     a = a.gt(22.0).where(22.0, a)
-    h = half_expm1(a + a)
+    h, low = fast_two_sum(*_half_expm1_parts(a + a))
     d = h + 1.0
-    q = h / d
-    lost = h.lt(1.0).where((d - 1.0) - h, 0.0)
-    y = q.fma(lost, q).copysign(x)
+    near = h.lt(1.0)
+    lost = near.where(h - (d - 1.0), 1.0 - (d - h)) + low
+    n = near.where(h, 1.0)
+    q = n / d
+    rest = (-q).fma(d, n) + (-q).fma(lost, near.where(low, 0.0))
+    q = near.where(1.0 - q, q).fma(rest, q)
+    y = near.where(q, 1.0 - q).copysign(x)
     return a.lt(2.0**-30).where(x, y)
 
 

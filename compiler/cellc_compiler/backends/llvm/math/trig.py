@@ -132,14 +132,26 @@ def _reduce(x: X) -> tuple[X, X, X]:
     return q, x.abs().lt(float("inf")).where(r, float("nan")), tail
 
 
+def _sin_parts(r: X, tail: X, z: X) -> tuple[X, X]:
+    """sin(r + tail) as a sum whose second part is the smaller one; z = r^2."""
+    return r, (z * r).fma(poly(z, _SIN64), z.fma(-0.5, 1.0) * tail)
+
+
+def _cos_parts(r: X, tail: X, z: X) -> tuple[X, X]:
+    """cos(r + tail) in the same way."""
+    half = 0.5 * z
+    w = 1.0 - half
+    return w, ((1.0 - w) - half) + (z * z).fma(poly(z, _COS64), -(r * tail))
+
+
 def _sin_core(r: X, tail: X, z: X) -> X:
-    return r + (z * r).fma(poly(z, _SIN64), z.fma(-0.5, 1.0) * tail)
+    big, small = _sin_parts(r, tail, z)
+    return big + small
 
 
 def _cos_core(r: X, tail: X, z: X) -> X:
-    half = 0.5 * z
-    w = 1.0 - half
-    return w + (((1.0 - w) - half) + (z * z).fma(poly(z, _COS64), -(r * tail)))
+    big, small = _cos_parts(r, tail, z)
+    return big + small
 
 
 def _sin_cos(x: X) -> tuple[X, X, X]:
@@ -167,11 +179,20 @@ def cos(x: X) -> X:
     return _quadrant(q + 1, s, c)
 
 
-def tan(x: X) -> X:
-    """Tangent of a float64."""
-    q, s, c = _sin_cos(x)
+def tan(x: X, correct: bool = True) -> X:
+    """Tangent of a float64; `correct`: what rounding sine, cosine and quotient lost is put back."""
+    q, r, tail = _reduce(x)
+    z = r * r
+    s, c = fast_two_sum(*_sin_parts(r, tail, z)), fast_two_sum(*_cos_parts(r, tail, z))
     odd = (q & 1).cmp("ne", 0)
-    y = odd.where(-c, s) / odd.where(s, c)
+    n, n_low = (odd.where(-b, a) for a, b in zip(s, c, strict=True))
+    d, d_low = (odd.where(a, b) for a, b in zip(s, c, strict=True))
+    if correct:
+        inverse = 1.0 / d
+        y = n * inverse
+        y = ((-y).fma(d, n) + (-y).fma(d_low, n_low)).fma(inverse, y)
+    else:
+        y = n / d
     return x.abs().lt(2.0**-27).where(x, y)
 
 
