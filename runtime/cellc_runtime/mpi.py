@@ -29,9 +29,9 @@ _ADDRESSES = 2
 _HEADER = np.dtype([("text", f"S{_TEXT}"), ("addresses", np.int64, _ADDRESSES)])
 _SPIN = 2e-4
 """Seconds of waiting before a rank lets others use its processor."""
-_EAGER, _SELDOM = 5e-5, 5e-4
-"""Seconds between two looks: while somebody waits, or bytes are on their way; and while others have
-not come and this rank computes."""
+_EAGER, _OFTEN, _SELDOM = 5e-5, 2e-4, 1e-3
+"""Seconds between two looks: while somebody waits; and while this rank computes and bytes are on
+their way, or others have not come."""
 _HEADERS_TAG = 1 << 14
 _NOTICE = 8.0
 """Seconds of waiting after which a rank says so, and says it again after twice as long."""
@@ -274,7 +274,7 @@ class MpiWorld:
             else:
                 time.sleep(_EAGER)
         else:
-            time.sleep(_SELDOM if others else _EAGER)
+            time.sleep(_SELDOM if others else _OFTEN)
 
     def _wanted(self) -> bool:
         """Whether this rank does nothing meanwhile."""
