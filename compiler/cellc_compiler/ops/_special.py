@@ -84,7 +84,7 @@ def _trigamma(x: float) -> float:
     if x <= 0:
         if x == math.floor(x):
             return math.inf
-        s = math.sin(math.pi * (x - math.floor(x)))
+        s = math.sin(math.pi * (x - round(x)))
         return math.pi**2 / (s * s) - _trigamma(1 - x)
     x, added = _polygamma_tail(x, 1)
     r = 1 / (x * x)

@@ -200,7 +200,7 @@ class Trigamma(Composed):
         reflect = b.lt(v, half)
         z = b.where(reflect, b.sub(one, v), v)
         value = self._positive(b, z)
-        angle = b.mul(b.sub(v, b.floor(v)), b.scalar(math.pi, like=v))
+        angle = b.mul(b.sub(v, b.round(v)), b.scalar(math.pi, like=v))  # exact near the poles
         sine = b.sin(b.where(reflect, angle, one))
         below = b.sub(b.div(b.scalar(math.pi**2, like=v), b.mul(sine, sine)), value)
         return to_dtype(b, b.where(reflect, below, value), x.dtype)
