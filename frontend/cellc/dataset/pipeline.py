@@ -3,29 +3,31 @@
 A pipeline is a tree of datasets. Nothing runs until rows are asked for; then each operation asks
 those before it, row by row, in the thread that asked. So an error carries the whole stack. An
 operation with several workers asks for some rows ahead and lets these work on them (`workers`).
+`base` has what a dataset says of its rows and how one goes through them, `operations` and
+`batching` what is done with them.
 Source: `mindspore.dataset`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from . import batching, checks, config, saving
+from . import arguments, batching, checks, config
 from . import operations as _operations
-from .iterators import DictIterator, TupleIterator
+from .base import DatasetBase
 from .operations import Operation
 from .rows import Row, Run
 from .samplers import DistributedSampler, RandomSampler
 from .workers import Workers
 
 
-class Dataset:
-    """Base of datasets.
+class Dataset(DatasetBase):
+    """Base of datasets. Most of its methods make another dataset, of this one.
 
     Args:
         children: the datasets it is made from.
@@ -38,129 +40,6 @@ class Dataset:
 
     Source: `mindspore.dataset.Dataset`.
     """
-
-    def __init__(
-        self, children: Any = None, num_parallel_workers: int | None = None, cache: Any = None
-    ) -> None:
-        checks.workers(num_parallel_workers)
-        if cache is not None:
-            raise ValueError("cache must be None: there is no cache server; keep what is costly in "
-                             "a list and give it to NumpySlicesDataset or GeneratorDataset.")
-        many = children if isinstance(children, (list, tuple)) else [children]
-        self.children: list[Dataset] = [c for c in many if c is not None]
-        self.num_parallel_workers = num_parallel_workers
-        self._input_indexs: Any = ()
-        self._size: int | None = None
-
-    # --- what there is ---------------------------------------------------------------------------
-
-    def rows(self, run: Run) -> Iterator[Row]:
-        """The rows of an epoch, as numpy values; iterators give them as Tensors.
-
-        Raises:
-            TypeError: a subclass does not give any.
-        """
-        raise TypeError(f"{type(self).__name__} gives no rows: use GeneratorDataset or another of "
-                        "the datasets.")
-
-    def get_col_names(self) -> list[str]:
-        """The names of the columns, in order."""
-        return self.children[0].get_col_names()
-
-    def get_dataset_size(self) -> int:
-        """How many rows an epoch has; where only they know, they are gone through once."""
-        if self._size is None:
-            self._size = self._find_size()
-        return self._size
-
-    def _find_size(self) -> int:
-        return sum(1 for _ in self.rows(Run()))
-
-    def __len__(self) -> int:
-        return self.get_dataset_size()
-
-    def get_batch_size(self) -> int:
-        """Rows of a batch; 1 without batches, -1 where a function says it."""
-        return self.children[0].get_batch_size() if self.children else 1
-
-    def get_repeat_count(self) -> int:
-        """What `repeat` was given last; 1 without it."""
-        return self.children[0].get_repeat_count() if self.children else 1
-
-    def num_classes(self) -> int | None:
-        """How many classes there are; None if the source does not know."""
-        return self.children[0].num_classes() if self.children else None
-
-    def get_class_indexing(self) -> dict[str, Any]:
-        """Numbers of the classes by name; empty if the source does not know."""
-        return self.children[0].get_class_indexing() if self.children else {}
-
-    @property
-    def input_indexs(self) -> Any:
-        """Which columns a network takes; kept for the scripts that set it."""
-        return self._input_indexs
-
-    @input_indexs.setter
-    def input_indexs(self, value: Any) -> None:
-        self._input_indexs = value
-
-    def output_shapes(self, estimate: bool = False) -> list[list[int | None]]:
-        """The shapes of the columns, of the first row.
-
-        Args:
-            estimate: look at all rows, and give None for lengths that differ.
-        """
-        checks.of_type("estimate", estimate, bool)
-        rows = self.rows(Run())
-        shapes: list[list[int | None]] = [list(np.shape(v)) for v in next(rows, ())]
-        for row in rows if estimate else ():
-            for shape, value in zip(shapes, row, strict=True):
-                for i, length in enumerate(np.shape(value)[: len(shape)]):
-                    shape[i] = shape[i] if shape[i] == length else None
-        return shapes
-
-    def output_types(self) -> list[Any]:
-        """The numpy dtypes of the columns, of the first row."""
-        first = next(self.rows(Run()), ())
-        dtypes = [np.asarray(v).dtype for v in first]
-        return [np.dtype(d.kind) if d.kind in "US" else d for d in dtypes]
-
-    # --- going through it ------------------------------------------------------------------------
-
-    def create_tuple_iterator(
-        self, columns: Any = None, num_epochs: int = -1, output_numpy: bool = False,
-        do_copy: bool = False,
-    ) -> TupleIterator:
-        """An iterator of rows as lists.
-
-        Args:
-            columns: which columns, in which order; None for all.
-            num_epochs: how often it can be gone through; -1 for any number.
-            output_numpy: whether values are numpy arrays instead of Tensors.
-            do_copy: accepted for compatibility: values are always the caller's own.
-
-        Raises:
-            TypeError, ValueError: an argument is wrong.
-        """
-        _check_iterator(num_epochs, output_numpy, do_copy)
-        names = None if columns is None else checks.names("columns", columns)
-        return TupleIterator(self, names, num_epochs, output_numpy)
-
-    def create_dict_iterator(
-        self, num_epochs: int = -1, output_numpy: bool = False, do_copy: bool = False
-    ) -> DictIterator:
-        """An iterator of rows as dicts; see `create_tuple_iterator`."""
-        _check_iterator(num_epochs, output_numpy, do_copy)
-        return DictIterator(self, None, num_epochs, output_numpy)
-
-    def __iter__(self) -> TupleIterator:
-        return self.create_tuple_iterator(num_epochs=1)
-
-    def reset(self) -> None:
-        """Accepted for compatibility: each iterator starts at the beginning."""
-
-    def close(self) -> None:
-        """Accepted for compatibility: there is nothing to close."""
 
     # --- rows together ---------------------------------------------------------------------------
 
@@ -183,9 +62,9 @@ class Dataset:
             RuntimeError: (when rows are asked for) shapes differ, or a function fails.
         """
         checks.workers(num_parallel_workers)
-        size = _batch_size(batch_size)
+        size = arguments.batch_size(batch_size)
         checks.of_type("drop_remainder", drop_remainder, bool)
-        _only("batch", kwargs, "per_batch_map", "input_columns", "output_columns",
+        arguments.only("batch", kwargs, "per_batch_map", "input_columns", "output_columns",
               "python_multiprocessing", "max_rowsize")
         function, taken = kwargs.get("per_batch_map"), kwargs.get("input_columns")
         given = kwargs.get("output_columns")
@@ -198,7 +77,7 @@ class Dataset:
             size, drop_remainder, function,
             None if taken is None else checks.names("input_columns", taken),
             None if given is None else checks.names("output_columns", given),
-            _workers(num_parallel_workers, kwargs)))
+            arguments.workers(num_parallel_workers, kwargs)))
 
     def padded_batch(
         self, batch_size: int | Callable[[batching.BatchInfo], int], drop_remainder: bool = False,
@@ -216,9 +95,9 @@ class Dataset:
         """
         checks.workers(num_parallel_workers)
         checks.of_type("drop_remainder", drop_remainder, bool)
-        size = _batch_size(batch_size)
+        size = arguments.batch_size(batch_size)
         return BatchDataset(
-            self, batching.PaddedBatch(size, drop_remainder, pad_info=_pad_info(pad_info),
+            self, batching.PaddedBatch(size, drop_remainder, pad_info=arguments.pad_info(pad_info),
                                        workers=Workers(num_parallel_workers)))
 
     def bucket_batch_by_length(
@@ -260,7 +139,7 @@ class Dataset:
         checks.of_type("drop_remainder", drop_remainder, bool)
         return BatchDataset(self, batching.Buckets(
             names, list(bucket_boundaries), list(bucket_batch_sizes), element_length_function,
-            _pad_info(pad_info), pad_to_bucket_boundary, drop_remainder))
+            arguments.pad_info(pad_info), pad_to_bucket_boundary, drop_remainder))
 
     # --- rows ------------------------------------------------------------------------------------
 
@@ -287,7 +166,7 @@ class Dataset:
             RuntimeError: (when rows are asked for) a function fails.
         """
         checks.workers(num_parallel_workers)
-        _only("map", kwargs, "python_multiprocessing", "max_rowsize", "cache", "callbacks",
+        arguments.only("map", kwargs, "python_multiprocessing", "max_rowsize", "cache", "callbacks",
               "offload")
         if kwargs.get("cache") is not None or kwargs.get("callbacks") is not None:
             raise ValueError("map: 'cache' and 'callbacks' must be None.")
@@ -302,7 +181,7 @@ class Dataset:
         taken = None if input_columns is None else checks.names("input_columns", input_columns)
         given = None if output_columns is None else checks.names("output_columns", output_columns)
         return MapDataset(self, _operations.Map(
-            list(functions), taken, given, _workers(num_parallel_workers, kwargs)))
+            list(functions), taken, given, arguments.workers(num_parallel_workers, kwargs)))
 
     def filter(
         self, predicate: Callable[..., Any], input_columns: Any = None,
@@ -398,7 +277,7 @@ class Dataset:
             RuntimeError: the sizes do not fit.
         """
         checks.of_type("randomize", randomize, bool)
-        counts = _split_counts(sizes, self.get_dataset_size())
+        counts = arguments.split_counts(sizes, self.get_dataset_size())
         chosen = config.chosen_seed()
         seed = int.from_bytes(os.urandom(4), "little") if chosen is None else chosen
         starts = np.cumsum([0, *counts]).tolist()
@@ -520,9 +399,6 @@ class Dataset:
         if found[0].callback is not None:
             found[0].callback(data)
 
-    def _sync_places(self) -> list[Any]:
-        return [place for child in self.children for place in child._sync_places()]
-
     def device_que(
         self, send_epoch_end: bool = True, create_data_info_queue: bool = False,
         queue_name: str = "",
@@ -530,32 +406,6 @@ class Dataset:
         """The dataset, for a device that fetches it: there is one memory, so it stays as it is."""
         return TransferDataset(self, Operation())
 
-    def save(self, file_name: str, num_files: int = 1, file_type: str = "mindrecord") -> None:
-        """Write the rows of an epoch as MindRecord files.
-
-        Args:
-            file_name: of the file, or what the names of several begin with.
-            num_files: how many.
-            file_type: "mindrecord".
-
-        Raises:
-            TypeError, ValueError: an argument is wrong.
-            RuntimeError: there is no row, a value has no place in such a file, or files exist.
-        """
-        checks.of_type("file_name", file_name, str)
-        checks.integer("num_files", num_files, 1, 1000)
-        if file_type != "mindrecord":
-            raise ValueError(f"{file_type} is not supported: expected 'mindrecord'.")
-        saving.save(self.get_col_names(), self.rows(Run()), file_name, num_files)
-
-    def to_json(self, filename: str = "") -> dict[str, Any]:
-        """Refused: a pipeline holds Python functions.
-
-        Raises:
-            RuntimeError: always; it says what to do.
-        """
-        raise RuntimeError("Dataset.to_json: pipelines hold Python functions and are not written "
-                           "as JSON. Keep the Python function that makes the pipeline.")
 
 
 class _Derived(Dataset):
@@ -703,94 +553,3 @@ def zip_datasets(datasets: tuple[Dataset, ...]) -> Dataset:
     for each in datasets:
         checks.of_type("datasets", each, Dataset)
     return ZipDataset(list(datasets), _operations.Zip())
-
-
-def _workers(count: int | None, options: Mapping[str, Any]) -> Workers:
-    """The workers that the options of `map` and `batch` ask for."""
-    processes = checks.of_type(
-        "python_multiprocessing", options.get("python_multiprocessing", False), bool)
-    return Workers(count, processes, checks.row_sizes(options.get("max_rowsize")))
-
-
-def _check_iterator(num_epochs: Any, output_numpy: Any, do_copy: Any) -> None:
-    checks.of_type("num_epochs", num_epochs, int)
-    if num_epochs != -1 and num_epochs < 1:
-        raise RuntimeError("num_epochs should be either -1 or positive integer, num_epochs: "
-                           f"{num_epochs}")
-    checks.of_type("output_numpy", output_numpy, bool)
-    checks.of_type("do_copy", do_copy, bool)
-
-
-def _batch_size(size: Any) -> Any:
-    if callable(size):
-        return size
-    if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
-        raise TypeError(f"batch_size should either be an int or a callable, but got {size!r}.")
-    return checks.integer("batch_size", size, 1)
-
-
-def _pad_info(info: Any) -> Any:
-    if info is None:
-        return None
-    checks.of_type("pad_info", info, dict)
-    for name, each in info.items():
-        checks.of_type("key in pad_info", name, str)
-        if not isinstance(each, tuple) or len(each) != 2:
-            raise TypeError(f"pad_info[{name!r}] should be a tuple (shape, value), but got "
-                            f"{each!r}.")
-        shape = each[0]
-        if shape is not None:
-            checks.of_type(f"pad_info[{name!r}][0]", shape, (list, tuple))
-            for length in shape:
-                if length is not None:
-                    checks.integer("each length in pad_shape", length, 1)
-    return info
-
-
-def _only(what: str, given: dict[str, Any], *known: str) -> None:
-    for name in given:
-        if name not in known:
-            raise TypeError(f"{what}() got an unexpected keyword argument {name!r}; there are "
-                            f"{', '.join(known)}.")
-
-
-def _split_counts(sizes: Any, size: int) -> list[int]:
-    checks.of_type("sizes", sizes, (list, tuple))
-    if not sizes:
-        raise ValueError("sizes cannot be empty.")
-    if size <= 0:
-        raise RuntimeError("Dataset size is 0, so it cannot be split.")
-    if all(isinstance(s, (int, np.integer)) and not isinstance(s, bool) for s in sizes):
-        if any(s <= 0 for s in sizes):
-            raise ValueError("there should be no negative or zero numbers in sizes.")
-        if sum(sizes) != size:
-            raise RuntimeError(f"Sum of split sizes {sum(sizes)} is not equal to dataset size "
-                               f"{size}.")
-        return [int(s) for s in sizes]
-    if not all(isinstance(s, (float, np.floating)) for s in sizes):
-        raise ValueError("sizes should be list of int or list of float.")
-    if any(not 0 < s <= 1 for s in sizes):
-        raise ValueError("sizes is a list of float, but there should be numbers between (0, 1].")
-    if abs(sum(sizes) - 1) > 1e-6:
-        raise ValueError("sizes is a list of float, but the percentages do not sum up to 1.")
-    return _rounded([float(s) * size for s in sizes], size)
-
-
-def _rounded(wanted: list[float], size: int) -> list[int]:
-    """Whole numbers near the wanted ones that add up to `size`: what is left over goes to the
-    first, what is too much is taken from the first that keep at least one."""
-    counts = [round(w) for w in wanted]
-    if any(c == 0 for c in counts):
-        raise RuntimeError(f"The size of split {counts.index(0)} is 0, please provide other "
-                           "sizes.")
-    surplus = size - sum(counts)
-    if surplus > 0:
-        counts[0] += surplus
-    for i, count in enumerate(counts):
-        if surplus < 0:
-            taken = min(count - 1, -surplus)
-            counts[i] -= taken
-            surplus += taken
-    if surplus < 0:
-        raise RuntimeError(f"{size} rows cannot be split into {len(counts)} parts.")
-    return counts
