@@ -91,6 +91,12 @@ def test_checksums_are_crc32c():
     assert tfrecord.crc32c(b"123456789") == 0xE3069283
     assert tfrecord.crc32c(b"") == 0
     assert tfrecord.crc32c(b"\x00" * 32) == 0x8A9136AA  # RFC 3720, B.4
+    data = np.random.default_rng(0).bytes(5000)  # blocks at once, and byte by byte
+    for length in (1023, 1024, 1025, 5000):
+        crc = 0xFFFFFFFF
+        for bit in np.unpackbits(np.frombuffer(data[:length], np.uint8), bitorder="little"):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 ^ int(bit) else 0)
+        assert tfrecord.crc32c(data[:length]) == crc ^ 0xFFFFFFFF
 
 
 def test_a_record_of_each_kind(tmp_path):

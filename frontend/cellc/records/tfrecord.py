@@ -21,22 +21,71 @@ Feature = list[bytes] | np.ndarray[Any, Any]
 """The values of a feature: float32 or int64, or a list of bytes."""
 
 
+_CASTAGNOLI = 0x82F63B78
+_BLOCK = 512
+"""Bytes of which the checksum is found at once."""
+
+
 @cache
-def _table() -> list[int]:
-    table = []
-    for n in range(256):
-        for _ in range(8):
-            n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
-        table.append(n)
+def _byte_table() -> np.ndarray[Any, Any]:
+    """uint32[256]: the checksums of one byte, without the inversions at both ends."""
+    table: np.ndarray[Any, Any] = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = (table >> 1) ^ np.where(table & 1, np.uint32(_CASTAGNOLI), np.uint32(0))
     return table
 
 
+def _with_zero(crcs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Checksums of what is one byte of 0 longer."""
+    return np.asarray((crcs >> np.uint32(8)) ^ _byte_table()[crcs & 255])
+
+
+@cache
+def _block_tables() -> tuple[np.ndarray[Any, Any], list[list[int]]]:
+    """What each byte of a block adds to its checksum, uint32[_BLOCK, 256]; and what each of the
+    four bytes of a checksum becomes when a block of 0 follows."""
+    rows = [_byte_table()]
+    while len(rows) < _BLOCK:
+        rows.append(_with_zero(rows[-1]))
+    after = [np.arange(256, dtype=np.uint32) << np.uint32(8 * i) for i in range(4)]
+    for _ in range(_BLOCK):
+        after = [_with_zero(each) for each in after]
+    return np.array(rows[::-1]), [each.tolist() for each in after]
+
+
 def crc32c(data: bytes) -> int:
-    """The CRC-32C (Castagnoli) of bytes."""
-    table, crc = _table(), 0xFFFFFFFF
-    for byte in data:
+    """The CRC-32C (Castagnoli) of bytes.
+
+    Checksums are linear: that of a block is the exclusive or of what its bytes add, each by its
+    place. numpy takes these from tables, some twenty times as fast as byte by byte.
+    """
+    crc, start = 0xFFFFFFFF, 0
+    if len(data) >= 2 * _BLOCK:
+        adds, after = _block_tables()
+        start = len(data) // _BLOCK * _BLOCK
+        blocks = np.frombuffer(data, np.uint8, start).reshape(-1, _BLOCK)
+        sums = np.concatenate([_of_blocks(adds, blocks[i : i + 256])
+                               for i in range(0, len(blocks), 256)])
+        for own in sums.tolist():
+            crc = own ^ after[0][crc & 255] ^ after[1][crc >> 8 & 255] ^ \
+                after[2][crc >> 16 & 255] ^ after[3][crc >> 24]
+    table = _byte_list()
+    for byte in data[start:]:
         crc = crc >> 8 ^ table[(crc ^ byte) & 255]
     return crc ^ 0xFFFFFFFF
+
+
+def _of_blocks(
+    adds: np.ndarray[Any, Any], blocks: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """The checksum of each row, from 0 on."""
+    return np.asarray(np.bitwise_xor.reduce(adds[np.arange(_BLOCK), blocks], axis=1))
+
+
+@cache
+def _byte_list() -> list[int]:
+    found: list[int] = _byte_table().tolist()
+    return found
 
 
 def masked_crc32c(data: bytes) -> int:
@@ -85,17 +134,17 @@ class TFRecordFile:
 
     def _found(self) -> Iterator[tuple[int, int]]:
         """Where the data of each record is: its start and length."""
-        size, start = self._size(), 0
+        size, start, number = self._size(), 0, 0
         while start < size:
             head = self._part(start, 12)
             length = struct.unpack("<Q", head[:8])[0] if len(head) == 12 else size
             if len(head) < 12 or struct.unpack("<I", head[8:])[0] != masked_crc32c(head[:8]):
-                raise invalid(self.path, f"no record begins at byte {start}")
+                raise invalid(self.path, f"no record begins at byte {start} (record {number})")
             if start + length + 16 > size:
-                raise invalid(self.path, f"the record at byte {start} has {length} bytes, but "
+                raise invalid(self.path, f"record {number} at byte {start} has {length} bytes, but "
                                          f"the file ends before it does")
             yield start + 12, length
-            start += length + 16
+            start, number = start + length + 16, number + 1
 
     def _part(self, start: int, length: int) -> bytes:
         if self._data is not None:
@@ -107,15 +156,28 @@ class TFRecordFile:
     def __len__(self) -> int:
         return len(self.places)
 
+    def data(self, number: int) -> bytes:
+        """What a record holds.
+
+        Raises:
+            RuntimeError: it does not have the checksum that was written with it.
+        """
+        start, length = self.places[number]
+        data, end = self._part(start, length), self._part(start + length, 4)
+        if len(data) != length or end != struct.pack("<I", masked_crc32c(data)):
+            raise invalid(self.path, f"record {number} at byte {start - 12} is damaged: the "
+                                     f"checksum of its {length} bytes is another one")
+        return data
+
     def example(self, number: int) -> dict[str, Feature]:
         """The features of a record, by name.
 
         Raises:
-            RuntimeError: it is no `tf.train.Example`.
+            RuntimeError: it is damaged, or no `tf.train.Example`.
         """
-        start, length = self.places[number]
+        data = self.data(number)
         try:
-            return parse_example(self._part(start, length))
+            return parse_example(data)
         except (ValueError, IndexError, struct.error) as error:
             raise RuntimeError(f"Failed to parse tfrecord file: {self.path}, record {number}: "
                                f"{error}.") from error
