@@ -169,7 +169,9 @@ class DatasetBase:
         checks.integer("num_files", num_files, 1, 1000)
         if file_type != "mindrecord":
             raise ValueError(f"{file_type} is not supported: expected 'mindrecord'.")
-        saving.save(self.get_col_names(), self.rows(Run()), file_name, num_files)
+        run = Run(told=True)
+        saving.save(self.get_col_names(), self.rows(run), file_name, num_files)
+        run.end()
 
     def to_json(self, filename: str = "") -> dict[str, Any]:
         """Refused: a pipeline holds Python functions.

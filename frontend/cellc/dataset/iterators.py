@@ -45,13 +45,15 @@ class RowIterator:
                     f"the iterator was made for {self._epoch} epoch(s), which are over: ask for "
                     "more with 'num_epochs', or make another one.")
             self._left -= self._left > 0
-            self._run = Run(self._epoch, before=self._run)
+            self._run = Run(self._epoch, before=self._run, told=True)
             self._rows = self._dataset.rows(self._run)
             self._epoch += 1
         try:
             row = next(self._rows)
         except StopIteration:
             self._rows = None
+            if self._run is not None:
+                self._run.end()
             if self._left == 0:
                 self._run = None
             raise

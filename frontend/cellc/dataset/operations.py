@@ -16,10 +16,11 @@ import numpy as np
 from cellc_runtime.records import dataclass
 
 from . import config
+from .callbacks import DSCallback, Told
 from .processes import WorkerError
 from .rows import Row, Run, Value, failed, places_of, to_value
 from .streams import Mt19937x64
-from .workers import ONE, Made, Workers, made_of
+from .workers import ONE, Made, Workers, made_of, under_way
 
 
 class Input(Protocol):
@@ -117,12 +118,14 @@ class Map(Operation):
         taken: the columns; None for the first.
         given: the columns afterwards; None for the same.
         workers: who calls the functions.
+        callbacks: what is told of each row.
     """
 
     functions: Sequence[Callable[..., Any]]
     taken: list[str] | None
     given: list[str] | None
     workers: Workers = ONE
+    callbacks: tuple[DSCallback, ...] = ()
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
         """With the given names."""
@@ -138,7 +141,8 @@ class Map(Operation):
         spec.after(inputs[0].get_col_names())
         places = places_of(spec.taken, inputs[0].get_col_names(), "map")
         mode, spare, waiting = config.get_error_samples_mode(), None, 0
-        for row, made in self._made(inputs[0].rows(run), places, spec, run):
+        told = self._told(run)
+        for (row, position), made in self._made(inputs[0].rows(run), places, spec, run, told):
             try:
                 values = made()
             except RuntimeError as error:
@@ -148,26 +152,41 @@ class Map(Operation):
                 if mode is config.ErrorSamplesMode.REPLACE and spare is not None:
                     yield spare
                 continue
+            if told is not None:
+                told.step_end(position)
             spare = spec.put(row, places, values)
             yield spare
             for _ in range(waiting):
                 yield spare
             waiting = 0
 
+    def _told(self, run: Run) -> Told | None:
+        """Who tells the callbacks of this iterator's rows."""
+        if not self.callbacks or not run.told:
+            return None
+        if any(c.waits for c in self.callbacks):
+            run.keep_step()
+        told = run.kept(self.callbacks, lambda: Told(self.callbacks))
+        told.begin(run)
+        return told
+
     def _made(
-        self, rows: Iterator[Row], places: list[int], spec: Columns, run: Run
-    ) -> Iterator[tuple[Row, Made]]:
-        """Each row, with what gives its new values.
+        self, rows: Iterator[Row], places: list[int], spec: Columns, run: Run, told: Told | None
+    ) -> Iterator[tuple[tuple[Row, Any], Made]]:
+        """Each row and what its callbacks were told, with what gives its new values.
 
         With one worker a transform draws from one stream, row after row, epoch after epoch. With
         several each row has a seed of its own, so that it does not matter how many there are.
         """
-        tasks = ((row, (number, [row[p] for p in places])) for number, row in enumerate(rows))
+        tasks = (((row, told.step_begin() if told is not None else None),
+                  (number, [row[p] for p in places])) for number, row in enumerate(rows))
         if self.workers.count == 1:
             functions = run.kept(self, lambda: _bound(self.functions, run.seed))
-            return made_of(self.workers, partial(_apply, functions, spec), tasks, run, self)
+            made = made_of(self.workers, partial(_apply, functions, spec), tasks, run, self)
+            # Callbacks hear of rows ahead, as with several workers.
+            return made if told is None else under_way(made, config.get_prefetch_size(), run)
         seed = (run.seed, run.times(self))
-        items = ((row, (seed, *task)) for row, task in tasks)
+        items = ((kept, (seed, *task)) for kept, task in tasks)
         return made_of(self.workers, partial(_apply_apart, self.functions, spec), items, run, self)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from . import arguments, batching, checks, config
+from . import arguments, batching, callbacks, checks, config
 from . import operations as _operations
 from .base import DatasetBase
 from .operations import Operation
@@ -158,8 +158,8 @@ class Dataset(DatasetBase):
                 what a transform draws differs from that with one, but not with their number.
             kwargs: `python_multiprocessing`, whether workers are processes instead of threads;
                 `max_rowsize`, up to how many MB a row goes to and from processes through shared
-                memory (two of them in a list; None or -1 for any); `callbacks` and `cache` (must
-                be None); `offload` for compatibility.
+                memory (two of them in a list; None or -1 for any); `callbacks`, a `DSCallback` or
+                a list of them; `cache` (must be None); `offload` for compatibility.
 
         Raises:
             TypeError, ValueError: an argument is wrong.
@@ -168,8 +168,8 @@ class Dataset(DatasetBase):
         checks.workers(num_parallel_workers)
         arguments.only("map", kwargs, "python_multiprocessing", "max_rowsize", "cache", "callbacks",
               "offload")
-        if kwargs.get("cache") is not None or kwargs.get("callbacks") is not None:
-            raise ValueError("map: 'cache' and 'callbacks' must be None.")
+        if kwargs.get("cache") is not None:
+            raise ValueError("map: 'cache' must be None.")
         functions = operations if isinstance(operations, (list, tuple)) else [operations]
         if not functions:
             raise ValueError("Parameter operations of method map cannot be empty.")
@@ -181,7 +181,8 @@ class Dataset(DatasetBase):
         taken = None if input_columns is None else checks.names("input_columns", input_columns)
         given = None if output_columns is None else checks.names("output_columns", output_columns)
         return MapDataset(self, _operations.Map(
-            list(functions), taken, given, arguments.workers(num_parallel_workers, kwargs)))
+            list(functions), taken, given, arguments.workers(num_parallel_workers, kwargs),
+            callbacks.checked(kwargs.get("callbacks"))))
 
     def filter(
         self, predicate: Callable[..., Any], input_columns: Any = None,

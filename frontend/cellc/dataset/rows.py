@@ -30,17 +30,48 @@ class Run:
         seed: None: the configured one, or the system's randomness if none was set.
         before: the run of another epoch, or of the pipeline that this one is a part of; its seed
             and what was kept in it are taken over.
+        told: whether callbacks hear of it: not of rows that are only counted or looked at.
     """
 
     def __init__(
-        self, epoch: int = 0, seed: int | None = None, before: Run | None = None
+        self, epoch: int = 0, seed: int | None = None, before: Run | None = None,
+        told: bool = False,
     ) -> None:
         self.epoch = epoch
+        self._whole: Run = self if before is None else before._whole
+        """The first run of this iterator."""
+        if before is None:
+            self._told, self._ends = told, list[Callable[[], None]]()
+            self._in_step = False
         chosen = config.chosen_seed() if seed is None else seed
         self.seed: int = before.seed if before is not None else \
             int.from_bytes(os.urandom(4), "little") if chosen is None else chosen
         self.pools: dict[int, Any] = before.pools if before is not None else {}
         self._kept: dict[Any, Any] = before._kept if before is not None else {}
+
+    @property
+    def told(self) -> bool:
+        """Whether callbacks hear of it."""
+        return self._whole._told
+
+    @property
+    def in_step(self) -> bool:
+        """Whether no row may be made before it is asked for: something waits for what is done
+        with the row before it."""
+        return self._whole._in_step
+
+    def keep_step(self) -> None:
+        """Make no row ahead from now on."""
+        self._whole._in_step = True
+
+    def at_end(self, action: Callable[[], None]) -> None:
+        """Call a function when the epoch ends."""
+        self._whole._ends.append(action)
+
+    def end(self) -> None:
+        """The epoch ends: all rows have been given."""
+        while self._whole._ends:
+            self._whole._ends.pop(0)()
 
     def kept(self, owner: object, make: Callable[[], T]) -> T:
         """What an operation keeps while its iterator lives; made when it is first asked for."""

@@ -115,7 +115,8 @@ def made_of(
     pool = run.pools.pop(id(owner), None) or workers.pool(function)
     done = False
     try:
-        yield from _ahead(pool, items, max(workers.count, config.get_prefetch_size()))
+        handed = ((kept, pool.submit(arguments)) for kept, arguments in items)
+        yield from under_way(handed, max(workers.count, config.get_prefetch_size()), run)
         done = True
     finally:
         if done:
@@ -124,21 +125,22 @@ def made_of(
             pool.stop()
 
 
-def _ahead(
-    pool: Pool, items: Iterable[tuple[Any, tuple[Any, ...]]], most: int
+def under_way(
+    handed: Iterator[tuple[Any, Made]], most: int, run: Run | None = None
 ) -> Iterator[tuple[Any, Made]]:
+    """What is asked for ahead, up to so many; one by one where the run says so. An error comes
+    behind what was before it."""
     waiting: deque[tuple[Any, Made]] = deque()
-    failure, source = None, iter(items)
+    failure = None
     while True:
         try:
-            kept, arguments = next(source)
+            waiting.append(next(handed))
         except StopIteration:
             break
-        except Exception as error:  # comes behind the rows before it
+        except Exception as error:
             failure = error
             break
-        waiting.append((kept, pool.submit(arguments)))
-        if len(waiting) == most:
+        while len(waiting) >= most or (waiting and run is not None and run.in_step):
             yield waiting.popleft()
     while waiting:
         yield waiting.popleft()
@@ -159,7 +161,8 @@ def in_thread(rows: Iterator[Row]) -> Iterator[Row]:
     """The rows of an iterator, which one thread asks for ahead."""
     pool = ThreadPool(partial(next, rows, None), 1)
     try:
-        for _, made in _ahead(pool, repeat((None, ())), config.get_prefetch_size()):
+        handed = ((None, pool.submit(())) for _ in repeat(None))
+        for _, made in under_way(handed, config.get_prefetch_size()):
             row = made()
             if row is None:
                 return
