@@ -46,6 +46,13 @@ _HOMES: dict[str, dict[str, str]] = {
         "config": "dataset.config", "datatypes": "dataset.transforms",
         "validator_helpers": "dataset.checks",
     },
+    "dataset.dataloader": {
+        "_utils": "dataset.dataloader", "dataloader": "dataset.dataloader",
+        "distributed": "dataset.dataloader",
+    },
+    "dataset.dataloader._utils": {
+        "collate": "dataset.dataloader.collate", "worker": "dataset.dataloader.worker",
+    },
     "dataset.engine": {
         **dict.fromkeys(
             ("datasets", "datasets_audio", "datasets_standard_format", "datasets_text",

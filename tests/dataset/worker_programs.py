@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import sys
 import threading
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import cellc.dataset as ds
-from cellc.dataset import transforms, vision
+from cellc.dataset import dataloader, transforms, vision
 
 ROWS = np.arange(12, dtype=np.float32)
 
@@ -175,6 +176,78 @@ def waiting() -> None:
         python_multiprocessing=True).create_tuple_iterator(output_numpy=True)
     told(pids=[int(next(it)[1]) for _ in range(2)])
     next(it)
+
+
+class Loaded(dataloader.Dataset[Any]):
+    """What a function makes of positions."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __getitem__(self, index: int) -> Any:
+        return self.function(index)
+
+    def __len__(self) -> int:
+        return 7
+
+
+class Streamed(dataloader.IterableDataset[int]):
+    """Each worker has numbers of its own."""
+
+    def __iter__(self) -> Any:
+        info = dataloader.get_worker_info()
+        assert info is not None and isinstance(info.dataset, Streamed)
+        return iter(range(info.id, 7, info.num_workers))
+
+
+def drawn(index: int) -> Any:
+    """What a worker draws from the global generators, and which it is."""
+    info = dataloader.get_worker_info()
+    assert info is not None
+    return index, info.id, info.seed, info.num_workers, random.random(), np.random.rand()
+
+
+def three(index: int) -> int:
+    """No row at 3."""
+    return index // (index != 3)
+
+
+def leaves(index: int) -> int:
+    """The process ends at 2."""
+    return index if index != 2 else os._exit(3)
+
+
+def late(index: int) -> int:
+    """The first row comes soon."""
+    time.sleep(30 * index)
+    return index
+
+
+def loaded() -> None:
+    """Batches that worker processes of a DataLoader make."""
+    def batches(data: Any, **more: Any) -> Any:
+        loader = dataloader.DataLoader(data, num_workers=2, **more)
+        return [[b.asnumpy().tolist() for b in loader] for _ in range(2)]
+
+    def failure(function: Any, **more: Any) -> str:
+        loader = iter(dataloader.DataLoader(Loaded(function), num_workers=2, **more))
+        try:
+            return str(list(loader))
+        except RuntimeError as error:
+            return f"{error} then {[b.asnumpy().tolist() for b in loader]}"
+
+    kept = dataloader.DataLoader(Loaded(int), num_workers=2, persistent_workers=True, timeout=60)
+    next(iter(kept))  # what is under way of an epoch that is let go is dropped
+    random_ = np.random.default_rng(1)
+    told(rows=batches(Loaded(int), batch_size=2), stream=batches(Streamed(), batch_size=2),
+         kept=batches(Streamed(), batch_size=3, persistent_workers=True, prefetch_factor=1),
+         again=[b.asnumpy().tolist() for b in kept],
+         any_order=sorted(batches(Loaded(int), in_order=False)[0]),
+         draws=list(dataloader.DataLoader(Loaded(drawn), None, num_workers=2,
+                                          generator=random_))[:3],
+         three=failure(three), leaves=failure(leaves),
+         late=failure(late, timeout=0.2),
+         here=str(dataloader.get_worker_info()))
 
 
 if __name__ == "__main__":

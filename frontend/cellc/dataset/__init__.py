@@ -107,7 +107,7 @@ else:
     def __getattr__(name: str) -> object:
         if name == "WaitedDSCallback":  # a callback of the training loop, which is above this
             return import_module("..train.callback.waited", __name__).WaitedDSCallback
-        if name in ("audio", "context", "core", "ds", "engine", "text"):  # modules of MindSpore's
+        if name in ("audio", "context", "core", "dataloader", "ds", "engine", "text"):  # modules of MindSpore's
             return import_module("." + name, __name__)
         instead = _ELSEWHERE.get(name) or ("GeneratorDataset" if name.endswith("Dataset") else "")
         hint = f": cellc has not got it; use {instead}" if instead else ""

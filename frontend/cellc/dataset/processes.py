@@ -110,7 +110,7 @@ def _starts(sizes: Sequence[int]) -> list[int]:
 
 
 def _serve(
-    channel: Any, function: Callable[..., Any], parent: int, seed: int, limit: int
+    channel: Any, function: Callable[..., Any], parent: int, seed: int | None, limit: int
 ) -> None:
     """What a worker process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears of it, and ends it
@@ -118,7 +118,8 @@ def _serve(
     threading.Thread(target=_listen, args=(channel, parent, tasks), daemon=True).start()
     while True:
         number, task = tasks.get()
-        _seed_of_task(seed, number)
+        if seed is not None:
+            _seed_of_task(seed, number)
         try:
             _send_result(channel, *_outcome(function, task), limit)
         except OSError:  # nobody listens
@@ -195,7 +196,8 @@ class _Worker:
         return WorkerError(
             f"A worker process of the dataset (pid {self.process.pid}) {how}, before it gave task "
             f"{number} back. What it printed says more; with num_parallel_workers=1 or "
-            "python_multiprocessing=False the work is done in this process.")
+            "python_multiprocessing=False (of a DataLoader: num_workers=0) the work is done in "
+            "this process.")
 
     def receive(self, number: int) -> tuple[str, Any]:
         """Its next result.
@@ -240,13 +242,16 @@ class ProcessPool:
         count: how many processes.
         method: how they start: "fork" or "spawn".
         limits: the bytes of a task, and of a result, up to which it goes through shared memory.
+        seeded: whether Python's and numpy's global generators start anew for each task.
     """
 
     def __init__(
-        self, function: Callable[..., Any], count: int, method: str, limits: tuple[int, int]
+        self, function: Callable[..., Any], count: int, method: str,
+        limits: tuple[int, int] = (sys.maxsize, sys.maxsize), seeded: bool = True,
     ) -> None:
         chosen = config.chosen_seed()
-        seed = int.from_bytes(os.urandom(4), "little") if chosen is None else chosen
+        seed = None if not seeded else \
+            int.from_bytes(os.urandom(4), "little") if chosen is None else chosen
         target = partial(_serve, function=function, parent=os.getpid(), seed=seed,
                          limit=limits[1])
         self._limit, self._sent = limits[0], 0
@@ -262,13 +267,30 @@ class ProcessPool:
         Raises:
             WorkerError: the worker whose turn it is has ended.
         """
+        return self.submit_to(self._sent % len(self._workers), task)
+
+    def submit_to(self, which: int, task: tuple[Any, ...]) -> Callable[[], Any]:
+        """As `submit`, to one of the workers; of each of them results are asked for in order.
+
+        Raises:
+            WorkerError: the worker has ended.
+        """
         number, self._sent = self._sent, self._sent + 1
-        worker = self._workers[number % len(self._workers)]
+        worker = self._workers[which]
         try:
             send(worker.channel, (number, task), self._limit)
         except OSError:
             raise worker.ended(number) from None
         return partial(_result, worker, number)
+
+    def ready(self, which: Sequence[int], patience: float | None) -> list[int]:
+        """Those of some workers that have a result, or have ended; after `patience` seconds
+        none."""
+        ends: dict[Any, int] = {}
+        for w in which:
+            ends |= {self._workers[w].channel: w, self._workers[w].process.sentinel: w}
+        found = connection.wait(list(ends), patience)
+        return [ends[end] for end in found]
 
 
 def _result(worker: _Worker, number: int) -> Any:

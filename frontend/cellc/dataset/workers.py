@@ -85,7 +85,7 @@ class Workers:
 
     def pool(self, function: Callable[..., Any]) -> Pool:
         """New workers."""
-        method = _start_method(function) if self.processes else None
+        method = start_method(function) if self.processes else None
         if method is None:
             return ThreadPool(function, self.count)
         return ProcessPool(function, self.count, method, self.limits)
@@ -174,13 +174,17 @@ def in_thread(rows: Iterator[Row]) -> Iterator[Row]:
 # --- how processes start --------------------------------------------------------------------------
 
 
-def _start_method(function: Callable[..., Any]) -> str | None:
+def start_method(function: Callable[..., Any], wanted: str | None = None) -> str | None:
     """How worker processes start; None, with a warning, where only threads can do the work.
+
+    Args:
+        function: what they do.
+        wanted: "fork" or "spawn"; None: as the configuration says.
 
     A fork is what MindSpore's users write for: functions need no name, and scripts no guard. But a
     fork beside other threads of Python may wait for ever for what they held.
     """
-    wanted = config.get_multiprocessing_start_method()
+    wanted = wanted or config.get_multiprocessing_start_method()
     if multiprocessing.current_process().daemon:
         why = "this is a worker process itself"
     elif wanted == "fork" and threading.active_count() == 1 and hasattr(os, "fork"):
