@@ -97,6 +97,8 @@ __all__ = [
 ]
 __dir__ = public_names(__name__)
 
+_MODULES = ("audio", "context", "core", "dataloader", "ds", "engine", "text")
+"""Modules, here or of MindSpore's older paths, that load when they are asked for."""
 _ELSEWHERE = {"DatasetCache": "a list and NumpySlicesDataset"}
 """Names of MindSpore that are not here, and what does their work."""
 
@@ -107,7 +109,7 @@ else:
     def __getattr__(name: str) -> object:
         if name == "WaitedDSCallback":  # a callback of the training loop, which is above this
             return import_module("..train.callback.waited", __name__).WaitedDSCallback
-        if name in ("audio", "context", "core", "dataloader", "ds", "engine", "text"):  # modules of MindSpore's
+        if name in _MODULES:
             return import_module("." + name, __name__)
         instead = _ELSEWHERE.get(name) or ("GeneratorDataset" if name.endswith("Dataset") else "")
         hint = f": cellc has not got it; use {instead}" if instead else ""
