@@ -151,6 +151,7 @@ def spectra(a: Any) -> dict[str, tuple[Any, tuple[str, ...]]]:
         "PhaseVocoder": (a.PhaseVocoder(2, waves()["advance"]), ("phases",)),
         "PhaseVocoder, slow": (a.PhaseVocoder(0.6, waves()["advance"]), ("phases",)),
         "GriffinLim": (a.GriffinLim(400, 4, momentum=0.0, rand_init=False), ("power",)),
+        "GriffinLim, momentum": (a.GriffinLim(400, 4, rand_init=False), ("power",)),
         "GriffinLim, more": (
             a.GriffinLim(400, 3, 300, 100, window.HAMMING, 1.0, 0.0, 500, False), ("power",)),
     }

@@ -266,7 +266,25 @@ def test_tables(tmp_path):
 
 
 def test_names_that_are_not_there_say_what_to_use():
-    for name, hint in (("DSCallback", "use a function in map"),
+    for name, hint in (("DatasetCache", "use a list and NumpySlices"),
                        ("CocoDataset", "use GeneratorDataset")):
         with pytest.raises(AttributeError, match=hint):
             getattr(ds, name)
+
+
+def test_fake_images_are_mindspores():
+    data = ds.FakeImageDataset(5, (3, 4, 3), shuffle=False)
+    rows = list(data.create_tuple_iterator(output_numpy=True, num_epochs=1))
+    assert [int(label) for _, label in rows] == [5, 4, 4, 5, 9] and data.num_classes == 10
+    assert rows[0][0].ravel().tolist() == [
+        183, 215, 236, 211, 247, 246, 241, 63, 84, 103, 56, 41, 41, 97, 211, 63, 109, 239, 118, 188,
+        212, 35, 178, 63, 54, 52, 19, 97, 215, 178, 178, 63, 0, 0, 0, 0]
+    assert rows[1][0].ravel()[14:].tolist() == [
+        0, 0, 128, 60, 59, 17, 244, 82, 249, 63, 0, 0, 0, 0, 0, 0, 0, 0, 101, 127, 224, 158]
+    (first, label), *_ = ds.FakeImageDataset(
+        1, [2, 2, 2], base_seed=5).create_tuple_iterator(output_numpy=True, num_epochs=1)
+    assert first.ravel().tolist() == [3, 182, 132, 5, 107, 152, 187, 63] and label == 2
+    for wrong in ({"num_images": 0}, {"image_size": (3, 4)}, {"image_size": (0, 4, 3)},
+                  {"num_classes": 0}, {"num_images": 1.5}):
+        with pytest.raises((TypeError, ValueError)):
+            ds.FakeImageDataset(**wrong)

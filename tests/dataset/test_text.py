@@ -74,7 +74,7 @@ def test_a_pipeline_of_text() -> None:
     (lambda: text.TruncateSequencePair(3)([1, 2]), "two sequences"),
     (lambda: text.JiebaTokenizer, "the package jieba"),
     (lambda: text.SentencePieceTokenizer, "the package sentencepiece"),
-    (lambda: text.UnicodeScriptTokenizer, "RegexTokenizer"),
+    (lambda: text.UnicodeScriptTokenizer(1), "keep_whitespace"),
 ])
 def test_bad_arguments(call: Any, said: str) -> None:
     with pytest.raises((TypeError, ValueError, RuntimeError, AttributeError), match=said):

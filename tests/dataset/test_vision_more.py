@@ -406,3 +406,10 @@ def test_lighting_moves_all_pixels_alike() -> None:
     made = vision.RandomLighting(1.0)(image)
     assert (made == made[0, 0]).all()
     np.testing.assert_array_equal(vision.RandomLighting(0.0)(image), image)
+
+
+@pytest.mark.parametrize("name", ["DecodeVideo", "VideoDecoder", "read_video",
+                                  "read_video_timestamps"])
+def test_videos_say_what_reads_them(name):
+    with pytest.raises(RuntimeError, match="PyAV"):
+        getattr(vision, name)("a.mp4")

@@ -34,6 +34,8 @@ def of_texts(text: Any) -> dict[str, Any]:
         "WhitespaceTokenizer, offsets": text.WhitespaceTokenizer(True),
         "UnicodeCharTokenizer": text.UnicodeCharTokenizer(),
         "UnicodeCharTokenizer, offsets": text.UnicodeCharTokenizer(True),
+        "UnicodeScriptTokenizer": text.UnicodeScriptTokenizer(),
+        "UnicodeScriptTokenizer, all": text.UnicodeScriptTokenizer(True, True),
         "BasicTokenizer": basic(), "BasicTokenizer, white space": basic(False, True),
         "BasicTokenizer, lower": basic(True, preserve_unused_token=False),
         "BasicTokenizer, lower, offsets": basic(True, False, form.NONE, False, True),

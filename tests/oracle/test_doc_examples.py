@@ -17,8 +17,12 @@ from .doc_examples import alike, collect, compare
 from .jit_examples import under_jit
 
 LEFT_OUT = ("mindspore.profiler.", "mindspore.hal.", "mindspore.communication.",
-            "mindspore.mint.distributed.", "mindspore.dataset.")
-"""What is about devices and processes, and pipelines (`tests/dataset` has these)."""
+            "mindspore.mint.distributed.")
+"""What is about devices and processes."""
+PIPELINES = "mindspore.dataset."
+"""Has no modes, so its examples run in the first alone."""
+UNSTEADY = {"mindspore.dataset.DSCallback", "mindspore.dataset.uuid"}
+"""Examples of which MindSpore itself prints now this, now that: threads race, identifiers are new."""
 LONG = {"mindspore.nn.Conv2d", "mindspore.nn.Conv2dBnAct"}
 """Examples of several hundred thousand million operations: they may not end in time."""
 PIECES = 4
@@ -39,7 +43,8 @@ def known(mode: str) -> dict[str, bool]:
 def test_examples_print_the_same(mode: str, piece: int) -> None:
     assert ORACLE
     examples = {n: t for n, t in collect(ORACLE).items()
-                if not n.startswith(LEFT_OUT) and n not in LONG}
+                if not n.startswith(LEFT_OUT) and n not in LONG | UNSTEADY
+                and (mode == "pynative" or not n.startswith(PIPELINES))}
     chosen = dict(list(examples.items())[piece::PIECES])
     report = compare(ORACLE, mode, chosen)
     different = {n: c.found.error or c.found.out for n, c in report.items() if c.verdict != "same"}

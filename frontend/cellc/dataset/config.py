@@ -51,7 +51,7 @@ _KEPT: dict[str, Any] = {
     "autotune_interval": 0, "auto_offload": False, "enable_watchdog": True, "fast_recovery": True,
     "debug_mode": False, "error_samples_mode": ErrorSamplesMode.RETURN,
     "multiprocessing_timeout_interval": 300, "multiprocessing_start_method": "fork",
-    "sending_batches": 0,
+    "sending_batches": 0, "dynamic_shape": False, "video_backend": "CPU",
 }
 
 
@@ -206,6 +206,24 @@ def set_fast_recovery(fast_recovery: bool) -> None:
     _keep_bool("fast_recovery", "fast_recovery", fast_recovery)
 
 
+def set_dynamic_shape(is_dynamic: bool) -> None:
+    """Keep whether shapes change: here they may in any case. Raises: TypeError for no bool."""
+    _keep_bool("dynamic_shape", "is_dynamic", is_dynamic)
+
+
+def set_video_backend(backend: str) -> None:
+    """Keep what is to decode videos, "CPU" or "Ascend".
+
+    Raises:
+        TypeError, ValueError: something else.
+    """
+    if not isinstance(backend, str):
+        raise TypeError(f"backend must be of type str, but got {type(backend).__name__}.")
+    if backend not in ("CPU", "Ascend"):
+        raise ValueError("Input backend is not within the valid set of ['CPU', 'Ascend'].")
+    _Settings.kept["video_backend"] = backend
+
+
 def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = None) -> None:
     """Whether to debug: rows are made in the calling thread, whatever workers are asked for.
 
@@ -258,6 +276,8 @@ get_num_parallel_workers = _getter(
     "num_parallel_workers", int, "; else the number of processors, at most 8")
 get_numa_enable = _getter("numa_enable", bool)
 get_monitor_sampling_interval = _getter("monitor_sampling_interval", int)
+get_dynamic_shape = _getter("dynamic_shape", bool)
+get_video_backend = _getter("video_backend", str)
 get_callback_timeout = _getter("callback_timeout", int)
 get_auto_num_workers = _getter("auto_num_workers", bool)
 get_enable_shared_mem = _getter("enable_shared_mem", bool)
@@ -311,16 +331,17 @@ def load(file: str) -> None:
             setter(found[name])
 
 __all__ = [
-    "ErrorSamplesMode",
-    "get_auto_num_workers", "get_auto_offload", "get_autotune_interval", "get_callback_timeout",
-    "get_debug_mode", "get_enable_autotune", "get_enable_shared_mem", "get_enable_watchdog",
-    "get_error_samples_mode", "get_fast_recovery", "get_iterator_mode",
-    "get_monitor_sampling_interval", "get_multiprocessing_start_method",
-    "get_multiprocessing_timeout_interval", "get_num_parallel_workers", "get_numa_enable",
-    "get_prefetch_size", "get_seed", "load", "set_auto_num_workers", "set_auto_offload",
-    "set_autotune_interval", "set_callback_timeout", "set_debug_mode", "set_enable_autotune",
-    "set_enable_shared_mem", "set_enable_watchdog", "set_error_samples_mode", "set_fast_recovery",
-    "set_iterator_mode", "set_monitor_sampling_interval", "set_multiprocessing_start_method",
+    "ErrorSamplesMode", "get_auto_num_workers", "get_auto_offload", "get_autotune_interval",
+    "get_callback_timeout", "get_debug_mode", "get_dynamic_shape", "get_enable_autotune",
+    "get_enable_shared_mem", "get_enable_watchdog", "get_error_samples_mode",
+    "get_fast_recovery", "get_iterator_mode", "get_monitor_sampling_interval",
+    "get_multiprocessing_start_method", "get_multiprocessing_timeout_interval",
+    "get_num_parallel_workers", "get_numa_enable", "get_prefetch_size", "get_seed",
+    "get_video_backend", "load", "set_auto_num_workers", "set_auto_offload",
+    "set_autotune_interval", "set_callback_timeout", "set_debug_mode", "set_dynamic_shape",
+    "set_enable_autotune", "set_enable_shared_mem", "set_enable_watchdog",
+    "set_error_samples_mode", "set_fast_recovery", "set_iterator_mode",
+    "set_monitor_sampling_interval", "set_multiprocessing_start_method",
     "set_multiprocessing_timeout_interval", "set_num_parallel_workers", "set_numa_enable",
-    "set_prefetch_size", "set_seed", "set_sending_batches",
+    "set_prefetch_size", "set_seed", "set_sending_batches", "set_video_backend",
 ]

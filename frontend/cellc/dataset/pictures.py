@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +16,7 @@ from . import checks
 from .rows import Row
 from .samplers import choose
 from .sources import ArrayDataset, MappableDataset, _check_source
+from .streams import Mt19937
 
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
 
@@ -311,3 +314,59 @@ class ImageFolderDataset(MappableDataset):
         if column != "label":
             return super()._labels(column)
         return np.array([label for _, label in self._found()])
+
+
+class FakeImageDataset(MappableDataset):
+    """Images of random numbers, MindSpore's: columns image, uint8, and label, uint32.
+
+    An image is the bytes of float64 numbers, the positive ones of a normal distribution and zeros.
+
+    Args:
+        num_images: how many there are.
+        image_size: height, width and channels.
+        num_classes: labels are below it.
+        base_seed: of the first image; the next have the seeds that follow.
+        num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache: as for
+            `MnistDataset`.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong.
+
+    Source: `mindspore.dataset.FakeImageDataset`.
+    """
+
+    num_classes: Any
+    """How many labels there are: a number, as in MindSpore, where other datasets have a method."""
+
+    def __init__(
+        self, num_images: int = 1000, image_size: Sequence[int] = (224, 224, 3),
+        num_classes: int = 10, base_seed: int = 0, num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: Any = None, sampler: Any = None,
+        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
+    ) -> None:
+        self.num_images = checks.integer("num_images", num_images, 1)
+        checks.of_type("image_size", image_size, (list, tuple))
+        if len(image_size) != 3:
+            raise ValueError("image_size should be a list or tuple of length 3, but got "
+                             f"{len(image_size)}")
+        self.image_size = tuple(
+            checks.integer(f"image_size[{i}]", n, 1) for i, n in enumerate(image_size))
+        self.num_classes = checks.integer("num_classes", num_classes, 1)
+        self.base_seed = checks.integer("base_seed", base_seed, -checks.INT32_MAX - 1)
+        _check_source(num_samples, shuffle, num_shards, shard_id)
+        super().__init__(choose(num_samples, sampler, shuffle, num_shards, shard_id),
+                         num_parallel_workers, cache)
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return ["image", "label"]
+
+    def _count(self) -> int:
+        return self.num_images
+
+    def _row(self, place: int) -> Row:
+        seed = (self.base_seed + place) % 2**32
+        size = math.prod(self.image_size)
+        numbers = np.maximum(Mt19937(seed).normals(-(-size // 8)), 0.0)
+        image = numbers.view(np.uint8)[:size].reshape(self.image_size)
+        return image, np.array(Mt19937(seed).below(self.num_classes), np.uint32)

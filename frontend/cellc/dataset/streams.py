@@ -109,6 +109,22 @@ class Mt19937(Stream):
         found: list[int] = self._bits.random_raw(_BLOCK)[::-1].tolist()
         return found
 
+    def normals(self, count: int) -> np.ndarray[Any, Any]:
+        """Numbers of a normal distribution, as a new stream gives them: `std::normal_distribution`
+        of doubles by Marsaglia's polar method, each number from two words."""
+        found, have = [], 0
+        while have < count:
+            words = self._bits.random_raw(4 * (count - have + 8)).reshape(-1, 2, 2)
+            low, high = words[..., 0].astype(np.float64), words[..., 1].astype(np.float64)
+            x, y = (2.0 * ((low + high * 2.0**32) / 2.0**64) - 1.0).T
+            square = x * x + y * y
+            good = (square <= 1.0) & (square != 0.0)
+            x, y, square = x[good], y[good], square[good]
+            factor = np.sqrt(-2.0 * np.log(square) / square)
+            found.append(np.stack([y * factor, x * factor], -1).ravel())
+            have += len(found[-1])
+        return np.concatenate(found)[:count]
+
 
 class Mt19937x64(Stream):
     """The Mersenne Twister of 64 bits."""

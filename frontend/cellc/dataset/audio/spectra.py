@@ -252,7 +252,7 @@ class GriffinLim(SoundTransform, RandomTransform):
         try:
             for _ in range(self.steps):
                 found = self.frames.spectra(self.frames.waveform(sizes * turned, self.length))
-                turned = found - before * self.momentum
+                turned = found + (found - before) * self.momentum
                 turned = turned / (np.abs(turned) + 1e-16)
                 before = found
             return self.frames.waveform(sizes * turned, self.length)

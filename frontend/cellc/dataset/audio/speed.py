@@ -35,17 +35,25 @@ def resampled(
     old, new = int(old) // common, int(new) // common
     cut = min(old, new) * rolloff
     side = math.ceil(width * old / cut)
-    at = np.arange(-side, side + old) / old
-    t = np.clip((at - np.arange(new)[:, None] / new) * cut, -width, width)
+    count = math.ceil(new * x.shape[-1] / old)
+    # A sample falls between samples of the old rate in one of `new` ways. Only taps that its kernel
+    # reaches are made, and only of ways that occur: two rates may have no common divisor.
+    ways = np.arange(min(new, count))
+    first = ways * old // new
+    at = (first[:, None] + np.arange(-side, side + 2)) / old
+    t = np.clip((at - ways[:, None] / new) * cut, -width, width)
     if method == ResampleMethod.SINC_INTERPOLATION:
         window = np.cos(t * math.pi / width / 2) ** 2
     else:
         window = np.i0(beta * np.sqrt(1 - (t / width) ** 2)) / np.i0(beta)
     kernels = np.sinc(t) * window * (cut / old)
+    way, start = np.arange(count) % new, np.arange(count) // new * old
+    start += first[way]
     wide = np.pad(x, (*((0, 0),) * (x.ndim - 1), (side, side + old)))
-    frames = np.lib.stride_tricks.sliding_window_view(wide, kernels.shape[1], -1)[..., ::old, :]
-    made = (frames @ kernels.T).reshape(*x.shape[:-1], -1)
-    return np.asarray(made[..., : math.ceil(new * x.shape[-1] / old)])
+    made = np.zeros((*x.shape[:-1], count))
+    for tap in range(kernels.shape[1]):
+        made += kernels[way, tap] * wide[..., start + tap]
+    return made
 
 
 class Resample(SoundTransform):

@@ -30,6 +30,7 @@ from .tokenizers import (
     PythonTokenizer,
     RegexTokenizer,
     UnicodeCharTokenizer,
+    UnicodeScriptTokenizer,
     WhitespaceTokenizer,
     WordpieceTokenizer,
 )
@@ -40,8 +41,8 @@ __all__ = [
     "AddToken", "BasicTokenizer", "BertTokenizer", "CaseFold", "FastText", "FilterWikipediaXML",
     "GloVe", "Lookup", "Ngram", "NormalizeForm", "NormalizeUTF8", "PythonTokenizer",
     "RegexReplace", "RegexTokenizer", "SlidingWindow", "ToNumber", "ToVectors", "Truncate",
-    "TruncateSequencePair", "UnicodeCharTokenizer", "Vectors", "Vocab", "WhitespaceTokenizer",
-    "WordpieceTokenizer", "to_bytes", "to_str",
+    "TruncateSequencePair", "UnicodeCharTokenizer", "UnicodeScriptTokenizer", "Vectors", "Vocab",
+    "WhitespaceTokenizer", "WordpieceTokenizer", "to_bytes", "to_str",
 ]
 __dir__ = public_names(__name__)
 
@@ -51,7 +52,6 @@ _ELSEWHERE = {
                     "the package jieba: PythonTokenizer(jieba.lcut)"),
     **dict.fromkeys(("SentencePieceTokenizer", "SentencePieceVocab", "SentencePieceModel",
                      "SPieceTokenizerOutType", "SPieceTokenizerLoadType"), _PIECES),
-    "UnicodeScriptTokenizer": "RegexTokenizer with the scripts' ranges of characters",
     "CharNGram": "Vectors with words that it has",
 }
 """Names of MindSpore that are not here, and what does their work."""

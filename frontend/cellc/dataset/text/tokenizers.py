@@ -7,12 +7,14 @@ import unicodedata
 from collections.abc import Callable
 from enum import IntEnum
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from .. import checks
 from .base import Piece, TextTransform, Tokenizer
+from .scripts import scripts_of
 from .vocab import Vocab
 
 
@@ -57,6 +59,35 @@ class UnicodeCharTokenizer(Tokenizer):
 
     def _pieces(self, text: str) -> list[Piece]:
         return [(c, i, i + 1) for i, c in enumerate(text)]
+
+
+_WHITE = frozenset("\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
+                   "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000")
+"""Unicode's white space."""
+
+
+class UnicodeScriptTokenizer(Tokenizer):
+    """Runs of characters of one script: words, runs of signs and digits, white space.
+
+    Args:
+        keep_whitespace: whether runs of white space are tokens too.
+        with_offsets: see `Tokenizer`.
+
+    Source: `mindspore.dataset.text.UnicodeScriptTokenizer`.
+    """
+
+    def __init__(self, keep_whitespace: bool = False, with_offsets: bool = False) -> None:
+        super().__init__(with_offsets)
+        self.keep_whitespace = checks.of_type("keep_whitespace", keep_whitespace, bool)
+
+    def _pieces(self, text: str) -> list[Piece]:
+        kinds = zip(scripts_of(text).tolist(), (c in _WHITE for c in text), strict=True)
+        found, end = [], 0
+        for (_, white), run in groupby(kinds):
+            start, end = end, end + sum(1 for _ in run)
+            if self.keep_whitespace or not white:
+                found.append((text[start:end], start, end))
+        return found
 
 
 class PythonTokenizer(TextTransform):

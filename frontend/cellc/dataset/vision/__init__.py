@@ -20,6 +20,7 @@ from . import (
     mixing,
     shapes,
     tones,
+    video,
     warping,
 )
 from .adjusting import *  # noqa: F403
@@ -32,12 +33,13 @@ from .files import *  # noqa: F403
 from .mixing import *  # noqa: F403
 from .shapes import *  # noqa: F403
 from .tones import *  # noqa: F403
+from .video import *  # noqa: F403
 from .warping import *  # noqa: F403
 
 __all__ = ["Border", "Inter"]
 __all__ += adjusting.__all__ + augmenting.__all__ + boxes.__all__ + colours.__all__
 __all__ += cutting.__all__ + files.__all__ + mixing.__all__ + shapes.__all__ + tones.__all__
-__all__ += warping.__all__
+__all__ += video.__all__ + warping.__all__
 __dir__ = public_names(__name__)
 if not TYPE_CHECKING:
     __getattr__ = lazy_names(__name__, dict.fromkeys(
