@@ -73,6 +73,9 @@ _HOMES: dict[str, dict[str, str]] = {
         ("adadelta", "adagrad", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop"),
         "experimental.optim"),
     "graph": dict.fromkeys(("api", "lazy_inline", "mutable", "no_inline"), "common"),
+    "mindrecord": {"common": "records"},
+    "mindrecord.common": {"exceptions": "records.exceptions"},
+    "mint": {"ops": "ops"},
     "nn": {"metrics": "train.metrics"},
     "nn.layer": {
         "channel_shuffle": "nn.layer.basic", "dense": "nn.layer.basic",
@@ -107,6 +110,7 @@ _HOMES: dict[str, dict[str, str]] = {
         "functional_overload": "mint ops", "op_info_register": "ops.register_info",
     },
     "ops._utils": {"arg_dtype_cast": "ext_names"},
+    "ops.auto_generate": dict.fromkeys(("gen_ops_def", "gen_ops_prim"), "ops ext_names"),
     "ops.composite": dict.fromkeys(("base", "env_ops", "math_ops", "multitype_ops"), "ops"),
     "ops.function": {"comm_func": "ops.communication"} | dict.fromkeys(
         ("array_func", "clip_func", "debug_func", "fft_func", "image_func", "linalg_func",
@@ -124,8 +128,10 @@ _HOMES: dict[str, dict[str, str]] = {
     "parallel": {
         "function": "ops.collectives",
         "_parallel_serialization": "parallel", "_ps_context": "ranks.settings",
-        "algo_parameter_config": "ranks.settings",
+        "algo_parameter_config": "ranks.settings", "checkpoint_transform": "parallel",
+        "strategy": "parallel",
     },
+    "train": {"_utils": "train.inner_utils"},
     "train.callback": dict.fromkeys(
         ("_backup_and_restore", "_callback", "_checkpoint", "_early_stop", "_flops_collector",
          "_history", "_lambda_callback", "_loss_monitor", "_lr_scheduler_callback",

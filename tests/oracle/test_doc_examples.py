@@ -22,7 +22,7 @@ LEFT_OUT = ("mindspore.profiler.", "mindspore.hal.", "mindspore.communication.",
 PIPELINES = "mindspore.dataset."
 """Has no modes, so its examples run in the first alone."""
 UNSTEADY = {"mindspore.dataset.DSCallback", "mindspore.dataset.uuid"}
-"""Examples of which MindSpore itself prints now this, now that: threads race, identifiers are new."""
+"""Examples of which MindSpore itself prints now this, now that: threads race, ids are new."""
 LONG = {"mindspore.nn.Conv2d", "mindspore.nn.Conv2dBnAct"}
 """Examples of several hundred thousand million operations: they may not end in time."""
 PIECES = 4
