@@ -45,6 +45,7 @@ COMPARED: tuple[tuple[str, str], ...] = (
     ("profiler", "Profiles"),
     ("dataset", "Input pipelines"), ("mindrecord", "MindRecord files"),
     ("dataset.transforms", "Transforms of any columns"),
+    ("dataset.dataloader", "Batches of Python objects"),
     ("dataset.vision", "Transforms of images"), ("dataset.audio", "Transforms of sound"),
     ("scipy.linalg", "Linear algebra with scipy's names"),
     ("scipy.fft", "Cosine transforms with scipy's names"),

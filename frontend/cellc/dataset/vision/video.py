@@ -2,15 +2,62 @@
 
 from __future__ import annotations
 
-from ...core.absent import absent
-
-_WHY = ("decodes a video file, for which cellc has no decoder: read frames with a library such as "
-        "PyAV or OpenCV in a GeneratorDataset, as uint8 arrays.")
-
-DecodeVideo = absent("dataset.vision.DecodeVideo", _WHY, "Frames of a video's bytes: not here.")
-VideoDecoder = absent("dataset.vision.VideoDecoder", _WHY, "Frames of a video file: not here.")
-read_video = absent("dataset.vision.read_video", _WHY, "Frames and sound of a file: not here.")
-read_video_timestamps = absent(
-    "dataset.vision.read_video_timestamps", _WHY, "Times of a video file's frames: not here.")
+from typing import Any, NoReturn
 
 __all__ = ["DecodeVideo", "VideoDecoder", "read_video", "read_video_timestamps"]
+
+
+def _refuse(name: str) -> NoReturn:
+    raise RuntimeError(
+        f"dataset.vision.{name} decodes a video, for which cellc has no decoder: read frames with "
+        "a library such as PyAV or OpenCV in a GeneratorDataset, as uint8 arrays.")
+
+
+class DecodeVideo:
+    """Frames of a video's bytes: not here.
+
+    Raises:
+        RuntimeError: always.
+
+    Source: `mindspore.dataset.vision.DecodeVideo`.
+    """
+
+    def __init__(self) -> None:
+        _refuse("DecodeVideo")
+
+
+class VideoDecoder:
+    """Frames of a video file: not here.
+
+    Raises:
+        RuntimeError: always.
+
+    Source: `mindspore.dataset.vision.VideoDecoder`.
+    """
+
+    def __init__(self, source: str) -> None:
+        _refuse("VideoDecoder")
+
+
+def read_video(
+    filename: str, start_pts: Any = 0, end_pts: Any = None, pts_unit: str = "pts"
+) -> NoReturn:
+    """Frames and sound of a video file: not here.
+
+    Raises:
+        RuntimeError: always.
+
+    Source: `mindspore.dataset.vision.read_video`.
+    """
+    _refuse("read_video")
+
+
+def read_video_timestamps(filename: str, pts_unit: str = "pts") -> NoReturn:
+    """Times of a video file's frames: not here.
+
+    Raises:
+        RuntimeError: always.
+
+    Source: `mindspore.dataset.vision.read_video_timestamps`.
+    """
+    _refuse("read_video_timestamps")
