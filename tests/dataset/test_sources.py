@@ -286,5 +286,5 @@ def test_fake_images_are_mindspores():
     assert first.ravel().tolist() == [3, 182, 132, 5, 107, 152, 187, 63] and label == 2
     for wrong in ({"num_images": 0}, {"image_size": (3, 4)}, {"image_size": (0, 4, 3)},
                   {"num_classes": 0}, {"num_images": 1.5}):
-        with pytest.raises((TypeError, ValueError)):
+        with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
             ds.FakeImageDataset(**wrong)

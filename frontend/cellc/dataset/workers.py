@@ -128,8 +128,11 @@ def made_of(
 def under_way(
     handed: Iterator[tuple[Any, Made]], most: int, run: Run | None = None
 ) -> Iterator[tuple[Any, Made]]:
-    """What is asked for ahead, up to so many; one by one where the run says so. An error comes
-    behind what was before it."""
+    """What is asked for ahead, up to so many; one by one where the run says so.
+
+    Raises:
+        Exception: what was raised by who hands out; it comes behind what was before it.
+    """
     waiting: deque[tuple[Any, Made]] = deque()
     failure = None
     while True:
