@@ -53,6 +53,8 @@ class Knobs:
             at a collective before it gives up.
         silence_timeout: `CELLC_SILENCE_TIMEOUT`, seconds that a rank which others wait for may be
             silent when it is asked whether it is alive.
+        hang_timeout: `CELLC_HANG_TIMEOUT`, seconds after which a rank that others wait for and that
+            does nothing is taken to hang; 0 never does.
     """
 
     cache_dir: pathlib.Path
@@ -67,6 +69,7 @@ class Knobs:
     gpu: str = ""
     collective_timeout: int = 1800
     silence_timeout: int = 6
+    hang_timeout: int = 10
 
 
 _OVERRIDE: ContextVar[dict[str, Any] | None] = ContextVar("cellc_knobs", default=None)
@@ -93,6 +96,7 @@ def read() -> Knobs:
         collective_timeout=_count("CELLC_COLLECTIVE_TIMEOUT", env("CELLC_COLLECTIVE_TIMEOUT"))
         or 1800,
         silence_timeout=_count("CELLC_SILENCE_TIMEOUT", env("CELLC_SILENCE_TIMEOUT")) or 6,
+        hang_timeout=_hang_timeout(env("CELLC_HANG_TIMEOUT")),
     )
     changes = _OVERRIDE.get()
     return replace(knobs, **changes) if changes else knobs
@@ -122,6 +126,14 @@ def _count(name: str, text: str | None) -> int | None:
         return None
     if not text.strip().isdecimal() or int(text) < 1:
         raise ValueError(f"{name}={text!r} is not a positive whole number")
+    return int(text)
+
+
+def _hang_timeout(text: str | None) -> int:
+    if not text:
+        return 10
+    if not text.strip().isdecimal():
+        raise ValueError(f"CELLC_HANG_TIMEOUT={text!r} is not a whole number of seconds (0: never)")
     return int(text)
 
 

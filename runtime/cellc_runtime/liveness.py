@@ -4,23 +4,26 @@ A rank that waits asks those that have not come. The thread of their collectives
 answers while they compute, sleep or loop, with the line of the user's code that they are at and the
 processor time they have used. Who does not answer is stopped or gone: on this machine the operating
 system says so too, so that a rank whose code holds the interpreter's lock is not taken for one.
+
+An answer also says for how long the rank has done nothing at all (`activity.py`), and whom it waits
+for itself. So a rank that hangs is told from one that computes, and ranks that wait for each other
+find that out.
 """
 
 from __future__ import annotations
 
-import faulthandler
+import json
 import os
-import re
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import knobs, platform
+from .activity import Watch, main_thread
 from .world import CollectiveError
 
 _QUESTION, _ANSWER, _LEFT = 1, 2, 3
@@ -30,8 +33,14 @@ _UNDER_WAY = 2.0
 """Seconds for what a rank sent before it left to arrive."""
 _LOOK = 0.02
 """Seconds between looks at questions while a rank waits."""
+_FRESH = 3.0
+"""Seconds for which an answer counts."""
+_ENVELOPE = 256
+"""Bytes, at most, that a message has beside its text."""
+_HELD = ". It does not answer: its code holds the interpreter's lock"
+Waits = dict[int, tuple[str, list[int], float, float]]
+"""Of ranks that wait: in what, for which ranks, for how many seconds, and how long ago that was."""
 _OURS = ("cellc", "cellc_compiler", "cellc_runtime", "mpi4py")
-_FRAME = re.compile(r'^  File "(.*)", line (\d+) in ', re.MULTILINE)
 
 
 class Liveness:
@@ -49,7 +58,10 @@ class Liveness:
     def __init__(self, mpi: Any, comm: Any, processes: dict[int, int]) -> None:
         self._mpi, self._comm, self._processes = mpi, comm, processes
         self._asked: dict[int, float] = {}
-        self._heard: dict[int, tuple[float, str]] = {}
+        self._heard: dict[int, tuple[float, dict[str, Any]]] = {}
+        self._waits: tuple[str, list[int], float] | None = None
+        self._activity: Watch | None = None
+        self._outside: dict[int, tuple[float, Watch, float | None]] = {}
         self._sent: list[tuple[Any, Any]] = []
         self._next_look = 0.0
         self.left: dict[int, float] = {}
@@ -58,6 +70,9 @@ class Liveness:
     def done(self) -> None:
         """A collective of this rank is done: what it reports counts from now."""
         self._since, self._used = time.monotonic(), _processor_time()
+        self._waits = None
+        if self._activity is not None:
+            self._activity.forget()
 
     def attend(self) -> None:
         """Answer questions, and take in answers."""
@@ -67,12 +82,12 @@ class Liveness:
             text = np.empty(status.Get_count(self._mpi.BYTE), np.uint8)
             self._comm.Recv([text, self._mpi.BYTE], source, tag)
             if tag == _QUESTION:
-                self._send(source, _ANSWER, self.report())
+                self._send(source, _ANSWER, json.dumps(self._answer()))
             elif tag == _LEFT:
                 self.left[source] = time.monotonic()
             else:
                 self._asked.pop(source, None)
-                self._heard[source] = time.monotonic(), text.tobytes().decode()
+                self._heard[source] = time.monotonic(), json.loads(text.tobytes())
         self._sent = [(r, b) for r, b in self._sent if not r.Test()]
 
     def watch(self, missing: Iterable[int], waited: float, what: str) -> bool:
@@ -114,35 +129,127 @@ class Liveness:
                     "it has called 'release'. All ranks must do as many steps (a data set of other "
                     "length?)")
 
+    def check_hung(self, missing: Sequence[int], waited: float, what: str) -> None:
+        """See that those who have not come in so many seconds will.
+
+        A rank that does nothing may wait for one of the others (for a file that it writes, say), so
+        none is blamed while one of them does something.
+
+        Raises:
+            CollectiveError: none of them has done anything in the seconds of `CELLC_HANG_TIMEOUT`,
+                or one waits for this rank.
+        """
+        self._waits = what, list(missing), waited
+        limit = knobs.read().hang_timeout
+        if not limit or waited <= limit:
+            return
+        self._check_circle(missing, limit, what)
+        idle = [(self._idle(rank) or 0.0, rank) for rank in missing]
+        if min(idle)[0] > max(limit - 2 * _PATIENCE, limit / 2):
+            longest, rank = max(idle)
+            raise CollectiveError(
+                f"{what}: rank {rank} hangs. For {longest:.0f} s it has used no processor time, "
+                "moved no bytes and waited for no disk (CELLC_HANG_TIMEOUT sets how long that may "
+                f"be; 0 is for ever){self.told(missing) or _HELD}")
+
     def forget(self, missing: Iterable[int]) -> None:
         """They have come."""
         for rank in missing:
             self._asked.pop(rank, None)
+            self._outside.pop(rank, None)
 
     def told(self, ranks: Iterable[int]) -> str:
         """What ranks have answered lately, for messages."""
-        return "".join(f". Rank {r} {self._heard[r][1]}" for r in ranks if r in self._heard)
+        return "".join(f". Rank {r} {self._heard[r][1]['text']}"
+                       for r in ranks if r in self._heard)
 
-    def report(self) -> str:
-        """What this process is at."""
+    def _answer(self) -> dict[str, Any]:
+        """What this process is at, for how long it has done nothing, and who waits for whom."""
+        if self._activity is None:
+            self._activity = Watch(os.getpid(), threading.get_native_id())
+        idle, waits = self._activity.idle(), self._known_waits()
+        if self._waits is not None:  # for others, who are asked too
+            waits[self._comm.Get_rank()] = *self._waits, 0.0
+            idle = None
+        return {"text": self._report(), "idle": idle, "waits": waits}
+
+    def _report(self) -> str:
         passed = time.monotonic() - self._since
         used = _processor_time() - self._used
         doing = "computes" if used > passed / 10 else "sleeps or waits"
-        return (f"{doing} at {_line()}: {used:.1f} s of processor time in the {passed:.1f} s since "
+        text = (f"{doing} at {_line()}: {used:.1f} s of processor time in the {passed:.1f} s since "
                 "its last collective")
+        if self._waits is None:
+            return text
+        what, missing, waited = self._waits
+        return f"{text}; {what} since {waited:.1f} s for {_named(missing)}"
+
+    def _known_waits(self) -> Waits:
+        """What has been heard lately, from them or by way of others, of ranks that wait."""
+        now, found = time.monotonic(), Waits()
+        for heard, answer in self._heard.values():
+            for name, (what, missing, waited, age) in answer["waits"].items():
+                rank, age = int(name), age + now - heard
+                if age < min(_FRESH, found[rank][3] if rank in found else _FRESH):
+                    found[rank] = what, missing, waited, age
+        return found
+
+    def _check_circle(self, missing: Iterable[int], limit: float, what: str) -> None:
+        """See that nobody whom this rank waits for waits for it. (All of them must have waited for
+        long: what was sent has arrived.)"""
+        here = self._comm.Get_rank()
+        waits = {r: w for r, w in self._known_waits().items() if w[2] > limit / 2}
+        paths = [[rank] for rank in missing]
+        seen = set(missing)
+        for path in paths:
+            for rank in waits[path[-1]][1] if path[-1] in waits else ():
+                if rank == here:
+                    all_ = [(what, [path[0]]), *(waits[r][:2] for r in path)]
+                    raise CollectiveError(
+                        f"collective mismatch: {'; '.join(f'{w} for {_named(m)}' for w, m in all_)}"
+                        ". They wait for each other: all ranks must come to messages, and to the "
+                        "collectives of groups that have ranks in common, in the same order")
+                if rank not in seen:
+                    seen.add(rank)
+                    paths.append([*path, rank])
+
+    def _idle(self, rank: int) -> float | None:
+        """For how long a rank has done nothing; None if that is not known."""
+        now = time.monotonic()
+        heard, answer = self._heard.get(rank, (0.0, {}))
+        if now - heard < _FRESH:
+            found: float | None = answer["idle"]
+            return found
+        return self._outside[rank][2] if rank in self._outside else None
+
+    def _look(self, rank: int) -> None:
+        """See from outside what a rank of this machine does that does not answer."""
+        now = time.monotonic()
+        looked, watch, _ = self._outside.get(rank, (0.0, Watch(self._processes[rank]), None))
+        if now - looked > _PATIENCE / 2:
+            self._outside[rank] = now, watch, watch.idle()
 
     def _check(self, rank: int, silent: float, what: str) -> None:
-        halted = platform.is_halted(self._processes[rank]) if rank in self._processes else None
+        halted = None
+        if rank in self._processes:
+            halted = platform.is_halted(self._processes[rank])
+            self._look(rank)
         if silent > knobs.read().silence_timeout and halted is not False:
             raise CollectiveError(
                 f"{what}: rank {rank} has not answered for {silent:.0f} s: its process is stopped "
                 "or has ended, or its machine is gone (CELLC_SILENCE_TIMEOUT sets how long)"
-                + (f". When last heard of it {self._heard[rank][1]}" if rank in self._heard else "")
-            )
+                + (f". When last heard of it {self._heard[rank][1]['text']}"
+                   if rank in self._heard else ""))
 
     def _send(self, rank: int, tag: int, text: str) -> None:
         data = np.frombuffer(text.encode(), np.uint8)
+        if self._activity is not None:
+            self._activity.own += 2 * (data.size + _ENVELOPE)  # and what it answers, or is answered
         self._sent.append((self._comm.Isend([data, self._mpi.BYTE], rank, tag), data))
+
+
+def _named(ranks: Sequence[int]) -> str:
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
 
 
 def _processor_time() -> float:
@@ -152,14 +259,8 @@ def _processor_time() -> float:
 
 def _line() -> str:
     """The line of the user's code that the main thread is at."""
-    with tempfile.TemporaryFile("w+") as file:
-        faulthandler.dump_traceback(file)
-        file.seek(0)
-        text = file.read()
-    main = f"0x{threading.main_thread().ident or 0:016x}"
-    stack = next((part for part in text.split("hread ") if part.startswith(main)), "")
     ours = tuple(os.path.dirname(sys.modules[name].__file__ or "") + os.sep
                  for name in _OURS if name in sys.modules)
-    lines = [f"{file}:{line}" for file, line in _FRAME.findall(stack)
+    lines = [f"{file}:{line}" for file, line in main_thread()
              if not file.startswith(ours) and file != threading.__file__]
     return lines[0] if lines else "its end"

@@ -235,17 +235,19 @@ class MpiWorld:
             waited = time.monotonic() - start
             if waited > _SPIN or not self._wanted():
                 missing = [r for r in (absent() if absent else whom) if r != self.rank]
-                self._hold_out(waited, missing, what)
+                looked = self._hold_out(waited, missing, what)
                 if absent is not None:
                     self._alive.check_left(missing, what)
+                    if looked:
+                        self._alive.check_hung(missing, waited, f"rank {self.rank} waits in {what}")
                 self._pause(waited, absent is not None)
         self._alive.forget(whom)
         self._alive.done()
         self.waiting = ""
         return found
 
-    def _hold_out(self, waited: float, missing: Sequence[int], what: str) -> None:
-        """Go on waiting.
+    def _hold_out(self, waited: float, missing: Sequence[int], what: str) -> bool:
+        """Go on waiting; whether this was the time to look at the others.
 
         Raises:
             CollectiveError: it has taken too long, one of those waited for does not answer, or
@@ -254,7 +256,7 @@ class MpiWorld:
         if self.channel is not None and self.channel.failed is not None:
             raise CollectiveError(f"{what} was given up: {self.channel.failed!r}")
         if not self._alive.watch(missing, waited, f"rank {self.rank} waits in {what}"):
-            return
+            return False
         limit = knobs.read().collective_timeout
         said = (f"{what}: rank {self.rank} has waited {waited:.0f} s for "
                 f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))} "
@@ -265,6 +267,7 @@ class MpiWorld:
             self._notice *= 2
             sys.stderr.write(f"{said}\nIt goes on waiting, up to {limit} s.\n")
             sys.stderr.flush()
+        return True
 
     def _pause(self, waited: float, others: bool) -> None:
         """Leave the processor to others for a while; `others` are those who have not come."""

@@ -76,7 +76,7 @@ print("weights", hashlib.sha256(bits).hexdigest())
 """
 
 FAULTS = """
-import os, sys, time
+import ctypes, os, sys, time
 import numpy as np
 from cellc import Tensor
 from cellc.communication import init, get_rank, comm_func as c
@@ -94,6 +94,10 @@ if rank == 1:
         os.kill(os.getpid(), 19)
     if sys.argv[1] == "late":
         time.sleep(600)
+    if sys.argv[1] == "held":
+        ctypes.PyDLL(None).sleep(600)
+    if sys.argv[1] == "crossed":
+        c.irecv(Tensor(np.zeros(2, np.float32)), 0)[1].wait()
     while sys.argv[1] == "loop":
         pass
     if sys.argv[1] == "locked":
@@ -161,7 +165,12 @@ def test_a_script_of_mindspore_trains_on_two_ranks(mpirun: Launch) -> None:
     ("die", ["signal 9", "rank 0: ended while it waited in all_reduce sum of float32[3]"]),
     ("shape", ["collective mismatch: rank 0 at all_reduce sum of float32[3]; rank 1 at all_reduce "
                "sum of float32[4]"]),
-    ("late", ["rank 0 has waited", "s for rank 1", "Rank 1 sleeps or waits at", "script.py:19: "]),
+    ("late", ["rank 0 waits in all_reduce sum of float32[3]", "rank 1 hangs. For ",
+              "Rank 1 sleeps or waits at", "script.py:19: "]),
+    ("held", ["rank 0 waits in all_reduce sum of float32[3]", "rank 1 hangs. For ",
+              "its code holds the interpreter's lock"]),
+    ("crossed", ["collective mismatch: rank 0 waits in all_reduce sum of float32[3] for rank 1",
+                 "rank 1 waits in receive_from", "for rank 0"]),
     ("loop", ["rank 0 has waited", "s for rank 1", "Rank 1 computes at", "script.py:2"]),
     ("leave", ["all_reduce sum of float32[3]", "rank 1 has left without coming to it"]),
     ("stop", ["rank 0 waits in all_reduce sum of float32[3]: rank 1 has not answered for",
@@ -169,7 +178,8 @@ def test_a_script_of_mindspore_trains_on_two_ranks(mpirun: Launch) -> None:
 ])
 def test_a_fault_ends_all_ranks(mpirun: Launch, fault: str, said: list[str]) -> None:
     start = time.monotonic()
-    done = mpirun(2, FAULTS, fault, CELLC_COLLECTIVE_TIMEOUT="3", CELLC_SILENCE_TIMEOUT="1")
+    done = mpirun(2, FAULTS, fault, CELLC_COLLECTIVE_TIMEOUT="4", CELLC_SILENCE_TIMEOUT="1",
+                  CELLC_HANG_TIMEOUT="2")
     assert done.returncode != 0
     assert time.monotonic() - start < 60
     for text in said:
@@ -178,10 +188,10 @@ def test_a_fault_ends_all_ranks(mpirun: Launch, fault: str, said: list[str]) -> 
 
 def test_a_long_wait_is_told(mpirun: Launch) -> None:
     """Within ten seconds, with the rank, its line and the collective."""
-    done = mpirun(2, FAULTS, "late", CELLC_COLLECTIVE_TIMEOUT="10", CELLC_SILENCE_TIMEOUT="1")
+    done = mpirun(2, FAULTS, "loop", CELLC_COLLECTIVE_TIMEOUT="10", CELLC_HANG_TIMEOUT="1")
     text, more, _ = done.stderr.partition("It goes on waiting, up to 10 s.")
     assert more and "all_reduce sum of float32[3]" in text
-    assert "rank 0 has waited 8 s for rank 1" in text and "Rank 1 sleeps or waits at" in text
+    assert "rank 0 has waited 8 s for rank 1" in text and "Rank 1 computes at" in text
 
 
 def test_a_rank_that_computes_is_waited_for(mpirun: Launch) -> None:
