@@ -44,6 +44,7 @@ LONG = re.compile("|".join((
     r"cuda/test_(products|convolutions|convolution_tensor_cores)\.py::test_assembled\[sm_(80|100a)",
     r"cuda/test_convolution_tensor_cores\.py::test_accesses\[(data|weight)-",
     r"cuda/test_attention_online\.py::test_gradients_of_large_heads",
+    r"ranks/test_mpi\.py::test_training_by_nccl",
     r"endurance/test_endurance\.py::test_memory_is_flat\[(calls|cells)-pynative",
 )))
 """Tests of half a minute and more that repeat, on a larger network or another target, what others

@@ -89,6 +89,11 @@ FIRST_CALLBACK = 48
 CALLBACK_FAILED = -1
 """What `cellc_main` returns after a callback returned nonzero."""
 
+BY_HOST = 2
+"""What a callback returns that a program on a device asked to put a collective on its stream (the
+pointers are the device's, and the stream is behind them): it cannot be, the host does it. Where the
+host does it, the pointers are the host's, and null is behind them."""
+
 DEVICE_FAILED = -2
 """What `cellc_main` returns after a function of the device returned nonzero; `Device.wait` says
 what was wrong."""

@@ -258,6 +258,8 @@ def perform(kind: str, step: Step, x: Array, **attrs: Any) -> Any:
 
 START, WAIT = "start", "wait"
 """The phases of a collective that runs while its program computes."""
+ASK = "ask"
+"""The phase of one that a program on a device asks to put on its stream first (`abi.BY_HOST`)."""
 _MARK = "collective "
 
 
@@ -267,8 +269,14 @@ def callback_name(kind: str, attrs: Mapping[str, Any]) -> str:
 
 
 def phased(name: str, phase: str) -> str:
-    """What a program calls `START` or `WAIT` of a collective by, given its `callback_name`."""
+    """What a program calls `START`, `WAIT` or `ASK` of a collective by, given its
+    `callback_name`."""
     return f"{_MARK}{phase} {name[len(_MARK):]}"
+
+
+def asks(name: str) -> bool:
+    """Whether a program's callback is of the phase `ASK`."""
+    return name.startswith(f"{_MARK}{ASK} ")
 
 
 def is_collective(name: str) -> bool:
@@ -291,24 +299,43 @@ def callback(name: str, place: str = "") -> Callable[..., None]:
     if kind in _MESSAGES:
         to = {name: attrs[name] for name in ("rank", "tag")}
         return lambda x: perform(kind, Step(described(kind, x), (), place), x, **to)
-    function = KINDS[kind]
+    return Called(kind, group, attrs, place, phase.strip() == START)
 
-    def call(x: Array, out: Array) -> None:
-        step = Step(described(kind, x, attrs), group, place)
-        channel = world().channel
+
+class Called:
+    """A collective that a program calls.
+
+    Args:
+        kind: one of `KINDS`.
+        group: the ranks.
+        attrs: what else the function is given.
+        place: where in the user's code it is, for messages.
+        starts: whether it goes on while the program computes.
+    """
+
+    def __init__(
+        self, kind: str, group: tuple[int, ...], attrs: Mapping[str, Any], place: str, starts: bool,
+    ) -> None:
+        self.kind, self.group, self.attrs, self.place = kind, group, attrs, place
+        self._starts = starts
+
+    def step(self, x: Array) -> Step:
+        """What all ranks must come to."""
+        return Step(described(self.kind, x, self.attrs), self.group, self.place)
+
+    def __call__(self, x: Array, out: Array) -> None:
+        step, function, channel = self.step(x), KINDS[self.kind], world().channel
 
         def work() -> None:
             if function is all_reduce:
-                all_reduce_into(step, x, out=out, **attrs)
+                all_reduce_into(step, x, out=out, **self.attrs)
             else:
-                np.copyto(out, function(step, x, **attrs))
+                np.copyto(out, function(step, x, **self.attrs))
 
-        if phase and channel is not None and not channel.inside:
-            channel.launch(out.ctypes.data, work, step.text + place)
+        if self._starts and channel is not None and not channel.inside:
+            channel.launch(out.ctypes.data, work, step.text + step.place)
         else:
-            in_order(work, step.text + place)
-
-    return call
+            in_order(work, step.text + step.place)
 
 
 def _wait(out: Array) -> None:

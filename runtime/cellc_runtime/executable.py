@@ -559,19 +559,18 @@ class _HostCall:
     """A host callback: the buffers' pointers become arrays, an exception a nonzero result."""
 
     def __init__(self, callback: Callback, function: HostFunction, failed: _Raise) -> None:
-        self._function = function
-        self._failed = failed
-        self._types = [(*t, False) for t in callback.inputs]
-        self._types += [(*t, True) for t in callback.outputs]
+        self.function, self.failed = function, failed.keep
+        self.types = [(*t, False) for t in callback.inputs]
+        self.types += [(*t, True) for t in callback.outputs]
 
     def __call__(self, buffers: int) -> int:
         try:
-            pointers = (ctypes.c_void_p * max(len(self._types), 1)).from_address(buffers)
-            self._function(
-                *(_view(p or 0, *t) for p, t in zip(pointers, self._types, strict=False))
+            pointers = (ctypes.c_void_p * max(len(self.types), 1)).from_address(buffers)
+            self.function(
+                *(_view(p or 0, *t) for p, t in zip(pointers, self.types, strict=False))
             )
         except BaseException as error:  # it crosses native code, and is raised behind it
-            self._failed.keep(error)
+            self.failed(error)
             return 1
         return 0
 

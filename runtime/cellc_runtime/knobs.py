@@ -55,6 +55,8 @@ class Knobs:
             silent when it is asked whether it is alive.
         hang_timeout: `CELLC_HANG_TIMEOUT`, seconds after which a rank that others wait for and that
             does nothing is taken to hang; 0 never does.
+        nccl: `CELLC_NCCL`, the path of the library of collectives between GPUs, `"none"` to do
+            without, or None for the one that is found.
     """
 
     cache_dir: pathlib.Path
@@ -70,6 +72,7 @@ class Knobs:
     collective_timeout: int = 1800
     silence_timeout: int = 6
     hang_timeout: int = 10
+    nccl: str | None = None
 
 
 _OVERRIDE: ContextVar[dict[str, Any] | None] = ContextVar("cellc_knobs", default=None)
@@ -97,6 +100,7 @@ def read() -> Knobs:
         or 1800,
         silence_timeout=_count("CELLC_SILENCE_TIMEOUT", env("CELLC_SILENCE_TIMEOUT")) or 6,
         hang_timeout=_hang_timeout(env("CELLC_HANG_TIMEOUT")),
+        nccl=env("CELLC_NCCL") or None,
     )
     changes = _OVERRIDE.get()
     return replace(knobs, **changes) if changes else knobs

@@ -160,6 +160,26 @@ def test_a_script_of_mindspore_trains_on_two_ranks(mpirun: Launch) -> None:
     assert len(found) == 1  # both ranks, both modes
 
 
+def test_training_by_nccl(mpirun: Launch, tmp_path: Path) -> None:
+    """On emulated GPUs and a stand-in of NCCL the weights are those of CPUs, in both modes."""
+    root = Path(__file__).parents[2]
+    by_nccl = TRAINING.replace('device_target="CPU"', 'device_target="GPU"').replace(
+        "    init()\n", "    init()\n    from cellc_runtime.cuda import nccl, on_stream\n"
+        "    from tests.cuda.fake_nccl import of_environment\n"
+        "    fake = of_environment()\n    on_stream.use(nccl.Nccl(fake))\n")
+    by_nccl += 'print("calls", len(fake.log))\n'
+    found = set()
+    for text, mode in ((TRAINING, "0"), (by_nccl, "0"), (by_nccl, "1")):
+        done = mpirun(2, f"from cellc import shim; shim.install()\n{text}", mode, "ranks",
+                      CELLC_GPU="emulated", FAKE_NCCL=str(tmp_path), PYTHONPATH=str(root))
+        assert done.returncode == 0, done.stderr
+        lines = done.stdout.splitlines()
+        found.update(line for line in lines if line.startswith("weights"))
+        assert sum(line.startswith("calls") for line in lines) == 2 * (text is by_nccl)
+        assert "calls 0" not in lines
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize(("fault", "said"), [
     ("raise", ["rank 1: ValueError: of rank 1"]),
     ("die", ["signal 9", "rank 0: ended while it waited in all_reduce sum of float32[3]"]),

@@ -110,6 +110,7 @@ class Machine(ABC):
         patterns: looked for in this order.
         defers_checks: whether a call goes on behind a check that failed. What messages show is then
             kept until the end, and what writes a graph's own state heeds what was found.
+        asks: whether programs ask for collectives on the device's stream before the host does them.
         overlaps: whether the host's memory is the program's, so that collectives may go on while
             kernels run.
     """
@@ -120,6 +121,7 @@ class Machine(ABC):
     patterns: Sequence[Pattern[Any]] = ()
     defers_checks: bool = False
     overlaps: bool = False
+    asks: bool = False
 
     @abstractmethod
     def plan(self, node: Node) -> KernelPlan:

@@ -143,7 +143,8 @@ def _collectives(graph: Graph) -> dict[str, Callable[..., None]]:
                 lines.append(line)
     return {called: collectives.callback(called, f" ({' or '.join(lines)})")
             for name, lines in places.items()
-            for called in (name, collectives.phased(name, collectives.START))}
+            for called in (name, *(collectives.phased(name, phase)
+                                   for phase in (collectives.START, collectives.ASK)))}
 
 
 def executed(graph: Graph) -> Iterator[Node]:

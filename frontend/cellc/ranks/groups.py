@@ -10,12 +10,18 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.world import enter, leave, world
 
 from ..context import OPTIONS
 from ..core.invalidation import changed
+
+if TYPE_CHECKING:
+    from cellc_runtime.cuda import on_stream
+else:  # one process does without it
+    on_stream = lazy_module("cellc_runtime.cuda.on_stream")
 
 HCCL_WORLD_COMM_GROUP = "hccl_world_group"
 NCCL_WORLD_COMM_GROUP = "nccl_world_group"
@@ -58,6 +64,9 @@ def connect(what: str) -> None:
                 f"For '{what}', {name}={count} says that {count} processes take part, but mpi4py "
                 f"cannot be imported ({e}): pip install 'cellc[mpi]'.") from e
         enter(made)
+        if (why := on_stream.connect()) and made.rank == 0:
+            sys.stderr.write(f"cellc: what ranks exchange goes through the host's memory, not "
+                             f"between GPUs: {why}\n")
         # As MindSpore's launchers set them; scripts ask for them.
         os.environ.setdefault("RANK_ID", str(made.rank))
         os.environ.setdefault("RANK_SIZE", str(made.size))
@@ -92,6 +101,7 @@ def _patient(what: str) -> Iterator[None]:
 def disconnect() -> None:
     """Leave the world; the groups made in it end."""
     world().groups.clear()
+    on_stream.disconnect()
     leave()
     changed(OPTIONS, "ranks")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from .. import knobs
@@ -13,9 +14,10 @@ from ..loader import Host, MappedImage, main_function, precompute_function
 from ..platform import address_of, uses_win64
 from ..program import Program
 from . import driver as cuda
+from . import on_stream
 from .context import Context
 from .driver import CudaError
-from .graphs import COPY, NO_GRAPHS, Capture, Graphs, PartGraphs
+from .graphs import COPY, NO_GRAPHS, Capture, Graphs, GraphsTogether, PartGraphs
 from .modules import Kernel, Modules
 from .streams import CudaEvent
 
@@ -59,17 +61,25 @@ class CudaCode:
         self._lock = threading.Lock()
         capture = Capture(context, self._image, owns)
         self.graphs = Graphs(context, capture, self._main, len(program.slots))
-        wanted = bool(settings.gpu_graphs and program.kernels and not self._blocking)
+        group = on_stream.group_of(callbacks)
+        wanted = bool(settings.gpu_graphs and not self._blocking and (program.kernels or group))
         self.parts: PartGraphs | None = None
         if wanted and PARTS in program.image.symbols and not uses_win64():
             launch = precompute_function(self.address(PARTS))  # (a function of the same arguments)
             self.parts = PartGraphs(context, capture, launch, len(program.slots))
         self.graphs.possible = wanted and not callbacks and self.parts is None
+        self._together: GraphsTogether | None = None
+        if wanted and group:
+            self._together = GraphsTogether(
+                context, capture, self._main, len(program.slots),
+                partial(on_stream.votes, f"the launch of {self._name}", group))
 
     def _launch(self, slots: int, arena: int, consts: int) -> int:
         """See `Code`."""
         self._context.use()
         self._context.launched(self._name)
+        if (code := self._launch_together(slots, arena, consts)) is not None:
+            return code
         if self.parts is not None:
             with self.parts.of_call(slots, arena, consts):
                 return self._run(lambda: self._main(slots, arena, consts))
@@ -82,6 +92,14 @@ class CudaCode:
         with self._lock:
             found = self.graphs.launch(slots, arena, consts)  # none in the first call
             return self._run(lambda: self._main(slots, arena, consts)) if found is None else found
+
+    def _launch_together(self, slots: int, arena: int, consts: int) -> int | None:
+        """Launch a graph that other ranks launch, too; None: there is none, call main."""
+        if self._together is None or not self._together.possible or on_stream.engine() is None:
+            return None
+        with self._lock:
+            self._image.fill({Ext.DEVICE_PARTS: ctypes.addressof(NO_GRAPHS)})
+            return self._together.launch(slots, arena, consts)
 
     def precompute(self, slots: int, arena: int, consts: int, part: int) -> int:
         """See `Code`."""
@@ -97,7 +115,7 @@ class CudaCode:
     def timed(self) -> Callable[[], list[tuple[int, float]]]:
         """See `Device.timed`: launches go kernel by kernel, by way of Python, from now on."""
         self.timer = _Timer(self._context)
-        self.parts, self.graphs.possible = None, False
+        self.parts, self.graphs.possible, self._together = None, False, None
         self._image.fill(self._checked.entries())
         return self.timer.taken
 

@@ -26,6 +26,7 @@ from ..program import Program
 from ..records import dataclass
 from ..target import CUDA, Target
 from . import driver as cuda
+from . import on_stream
 from .code import CudaCode
 from .context import Context
 from .driver import Driver
@@ -146,8 +147,12 @@ class CudaDevice(Device):
         self._begin_checks()
         as_ptx = not self._runs(CUDA[program.target], ptx=False) or \
             self.driver.version < cuda.CUBIN_VERSION
-        return CudaCode(self.context, self._modules, program, callbacks, self._allocator.owns,
-                        as_ptx)
+        queue = on_stream.Queue(self.name, self.context.use, self._zero)
+        hosts = on_stream.on_stream(program, callbacks, queue)
+        return CudaCode(self.context, self._modules, program, hosts, self._allocator.owns, as_ptx)
+
+    def _zero(self, address: int, nbytes: int, stream: int) -> None:
+        self.driver.call("cuMemsetD8Async", address, 0, nbytes, stream)
 
     def _begin_checks(self) -> None:
         """Room for what checks find, when the first program is loaded. The GPU writes what the host

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import os
 import threading
 from collections.abc import Callable, Sequence
 
@@ -27,6 +28,7 @@ from ..loader import Host, MappedImage, main_function, precompute_function
 from ..platform import Scratch
 from ..program import Program
 from ..target import EMULATED, Target, machine_target
+from . import on_stream
 
 COPY, WAIT = "cellc_emulated_copy", "cellc_emulated_wait"
 TENSOR_MAP = "cellc_emulated_tensor_map"
@@ -216,8 +218,14 @@ class EmulatedDevice(Device):
                 f"{program.image.machine}; the emulated GPU of this process runs "
                 f"{' and '.join(self.targets)} with one of {machine}")
 
+    @property
+    def queue_name(self) -> str:
+        """What tells it from all other emulated GPUs of this machine."""
+        return f"{self.name} {os.getpid()} {id(self)}"
+
     def load(self, program: Program, callbacks: Sequence[Host]) -> Code:
-        return _EmulatedCode(self, program, callbacks)
+        queue = on_stream.Queue(self.queue_name, lambda: None, _zero)
+        return _EmulatedCode(self, program, on_stream.on_stream(program, callbacks, queue))
 
     def wait(self) -> None:
         code = self.state("error")
@@ -234,6 +242,10 @@ class EmulatedDevice(Device):
     def state_address(self) -> int:
         """What stands for the stream that programs launch on."""
         return ctypes.addressof(self._state)
+
+
+def _zero(address: int, nbytes: int, stream: int) -> None:
+    ctypes.memset(address, 0, nbytes)
 
 
 class _EmulatedCode:

@@ -142,6 +142,9 @@ class Graphs:
                 return None
         else:
             self._graphs.move_to_end(key)
+        return self._launched(graph)
+
+    def _launched(self, graph: int) -> int:
         self.launches += 1
         driver = self._context.driver
         result = driver.result("cuGraphLaunch", graph, self._context.stream)
@@ -184,6 +187,58 @@ class Graphs:
 
     def __del__(self) -> None:
         for graph in getattr(self, "_graphs", {}).values():
+            self._context.discard("cuGraphExecDestroy", graph)
+
+
+class GraphsTogether(Graphs):
+    """The graphs of a program whose collectives are in them.
+
+    NCCL wants all ranks to take down, or launch, the same thing at the same time. So before each
+    call the ranks say which graph they have for their addresses, and whether they can make one:
+    all do the same. Graphs have numbers, equal on all ranks.
+
+    Args:
+        votes: given a number and yes or no, gives what each of the ranks says.
+    """
+
+    def __init__(
+        self, context: Context, capture: Capture, main: Callable[[int, int, int], int], slots: int,
+        votes: Callable[[tuple[int, bool]], list[tuple[int, bool]]],
+    ) -> None:
+        super().__init__(context, capture, main, slots)
+        self._votes = votes
+        self._numbers: dict[bytes, int] = {}
+
+    def launch(self, slots: int, arena: int, consts: int) -> int | None:
+        """See `Graphs.launch`."""
+        key = _key(slots, self._nbytes, arena, consts)
+        number = self._numbers.get(key, 0)
+        known = bool(number) or not self._seen.first_time(key)
+        said = self._votes((number, known))
+        if number and set(said) == {(number, True)}:
+            return self._launched(self._graphs[key])
+        if not all(known for _, known in said):
+            return None
+        self._drop(key)
+        graph = self._make(key, slots, arena, consts)
+        if not all(made for _, made in self._votes((0, graph is not None))):
+            self._drop(key)
+            self.possible = False
+            return None
+        assert graph is not None
+        self._numbers[key] = self.captures
+        return self._launched(graph)
+
+    def _updated(self, description: int) -> int | None:
+        """None: graphs with NCCL's kernels are made anew. The oldest makes room."""
+        if len(self._graphs) == LIMIT:
+            self._drop(next(iter(self._graphs)))
+        return None
+
+    def _drop(self, key: bytes) -> None:
+        self._numbers.pop(key, None)
+        graph = self._graphs.pop(key, None)
+        if graph is not None:
             self._context.discard("cuGraphExecDestroy", graph)
 
 

@@ -13,12 +13,18 @@ from cellc_runtime.target import CHECKED, CUDA, EMULATED, Target
 from ..base import Backend
 
 if TYPE_CHECKING:
+    from cellc_runtime.cuda import on_stream
+
     from ...build import llvm_version, ptxas, workers
+    from ...passes import slices
+    from ...passes.base import Pass
     from . import build, machine
 else:  # a program found in the cache needs none of these
     llvm_version, ptxas, workers = (
         lazy_module(f"cellc_compiler.build.{name}")
         for name in ("llvm_version", "ptxas", "workers"))
+    on_stream = lazy_module("cellc_runtime.cuda.on_stream")
+    slices = lazy_module("cellc_compiler.passes.slices")
     build, machine = (
         lazy_module(f"cellc_compiler.backends.cuda.{name}") for name in ("build", "machine"))
 
@@ -40,7 +46,11 @@ class CudaBackend(Backend):
         return replace(target, fast=numerics == "fast")
 
     def version(self) -> str:
-        return f"{llvm_version.llvm_version()} ptxas {ptxas.version()}"
+        sliced = " slices" if on_stream.engine() is not None else ""
+        return f"{llvm_version.llvm_version()} ptxas {ptxas.version()}{sliced}"
+
+    def passes(self, target: Target) -> tuple[Pass, ...]:
+        return (slices.Slices(),) if on_stream.engine() is not None else ()
 
     def machine(self, target: Target) -> machine.GpuMachine:
         return _machine(target)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
+from cellc_runtime import collectives
 from cellc_runtime.abi import MAIN, PRECOMPUTE
 from cellc_runtime.image import Image
 from cellc_runtime.program import DeviceKernel
@@ -20,7 +21,7 @@ from ..base import Built
 from ..llvm.main import PRECOMPUTE_PARAMS, write_main
 from .code import HOST, KernelCode, is_emulated
 from .emulator import emulator_text
-from .main import EmulatedWriter, LaunchedKernels, LaunchWriter
+from .main import Called, EmulatedWriter, LaunchedKernels, LaunchWriter
 
 _SEVERAL = re.compile(r"^\.minnctapersm .*\n", re.MULTILINE)
 
@@ -56,7 +57,7 @@ class GpuBuild:
 
     def finish(self, lowered: Lowered, profile_behind: int | None = None) -> Built:
         """See `Build`."""
-        types = dict(enumerate(map(_types, lowered.callbacks)))
+        types = dict(enumerate(map(_called, lowered.callbacks)))
         kind = EmulatedWriter if self.emulated else LaunchWriter
         kernels = LaunchedKernels()
         writer = kind(MAIN, self.target, kernels, types)
@@ -122,8 +123,8 @@ def variants(code: KernelCode) -> Iterator[KernelCode]:
         at = at.otherwise
 
 
-def _types(callback: HostCallback) -> tuple[Sequence[int], int]:
-    """Bytes of each of a callback's pointers, and how many are operands."""
+def _called(callback: HostCallback) -> Called:
     node = callback.node
     operands = [v.type.nbytes for v in node.operands]
-    return [*operands, *(v.type.nbytes for v in node.results)], len(operands)
+    return Called([*operands, *(v.type.nbytes for v in node.results)], len(operands),
+                  callback.phase == collectives.ASK)

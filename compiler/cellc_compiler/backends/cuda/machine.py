@@ -35,6 +35,7 @@ class GpuMachine(Machine):
     backend = "cuda"
     memory = MEMORY
     defers_checks = True
+    asks = True
 
     def __init__(self, target: Target) -> None:
         self.gpu = target

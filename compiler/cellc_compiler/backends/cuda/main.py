@@ -15,6 +15,8 @@ from itertools import groupby
 from typing import ClassVar
 
 from cellc_runtime.abi import (
+    BY_HOST,
+    CALLBACK_FAILED,
     CHECK_FAILED,
     DEVICE_FAILED,
     FIRST_CALLBACK,
@@ -23,6 +25,7 @@ from cellc_runtime.abi import (
     TABLE,
     Ext,
 )
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ...ir.graph import Node
@@ -84,13 +87,27 @@ class LaunchedKernels(Kernels):
         return self.name(Kernel(code, code.blocks, 0, 0.0))
 
 
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What a callback is given.
+
+    Attributes:
+        sizes: bytes behind each pointer, operands first.
+        operands: how many are operands.
+        asks: whether it may be put on the device's stream (`abi.BY_HOST`).
+    """
+
+    sizes: Sequence[int]
+    operands: int
+    asks: bool
+
+
 class LaunchWriter(FunctionWriter):
     """Writes a function that launches.
 
     Args:
         gpu: the target of the kernels.
-        types: bytes of each pointer of a callback, operands first, and how many are operands, by
-            its number.
+        types: what callbacks are given, by their numbers.
     """
 
     kernels: LaunchedKernels
@@ -99,7 +116,7 @@ class LaunchWriter(FunctionWriter):
 
     def __init__(
         self, name: str, gpu: Target, kernels: LaunchedKernels,
-        types: Mapping[int, tuple[Sequence[int], int]], params: Params = MAIN_PARAMS,
+        types: Mapping[int, Called], params: Params = MAIN_PARAMS,
     ) -> None:
         super().__init__(name, HOST, kernels, params)
         self.types, self.gpu = types, gpu
@@ -313,9 +330,24 @@ class LaunchWriter(FunctionWriter):
         self.f.line(f"call void {self.external(Ext.FREE).ref}({memory})")
 
     def callback(self, i: Callback) -> None:
+        """On the stream if it can be put there, else on copies in the host's memory."""
+        f = self.f
+        if not self.types[i.number].asks:
+            self.by_host(i)
+            return
+        for k, place in enumerate(i.places):
+            f.store(self.pointer(place), f.gep(self.bufs, k, "ptr"))
+        f.store(self.stream, f.gep(self.bufs, len(i.places), "ptr"))
+        entry = f.gep(V("ptr", f"@{TABLE}"), FIRST_CALLBACK + i.number, "ptr")
+        code = f.emit(I32, f"call i32 {f.load('ptr', entry).ref}({self.bufs})")
+        f.when(f.cmp("eq", code, V(I32, str(BY_HOST))), lambda: self.by_host(i))
+        done = f.binary("and", code, V(I32, str(~BY_HOST)))
+        f.return_unless(f.cmp("eq", done, V(I32, "0")), lambda: V(I32, str(CALLBACK_FAILED)))
+
+    def by_host(self, i: Callback) -> None:
         """On copies in the host's memory."""
         f = self.f
-        sizes, operands = self.types[i.number]
+        sizes, operands = self.types[i.number].sizes, self.types[i.number].operands
         starts = [sum(-(-n // 64) * 64 for n in sizes[:k]) for k in range(len(sizes) + 1)]
         memory = self.allocated(starts[-1])
         for k in range(operands):
@@ -323,6 +355,7 @@ class LaunchWriter(FunctionWriter):
         self.wait(lambda: self.freed(memory))
         for k in range(len(sizes)):
             f.store(f.gep(memory, starts[k]), f.gep(self.bufs, k, "ptr"))
+        f.store(V("ptr", "null"), f.gep(self.bufs, len(sizes), "ptr"))
         self.call_host(i, lambda: self.freed(memory))
         for k in range(operands, len(sizes)):
             self.move(self.pointer(i.places[k]), f.gep(memory, starts[k]), sizes[k])

@@ -1,0 +1,108 @@
+"""Sums over ranks as exchanges of slices and ops between them.
+
+A library that moves bytes between the memories of devices need not add up: each rank gets one slice
+of what all have (`all_to_all`), adds the slices in the order of the ranks, and all gather the sums.
+Small tensors go to everyone whole. That is what `cellc_runtime.collectives` does on the host, in
+the same order, so bits are the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+
+from cellc_runtime.collectives import SMALL
+
+from ..ir.graph import Builder, Graph, Node, Value
+from ..ops.collective import AllGather, AllReduce, AllToAll, ReduceScatter
+from .base import Pass, rewrite
+
+_ADDED = {"sum": "add", "prod": "mul"}
+"""Ops by reductions; those of extremes choose among zeros of both signs, and stay as they are."""
+
+
+class Slices(Pass):
+    """Write `all_reduce` and `reduce_scatter` by `all_to_all` and `all_gather` of rows, and
+    `all_to_all` along other axes by one of rows.
+
+    Sums of whole numbers and of floats alike; extremes, and products of complex numbers, stay.
+    """
+
+    name = "slices"
+
+    def run(self, graph: Graph) -> bool:
+        """See the class."""
+        return rewrite(graph, _rule, asks=_RULES.__contains__)
+
+
+def _rule(b: Builder, node: Node) -> Sequence[Value] | None:
+    ranks = node.attrs["ranks"]
+    if len(ranks) == 1 or node.operands[0].type.nbytes == 0:
+        return None
+    reduction, kind = node.attrs.get("reduction", "sum"), node.operands[0].dtype.kind
+    if reduction not in _ADDED or (reduction == "prod" and kind == "complex"):
+        return None
+    return _RULES[node.op](b, node)
+
+
+def _all_reduce(b: Builder, node: Node) -> Sequence[Value]:
+    x, ranks = node.operands[0], node.attrs["ranks"]
+    count, size = len(ranks), x.type.size
+    flat = b.emit("reshape", x, shape=(size,))
+    if x.type.nbytes <= SMALL:
+        rows = b.emit(AllGather.name, b.emit("reshape", flat, shape=(1, size)), ranks=ranks)
+        return [b.emit("reshape", _added(b, rows, node), shape=x.shape)]
+    part = -(-size // count)
+    if part * count != size:
+        flat = b.emit("pad", flat, low=(0,), high=(part * count - size,))
+    rows = _exchanged(b, b.emit("reshape", flat, shape=(count, part)), ranks)
+    total = b.emit(AllGather.name, _added(b, rows, node), ranks=ranks)
+    flat = b.emit("reshape", total, shape=(part * count,))
+    if part * count != size:
+        flat = b.emit("slice", flat, start=(0,), stop=(size,))
+    return [b.emit("reshape", flat, shape=x.shape)]
+
+
+def _reduce_scatter(b: Builder, node: Node) -> Sequence[Value]:
+    x, ranks = node.operands[0], node.attrs["ranks"]
+    rows = b.emit("reshape", x, shape=(len(ranks), x.type.size // len(ranks)))
+    total = _added(b, _exchanged(b, rows, ranks), node)
+    return [b.emit("reshape", total, shape=node.result.shape)]
+
+
+def _all_to_all(b: Builder, node: Node) -> Sequence[Value] | None:
+    """The parts that go to ranks become rows; those that come, parts along the other axis."""
+    x, ranks = node.operands[0], node.attrs["ranks"]
+    split, concat, count = node.attrs["split_axis"], node.attrs["concat_axis"], len(ranks)
+    if split == 0 == concat:
+        return None
+    part = list(x.shape)
+    part[split] //= count
+    cut = b.emit("reshape", x, shape=(*part[:split], count, *part[split:]))
+    order = [split, *(i for i in range(len(part) + 1) if i != split)]
+    sent = b.emit("transpose", cut, perm=tuple(order))
+    rows = _exchanged(b, b.emit("reshape", sent, shape=(count, math.prod(part))), ranks)
+    came = b.emit("reshape", rows, shape=(count, *part))
+    order = [*range(1, concat + 1), 0, *range(concat + 1, len(part) + 1)]
+    return [b.emit("reshape", b.emit("transpose", came, perm=tuple(order)),
+                   shape=node.result.shape)]
+
+
+_RULES = {AllReduce.name: _all_reduce, ReduceScatter.name: _reduce_scatter,
+          AllToAll.name: _all_to_all}
+
+
+def _exchanged(b: Builder, rows: Value, ranks: Sequence[int]) -> Value:
+    """A row to each rank, and one of each."""
+    came: Value = b.emit(AllToAll.name, rows, split_axis=0, concat_axis=0, ranks=tuple(ranks))
+    return came
+
+
+def _added(b: Builder, rows: Value, node: Node) -> Value:
+    """The rows one after the other, as one row."""
+    count, size = rows.shape
+    parts = [b.emit("slice", rows, start=(i, 0), stop=(i + 1, size)) for i in range(count)]
+    op = _ADDED[node.attrs["reduction"]]
+    total: Value = reduce(lambda one, other: b.emit(op, one, other), parts)
+    return total

@@ -1,0 +1,348 @@
+"""Collectives on the memory and the stream of a GPU, by NCCL.
+
+A program asks for a collective by its callback, with the addresses of operand and result in the
+GPU's memory and the stream. What can be done here is put on the stream, so that nobody waits and a
+graph takes it down, too; else the callback says `BY_HOST`, and the program copies the operand to
+the host and asks again.
+
+NCCL moves bytes, nothing else: sums are ops of the program, between an exchange of slices and a
+gather (`cellc_compiler.passes.slices`), so their order is that of the ranks as on a CPU. Before
+bytes go, the ranks of the group say through the world what they are at: one that does not come, or
+comes to something else, is named.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from .. import collectives
+from ..abi import BY_HOST
+from ..collectives import gathered_texts, in_order
+from ..dtypes import DType
+from ..loader import Host
+from ..platform import gpu_driver_version
+from ..program import Program
+from ..records import dataclass
+from ..world import Step, World, world
+from . import nccl
+
+Zero = Callable[[int, int, int], None]
+"""Fills with zeros from an address on so many bytes, in the order of a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a callback was given: addresses and bytes in the GPU's memory, and the stream."""
+
+    x: int
+    x_bytes: int
+    out: int
+    out_bytes: int
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A device as collectives need it.
+
+    Attributes:
+        name: which GPU of the machine it is.
+        use: makes it the one of this thread's calls.
+        zero: see `Zero`.
+    """
+
+    name: str
+    use: Callable[[], None]
+    zero: Zero
+
+
+class Called(Protocol):
+    """The callback of a program that calls the host (`executable.py`).
+
+    Attributes:
+        function: what is called.
+        types: dtype and shape of each of its arguments, and whether it is written.
+        failed: raises an error behind the program.
+    """
+
+    @property
+    def function(self) -> Callable[..., None]:
+        """See the class."""
+
+    types: Sequence[tuple[DType, tuple[int, ...], bool]]
+    failed: Callable[[BaseException], None]
+
+    def __call__(self, buffers: int) -> int:
+        """Do it, on the host's memory."""
+
+
+class Engine:
+    """The communicators of one rank, by group.
+
+    Attributes:
+        library: NCCL.
+    """
+
+    def __init__(self, library: nccl.Nccl) -> None:
+        self.library = library
+        self._comms: dict[tuple[int, ...], int] = {}
+
+    def put(self, what: collectives.Called, step: Step, given: Given, queue: Queue) -> bool:
+        """Put a collective on a stream; whether it can be done here.
+
+        Raises:
+            CollectiveError: ranks disagree, or NCCL cannot do it.
+        """
+        if not _is_put(what):
+            return False
+        comm = self._communicator(step, queue)
+        if not comm:
+            return False
+        in_order(lambda: _agree(step), step.text)
+        queue.use()
+        doing = f"{step.text}{step.place}"
+        self.library.check(comm, doing)
+        _WORK[what.kind](_Work(self.library, comm, what, given, doing, queue.zero))
+        return True
+
+    def close(self) -> None:
+        """This rank leaves: nothing of it runs any more."""
+        for comm in filter(None, self._comms.values()):
+            self.library.call("ncclCommAbort", comm)
+        self._comms.clear()
+
+    def _communicator(self, step: Step, queue: Queue) -> int:
+        """That of a group, made when all of it come to their first collective; 0: two of them use
+        one GPU, which NCCL does not do."""
+        if step.group not in self._comms:
+            first = world().rank == step.group[0]
+            made = self.library.unique_id().hex() if first else ""
+            own = f"{made} {os.uname().nodename} {queue.name}"
+            said = [text.split(" ", 1) for text in
+                    in_order(lambda: gathered_texts(step, own), step.text)]
+            gpus = [gpu for _, gpu in said]
+            if len(set(gpus)) == len(gpus):
+                queue.use()
+                self._comms[step.group] = self.library.communicator(
+                    bytes.fromhex(said[0][0]), len(step.group), step.group.index(world().rank),
+                    f"{step.text}{step.place}")
+            else:
+                self._comms[step.group] = 0
+                if first:
+                    sys.stderr.write(
+                        f"cellc: ranks {', '.join(map(str, step.group))} do not have a GPU each "
+                        "(set_device('GPU', get_local_rank()) chooses one): what they exchange "
+                        "goes through the host's memory\n")
+        return self._comms[step.group]
+
+
+def _is_put(what: collectives.Called) -> bool:
+    """Whether NCCL can do it: it moves bytes of other ranks, and parts are rows, one after the
+    other in memory."""
+    axes: list[int] = [what.attrs.get(name, 0) for name in ("split_axis", "concat_axis")]
+    return what.kind in _WORK and len(what.group) > 1 and axes == [0, 0]
+
+
+def _agree(step: Step) -> None:
+    out = [np.empty(1, np.uint8) for _ in step.group]
+    world().all_gather(step, np.zeros(1, np.uint8), out)
+
+
+# --- what is put on the stream --------------------------------------------------------------------
+
+
+class _Work:
+    """One collective: what it is, where, and on which communicator."""
+
+    def __init__(
+        self, library: nccl.Nccl, comm: int, what: collectives.Called, given: Given, doing: str,
+        zero: Zero,
+    ) -> None:
+        self.group, self.attrs, self.given = what.group, what.attrs, given
+        self.here, self.count = what.group.index(world().rank), len(what.group)
+        self.root = what.group.index(what.attrs["root"]) if "root" in what.attrs else 0
+        self._library, self._comm, self._doing, self.zero = library, comm, doing, zero
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """A function of NCCL; the communicator and the stream are its last arguments."""
+        self._library.call(name, *arguments, self._comm, self.given.stream, doing=self._doing,
+                           comm=self._comm)
+
+    def exchange(self, sent: Sequence[int], received: Sequence[int]) -> None:
+        """So many bytes of the operand to each rank, and of each to the result, one after the
+        other, all at the same time."""
+        self._library.call("ncclGroupStart", doing=self._doing)
+        try:
+            for name, start, sizes in (("ncclSend", self.given.x, sent),
+                                       ("ncclRecv", self.given.out, received)):
+                for peer, size in enumerate(sizes):
+                    if size:
+                        self.call(name, start, size, nccl.UINT8, peer)
+                    start += size
+        finally:
+            self._library.call("ncclGroupEnd", doing=self._doing, comm=self._comm)
+
+
+def _all_gather(w: _Work) -> None:
+    w.call("ncclAllGather", w.given.x, w.given.out, w.given.x_bytes, nccl.UINT8)
+
+
+def _broadcast_from(w: _Work) -> None:
+    w.call("ncclBroadcast", w.given.x, w.given.out, w.given.x_bytes, nccl.UINT8, w.root)
+
+
+def _gather_to(w: _Work) -> None:
+    if w.here != w.root:
+        w.zero(w.given.out, w.given.out_bytes, w.given.stream)
+    w.exchange([w.given.x_bytes if i == w.root else 0 for i in range(w.count)],
+               [w.given.x_bytes if w.here == w.root else 0] * w.count)
+
+
+def _scatter_from(w: _Work) -> None:
+    w.exchange([w.given.out_bytes if w.here == w.root else 0] * w.count,
+               [w.given.out_bytes if i == w.root else 0 for i in range(w.count)])
+
+
+def _all_to_all(w: _Work) -> None:
+    size = w.given.x_bytes // w.count
+    w.exchange([size] * w.count, [size] * w.count)
+
+
+def _all_to_all_v(w: _Work) -> None:
+    send, receive = w.attrs["send_sizes"], w.attrs["receive_sizes"]
+    row = w.given.x_bytes // sum(send) if sum(send) else \
+        w.given.out_bytes // max(sum(receive), 1)
+    w.exchange([n * row for n in send], [n * row for n in receive])
+
+
+_WORK: Mapping[str, Callable[[_Work], None]] = {
+    "all_gather": _all_gather, "broadcast_from": _broadcast_from, "gather_to": _gather_to,
+    "scatter_from": _scatter_from, "all_to_all": _all_to_all, "all_to_all_v": _all_to_all_v,
+}
+"""By the names of the ops. Sums are made of these. Messages go by the host: a send must not wait
+until it is received, and NCCL's does."""
+
+
+# --- who uses it ----------------------------------------------------------------------------------
+
+_engines: WeakKeyDictionary[World, Engine] = WeakKeyDictionary()
+"""By world: that of the process, or of a thread that plays a rank."""
+
+
+def engine() -> Engine | None:
+    """That of this thread's world; None where collectives go by the host."""
+    return _engines.get(world())
+
+
+def use(library: nccl.Nccl) -> Engine:
+    """From now on this rank's collectives on GPUs go by a library. All ranks do this together."""
+    made = _engines[world()] = Engine(library)
+    return made
+
+
+def connect() -> str:
+    """Decide, with all other ranks, whether collectives on GPUs go by NCCL: if it is there on all
+    of them. (Called when ranks have met; a rank without a driver of NVIDIA's says no.)
+
+    Returns:
+        Why they do not, for people; "" if they do, or no rank has a GPU.
+    """
+    library, why = _own()
+    own = why if library is None else f"+{nccl.dotted(library.version)}"
+    step = Step("whether NCCL is there", tuple(range(world().size)))
+    said: list[str] = in_order(lambda: gathered_texts(step, own), step.text)
+    if library is not None and all(text.startswith("+") for text in said):
+        if len(set(said)) == 1:
+            use(library)
+            return ""
+        return f"ranks have different versions of NCCL: {', '.join(t[1:] for t in said)}"
+    if all(text == _NO_GPU for text in said):
+        return ""
+    rank, text = next((r, t) for r, t in enumerate(said) if not t.startswith("+"))
+    return f"rank {rank}: {text}"
+
+
+_NO_GPU = "there is no GPU"
+
+
+def _own() -> tuple[nccl.Nccl | None, str]:
+    """The library, or why there is none."""
+    path = nccl.found()
+    if not path:
+        return None, "CELLC_NCCL=none"
+    if not gpu_driver_version():
+        return None, _NO_GPU
+    try:
+        return nccl.load(path), ""
+    except nccl.NoNccl as error:
+        return None, str(error)
+
+
+def disconnect() -> None:
+    """This rank leaves its world."""
+    made = _engines.pop(world(), None)
+    if made is not None:
+        made.close()
+
+
+def on_stream(program: Program, hosts: Sequence[Host], queue: Queue) -> list[Host]:
+    """A program's callbacks for a device whose mains ask for collectives on their stream."""
+    return [_Asked(host, queue) if collectives.asks(callback.name) else host
+            for host, callback in zip(hosts, program.callbacks, strict=True)]
+
+
+def group_of(hosts: Sequence[Host]) -> tuple[int, ...]:
+    """The ranks that a program exchanges with, if all that it calls can be put on its stream and is
+    of one group; else none."""
+    asked = [h.what for h in hosts if isinstance(h, _Asked) and
+             isinstance(h.what, collectives.Called)]
+    groups = {what.group for what in asked if _is_put(what)}
+    return groups.pop() if len(groups) == 1 and len(asked) == len(hosts) and \
+        all(map(_is_put, asked)) else ()
+
+
+def votes(text: str, group: tuple[int, ...], own: tuple[int, bool]) -> list[tuple[int, bool]]:
+    """What each rank of a group says: a number, and yes or no."""
+    step, sent = Step(text, group), np.array([own[0], own[1]], np.int64)
+    parts = [np.empty_like(sent) for _ in group]
+    in_order(lambda: world().all_gather(step, sent.view(np.uint8),
+                                        [p.view(np.uint8) for p in parts]), text)
+    return [(int(number), bool(yes)) for number, yes in parts]
+
+
+class _Asked:
+    """The callback of a collective, as `cellc_main` of a GPU calls it.
+
+    Behind the pointers of operand and result is the stream, and they are the GPU's; or null, and
+    they are the host's.
+    """
+
+    def __init__(self, host: Any, queue: Queue) -> None:
+        self._host: Called = host
+        self._queue = queue
+        self.what = self._host.function
+
+    def __call__(self, buffers: int) -> int:
+        pointers = (ctypes.c_void_p * 3).from_address(buffers)
+        stream, found, what = pointers[2], engine(), self.what
+        if stream is None:
+            return self._host(buffers)
+        if found is None or not isinstance(what, collectives.Called):
+            return BY_HOST
+        (dtype, shape, _), (_, out_shape, _) = self._host.types
+        given = Given(pointers[0] or 0, dtype.itemsize * math.prod(shape),
+                      pointers[1] or 0, dtype.itemsize * math.prod(out_shape), stream)
+        try:
+            step = what.step(np.broadcast_to(np.zeros((), dtype.numpy), shape))
+            return 0 if found.put(what, step, given, self._queue) else BY_HOST
+        except BaseException as error:  # it crosses native code, and is raised behind it
+            self._host.failed(error)
+            return 1

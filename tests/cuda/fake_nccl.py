@@ -1,0 +1,256 @@
+"""A stand-in for libnccl: its functions over memory of the host, between threads or processes.
+
+What ranks send each other are files of one folder. With a stand-in for the driver
+(`fake_driver.FakeDriver`) the work is put on that one's streams, so it is late, in order, and taken
+down by graphs; without one it is done at once, as the emulator does everything.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cellc_runtime.cuda.nccl import ID_BYTES, SIGNATURES, TEXTS, UniqueId
+
+from .fake_driver import FakeDriver
+
+PATIENCE = 60.0
+"""Seconds that a rank waits for another one."""
+TEXT = {1: b"unhandled cuda error", 2: b"unhandled system error", 4: b"invalid argument",
+        5: b"invalid usage", 6: b"remote process exited or there was a network error"}
+
+
+class Refused(Exception):
+    """A function says no."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass(eq=False)
+class Comm:
+    """A communicator of one rank: its folder, and how many files have gone to and come from each
+    of the others."""
+
+    folder: Path
+    size: int
+    place: int
+    sent: dict[int, int] = field(default_factory=dict)
+    received: dict[int, int] = field(default_factory=dict)
+
+    def send(self, peer: int, data: bytes) -> None:
+        number = self.sent[peer] = self.sent.get(peer, 0) + 1
+        name = self.folder / f"{self.place}-{peer}-{number}"
+        part = name.with_suffix(".part")
+        part.write_bytes(data)
+        part.rename(name)
+
+    def receive(self, peer: int) -> bytes:
+        number = self.received[peer] = self.received.get(peer, 0) + 1
+        name, start = self.folder / f"{peer}-{self.place}-{number}", time.monotonic()
+        while not name.exists():
+            if time.monotonic() - start > PATIENCE:
+                raise Refused(6)
+            time.sleep(1e-4)
+        data = name.read_bytes()
+        name.unlink()
+        return data
+
+
+@dataclass
+class Group:
+    """What a thread has asked for since `ncclGroupStart`."""
+
+    depth: int = 0
+    stream: int = 0
+    comm: Comm | None = None
+    sends: list[tuple[int, int, int]] = field(default_factory=list)
+    receives: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+class FakeNccl:
+    """The library, as one rank has it.
+
+    Args:
+        folder: the same for all ranks.
+        driver: whose streams the work is put on; None: it is done at once.
+
+    Attributes:
+        version: what it says of itself.
+        fails: by function, the results of its next calls.
+        log: the functions called, with what of their arguments is no address.
+        asynchronous: what went wrong later.
+    """
+
+    def __init__(self, folder: Path, driver: FakeDriver | None = None) -> None:
+        self.folder, self.driver = folder, driver
+        self.version, self.asynchronous = 23203, 0
+        self.missing: set[str] = set()
+        self.fails: dict[str, list[int]] = {}
+        self.log: list[tuple[Any, ...]] = []
+        self.comms: dict[int, Comm] = {}
+        self._numbers = itertools.count(0x100, 16)
+        self._groups: dict[int, Group] = {}
+        self._functions: dict[str, Any] = {
+            name: ctypes.CFUNCTYPE(ctypes.c_int, *types)(self._entry(name))
+            for name, types in SIGNATURES.items()}
+        self._texts = {code: ctypes.create_string_buffer(text) for code, text in TEXT.items()}
+        self._last = ctypes.create_string_buffer(b"as the test wanted it")
+        address = {"ncclGetErrorString": lambda code: ctypes.addressof(self._texts[code]),
+                   "ncclGetLastError": lambda comm: ctypes.addressof(self._last)}
+        for name, types in TEXTS.items():  # (a callback returns no text, but its address)
+            self._functions[name] = _Text(ctypes.CFUNCTYPE(ctypes.c_void_p, *types)(address[name]))
+
+    def __getattr__(self, name: str) -> Any:
+        functions = self.__dict__.get("_functions", {})
+        if name not in functions or name in self.missing:
+            raise AttributeError(name)
+        return functions[name]
+
+    def _entry(self, name: str) -> Callable[..., int]:
+        method = getattr(type(self), f"_{name}")
+
+        def call(*given: Any) -> int:
+            try:
+                if self.fails.get(name):
+                    raise Refused(self.fails[name].pop(0))
+                method(self, *given)
+            except Refused as refused:
+                return refused.code
+            return 0
+
+        return call
+
+    def _group(self) -> Group:
+        return self._groups.setdefault(threading.get_ident(), Group())
+
+    def _of(self, comm: int | None) -> Comm:
+        if comm not in self.comms:
+            raise Refused(4)
+        return self.comms[comm]
+
+    # --- the functions ------------------------------------------------------------------------
+
+    def _ncclGetVersion(self, out: int) -> None:
+        ctypes.c_int.from_address(out).value = self.version
+
+    def _ncclGetUniqueId(self, out: int) -> None:
+        ctypes.memmove(out, uuid.uuid4().hex.encode().ljust(ID_BYTES, b"\0"), ID_BYTES)
+
+    def _ncclCommInitRank(self, out: int, size: int, made: UniqueId, place: int) -> None:
+        folder = self.folder / made.internal.decode()
+        folder.mkdir(exist_ok=True)
+        comm, handle = Comm(folder, size, place), next(self._numbers)
+        for peer in range(size):
+            comm.send(peer, b"here")
+        for peer in range(size):
+            comm.receive(peer)
+        self.comms[handle] = comm
+        self.log.append(("ncclCommInitRank", size, place))
+        ctypes.c_void_p.from_address(out).value = handle
+
+    def _ncclCommAbort(self, comm: int) -> None:
+        self._of(comm)
+        del self.comms[comm]
+
+    def _ncclCommGetAsyncError(self, comm: int, out: int) -> None:
+        self._of(comm)
+        ctypes.c_int.from_address(out).value = self.asynchronous
+
+    def _ncclGroupStart(self) -> None:
+        self._group().depth += 1
+
+    def _ncclGroupEnd(self) -> None:
+        group = self._group()
+        if not group.depth:
+            raise Refused(5)
+        group.depth -= 1
+        if group.depth:
+            return
+        del self._groups[threading.get_ident()]
+        if group.comm is not None:
+            self._put(group.stream, lambda: self._exchange(group))
+
+    def _ncclSend(self, x: int, n: int, kind: int, peer: int, comm: int, stream: int) -> None:
+        self._message("ncclSend", x, n, kind, peer, comm, stream)
+
+    def _ncclRecv(self, x: int, n: int, kind: int, peer: int, comm: int, stream: int) -> None:
+        self._message("ncclRecv", x, n, kind, peer, comm, stream)
+
+    def _message(
+        self, name: str, x: int, n: int, kind: int, peer: int, comm: int, stream: int
+    ) -> None:
+        group, of = self._group(), self._of(comm)
+        self.log.append((name, n, peer))
+        if kind != 1 or not 0 <= peer < of.size or not group.depth or group.comm not in (None, of):
+            raise Refused(4)  # (one alone waits for the other side, which may wait for this one)
+        group.comm, group.stream = of, stream
+        (group.sends if name == "ncclSend" else group.receives).append((peer, x, n))
+
+    def _ncclAllGather(
+        self, x: int, out: int, n: int, kind: int, comm: int, stream: int
+    ) -> None:
+        of = self._of(comm)
+        self.log.append(("ncclAllGather", n))
+        self._put(stream, lambda: self._exchange(Group(
+            comm=of, sends=[(peer, x, n) for peer in range(of.size)],
+            receives=[(peer, out + peer * n, n) for peer in range(of.size)])))
+
+    def _ncclBroadcast(
+        self, x: int, out: int, n: int, kind: int, root: int, comm: int, stream: int
+    ) -> None:
+        of = self._of(comm)
+        self.log.append(("ncclBroadcast", n, root))
+        self._put(stream, lambda: self._exchange(Group(
+            comm=of, receives=[(root, out, n)],
+            sends=[(peer, x, n) for peer in range(of.size) if of.place == root])))
+
+    # --- the work -------------------------------------------------------------------------------
+
+    def _put(self, stream: int, work: Callable[[], None]) -> None:
+        if self.driver is None:
+            work()
+        else:
+            self.driver._put(stream, "nccl", work)
+
+    def _exchange(self, group: Group) -> None:
+        assert group.comm is not None
+        for peer, at, n in group.sends:
+            self._inside(at, n)
+            group.comm.send(peer, ctypes.string_at(at, n))
+        for peer, at, n in group.receives:
+            self._inside(at, n)
+            data = group.comm.receive(peer)
+            if len(data) != n:
+                raise Refused(5)
+            ctypes.memmove(at, data, n)
+
+    def _inside(self, at: int, n: int) -> None:
+        if self.driver is not None:
+            self.driver._inside(at, n)
+
+
+class _Text:
+    """A function that returns a text."""
+
+    def __init__(self, function: Callable[[Any], int]) -> None:
+        self._function = function
+        self.argtypes: Any = None
+        self.restype: Any = None
+
+    def __call__(self, argument: Any) -> bytes:
+        return ctypes.string_at(self._function(argument))
+
+
+def of_environment() -> FakeNccl:
+    """That of a process that others share `FAKE_NCCL`, a folder, with."""
+    return FakeNccl(Path(os.environ["FAKE_NCCL"]))
