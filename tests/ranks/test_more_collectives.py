@@ -129,6 +129,62 @@ def test_borders_of_neighbours() -> None:
                                                       5 * column : 5 * column + 5])
 
 
+def test_tensors_of_neighbours() -> None:
+    """Each gets what the others send it, in their order; gradients go back, examples with them."""
+    def run(rank: int) -> list[Any]:
+        x, y = Tensor(np.arange(6.0) + 10 * rank, ms.float32), Tensor([[rank + 0.5]])
+        op = ops.NeighborExchange([1 - rank, rank, 1 - rank], [rank, 1 - rank, 1 - rank],
+                                  ([1, 1], [6], [6]), ([6], [1, 1], [6]), ms.float32)
+        net = Net(lambda x, y: op((x, y, x * 2)))
+        slopes = ms.grad(lambda x: sum((i + 1) * t.sum() for i, t in enumerate(op((x, y, x * 2)))))
+        several = ops.vmap(lambda x: op((x, y, x * 2))[2])(ops.stack([x, x + 1]))
+        return [*(t.asnumpy().tolist() for t in net(x, y)), slopes(x).asnumpy().tolist(),
+                several.asnumpy().tolist()]
+
+    for mode in MODES:
+        ms.set_context(mode=mode)
+        for rank, got in enumerate(run_ranks(2, run)):
+            theirs = np.arange(6.0) + 10 * (1 - rank)
+            assert got == [[[rank + 0.5]], theirs.tolist(), (2 * theirs).tolist(), [8.0] * 6,
+                           [(2 * theirs).tolist(), (2 * theirs + 2).tolist()]]
+    with pytest.raises(ValueError, match="a shape for each of the ranks"):
+        ops.NeighborExchange([0], [0], (), ([1],), ms.float32)((Tensor([1.0]),))
+    with pytest.raises(TypeError, match="'recv_type' must be the type of what all ranks send"):
+        ops.NeighborExchange([0], [0], ([1],), ([1],), ms.float16)((Tensor([1.0]),))
+
+
+def test_parts_of_any_size() -> None:
+    """Of MindSpore's example; sizes are lists or tensors, and nothing comes as a scalar."""
+    def run(rank: int) -> list[Any]:
+        x, sizes = Tensor(np.arange(3.0) + 3 * rank, ms.float32), [[1, 2], [2, 1]][rank]
+        op, none = ops.AlltoAllV(), [[3, 0], [3, 0]][rank]
+        found = [op(x, sizes, sizes), op(x, Tensor(sizes), Tensor(sizes)),
+                 ops.AlltoAllV(block_size=3)(x, [1, 0], [[1, 1], [0, 0]][rank]),
+                 op(x, none, [[3, 3], [0, 0]][rank])]
+        return [t.asnumpy().tolist() for t in found]
+
+    for mode in MODES:
+        ms.set_context(mode=mode)
+        first, second = run_ranks(2, run)
+        assert first == [[0, 3, 4]] * 2 + [[0, 1, 2, 3, 4, 5]] * 2
+        assert second == [[1, 2, 5]] * 2 + [0, 0]
+
+
+def test_a_batch_of_messages() -> None:
+    """Of MindSpore's example: what came is there, and one handle stands for all."""
+    def run(rank: int) -> tuple[float, int]:
+        out = Tensor(0.0)
+        handles = dist.batch_isend_irecv([dist.P2POp("irecv", out, 1 - rank),
+                                          dist.P2POp(dist.isend, Tensor(rank + 1.0), 1 - rank)])
+        handles[0].wait()
+        return float(out), len(handles)
+
+    assert run_ranks(2, run) == [(2, 1), (1, 1)]
+    with pytest.raises(TypeError, match="must be of one group"):
+        dist.batch_isend_irecv([dist.P2POp("isend", Tensor(1.0), 0),
+                                dist.P2POp("isend", Tensor(1.0), 0, "others")])
+
+
 def test_several_messages_at_once() -> None:
     def run(rank: int) -> list[Any]:
         op = ops.BatchISendIRecv(("isend", "irecv"), [1 - rank] * 2, [(2,)], (ms.float32,))

@@ -16,9 +16,10 @@ from cellc_runtime.collectives import SMALL
 
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ops.collective import AllGather, AllReduce, AllToAll, ReduceScatter
+from ..ops.elementwise import Add, Mul
 from .base import Pass, rewrite
 
-_ADDED = {"sum": "add", "prod": "mul"}
+_ADDED = {"sum": Add.name, "prod": Mul.name}
 """Ops by reductions; those of extremes choose among zeros of both signs, and stay as they are."""
 
 
@@ -49,26 +50,26 @@ def _rule(b: Builder, node: Node) -> Sequence[Value] | None:
 def _all_reduce(b: Builder, node: Node) -> Sequence[Value]:
     x, ranks = node.operands[0], node.attrs["ranks"]
     count, size = len(ranks), x.type.size
-    flat = b.emit("reshape", x, shape=(size,))
+    flat = b.reshape(x, shape=(size,))
     if x.type.nbytes <= SMALL:
-        rows = b.emit(AllGather.name, b.emit("reshape", flat, shape=(1, size)), ranks=ranks)
-        return [b.emit("reshape", _added(b, rows, node), shape=x.shape)]
+        rows = b.emit(AllGather.name, b.reshape(flat, shape=(1, size)), ranks=ranks)
+        return [b.reshape(_added(b, rows, node), shape=x.shape)]
     part = -(-size // count)
     if part * count != size:
-        flat = b.emit("pad", flat, low=(0,), high=(part * count - size,))
-    rows = _exchanged(b, b.emit("reshape", flat, shape=(count, part)), ranks)
+        flat = b.pad(flat, low=(0,), high=(part * count - size,))
+    rows = _exchanged(b, b.reshape(flat, shape=(count, part)), ranks)
     total = b.emit(AllGather.name, _added(b, rows, node), ranks=ranks)
-    flat = b.emit("reshape", total, shape=(part * count,))
+    flat = b.reshape(total, shape=(part * count,))
     if part * count != size:
-        flat = b.emit("slice", flat, start=(0,), stop=(size,))
-    return [b.emit("reshape", flat, shape=x.shape)]
+        flat = b.slice(flat, start=(0,), stop=(size,))
+    return [b.reshape(flat, shape=x.shape)]
 
 
 def _reduce_scatter(b: Builder, node: Node) -> Sequence[Value]:
     x, ranks = node.operands[0], node.attrs["ranks"]
-    rows = b.emit("reshape", x, shape=(len(ranks), x.type.size // len(ranks)))
+    rows = b.reshape(x, shape=(len(ranks), x.type.size // len(ranks)))
     total = _added(b, _exchanged(b, rows, ranks), node)
-    return [b.emit("reshape", total, shape=node.result.shape)]
+    return [b.reshape(total, shape=node.result.shape)]
 
 
 def _all_to_all(b: Builder, node: Node) -> Sequence[Value] | None:
@@ -79,13 +80,13 @@ def _all_to_all(b: Builder, node: Node) -> Sequence[Value] | None:
         return None
     part = list(x.shape)
     part[split] //= count
-    cut = b.emit("reshape", x, shape=(*part[:split], count, *part[split:]))
+    cut = b.reshape(x, shape=(*part[:split], count, *part[split:]))
     order = [split, *(i for i in range(len(part) + 1) if i != split)]
-    sent = b.emit("transpose", cut, perm=tuple(order))
-    rows = _exchanged(b, b.emit("reshape", sent, shape=(count, math.prod(part))), ranks)
-    came = b.emit("reshape", rows, shape=(count, *part))
+    sent = b.transpose(cut, perm=tuple(order))
+    rows = _exchanged(b, b.reshape(sent, shape=(count, math.prod(part))), ranks)
+    came = b.reshape(rows, shape=(count, *part))
     order = [*range(1, concat + 1), 0, *range(concat + 1, len(part) + 1)]
-    return [b.emit("reshape", b.emit("transpose", came, perm=tuple(order)),
+    return [b.reshape(b.transpose(came, perm=tuple(order)),
                    shape=node.result.shape)]
 
 
@@ -102,7 +103,7 @@ def _exchanged(b: Builder, rows: Value, ranks: Sequence[int]) -> Value:
 def _added(b: Builder, rows: Value, node: Node) -> Value:
     """The rows one after the other, as one row."""
     count, size = rows.shape
-    parts = [b.emit("slice", rows, start=(i, 0), stop=(i + 1, size)) for i in range(count)]
+    parts = [b.slice(rows, start=(i, 0), stop=(i + 1, size)) for i in range(count)]
     op = _ADDED[node.attrs["reduction"]]
     total: Value = reduce(lambda one, other: b.emit(op, one, other), parts)
     return total

@@ -46,7 +46,8 @@ def _all_to_all_v(input_x: Tensor, send_numel_list: Any, recv_numel_list: Any, g
                   block_size: int) -> Tensor:
     send, receive = ([n * block_size for n in c.counts(v)]
                      for v in (send_numel_list, recv_numel_list))
-    return c.all_to_all_rows(input_x, send, receive, group)
+    rows = c.all_to_all_rows(input_x, send, receive, group)
+    return rows if sum(receive) else fc.zeros((), input_x.dtype)  # MindSpore gives a scalar, too
 
 
 def _all_to_all_vc(input_x: Tensor, send_count_matrix: Any, group: str, block_size: int,
@@ -166,14 +167,34 @@ def _neighbor_exchange(
     recv_shapes: Sequence[Sequence[int]], send_shapes: Sequence[Sequence[int]], recv_type: Any,
     group: str,
 ) -> tuple[Tensor, ...]:
-    shapes = [tuple(x.shape) for x in input_x]
+    """Tensors to some ranks, and theirs, by one collective of the group."""
+    what = "NeighborExchange"
+    ranks, shapes = ranks_of(group, what), [tuple(x.shape) for x in input_x]
     if shapes != [tuple(s) for s in send_shapes] or len(shapes) != len(send_rank_ids):
-        raise ValueError(f"For 'NeighborExchange', tensors of the shapes {list(send_shapes)} for "
+        raise ValueError(f"For '{what}', tensors of the shapes {list(send_shapes)} for "
                          f"the ranks {list(send_rank_ids)} are needed, but got {shapes}.")
-    for x, rank in zip(input_x, send_rank_ids, strict=True):
-        c.send(x, rank, 0, group)
-    return tuple(c.receive(s, recv_type, rank, 0, group)
-                 for s, rank in zip(recv_shapes, recv_rank_ids, strict=True))
+    if len(recv_shapes) != len(recv_rank_ids):
+        raise ValueError(f"For '{what}', a shape for each of the ranks {list(recv_rank_ids)} is "
+                         f"needed, but got {list(recv_shapes)}.")
+    if any(x.dtype != recv_type for x in input_x):
+        raise TypeError(f"For '{what}', 'recv_type' must be the type of what all ranks send, but "
+                        f"got {recv_type} and {[x.dtype for x in input_x]}.")
+    for rank in (*send_rank_ids, *recv_rank_ids):
+        a_rank(rank, "send_rank_ids' and 'recv_rank_ids", what, range(len(ranks)))
+    sent = [x.reshape(-1) for rank in range(len(ranks))
+            for x, to in zip(input_x, send_rank_ids, strict=True) if to == rank]
+    sizes = [math.prod(s) for s in recv_shapes]
+    rows = c.all_to_all_rows(
+        fj.concat(sent, 0) if sent else fc.zeros((0,), recv_type),
+        [sum(math.prod(s) for s, to in zip(shapes, send_rank_ids, strict=True) if to == rank)
+         for rank in range(len(ranks))],
+        [sum(n for n, of in zip(sizes, recv_rank_ids, strict=True) if of == rank)
+         for rank in range(len(ranks))], group)
+    found, at = {}, 0
+    for i in sorted(range(len(sizes)), key=lambda i: recv_rank_ids[i]):
+        found[i] = rows[at : at + sizes[i]].reshape(tuple(recv_shapes[i]))
+        at += sizes[i]
+    return tuple(found[i] for i in range(len(sizes)))
 
 
 def _send(input_x: Tensor, sr_tag: int, dest_rank: int, group: str, group_back: str) -> Tensor:

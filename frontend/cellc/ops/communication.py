@@ -581,22 +581,33 @@ def send_all(p2p_op_list: Any) -> None:
     """What a list of messages sends.
 
     Raises:
-        TypeError: no list of P2POp.
+        TypeError: no list of P2POp, or they are of several groups.
     """
     if not isinstance(p2p_op_list, (list, tuple)) or not p2p_op_list or not all(
             isinstance(p, P2POp) for p in p2p_op_list):
         raise TypeError("For 'batch_isend_irecv', 'p2p_op_list' must be a list of P2POp, but got "
                         f"{p2p_op_list!r}.")
+    if len({p.group or _WORLD for p in p2p_op_list}) > 1:
+        raise TypeError("For 'batch_isend_irecv', all of 'p2p_op_list' must be of one group, but "
+                        f"got {[p.group for p in p2p_op_list]}.")
     for p in p2p_op_list:
         if p.op == "isend":
             collectives.send(p.tensor, p.peer, p.tag, p.group)
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[CommHandle]:
-    """Messages to and from other processes; a handle each, done when it is waited for."""
+    """Messages to and from other processes. All that is sent goes first; then what comes is written
+    into the tensors of the list.
+
+    Returns:
+        One handle, of what is done.
+    """
     send_all(p2p_op_list)
-    return [CommHandle() if p.op == "isend" else irecv(p.tensor, p.peer, p.group, p.tag)
-            for p in p2p_op_list]
+    for p in p2p_op_list:
+        if p.op == "irecv":
+            _write(p.tensor, collectives.receive(p.tensor.shape, p.tensor.dtype, p.peer, p.tag,
+                                                 p.group), "batch_isend_irecv")
+    return [CommHandle()]
 
 
 # --- collectives of objects -----------------------------------------------------------------------
