@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cellc_runtime.dtypes import DType, int8
 from cellc_runtime.lazy import no_attribute
 
 from . import mint, ops
@@ -29,6 +30,32 @@ def sub_ext(input: Any, other: Any, alpha: Any = 1) -> Tensor:
     """`mint.sub`, whose factor may be given by position. Source: `ops.auto_generate.sub_ext`."""
     out: Tensor = mint.sub(input, other, alpha=alpha)
     return out
+
+
+def contiguous(input: Tensor) -> Tensor:
+    """The tensor laid out in the order of its axes. Source: `ops.auto_generate.contiguous`."""
+    return input.contiguous()
+
+
+def expand_dims_view(input: Tensor, dim: int) -> Tensor:
+    """A view with one more axis of size 1. Source: `ops.auto_generate.expand_dims_view`."""
+    return ops.expand_dims(input, dim)
+
+
+def view(input: Tensor, shape: Any) -> Tensor:
+    """A view of another shape. Source: `ops.auto_generate.view`."""
+    return input.view(shape)
+
+
+def _quantized(
+    x: Tensor, scale: Tensor, offset: Tensor, sqrt_mode: bool = False, rounding_mode: str = "ROUND",
+    dst_type: DType = int8,
+) -> Tensor:
+    """round(scale x + offset) in int8: the nearest that it has."""
+    if sqrt_mode is not False or rounding_mode.upper() != "ROUND" or dst_type is not int8:
+        raise ValueError("For 'QuantV2', 'sqrt_mode' must be False, 'rounding_mode' 'ROUND' and "
+                         f"'dst_type' int8, but got {sqrt_mode}, {rounding_mode!r}, {dst_type}.")
+    return ops.cast(ops.clamp(ops.round(x * scale + offset), -128, 127), int8)
 
 
 def _sliced(input: Tensor, dim: int, start: int, end: int, step: int) -> Tensor:
@@ -55,6 +82,7 @@ PRIMITIVES = make_primitives({
     "MinDim": lambda input, dim, keepdim=False: mint.min(input, dim, keepdim),
     "NewOnes": lambda input, size, dtype=None: input.new_ones(size, dtype=dtype),
     "NewZeros": lambda input, size, dtype=None: input.new_zeros(size, dtype=dtype),
+    "QuantV2": _quantized,
     "SliceExtView": _sliced, "TensorCopySlices": _copied, "TupleToList": list,
     "UpsampleNearest1D": _nearest, "UpsampleNearest2D": _nearest,
 }, {})

@@ -391,6 +391,25 @@ class Profiler(profile):
             self._keep({f"step {n}" for n in step_list})
         self.export(self.output_path)
 
+    @staticmethod
+    def offline_analyse(
+        path: str, pretty: bool = False, step_list: list[int] | None = None,
+        data_simplification: bool = True,
+    ) -> None:
+        """Nothing is left to do: `analyse` writes traces complete.
+
+        Args:
+            path: the folder of the traces.
+            pretty, step_list, data_simplification: of MindSpore's own files, which are not read.
+
+        Raises:
+            TypeError: no str.
+
+        Source: `mindspore.Profiler.offline_analyse`.
+        """
+        if not isinstance(path, str):
+            raise TypeError(f"For 'offline_analyse', 'path' must be a string, got {path!r}.")
+
     def _keep(self, names: set[str]) -> None:
         events = self.timeline.events
         spans = [(e.start, e.start + e.duration) for e in events

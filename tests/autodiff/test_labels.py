@@ -27,3 +27,15 @@ def test_gradients(loss: Any, of_logits: list[Any], of_labels: list[Any]) -> Non
     found = ms.grad(loss, (0, 1))(LOGITS, LABELS)
     for got, wanted in zip(found, (of_logits, of_labels), strict=True):
         np.testing.assert_allclose(got.asnumpy(), wanted, atol=2e-5)
+
+
+@pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, ms.GRAPH_MODE])
+def test_labels_that_do_not_sum_to_one(mode: int) -> None:
+    ms.set_context(mode=mode)
+    loss = nn.SoftmaxCrossEntropyWithLogits(reduction="sum")
+    x, both = Tensor([[1.0, 1.0, -1e4]]), Tensor([[1.0, 1.0, 0.0]])
+    value, gradient = ms.value_and_grad(loss)(x, both)
+    np.testing.assert_allclose(value.asnumpy(), 2 * np.log(2), rtol=1e-6)
+    np.testing.assert_allclose(gradient.asnumpy(), [[-0.5, -0.5, 0.0]], atol=1e-6)
+    with pytest.raises(ValueError, match="must have the shape of the logits"):
+        loss(x, both[:, :2])

@@ -55,8 +55,9 @@ def _log_softmax(x: Array, axis: int) -> Array:
 class SoftmaxCrossEntropy(Op):
     """-sum(labels * log_softmax(logits)) over the class axis.
 
-    Source: `mindspore.ops.cross_entropy` (without weights and reduction).
-    Operands: logits and class probabilities of one type. Result: one loss per sample.
+    Source: `mindspore.ops.SoftmaxCrossEntropyWithLogits`.
+    Operands: logits and class probabilities of one type. Result: one loss per sample. The labels
+    are taken as summing to 1: the gradient of the logits is softmax(logits) - labels for all.
 
     Attributes:
         axis: class axis, non-negative.
@@ -85,17 +86,18 @@ class SoftmaxCrossEntropy(Op):
         return -np.sum(t.astype(np.float64) * logp, axis=axis)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        """softmax(logits) * sum(labels) - labels."""
+        """softmax(logits) - labels; of the labels -log_softmax(logits)."""
         (x, t), axis, dy = node.operands, node.attrs["axis"], dys[0]
-        logp, wide = b.log_softmax(widen(b, x), axis=axis), widen(b, t)
+        logp = b.log_softmax(widen(b, x), axis=axis)
         up = _spread(b, widen(b, dy), x, axis)
-        mass = b.reduce_sum(wide, axes=(axis,), keepdims=True)
-        dx = b.mul(up, b.sub(b.mul(b.exp(logp), mass), wide))
+        dx = b.mul(up, b.sub(b.exp(logp), widen(b, t)))
         return [to_dtype(b, dx, x.dtype), to_dtype(b, b.neg(b.mul(up, logp)), t.dtype)]
 
     def samples(self) -> Sequence[Sample]:
         def two(shape: tuple[int, ...], axis: int) -> Sample:
-            return case(shape, Spec(shape, 0, 1), axis=axis)
+            parts = 1.0 + np.arange(np.prod(shape)).reshape(shape) % 5
+            labels = (parts / parts.sum(axis, keepdims=True)).astype(np.float32)
+            return case(shape, labels, axis=axis)
         return (two((4, 7), 1), two((2, 5, 3), 1), two((3, 1), 1), two((0, 3), 1))
 
 

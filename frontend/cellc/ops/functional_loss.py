@@ -9,6 +9,7 @@ import builtins
 import math
 from typing import Any
 
+from cellc_compiler.ops.loss import SoftmaxCrossEntropy
 from cellc_runtime.dtypes import int32, int64
 
 from ..core.dispatch import apply, apply_one, stays
@@ -143,6 +144,25 @@ def cross_entropy(
         logp = apply_one("log_softmax", wide, axis=axis)
         out = _nll(logp, t, weight, ignore_index, reduction, smoothing, what)
     return cast_to(out, inexact(x).dtype)
+
+
+def softmax_cross_entropy(
+    logits: Tensor, labels: Tensor, reduction: str = "none"
+) -> Tensor:
+    """The cross entropy of logits (N, C) against labels that sum to 1 and have no gradient.
+
+    Raises:
+        ValueError: the labels have another shape.
+    """
+    what = "SoftmaxCrossEntropyWithLogits"
+    x, t = tensor(logits, what, "logits"), tensor(labels, what, "labels")
+    if t.shape != x.shape:
+        raise ValueError(f"For '{what}', labels that are probabilities must have the shape of the "
+                         f"logits {x.shape}, but got {t.shape}{class_labels(t)}.")
+    wide = m.wide(inexact(x))
+    each = apply_one(SoftmaxCrossEntropy.name, wide, fi.stop_gradient(cast_to(t, wide.dtype)),
+                     axis=0 if x.ndim == 1 else 1)
+    return cast_to(_reduced(each, reduction, what), inexact(x).dtype)
 
 
 def _by_class(

@@ -201,11 +201,25 @@ def min(
 def aminmax(
     input: Tensor, *, axis: int | None = 0, keepdims: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The smallest and the largest element along an axis."""
+    """The smallest and the largest element along an axis, of those that are not NaN.
+
+    Where all are, so are the results.
+    """
+    x = tensor(input, "aminmax")
+    if not x.dtype.is_float:
+        return _extreme("min", x, axis, keepdims), _extreme("max", x, axis, keepdims)
+    empty = m.isnan(x)
+    low, high = (_extreme(op, m.where(empty, end, x), axis, keepdims)
+                 for op, end in (("min", math.inf), ("max", -math.inf)))
+    none = all(empty, axis, keepdims)
+    return m.where(none, math.nan, low), m.where(none, math.nan, high)
+
+
+def _extreme(op: str, x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
+    """The largest or smallest elements, of all elements if the axis is None."""
     if axis is None:
-        return amin(input, axis, keepdims), amax(input, axis, keepdims)
-    low, high = (with_index(op, input, axis, keepdims, None, None)[0] for op in ("min", "max"))
-    return low, high
+        return amin(x, axis, keepdims) if op == "min" else amax(x, axis, keepdims)
+    return with_index(op, x, axis, keepdims, None, None)[0]
 
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:

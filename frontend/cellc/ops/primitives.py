@@ -195,7 +195,7 @@ def _dropout2d(x: Tensor, keep_prob: float) -> tuple[Tensor, Tensor]:
 
 
 def _softmax_cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    out = loss.cross_entropy(logits, fi.stop_gradient(labels), None, -100, "none")
+    out = loss.softmax_cross_entropy(logits, labels)
     return out, m.sub(fn.softmax(logits, 1), labels)
 
 

@@ -113,6 +113,20 @@ class AutoParallel(Cell):
         """16-bit gradients are summed over processes as they are, not in float32."""
         set_auto_parallel_context(gradient_fp32_sync=False)
 
+    def no_init_parameters_in_compile(self) -> None:
+        """Accepted for compatibility: parameters get their values when they are made, or, of those
+        made within `no_init_parameters`, by a checkpoint that is loaded before `compile`."""
+
+    def print_local_norm(self) -> None:
+        """Print norms of what single ranks hold of gradients: nothing, as one process holds all.
+
+        Raises:
+            RuntimeError: several processes, whose parts of a gradient have no norms here.
+        """
+        if world().size > 1:
+            raise RuntimeError("AutoParallel.print_local_norm: norms of the parts of gradients are "
+                               "not there. Use nn.Norm or ops.clip_by_global_norm on the whole.")
+
     def around(self, network: Cell) -> AutoParallel:
         """Another network with the same settings: a training step of this one, say."""
         out = AutoParallel(network)

@@ -329,7 +329,7 @@ class Node:
         return "" if self.stmt is None else ast.unparse(
             ast.fix_missing_locations(self.stmt)).partition("\n")[0]
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return f"Node({self.kind.name}, {self.name!r}, {self.code()!r})"
 
 

@@ -5,7 +5,7 @@ Source: `mindspore.utils`.
 
 from cellc_runtime.lazy import public_names
 
-from . import dlpack
+from . import dlpack, dryrun
 from .clusters import (
     ExitByRequest,
     RSCPluginHandle,
@@ -22,7 +22,7 @@ from .ms_dispatch import MsDispatchMode
 
 __all__ = [
     "ExitByRequest", "MsDispatchMode", "RSCPluginHandle", "TFTCommValue", "comm_exec_order_check",
-    "dlpack", "from_dlpack", "get_sdc_detect_result", "runtime_execution_order_check",
+    "dlpack", "dryrun", "from_dlpack", "get_sdc_detect_result", "runtime_execution_order_check",
     "sdc_detect_start", "sdc_detect_stop", "stress_detect", "to_dlpack",
 ]
 __dir__ = public_names(__name__)

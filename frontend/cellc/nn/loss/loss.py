@@ -9,6 +9,7 @@ from cellc_runtime.dtypes import float32, int64
 
 from ... import ops
 from ...core import checks
+from ...ops.functional_loss import softmax_cross_entropy
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from ..layer.activation import LogSoftmax, get_activation
@@ -223,6 +224,8 @@ class PoissonNLLLoss(LossBase):
 class SoftmaxCrossEntropyWithLogits(LossBase):
     """The cross entropy of logits (N, C). As in MindSpore, labels have no gradient.
 
+    That of the logits is softmax - labels, also for labels that do not sum to 1.
+
     Args:
         sparse: the labels are class indices (N), else probabilities (N, C).
         reduction: as in `LossBase`.
@@ -246,8 +249,9 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
                 f"For 'SoftmaxCrossEntropyWithLogits' with sparse={self.sparse}, the labels must "
                 f"be {wanted}, but got {labels.dtype}."
             )
-        given = labels if self.sparse else ops.stop_gradient(labels)
-        return ops.cross_entropy(logits, given, reduction=self.reduction)
+        if self.sparse:
+            return ops.cross_entropy(logits, labels, reduction=self.reduction)
+        return softmax_cross_entropy(logits, labels, self.reduction)
 
 
 class CrossEntropyLoss(LossBase):

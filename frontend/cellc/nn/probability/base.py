@@ -129,8 +129,8 @@ class Distribution(Parametrized):
         """Its parameters."""
         return self._described(self.labels)
 
-    def get_dist_type(self) -> str:
-        """The type, as `kl_loss` and `cross_entropy` take it."""
+    def get_dist_type(self, *args: Any, **kwargs: Any) -> str:
+        """The type, as `kl_loss` and `cross_entropy` take it, whatever the parameters are."""
         return self.dist_type or self._missing("get_dist_type")
 
     def _get_dist_args(self, *args: Any, **kwargs: Any) -> Any:

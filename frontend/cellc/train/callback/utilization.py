@@ -72,9 +72,9 @@ class FlopsUtilizationCollector(Callback):
             if element is None:
                 return
             self.flops = _graph_flops(trace(network, element, {}).graph)
-            n = self.flops
+            n = float(self.flops)
             print(f"Full model flops is {n}, Full hardware flops is {n}, Shard model flops is {n}, "
-                  f"Shard hardware flops is {n}", flush=True)
+                  f"Shard hardware flops is {n}.", flush=True)
         if self._steps == 0:
             self._start = time.perf_counter()
 
@@ -89,7 +89,7 @@ class FlopsUtilizationCollector(Callback):
         self._steps = 0
         part = self.flops / each / self.computility * 100
         what = "Evaluate" if run_context.original_args().get("mode", "eval") == "eval" else "Train"
-        print(f"{what} per step time: {each * 1000:5.3f} ms, mfu:{part:.2f}% hfu:{part:.2f}%",
+        print(f"{what} per step time: {each * 1000:5.3f} ms mfu:{part:.2f}% hfu:{part:.2f}%",
               flush=True)
 
 
