@@ -25,7 +25,7 @@ _METRICS = (
 )
 _HOMES: dict[str, dict[str, str]] = {
     "": {"_checkparam": "checking", "_extends": "nn.registering", "_c_expression": "inner_names",
-         "graph": "common"},
+         "graph": "common ops.op_customs"},
     "_extends": {"utils": "nn.registering"},
     "boost": {
         **dict.fromkeys(
@@ -72,7 +72,8 @@ _HOMES: dict[str, dict[str, str]] = {
     "experimental.optim": dict.fromkeys(
         ("adadelta", "adagrad", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop"),
         "experimental.optim"),
-    "graph": dict.fromkeys(("api", "lazy_inline", "mutable", "no_inline"), "common"),
+    "graph": dict.fromkeys(("api", "lazy_inline", "mutable", "no_inline"), "common")
+    | dict.fromkeys(("custom_infer", "custom_pass"), "ops.op_customs"),
     "mindrecord": {"common": "records"},
     "mindrecord.common": {"exceptions": "records.exceptions"},
     "mint": {"ops": "ops"},
@@ -122,7 +123,7 @@ _HOMES: dict[str, dict[str, str]] = {
              "array_ops", "control_ops", "custom_ops", "debug_ops", "image_ops", "inner_ops",
              "linalg_ops", "math_ops", "nn_ops", "other_ops", "random_ops", "sparse_ops",
              "spectral_ops"), "ops"),
-        "_inner_ops": "ops ext_names",
+        "_infer_ops": "ops ext_names", "_inner_ops": "ops ext_names",
         "comm_ops": "ops ops.collectives communication.management",
     },
     "parallel": {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import cellc as ms
 import cellc.ops as ops
 from cellc.common.seed import set_seed
 from cellc.common.tensor import Tensor
@@ -60,4 +61,19 @@ def test_draws_follow_the_seed() -> None:
     set_seed(3)
     assert np.array_equal(first, ops.rand(3, 4, seed=7).asnumpy())
     assert first.min() >= 0 and first.max() < 1
-    assert sorted(ops.randperm(9).tolist()) == list(range(9))
+    assert sorted(ops.randperm(9, -1).tolist()) == list(range(9))
+
+
+@pytest.mark.parametrize(("n", "seed", "offset", "order"), [
+    (4, 0, 0, [0, 2, 1, 3]), (8, 1, 0, [1, 0, 2, 5, 7, 4, 6, 3]), (2, 3, 0, [0, 1]),
+    (8, 1, 3, [3, 1, 0, 5, 2, 6, 4, 7]), (9, 4, 0, [0, 7, 2, 8, 3, 4, 1, 6, 5]), (0, 1, 0, []),
+])
+def test_permutations_are_those_of_mindspore(
+    n: int, seed: int, offset: int, order: list[int]
+) -> None:
+    found = ops.randperm(n, seed, offset).tolist()
+    assert found == order
+    assert ms.jit(lambda: ops.randperm(n, seed, offset))().tolist() == found
+    for bad in ((-1, 0, 0), (1, -2, 0), (1, 0, -1)):
+        with pytest.raises(ValueError, match="randperm"):
+            ops.randperm(*bad)

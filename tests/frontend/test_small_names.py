@@ -207,3 +207,86 @@ def test_what_other_devices_have_says_so(path: str) -> None:
 def test_default_names_of_distributions() -> None:
     assert distribution.Poisson([2.0]).name == "Poisson"
     assert distribution.Exponential([2.0]).rate.asnumpy().tolist() == [2.0]
+
+
+@pytest.mark.parametrize(("setting", "good", "bad"), [
+    ("op_tuning.op_compile", (True,), ("yes",)), ("op_tuning.aoe_tune_mode", ("online",), ("on",)),
+    ("op_tuning.aoe_job_type", ("1",), (1,)), ("op_tuning.aclnn_cache", (True, 10), (True, -1)),
+    ("op_precision.precision_mode", ("force_fp16",), ("fp16",)),
+    ("op_precision.op_precision_mode", ("./file.ini",), (3,)),
+    ("op_precision.matmul_allow_hf32", (False,), (0,)),
+    ("op_precision.conv_allow_hf32", (True,), ("x",)),
+    ("op_debug.execute_timeout", (100,), (-1,)), ("op_debug.debug_option", ("oom",), ("all",)),
+    ("op_debug.aclinit_config", ({"max_opqueue_num": "20000"},), ([],)),
+])
+def test_settings_of_ascend_devices_are_checked(
+    setting: str, good: tuple[Any, ...], bad: tuple[Any, ...]
+) -> None:
+    module, _, name = setting.partition(".")
+    change = getattr(getattr(ms.device_context.ascend, module), name)
+    assert change is getattr(ms.device_context.ascend, name)
+    change(*good)
+    with pytest.raises((TypeError, ValueError), match=name):
+        change(*bad)
+
+
+def test_values_of_a_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cellc.utils import dryrun
+
+    monkeypatch.delenv("MS_SIMULATION_LEVEL", raising=False)
+    assert dryrun.mock(False, True) and dryrun.mock(0, max, 3, 5) == 5
+    assert dryrun.mock(0, lambda: 7) == 7
+    monkeypatch.setenv("MS_SIMULATION_LEVEL", "")
+    dryrun.set_simulation()
+    assert dryrun.mock(0, lambda: 7) == 0
+
+
+def test_what_a_program_puts_in_the_place_of_primitives() -> None:
+    from cellc import graph
+
+    x, y, shapes = Tensor(X), Tensor([10.0, 20.0]), []
+    try:
+        graph.register_op_wrapper("Add")(lambda x, y: lambda x, y: x + 2 * y)
+        graph.register_op_infer("Sub", "layout")(lambda x, y: x.shape + y.shape)
+        graph.register_op_infer("Mul", "seen")(lambda x, y: shapes.append(x.layout))
+        assert ms.jit(lambda x, y: ops.Add()(x, y))(x, y).tolist() == [21.0, 42.0]
+        assert ms.jit(lambda x, y: ops.add(x, y))(x, y).tolist() == [11.0, 22.0]
+        assert ops.Add()(x, y).tolist() == [11.0, 22.0]
+        assert ms.jit(lambda x, y: ops.Mul()(ops.Sub()(x, y), x))(x, y).tolist() == [-9.0, -36.0]
+        assert shapes == [(2, 2)]
+        for again in (lambda: graph.register_op_wrapper("Add")(max),
+                      lambda: graph.register_op_infer("Sub", "layout")(max)):
+            with pytest.raises(RuntimeError, match="multiple times"):
+                again()
+    finally:
+        graph.clear_op_wrapper()
+        graph.clear_op_infer()
+    assert ms.jit(lambda x, y: ops.Add()(x, y) * 1)(x, y).tolist() == [11.0, 22.0]
+    for name in ("", 3):
+        with pytest.raises(ValueError, match="non-empty string"):
+            graph.register_op_wrapper(name)
+    with pytest.warns(UserWarning, match="not loaded"):
+        assert graph.register_custom_pass("fused", "/a/plugin.so") is False
+    with pytest.raises(TypeError, match="CustomPassType"):
+        graph.register_custom_pass("fused", "/a/plugin.so", pass_type=0)
+
+
+def test_names_of_generated_primitives() -> None:
+    from cellc.ops import auto_generate
+    from cellc.ops.operations import _infer_ops
+
+    x = Tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    assert auto_generate.view(x, (3, 2)).shape == (3, 2)
+    assert auto_generate.expand_dims_view(x, 0).shape == (1, 2, 3)
+    assert auto_generate.contiguous(x.T).is_contiguous()
+    quantized = _infer_ops.QuantV2()(
+        Tensor([100.0, 0.3, -90.0]), Tensor([80.0, 2.0, 40.0]), Tensor([0.0, 2.0, 0.0]))
+    assert (quantized.dtype, quantized.tolist()) == (ms.int8, [127, 3, -128])
+    with pytest.raises(ValueError, match="QuantV2"):
+        _infer_ops.QuantV2()(x, x, x, True)
+    from cellc.parallel.auto_parallel import AutoParallel
+
+    network = AutoParallel(nn.Dense(2, 2))
+    assert network.print_local_norm() is None and network.no_init_parameters_in_compile() is None
+    with pytest.raises(TypeError, match="offline_analyse"):
+        ms.Profiler.offline_analyse(3)

@@ -8,6 +8,7 @@ from cellc_runtime.dtypes import DType, float32, int64
 
 from .. import context, ops
 from ..ops.arguments import dtype_of, integer, is_int, tensor
+from ..ops.functional_random import permutation
 from ..tensors.promotion import cast_to
 from ..tensors.seed import Generator
 from ..tensors.tensor import Tensor
@@ -176,10 +177,10 @@ def randperm(n: Any, *, generator: Generator | None = None, dtype: DType = int64
     if to.is_integer and count > 0 and count - 1 > (1 << (
             8 * to.itemsize - (0 if to.kind == "uint" else 1))) - 1:
         raise ValueError(f"For 'randperm', {count - 1} does not fit {to}.")
-    if seed is None:
-        return ops.randperm(count, dtype=to)
     if count < 0:
         raise ValueError(f"For 'randperm', 'n' must be non-negative, but got {count}.")
+    if seed is None:
+        return permutation(count, to)
     return cast_to(ops.shuffle(ops.arange(count), seed), to)
 
 

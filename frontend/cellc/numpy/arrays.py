@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.types import broadcast_all
-from cellc_runtime.dtypes import bool_, int32, int64
+from cellc_runtime.dtypes import bool_, float32, int32, int64
 
 from ..core.dispatch import apply, apply_one
 from ..ops.arguments import axis_of, choice, integer, ints, is_int
@@ -420,7 +420,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, .
 
 
 def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "clip", order: str = "C") -> Tensor:
-    """Positions along axes as flat positions.
+    """Positions along axes as flat positions, in float32 as MindSpore's are.
 
     Raises:
         ValueError: there are more or fewer positions than axes.
@@ -437,7 +437,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "clip", order: st
         here = _inside(index, d, mode, "ravel_multi_index")
         total = here if total is None else m.add(m.mul(total, d), here)
     assert total is not None
-    return total
+    return cast_to(total, float32)
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:

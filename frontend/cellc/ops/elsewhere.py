@@ -24,9 +24,9 @@ _FUNCTIONS = (
     "bernoulli_ext stop_gradient_ tensordump")
 _CLASSES = (
     "ApplyRotaryPosEmb BasicLSTMCell CustomOpBuilder DetTriangle DynamicGRUV2 DynamicRNN "
-    "FloatStatus FusedWeightScaleApplyMomentum GroupTopk MapCacheIdx NPUAllocFloatStatus NPUClearFloatStatus "
-    "NPUGetFloatStatus PagedAttention PagedAttentionMask Pull Push RNNTLoss ReshapeAndCache "
-    "DumpGradient FusedAdaFactor FusedAdaFactorWithGlobalNorm Gamma GetNext NonMaxSuppressionV3 "
+    "FloatStatus FusedWeightScaleApplyMomentum GroupTopk MapCacheIdx NPUAllocFloatStatus "
+    "NPUClearFloatStatus NPUGetFloatStatus PagedAttention PagedAttentionMask Pull Push RNNTLoss "
+    "ReshapeAndCache DumpGradient FusedAdaFactor FusedAdaFactorWithGlobalNorm Gamma GetNext NonMaxSuppressionV3 "
     "Quantile Randperm SparseGatherV2 TensorDump")
 _INTERNAL = "GeSwitch Merge PyExecute UpdateState"
 """Classes of nodes that MindSpore's compiler makes for itself."""

@@ -13,6 +13,7 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
 from ..core.dispatch import apply, apply_one
+from ..tensors import shuffles
 from ..tensors.promotion import cast_to, common, constant, inexact, is_scalar
 from ..tensors.seed import Generator, next_key, stream_of
 from ..tensors.tensor import Tensor, tensor_of
@@ -191,21 +192,34 @@ def bernoulli(input: Tensor, p: Any = 0.5, seed: Seed = None) -> Tensor:
     return cast_to(m.lt(unit, tensor(p, "bernoulli", "p")), to)
 
 
+def permutation(count: int, dtype: DType) -> Tensor:
+    """A permutation of 0 .. count - 1 by the global generator."""
+    return cast_to(apply("random_permutation", next_key(), n=count), dtype)
+
+
 def randperm(n: int, seed: int = 0, offset: int = 0, dtype: DType = int64) -> Tensor:
-    """A random permutation of 0 .. n - 1.
+    """A permutation of 0 .. n - 1, the same for the same seed: that of MindSpore's CPU.
 
     Args:
-        seed, offset: where both are 0 the global generator is used.
+        n: how many, 0 or more.
+        seed: of the permutation; with -1, and no offset, it is the global generator's.
+        offset: used instead of the seed unless it is 0.
 
     Raises:
-        ValueError: `n` is negative.
+        ValueError: `n` or `offset` is negative, or `seed` less than -1.
     """
-    count = integer(n, "randperm", "n")
-    if count < 0:
-        raise ValueError(f"For 'randperm', 'n' must be non-negative, but got {count}.")
-    key = next_key() if not seed and not offset else tensor_of(
-        np.array([integer(seed, "randperm", "seed"), offset], np.uint64))
-    return cast_to(apply("random_permutation", key, n=count), dtype_of(dtype, "randperm"))
+    what = "randperm"
+    count, start, skip = (integer(v, what, k) for v, k in
+                          ((n, "n"), (seed, "seed"), (offset, "offset")))
+    if count < 0 or skip < 0:
+        raise ValueError(f"For 'randperm', 'n' and 'offset' must be non-negative, but got {count} "
+                         f"and {skip}.")
+    if start < -1:
+        raise ValueError(f"For 'randperm', 'seed' must be -1 or more, but got {start}.")
+    to = dtype_of(dtype, what)
+    if start == -1 and not skip:
+        return permutation(count, to)
+    return cast_to(tensor_of(np.array(shuffles.shuffled(count, skip or start), np.int64)), to)
 
 
 def multinomial(

@@ -64,14 +64,22 @@ class Primitive:
     recomputed: bool | None = None
     sharded: tuple[Any, Any] | None = None
     """The strategies that `shard` was given, of operands and results."""
+    customs: ClassVar[Any] = None
+    """What the program has put in the place of primitives by name (`ops.op_customs`)."""
 
     def __call__(self, *operands: Any, **kwargs: Any) -> Any:
-        if self.recomputed or self.sharded:
+        if self.recomputed or self.sharded or self.customs:
             return self._run_specially(operands, kwargs)
         return self._run(*operands, **kwargs)
 
     def _run_specially(self, operands: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call of what is computed again for gradients, or laid out on ranks."""
+        """A call of what is computed again for gradients, laid out on ranks, or replaced."""
+        if self.customs and not kwargs:
+            return type(self).customs(self.name, lambda: self._marked(operands, kwargs), operands)
+        return self._marked(operands, kwargs)
+
+    def _marked(self, operands: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call with the marks of `recompute` and `shard`."""
         def run() -> Any:
             if not self.sharded or not sharding.laying_out():
                 return self._run(*operands, **kwargs)

@@ -188,7 +188,7 @@ def _permuted(n: Any, max_length: int, pad: int, dtype: DType) -> Tensor:
     count, length = integer(n, "Randperm", "n"), integer(max_length, "Randperm", "max_length")
     if not 0 <= count <= length:
         raise ValueError(f"For 'Randperm', 'n' must be in [0, {length}], but got {count}.")
-    drawn = rnd.randperm(count, dtype=dtype)
+    drawn = rnd.permutation(count, dtype)
     return fj.concat((drawn, fc.full((length - count,), pad, dtype=dtype)), 0)
 
 

@@ -13,6 +13,7 @@ from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .base import parameter, shown
+from .ext import EmbeddingExt as EmbeddingExt
 
 
 class Embedding(Cell):
