@@ -26,8 +26,8 @@ _CLASSES = (
     "ApplyRotaryPosEmb BasicLSTMCell CustomOpBuilder DetTriangle DynamicGRUV2 DynamicRNN "
     "FloatStatus FusedWeightScaleApplyMomentum GroupTopk MapCacheIdx NPUAllocFloatStatus "
     "NPUClearFloatStatus NPUGetFloatStatus PagedAttention PagedAttentionMask Pull Push RNNTLoss "
-    "ReshapeAndCache DumpGradient FusedAdaFactor FusedAdaFactorWithGlobalNorm Gamma GetNext NonMaxSuppressionV3 "
-    "Quantile Randperm SparseGatherV2 TensorDump")
+    "ReshapeAndCache DumpGradient FusedAdaFactor FusedAdaFactorWithGlobalNorm Gamma GetNext "
+    "NonMaxSuppressionV3 Quantile Randperm SparseGatherV2 TensorDump")
 _INTERNAL = "GeSwitch Merge PyExecute UpdateState"
 """Classes of nodes that MindSpore's compiler makes for itself."""
 

@@ -13,8 +13,8 @@ import numpy as np
 from cellc_runtime.dtypes import DType, float32
 
 from .... import ops
-from ....common.parameter import Parameter
 from ....core import checks
+from ....tensors.parameter import Parameter
 from ....tensors.tensor import Tensor
 from ...cell import Cell
 from ..distribution import Normal
