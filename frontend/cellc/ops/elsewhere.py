@@ -23,7 +23,7 @@ _FUNCTIONS = (
     "rotary_position_embedding rotated_iou sparse_flash_attention speed_fusion_attention "
     "bernoulli_ext stop_gradient_ tensordump")
 _CLASSES = (
-    "ApplyRotaryPosEmb BasicLSTMCell CustomOpBuilder DetTriangle DynamicGRUV2 DynamicRNN "
+    "ApplyRotaryPosEmb BasicLSTMCell CustomOpBuilder DynamicGRUV2 DynamicRNN "
     "FloatStatus FusedWeightScaleApplyMomentum GroupTopk MapCacheIdx NPUAllocFloatStatus "
     "NPUClearFloatStatus NPUGetFloatStatus PagedAttention PagedAttentionMask Pull Push RNNTLoss "
     "ReshapeAndCache DumpGradient FusedAdaFactor FusedAdaFactorWithGlobalNorm Gamma GetNext "

@@ -5,15 +5,15 @@ Source: the functions of the same names in `mindspore.ops`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, float32, int32, int64
+from cellc_runtime.lazy import lazy_module
 
 from ..core.dispatch import apply, apply_one
-from ..tensors import shuffles
 from ..tensors.promotion import cast_to, common, constant, inexact, is_scalar
 from ..tensors.seed import Generator, next_key, stream_of
 from ..tensors.tensor import Tensor, tensor_of
@@ -23,6 +23,11 @@ from . import functional_nn as fn
 from . import functional_reduce as fr
 from . import functional_sort as fo
 from .arguments import Ints, axis_of, boolean, dtype_of, integer, is_int, number, shape_of, tensor
+
+if TYPE_CHECKING:
+    from ..tensors import shuffles
+else:
+    shuffles = lazy_module("cellc.tensors.shuffles")
 
 Seed = int | Generator | Tensor | None
 """A seed, the stream of a Primitive that was made with one, a key, or none of them."""

@@ -5,7 +5,8 @@ Source: `mindspore.nn.probability`.
 
 from cellc_runtime.lazy import public_names
 
-from . import bijector, bnn_layers, distribution
+from . import bijector, distribution
+from . import bnn_layers as bnn_layers
 
-__all__ = ["bijector", "bnn_layers", "distribution"]
+__all__ = ["bijector", "distribution"]
 __dir__ = public_names(__name__)
