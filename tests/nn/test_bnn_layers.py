@@ -17,7 +17,7 @@ IMAGE = Tensor(np.ones((1, 3, 4, 4), np.float32))
 
 @pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, ms.GRAPH_MODE])
 @pytest.mark.parametrize(("make", "x", "shape"), [
-    (lambda: bnn.DenseReparam(3, 4, activation="relu"), X, (2, 4)),
+    (lambda: bnn.DenseReparam(3, 4, activation="sigmoid"), X, (2, 4)),
     (lambda: bnn.DenseLocalReparam(3, 4, has_bias=False), X, (2, 4)),
     (lambda: bnn.ConvReparam(3, 2, 2, has_bias=True), IMAGE, (1, 2, 4, 4)),
 ])
