@@ -23,7 +23,8 @@ PIPELINES = "mindspore.dataset."
 """Has no modes, so its examples run in the first alone."""
 UNSTEADY = {"mindspore.dataset.DSCallback", "mindspore.dataset.uuid"}
 """Examples of which MindSpore itself prints now this, now that: threads race, ids are new."""
-LONG = {"mindspore.nn.Conv2d", "mindspore.nn.Conv2dBnAct"}
+LONG = {"mindspore.nn.Conv2d", "mindspore.nn.Conv2dBnAct",
+        "mindspore.nn.probability.bnn_layers.ConvReparam"}
 """Examples of several hundred thousand million operations: they may not end in time."""
 PIECES = 4
 KNOWN = Path(__file__).with_name("known_differences.txt")
