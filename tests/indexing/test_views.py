@@ -397,6 +397,19 @@ def test_views_of_parameters(mode: int) -> None:
     assert net.w.asnumpy()[1, 0] == 30
 
 
+@pytest.mark.parametrize("copied", [
+    copy.copy, copy.deepcopy, Parameter.clone, lambda p: pickle.loads(pickle.dumps(p))])
+def test_a_copy_of_a_parameter_has_none_of_its_views(copied: Any) -> None:
+    p = Parameter(Tensor(start(2, 3)), name="p")
+    row = p[0]
+    other = copied(p)
+    other[0] = 5.0
+    assert np.array_equal(row.asnumpy(), start(2, 3)[0])
+    row.add_(1.0)
+    assert np.array_equal(p.asnumpy()[0], start(2, 3)[0] + 1)
+    assert np.array_equal(other.asnumpy(), [[5, 5, 5], start(2, 3)[1]])
+
+
 def test_a_view_follows_the_steps_of_a_compiled_optimizer() -> None:
     ms.set_context(mode=ms.GRAPH_MODE)
     net = nn.Dense(3, 2)

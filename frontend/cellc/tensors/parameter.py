@@ -24,7 +24,7 @@ from ..storage import Storage, storage_of, writes
 from ..storage import device as on_device
 from ..storage.memory import Array, aligned_copy, aligned_zeros
 from .tensor import Tensor, cast_array, shared_of
-from .views import change
+from .views import LINKS, change
 
 if TYPE_CHECKING:
     from ..ranks import parts
@@ -442,7 +442,7 @@ class Parameter(Tensor):
     __str__ = __repr__
 
 
-_OWN = frozenset({"_serial", "_storage", "init", "inited_param"})
+_OWN = frozenset({"_serial", "_storage", "init", "inited_param"}) | LINKS
 """Attributes that belong to one parameter and not to copies of it."""
 
 

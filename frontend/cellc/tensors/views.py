@@ -494,6 +494,10 @@ def _let_go(root: Tensor) -> None:
                 tracer.let_go(tensor)
 
 
+LINKS = frozenset({"_view", "_views", "_shares", "_perhaps_of", "_chosen", "_taken_from"})
+"""Attributes that say with which other tensors one shares elements; a copy shares them with none."""
+
+
 def is_linked(x: Tensor) -> bool:
     """Whether `x` shares elements with other tensors, as far as is known without looking closer."""
     held = x.__dict__
