@@ -436,6 +436,8 @@ ZEROS = np.zeros(2, np.int64)
     ("scatter_nd", [F, np.zeros((2, 1), np.int64), F], {}, r"shape \(2, 4\), got \(3, 4\)"),
     ("topk", [F], {"k": 5}, "from 0 to 4"),
     ("sort", [np.float32(1)], {}, "out of range"),
+    ("reduce_any", [np.True_], {"axes": (1,)}, "axis 1 is out of range"),
+    ("reduce_max", [np.float32(1)], {"axes": (0, 0)}, "an axis appears twice"),
     ("cumsum", [F], {"axis": 2}, "out of range"),
     ("matmul", [F, F], {}, "inner dimensions 4 and 3 differ"),
     ("matmul", [F, F[0]], {}, "at least 2 dimensions"),

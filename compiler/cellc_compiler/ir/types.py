@@ -126,7 +126,7 @@ def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
 
 
 def normalize_axes(axes: int | tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
-    """Sorted distinct axes; `None` or `()` means all.
+    """Sorted distinct axes; `None` or `()` means all. A scalar takes those of one dimension.
 
     Raises:
         ValueError: out of range, or one axis twice.
@@ -134,10 +134,10 @@ def normalize_axes(axes: int | tuple[int, ...] | None, rank: int) -> tuple[int, 
     if axes is None or axes == ():
         return tuple(range(rank))
     given = (axes,) if isinstance(axes, int) else tuple(axes)
-    out = sorted(normalize_axis(a, rank) for a in given) if rank else []
+    out = sorted(normalize_axis(a, rank or 1) for a in given)
     if len(set(out)) != len(out):
         raise ValueError(f"an axis appears twice in {given}")
-    return tuple(out)
+    return tuple(out) if rank else ()
 
 
 def differentiable(ty: TensorType) -> bool:
