@@ -18,8 +18,8 @@ from typing import Any
 
 from .finding import CORPUS, Finding
 
-KINDS = ("networks", "graphs", "states", "training", "programs", "files", "concurrency",
-         "processes")
+KINDS = ("networks", "graphs", "ranks", "states", "effects", "training", "programs", "files",
+         "concurrency", "processes")
 ROOT = Path(__file__).parents[2]
 LEDGER = Path(__file__).with_name("ledger.jsonl")
 PATIENCE = 180.0

@@ -56,6 +56,7 @@ class Growth:
         arrays: the elements of its inputs.
         ops: how often each op was put in.
         fitted: nodes that only move elements, put in to fit a value to its reader.
+        sizes: what a size becomes.
     """
 
     rng: np.random.Generator
@@ -63,6 +64,7 @@ class Growth:
     arrays: list[Array] = field(default_factory=list)
     ops: dict[str, int] = field(default_factory=dict)
     fitted: set[Node] = field(default_factory=set)
+    sizes: Sequence[int] = SIZES
 
     @property
     def builder(self) -> Builder:
@@ -87,14 +89,16 @@ class Growth:
         return options[int(self.rng.integers(len(options)))]
 
 
-def network(seed: int, ops: Sequence[Op] = GROWN, most: int = 40) -> Growth:
+def network(
+    seed: int, ops: Sequence[Op] = GROWN, most: int = 40, sizes: Sequence[int] = SIZES
+) -> Growth:
     """A network of 5 to `most` ops, the same for a seed.
 
     Raises:
         Faulty: an op failed on operands instead of taking or refusing them.
     """
     rng = np.random.default_rng(seed)
-    growth = Growth(rng)
+    growth = Growth(rng, sizes=sizes)
     wanted = int(np.clip(rng.gamma(3.0, 5.0) + 2, 5, most))
     for _ in range(3 * wanted):
         if sum(growth.ops.values()) >= wanted:
@@ -171,7 +175,7 @@ def forms(
 def renaming(growth: Growth, specs: Sequence[Spec | Array]) -> dict[int, int]:
     """Another size for some of the sizes of a sample: equal ones stay equal."""
     sizes = {d for s in specs if isinstance(s, Spec) for d in s.shape}
-    return {d: int(growth.pick(SIZES)) for d in sorted(sizes) if growth.chance(0.6)}
+    return {d: int(growth.pick(growth.sizes)) for d in sorted(sizes) if growth.chance(0.6)}
 
 
 def rename(spec: Spec | Array, sizes: Mapping[int, int]) -> Spec | Array:

@@ -8,7 +8,7 @@ out one by one makes it small.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ FORMS = {
         "ops.broadcast_to({row}, (3, 4))"),
     "row": (
         "ops.tanh({rows}.sum(0))", "{rows}.mean(0)", "{table}[{i}]", "{rows}[0]", "{rows}[-1]",
-        "{table}.max(0)", "self.n + {number}", "{table}.T[:, {i}]", "ops.sigmoid({row})"),
+        "{table}.amax(0)", "self.n + {number}", "{table}.T[:, {i}]", "ops.sigmoid({row})"),
     "number": ("ops.tanh({rows}.sum())", "{row}.mean()", "{table}.max()", "{table}[{i}, {j}]",
                "ops.rand(1)[0]"),
 }
@@ -75,7 +75,19 @@ class Net(nn.Cell):
 '''
 
 
-def statements(rng: np.random.Generator) -> list[str]:
+Fill = Callable[[str], str]
+"""Puts values of a program into a form."""
+
+
+def simple_effect(rng: np.random.Generator, filled: Fill) -> str:
+    """A statement that changes something."""
+    return filled(EFFECTS[int(rng.integers(len(EFFECTS)))])
+
+
+def statements(
+    rng: np.random.Generator,
+    effect: Callable[[np.random.Generator, Fill], str] = simple_effect,
+) -> list[str]:
     """Some statements, the last of which gives results."""
     known = {"rows": ["x"], "table": ["self.p"], "row": ["self.n"], "number": ["x.mean()"]}
     lines = []
@@ -91,7 +103,7 @@ def statements(rng: np.random.Generator) -> list[str]:
 
     for number in range(int(rng.integers(3, 14))):
         if rng.random() < 0.35:
-            lines.append(filled(EFFECTS[int(rng.integers(len(EFFECTS)))]))
+            lines.append(effect(rng, filled))
             continue
         kind = ("rows", "rows", "table", "row", "number")[int(rng.integers(5))]
         form = FORMS[kind][int(rng.integers(len(FORMS[kind])))]
@@ -161,17 +173,22 @@ def told_by(source: str, way: int, threads: int) -> str:
     return ""
 
 
-def smallest(lines: list[str], way: int, threads: int, told: str) -> list[str]:
+def without(lines: Sequence[str], shows: Callable[[list[str]], bool]) -> list[str]:
+    """The statements, but for the last, that a fault needs."""
+    kept = list(lines)
+    for at in range(len(kept) - 2, -1, -1):
+        fewer = kept[:at] + kept[at + 1:]
+        if shows(fewer):
+            kept = fewer
+    return kept
+
+
+def smallest(lines: Sequence[str], way: int, threads: int, told: str) -> list[str]:
     """The program without the statements that the fault does not need."""
     kind = told.split(":")[0]
-    at = len(lines) - 2
-    while at >= 0:
-        fewer = lines[:at] + lines[at + 1:]
-        shown = told_by(program(fewer), way, threads)
-        if shown.split(":")[0] == kind and "NameError" not in shown:
-            lines = fewer
-        at -= 1
-    return lines
+    return without(lines, lambda fewer: (
+        (shown := told_by(program(fewer), way, threads)).split(":")[0] == kind
+        and "NameError" not in shown))
 
 
 def trial(seed: int) -> Trial:

@@ -15,9 +15,21 @@ from pathlib import Path
 import pytest
 
 from cellc_compiler.ir.op import lookup
+from cellc_compiler.ir.sharding import aligned_factors
 from cellc_compiler.ir.verify import verify
 
-from . import campaign, concurrency, files, graphs, networks, processes, states, training
+from . import (
+    campaign,
+    concurrency,
+    effects,
+    files,
+    graphs,
+    networks,
+    processes,
+    ranks,
+    states,
+    training,
+)
 from .finding import CORPUS
 from .growing import GROWN, network
 
@@ -68,7 +80,39 @@ def test_states() -> None:
     assert found is None, f"{found.what}\n{found.case}"
 
 
+def test_effects() -> None:
+    found = effects.trial(0).finding
+    assert found is None, f"{found.what}\n{found.case}"
+
+
 @pytest.mark.parametrize("seed", range(4))
+def test_ranks(seed: int) -> None:
+    found = ranks.trial(seed).finding
+    assert found is None, f"{found.what}\n{found.case}"
+
+
+def test_a_fault_of_sharding_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`flip` is said to split along the axes that it turns."""
+    monkeypatch.setattr(lookup("flip"), "factors", aligned_factors)
+    ops = [lookup(name) for name in ("flip", "add", "neg", "transpose")]
+    found = next(filter(None, (ranks.trial(seed, ops).finding for seed in range(13, 40))))
+    assert "Different: rank" in found.what
+    assert found.case.count(" = flip") == 1 and found.case.count(" = ") <= 2
+
+
+def test_a_training_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan keeps the layer that a fault is in, and nothing else."""
+    plan = training.Plan(3, 4, 5, (("LayerNorm", 1), ("Residual", 2), ("Dense", 3)), "L1Loss",
+                         "Adam", copied="deepcopy", threads=2)
+    times = iter(range(1 << 30))
+    monkeypatch.setattr(training, "told_by", lambda p: (
+        f"Different: {next(times)}" if ("Residual", 2) in p.layers else ""))
+    small = training.smallest(plan, "Different: x")
+    assert small == training.Plan(3, 4, 2, (("Residual", 2),))
+    assert training.read(small.text()) == small
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_training(seed: int) -> None:
     found = training.trial(seed).finding
     assert found is None, found.what
@@ -98,6 +142,7 @@ PLANTED = """
 import warnings
 warnings.simplefilter("ignore")
 from cellc_compiler.ir.op import lookup
+from cellc_compiler.ir.sharding import aligned_factors
 from tests.fuzz import networks
 lookup("square").simplify = lambda b, node: b.mul(node.operands[0], b.abs(node.operands[0]))
 ops = [lookup(name) for name in ("square", "add", "relu", "reduce_sum", "transpose")]

@@ -1,9 +1,17 @@
-"""Trials of random networks of layers, trained: a few steps with each optimizer, in both modes."""
+"""Trials of random networks of layers, trained: some steps in both modes, to the bit.
+
+A *plan* says everything: layers with the seeds they are made by, loss, optimizer, loss scale,
+accumulation, what is recomputed, the number of threads, and whether the training goes on with a
+copy of itself. Leaving out parts of a plan makes it small.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+import copy
+import json
+import pickle
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,154 +19,222 @@ import numpy as np
 
 import cellc as ms
 from cellc import Tensor, nn
+from cellc_runtime import loader
 
 from ..modes.law import Array, arrays_of, mode
 from .finding import Finding, Trial
+from .layers import ACTIVATIONS, ALL, LAYERS, LOSSES, OPTIMIZERS, TOGETHER, loss_of
 from .network import Different, same
 
-SUFFIX = ".seed"
-STEPS = 3
-LAYERS: dict[str, Callable[[np.random.Generator, int], tuple[nn.Cell, int]]] = {
-    "Dense": lambda r, n: (lambda m: (nn.Dense(n, m), m))(int(r.integers(1, 20))),
-    "LayerNorm": lambda r, n: (nn.LayerNorm((n,)), n),
-    "BatchNorm1d": lambda r, n: (nn.BatchNorm1d(n), n),
-    "Dropout": lambda r, n: (nn.Dropout(p=float(r.uniform(0.1, 0.9))), n),
-    "PReLU": lambda r, n: (nn.PReLU(), n),
-    "Windows": lambda r, n: (Windows(int(r.integers(1, 5)), n), n),
-    "Recurrent": lambda r, n: (Recurrent(int(r.integers(3)), n, bool(r.integers(2))), n),
-    "Residual": lambda r, n: (Residual(n), n),
-}
-ACTIVATIONS = ("ReLU", "GELU", "Tanh", "Sigmoid", "ELU", "HSwish", "Mish", "SiLU", "LeakyReLU",
-               "CELU", "LogSigmoid", "Softsign", "ReLU6", "SeLU", "HSigmoid")
-LOSSES = ("MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "CosineEmbedding", "CrossEntropyLoss")
+SUFFIX = ".json"
+STEPS = 4
+WAYS = ("", "", "scaled", "dynamic", "accumulated")
+COPIES = ("", "", "deepcopy", "pickle")
 
 
-class Windows(nn.Cell):
-    """A convolution along the features."""
+@dataclass(frozen=True)
+class Plan:
+    """A training.
 
-    def __init__(self, channels: int, size: int) -> None:
+    Attributes:
+        seed: of the data and of all draws.
+        rows, size: of a batch.
+        layers: names with a seed each; an activation has the seed -1.
+        loss, optimizer: names.
+        way: "scaled" and "dynamic" have a loss scale, "accumulated" two parts of a batch.
+        recomputed: positions of layers that are computed again for the gradient.
+        threads: of graph mode.
+        copied: how the training is copied after its second step; both go on.
+    """
+
+    seed: int
+    rows: int
+    size: int
+    layers: tuple[tuple[str, int], ...]
+    loss: str = "MSELoss"
+    optimizer: str = "SGD"
+    way: str = ""
+    recomputed: tuple[int, ...] = ()
+    threads: int = 1
+    copied: str = ""
+
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps(asdict(self)) + "\n"
+
+
+def read(text: str) -> Plan:
+    """A plan from its text."""
+    told = json.loads(text)
+    return Plan(**{**told, "layers": tuple(map(tuple, told["layers"])),
+                   "recomputed": tuple(told["recomputed"])})
+
+
+class Step(nn.Cell):
+    """A training step for optimizers that are given gradients by the user."""
+
+    def __init__(self, network: nn.Cell, optimizer: Any) -> None:
         super().__init__()
-        self.out = nn.Conv1d(1, channels, 3, pad_mode="same", has_bias=True)
-        self.back = nn.Conv1d(channels, 1, 1, pad_mode="valid")
+        self.optimizer = optimizer
+        self.slopes = ms.value_and_grad(network, None, network.trainable_params())
 
-    def construct(self, x: Tensor) -> Tensor:
-        return self.back(self.out(x.expand_dims(1))).squeeze(1)
-
-
-class Recurrent(nn.Cell):
-    """The features as steps of a sequence."""
-
-    def __init__(self, kind: int, size: int, both: bool) -> None:
-        super().__init__()
-        self.layer = (nn.LSTM, nn.GRU, nn.RNN)[kind](1, 3, batch_first=True, bidirectional=both)
-
-    def construct(self, x: Tensor) -> Tensor:
-        out, _ = self.layer(x.expand_dims(-1))
-        return out.mean(-1)
+    def construct(self, x: Tensor, y: Tensor) -> Tensor:
+        loss, slopes = self.slopes(x, y)
+        self.optimizer(slopes)
+        return loss
 
 
-class Residual(nn.Cell):
-    """A layer, and what it was given."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.layer = nn.SequentialCell(nn.Dense(size, size), nn.ReLU())
-
-    def construct(self, x: Tensor) -> Tensor:
-        return x + self.layer(x)
-
-
-def optimizers() -> dict[str, Callable[[Any], Any]]:
-    """All optimizers, each in some of its ways."""
-    made: dict[str, Callable[[Any], Any]] = {
-        name: partial(getattr(nn, name), learning_rate=0.01)
-        for name in ("ASGD", "AdaMax", "Adadelta", "Adagrad", "Adam", "AdamWeightDecay", "FTRL",
-                     "Lamb", "LazyAdam", "ProximalAdagrad", "RMSProp", "Rprop", "SGD",
-                     "AdamOffload")}
-    made["AdaFactor"] = nn.AdaFactor
-    made["Momentum"] = partial(nn.Momentum, learning_rate=0.1, momentum=0.9)
-    made["Nesterov"] = partial(nn.Momentum, learning_rate=0.1, momentum=0.9, use_nesterov=True)
-    made["SGD momentum"] = partial(nn.SGD, learning_rate=0.1, momentum=0.9, weight_decay=1e-3)
-    made["Adam amsgrad"] = partial(nn.Adam, learning_rate=0.01, use_amsgrad=True)
-    made["Adam decayed"] = partial(nn.Adam, learning_rate=nn.ExponentialDecayLR(0.1, 0.9, 2),
-                                   weight_decay=0.01)
-    made["LARS"] = lambda params: nn.LARS(nn.Momentum(params, 0.1, 0.9))
-    made["RMSProp centered"] = partial(nn.RMSProp, learning_rate=0.01, centered=True)
-    return made
-
-
-OPTIMIZERS = optimizers()
-
-
-def network(rng: np.random.Generator, size: int) -> tuple[nn.Cell, int, list[str]]:
-    """Two to six layers with activations; the size that comes out and their names."""
-    cells: list[nn.Cell] = []
-    names = []
-    for _ in range(int(rng.integers(2, 7))):
-        name = list(LAYERS)[int(rng.integers(len(LAYERS)))]
-        cell, size = LAYERS[name](rng, size)
-        cells.append(cell)
-        names.append(name)
-        if rng.random() < 0.6:
-            name = ACTIVATIONS[int(rng.integers(len(ACTIVATIONS)))]
-            cells.append(getattr(nn, name)())
-            names.append(name)
-    if "Dense" not in names:
-        cells.append(nn.Dense(size, size))
-    return nn.SequentialCell(cells), size, names
-
-
-class CosineLoss(nn.Cell):
-    """`CosineEmbeddingLoss` of a result and its target."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loss = nn.CosineEmbeddingLoss()
-
-    def construct(self, out: Tensor, target: Tensor) -> Tensor:
-        return self.loss(out, target, ms.ops.ones((out.shape[0],), ms.int32))
-
-
-def steps(seed: int, in_mode: int) -> tuple[list[Array], list[str]]:
-    """Losses, parameters and state of a few steps, and what took part."""
+def plan_of(seed: int) -> Plan:
+    """The plan of a seed."""
     rng = np.random.default_rng([seed, 7])
-    rows, size = int(rng.choice((1, 2, 3, 5, 8, 17))), int(rng.integers(1, 12))
+
+    def pick(options: Any) -> Any:
+        return options[int(rng.integers(len(options)))]
+
+    layers: list[tuple[str, int]] = []
+    for _ in range(int(rng.integers(1, 6))):
+        layers.append((pick(ALL), int(rng.integers(1 << 30))))
+        if rng.random() < 0.5:
+            layers.append((pick(ACTIVATIONS), -1))
+    if not any(name in ("Dense", "Linear") for name, _ in layers):
+        layers.append(("Dense", int(rng.integers(1 << 30))))
+    optimizer, rows = pick([*OPTIMIZERS]), int(pick((1, 2, 3, 5, 8, 17)))
+    way = "" if optimizer.startswith("experimental") else pick(WAYS)
+    if way == "accumulated":
+        rows *= 2
+    if any(part in name for part in TOGETHER for name, _ in layers):
+        rows = max(rows, 4)
+    again = tuple(i for i in range(len(layers)) if rng.random() < 0.15)
+    return Plan(seed, rows, int(rng.integers(1, 12)), tuple(layers), pick(LOSSES), optimizer, way,
+                again, int(pick((1, 2, 4))), pick(COPIES))
+
+
+def network(plan: Plan) -> tuple[nn.Cell, int]:
+    """The layers of a plan, and the size that comes out."""
+    cells: list[nn.Cell] = []
+    size = plan.size
+    for i, (name, seed) in enumerate(plan.layers):
+        if seed < 0:
+            cells.append(getattr(nn, name)())
+        else:
+            cell, size = LAYERS[name](np.random.default_rng(seed), size)
+            cells.append(cell)
+        if i in plan.recomputed:
+            cells[-1].recompute()
+    return nn.SequentialCell(cells), size
+
+
+def step_of(plan: Plan, net: nn.Cell) -> nn.Cell:
+    """What makes a step of a plan's training."""
+    computed: nn.Cell = nn.WithLossCell(net, loss_of(plan.loss))
+    if plan.way == "accumulated":
+        computed = nn.GradAccumulationCell(computed, 2)
+    optimizer = OPTIMIZERS[plan.optimizer](net.trainable_params())
+    if plan.optimizer.startswith("experimental"):
+        return Step(computed, optimizer).set_train()
+    if plan.way in ("scaled", "dynamic"):
+        scale = (nn.FixedLossScaleUpdateCell(128.0) if plan.way == "scaled"
+                 else nn.DynamicLossScaleUpdateCell(2.0**127, 2.0, 2))  # some steps overflow
+        return nn.TrainOneStepWithLossScaleCell(computed, optimizer, scale).set_train()
+    return nn.TrainOneStepCell(computed, optimizer).set_train()
+
+
+def steps(plan: Plan, in_mode: int, copied: str = "") -> list[Array]:
+    """Results, parameters and states of some steps, of a copy's if there is one.
+
+    Raises:
+        Different: a copy goes on otherwise than what was copied.
+    """
     with mode(in_mode):
-        ms.set_seed(seed)
-        net, out, names = network(rng, size)
-        if "BatchNorm1d" in names:
-            rows = max(rows, 2)
-        loss_name = LOSSES[int(rng.integers(len(LOSSES)))]
-        loss = CosineLoss() if loss_name == "CosineEmbedding" else getattr(nn, loss_name)()
-        optimizer_name = list(OPTIMIZERS)[int(rng.integers(len(OPTIMIZERS)))]
-        optimizer = OPTIMIZERS[optimizer_name](net.trainable_params())
-        step = nn.TrainOneStepCell(nn.WithLossCell(net, loss), optimizer)
-        step.set_train()
-        found: list[Array] = []
-        for _ in range(STEPS):
-            x = Tensor(rng.standard_normal((rows, size)).astype(np.float32))
-            y = Tensor(rng.uniform(0, 1, (rows, out)).astype(np.float32))
-            found += arrays_of(step(x, y))
-        found += [np.array(p._data) for p in step.get_parameters()]
-    return found, [*(f"layer {n}" for n in names), f"loss {loss_name}",
-                   f"optimizer {optimizer_name}"]
+        ms.set_seed(plan.seed % (1 << 31))
+        net, out = network(plan)
+        step = step_of(plan, net)
+        rng = np.random.default_rng(plan.seed)
+        data = [(rng.standard_normal((plan.rows, plan.size)).astype(np.float32),
+                 rng.uniform(0, 1, (plan.rows, out)).astype(np.float32)) for _ in range(STEPS)]
+
+        def go(which: nn.Cell, first: int, last: int) -> list[Array]:
+            return [a for x, y in data[first:last] for a in arrays_of(which(Tensor(x), Tensor(y)))]
+
+        found = go(step, 0, 2)
+        other = step
+        if copied:
+            other = copy.deepcopy(step) if copied == "deepcopy" else pickle.loads(
+                pickle.dumps(step))
+        draws = ms.get_rng_state() if copied else None
+        ends = []
+        for which in dict.fromkeys((step, other)):
+            if draws is not None:
+                ms.set_rng_state(draws)
+            ends.append([*go(which, 2, STEPS),
+                         *(np.array(p._data) for p in which.get_parameters())])
+        same(ends[-1], ends[0], f"a copy ({copied}) and what was copied")
+    return found + ends[0]
+
+
+def told_by(plan: Plan) -> str:
+    """What is wrong with a training; "" if nothing is."""
+    before, found = loader.num_threads(), []
+    for in_mode, copied in ((ms.PYNATIVE_MODE, ""), (ms.GRAPH_MODE, plan.copied)):
+        try:
+            loader.set_num_threads(plan.threads if in_mode == ms.GRAPH_MODE else before)
+            found.append(steps(plan, in_mode, copied))
+        except Exception as e:
+            kind = "Different" if isinstance(e, Different) else type(e).__name__
+            where = "graph mode" if in_mode == ms.GRAPH_MODE else "PyNative"
+            return f"{kind}: {where}: {e}".splitlines()[0]
+        finally:
+            loader.set_num_threads(before)
+    try:
+        same(found[1], found[0], "graph mode and PyNative, losses, parameters and states")
+    except Different as e:
+        return f"Different: {e}"
+    return ""
+
+
+def plainer(plan: Plan) -> Iterator[Plan]:
+    """Plans with less in them."""
+    for i in range(len(plan.layers)):
+        if len(plan.layers) > 1:
+            again = tuple(k - (k > i) for k in plan.recomputed if k != i)
+            yield replace(plan, layers=plan.layers[:i] + plan.layers[i + 1:], recomputed=again)
+    for i in plan.recomputed:
+        yield replace(plan, recomputed=tuple(k for k in plan.recomputed if k != i))
+    for name, plain in (("way", ""), ("copied", ""), ("threads", 1), ("optimizer", "SGD"),
+                        ("loss", "MSELoss"), ("size", 2)):
+        if getattr(plan, name) != plain:
+            yield replace(plan, **{name: plain})
+
+
+def smallest(plan: Plan, told: str) -> Plan:
+    """A plan that shows the same kind of fault, with no part it does not need."""
+    kind = told.split(":")[0]
+    tried = 0
+    while tried < 60:
+        for other in plainer(plan):
+            tried += 1
+            if told_by(other).split(":")[0] == kind:
+                plan = other
+                break
+        else:
+            break
+    return plan
 
 
 def trial(seed: int) -> Trial:
     """A few steps of one network in both modes."""
-    names: Sequence[str] = ()
-    try:
-        eager, names = steps(seed, ms.PYNATIVE_MODE)
-        graph, _ = steps(seed, ms.GRAPH_MODE)
-        same(graph, eager, "graph mode and PyNative, losses and parameters")
-    except Exception as e:
-        kind = "Different" if isinstance(e, Different) else type(e).__name__
-        told = f"{kind}: {e} ({', '.join(names)})".splitlines()[0]
-        return Trial(finding=Finding("training", seed, told, f"{seed}\n{told}\n", SUFFIX))
-    return Trial(dict.fromkeys(names, 1))
+    plan = plan_of(seed)
+    told = told_by(plan)
+    if told:
+        small = smallest(plan, told)
+        names = ", ".join(name for name, _ in small.layers)
+        return Trial(finding=Finding(
+            "training", seed, f"{told} ({names}; {small.optimizer})", small.text(), SUFFIX))
+    names = [f"layer {name}" for name, _ in plan.layers]
+    return Trial(dict.fromkeys([*names, f"loss {plan.loss}", f"optimizer {plan.optimizer}",
+                                f"way {plan.way}", f"way {plan.copied}"], 1))
 
 
 def play(path: Path) -> str:
     """What a case of the corpus shows; "" if it is mended."""
-    found = trial(int(path.read_text().split()[0])).finding
-    return found.what if found else ""
+    return told_by(read(path.read_text()))

@@ -13,7 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-from .rooms import ROOMS
+from .reaching import load, record
+from .rooms import ROOMS, test_files
 from .trying import LEDGER, ask, chosen, product, run, summary
 
 
@@ -35,10 +36,17 @@ def main() -> int:
                         help="of compiled kernels, which stays")
     parser.add_argument("--warm", action="store_true",
                         help="run all parts' own tests without a fault, which fills --cache")
+    parser.add_argument("--reach", type=Path, metavar="FILE",
+                        help="which tests run which lines: those look first")
+    parser.add_argument("--record", type=float, metavar="SECONDS",
+                        help="write --reach (or go on): each file of all parts' own tests, or of "
+                             "--tests, for so long at most")
     parser.add_argument("--show", action="store_true", help="print the faults, plant none")
     parser.add_argument("--no-ledger", action="store_true", help="enter nothing")
     parser.add_argument("--summary", action="store_true", help="show what was found so far")
     args = parser.parse_args()
+    if args.record and not args.reach:
+        parser.error("--record writes the file of --reach")
     seed = int(time.time()) if args.seed is None else args.seed
     seeds = range(seed, seed + args.count)
     if args.summary:
@@ -48,9 +56,13 @@ def main() -> int:
             print(f"{s}: {chosen(s)[1]}")
     elif args.warm:
         return _warm(args.cache, args.own)
+    elif args.record:
+        every = dict.fromkeys(f for own in ROOMS.values() for t in own for f in test_files(t))
+        record(args.reach, args.tests or list(every), args.record)
     else:
         done = run(seeds, args.minutes, args.cache, args.own, args.others,
-                   tests=args.tests, ledger=None if args.no_ledger else LEDGER,
+                   tests=args.tests, reach=load(args.reach) if args.reach else None,
+                   ledger=None if args.no_ledger else LEDGER,
                    tell=lambda line: print(line, flush=True))
         return 0 if all(t.found for t in done) else 1
     return 0

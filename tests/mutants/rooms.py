@@ -21,10 +21,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "compiler/cellc_compiler/fusion": (*_GRAPHS, "tests/codegen"),
     "compiler/cellc_compiler/lower": (*_GRAPHS, "tests/lang/test_control_ops.py", "tests/codegen"),
     "compiler/cellc_compiler/backends/cpu": ("tests/codegen", "tests/ops/test_matrix.py"),
+    "compiler/cellc_compiler/backends/llvm": ("tests/codegen", "tests/ops/test_matrix.py"),
     "compiler/cellc_compiler/build": ("tests/runtime", "tests/codegen/test_nest_cache.py"),
     "frontend/cellc/tensors": ("tests/frontend", "tests/indexing"),
     "frontend/cellc/storage": ("tests/storage", "tests/indexing"),
     "frontend/cellc/eager": ("tests/modes", "tests/autodiff"),
+    "frontend/cellc/tracing": (
+        "tests/lang/test_asking.py", "tests/lang/test_arguments.py", "tests/frontend",
+        "tests/lang"),
     "frontend/cellc/lang": ("tests/lang",),
     "frontend/cellc/compiled": (
         "tests/lang/test_caching.py", "tests/lang/test_causes.py", "tests/dynamic", "tests/lang"),
@@ -52,7 +56,7 @@ def own_tests(room: str, file: str) -> list[str]:
     names = _ops_of(file)
     if names:
         return [*ROOMS[room], "-k", " or ".join(f"[{n}]" for n in names)]
-    rooms = list(dict.fromkeys(p for place in ROOMS[room] for p in _test_files(place)))
+    rooms = list(dict.fromkeys(p for place in ROOMS[room] for p in test_files(place)))
     every = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "tests").glob("*/test_*.py"))
     near = [p for p in every if _is_about(p, file)]
     return [*near, *(p for p in rooms if p not in near)]
@@ -74,7 +78,7 @@ def other_tests(room: str) -> list[str]:
     return [p for p in OTHERS if p not in ROOMS[room]]
 
 
-def _test_files(place: str) -> list[str]:
+def test_files(place: str) -> list[str]:
     path = ROOT / place
     return [place] if path.is_file() else sorted(
         p.relative_to(ROOT).as_posix() for p in path.glob("test_*.py"))

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from ..fuzz.campaign import commit
 from .planting import Fault, faults
+from .reaching import Reach
 from .rooms import ROOMS, ROOT, files, other_tests, own_tests
 
 LEDGER = Path(__file__).with_name("ledger.jsonl")
@@ -29,6 +30,9 @@ _TIME_OF_A_TEST = 60
 _OF_CACHES = ("compiler/cellc_compiler/build", "runtime/cellc_runtime")
 _NOTHING = 5
 """pytest's status where no test was selected."""
+_WRONGLY_CALLED = 4
+_SHOWN_FIRST = 40.0
+"""Seconds of tests that run a fault's line, as they were recorded."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +78,25 @@ def product(cache: Path | None) -> Iterator[tuple[Path, dict[str, str]]]:
                 shutil.copytree(ROOT / name, root / name)
             else:
                 shutil.copy2(ROOT / name, root / name)
-        yield root, {
-            **os.environ, "CELLC_COMPILE_JOBS": "1",
-            "CELLC_TEST_CACHE": str(cache or Path(place) / "cache"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": ":".join(str(root / p) for p in ("frontend", "compiler", "runtime"))}
+        env = {**os.environ, "CELLC_COMPILE_JOBS": "1",
+               "CELLC_TEST_CACHE": str(cache or Path(place) / "cache"),
+               "PYTHONPYCACHEPREFIX": str(Path(place) / "bytecode"),
+               "PYTHONPATH": ":".join(str(root / p) for p in ("frontend", "compiler", "runtime"))}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)  # what did not change is not compiled again
+        yield root, env
+
+
+@contextmanager
+def planted(fault: Fault, root: Path) -> Iterator[None]:
+    """A copy has a fault for so long."""
+    path = root / fault.file
+    text, times = path.read_bytes(), path.stat()
+    try:
+        fault.plant(root)
+        yield
+    finally:
+        path.write_bytes(text)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # its own bytecode again
 
 
 def ask(root: Path, env: dict[str, str], tests: Sequence[str], seconds: float) -> str:
@@ -100,6 +118,8 @@ def ask(root: Path, env: dict[str, str], tests: Sequence[str], seconds: float) -
         raise
     if process.returncode in (0, _NOTHING):
         return ""
+    if process.returncode == _WRONGLY_CALLED and "not found:" in said:
+        return ""  # a test that the copy does not have says nothing of it
     failed = _TEST.search(said)
     return failed[1] if failed else f"status {process.returncode}: {said.strip()[-80:]}"
 
@@ -119,26 +139,35 @@ def search(
         left_out.append(by)
 
 
-def _passes(test: str) -> bool:
+def _passes(test: str, cache: Path | None = None) -> bool:
     """Whether a test passes as the product is."""
-    with product(None) as (root, env):
+    with product(cache) as (root, env):
         return ask(root, env, [test], 2 * _TIME_OF_A_TEST) == ""
 
 
 def attempt(
-    seed: int, cache: Path | None, own_seconds: float, other_seconds: float,
-    tests: Sequence[str] = (),
+    seed: int, copy: tuple[Path, dict[str, str]], own_seconds: float, other_seconds: float,
+    tests: Sequence[str] = (), reach: Reach | None = None,
 ) -> Tried:
-    """Plant the fault of a seed and look for it: by its room's tests, or these, then by the
-    others."""
+    """Plant the fault of a seed in a copy and look for it: by tests that are known to run its
+    line, by its room's tests, or these, then by the others."""
+    root, env = copy
     room, fault = chosen(seed)
-    start, found, shown = time.monotonic(), "", 0
+    start, found, by, shown = time.monotonic(), "", "", 0
+    near = _within(reach, fault) if reach is not None and not tests else []
     # Kernels are found by their text and programs by the files of the compiler, so faults share a
     # cache, but for those that may leave wrong entries under right keys.
-    with product(None if room in _OF_CACHES else cache) as (root, env):
-        fault.plant(root)
-        by = search(root, env, tests or own_tests(room, fault.file), own_seconds, _passes)
-        if by and by != "out of time":
+    with planted(fault, root), tempfile.TemporaryDirectory() as empty:
+        if room in _OF_CACHES:
+            env = {**env, "CELLC_TEST_CACHE": empty}
+
+        def look(what: Sequence[str], seconds: float) -> bool:
+            nonlocal by
+            by = search(root, env, what, seconds, _passes)
+            return bool(by) and by != "out of time"
+
+        if (near and look(near, own_seconds)) or look(
+                tests or own_tests(room, fault.file), start + own_seconds - time.monotonic()):
             found = "own"
         elif other_seconds:
             end = time.monotonic() + other_seconds
@@ -146,32 +175,43 @@ def attempt(
                 if (left := end - time.monotonic()) <= 0:
                     break
                 shown += 1
-                by = search(root, env, [other], left, _passes)
-                if by and by != "out of time":
+                if look([other], left):
                     found = "others"
                     break
     return Tried(commit(), seed, room, str(fault), found, by,
                  round(time.monotonic() - start, 1), shown)
 
 
+def _within(reach: Reach, fault: Fault) -> list[str]:
+    """Tests that run a fault's line, as many as the time is for."""
+    left, found = _SHOWN_FIRST, list[str]()
+    for test in reach.tests(fault.file, fault.line) or ():
+        left -= reach.seconds[test]
+        if left < 0 and found:
+            break
+        found.append(test)
+    return found
+
+
 def run(
     seeds: Sequence[int], minutes: float, cache: Path | None, own_seconds: float,
     other_seconds: float, tell: Callable[[str], None] = print, ledger: Path | None = LEDGER,
-    tests: Sequence[str] = (),
+    tests: Sequence[str] = (), reach: Reach | None = None,
 ) -> list[Tried]:
-    """Plant faults one after the other until the time is over."""
+    """Plant faults one after the other, in one copy, until the time is over."""
     end = time.monotonic() + 60 * minutes
     done: list[Tried] = []
-    for seed in seeds:
-        if time.monotonic() > end:
-            break
-        tried = attempt(seed, cache, own_seconds, other_seconds, tests)
-        done.append(tried)
-        tell(f"{seed}: {tried.fault}\n    {tried.found or 'SURVIVES'}: {tried.by} "
-             f"({tried.seconds:.0f} s)")
-        if ledger is not None:
-            with ledger.open("a") as file:
-                file.write(json.dumps(asdict(tried)) + "\n")
+    with product(cache) as copy:
+        for seed in seeds:
+            if time.monotonic() > end:
+                break
+            tried = attempt(seed, copy, own_seconds, other_seconds, tests, reach)
+            done.append(tried)
+            tell(f"{seed}: {tried.fault}\n    {tried.found or 'SURVIVES'}: {tried.by} "
+                 f"({tried.seconds:.0f} s)")
+            if ledger is not None:
+                with ledger.open("a") as file:
+                    file.write(json.dumps(asdict(tried)) + "\n")
     return done
 
 
