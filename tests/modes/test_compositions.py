@@ -166,3 +166,23 @@ def test_primitives_and_methods() -> None:
         (ops.EuclideanNorm()(Tensor([3.0, 4.0]), 0), Tensor(5.0)),
     ):
         np.testing.assert_array_equal(made.asnumpy(), expected.asnumpy())
+
+
+ROWS = np.array([2, 0, 3, 1], np.int32)
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x, i, w: ops.matmul(w, x) + ops.gather(x, i, 0)[1:2],
+    lambda x, i, w: ops.matmul(w, x) * ops.gather(x, i, 0)[0],
+    lambda x, i, w: ops.matmul(w, x) + ops.gather(x, i, 0)[0, 2],
+    lambda x, i, w: ops.matmul(w, x) + ops.gather(x.reshape(-1), i[:1] * 6, 0),
+    lambda x, i, w: ops.conv2d(w.reshape(1, 4, 2, 2), w.reshape(4, 4, 1, 1))
+    + ops.gather(x[:, :4], i, 0)[0].reshape(1, 4, 1, 1),
+    lambda x, i, w: ops.relu(ops.conv2d(ops.relu(ops.conv2d(
+        ops.ones((1, 16, 5, 5)), ops.ones((16, 16, 1, 1)))), ops.ones((16, 16, 1, 1)))
+        + ops.gather(w, i, 0)[0].tile((4,)).reshape(1, 16, 1, 1)),
+])
+def test_what_is_added_to_a_product_lies_where_the_run_says(fn: Callable[..., Any]) -> None:
+    """The tile stores of a product read an addend from a place that follows from its own."""
+    given = Tensor(X), Tensor(ROWS), Tensor(X[:, :4])
+    np.testing.assert_array_equal(ms.jit(fn)(*given).asnumpy(), fn(*given).asnumpy())

@@ -244,12 +244,9 @@ def _kind(offset: Index, flat: Index, along: Var | None, lanes_along_axis: bool)
         return "scalar"
     if offset == flat or (dict(offset.terms) == dict(flat.terms) and offset.const == flat.const):
         return "same"
-    if along is None or set(variables(offset)) != {along}:
-        return None
-    step = offset.coefficient(along)
-    if step is None or (lanes_along_axis and step != 1):
-        return None
-    return "axis"
+    if along is None or any(atom != along for atom, _ in offset.terms):
+        return None  # (a position that is known at run time has no variables, perhaps)
+    return None if lanes_along_axis and offset.coefficient(along) != 1 else "axis"
 
 
 # --- blocked images ------------------------------------------------------------------------------
@@ -355,7 +352,7 @@ def classify_blocked(
 
 def _where(offset: Index, axes: list[Var | None]) -> Where | None:
     """Strides of an offset along the axes; None where it is not linear in them."""
-    if set(variables(offset)) - set(axes):
+    if any(atom not in axes for atom, _ in offset.terms):
         return None
     steps = [0 if v is None else offset.coefficient(v) for v in axes]
     if any(s is None for s in steps) or steps[-1] not in (0, 1):
