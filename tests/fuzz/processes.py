@@ -67,6 +67,19 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_{name}, ({value}, {value}))
 '''
 
+FEW_THREADS = '''
+import ctypes, os, resource
+if os.getuid() == 0:  # whom the limit does not hold for: another real user, without two privileges
+    os.setresuid(65534, 0, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    head, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    assert libc.capget(head, sets) == 0
+    for i in (0, 1):
+        sets[i] &= ~(1 << 21 | 1 << 24)  # CAP_SYS_ADMIN, CAP_SYS_RESOURCE
+    assert libc.capset(head, sets) == 0
+resource.setrlimit(resource.RLIMIT_NPROC, ({value}, {value}))
+'''
+
 
 def start(
     source: str, folder: Path, *arguments: str, more: Mapping[str, str] | None = None
@@ -196,6 +209,16 @@ def short_of_files(folder: Path, rng: np.random.Generator) -> None:
     whole(folder)
 
 
+def short_of_threads(folder: Path, rng: np.random.Generator) -> None:
+    """So many threads and processes only, this one included (and what else the user runs)."""
+    count = int(rng.integers(1, 8))
+    process = start(FEW_THREADS.format(value=count) + JOB, folder,
+                    more={"CELLC_NUM_THREADS": "4", "CELLC_COMPILE_JOBS": "2",
+                          "OPENBLAS_NUM_THREADS": "1"})  # (whose threads are numpy's own)
+    in_words(process, *ended(process), f"{count} threads and processes")
+    whole(folder)
+
+
 def two_writers(folder: Path, rng: np.random.Generator) -> None:
     """Some processes write one cache and one checkpoint."""
     jobs = [start(JOB, folder, str(folder / "net.ckpt")) for _ in range(int(rng.integers(2, 4)))]
@@ -261,7 +284,7 @@ def inner_interpreter(folder: Path, rng: np.random.Generator) -> None:
 
 HAPPENS: tuple[Callable[[Path, np.random.Generator], None], ...] = (
     killed, interrupted, full, short_of_memory, short_of_files, two_writers, forked,
-    inner_interpreter)
+    inner_interpreter, short_of_threads)
 
 
 def trial(seed: int) -> Trial:

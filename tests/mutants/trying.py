@@ -31,6 +31,8 @@ _OF_CACHES = ("compiler/cellc_compiler/build", "runtime/cellc_runtime")
 _NOTHING = 5
 """pytest's status where no test was selected."""
 _WRONGLY_CALLED = 4
+_AT_FIRST, _MOST = 10, 60
+"""Tests that run a fault's line: how many are asked first, and altogether."""
 _SHOWN_FIRST = 40.0
 """Seconds of tests that run a fault's line, as they were recorded."""
 
@@ -166,16 +168,20 @@ def attempt(
             by = search(root, env, what, seconds, _passes)
             return bool(by) and by != "out of time"
 
-        if (near and look(near, own_seconds)) or look(
-                tests or own_tests(room, fault.file), start + own_seconds - time.monotonic()):
+        def left() -> float:
+            return start + own_seconds - time.monotonic()
+
+        some = [part for part in (near[:_AT_FIRST], near[_AT_FIRST:_MOST]) if part]
+        if any(look(part, left()) for part in some) or look(
+                tests or own_tests(room, fault.file), left()):
             found = "own"
         elif other_seconds:
             end = time.monotonic() + other_seconds
             for other in other_tests(room):
-                if (left := end - time.monotonic()) <= 0:
+                if end < time.monotonic():
                     break
                 shown += 1
-                if look([other], left):
+                if look([other], end - time.monotonic()):
                     found = "others"
                     break
     return Tried(commit(), seed, room, str(fault), found, by,
