@@ -440,3 +440,19 @@ def test_inner_loops_do_not_touch_the_stack(shape: tuple[int, int, int], target:
         assert sum("fma" in x or "fmla" in x for x in loop) >= 4
         assert not [x for x in loop if "sp" in x.replace(",", " ").replace("[", " ").replace(
             "(", " ").replace(")", " ").replace("]", " ").replace("%r", "").split()]
+
+
+def test_matrices_of_a_batch_are_one_only_where_their_rows_follow_one_another() -> None:
+    """A column of each matrix is no row of the next."""
+    rows = Problem((3,), (1,), (0,), 5, 4, 6, False, False)
+    assert (canonical(rows).batch, canonical(rows).m) == ((), 15)
+    columns = replace(rows, trans_a=True)
+    assert (canonical(columns).batch, canonical(columns).m) == ((3,), 5)
+
+
+def test_sums_and_products_of_constants_are_folded() -> None:
+    f = Function("f", [("i64", "n"), ("float", "x")], host_targets()[0])
+    n, x = f.arg("n"), f.arg("x")
+    assert f.add(f.i64(2), f.i64(3)).ref == "5" and f.add(n, f.i64(0)) is n
+    assert f.mul(f.i64(2), f.i64(3)).ref == "6" and f.mul(n, f.i64(1)) is n
+    assert f.add(x, x).ref not in (x.ref, n.ref)

@@ -92,6 +92,7 @@ def test_each_piece_runs_once_and_in_order() -> None:
 def test_prints_stay_among_the_pieces(capsys: pytest.CaptureFixture[str]) -> None:
     def fn(x: Tensor) -> Any:
         print("sum", x.sum())
+        print(f"{(x.min(),)} {(x.min(), 2)} {[x.min(), (x.max(), 3, x.max())]}")
         a = x.asnumpy()
         print(a[0], f"{a.max():.2f}")
         if x.sum() > 20:

@@ -69,6 +69,25 @@ def test_singular_and_empty() -> None:
 
 
 @pytest.mark.usefixtures("mode")
+def test_attention_of_one_sequence_to_another() -> None:
+    """By numpy: three queries, five keys, two heads."""
+    layer = nn.MultiheadAttention(4, 2)
+    q, k, v = (RANDOM.randn(n, 1, 4).astype(np.float32) for n in (3, 5, 5))
+    out, weights = _Calls(layer)(Tensor(q), Tensor(k), Tensor(v))
+    into, bias = layer.in_proj_weight.asnumpy(), layer.in_proj_bias.asnumpy()
+    a, b, c = (x[:, 0] @ into[4 * i : 4 * i + 4].T + bias[4 * i : 4 * i + 4]
+               for i, x in enumerate((q, k, v)))
+    parts = []
+    for head in (slice(0, 2), slice(2, 4)):
+        e = np.exp(a[:, head] @ b[:, head].T / math.sqrt(2))
+        parts.append((e / e.sum(1, keepdims=True), c[:, head]))
+    joined = np.concatenate([p @ x for p, x in parts], 1)
+    want = joined @ layer.out_proj.weight.asnumpy().T + layer.out_proj.bias.asnumpy()
+    np.testing.assert_allclose(out.asnumpy()[:, 0], want, 1e-5, 1e-6)
+    np.testing.assert_allclose(weights.asnumpy()[0], (parts[0][0] + parts[1][0]) / 2, 1e-5)
+
+
+@pytest.mark.usefixtures("mode")
 def test_cholesky() -> None:
     x = MATRICES @ MATRICES.transpose(0, 2, 1) + np.eye(4, dtype=np.float32)
     low = np.linalg.cholesky(x)

@@ -325,3 +325,15 @@ def test_rates_of_groups_by_step() -> None:
     assert rates == [np.float32([0.1, 0.2, 0.3]).tolist(), np.float32([0.8]).tolist()]
     with pytest.raises(ValueError, match="one length, but they have 2, 3 rates"):
         nn.RMSProp(groups, learning_rate=(0.1, 0.2))
+
+
+def test_asgd_with_a_strong_decay() -> None:
+    """By numpy: the rate falls with the product of decay, rate and number of the step."""
+    p = ms.Parameter(ms.Tensor([1.0, -2.0]), name="p")
+    optimizer = nn.ASGD([p], 0.1, lambd=0.5, alpha=0.75, t0=1.0)
+    gradient, w, eta = np.array([0.5, 0.25]), np.array([1.0, -2.0]), 0.1
+    for count in (1, 2, 3):
+        optimizer((ms.Tensor(gradient, ms.float32),))
+        w = w * (1 - eta * 0.5) - eta * gradient
+        eta = 0.1 / (1 + 0.5 * 0.1 * count) ** 0.75
+    np.testing.assert_allclose(p.asnumpy(), w, 1e-6)

@@ -463,6 +463,7 @@ def test_value_errors(name: str, arrays: list[Array], attrs: Any, message: str) 
      "does not take"),
     ("sort", [F.astype(np.complex64)], {}, "real numbers"),
     ("matmul", [F, F.astype(np.float64)], {}, "one dtype"),
+    ("softmax_cross_entropy", [F, F.astype(np.float64)], {"axis": 1}, "one dtype"),
     ("matmul", [F > 0, F > 0], {}, "takes numbers"),
     ("random_bits", [ZEROS], {"shape": (2,)}, r"uint64\[2\]"),
     ("random_uniform", [np.zeros(2, np.uint64)], {"shape": (2,), "dtype": dtypes.int32},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import ml_dtypes
@@ -16,6 +17,7 @@ from cellc.communication import comm_func, create_group, destroy_group, get_grou
 from cellc.mint import distributed as dist
 from cellc.ops import functional_collectives as c
 from cellc.testing.ranks import run_ranks
+from cellc_runtime.liveness import Liveness
 from cellc_runtime.world import CollectiveError
 
 Array = np.ndarray[Any, Any]
@@ -259,3 +261,14 @@ def test_a_rank_that_raises_ends_the_others() -> None:
 def test_wrong_arguments(wrong: Any, text: str) -> None:
     with pytest.raises((ValueError, TypeError), match=text):
         run_ranks(2, lambda rank: wrong())
+
+
+def test_what_a_rank_says_it_is_at() -> None:
+    """It computes if it has used the processor; all counts from its last collective."""
+    alive = Liveness(None, None, {})
+    alive._since -= 10
+    assert re.match(r"sleeps or waits at .*: 0\.\d s of processor time in the 10\.", alive.report())
+    alive._used -= 9
+    assert re.match(r"computes at .*: 9\.\d s of processor time in the 10\.", alive.report())
+    alive.done()
+    assert " in the 0." in alive.report()
