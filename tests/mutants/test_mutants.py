@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from .planting import Fault, faults
+from .reaching import Reach, in_order, statement
 from .rooms import ROOMS, ROOT, files, other_tests, own_tests
 from .trying import LEDGER, ask, chosen, product, search, summary
 
@@ -49,6 +50,25 @@ def test_kinds(tmp_path: Path) -> None:
         'f"  %c = icmp slt i64 %a, {b // 2}" -> (f\'  %c = icmp sle i64 %a, {b // 2}\')':
             "generated code",
     }
+
+
+def test_what_only_checks_is_left(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("for a, b in zip(x, y, strict=True):\n    pass\n")
+    assert [f.kind for f in faults(tmp_path, "m.py")] == ["swapped arguments"]
+
+
+def test_a_statement_is_found_by_its_line() -> None:
+    """What a fault's line belongs to: the head of a block alone; nothing where modules begin."""
+    file = "tests/mutants/planting.py"
+    lines = (ROOT / file).read_text().splitlines()
+    head = next(i for i, text in enumerate(lines, 1) if "for field, value in ast.iter_f" in text)
+    assert statement(file, head) == range(head, head + 1)
+    assert statement(file, 1) is None
+    reach = Reach({"a[1]": 3.0, "a[2]": 1.0, "b": 2.0}, {file: {head: ["a[1]", "b", "a[2]"]}})
+    assert reach.tests(file, head) == ["a[2]", "b", "a[1]"]
+    assert reach.tests(file, 1) is None and Reach().tests(file, head) is None
+    more = {f"a[{i}]": float(i) for i in range(5)} | {"b": 9.0}
+    assert in_order(more, more) == ["a[0]", "a[1]", "a[2]", "b", "a[3]", "a[4]"]
 
 
 def test_planting_changes_one_place(tmp_path: Path) -> None:
