@@ -6,8 +6,9 @@ every way that must give the same), `graphs` (the IR, its passes and derivatives
 place, draws and open sizes), `effects` (Cells that print and check in branches and loops),
 `training` (layers, optimizers, loss scales, copies), `programs` (Python with control flow), `files`
 (damaged ones), `concurrency` (threads that share networks), `processes` (killed, interrupted, short
-of disk, memory, descriptors or threads). `campaign` runs them in processes of their own, so that a crash or a hang is a
-finding too, makes what fails small, writes it to the corpus and adds a line to the ledger.
+of disk, memory, descriptors or threads). `campaign` runs them in processes of their own, so that a
+crash or a hang is a finding too, makes what fails small, writes it to the corpus and adds a line to
+the ledger.
 `test_fuzz.py` plays the corpus and a few trials of each kind.
 """
 

@@ -112,7 +112,7 @@ def test_a_training_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     assert training.read(small.text()) == small
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(5, 9))
 def test_training(seed: int) -> None:
     found = training.trial(seed).finding
     assert found is None, found.what

@@ -495,7 +495,7 @@ def _let_go(root: Tensor) -> None:
 
 
 LINKS = frozenset({"_view", "_views", "_shares", "_perhaps_of", "_chosen", "_taken_from"})
-"""Attributes that say with which other tensors one shares elements; a copy shares them with none."""
+"""Attributes that say with which tensors one shares elements; a copy shares them with none."""
 
 
 def is_linked(x: Tensor) -> bool:
