@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cellc_runtime.lazy import no_attribute, public_names
 
 from . import config, transforms, vision
+from .annotated import CocoDataset, VOCDataset
 from .batching import BatchInfo
 from .callbacks import DSCallback
 from .corpora import (
@@ -22,15 +23,31 @@ from .corpora import (
     DBpediaDataset,
     EnWik9Dataset,
     IMDBDataset,
+    Multi30kDataset,
     PennTreebankDataset,
     SogouNewsDataset,
+    SQuADDataset,
     SST2Dataset,
     UDPOSDataset,
     WikiTextDataset,
     YahooAnswersDataset,
     YelpReviewDataset,
 )
+from .digits import EMnistDataset, QMnistDataset, SemeionDataset, STL10Dataset, USPSDataset
 from .iterators import DictIterator, TupleIterator
+from .listed import (
+    Caltech256Dataset,
+    CelebADataset,
+    FlickrDataset,
+    Food101Dataset,
+    LSUNDataset,
+    ManifestDataset,
+    OmniglotDataset,
+    Places365Dataset,
+    RenderedSST2Dataset,
+    SBUDataset,
+    SUN397Dataset,
+)
 from .pictures import (
     Cifar10Dataset,
     Cifar100Dataset,
@@ -79,23 +96,34 @@ from .sources import (
     PaddedDataset,
     SourceDataset,
 )
+from .speech import (
+    CMUArcticDataset,
+    LibriTTSDataset,
+    LJSpeechDataset,
+    SpeechCommandsDataset,
+    YesNoDataset,
+)
 from .texts import CSVDataset, TextFileDataset
 
 __all__ = [
     "AGNewsDataset", "AmazonReviewDataset", "BatchDataset", "BatchInfo", "BuiltinSampler",
-    "CLUEDataset", "CSVDataset", "Cifar100Dataset", "Cifar10Dataset", "CoNLL2000Dataset",
-    "ConcatDataset", "DBpediaDataset", "DSCallback", "Dataset", "DictIterator",
-    "DistributedSampler", "EnWik9Dataset", "FakeImageDataset", "FashionMnistDataset",
-    "FilterDataset", "GeneratorDataset", "IMDBDataset", "ImageFolderDataset", "IterSampler",
-    "KMnistDataset", "MapDataset", "MappableDataset", "MindDataset", "MnistDataset",
-    "NumpySlicesDataset", "PKSampler", "PaddedDataset", "PennTreebankDataset", "ProjectDataset",
-    "RandomSampler", "RenameDataset", "RepeatDataset", "SST2Dataset", "Sampler", "Schema",
+    "CLUEDataset", "CMUArcticDataset", "CSVDataset", "Caltech256Dataset", "CelebADataset",
+    "Cifar100Dataset", "Cifar10Dataset", "CoNLL2000Dataset", "CocoDataset", "ConcatDataset",
+    "DBpediaDataset", "DSCallback", "Dataset", "DictIterator", "DistributedSampler",
+    "EMnistDataset", "EnWik9Dataset", "FakeImageDataset", "FashionMnistDataset", "FilterDataset",
+    "FlickrDataset", "Food101Dataset", "GeneratorDataset", "IMDBDataset", "ImageFolderDataset",
+    "IterSampler", "KMnistDataset", "LJSpeechDataset", "LSUNDataset", "LibriTTSDataset",
+    "ManifestDataset", "MapDataset", "MappableDataset", "MindDataset", "MnistDataset",
+    "Multi30kDataset", "NumpySlicesDataset", "OmniglotDataset", "PKSampler", "PaddedDataset",
+    "PennTreebankDataset", "Places365Dataset", "ProjectDataset", "QMnistDataset", "RandomSampler",
+    "RenameDataset", "RenderedSST2Dataset", "RepeatDataset", "SBUDataset", "SQuADDataset",
+    "SST2Dataset", "STL10Dataset", "SUN397Dataset", "Sampler", "Schema", "SemeionDataset",
     "SequentialSampler", "Shuffle", "ShuffleDataset", "SkipDataset", "SogouNewsDataset",
-    "SourceDataset", "SubsetRandomSampler", "SubsetSampler", "SyncWaitDataset",
-    "TFRecordDataset", "TakeDataset", "TextFileDataset", "TransferDataset", "TupleIterator",
-    "UDPOSDataset", "WaitedDSCallback", "WeightedRandomSampler", "WikiTextDataset",
-    "YahooAnswersDataset", "YelpReviewDataset", "ZipDataset", "config", "transforms", "vision",
-    "zip",
+    "SourceDataset", "SpeechCommandsDataset", "SubsetRandomSampler", "SubsetSampler",
+    "SyncWaitDataset", "TFRecordDataset", "TakeDataset", "TextFileDataset", "TransferDataset",
+    "TupleIterator", "UDPOSDataset", "USPSDataset", "VOCDataset", "WaitedDSCallback",
+    "WeightedRandomSampler", "WikiTextDataset", "YahooAnswersDataset", "YelpReviewDataset",
+    "YesNoDataset", "ZipDataset", "config", "transforms", "vision", "zip",
 ]
 __dir__ = public_names(__name__)
 

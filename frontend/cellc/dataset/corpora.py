@@ -407,8 +407,107 @@ class CLUEDataset(FileDataset):
         return tuple(row)
 
 
+_SPLITS = {"train": ("training", "train"), "test": ("mmt16_task1_test", "test"),
+           "valid": ("validation", "val")}
+
+
+class Multi30kDataset(FileDataset):
+    """Sentences about pictures in two languages: text and translation.
+
+    Args:
+        usage: "train", "test", "valid" or "all"; None for all.
+        language_pair: ["en", "de"] or ["de", "en"]; None for the first.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or there is no such folder or file.
+        RuntimeError: (when rows are asked for) the files of both have not equally many lines.
+
+    Source: `mindspore.dataset.Multi30kDataset`; Elliott et al., 2016.
+    """
+
+    def __init__(
+        self, dataset_dir: str, usage: str | None = None, language_pair: Any = None,
+        num_samples: int | None = None, num_parallel_workers: int | None = None,
+        shuffle: Any = None, num_shards: int | None = None, shard_id: int | None = None,
+        cache: Any = None,
+    ) -> None:
+        pair = ["en", "de"] if language_pair is None else language_pair
+        checks.of_type("language_pair", pair, (list, tuple))
+        if sorted(pair) != ["de", "en"]:
+            raise ValueError("language_pair should be ['en', 'de'] or ['de', 'en'], but got "
+                             f"{language_pair!r}.")
+        self.usage = usage
+        self._from, self._to = (str(language) for language in pair)
+        files = [{part: os.path.join(folder, f"{name}.{language}")
+                  for part, (folder, name) in _SPLITS.items()} for language in pair]
+        _part(dataset_dir, usage, files[1])
+        super().__init__(_part(dataset_dir, usage, files[0]), num_samples, num_parallel_workers,
+                         Shuffle.GLOBAL if shuffle is None else shuffle, num_shards, shard_id,
+                         cache)
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return ["text", "translation"]
+
+    def _read(self, path: str) -> list[Row]:
+        other = path.removesuffix(self._from) + self._to
+        both = [[line for line in _text(p).split("\n") if line] for p in (path, other)]
+        if len(both[0]) != len(both[1]):
+            raise RuntimeError(f"Invalid file, {path} has {len(both[0])} lines, but {other} "
+                               f"{len(both[1])}.")
+        return [(np.array(text), np.array(said)) for text, said in zip(*both, strict=True)]
+
+
+class SQuADDataset(FileDataset):
+    """Questions about texts: context, question, text (an array of the answers), answer_start
+    (uint32, where each begins). A question that has no answer has an empty one at 2^32 - 1.
+
+    Args:
+        usage: "train", "dev" or "all"; None for all.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or there is no such folder or file.
+        RuntimeError: (when rows are asked for) a file is no JSON, or other than it should be.
+
+    Source: `mindspore.dataset.SQuADDataset`; Rajpurkar et al., 2016.
+    """
+
+    def __init__(
+        self, dataset_dir: str, usage: str | None = None, num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: Any = Shuffle.GLOBAL,
+        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
+    ) -> None:
+        self.usage = usage
+        version = "v2.0" if any(_folder(dataset_dir).glob("*-v2.0.json")) else "v1.1"
+        files = {part: f"{part}-{version}.json" for part in ("train", "dev")}
+        super().__init__(_part(dataset_dir, usage, files), num_samples, num_parallel_workers,
+                         shuffle, num_shards, shard_id, cache)
+        self.dataset_files.sort(reverse=True)
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return ["context", "question", "text", "answer_start"]
+
+    def _read(self, path: str) -> list[Row]:
+        try:
+            return [
+                (np.array(part["context"]), np.array(each["question"]),
+                 *_answers(each["answers"]))
+                for article in json.loads(_text(path))["data"]
+                for part in article["paragraphs"] for each in part["qas"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise RuntimeError(f"Invalid JSON, {path}: {type(error).__name__}: {error}.") from error
+
+
+def _answers(found: Any) -> Row:
+    many = found or [{"text": "", "answer_start": 2**32 - 1}]
+    return (np.array([each["text"] for each in many]),
+            np.array([each["answer_start"] for each in many], np.uint32))
+
+
 __all__ = [
     "AGNewsDataset", "AmazonReviewDataset", "CLUEDataset", "CoNLL2000Dataset", "DBpediaDataset",
-    "EnWik9Dataset", "IMDBDataset", "PennTreebankDataset", "SST2Dataset", "SogouNewsDataset",
-    "UDPOSDataset", "WikiTextDataset", "YahooAnswersDataset", "YelpReviewDataset",
+    "EnWik9Dataset", "IMDBDataset", "Multi30kDataset", "PennTreebankDataset", "SQuADDataset",
+    "SST2Dataset", "SogouNewsDataset", "UDPOSDataset", "WikiTextDataset", "YahooAnswersDataset",
+    "YelpReviewDataset",
 ]

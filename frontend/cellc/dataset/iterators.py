@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .operations import Input
-from .rows import Row, Run, Value, places_of, to_tensor
+from .rows import HIDDEN, Row, Run, Value, places_of, to_tensor
 
 
 class RowIterator:
@@ -16,7 +16,8 @@ class RowIterator:
 
     Args:
         dataset: the pipeline.
-        columns: which of them, in which order; None for all.
+        columns: which of them, in which order; None for all but those whose name starts with
+            `HIDDEN`.
         num_epochs: how many epochs; -1 for any number.
         as_numpy: whether values are numpy arrays instead of Tensors.
 
@@ -29,8 +30,10 @@ class RowIterator:
     ) -> None:
         self._dataset, self._as_numpy = dataset, as_numpy
         found = dataset.get_col_names()
-        self._columns = list(columns) if columns else list(found)
-        self._places = places_of(self._columns, found, "create_tuple_iterator") if columns else None
+        self._columns = list(columns) if columns else \
+            [name for name in found if not name.startswith(HIDDEN)]
+        self._places = None if self._columns == found else \
+            places_of(self._columns, found, "create_tuple_iterator")
         self._left, self._epoch = num_epochs, 0
         self._rows: Iterator[Row] | None = None
         self._run: Run | None = None

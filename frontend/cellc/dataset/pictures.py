@@ -19,6 +19,8 @@ from .sources import ArrayDataset, MappableDataset, _check_source
 from .streams import Mt19937
 
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
+IDX_INTS = 0xC00
+"""The part of the magic number that says: int32."""
 
 
 def pillow(who: str) -> ModuleType:
@@ -69,18 +71,19 @@ def _usage(given: Any, *known: str) -> str:
 
 
 def idx_array(data: bytes, magic: int, path: Path, who: str) -> np.ndarray[Any, Any]:
-    """What a file of the IDX format holds: a magic number, the lengths, then bytes.
+    """What a file of the IDX format holds: a magic number, the lengths, then bytes or int32.
 
     Raises:
         RuntimeError: it is none.
     """
-    axes = magic & 0xFF
+    axes, kind = magic & 0xFF, np.dtype(">i4" if magic & 0xFF00 == IDX_INTS else np.uint8)
     header = np.frombuffer(data[: 4 + 4 * axes], ">u4").tolist() if len(data) >= 4 + 4 * axes \
         else [0]
-    if header[0] != magic or len(data) != 4 + 4 * axes + int(np.prod(header[1:])):
+    if header[0] != magic or len(data) != 4 + 4 * axes + kind.itemsize * math.prod(header[1:]):
         raise RuntimeError(f"Invalid data, {who}: {path} is no file of the IDX format with "
-                           f"{axes} axes of bytes: it may be packed, or not whole.")
-    return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(header[1:])
+                           f"{axes} axes of {'bytes' if kind.itemsize == 1 else 'int32'}: it may "
+                           "be packed, or not whole.")
+    return np.frombuffer(data, kind, offset=4 + 4 * axes).reshape(header[1:])
 
 
 class MnistDataset(ArrayDataset):
@@ -116,7 +119,7 @@ class MnistDataset(ArrayDataset):
         super().__init__(choose(num_samples, sampler, shuffle, num_shards, shard_id),
                          num_parallel_workers, cache)
 
-    _usages = ("train", "test", "all")
+    _usages: tuple[str, ...] = ("train", "test", "all")
     _columns: tuple[str, ...] = ("image", "label")
 
     @property

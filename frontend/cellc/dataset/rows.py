@@ -17,6 +17,8 @@ Value = Any
 """A numpy array (of numbers, strings or bytes), or a dict of values."""
 Row = tuple[Value, ...]
 """The values of one row, one for each column."""
+HIDDEN = "_meta-"
+"""How the names of columns start that iterators leave out unless they are asked for."""
 
 
 class Run:

@@ -1,0 +1,239 @@
+"""Small pictures of digits and things that files hold as numbers: EMNIST, QMNIST, STL-10, USPS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import checks
+from .listed import damaged, lines_of
+from .pictures import IDX_IMAGES, IDX_LABELS, Cifar10Dataset, MnistDataset, _folder, _usage
+from .rows import Row
+from .samplers import Shuffle
+from .texts import FileDataset
+
+QMNIST_LABELS = 0xC02
+"""The magic number of a table of int32 in the IDX format."""
+_EMNIST = ("byclass", "bymerge", "balanced", "letters", "digits", "mnist")
+
+
+class EMnistDataset(MnistDataset):
+    """EMNIST: columns image, uint8[28, 28, 1], and label, uint32.
+
+    Args:
+        dataset_dir: the folder of the files (`emnist-digits-train-images-idx3-ubyte`, ...).
+        name: "byclass", "bymerge", "balanced", "letters", "digits" or "mnist".
+        usage, num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache:
+            as for `MnistDataset`.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or there is no such folder.
+        RuntimeError: (when rows are asked for) a file is not there, or broken.
+
+    Source: `mindspore.dataset.EMnistDataset`; Cohen et al., 2017.
+    """
+
+    def __init__(
+        self, dataset_dir: str, name: str, usage: str | None = None,
+        num_samples: int | None = None, num_parallel_workers: int | None = None,
+        shuffle: Any = None, sampler: Any = None, num_shards: int | None = None,
+        shard_id: int | None = None, cache: Any = None,
+    ) -> None:
+        checks.of_type("name", name, str)
+        if name not in _EMNIST:
+            raise ValueError(f"Input name is not within the valid set of {list(_EMNIST)}.")
+        self.name = name
+        super().__init__(dataset_dir, usage, num_samples, num_parallel_workers, shuffle, sampler,
+                         num_shards, shard_id, cache)
+
+    def _load(self) -> dict[str, Any]:
+        parts = ["test", "train"] if self.usage == "all" else [self.usage]
+        start = f"emnist-{self.name}"
+        images = [self._idx(f"{start}-{p}-images", "idx3-ubyte", IDX_IMAGES) for p in parts]
+        labels = [self._idx(f"{start}-{p}-labels", "idx1-ubyte", IDX_LABELS) for p in parts]
+        return self._joined(images, labels)
+
+    def _joined(self, images: list[Any], labels: list[Any]) -> dict[str, Any]:
+        image, label = np.concatenate(images), np.concatenate(labels)
+        if len(image) != len(label):
+            raise RuntimeError(f"Invalid data, {type(self).__name__}: {self.dataset_dir} has "
+                               f"{len(image)} images but {len(label)} labels.")
+        return {"image": image[..., None], "label": label.astype(np.uint32)}
+
+
+class QMnistDataset(EMnistDataset):
+    """QMNIST: columns image, uint8[28, 28, 1], and label, uint32, or uint32[8] with what else is
+    known of a digit.
+
+    Args:
+        dataset_dir: the folder of the files (`qmnist-train-images-idx3-ubyte`,
+            `qmnist-train-labels-idx2-int`, those of test, and of xnist).
+        usage: "train", "test", "test10k" (the first of test), "test50k" (the rest), "nist" or
+            "all"; None for all.
+        compat: whether a label is the digit alone.
+        num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache: as for
+            `MnistDataset`.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or there is no such folder.
+        RuntimeError: (when rows are asked for) a file is not there, or broken.
+
+    Source: `mindspore.dataset.QMnistDataset`; Yadav and Bottou, 2019.
+    """
+
+    _usages = ("train", "test", "test10k", "test50k", "nist", "all")
+
+    def __init__(
+        self, dataset_dir: str, usage: str | None = None, compat: bool = True,
+        num_samples: int | None = None, num_parallel_workers: int | None = None,
+        shuffle: Any = None, sampler: Any = None, num_shards: int | None = None,
+        shard_id: int | None = None, cache: Any = None,
+    ) -> None:
+        self.compat = bool(checks.of_type("compat", compat, bool))
+        MnistDataset.__init__(self, dataset_dir, usage, num_samples, num_parallel_workers, shuffle,
+                              sampler, num_shards, shard_id, cache)
+
+    def _load(self) -> dict[str, Any]:
+        parts = ["train", "test", "nist"] if self.usage == "all" else [self.usage]
+        starts = [{"nist": "xnist", "train": "qmnist-train"}.get(p, "qmnist-test") for p in parts]
+        cut = {"test10k": slice(0, 10_000), "test50k": slice(10_000, None)}.get(
+            self.usage, slice(None))
+        images = [self._idx(f"{s}-images", "idx3-ubyte", IDX_IMAGES)[cut] for s in starts]
+        labels = [self._idx(f"{s}-labels", "idx2-int", QMNIST_LABELS)[cut] for s in starts]
+        return self._joined(images, [each[:, 0] for each in labels] if self.compat else labels)
+
+
+class STL10Dataset(Cifar10Dataset):
+    """STL-10, binary version: columns image, uint8[96, 96, 3], and label, int32, from 0; -1 where
+    there is none.
+
+    Args:
+        dataset_dir: the folder of the files (`train_X.bin`, `train_y.bin`, those of test, and
+            `unlabeled_X.bin`).
+        usage: "train", "test", "unlabeled", "train+unlabeled" or "all"; None for all.
+        num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache: as for
+            `MnistDataset`.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or there is no such folder.
+        RuntimeError: (when rows are asked for) a file is not there, or broken.
+
+    Source: `mindspore.dataset.STL10Dataset`; Coates et al., 2011.
+    """
+
+    _usages = ("train", "test", "unlabeled", "train+unlabeled", "all")
+
+    def _load(self) -> dict[str, Any]:
+        parts = ["test", "train", "unlabeled"] if self.usage == "all" else self.usage.split("+")
+        images, labels = [], []
+        for part in parts:
+            path = self._there(f"{part}_X.bin")
+            pixels = self._file(path, 3 * 96 * 96).reshape(-1, 3, 96, 96)
+            images.append(pixels.transpose(0, 3, 2, 1))
+            found = np.full(len(pixels), 0, np.uint8) if part == "unlabeled" else \
+                self._file(self._there(f"{part}_y.bin"), 1)[:, 0]
+            if len(found) != len(pixels):
+                raise RuntimeError(f"Invalid data, STL10Dataset: {path} has {len(pixels)} images "
+                                   f"but there are {len(found)} labels.")
+            labels.append(found.astype(np.int32) - 1)
+        return {"image": np.ascontiguousarray(np.concatenate(images)),
+                "label": np.concatenate(labels)}
+
+    def _there(self, name: str) -> Path:
+        path = self.dataset_dir / name
+        if not path.is_file():
+            raise RuntimeError(f"Invalid data, STL10Dataset can't find {name} in "
+                               f"{self.dataset_dir}")
+        return path
+
+
+class SemeionDataset(MnistDataset):
+    """Semeion's digits: columns image, uint8[16, 16], and label, uint32.
+
+    Args:
+        dataset_dir: the folder of `semeion.data`.
+        num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache: as for
+            `MnistDataset`.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or there is no such folder.
+        RuntimeError: (when rows are asked for) the file is not there, or a line does not fit.
+
+    Source: `mindspore.dataset.SemeionDataset`; Buscema, 1998.
+    """
+
+    def __init__(
+        self, dataset_dir: str, num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: Any = None, sampler: Any = None,
+        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
+    ) -> None:
+        super().__init__(dataset_dir, None, num_samples, num_parallel_workers, shuffle, sampler,
+                         num_shards, shard_id, cache)
+
+    def _load(self) -> dict[str, Any]:
+        path = self.dataset_dir / "semeion.data"
+        rows = []
+        for number, line in enumerate(lines_of(path)):
+            row = _numbers(line.split(), path, number)
+            if len(row) != 266 or np.count_nonzero(row[256:]) != 1:
+                raise damaged(path, number, "256 pixels and ten marks, one of them 1, are wanted")
+            rows.append(row)
+        table = np.array(rows, np.float32).reshape(-1, 266)
+        return {"image": table[:, :256].astype(np.uint8).reshape(-1, 16, 16),
+                "label": table[:, 256:].argmax(1).astype(np.uint32)}
+
+
+def _numbers(fields: list[str], path: Any, number: int) -> list[float]:
+    try:
+        return [float(field) for field in fields]
+    except ValueError as error:
+        raise damaged(path, number, f"numbers are wanted ({error})") from error
+
+
+class USPSDataset(FileDataset):
+    """Digits of the U.S. Postal Service: columns image, uint8[16, 16, 1], and label, uint32.
+
+    Args:
+        dataset_dir: the folder of `usps` and `usps.t`.
+        usage: "train", "test" or "all"; None for all.
+        num_samples, num_parallel_workers, shuffle, num_shards, shard_id, cache: as for
+            `TextFileDataset`.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or there is no such folder or file.
+        RuntimeError: (when rows are asked for) a line does not fit.
+
+    Source: `mindspore.dataset.USPSDataset`; Hull, 1994.
+    """
+
+    def __init__(
+        self, dataset_dir: str, usage: str | None = None, num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: Any = Shuffle.GLOBAL,
+        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
+    ) -> None:
+        folder, self.usage = _folder(dataset_dir), _usage(usage, "train", "test", "all")
+        names = {"train": ["usps"], "test": ["usps.t"]}.get(self.usage, ["usps", "usps.t"])
+        super().__init__([folder / name for name in names], num_samples, num_parallel_workers,
+                         shuffle, num_shards, shard_id, cache)
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return ["image", "label"]
+
+    def _read(self, path: str) -> list[Row]:
+        rows: list[Row] = []
+        for number, line in enumerate(lines_of(Path(path))):
+            label, *pixels = line.split()
+            pairs = [pixel.partition(":") for pixel in pixels]
+            if [place for place, _, _ in pairs] != [str(i) for i in range(1, 257)]:
+                raise damaged(path, number, "a label and 256 pixels as place:value are wanted")
+            values = _numbers([label, *(value for _, _, value in pairs)], path, number)
+            shades = np.array(values[1:], np.float32).astype(np.float64)
+            image = ((shades + 1) * 127.5).astype(np.uint8)
+            rows.append((image.reshape(16, 16, 1), np.array(values[0] - 1).astype(np.uint32)))
+        return rows
+
+
+__all__ = ["EMnistDataset", "QMnistDataset", "STL10Dataset", "SemeionDataset", "USPSDataset"]
