@@ -37,6 +37,23 @@ def wav(values: list[int], rate: int = 8000, channels: int = 1) -> bytes:
                        channels, rate, wide * rate, wide, 16, b"data", len(data)) + data
 
 
+def mat(**arrays: Any) -> bytes:
+    """A MAT file of level 5, every second array compressed."""
+    def part(kind: int, data: bytes, fill: bool = True) -> bytes:
+        return struct.pack("<II", kind, len(data)) + data + b"\0" * (-len(data) % 8 * fill)
+
+    out = b"made by hand".ljust(124) + struct.pack("<H", 0x100) + b"IM"
+    for i, (name, given) in enumerate(arrays.items()):
+        array = np.asarray(given)
+        kind, element = {"uint8": (9, 2), "float64": (6, 9)}[array.dtype.name]
+        short = struct.pack("<HH4s", 1, len(name), name.encode())
+        whole = part(14, part(6, struct.pack("<II", kind, 0)) + part(
+            5, struct.pack(f"<{array.ndim}i", *array.shape)) + short
+            + part(element, array.tobytes(order="F")))
+        out += part(15, zlib.compress(whole), False) if i % 2 else whole
+    return out
+
+
 class Folder:
     """Files of one collection, in a folder of its own."""
 
@@ -273,6 +290,16 @@ def lists(ds: Any, f: Folder) -> Made:
                 f.at("rows.manifest"), "eval", class_indexing={"dog": 4}, decode=True, **off)}
 
 
+def svhn(ds: Any, f: Folder) -> Made:
+    for part, labels in (("train", [1, 10]), ("test", [3, 3]), ("extra", [4, 9, 10])):
+        count = len(labels)
+        pixels = (np.arange(32 * 32 * 3 * count) * 3 % 253).astype(np.uint8)
+        f.write(f"{part}_32x32.mat", mat(X=pixels.reshape(32, 32, 3, count),
+                                         y=np.array(labels, np.float64)[:, None]))
+    return {part: lambda part=part: ds.SVHNDataset(f.path, part, shuffle=False)
+            for part in ("train", "extra", "all")}
+
+
 def sounds(ds: Any, f: Folder) -> Made:
     for name in ("cat/bb_nohash_0", "cat/aa_nohash_1", "dog/cc_nohash_2"):
         f.write(f"k/{name}.wav", wav([0, 100, -200, 32767, -32768], 16000))
@@ -322,7 +349,7 @@ def texts(ds: Any, f: Folder) -> Made:
 
 
 COLLECTIONS = {made.__name__: made for made in (
-    emnist, qmnist, stl10, coco, voc, celeba, places, food, trees, lists, sounds, texts)}
+    emnist, qmnist, stl10, coco, voc, celeba, places, food, trees, lists, svhn, sounds, texts)}
 
 
 def value(array: Any) -> Any:

@@ -12,7 +12,7 @@ import cellc.dataset as ds
 
 from ..others import ORACLE, answer, needs_oracle, run
 from . import folders
-from .folders import Folder, png, wav
+from .folders import Folder, mat, png, wav
 
 RECORDED = json.loads(Path(__file__).with_name("folders.json").read_text())
 """What MindSpore 2.10 gave."""
@@ -90,6 +90,12 @@ BROKEN: list[tuple[str, dict[str, bytes | str], Callable[[Folder], Any], str]] =
      r"semeion\.data at line 1: 256 pixels"),
     ("no pixel", {"usps": "1 1:x\n"}, lambda f: ds.USPSDataset(f.path, "train"),
      "usps at line 1: a label and 256"),
+    ("a MAT file of level 4", {"test_32x32.mat": bytes(200)},
+     lambda f: ds.SVHNDataset(f.path, "test"), r"test_32x32\.mat cannot be read as a MAT"),
+    ("a cut MAT file", {"test_32x32.mat": mat(X=np.zeros((2, 2, 3, 1), np.uint8))[:-9]},
+     lambda f: ds.SVHNDataset(f.path, "test"), r"test_32x32\.mat cannot be read as a MAT"),
+    ("no labels", {"test_32x32.mat": mat(X=np.zeros((2, 2, 3, 1), np.uint8))},
+     lambda f: ds.SVHNDataset(f.path, "test"), r"test_32x32\.mat should have X"),
     ("8 bits", {"1_0.wav": wav([1, 2])[:-1]}, lambda f: ds.YesNoDataset(f.path),
      r"1_0\.wav: samples of 16 bits are wanted.* 3 bytes instead of 4"),
     ("no sound", {"1_0.wav": b"RIFF"}, lambda f: ds.YesNoDataset(f.path),

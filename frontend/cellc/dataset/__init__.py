@@ -48,6 +48,7 @@ from .listed import (
     SBUDataset,
     SUN397Dataset,
 )
+from .matfiles import SVHNDataset
 from .pictures import (
     Cifar10Dataset,
     Cifar100Dataset,
@@ -117,13 +118,13 @@ __all__ = [
     "Multi30kDataset", "NumpySlicesDataset", "OmniglotDataset", "PKSampler", "PaddedDataset",
     "PennTreebankDataset", "Places365Dataset", "ProjectDataset", "QMnistDataset", "RandomSampler",
     "RenameDataset", "RenderedSST2Dataset", "RepeatDataset", "SBUDataset", "SQuADDataset",
-    "SST2Dataset", "STL10Dataset", "SUN397Dataset", "Sampler", "Schema", "SemeionDataset",
-    "SequentialSampler", "Shuffle", "ShuffleDataset", "SkipDataset", "SogouNewsDataset",
-    "SourceDataset", "SpeechCommandsDataset", "SubsetRandomSampler", "SubsetSampler",
-    "SyncWaitDataset", "TFRecordDataset", "TakeDataset", "TextFileDataset", "TransferDataset",
-    "TupleIterator", "UDPOSDataset", "USPSDataset", "VOCDataset", "WaitedDSCallback",
-    "WeightedRandomSampler", "WikiTextDataset", "YahooAnswersDataset", "YelpReviewDataset",
-    "YesNoDataset", "ZipDataset", "config", "transforms", "vision", "zip",
+    "SST2Dataset", "STL10Dataset", "SUN397Dataset", "SVHNDataset", "Sampler", "Schema",
+    "SemeionDataset", "SequentialSampler", "Shuffle", "ShuffleDataset", "SkipDataset",
+    "SogouNewsDataset", "SourceDataset", "SpeechCommandsDataset", "SubsetRandomSampler",
+    "SubsetSampler", "SyncWaitDataset", "TFRecordDataset", "TakeDataset", "TextFileDataset",
+    "TransferDataset", "TupleIterator", "UDPOSDataset", "USPSDataset", "VOCDataset",
+    "WaitedDSCallback", "WeightedRandomSampler", "WikiTextDataset", "YahooAnswersDataset",
+    "YelpReviewDataset", "YesNoDataset", "ZipDataset", "config", "transforms", "vision", "zip",
 ]
 __dir__ = public_names(__name__)
 
