@@ -204,7 +204,7 @@ class Liveness:
         for path in paths:
             for rank in waits[path[-1]][1] if path[-1] in waits else ():
                 if rank == here:
-                    all_ = [(what, [path[0]]), *(waits[r][:2] for r in path)]
+                    all_ = sorted([(what, [path[0]]), *(waits[r][:2] for r in path)])
                     raise CollectiveError(
                         f"collective mismatch: {'; '.join(f'{w} for {_named(m)}' for w, m in all_)}"
                         ". They wait for each other: all ranks must come to messages, and to the "
