@@ -11,6 +11,7 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, nn, ops
+from cellc.ops.functional_heads import multi_head_attention_forward
 
 RANDOM = np.random.RandomState(7)
 MATRICES = RANDOM.randn(3, 4, 4).astype(np.float32)
@@ -370,3 +371,40 @@ def test_primitives() -> None:
     volume = Tensor(np.ones((1, 1, 4, 4, 4), np.float32))
     assert _Calls(lambda v: ops.AdaptiveAvgPool3D(2)(v))(volume).shape == (1, 1, 2, 2, 2)
     assert ops.Padding(4)(Tensor(np.ones((2, 1)))).shape == (2, 4)
+
+
+@pytest.mark.parametrize("forward", [multi_head_attention_forward,
+                                     ms.jit(multi_head_attention_forward)])
+def test_attention_of_given_weights(forward: Any) -> None:
+    """As the layer with these weights; by heads that are given; and of no later keys."""
+    def drawn(*shape: int) -> Tensor:
+        return Tensor(RANDOM.randn(*shape).astype(np.float32))
+
+    layer = nn.MultiheadAttention(8, 2, add_bias_kv=True, add_zero_attn=True)
+    for p in layer.get_parameters():
+        p.set_data(drawn(*p.shape))
+    q, k, v = drawn(3, 2, 8), drawn(5, 2, 8), drawn(5, 2, 8)
+    padding = Tensor(np.array([[0, 0, 0, 1, 1], [0, 0, 0, 0, 1]], bool))
+    weight, bias = layer.in_proj_weight, layer.in_proj_bias
+    out = layer.out_proj.weight, layer.out_proj.bias
+    got = forward(q, k, v, 8, 2, weight, bias, layer.bias_k, layer.bias_v, True, 0.5, *out,
+                  training=False, key_padding_mask=padding)
+    for found, want in zip(got, layer(q, k, v, key_padding_mask=padding), strict=True):
+        assert found.asnumpy().tobytes() == want.asnumpy().tobytes()
+    plain = (None, None, False, 0.0)
+    rows = ops.chunk(weight, 3, 0)
+    heads = [ops.transpose(ops.dense(x, w).reshape(5, 4, 4), (1, 0, 2))
+             for x, w in zip((k, v), rows[1:], strict=True)]
+    want, _ = forward(q, k, v, 8, 2, weight, None, *plain, *out)
+    for more in ({"static_k": heads[0], "static_v": heads[1]},
+                 {"use_separate_proj_weight": True, "q_proj_weight": rows[0],
+                  "k_proj_weight": rows[1], "v_proj_weight": rows[2]}):
+        found, _ = forward(q, k, v, 8, 2, weight, None, *plain, *out, **more)
+        np.testing.assert_allclose(found.asnumpy(), want.asnumpy(), atol=1e-5)
+    found, seen = forward(q[:, 0], k[:, 0], v[:, 0], 8, 2, weight, bias, *plain, *out,
+                          is_causal=True)
+    assert found.shape == (3, 8)
+    assert not np.triu(seen.asnumpy(), 1).any()
+    np.testing.assert_allclose(seen.asnumpy().sum(-1), 1, rtol=1e-6)
+    with pytest.raises(ValueError, match="features and a number of heads that divides them"):
+        forward(q, k, v, 8, 3, weight, bias, *plain, *out)

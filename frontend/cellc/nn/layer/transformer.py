@@ -6,14 +6,14 @@ Sequences are (L, N, E): length, batch, features; with `batch_first` (N, L, E).
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cellc_runtime.dtypes import DType, bool_, float32
+from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
 from ...core import checks
+from ...ops.functional_heads import attend_in_heads
 from ...tensors.initializer import XavierNormal, XavierUniform
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -23,13 +23,6 @@ from .base import Family, parameter
 from .basic import Dense, Dropout
 from .container import CellList
 from .normalization import LayerNorm
-
-
-def _additive(mask: Any, dtype: DType) -> Any:
-    """A mask as what is added to scores: -inf where a bool mask is True; None stays."""
-    if mask is None or mask.dtype != bool_:
-        return mask
-    return ops.where(mask, Tensor(-math.inf, dtype), Tensor(0.0, dtype))
 
 
 class MultiheadAttention(Cell):
@@ -99,24 +92,6 @@ class MultiheadAttention(Cell):
         return [ops.dense(x, w, b) for x, w, b in
                 zip((query, key, value), weights, biases, strict=True)]
 
-    def _heads(self, x: Tensor) -> Tensor:
-        """(L, N, E) to (N, heads, L, E / heads)."""
-        split = ops.reshape(x, (x.shape[0], x.shape[1], self.num_heads, self.head_dim))
-        return ops.transpose(split, (1, 2, 0, 3))
-
-    def _mask(self, attn_mask: Any, padding: Any, batch: int, dtype: DType, extra: int) -> Any:
-        """What is added to scores (N, heads, L, S), with `extra` keys at the end let through."""
-        mask = _additive(attn_mask, dtype)
-        if mask is not None:
-            if mask.ndim == 3:
-                mask = ops.reshape(mask, (batch, self.num_heads) + mask.shape[1:])
-            mask = ops.pad(mask, (0, extra))
-        if padding is not None:
-            keys = ops.pad(_additive(padding, dtype), (0, extra))
-            keys = ops.reshape(keys, (keys.shape[0], 1, 1, keys.shape[1]))
-            mask = keys if mask is None else mask + keys
-        return mask
-
     def construct(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Any = None,
         need_weights: bool = True, attn_mask: Any = None, average_attn_weights: bool = True,
@@ -140,27 +115,10 @@ class MultiheadAttention(Cell):
         elif self.batch_first:
             query, key, value = [ops.swapaxes(x, 0, 1) for x in (query, key, value)]
         q, k, v = self._projected(query, key, value)
-        length, batch = query.shape[0], query.shape[1]
-        extra = 0
-        if self.bias_k is not None and self.bias_v is not None:
-            row = (1, batch, self.embed_dim)
-            k = ops.concat((k, ops.broadcast_to(self.bias_k, row)), 0)
-            v = ops.concat((v, ops.broadcast_to(self.bias_v, row)), 0)
-            extra = 1
-        if self.add_zero_attn:
-            zeros = ops.zeros((1, batch, self.embed_dim), k.dtype)
-            k, v = ops.concat((k, zeros), 0), ops.concat((v, zeros), 0)
-            extra = extra + 1
-        q, k, v = self._heads(q), self._heads(k), self._heads(v)
-        scores = ops.matmul(q / math.sqrt(self.head_dim), ops.swapaxes(k, -1, -2))
-        mask = self._mask(attn_mask, key_padding_mask, batch, q.dtype, extra)
-        if mask is not None:
-            scores = scores + mask
-        weights = ops.softmax(scores, -1)
-        if self.dropout > 0 and self.training:
-            weights = ops.dropout(weights, self.dropout)
-        mixed = ops.transpose(ops.matmul(weights, v), (2, 0, 1, 3))
-        out = self.out_proj(ops.reshape(mixed, (length, batch, self.embed_dim)))
+        mixed, weights = attend_in_heads(
+            q, k, v, self.num_heads, self.bias_k, self.bias_v, self.add_zero_attn, attn_mask,
+            key_padding_mask, self.dropout if self.training else 0.0)
+        out = self.out_proj(mixed)
         if not batched:
             out = ops.squeeze(out, 1)
         elif self.batch_first:
