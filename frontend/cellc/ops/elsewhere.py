@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..tensors.tensor import Tensor
 from . import functional_loss
 from .families import fl, fr, m, win
 from .primitive import Primitive
@@ -30,6 +31,19 @@ _CLASSES = (
     "NonMaxSuppressionV3 Quantile Randperm SparseGatherV2 TensorDump")
 _INTERNAL = "GeSwitch Merge PyExecute UpdateState"
 """Classes of nodes that MindSpore's compiler makes for itself."""
+
+
+def diff_ext(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None,
+    append: Tensor | None = None,
+) -> Tensor:
+    """`ops.diff` under the names of `mint.diff`. Source: `mindspore.ops.diff_ext`."""
+    return fr.diff(input, n, dim, prepend, append)
+
+
+def isnan_ext(tensor: Tensor) -> Tensor:
+    """`ops.isnan` under the name of `mint.isnan`. Source: `mindspore.ops.isnan_ext`."""
+    return m.isnan(tensor)
 
 
 def _refuse(name: str, why: str) -> RuntimeError:
@@ -62,7 +76,7 @@ def _class(name: str, why: str) -> type[Primitive]:
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **{n: _function(n) for n in _FUNCTIONS.split()},
     "adaptive_avg_pool2d_ext": win.adaptive_avg_pool2d, "baddbmm_ext": fl.baddbmm,
-    "diff_ext": fr.diff, "einsum_ext": fl.einsum_ext, "isnan_ext": m.isnan,
+    "diff_ext": diff_ext, "einsum_ext": fl.einsum_ext, "isnan_ext": isnan_ext,
     "mse_loss_ext": functional_loss.mse_loss}
 """Every function by name."""
 PRIMITIVES: Mapping[str, type[Primitive]] = {
