@@ -1620,7 +1620,7 @@ bool_or: Primitive
 broadcast_gradient_args: Primitive
 dict_getitem: Primitive
 dict_setitem: Primitive
-def diff_ext(x: Tensor, n: int = 1, axis: int = -1, prepend: Tensor | None = None,
+def diff_ext(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None,
         append: Tensor | None = None) -> Tensor: ...
 distribute: Primitive
 def einsum_ext(equation: Any, *operands: Any) -> Tensor: ...
@@ -1643,7 +1643,7 @@ is_sequence_shape_unknown: Primitive
 is_sequence_value_unknown: Primitive
 is_tensor_bool_cond: Primitive
 isconstant: Primitive
-def isnan_ext(input: Tensor) -> Tensor: ...
+def isnan_ext(tensor: Tensor) -> Tensor: ...
 iter_converter: Primitive
 def lightning_indexer(*args: Any, **kwargs: Any) -> Any: ...
 list_equal: Primitive
