@@ -11,7 +11,6 @@ is done by the world's channel while the rank computes, and all others stand beh
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,7 +30,6 @@ SMALL = 1 << 14
 """Up to so many bytes everything is sent to everyone: one round instead of two."""
 _PIECE = 1 << 20
 """Bytes that are read of another rank's memory at a time, and added while they are in the cache."""
-_own = threading.local()
 
 
 def _bytes(array: Array) -> Bytes:
@@ -79,36 +77,28 @@ def all_reduce_into(step: Step, x: Array, reduction: str, out: Array) -> None:
         _add_by_reading(step, flat, total, reduction, readers)
 
 
-def _room() -> Bytes:
-    """Memory of this thread for two pieces, kept: fresh pages cost as much as what they are for."""
-    if not hasattr(_own, "room"):
-        _own.room = np.empty(2 * _PIECE, np.uint8)
-    room: Bytes = _own.room
-    return room
-
-
 def _add_by_reading(
     step: Step, x: Array, out: Array, reduction: str, readers: Sequence[Read]
 ) -> None:
     """A sum by reading what the others have: each rank adds up one slice in the order of the
     ranks, then takes the other slices from those who have added them."""
-    here, ends = member(step), np.linspace(0, x.size, len(readers) + 1).astype(int).tolist()
-    add, most = REDUCTIONS[reduction], _PIECE // x.itemsize
-    room = _room().view(x.dtype)
+    here, add, most = member(step), REDUCTIONS[reduction], _PIECE // x.itemsize
+    ends = [x.size * i // len(readers) for i in range(len(readers) + 1)]
+    room = np.empty((2, most), x.dtype)
+
+    def part(rank: int, piece: slice) -> Array:
+        if rank == here:
+            return x[piece]
+        read = room[min(rank, 1), : piece.stop - piece.start]
+        readers[rank](0, piece.start * x.itemsize, _bytes(read))
+        return read
+
     for at in range(ends[here], ends[here + 1], most):
         piece = slice(at, min(at + most, ends[here + 1]))
-
-        def part(rank: int, at: int = at, piece: slice = piece) -> Array:
-            if rank == here:
-                return x[piece]
-            read = room[min(rank, 1) * most :][: piece.stop - at]
-            readers[rank](0, at * x.itemsize, _bytes(read))
-            return read
-
         with np.errstate(all="ignore"):  # as `added` does
-            add(part(0), part(1), out=out[piece])
+            add(part(0, piece), part(1, piece), out=out[piece])
             for rank in range(2, len(readers)):
-                add(out[piece], part(rank), out=out[piece])
+                add(out[piece], part(rank, piece), out=out[piece])
     world().meet(step)
     for rank, read in enumerate(readers):
         if rank != here:

@@ -1,4 +1,5 @@
-"""The only module that knows the operating system.
+"""The only module that knows the operating system, but for `activity`, which reads what Linux shows
+of what processes do.
 
 Linux is complete and tested. macOS (arm64: the images are ELF code, which the calling
 convention of fixed-argument functions allows) and Windows (main only, through a thunk of its
@@ -37,6 +38,8 @@ _THREAD_STACK = 8 << 20
 _HUGE = 4 << 20
 _ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA = 158, 0x1023, 18
 """The system call that asks for a part of the processor's state, and the tiles' number."""
+_PR_SET_PTRACER, _ANY = 0x59616D61, ctypes.c_ulong(-1)
+"""What Yama, a module of Linux, calls the processes that may read this one."""
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _DARWIN_FEATURES = {
     "hw.optional.avx2_0": "avx2", "hw.optional.fma": "fma", "hw.optional.f16c": "f16c",
@@ -245,6 +248,52 @@ def _libc() -> ctypes.CDLL:
     lib.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     lib.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     return lib
+
+
+class _Part(ctypes.Structure):
+    """The system's `struct iovec`."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("nbytes", ctypes.c_size_t))
+
+
+@cache
+def _reads() -> Callable[..., int] | None:
+    """Linux's copy from one process to another (`process_vm_readv`), for which the other one does
+    nothing; None elsewhere."""
+    found = getattr(_libc(), "process_vm_readv", None) if sys.platform == "linux" else None
+    if found is not None:
+        found.restype = ctypes.c_ssize_t
+        found.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p,
+                          ctypes.c_ulong, ctypes.c_ulong)
+    return found
+
+
+def let_read_memory() -> None:
+    """Let this user's other processes read the memory of this one, and debug it, where Yama would
+    not."""
+    if sys.platform == "linux":  # an error without Yama, where they may anyway
+        _libc().prctl(_PR_SET_PTRACER, _ANY, 0, 0, 0)
+
+
+def read_memory(process: int, address: int, out: Any) -> None:
+    """Fill an array of bytes, `out`, with those at an address of another process of this machine.
+
+    A system may forbid it (containers may), so it is tried before it is relied on.
+
+    Raises:
+        OSError: the system forbids it, the process has ended, or has no such memory.
+    """
+    call, done = _reads(), 0
+    if call is None:
+        raise OSError("this system has no way to read the memory of another process")
+    while done < out.size:
+        here = _Part(out.ctypes.data + done, out.size - done)
+        there = _Part(address + done, out.size - done)
+        got = call(process, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
+        if got <= 0:
+            error = ctypes.get_errno()
+            raise OSError(error, f"reading the memory of process {process}: {os.strerror(error)}")
+        done += got
 
 
 class CodeMemory:

@@ -22,6 +22,8 @@ import numpy as np
 
 from cellc_runtime.cuda.driver import SIGNATURES
 
+from .fake_library import FakeLibrary, Refused
+
 Array = np.ndarray[Any, Any]
 Work = Callable[[], None]
 KernelFunction = Callable[..., None]
@@ -41,14 +43,6 @@ _SINGLE = {"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",
            "cuDeviceTotalMem_v2", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent",
            "cuTensorMapEncodeTiled"}  # fmt: skip
 """What needs no context."""
-
-
-class Refused(Exception):
-    """A function says no."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
 
 
 class Fault(Exception):
@@ -104,7 +98,7 @@ class Launch:
     shared: int
 
 
-class FakeDriver:
+class FakeDriver(FakeLibrary):
     """The library.
 
     Args:
@@ -113,7 +107,6 @@ class FakeDriver:
 
     Attributes:
         launches: of kernels, as they were asked for; `done` those that have run.
-        fails: by function, the results of its next calls.
         log: names of the functions called.
         sticky: what every call says once the device is lost.
     """
@@ -125,11 +118,10 @@ class FakeDriver:
     ) -> None:
         self.kernels = kernels or {}
         self.version, self.capability, self.memory = version, capability, memory
-        self.devices, self.missing = devices, set(missing)
+        self.devices = devices
         self.launches: list[Launch] = []
         self.done: list[str] = []
         self.log: list[str] = []
-        self.fails: dict[str, list[int]] = {}
         self.sticky = 0
         self.blocks: dict[int, Any] = {}
         self.handles: dict[int, Any] = {}
@@ -139,34 +131,16 @@ class FakeDriver:
         self._names = {code: ctypes.create_string_buffer(n.encode()) for code, n in NAMES.items()}
         self._texts = {code: ctypes.create_string_buffer(n[11:].replace("_", " ").lower().encode())
                        for code, n in NAMES.items()}
-        self._functions = {
-            name: ctypes.CFUNCTYPE(ctypes.c_int, *types)(self._entry(name))
-            for name, types in SIGNATURES.items()
-        }
+        super().__init__(SIGNATURES, missing, self._lock)
 
-    def __getattr__(self, name: str) -> Any:
-        functions = self.__dict__.get("_functions", {})
-        if name not in functions or name in self.missing:
-            raise AttributeError(name)
-        return functions[name]
+    def begin(self, name: str) -> None:
+        """See `FakeLibrary`."""
+        self.log.append(name)
 
-    def _entry(self, name: str) -> Callable[..., int]:
-        method = getattr(type(self), f"_{name}")
-
-        def call(*given: Any) -> int:
-            with self._lock:
-                self.log.append(name)
-                try:
-                    if self.fails.get(name):
-                        raise Refused(self.fails[name].pop(0))
-                    if name not in _SINGLE:
-                        self._usable()
-                    method(self, *given)
-                except Refused as refused:
-                    return refused.code
-            return 0
-
-        return call
+    def check(self, name: str) -> None:
+        """See `FakeLibrary`."""
+        if name not in _SINGLE:
+            self._usable()
 
     def _usable(self) -> None:
         if self.sticky:

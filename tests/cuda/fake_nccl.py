@@ -21,19 +21,12 @@ from typing import Any
 from cellc_runtime.cuda.nccl import ID_BYTES, SIGNATURES, TEXTS, UniqueId
 
 from .fake_driver import FakeDriver
+from .fake_library import FakeLibrary, Refused
 
 PATIENCE = 60.0
 """Seconds that a rank waits for another one."""
 TEXT = {1: b"unhandled cuda error", 2: b"unhandled system error", 4: b"invalid argument",
         5: b"invalid usage", 6: b"remote process exited or there was a network error"}
-
-
-class Refused(Exception):
-    """A function says no."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
 
 
 @dataclass(eq=False)
@@ -77,7 +70,7 @@ class Group:
     receives: list[tuple[int, int, int]] = field(default_factory=list)
 
 
-class FakeNccl:
+class FakeNccl(FakeLibrary):
     """The library, as one rank has it.
 
     Args:
@@ -86,7 +79,6 @@ class FakeNccl:
 
     Attributes:
         version: what it says of itself.
-        fails: by function, the results of its next calls.
         log: the functions called, with what of their arguments is no address.
         asynchronous: what went wrong later.
     """
@@ -94,41 +86,17 @@ class FakeNccl:
     def __init__(self, folder: Path, driver: FakeDriver | None = None) -> None:
         self.folder, self.driver = folder, driver
         self.version, self.asynchronous = 23203, 0
-        self.missing: set[str] = set()
-        self.fails: dict[str, list[int]] = {}
         self.log: list[tuple[Any, ...]] = []
         self.comms: dict[int, Comm] = {}
         self._numbers = itertools.count(0x100, 16)
         self._groups: dict[int, Group] = {}
-        self._functions: dict[str, Any] = {
-            name: ctypes.CFUNCTYPE(ctypes.c_int, *types)(self._entry(name))
-            for name, types in SIGNATURES.items()}
+        super().__init__(SIGNATURES)
         self._texts = {code: ctypes.create_string_buffer(text) for code, text in TEXT.items()}
         self._last = ctypes.create_string_buffer(b"as the test wanted it")
         address = {"ncclGetErrorString": lambda code: ctypes.addressof(self._texts[code]),
                    "ncclGetLastError": lambda comm: ctypes.addressof(self._last)}
         for name, types in TEXTS.items():  # (a callback returns no text, but its address)
             self._functions[name] = _Text(ctypes.CFUNCTYPE(ctypes.c_void_p, *types)(address[name]))
-
-    def __getattr__(self, name: str) -> Any:
-        functions = self.__dict__.get("_functions", {})
-        if name not in functions or name in self.missing:
-            raise AttributeError(name)
-        return functions[name]
-
-    def _entry(self, name: str) -> Callable[..., int]:
-        method = getattr(type(self), f"_{name}")
-
-        def call(*given: Any) -> int:
-            try:
-                if self.fails.get(name):
-                    raise Refused(self.fails[name].pop(0))
-                method(self, *given)
-            except Refused as refused:
-                return refused.code
-            return 0
-
-        return call
 
     def _group(self) -> Group:
         return self._groups.setdefault(threading.get_ident(), Group())

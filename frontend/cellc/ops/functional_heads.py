@@ -105,7 +105,7 @@ def multi_head_attention_forward(
         average_attn_weights: weights are their mean over the heads.
         is_causal: a query sees no later key.
         k_is_v, q_is_k: which of the three are one tensor; it makes no difference here.
-        dtype: that of the result's bias and projections is theirs; it makes no difference here.
+        dtype: it makes no difference here: types are those of the weights.
 
     Returns:
         The result like the query; the weights (N, L, S) or (N, num_heads, L, S).

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cellc_runtime import peer_memory
+from cellc_runtime import platform
 
 OTHER = """
 import ctypes, sys
-from cellc_runtime import peer_memory
-peer_memory.let_read()
+from cellc_runtime import platform
+platform.let_read_memory()
 held = ctypes.create_string_buffer(bytes(range(256)) * 5000, 1280000)
 print(ctypes.addressof(held), flush=True)
 sys.stdin.readline()
@@ -37,10 +37,10 @@ def test_what_is_read_is_what_is_there(other: tuple[subprocess.Popen[str], int])
     """And where nothing is, or nobody, that is said."""
     process, address = other
     out = np.zeros(1_000_003, np.uint8)
-    peer_memory.read(process.pid, address + 7, out)
+    platform.read_memory(process.pid, address + 7, out)
     assert np.array_equal(out, (np.arange(out.size) + 7).astype(np.uint8))
     with pytest.raises(OSError, match=f"reading the memory of process {process.pid}: Bad address"):
-        peer_memory.read(process.pid, 8, out)
+        platform.read_memory(process.pid, 8, out)
     process.communicate("")
     with pytest.raises(OSError, match="No such process"):
-        peer_memory.read(process.pid, address, out)
+        platform.read_memory(process.pid, address, out)
