@@ -9,6 +9,9 @@ from cellc_runtime.records import dataclass
 
 from ..ir.graph import Node
 from ..ir.types import normalize_axis, prod
+from ..loops.expr import Expr
+from .llvm import reduction, scalar
+from .llvm.text import Function, V
 
 RUNNING = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min",
            "logcumsumexp": "logsumexp", "linear_recurrence": "linear"}
@@ -79,3 +82,11 @@ def scatter_form(node: Node) -> dict[str, Any]:
             "count": indices.dims[k] if lines else prod(indices.dims[batch:]),
             "inner": prod(x.dims[k + 1:]), "per_element": lines, "mode": node.attrs["mode"],
             "dtype": x.dtype, "index_dtype": indices.dtype}
+
+
+def updated(f: Function, mode: str, dtype: DType, old: V, update: V) -> V:
+    """An element with an update taken in, in register types. Of equal ones (zeros of two signs) the
+    old one stays, and of two NaN."""
+    if mode in ("max", "min"):
+        return reduction.combine(f, mode, dtype, [old], [update])[0]
+    return scalar.compute(f, Expr(mode, (), dtype), [old, update])

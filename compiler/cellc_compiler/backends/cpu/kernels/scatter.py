@@ -15,7 +15,7 @@ from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step, operand, result
-from ...along_axis import Scatter
+from ...along_axis import Scatter, updated
 from ...llvm.convert import load_as, memory_type, register_type, store_as
 from ...llvm.text import (
     Function,
@@ -76,22 +76,12 @@ def _bytes_kernel(nbytes: int, target: Target, buffers: int,
 def apply_update(f: Function, mode: str, a: V, u: V, dtype: DType) -> V:
     """The new element from the old one and its update, in register types."""
     if mode in ("max", "min"):
-        return _extreme(f, mode, a, u, dtype)
+        return updated(f, mode, dtype, a, u)
     if mode == "div" and not is_float(a.ty):
         return _int_div(f, a, u, dtype)
     if mode == "div":
         return f.fdiv(a, u)
     return {"add": f.add, "sub": f.sub, "mul": f.mul}[mode](a, u)
-
-
-def _extreme(f: Function, mode: str, a: V, u: V, dtype: DType) -> V:
-    """The larger or smaller; a NaN on either side wins."""
-    pred = "ge" if mode == "max" else "le"
-    if is_float(a.ty):
-        keep = f.binary("or", f.cmp("o" + pred, a, u), f.cmp("uno", a, a))
-    else:
-        keep = f.cmp(("s" if dtype.kind == "int" else "u") + pred, a, u)
-    return f.select(keep, a, u)
 
 
 def _int_div(f: Function, a: V, u: V, dtype: DType) -> V:

@@ -21,7 +21,7 @@ from cellc_runtime.target import Target
 
 from ....ir.types import prod
 from ....lower.plan import KernelPlan, operand, result, scratch
-from ...along_axis import Scatter
+from ...along_axis import Scatter, updated
 from ...llvm.convert import convert, load_as, memory_type, store_as
 from ...llvm.math.lanes import X
 from ...llvm.text import V
@@ -35,7 +35,6 @@ NOWHERE = (1 << 32) - 1
 _AHEAD = 4
 """Updates of a place that are read before the first of them is used."""
 _ATOMIC = {"add": "add", "sub": "sub", "max": "max", "min": "min"}
-_COMPUTED = {"max": "maximum", "min": "minimum"}
 _ENTRY = "i64"
 
 
@@ -184,7 +183,7 @@ class ScatterByBlocks(Scatter):
         self, f: GpuFunction, number: X, rank: X, column: X, place: X, entry: Callable[[X], X]
     ) -> None:
         """The updates of a place, in order."""
-        ty, op = memory_type(self.part), _COMPUTED.get(self.mode, self.mode)
+        ty = memory_type(self.part)
         to = f.gep(f.pointer(2), self.offset(number, place, column, self.extent).v, ty)
         acc = f.var(X(f, load_as(f, self.part, to)))
         now, goes_on = f.var(rank), f.var(X(f, V("i1", "true")))
@@ -201,8 +200,8 @@ class ScatterByBlocks(Scatter):
                     update.set(X(f, load_as(f, self.part, f.gep(f.pointer(1), come.v, ty))))
                 reads.append((own, update))
             for own, update in reads:
-                new = f.compute(op, self.part, acc.get(), update.get())
-                acc.set(own.where(new, acc.get()))
+                new = updated(f, self.mode, self.part, acc.get().v, update.get().v)
+                acc.set(own.where(X(f, new), acc.get()))
             now.set(now.get() + _AHEAD)
             goes_on.set(reads[-1][0])
         store_as(f, acc.get().v, self.part, to)

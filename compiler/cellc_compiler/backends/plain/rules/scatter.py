@@ -8,12 +8,11 @@ from cellc_runtime import dtypes
 
 from ....ir.graph import Node
 from ....ir.types import normalize_axis, prod
+from ...along_axis import updated
 from ...llvm.convert import convert
 from ...llvm.math.lanes import X
 from ..writer import Buffer, PlainFunction
 from .table import Rule, lowers
-
-_MODES = {"max": "maximum", "min": "minimum"}
 
 
 def _scatter(per_element: bool) -> Rule:
@@ -38,8 +37,8 @@ def _scatter(per_element: bool) -> Rule:
                 place = [*at[:axis], index, *at[axis + count:]]
                 for p in x.parts:
                     new = updates.get(at, p)
-                    out.set(place, new if mode == "update" else f.compute(
-                        _MODES.get(mode, mode), x.part, out.get(place, p), new), p)
+                    out.set(place, new if mode == "update" else X(f, updated(
+                        f, mode, x.part, out.get(place, p).v, new.v)), p)
 
     return rule
 
