@@ -98,10 +98,13 @@ FEW_CHANNELS = 8
 PIXEL_CHAINS = 16
 """Chains of a weight's gradient with few channels, by accumulators of 4 bytes."""
 _MOST_RUNS = 16
-_RUN_ELEMENTS = 49_152
-"""Elements of gradients of weights, times runs, that keep many units of a machine busy."""
+_RUN_ELEMENTS, _MOST_RUN_ELEMENTS = 49_152, 1 << 21
+"""Elements of gradients of weights, times runs, that keep many units of a machine busy; at most,
+where runs are long."""
 _RUN_WORK = 1 << 18
 """Multiply-adds that a run should have."""
+_LONG_RUN = 2048
+"""Steps of a chain from which on adding its sum to the others is little beside it."""
 
 
 def image_runs(n: int, elements: int, work: int) -> int:
@@ -111,7 +114,9 @@ def image_runs(n: int, elements: int, work: int) -> int:
         elements: of the weights.
         work: multiply-adds of the whole sum.
     """
-    wanted = max(1, min(n, _MOST_RUNS, _RUN_ELEMENTS // max(elements, 1), work // _RUN_WORK))
+    size = max(elements, 1)
+    long = min(_MOST_RUN_ELEMENTS // size, work // (size * _LONG_RUN))
+    wanted = max(1, min(n, _MOST_RUNS, max(_RUN_ELEMENTS // size, long), work // _RUN_WORK))
     return max(1, -(-n // -(-n // wanted))) if n else 1
 
 
