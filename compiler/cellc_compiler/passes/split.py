@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cellc_runtime.dtypes import DType
+
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
 from ..ir.types import prod
@@ -43,10 +45,11 @@ def _reduces(op: str) -> bool:
 
 def split_sum(b: Builder, node: Node) -> Sequence[Value] | None:
     rule = lookup(node.op).reduction
-    if rule is None or node.operands[0].dtype.itemsize < 4 or node.operands[0].dtype.is_complex:
+    dtype = node.operands[0].dtype
+    if rule is None or dtype.is_complex or (dtype.itemsize < 4 and not dtype.is_float):
         return None
     spec = rule(node)
-    if spec.kind not in _KINDS or spec.accumulate is not node.operands[0].dtype:
+    if spec.kind not in _KINDS or not (spec.accumulate is dtype or dtype.itemsize < 4):
         return None
     if 0 in spec.shape:
         return None
@@ -54,7 +57,8 @@ def split_sum(b: Builder, node: Node) -> Sequence[Value] | None:
     axes = [i for i in live if i in spec.axes]
     if not axes:
         return None
-    if node.op == "reduce_sum" and (found := _by_blocks(b, node, live, axes)):
+    whole = spec.accumulate is dtype  # sums of columns of 16-bit floats are one chain each
+    if node.op == "reduce_sum" and whole and (found := _by_blocks(b, node, live, axes)):
         return found
     if live[-len(axes) :] == axes:
         return _trailing(b, node, spec, axes[0])
@@ -69,10 +73,10 @@ def _trailing(b: Builder, node: Node, spec: Reduction, first: int) -> Sequence[V
     if parts < 2 or by_nest:
         return None
     shape = (*spec.shape[:first], parts, inner // parts)
-    cut = b.reshape(node.operands[0], shape=shape)
+    cut = b.reshape(_operand(b, node), shape=shape)
     partial = b.emit(node.op, cut, axes=(first + 1,), keepdims=False)
     total = b.emit(node.op, partial, axes=(first,), keepdims=False)
-    return [b.reshape(total, shape=node.result.type.shape)]
+    return [_result(b, node, total)]
 
 
 def _inner(
@@ -94,12 +98,31 @@ def _inner(
     if parts < 2:
         return None
     shape = (*spec.shape[:axis], parts, spec.shape[axis] // parts, *spec.shape[axis + 1 :])
-    cut = b.reshape(node.operands[0], shape=shape)
+    cut = b.reshape(_operand(b, node), shape=shape)
     first = tuple(i if i < axis else i + 1 for i in spec.axes)
     partial = b.emit(node.op, cut, axes=first, keepdims=False)
     where = axis - sum(1 for i in spec.axes if i < axis)
     total = b.emit(node.op, partial, axes=(where,), keepdims=False)
-    return [b.reshape(total, shape=node.result.type.shape)]
+    return [_result(b, node, total)]
+
+
+def _operand(b: Builder, node: Node) -> Value:
+    """What is reduced, in the type of its sums: those of 16-bit floats are rounded at the end."""
+    (x,), rule = node.operands, lookup(node.op).reduction
+    assert rule is not None
+    wide: DType = rule(node).accumulate
+    if x.dtype is wide:
+        return x
+    cast: Value = b.cast(x, dtype=wide)
+    return cast
+
+
+def _result(b: Builder, node: Node, total: Value) -> Value:
+    """The result of a node, from that of its parts."""
+    if total.dtype is not node.result.dtype:
+        total = b.cast(total, dtype=node.result.dtype)
+    out: Value = b.reshape(total, shape=node.result.type.shape)
+    return out
 
 
 def _by_blocks(
