@@ -435,9 +435,52 @@ class _Core:
         return array
 
 
+@dataclass(frozen=True, slots=True)
+class _PlainCall:
+    """What is known of calls before they are made: of those whose inputs are on the device.
+
+    Attributes:
+        slots: the type of the array of addresses.
+        bound: such an array with what is bound, as bytes.
+        inputs: place, shape and element type of each.
+        outputs: place of each, its slot, and what errors call it.
+        written: what identifies the memory of parameters and states that the program writes.
+    """
+
+    slots: Any
+    bound: bytes
+    inputs: tuple[tuple[int, tuple[int, ...], np.dtype[Any]], ...]
+    outputs: tuple[tuple[int, Slot, str], ...]
+    written: frozenset[int]
+
+
+def _plain_call(program: Program, bound: Any, called: Callable[[Slot], str]) -> _PlainCall | None:
+    """What is known of a program's calls, given what it is bound to; None if inputs are written."""
+    slots = program.slots
+    inputs = [i for i, s in enumerate(slots) if s.kind == "input"]
+    if any(s.alias in inputs for s in slots):
+        return None
+    held, addresses, written = bound
+    kind = ctypes.c_void_p * max(len(slots), 1)
+    filled = kind()
+    for index, address in addresses:
+        filled[index] = address
+    for index, slot in enumerate(slots):
+        if slot.alias is not None:
+            filled[index] = filled[slot.alias]
+    starts = {lo for lo, _ in written}
+    return _PlainCall(
+        kind, bytes(filled), tuple((i, slots[i].shape, slots[i].dtype.numpy) for i in inputs),
+        tuple((i, s, called(s)) for i, s in enumerate(slots) if s.kind == "output"),
+        frozenset(id(a.memory) for a in held
+                  if isinstance(a, DeviceArray) and a.address in starts))
+
+
 class _DeviceCore(_Core):
     """Runs a program on a device with memory of its own: all slots are there, and a call returns
     before the device has done it."""
+
+    _plain: _PlainCall | None = None
 
     def _zeros(self, slot: Slot) -> Any:
         return DeviceArray.of(self._device, super()._zeros(slot), self._for(slot))
@@ -450,11 +493,45 @@ class _DeviceCore(_Core):
         out.launch = self._device.launches
         return out
 
+    def bind(
+        self, params: Sequence[Elements | Source], versions: Sequence[int] | None = None
+    ) -> None:
+        super().bind(params, versions)
+        self._plain = _plain_call(self.program, self._bound, self._for)
+
     def call(self, arrays: Sequence[Elements]) -> list[Any]:
         self._device.check_usable()
         self._device.poll()
         self._device.launches += 1
-        return super().call(arrays)
+        plain, bound = self._plain, self._bound  # kept until the call ends
+        slots = None if plain is None else self._slots_of(plain, arrays)
+        if plain is None or slots is None:
+            return super().call(arrays)
+        outputs = []
+        for index, slot, what in plain.outputs:
+            memory = allocate(self._device, slot.nbytes, what, unset=True)
+            out = DeviceArray.over(
+                self._device, slot.shape, slot.dtype.numpy, memory, memory.address)
+            out.launch, slots[index] = self._device.launches, memory.address
+            outputs.append(out)
+        self._run(slots)
+        del bound
+        return outputs
+
+    def _slots_of(self, plain: _PlainCall, arrays: Sequence[Elements]) -> Any:
+        """The addresses of a call that nothing has to be moved or told for, without its outputs;
+        None for another one."""
+        device = self._device
+        if len(arrays) != len(plain.inputs) or device.lost:
+            return None
+        slots = plain.slots.from_buffer_copy(plain.bound)
+        for array, (index, shape, dtype) in zip(arrays, plain.inputs, strict=True):
+            if type(array) is not DeviceArray or array.device is not device \
+                    or array.shape != shape or array.dtype != dtype \
+                    or id(array.memory) in plain.written:
+                return None
+            slots[index] = array.address
+        return slots
 
     def _accept(self, value: Any, slot: Slot, written: bool, where: str) -> Any:
         if not isinstance(value, DeviceArray):

@@ -55,6 +55,8 @@ def calls_of(owner: type) -> None:
 
 def learn(cell: Any, args: Tensors, entry: CompiledEntry) -> None:
     """Answer such a call natively from now on, if it can be."""
+    if entry.on is not None:  # native calls are of the host's programs
+        return
     entry.learnt += 1
     kept = entry.executable.program.precomputed_bytes > 0
     if entry.learnt > _BUDGET or (kept and entry.weights_version < 0):

@@ -183,11 +183,11 @@ class CudaDevice(Device):
     def allocate(self, nbytes: int) -> Memory:
         memory = self.allocate_unset(nbytes)
         if nbytes:
+            self.context.use()
             self.driver.call("cuMemsetD8Async", memory.address, 0, nbytes, self.context.stream)
         return memory
 
     def allocate_unset(self, nbytes: int) -> Memory:
-        self.context.use()
         try:
             return self._allocator.allocate(nbytes)
         except NoMemory:
@@ -204,6 +204,7 @@ class CudaDevice(Device):
             "end the others")
 
     def _take(self, nbytes: int) -> int:
+        self.context.use()
         out = ctypes.c_void_p()
         result = self.driver.result("cuMemAlloc_v2", ctypes.byref(out), nbytes)
         if result == cuda.OUT_OF_MEMORY:
