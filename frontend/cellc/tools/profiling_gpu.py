@@ -120,10 +120,10 @@ class GpuProfile:
             f"{seconds(statistics.median(self.seconds))} a call (median of {len(self.seconds)}, "
             f"launched kernel by kernel), {seconds(inside)} in {sum(r.count for r in rows)} "
             "launches, by events", highlight=False)
-        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
+        table = Table(box=None, expand=True, pad_edge=False, header_style="bold", padding=(0, 1))
         for title in ("Time", "%", "Launches"):
-            table.add_column(title, justify="right", no_wrap=True)
-        table.add_column("Kernel", overflow="ellipsis", no_wrap=True)
+            table.add_column(title, justify="right", no_wrap=True, min_width=len("Launches"))
+        table.add_column("Kernel", overflow="ellipsis", no_wrap=True, ratio=1)
         for row in rows[:limit]:
             share = row.seconds / inside if inside else 0.0
             table.add_row(seconds(row.seconds), f"{100 * share:.1f}", str(row.count),
