@@ -8,6 +8,7 @@ and loaded instead of computed again. Loading gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from cellc_runtime.records import dataclass
 
@@ -32,8 +33,15 @@ class Known:
     phase: Phase
 
 
-def keep_expensive(nest: Nest, cycles: Callable[[Expr], float]) -> None:
-    """Insert the buffers; `cycles` estimates one operation."""
+def keep_expensive(
+    nest: Nest, cycles: Callable[[Expr], float], room: int | None = None
+) -> None:
+    """Insert the buffers.
+
+    Args:
+        cycles: estimates one operation.
+        room: bytes of all that is kept of a row; None: each by itself is small enough.
+    """
     phases = [p for p in nest.phases if p.loops]
     if nest.mode != "row" or len(phases) < 2:
         return
@@ -42,7 +50,7 @@ def keep_expensive(nest: Nest, cycles: Callable[[Expr], float]) -> None:
     kept: dict[int, Expr] = {}
     for phase in phases:
         before = list(walk(_roots(phase)))
-        new = _replace_known(phase, known, kept, cycles, inner)
+        new = _replace_known(phase, known, kept, cycles, inner, room)
         for e in before:
             known.setdefault(id(e), Known(e, new.get(id(e), e), phase))
 
@@ -53,12 +61,18 @@ def _roots(phase: Phase) -> list[Expr]:
 
 def _replace_known(
     phase: Phase, known: dict[int, Known], kept: dict[int, Expr],
-    cycles: Callable[[Expr], float], inner: int,
+    cycles: Callable[[Expr], float], inner: int, room: int | None,
 ) -> dict[int, Expr]:
     """Load in a phase what earlier ones have computed; old expressions (by identity) to new."""
     chosen: dict[int, Expr] = {}
     dependence: dict[int, frozenset[Var]] = {}
     loops = set(phase.loops)
+    left = inf if room is None else room - sum(inner * e.dtype.itemsize for e in kept.values())
+
+    def has_room(e: Expr) -> bool:
+        nbytes = inner * e.dtype.itemsize
+        taken = sum(inner * c.dtype.itemsize for k, c in chosen.items() if k not in kept)
+        return nbytes <= ROW_BYTES and (id(e) in kept or taken + nbytes <= left)
 
     def visit(e: Expr, seen: set[int]) -> None:
         if id(e) in seen:
@@ -67,7 +81,7 @@ def _replace_known(
         if id(e) in known and e.op not in ("load", "const", "ref", "index"):
             cost = sum(cycles(x) for x in walk([e]))
             varies = depends_on(e, dependence) & loops
-            if varies and cost >= WORTH and inner * e.dtype.itemsize <= ROW_BYTES:
+            if varies and cost >= WORTH and has_room(e):
                 chosen[id(e)] = e
                 return
         for child in children(e):

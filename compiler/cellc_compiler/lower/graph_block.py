@@ -398,7 +398,7 @@ class GraphBlock:
         stored = {r for n in cluster.nodes for r in n.results if r in self.schedule.stored}
         nest = build_nest(as_group(cluster), self.schedule.inline, stored)
         resolve(nest.roots(), self.schedule)
-        keep_expensive(nest, self.low.machine.cycles)
+        keep_expensive(nest, self.low.machine.cycles, self.low.machine.row_room)
         return nest
 
     # --- single nodes ---------------------------------------------------------------------------

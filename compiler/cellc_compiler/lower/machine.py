@@ -113,6 +113,8 @@ class Machine(ABC):
         asks: whether programs ask for collectives on the device's stream before the host does them.
         overlaps: whether the host's memory is the program's, so that collectives may go on while
             kernels run.
+        row_room: bytes of what the phases of a nest keep of a row for later ones; None for as much
+            as they want.
     """
 
     backend: str
@@ -122,6 +124,7 @@ class Machine(ABC):
     defers_checks: bool = False
     overlaps: bool = False
     asks: bool = False
+    row_room: int | None = None
 
     @abstractmethod
     def plan(self, node: Node) -> KernelPlan:

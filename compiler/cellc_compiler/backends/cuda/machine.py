@@ -26,6 +26,8 @@ from .nests import emit
 from .rules.table import RULES
 from .writer import ItemKernels
 
+_ROW_ROOM = 32 << 10
+"""Of the shared memory of a block: a few of them have room beside each other."""
 MEMORY = Memory("device memory", align=256, capacity=MAX_BYTES)
 
 
@@ -36,6 +38,7 @@ class GpuMachine(Machine):
     memory = MEMORY
     defers_checks = True
     asks = True
+    row_room = _ROW_ROOM
 
     def __init__(self, target: Target) -> None:
         self.gpu = target

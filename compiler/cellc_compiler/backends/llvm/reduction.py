@@ -9,7 +9,8 @@ from cellc_runtime.dtypes import DType, float32
 from ...loops.order import accumulators
 from .text import Function, V, element, first_lanes, is_float, lanes_of, sizeof, vector
 
-_LAST = (1 << 63) - 1
+NOWHERE = (1 << 63) - 1
+"""The position of an accumulator that has seen nothing."""
 
 
 def width(kind: str) -> int:
@@ -27,7 +28,7 @@ def identity(f: Function, kind: str, ty: str, dtype: DType) -> list[V]:
     start = f.const(ty, _lowest(dtype) if kind.endswith("max") else _highest(dtype))
     if width(kind) == 1:
         return [start]
-    return [start, f.const(vector("i64", lanes), _LAST)]
+    return [start, f.const(vector("i64", lanes), NOWHERE)]
 
 
 def _lowest(dtype: DType) -> float | int:
@@ -58,9 +59,9 @@ def combine(f: Function, kind: str, dtype: DType, a: list[V], x: list[V]) -> lis
         return [f.select(better, x[0], a[0])]
     # An earlier position wins among equals; a lane that has seen nothing takes anything.
     same = f.binary("and", _equal(f, a[0], x[0]), f.cmp("slt", x[1], a[1]))
-    unset = f.cmp("eq", a[1], f.const(a[1].ty, _LAST))
+    unset = f.cmp("eq", a[1], f.const(a[1].ty, NOWHERE))
     take = f.binary("or", f.binary("or", better, same), unset)
-    take = f.binary("and", take, f.cmp("ne", x[1], f.const(x[1].ty, _LAST)))
+    take = f.binary("and", take, f.cmp("ne", x[1], f.const(x[1].ty, NOWHERE)))
     return [f.select(take, x[0], a[0]), f.select(take, x[1], a[1])]
 
 

@@ -34,6 +34,7 @@ from ...llvm.convert import memory_type
 from ...llvm.expressions import Scope
 from ...llvm.math.lanes import X
 from ...llvm.text import V, sizeof, vector
+from ..architecture import UNITS, has_room_for_two, most_shared
 from ..code import VECTOR_BYTES, WARP, KernelCode
 from ..nests.kernel import NestWriter
 from ..nests.rows import Warps, is_resident
@@ -46,10 +47,6 @@ LANES = 4
 """Floats of a vector."""
 WARPS = THREADS // WARP
 _WARP_COLUMNS = LANE_COLUMNS * LANES
-_KIB = 1 << 10
-_SHARED = {"sm_80": 99 * _KIB, "sm_90a": 227 * _KIB, "sm_100a": 227 * _KIB}
-"""Shared memory that a block may have; code for sm_80 runs on sm_86 and sm_89, too."""
-_UNITS = {"sm_80": 108, "sm_90a": 132, "sm_100a": 148}
 ROWS = (64, 32, 16)
 """Rows that a block may do. Fewer would read keys and values from memory more often than separate
 kernels read and write scores."""
@@ -158,23 +155,13 @@ def scratch_bytes(rows: RowNest) -> int:
     return sum(WARPS * (-(-b.elements * b.dtype.itemsize // 16) * 16) for b in kept)
 
 
-def has_room_for_two(nbytes: int, target: Target) -> bool:
-    """Whether a multiprocessor has room for two such blocks, and what each takes besides."""
-    return 2 * (nbytes + _KIB) <= most_shared(target) + _KIB
-
-
-def most_shared(target: Target) -> int:
-    """Bytes of shared memory that a block may have."""
-    return _SHARED.get(target.cpu, 99 * _KIB)
-
-
 def rows_of(a: Attention, target: Target, nbytes: Callable[[Attention, int], int] = shared_bytes,
             options: Sequence[int] = ROWS) -> int | None:
     """Rows of a block; None if those of the fewest do not fit into shared memory.
 
     Several blocks of a multiprocessor hide each other's waiting; more rows share what is read.
     """
-    units = _UNITS.get(target.cpu, 132)
+    units = UNITS[target.cpu]
 
     def time(rows: int) -> float:
         each = 2 if has_room_for_two(nbytes(a, rows), target) else 1

@@ -22,6 +22,7 @@ not reach the result. Source: Dao, "FlashAttention-2", 2023, algorithm 1.
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -36,13 +37,12 @@ from ...llvm.expressions import Scope
 from ...llvm.math import functions
 from ...llvm.math.lanes import X
 from ...llvm.text import V
+from ..architecture import UNITS, most_shared
 from ..attention_formulas import SCORE, WEIGHT, Formulas
 from ..code import WARP, KernelCode
 from ..nests.kernel import NestWriter
 from ..tensor_cores import I32, TensorCoreFunction, kind_of
-from .attention import most_shared
 from .operands import Digits, number, spot
-from .tiles import UNITS
 
 MATRIX_ROWS = 16
 """Of a warp."""
@@ -514,10 +514,9 @@ class ForwardKernel(OnlineKernel):
             # A row of nothing but -inf so far has no largest to measure by.
             base = now.cmp("oeq", -math.inf).where(0.0, now)
             factor = self.rescale(largest[half], base)
-            added = total[half] * factor
             for i in mine:
-                e = self.exponential(scores[i] - base)
-                added, weights[i] = added + e, e
+                weights[i] = self.exponential(scores[i] - base)
+            added = total[half] * factor + _folded([weights[i] for i in mine], operator.add)
             out[half], out[2 + half] = now.v, added.v
             for i in range(4 + 2 * half, len(out), 4):
                 out[i:i + 2] = [(X(f, v) * factor).v for v in out[i:i + 2]]
@@ -530,10 +529,10 @@ class ForwardKernel(OnlineKernel):
 
     def largest(self, before: X, scores: Sequence[X]) -> X:
         """The largest score of a row up to now."""
-        own = before
-        for x in scores:
-            own = own.call("maxnum", x)
-        return self.over_row(own, lambda p, q: p.call("maxnum", q))
+        def larger(p: X, q: X) -> X:
+            return p.call("maxnum", q)
+
+        return self.over_row(larger(before, _folded(scores, larger)), larger)
 
     def softmax_of(self, start: X, sums: Sequence[V]) -> list[X]:
         """What the softmax is taken of; -inf behind the last key."""
@@ -565,6 +564,15 @@ class ForwardKernel(OnlineKernel):
             with f.given(row.cmp("slt", self.lines) & self.two.cmp("eq", 0)):
                 f.store(f.pair(largest[half].v, scale[half].v),
                         f.gep(f.pointer(4), at.v, "float"), 8)
+
+
+def _folded(values: Sequence[X], combine: Callable[[X, X], X]) -> X:
+    """Values combined by halves, so that few wait for one another."""
+    held = list(values)
+    while len(held) > 1:
+        half = len(held) // 2
+        held = [*map(combine, held[:half], held[half:2 * half]), *held[2 * half:]]
+    return held[0]
 
 
 def forward_kernel(a: Online, target: Target, vectors: bool) -> KernelCode:

@@ -25,11 +25,11 @@ from cellc_runtime.target import Target
 from ...llvm.convert import from_memory, memory_type, to_memory
 from ...llvm.math.lanes import X
 from ...llvm.text import V, vector
+from ..architecture import UNITS
 from ..code import VECTOR_BYTES, WARP, KernelCode
 from ..tensor_cores import I32, TensorCoreFunction, kind_of
 from .product import Epilogue, Finish
 from .tensor_core_tiles import TensorCoreProduct, steps_of, tile_at, tiles_of
-from .tiles import UNITS
 
 STEP_BYTES = 64
 """Of k in a stage; one instruction takes half of it."""

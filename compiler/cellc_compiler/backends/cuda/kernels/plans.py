@@ -11,7 +11,7 @@ from ....lower.plan import KernelPlan, Role, Step, scratch
 from ..code import KernelCode, aligned, kernel_of
 from .direct import direct, is_direct
 from .parts import sum_of_parts
-from .product import Epilogue, Product, ProductKernel, kept_bytes
+from .product import Epilogue, Product, ProductKernel, keeps_in_memory, kept_bytes
 from .tiles import choose
 
 
@@ -46,7 +46,8 @@ class Tiled:
         if is_direct(p):
             return KernelPlan((step(direct(p, target, epilogue), (self.a, self.b, *out)),))
         chosen = choose(p.m, p.n, p.k, p.batch, p.segments, size, target,
-                        self.split and p.segments > 1)
+                        self.split and p.segments > 1,
+                        lambda tile: keeps_in_memory(p, tile, target))
         tile, parts, held = chosen.tile, chosen.parts, scratch("sums")
 
         def code(vectors: bool) -> KernelCode:
@@ -60,6 +61,8 @@ class Tiled:
         if p.segments == 1:
             return KernelPlan((step(main, (self.a, self.b, *out)),))
         if parts == 1:
+            if not keeps_in_memory(p, tile, target):
+                return KernelPlan((step(main, (self.a, self.b, *out)),))
             return KernelPlan((step(main, (self.a, self.b, held, *out)),),
                               {held: kept_bytes(p, tile)})
         adds = aligned(total(True), total(False))

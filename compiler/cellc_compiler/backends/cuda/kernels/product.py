@@ -5,7 +5,8 @@ A block computes a tile. It takes k in steps of eight: two tiles of each operand
 memory, of which one is multiplied while the other is filled, so that there is one barrier for each.
 A sum is one chain of fused multiply-adds in a register. Where the order cuts k into segments, a
 thread puts by what a segment gave in memory of its own (whole vectors, which no other thread looks
-at) and adds the next; or segments are blocks of their own, and `parts.py` adds what they gave.
+at; shared memory, where that leaves room for two blocks) and adds the next; or segments are blocks
+of their own, and `parts.py` adds what they gave.
 
 In float32 with the largest tile a step of k is 64 multiply-adds for 4 reads of 16 bytes; the loop
 over eight steps is 512 multiply-adds of about 570 instructions.
@@ -23,6 +24,7 @@ from cellc_runtime.target import Target
 from ...llvm.convert import memory_type, to_memory
 from ...llvm.math.lanes import X
 from ...llvm.text import V, sizeof, vector
+from ..architecture import has_room_for_two
 from ..code import VECTOR_BYTES, WARP, KernelCode
 from ..writer import THREADS, GpuFunction
 from .loaders import Loader, mapping
@@ -176,14 +178,15 @@ class ProductKernel:
     ) -> None:
         self.p, self.tile, self.parts = product, tile, parts
         self.kept = parts == 1 and product.segments > 1
-        behind = 2 + self.kept
+        in_memory = self.kept and keeps_in_memory(product, tile, target, self.planes)
+        behind = 2 + in_memory
         count = behind + (1 if epilogue is None else epilogue.buffers)
         f = self.f = GpuFunction(target, count, tile.threads)
         if tile.threads == THREADS:
             f.attributes += ' "nvvm.minctasm"="2"'
         elif tile.threads == THREADS // 2 and product.sums.itemsize <= 4:
             # ptxas would aim at 64 registers, and spill.
-            f.attributes += ' "nvvm.minctasm"="6"'
+            f.attributes += ' "nvvm.minctasm"="5"'
         self.lanes = product.lanes
         self.ty = memory_type(product.sums)
         self.vec = vector(self.ty, self.lanes)
@@ -194,10 +197,13 @@ class ProductKernel:
         self.store = StoresSums(f, product, out, put, vectors)
         self.tail = product.k % DEPTH > 0 or product.segment % DEPTH > 0
         self.a_size = DEPTH * pitch(tile.rows, self.lanes)
-        self.half = self.a_size + DEPTH * pitch(tile.columns, self.lanes)
+        self.half = _tiles_bytes(tile, product) // (2 * product.sums.itemsize)
         lanes = self.lanes if vectors else 1
         self.a, self.b = self._loaders(lanes)
-        self.shared = f.shared_memory(2 * self.planes * self.half * product.sums.itemsize)
+        self.shared = f.shared_memory(self.planes * _tiles_bytes(tile, product))
+        self.slots = f.pointer(2) if in_memory else None
+        if self.kept and not in_memory:
+            self.slots = f.shared_memory(self.planes * _block_bytes(tile, product))
 
     def _loaders(self, lanes: int) -> tuple[Loads, Loads]:
         """What reads the operands, in vectors of so many elements where they lie so."""
@@ -338,8 +344,11 @@ class ProductKernel:
         """The thread's memory for sums, a vector for each."""
         f, tile = self.f, self.tile
         count = self.planes * tile.tm * tile.tn // self.lanes
-        first = X(f, f.block()) * (count * tile.threads) + self.thread
-        base = f.gep(f.pointer(2), first.v, self.vec)
+        assert self.slots is not None
+        first = self.thread
+        if self.slots == f.pointer(2):
+            first = X(f, f.block()) * (count * tile.threads) + first
+        base = f.gep(self.slots, first.v, self.vec)
         return [f.gep(base, s * tile.threads, self.vec) for s in range(count)]
 
     def _keep(self, following: X, end: X, sums: list[V]) -> list[V]:
@@ -377,10 +386,29 @@ class ProductKernel:
                     self.store.put(sums[r * across + c], start, places[c], columns[c])
 
 
+def _tiles_bytes(tile: Tile, product: Product) -> int:
+    """Bytes of two tiles of each operand."""
+    width = pitch(tile.rows, product.lanes) + pitch(tile.columns, product.lanes)
+    return 2 * DEPTH * width * product.sums.itemsize
+
+
+def _block_bytes(tile: Tile, product: Product) -> int:
+    """Bytes of the sums of a block."""
+    return tile.rows * tile.columns * product.sums.itemsize
+
+
+def keeps_in_memory(product: Product, tile: Tile, target: Target, planes: int = 1) -> bool:
+    """Whether what threads put by between segments is in the device's memory: shared memory has no
+    room for it."""
+    nbytes = _tiles_bytes(tile, product) + _block_bytes(tile, product)
+    return not has_room_for_two(planes * nbytes, target)
+
+
 def kept_bytes(product: Product, tile: Tile) -> int:
-    """Bytes of the sums that threads put by between segments."""
+    """Bytes of the sums that threads put by between segments in the device's memory."""
     blocks = -(-product.m // tile.rows) * -(-product.n // tile.columns) * product.batch
-    return blocks * tile.rows * tile.columns * product.sums.itemsize
+    return blocks * _block_bytes(tile, product)
 
 
-__all__ = ["Epilogue", "Finish", "Product", "ProductKernel", "StoresSums", "kept_bytes", "stored"]
+__all__ = ["Epilogue", "Finish", "Product", "ProductKernel", "StoresSums", "keeps_in_memory",
+           "kept_bytes", "stored"]

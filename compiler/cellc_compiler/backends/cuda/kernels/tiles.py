@@ -13,11 +13,13 @@ in the largest tile.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from ..architecture import UNITS
 from ..code import WARP
 
 DEPTH = 8
@@ -64,8 +66,6 @@ SINGLE = (Tile(8, 8, 4, 2, 0.86), Tile(8, 4, 2, 2, 0.72), Tile(8, 4, 4, 1, 0.7),
 DOUBLE = (Tile(4, 4, 4, 2, 0.8), Tile(4, 4, 2, 1, 0.7), Tile(2, 4, 1, 2, 0.6))
 """For float64: 64 x 64, 32 x 32, 8 x 64."""
 
-UNITS = {"sm_80": 108, "sm_90a": 132, "sm_100a": 148}
-"""Multiprocessors of the devices that are meant; figures, not bits, follow from it."""
 _MACS = 128
 """Multiply-adds of float32 that a multiprocessor does in a cycle."""
 _BYTES = 16
@@ -90,13 +90,14 @@ def pitch(width: int, lanes: int) -> int:
 
 
 def choose(m: int, n: int, k: int, batch: int, segments: int, itemsize: int, target: Target,
-           split: bool = False) -> Choice:
+           split: bool = False, in_memory: Callable[[Tile], bool] = lambda _: True) -> Choice:
     """The tile and the parts that take the least time by a simple model.
 
     Args:
         segments: that the order of the sum cuts k into; parts are these.
         itemsize: of a sum.
         split: parts it must be.
+        in_memory: whether what is put by between segments goes to the device's memory.
     """
     units = UNITS[target.cpu]
     fitting = segments * batch * m * n * itemsize <= _MOST_PARTIAL
@@ -110,7 +111,7 @@ def choose(m: int, n: int, k: int, batch: int, segments: int, itemsize: int, tar
         work = busy * alone * area * (-(-k // parts) + 8 * DEPTH) / (_MACS * tile.efficiency)
         if parts == 1 and not split:
             # What is put by between segments stays in the second-level cache, at twice the pace.
-            held = blocks * area * 4 if segments > 1 else 0
+            held = blocks * area * 4 if segments > 1 and in_memory(tile) else 0
             return inf if fitting and held > _MOST_PARTIAL else \
                 work + segments * held / (units * _BYTES)
         moved = (2 * parts + 1) * batch * m * n * itemsize / (units * _BYTES)
@@ -123,4 +124,4 @@ def choose(m: int, n: int, k: int, batch: int, segments: int, itemsize: int, tar
 
 
 __all__ = ["DEPTH", "DOUBLE", "LANE_COLUMNS", "LANE_ROWS", "SINGLE", "Choice",
-           "UNITS", "Tile", "choose", "pitch"]
+           "Tile", "choose", "pitch"]

@@ -22,12 +22,12 @@ from cellc_runtime.target import Target
 from ...llvm.convert import from_memory, memory_type, to_memory
 from ...llvm.math.lanes import X
 from ...llvm.text import V, vector
+from ..architecture import UNITS
 from ..code import WARP, KernelCode, TensorMap
 from ..tensor_cores import ATOM, SWIZZLE, Pipeline, TensorCoreFunction, kind_of
 from .mma import mma_kernel
 from .product import Epilogue
 from .tensor_core_tiles import TensorCoreProduct, Tile, steps_of, tile_at, tiles_of
-from .tiles import UNITS
 
 ARCHITECTURE = "sm_90a"
 K_STEP = 64

@@ -6,8 +6,8 @@
   another read elements beside one another; an element is one chain either way.
 - *Warps*: a row (or a block of rows whose sums are added to) is a warp's. Lane i is chain i of the
   table (`loops/order.py`), so the halves that are folded are lanes that exchange what they have.
-- *Blocks*: a row in parts. Warps do them in turn; what they gave lies in shared memory, and each
-  warp reduces it.
+- *Blocks*: a long row, or one in parts. All threads compute elements; the chains are those of a
+  warp (of a part each), which takes in what they have put into shared memory.
 """
 
 from __future__ import annotations
@@ -16,20 +16,25 @@ from typing import Any
 
 from cellc_runtime.target import Target
 
+from ....ir.types import prod
 from ....loops.nest import Nest, Scratch, walk
 from ..code import KernelCode, aligned
+from .blocks import Blocks, row_lanes
 from .elements import Elements, is_flat, vector_lanes
 from .kernel import NestKernel
-from .rows import Blocks, Threads, Warps
+from .rows import Threads, Warps, is_resident
+
+_LONG = 512
+"""Elements of a row from which on a block does it."""
 
 
 def emit(nest: Nest, target: Target) -> tuple[KernelCode, list[Any]]:
     """The kernel of a nest, and its values in the order of the buffers."""
-    buffers = buffers_of(nest)
-    lanes = vector_lanes(nest)
-    code = _kind(nest)(nest, target, buffers, lanes).kernel()
+    buffers, kind = buffers_of(nest), _kind(nest)
+    lanes = vector_lanes(nest) if kind is Elements else row_lanes(nest) if kind is Blocks else 1
+    code = kind(nest, target, buffers, lanes).kernel()
     if lanes > 1:
-        code = aligned(code, Elements(nest, target, buffers, 1).kernel())
+        code = aligned(code, kind(nest, target, buffers, 1).kernel())
     return code, buffers
 
 
@@ -46,4 +51,12 @@ def _kind(nest: Nest) -> type[NestKernel]:
     if is_flat(nest):
         return Elements
     alone = nest.mode == "column" or not any(p.loops for p in nest.phases)
-    return Threads if alone and not nest.block else Warps
+    if alone and not nest.block:
+        return Threads
+    return Blocks if _is_long(nest) else Warps
+
+
+def _is_long(nest: Nest) -> bool:
+    """Whether a row is work for more than a warp."""
+    elements = max(prod(v.extent for v in p.loops) for p in nest.phases)
+    return elements >= _LONG and nest.mode == "row" and not is_resident(nest)

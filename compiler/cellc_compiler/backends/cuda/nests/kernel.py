@@ -16,7 +16,7 @@ from ...llvm import scalar
 from ...llvm.convert import memory_type
 from ...llvm.expressions import ExpressionEmitter, Scope, has_vector_dyn
 from ...llvm.math.lanes import X
-from ...llvm.text import V, lanes_of, sizeof, vector
+from ...llvm.text import V, element, lanes_of, sizeof, vector
 from ..code import VECTOR_BYTES, WARP, KernelCode
 from ..writer import GpuFunction
 
@@ -146,14 +146,28 @@ class NestWriter(ExpressionEmitter):
         """An element, or a vector of them, at its addresses."""
         f, dtype = self.f, s.value.dtype
         if s.adds:
-            held = scalar.from_memory(f, f.load(memory_type(dtype), to[0]), dtype)
-            value = scalar.compute(f, Expr("add", (), dtype), [held, value])
-        raw = scalar.to_memory(f, value, dtype)
+            held = self._get(vector(memory_type(dtype), lanes_of(value.ty)), to)
+            value = scalar.compute(
+                f, Expr("add", (), dtype), [scalar.from_memory(f, held, dtype), value])
+        self.put_at(scalar.to_memory(f, value, dtype), to)
+
+    def _get(self, ty: str, at: Sequence[V]) -> V:
+        """What is at one address, or lane by lane."""
+        f = self.f
+        if len(at) == 1:
+            return f.load(ty, at[0], _vector_align(ty) if lanes_of(ty) > 1 else None)
+        raw = f.undef(ty)
+        for lane, place in enumerate(at):
+            raw = f.insert(raw, f.load(element(ty), place), lane)
+        return raw
+
+    def put_at(self, raw: V, to: Sequence[V]) -> None:
+        """What is stored at one address, or lane by lane."""
         if len(to) == 1:
-            f.store(raw, to[0], _vector_align(raw.ty) if lanes_of(raw.ty) > 1 else None)
+            self.f.store(raw, to[0], _vector_align(raw.ty) if lanes_of(raw.ty) > 1 else None)
             return
         for lane, at in enumerate(to):
-            f.store(f.extract(raw, lane), at)
+            self.f.store(self.f.extract(raw, lane), at)
 
     def elements(self, scope: Scope) -> None:
         """An element of each phase, or a vector of them, of a nest that reduces nothing."""
@@ -176,10 +190,16 @@ class NestKernel(NestWriter, ABC):
     """
 
     threads = WARPS * WARP
+    """Of a block."""
 
     def __init__(self, nest: Nest, target: Target, buffers: Sequence[Any], lanes: int) -> None:
+        self.threads = self.threads_for(nest, target)
         super().__init__(GpuFunction(target, len(buffers), self.threads), nest, target, buffers)
         self.lanes = lanes
+
+    def threads_for(self, nest: Nest, target: Target) -> int:
+        """Threads of a block."""
+        return self.threads
 
     def kernel(self) -> KernelCode:
         """The kernel, written."""

@@ -1,4 +1,4 @@
-"""Nests of rows: by a thread, a warp or a block each.
+"""Nests of rows: by a thread or a warp each (`blocks.py`: by a block).
 
 Elements are computed several at a time: first all that they need is loaded, then all is stored and
 reduced, so that many loads are under way. Where the elements that a lane has of a row fit into its
@@ -16,21 +16,19 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....ir.types import prod
-from ....loops import order
 from ....loops.expr import Expr
 from ....loops.nest import Nest, Phase, Reduce, Scratch, walk
 from ...llvm import reduction
 from ...llvm.convert import memory_type, register_type
 from ...llvm.expressions import Scope
 from ...llvm.math.lanes import X
-from ...llvm.text import V, sizeof
+from ...llvm.text import V
 from ...plain.writer import Var as Cell
-from ..code import WARP, KernelCode
+from ..architecture import most_shared
+from ..code import WARP
 from ..writer import GpuFunction
-from .kernel import NestKernel
+from .kernel import WARPS, NestKernel
 
-ROW_WARPS = 16
-"""Warps of a block that do one row."""
 AT_ONCE = 4
 """Elements whose operands are loaded before the first of them is used."""
 MOST_RESIDENT = 32
@@ -217,12 +215,29 @@ def is_resident(nest: Nest) -> bool:
     return each <= MOST_RESIDENT and each * text <= _MOST_TEXT
 
 
+def scratches(nest: Nest) -> list[Scratch]:
+    """What phases keep of a row for later ones."""
+    return list(dict.fromkeys(s.buffer for p in nest.phases for s in p.stores
+                              if isinstance(s.buffer, Scratch)))
+
+
+def scratch_bytes(buffer: Scratch) -> int:
+    """Bytes that it takes of shared memory."""
+    return -(-buffer.elements * buffer.dtype.itemsize // 16) * 16
+
+
 class Warps(Threads):
     """A row, or a block of rows, is a warp's."""
 
     def __init__(self, nest: Nest, target: Target, buffers: Sequence[Any], lanes: int) -> None:
         super().__init__(nest, target, buffers, lanes)
         self.arrange()
+
+    def threads_for(self, nest: Nest, target: Target) -> int:
+        warps, nbytes = WARPS, sum(map(scratch_bytes, scratches(nest)))
+        while warps > 1 and warps * nbytes > most_shared(target):
+            warps //= 2
+        return warps * WARP
 
     def arrange(self) -> None:
         """Choose the lanes that share a row, and whether it stays in registers."""
@@ -253,14 +268,13 @@ class Warps(Threads):
 
     def scratch(self) -> None:
         """Room for what a row keeps, in shared memory; a lane reads what it has written."""
-        for b in dict.fromkeys(s.buffer for p in self.nest.phases for s in p.stores):
-            if isinstance(b, Scratch):
-                self.pointers[b] = self.scratch_of(b)
+        for b in scratches(self.nest):
+            self.pointers[b] = self.scratch_of(b)
 
     def scratch_of(self, buffer: Scratch) -> V:
         """A part for each warp of the block."""
         f = self.f
-        nbytes = -(-buffer.elements * buffer.dtype.itemsize // 16) * 16
+        nbytes = scratch_bytes(buffer)
         warp = f.binary("lshr", f.thread(), V("i32", "5"))
         memory = f.shared_memory(nbytes * (self.threads // WARP))
         return f.gep(memory, f.mul(warp, V("i32", str(nbytes))))
@@ -309,75 +323,3 @@ class Warps(Threads):
             values = reduction.combine(f, reduce.kind, reduce.value.dtype, values, theirs)
             half //= 2
         return [f.from_lane(v, V("i32", "0")) for v in values]
-
-
-class Blocks(Warps):
-    """A row is a block's, in parts."""
-
-    threads = ROW_WARPS * WARP
-
-    def kernel(self) -> KernelCode:
-        f = self.f
-        self.resident = False
-        self.lane = f.binary("and", f.thread(), V("i32", str(WARP - 1)))
-        self.warp = f.binary("lshr", f.thread(), V("i32", "5"))
-        self.scratch()
-        self.begin(f.block())
-        return f.finished(prod(v.extent for v in self.nest.rows))
-
-    def scratch_of(self, buffer: Scratch) -> V:
-        return self.f.shared_memory(buffer.elements * buffer.dtype.itemsize)
-
-    def is_first(self) -> X:
-        return X(self.f, self.f.thread()).cmp("eq", 0)
-
-    def phase(self, phase: Phase, row: Scope) -> None:
-        parts = self.nest.parts(phase)
-        if parts > 1:
-            self.in_parts(phase, row, parts)
-        elif phase.reduces or not phase.loops:
-            super().phase(phase, row)
-        else:
-            lane, stride = self.lane, self.stride
-            self.lane, self.stride = self.f.thread(), self.threads
-            self.sweep(phase, row, 0, phase.loops[-1].extent)
-            self.lane, self.stride = lane, stride
-
-    def in_parts(self, phase: Phase, row: Scope, parts: int) -> None:
-        """Warp w does parts w, w + ROW_WARPS, ...; all warps reduce what they gave."""
-        f, size = self.f, phase.loops[0].extent // parts
-        self.stride = chains = self.nest.chains(phase)
-        tables = [[f.shared_memory(parts * sizeof(v.ty)) for v in identity(
-            f, r.kind, r.value.dtype)] for r in phase.reduces]
-        part = f.var(X(f, f.cast("zext", self.warp, "i64")))
-        with f.repeat(lambda: part.get().cmp("slt", parts)):
-            now = part.get()
-            held = self.sweep(phase, row, now * size, size)
-            for r, chain, table in zip(phase.reduces, held, tables, strict=True):
-                total = self.folded(r, chain.values(), chains)
-                with f.given(X(f, self.lane).cmp("eq", 0)):
-                    for v, at in zip(total, table, strict=True):
-                        f.store(v, f.gep(at, now.v, _stored(v.ty)))
-            part.set(now + ROW_WARPS)
-        f.barrier()
-        for r, table in zip(phase.reduces, tables, strict=True):
-            self.result(r, self.row_of_parts(r, table, parts), row)
-
-    def row_of_parts(self, reduce: Reduce, table: Sequence[V], parts: int) -> list[V]:
-        """The results of parts, reduced as a row."""
-        f = self.f
-        chains = order.chains(self.nest.accumulate, parts)
-        chain = Chain(f, reduce.kind, reduce.value.dtype)
-        lane = self.lane_number()
-        i = f.var(lane)
-        with f.repeat(lambda: i.get().cmp("slt", parts) & lane.cmp("slt", chains)):
-            now = i.get()
-            chain.take([f.load(c.ty, f.gep(at, now.v, _stored(c.ty)))
-                        for c, at in zip(chain.cells, table, strict=True)], None)
-            i.set(now + chains)
-        return self.folded(reduce, chain.values(), chains)
-
-
-def _stored(ty: str) -> str:
-    """What a type is in memory (a flag takes a byte)."""
-    return "i8" if ty == "i1" else ty

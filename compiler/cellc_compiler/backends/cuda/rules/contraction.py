@@ -14,7 +14,7 @@ from ..kernels.chains import Dots, dots
 from ..kernels.complex_product import complex_kernel, real_parts, tile_for
 from ..kernels.operands import Digit, Digits, Operand, Output, digits, fits
 from ..kernels.plans import Tiled, step
-from ..kernels.product import Product, kept_bytes
+from ..kernels.product import Product, keeps_in_memory, kept_bytes
 from .table import Fusable, lowers, tiles
 from .tensor_cores import ByTensorCores, tensor_core_plan
 from .tensor_cores import product_of as tensor_core_product
@@ -70,7 +70,7 @@ def _complex_plan(product: Product, target: Target) -> KernelPlan:
     parts = real_parts(product, product.sums)
     tile = tile_for(parts)
     code = complex_kernel(parts, tile, target)
-    if parts.segments == 1:
+    if parts.segments == 1 or not keeps_in_memory(parts, tile, target, 2):
         return KernelPlan((step(code, (operand(0), operand(1), result(0))),))
     held = scratch("sums")
     return KernelPlan((step(code, (operand(0), operand(1), held, result(0))),),
