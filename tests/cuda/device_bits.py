@@ -54,12 +54,13 @@ def functions() -> list[str]:
 
 
 def _takes_rows(op: Op) -> bool:
-    """Whether it takes an array of one axis (what picks from matrices does not)."""
+    """Whether it gives a number for each of an array of one axis (what makes matrices or picks from
+    them does not)."""
+    x = np.zeros(4, np.float32)
     try:
-        _unary(op, np.zeros(4, np.float32))
+        return _unary(op, x).outputs[0].shape == x.shape
     except ValueError:
         return False
-    return True
 
 
 def _unary(op: Op, x: Array) -> Graph:

@@ -89,7 +89,9 @@ def _speed(rows: dict[str, Row]) -> str:
         ms = row.get("ms", {})
         ours = ms.get("cellc")
         own = _time(ours) if ours else f"{row['status']}{_why(row)}"
-        others = [_ratio(ms.get(n), ours, row.get("said", {}).get(n)) for n in LIBRARIES]
+        said = row.get("said")
+        others = [_ratio(ms.get(n), ours, said.get(n) if isinstance(said, dict) else None)
+                  for n in LIBRARIES]
         apart = row.get("apart", {}).get("torch eager")
         cells = [name, own, _rate(row, ours), *others, "" if apart is None else f"{apart:.0e}"]
         lines.append("| " + " | ".join(cells) + " |")

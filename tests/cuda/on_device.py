@@ -47,7 +47,7 @@ BITS_SECONDS, SPEED_SECONDS, JAX_SECONDS, SANITIZER_SECONDS = 60.0, 60.0, 25.0, 
 WARM_SECONDS, WARMERS = 150.0, 3
 """What compiling a case may take, and how many processes do that while bits are compared."""
 BITS_SHARE = 0.45
-"""Of the time, at most, for bits."""
+"""Of the time, at most, for bits, where times are taken too."""
 MEASURING = 3.0
 """Seconds of the rounds of a case."""
 SANITIZED = (("memcheck", "op softmax"), ("racecheck", "op softmax"), ("memcheck", "net lenet"),
@@ -407,8 +407,8 @@ def perform(args: argparse.Namespace) -> dict[str, Any]:
         if "speed" in args.parts else []
     if "bits" in args.parts:
         names = chosen(bit_names(run), args.only or (DRY_BITS if args.dry else ()))
-        check_bits(run, names, [] if args.dry else timed, args,
-                   begin + 60 * args.minutes * BITS_SHARE)
+        share = BITS_SHARE if timed else 1.0
+        check_bits(run, names, [] if args.dry else timed, args, begin + 60 * args.minutes * share)
     if "sanitizer" in args.parts:
         sanitize(run)
     time_cases(run, timed, () if args.dry else args.peers)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from cellc_compiler.backends.cuda import nests
-from cellc_compiler.backends.cuda.nests import rows
+from cellc_compiler.backends.cuda.nests import blocks, rows
 from cellc_compiler.backends.cuda.writer import GpuFunction
 from cellc_compiler.backends.llvm import reduction
 from cellc_compiler.backends.llvm.math.lanes import X
@@ -26,8 +25,8 @@ from ..modes.law import bits
 from .emulation import CPU, arrays_for, run_fresh
 
 LONG = """
-graph long(%x: float32[8,4096] input) {
-  %0: float32[8,4096] = softmax(%x) {axis=1}
+graph long(%x: float32[8,2048] input) {
+  %0: float32[8,2048] = softmax(%x) {axis=1}
   return %0
 }"""
 ROWS = """
@@ -40,6 +39,27 @@ graph wide(%x: float32[9,1500] input) {
   %0: float32[9,1500] = softmax(%x) {axis=1}
   return %0
 }"""
+HEAVY = "graph heavy(%x: float32[9,500] input) {\n  %0: float32[9,500] = tanh(%x) {}\n" + "".join(
+    f"  %{i + 1}: float32[9,500] = {('mul', 'add')[i % 2]}(%{i}, %x) {{}}\n" for i in range(96)) + (
+    "  %97: float32[9,500] = softmax(%96) {axis=1}\n  return %97\n}")
+"""Rows that do not stay in registers, though they are short."""
+EXTREMES = """
+graph extremes(%x: bfloat16[3,1200] input, %y: float64[2,777] input) {
+  %0: bfloat16[3,1200] = softmax(%x) {axis=1}
+  %1: int64[2] = argmax(%y) {axis=1, keepdims=False}
+  %2: float64[2] = reduce_min(%y) {axes=(1,), keepdims=False}
+  return %0, %1, %2
+}"""
+IMAGES = """
+graph images(%x: float32[16,2,7,19] input) {
+  %0: float32[1,2,1,1] = reduce_sum(%x) {axes=(0, 2, 3), keepdims=True}
+  %1: float32[16,2,7,19] = sub(%x, %0) {}
+  %2: float32[16,2,7,19] = mul(%1, %1) {}
+  %3: float32[1,2,1,1] = reduce_sum(%2) {axes=(0, 2, 3), keepdims=True}
+  %4: float32[16,2,7,19] = div(%1, %3) {}
+  return %4
+}"""
+"""Rows of several axes, of which the last is short."""
 ODD = """
 graph odd(%x: float32[9,103] input) {
   %0: float32[9,103] = exp(%x) {}
@@ -76,6 +96,7 @@ def _no_bound(f: Any, test: X) -> Any:
 
 _GIVEN, _FROM_LANE = PlainFunction.given, GpuFunction.from_lane
 _STEPS, _SHARED, _PLACE = rows.Threads.steps, GpuFunction.shared_memory, nests.NestKernel.place
+_ROOMS = blocks.Blocks._rooms
 _SCRATCH, _FOLDED = rows.Warps.scratch_of, rows.Warps.folded
 
 
@@ -121,6 +142,12 @@ def _one_for_all(self: Any, buffer: Any) -> V:
     return self.f.shared_memory(-(-buffer.elements * 4 // 16) * 16 * 4)
 
 
+def _one_room(self: Any) -> None:
+    """Chunks lie in the same room, one after the other."""
+    _ROOMS(self)
+    self.room_bytes = 0
+
+
 def _rows_twice(self: Any, variables: Any, number: V) -> None:
     """Two threads do the same row."""
     _PLACE(self, variables, self.f.binary("and", number, V("i32", "-2")))
@@ -148,7 +175,7 @@ def _not_at_all(*args: Any) -> None:
     """Nothing."""
 
 
-FAULTS: dict[str, tuple[str, Any, str, Callable[..., Any]]] = {
+FAULTS: dict[str, tuple[str, Any, str, Any]] = {
     "a barrier left out": (LONG, GpuFunction, "barrier", _without_barrier),
     "no bound of the threads": (ODD, PlainFunction, "given", _no_bound),
     "a mask one too wide": (ODD.replace("exp(%x) {}", "softmax(%x) {axis=1}"), rows.Threads,
@@ -158,12 +185,14 @@ FAULTS: dict[str, tuple[str, Any, str, Callable[..., Any]]] = {
     "an exchange by half of a warp": (ROWS, GpuFunction, "from_lane", _some_lanes),
     "a fold that leaves half out": (ROWS, rows.Warps, "folded", _half_a_fold),
     "shared memory given twice": (LONG, GpuFunction, "shared_memory", _same_place),
-    "one scratch for all warps": (WIDE, rows.Warps, "scratch_of", _one_for_all),
+    "one scratch for all warps": (HEAVY, rows.Warps, "scratch_of", _one_for_all),
     "rows done twice": (ROWS, nests.NestKernel, "place", _rows_twice),
     "halves folded in another order": (WIDE, rows.Warps, "folded", _other_halves),
     "vectors that leave a rest": (ODD, nests, "vector_lanes", _four_lanes),
     "vectors where elements are apart": (APART, nests.NestKernel, "_is_vector", _always),
     "sums that begin anywhere": (BLOCKS, rows.Warps, "clear", _not_at_all),
+    "one room for two chunks": (LONG, blocks.Blocks, "_rooms", _one_room),
+    "chunks that are taken to be whole": (IMAGES, blocks.Slices, "is_whole", True),
 }
 
 
@@ -173,8 +202,9 @@ def _short_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     do is seen with few."""
     for module in (split, build):
         monkeypatch.setattr(module, "BLOCKED_ELEMENTS", 1 << 14)
-    monkeypatch.setattr(order, "PART", 1024)
-    monkeypatch.setattr(order, "LONG_ROW", 4096)
+    monkeypatch.setattr(blocks, "_CHUNK_BYTES", 512)
+    monkeypatch.setattr(order, "PART", 512)
+    monkeypatch.setattr(order, "LONG_ROW", 2048)
 
 
 def _found(text: str, seed: int) -> list[str]:
@@ -195,7 +225,8 @@ def _found(text: str, seed: int) -> list[str]:
     return told
 
 
-@pytest.mark.parametrize("text", [LONG, ROWS, WIDE, ODD, CHAIN, APART, BLOCKS])
+@pytest.mark.parametrize("text", [
+    LONG, ROWS, WIDE, HEAVY, EXTREMES, IMAGES, ODD, CHAIN, APART, BLOCKS])
 def test_right_kernels(text: str) -> None:
     """Nothing is found where nothing is wrong."""
     assert not _found(text, 0)
