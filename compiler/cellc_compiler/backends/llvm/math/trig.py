@@ -31,6 +31,7 @@ _ASIN64 = (0.16666666666666763, 0.07499999999970261, 0.044642857175121585,
            0.013980961563664792, 0.011397775177822792, 0.010786533164679427,
            0.0036830275740623005, 0.021763532260692255, -0.021077337022671675,
            0.03267691673639943)
+INF = float("inf")
 _PI_2 = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
 _PI = (3.141592653589793, 1.2246467991473532e-16)
 _TWO_OVER_PI = 0.6366197723675814
@@ -256,14 +257,37 @@ def atan(x: X) -> X:
 
 
 def atan2(y: X, x: X) -> X:
-    """Angle of (x, y) in (-pi, pi], with IEEE 754 signed zeros and infinities."""
+    """Angle of (x, y) in (-pi, pi], with IEEE 754 signed zeros and infinities.
+
+    Of the smaller over the larger of |x| and |y|, reduced to t = n / d as `atan` reduces it: n is
+    exact, and what d and the quotient lost is put back. The angle is m pi/2 +- (base + atan t).
+    """
     a, b = y.abs(), x.abs()
-    q = a / b
-    q = a.eq(b).where(1.0, q)
-    q = a.eq(0.0).where(0.0, q)
-    s, e = _atan_positive(q)
+    up, beside = a.eq(INF), b.eq(INF)
+    a, b = up.where(1.0, beside.where(0.0, a)), beside.where(1.0, up.where(0.0, b))
+    steep = a.gt(b)
+    low, high = steep.where(b, a), steep.where(a, b)
+    high = high.eq(0.0).where(1.0, high)
+    # Nothing overflows, and remainders are no subnormal numbers.
+    unit = high.gt(2.0**900).where(high.const(2.0**-4), 2.0**100)
+    low, high = low * unit, high * unit
+    half, whole = low.ge(0.4375 * high), low.ge(0.6875 * high)
+    n = (half & ~whole).where(low + low, low) - half.where(high, 0.0)
+    d, lost = fast_two_sum((half & ~whole).where(high + high, high), half.where(low, 0.0))
+    inverse = 1.0 / d
+    t = n * inverse
+    rest = ((-t).fma(d, n) - t * lost) * inverse
+    z = t * t
+    rest = (z * t).fma(poly(z, _ATAN64), (-z).fma(rest, rest))
     left = x.bits().cmp("slt", 0)
-    angle = left.where(_PI[0] - (s - (_PI[1] - e)), s + e)
+    minus = left.cmp("ne", steep)
+    turn, turn_low = (steep.where(c, left.where(x.const(2 * c), 0.0)) for c in _PI_2[:2])
+    base, base_low = (whole.where(x.const(one), half.where(x.const(other), 0.0))
+                      for one, other in zip(_ATAN_BASE[2], _ATAN_BASE[1], strict=True))
+    base, base_low, t, rest = (minus.where(-v, v) for v in (base, base_low, t, rest))
+    s, e = fast_two_sum(turn, base)
+    s, e2 = fast_two_sum(s, t)
+    angle = s + (e + e2 + (turn_low + base_low) + rest)
     return x.cmp("uno", y).where(float("nan"), angle.copysign(y))
 
 
@@ -279,20 +303,23 @@ def _asin_parts(x: X) -> tuple[X, X, X, X]:
     return big, s, p, (big & root.gt(0.0)).where(c, 0.0)
 
 
+def _minus_twice(whole: tuple[float, float], s: X, rest: X) -> X:
+    """whole - 2 (s + rest), rounded about once."""
+    h = whole[0] - (s + s)
+    return h + ((whole[0] - h - (s + s)) + (whole[1] - (rest + rest)))
+
+
 def asin(x: X) -> X:
     """Arc sine of a float64; NaN outside [-1, 1]."""
     big, s, p, c = _asin_parts(x)
-    far = _PI_2[0] - ((s + s) + ((p + c) + (p + c) - _PI_2[1]))
-    return big.where(far, s + p).copysign(x)
+    return big.where(_minus_twice(_PI_2[:2], s, p + c), s + p).copysign(x)
 
 
 def acos(x: X) -> X:
     """Arc cosine of a float64; NaN outside [-1, 1]."""
     big, s, p, c = _asin_parts(x)
     rest = p + c
-    twice = 2.0 * (s + rest)
-    left = x.lt(0.0)
-    far = left.where(_PI[0] - (twice - _PI[1]), twice)
+    far = x.lt(0.0).where(_minus_twice(_PI, s, rest), 2.0 * (s + rest))
     u = s.copysign(x)
     near = _PI_2[0] - (u - (_PI_2[1] - rest.copysign(x)))
     return big.where(far, near)
