@@ -26,7 +26,9 @@ from .elementwise import (
     check_dtype,
     same_dtype,
     squared,
+    to_dtype,
     unbroadcast,
+    widen,
 )
 
 
@@ -158,10 +160,10 @@ class PReLU(Op):
 
 
 class _ExpSide(Activation):
-    """Base: scale * x where x >= 0, else scale * depth * (exp(x / width) - 1)."""
+    """Base: x where x >= 0, else depth * (exp(x / width) - 1)."""
 
-    def sides(self, **attrs: Any) -> tuple[float, float, float]:
-        """Scale, depth and width."""
+    def sides(self, **attrs: Any) -> tuple[float, float]:
+        """Depth and width."""
         raise TypeError(f"{self.name} has no sides")
 
     def _negative(self, b: Builder, x: Value, width: float) -> Value:
@@ -169,20 +171,19 @@ class _ExpSide(Activation):
         return negative if width == 1 else b.div(negative, _c(b, width, x))
 
     def formula(self, b: Builder, x: Value, **attrs: Any) -> Value:
-        scale, depth, width = self.sides(**attrs)
-        side = b.mul(b.expm1(self._negative(b, x, width)), _c(b, scale * depth, x))
-        straight = x if scale == 1 else b.mul(x, _c(b, scale, x))
-        return b.where(b.lt(x, _c(b, 0, x)), side, straight)
+        depth, width = self.sides(**attrs)
+        side = b.mul(b.expm1(self._negative(b, x, width)), _c(b, depth, x))
+        return b.where(b.lt(x, _c(b, 0, x)), side, x)
 
     def slope(self, b: Builder, x: Value, **attrs: Any) -> Value:
-        scale, depth, width = self.sides(**attrs)
-        side = b.mul(b.exp(self._negative(b, x, width)), _c(b, scale * depth / width, x))
-        return b.where(b.lt(x, _c(b, 0, x)), side, _c(b, scale, x))
+        depth, width = self.sides(**attrs)
+        side = b.mul(b.exp(self._negative(b, x, width)), _c(b, depth / width, x))
+        return b.where(b.lt(x, _c(b, 0, x)), side, _c(b, 1, x))
 
     def reference(self, x: Array, **attrs: Any) -> Array:
-        scale, depth, width = self.sides(**attrs)
-        side = scale * depth * np.expm1(np.minimum(x, 0) / np.asarray(width, x.dtype))
-        return np.where(x < 0, side, scale * x)
+        depth, width = self.sides(**attrs)
+        side = depth * np.expm1(np.minimum(x, 0) / np.asarray(width, x.dtype))
+        return np.where(x < 0, side, x)
 
 
 @register
@@ -198,8 +199,8 @@ class ELU(_ExpSide):
     primitive = "Elu"
     defaults = ({}, {"alpha": 0.5})
 
-    def sides(self, *, alpha: float) -> tuple[float, float, float]:
-        return 1, alpha, 1
+    def sides(self, *, alpha: float) -> tuple[float, float]:
+        return alpha, 1
 
 
 @register
@@ -220,8 +221,8 @@ class CELU(_ExpSide):
             raise ValueError("celu needs an alpha that is not 0")
         return super().infer(x)
 
-    def sides(self, *, alpha: float) -> tuple[float, float, float]:
-        return 1, alpha, alpha
+    def sides(self, *, alpha: float) -> tuple[float, float]:
+        return alpha, alpha
 
 
 # Klambauer et al. 2017, "Self-normalizing neural networks".
@@ -230,14 +231,23 @@ _SELU_SCALE = 1.0507009873554805
 
 
 @register
-class SELU(_ExpSide):
+class SELU(Unary):
     """The self-normalising ELU (Klambauer et al. 2017). Source: `mindspore.ops.selu`."""
 
     name = "selu"
+    dtypes = FLOATS
     primitive = "SeLU"
 
-    def sides(self) -> tuple[float, float, float]:
-        return _SELU_SCALE, _SELU_ALPHA, 1
+    def reference(self, x: Array) -> Array:
+        return np.where(x < 0, _SELU_SCALE * _SELU_ALPHA * np.expm1(np.minimum(x, 0)),
+                        _SELU_SCALE * x).astype(x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        x, dy = widen(b, node.operands[0]), widen(b, dys[0])
+        zero = _c(b, 0, x)
+        side = b.mul(b.exp(b.minimum(x, zero)), _c(b, _SELU_SCALE * _SELU_ALPHA, x))
+        slope = b.where(b.lt(x, zero), side, _c(b, _SELU_SCALE, x))
+        return [to_dtype(b, b.mul(dy, slope), node.result.dtype)]
 
 
 _TANH_C = math.sqrt(2 / math.pi)

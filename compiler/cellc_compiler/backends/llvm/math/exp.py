@@ -168,18 +168,22 @@ def half_expm1(x: X, shift: int = -1) -> X:
     return head + rest
 
 
-def _half_expm1_parts(x: X, shift: int = -1) -> tuple[X, X]:
-    """`half_expm1` as an unevaluated sum."""
+def _half_expm1_parts(x: X, shift: int = -1, large: bool = True) -> tuple[X, X]:
+    """`half_expm1` as an unevaluated sum; `large`: x may be one whose e^x - 1 is rounded."""
     c = _table(x)
     n, k = round_magic(x, c.log2e)
     r0 = k.fma(-c.ln2[0], x)
     r = k.fma(-c.ln2[1], r0)
     tail = k.fma(-c.ln2[1], r0 - r)
-    rest = (r * r).fma(poly(r, c.expm1), tail)
+    half = c.expm1[0] * r
+    rest = r.fma(half, (r * r * r).fma(poly(r, c.expm1[1:]), tail))
     s = power_of_two(n, x, shift)
     base = s - 2.0**shift
     head = s.fma(r, base)
-    return head, s.fma(rest, s.fma(r, base - head))
+    lost = s.fma(r, base - head)
+    if large:
+        lost = lost + ((s - base) - 2.0**shift)
+    return head, s.fma(rest, lost)
 
 
 def expm1(x: X) -> X:
@@ -188,6 +192,22 @@ def expm1(x: X) -> X:
     y = 2.0 * half_expm1(clamp(x, -44.0, c.hi))
     tiny = x.abs().lt(2.0 ** -(x.fmt.mantissa + 2))
     return tiny.where(x, y)
+
+
+# Scale less 1, and scale times depth in two parts, of Klambauer et al. 2017.
+_SELU64 = (0.050700987355480454, 1.7580993408473766, 5.75014648756476e-17)
+_SELU32 = (0.05070098862051964, 1.7580993175506592, 2.3296717444054593e-08)
+
+
+def selu(x: X) -> X:
+    """scale x from 0 on, scale depth (e^x - 1) below: e^x - 1 and the numbers are two parts each."""
+    more, depth, low = _SELU64 if x.fmt is F64 else _SELU32
+    below = x.lt(0.0)
+    bounded = below.where(x.lt(-44.0).where(-44.0, x), 0.0)
+    head, rest = _half_expm1_parts(bounded, 0, large=False)
+    p, e = two_product(head, depth)
+    side = p + rest.fma(depth, head.fma(low, e))
+    return below.where(side, x.fma(more, x))
 
 
 def split_exponent(x: X) -> tuple[X, X]:
@@ -296,8 +316,9 @@ def _exp_of_product(h: X, low: X, y: X) -> X:
     e = e + y * low
     c = _EXP64
     n, r = reduce_exp(clamp(p, c.lo, c.hi))
-    r = r + p.abs().lt(800.0).where(e, 0.0)
-    return scale(_exp_reduced(r), n)
+    r, lost = fast_two_sum(r, p.abs().lt(800.0).where(e, 0.0))
+    head, low = fast_two_sum(r.const(1.0), r)
+    return scale(head + (r * r).fma(poly(r, c.exp), low + lost), n)
 
 
 def pow_positive(a: X, y: X) -> X:
@@ -341,7 +362,7 @@ def tanh(x: X) -> X:
     """
     a = x.abs()
     a = a.gt(22.0).where(22.0, a)
-    h, low = fast_two_sum(*_half_expm1_parts(a + a))
+    h, low = fast_two_sum(*_half_expm1_parts(a + a, large=False))
     d = h + 1.0
     near = h.lt(1.0)
     lost = near.where(h - (d - 1.0), 1.0 - (d - h)) + low

@@ -88,6 +88,7 @@ FLOAT: dict[str, Rule] = {
     "sin": _by_format(f32.sin, trig.sin), "cos": _by_format(f32.cos, trig.cos),
     "tan": _by_format(_via_double(partial(trig.tan, correct=False)), trig.tan),
     "sinh": e.sinh, "cosh": e.cosh, "tanh": _by_format(f32.tanh, e.tanh), "sigmoid": e.sigmoid,
+    "selu": e.selu,
     "erf": _by_format(f32.erf, special.erf), "sqrt": X.sqrt, "rsqrt": lambda x: 1.0 / x.sqrt(),
     "reciprocal": lambda x: 1.0 / x,
     **{name: _via_double(rule) for name, rule in _IN_DOUBLE.items()}, **short.SHORT,
