@@ -147,6 +147,20 @@ def exp(x: X, shift: int = 0) -> X:
     return scale(y, n, shift)
 
 
+def exp_parts(x: X, more: X) -> tuple[X, X, X]:
+    """e^(x + more) of float64 as (h + l) 2^k, within 2^-58: (h, l, k + bits(magic)).
+
+    `more` is at most an ulp of x, which is bounded.
+    """
+    c = _table(x)
+    n, k = round_magic(x, c.log2e)
+    r0 = k.fma(-c.ln2[0], x)
+    r = k.fma(-c.ln2[1], r0)
+    r, tail = fast_two_sum(r, k.fma(-c.ln2[1], r0 - r) + more)
+    head, low = fast_two_sum(r.const(1.0), r)
+    return head, (r * r).fma(poly(r, c.exp), low + tail), n
+
+
 def exp2(x: X) -> X:
     """2^x."""
     c = _table(x)
@@ -315,10 +329,8 @@ def _exp_of_product(h: X, low: X, y: X) -> X:
     p, e = two_product(y, h)
     e = e + y * low
     c = _EXP64
-    n, r = reduce_exp(clamp(p, c.lo, c.hi))
-    r, lost = fast_two_sum(r, p.abs().lt(800.0).where(e, 0.0))
-    head, low = fast_two_sum(r.const(1.0), r)
-    return scale(head + (r * r).fma(poly(r, c.exp), low + lost), n)
+    head, rest, n = exp_parts(clamp(p, c.lo, c.hi), p.abs().lt(800.0).where(e, 0.0))
+    return scale(head + rest, n)
 
 
 def pow_positive(a: X, y: X) -> X:

@@ -80,7 +80,7 @@ def _div(x: X, y: X, signed: bool) -> X:
 _IN_DOUBLE: dict[str, Rule] = {
     "log2": e.log2, "log10": e.log10, "log1p": e.log1p, "asin": trig.asin,
     "acos": trig.acos, "atan": trig.atan, "atan2": trig.atan2, "asinh": e.asinh, "acosh": e.acosh,
-    "atanh": e.atanh, "erfc": special.erfc, "erfinv": special.erfinv, "lgamma": special.lgamma,
+    "atanh": e.atanh, "erfinv": special.erfinv, "lgamma": special.lgamma,
     "digamma": special.digamma, "cbrt": special.cbrt,
 }
 FLOAT: dict[str, Rule] = {
@@ -89,7 +89,9 @@ FLOAT: dict[str, Rule] = {
     "tan": _by_format(_via_double(partial(trig.tan, correct=False)), trig.tan),
     "sinh": e.sinh, "cosh": e.cosh, "tanh": _by_format(f32.tanh, e.tanh), "sigmoid": e.sigmoid,
     "selu": e.selu,
-    "erf": _by_format(f32.erf, special.erf), "sqrt": X.sqrt, "rsqrt": lambda x: 1.0 / x.sqrt(),
+    "erf": _by_format(f32.erf, special.erf),
+    "erfc": _by_format(_via_double(partial(special.erfc, correct=False)), special.erfc),
+    "sqrt": X.sqrt, "rsqrt": lambda x: 1.0 / x.sqrt(),
     "reciprocal": lambda x: 1.0 / x,
     **{name: _via_double(rule) for name, rule in _IN_DOUBLE.items()}, **short.SHORT,
 }
