@@ -38,8 +38,10 @@ def _long(ball: Any) -> Any:
     high = float(middle)
     if not math.isfinite(high):
         return L("1e4000") if high > 0 else L("-1e4000")
-    if high == 0:
-        return L(0)
+    if abs(high) < 1e-250:  # what is left of it is no float64
+        middle *= arb(2) ** 400
+        high = float(middle)
+        return np.ldexp(L(high) + L(float(middle - high)), -400)
     return L(high) + L(float(middle - high))
 
 

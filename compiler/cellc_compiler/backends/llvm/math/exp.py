@@ -266,6 +266,16 @@ def log(x: X) -> X:
     return log_specials(x, k.fma(_LN2[0], f - (h - k.fma(_LN2[1], t))))
 
 
+def log_parts(x: X) -> tuple[X, X]:
+    """log x of a float64, 0 < x < 1/2, as an unevaluated sum, within 2^-57."""
+    k, m = split_exponent(x)
+    f = m - 1.0
+    h, t = _log_parts(f)
+    hi, lo = fast_two_sum(f, t - h)
+    total, rest = fast_two_sum(k * _LN2[0], hi)
+    return fast_two_sum(total, rest + k.fma(_LN2[1], lo))
+
+
 def _log_base(x: X, scale_k: tuple[float, float], inverse: tuple[float, float]) -> X:
     """k * scale_k + log(m) * inverse with the leading parts carried exactly."""
     k, m = split_exponent(x)
