@@ -86,10 +86,24 @@ def _erfcx(t: Real) -> Real:
     return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
 
 
-def _erfinv(w: Real) -> Real:
-    """erfinv(x)/x at x^2 = 1 - e^-w."""
-    x = mp.sqrt(-mp.expm1(-max(w, mp.mpf("1e-25"))))
-    return mp.erfinv(x) / x
+def _erfinv_far(t: Real) -> Real:
+    """erfinv(1 - e^(-r^2)) - r."""
+    r = mp.mpf(2.2) * (1 + t) / (1 - t)
+    return mp.erfinv(-mp.expm1(-r * r)) - r
+
+
+_GELU_LEAST = "0.75179152469356445745790490468341"
+
+
+def _gelu_slope(a: Real) -> Real:
+    """log2 of the slope of gelu at -a over a0 - a."""
+    a0 = mp.findroot(_gelu_slope_at, mp.mpf(_GELU_LEAST))
+    a = a if abs(a - a0) > mp.mpf("1e-30") else a0 + mp.mpf("1e-30")
+    return mp.log(_gelu_slope_at(a) / (a0 - a), 2)
+
+
+def _gelu_slope_at(a: Real) -> Real:
+    return mp.erfc(a / mp.sqrt(2)) / 2 - a * mp.npdf(a)
 
 
 def _one(_: Real) -> Real:
@@ -122,11 +136,11 @@ def fits() -> dict[str, tuple[Fun, Real, Real, int, Fun]]:
 
         return f, -1, 1, degree, lambda t: 1 / f(t)
 
-    def inverse(at: Fun, lo: float, hi: float, degree: int) -> Any:
-        def f(t: Real) -> Real:
-            return _erfinv(at(t))
-
-        return f, lo, hi, degree, lambda t: 1 / f(t)
+    def reduced(low: str, centre: str, high: str = "6.08") -> tuple[Real, Real]:
+        """(x - c)/(x + c) of both ends."""
+        c = mp.mpf(centre)
+        a, b = ((mp.mpf(x) - c) / (mp.mpf(x) + c) for x in (low, high))
+        return a, b
 
     return {
         "exp f64": (e, -h, h, 9, lambda r: r * r / mp.exp(r)),
@@ -147,6 +161,9 @@ def fits() -> dict[str, tuple[Fun, Real, Real, int, Fun]]:
         "log1p short bfloat16": (log1p, 0, 1, 4, lambda e: 1 / log1p(e)),
         "normal short float16": (normal, 0, mp.mpf("5.85"), 7, _one),
         "normal short bfloat16": (normal, 0, mp.mpf("14.25"), 8, _one),
+        "gelu slope short float16": (_gelu_slope, 0, mp.mpf("6.1"), 7, _one),
+        "gelu slope short bfloat16": (_gelu_slope, 0, mp.mpf("13.9"), 8, _one),
+        "atanh f64": (odd(mp.atanh), 0, mp.mpf("0.2001") ** 2, 7, lambda z: z),
         "log f64": (odd(lambda s: 2 * mp.atanh(s), 2), 0, s2 * 1.001, 6, lambda z: z),
         "log tail f64": (atanh5, 0, s2 * 1.001, 7, lambda z: z),
         "log f32": (log3, root - 1, 2 * root - 1, 8, lambda f: f * f),
@@ -166,10 +183,10 @@ def fits() -> dict[str, tuple[Fun, Real, Real, int, Fun]]:
         "erf middle f64": (lambda s: mp.erf(s + 1.125) - 0.8883882164955139, -0.375, 0.375, 15,
                            _one),
         "erf tail f32": (log_erfc, 0.86, 4, 8, lambda a: a * mp.erfc(a) / mp.erf(a)),
-        "erfcx f64": (_erfcx, -1, (28 - 3.75) / (28 + 3.75), 22, _one),
-        "erfinv centre f64": inverse(lambda t: t + 3.125, -3.125, 3.125, 22),
-        "erfinv middle f64": inverse(lambda t: (t + 3.25) ** 2, -0.75, 0.75, 17),
-        "erfinv tail f64": inverse(lambda t: (t + 5) ** 2, -1, 1.01, 16),
+        "erfcx f64": (_erfcx, *reduced("0.6249", "3.75", "28"), 21, _one),
+        "erfinv near f64": (off_zero(lambda z: mp.erfinv(mp.sqrt(z)) / mp.sqrt(z) - 1), 0,
+                            mp.mpf("0.36036"), 16, _one),
+        "erfinv far f64": (_erfinv_far, *reduced("0.9571", "2.2"), 22, _one),
         "lgamma f64": (off_zero(lambda d: mp.loggamma(2 + d) / d), -0.5, 0.5, 18, _one),
         "stirling f64": (off_zero(_stirling), 0, 1 / mp.mpf(7.5) ** 2, 7, _one),
         "digamma f64": (digamma, 0, mp.mpf(1) / 64, 7, _one),

@@ -309,7 +309,7 @@ class GELU(Activation):
 
     def short_slope(self, b: Builder, x: Value, to: str, *, approximate: str) -> Value:
         if approximate == "none":
-            return b.add(b.short_normal_cdf(x, to=to), b.mul(x, b.short_normal_pdf(x, to=to)))
+            return b.short_gelu_slope(x, to=to)
         x = _settled(b, x)
         z = b.mul(x, self._steepness(b, x, _TANH_K))
         steep = b.mul(x, self._steepness(b, x, 3 * _TANH_K))

@@ -93,6 +93,11 @@ def _mish_bend(b: Builder, x: Value, y: Value, to: str) -> Value:
     return b.mul(y, b.sub(_one_minus(b, s), b.mul(_twice(b, b.short_mish_gate(x, to=to)), s)))
 
 
+def _gelu_bend(b: Builder, x: Value, y: Value, to: str) -> Value:
+    """(2 - x^2) times the density."""
+    return b.mul(b.sub(b.scalar(2, like=x), b.mul(x, x)), b.short_normal_pdf(x, to=to))
+
+
 def _normal_pdf(x: Array) -> Array:
     return np.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
 
@@ -117,6 +122,8 @@ _define("short_normal_cdf", "The normal distribution function.",
         lambda b, x, y, to: b.short_normal_pdf(x, to=to))
 _define("short_normal_pdf", "The density of the normal distribution.", _normal_pdf,
         lambda b, x, y, to: b.neg(b.mul(x, y)))
+_define("short_gelu_slope", "The derivative of gelu (through erf).",
+        lambda x: 0.5 * S.erfc(-x / math.sqrt(2)) + x * _normal_pdf(x), _gelu_bend)
 _define("short_mish_gate", "tanh(log(1 + exp(input))).", _mish_gate,
         lambda b, x, y, to: b.short_mish_slope(x, to=to))
 _define("short_mish_slope", "The derivative of tanh(log(1 + exp(input))).", _mish_slope, _mish_bend)

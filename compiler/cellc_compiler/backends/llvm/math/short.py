@@ -10,9 +10,12 @@ Coefficients by Remez exchange (`tests/codegen/minimax.py`).
 Largest relative errors, as powers of two, of results that are normal float32 numbers (of
 `normal_cdf` in float16 from -5.85 on, of slopes up to 64 and 16):
 
-                exp  sigmoid slope  softplus  normal_cdf  normal_pdf  mish_gate slope
-    float16    -17.9  -17.8  -17.6   -16.4      -16.9       -17.0       -18.0   -17.0
-    bfloat16   -13.2  -12.2  -11.6   -12.6      -11.7       -13.2       -12.2   -11.2
+              exp  sigmoid slope softplus normal_cdf pdf  gelu_slope mish_gate slope
+    float16  -17.9  -17.8  -17.6  -16.4     -16.9   -17.0    -14.9     -18.0   -17.0
+    bfloat16 -13.2  -12.2  -11.6  -12.6     -11.7   -13.2    -11.1     -12.2   -11.2
+
+The slope of gelu at -a is Phi(-a) - a phi(a); it has a zero a0, where these would cancel, and is
+(a0 - a) times a power of 2 whose exponent is a polynomial of a. At a it is 1 minus that.
 """
 
 from __future__ import annotations
@@ -33,15 +36,20 @@ _FAR = 32
 @dataclass(frozen=True, slots=True)
 class _Fits:
     """Polynomials: 2^r on |r| <= 1/2, 1/t on [0.707, 0.729], log(1 + e)/e on [0, 1], and the binary
-    logarithm of the normal distribution at -a, up to `tail`."""
+    logarithms of the normal distribution at -a, up to `tail`, and of the slope of gelu at -a over
+    a0 - a, up to `slope_tail`."""
 
     exp2: tuple[float, ...]
     reciprocal: tuple[float, ...]
     log1p: tuple[float, ...]
     normal: tuple[float, ...]
     tail: float
+    gelu_slope: tuple[float, ...]
+    slope_tail: float
 
 
+_GELU_LEAST = (0.7517915368080139, -1.211444988769017e-08)
+"""Where the slope of gelu is 0, times -1, in two parts."""
 _FITS = {
     "float16": _Fits(
         (1.0, 0.6931242001723151, 0.24024099156082002, 0.05590643832394738, 0.009582858411872395),
@@ -50,7 +58,10 @@ _FITS = {
          0.10121892606111561, -0.02386760521251656),
         (-0.9999953153832044, -1.1512505701254228, -0.45846606804823703, -0.05395785329647484,
          0.008506522000931476, -0.0009300999933603616, 6.153417075861878e-05,
-         -1.831073253952765e-06), 5.85),
+         -1.831073253952765e-06), 5.85,
+        (-0.5884493867129809, -0.3821762532197203, -0.5644242092684166, -0.04960004455834685,
+         0.011252774072494571, -0.0016718312156219985, 0.00014276563135554116,
+         -5.253366702812882e-06), 6.1),
     "bfloat16": _Fits(
         (1.0, 0.6932826079528153, 0.2422112414136828, 0.05501039579786092),
         (2.786757664929472, -1.94128767044133),
@@ -58,7 +69,10 @@ _FITS = {
          0.04134924648704909),
         (-1.0002866309567326, -1.147927096484913, -0.46473359156211624, -0.04951286027636019,
          0.007005702677272305, -0.0006727846050991333, 4.086161783885343e-05,
-         -1.4041436726862143e-06, 2.0702808787223053e-08), 14.25),
+         -1.4041436726862143e-06, 2.0702808787223053e-08), 14.25,
+        (-0.5889268897396801, -0.37563154014255196, -0.5787791404927611, -0.037868225946087145,
+         0.006677703378517569, -0.0007520722838777687, 5.153307683251157e-05,
+         -1.9480843391412843e-06, 3.106716442288332e-08), 13.9),
 }
 
 
@@ -119,6 +133,14 @@ def _normal_pdf(x: X, fits: _Fits) -> X:
     return _power((x * x).call("minimum", x.const(176.0)), -0.5 * _LOG2_E, exp2)
 
 
+def _gelu_slope(x: X, fits: _Fits) -> X:
+    a = x.abs()
+    scale = _power(poly(a, fits.gelu_slope), 1.0, fits.exp2, _FAR)
+    s = ((_GELU_LEAST[0] - a) + _GELU_LEAST[1]) * scale * 2.0**-_FAR
+    s = a.gt(fits.slope_tail).where(0.0, s)
+    return x.lt(0.0).where(s, 1.0 - s)
+
+
 def _mish_parts(x: X, fits: _Fits) -> tuple[X, X, X]:
     """e and n = e^2 + 2e, both times 2^32, and 1/(n + 2), e = e^x: the gate is n/(n + 2)."""
     e = _power(_clamp(x, -110.0, 16.0), _LOG2_E, fits.exp2, _FAR)
@@ -139,8 +161,8 @@ def _mish_slope(x: X, fits: _Fits) -> X:
 
 _RULES: dict[str, Callable[[X, _Fits], X]] = {
     "exp": _exp, "sigmoid": _sigmoid, "sigmoid_slope": _sigmoid_slope, "softplus": _softplus,
-    "normal_cdf": _normal_cdf, "normal_pdf": _normal_pdf, "mish_gate": _mish_gate,
-    "mish_slope": _mish_slope,
+    "normal_cdf": _normal_cdf, "normal_pdf": _normal_pdf, "gelu_slope": _gelu_slope,
+    "mish_gate": _mish_gate, "mish_slope": _mish_slope,
 }
 
 

@@ -135,7 +135,7 @@ def erfinv(x: X) -> X:
     head, rest = fast_two_sum(r, r.const(_ERFINV_FAR[0]))
     far = head + (rest + t.fma(poly(t, _ERFINV_FAR[1:]), low))
     far = a.lt(1.0).where(far, a.eq(1.0).where(a.const(INF), NAN))
-    return a.lt(0.6).where(near, far.copysign(x))
+    return a.lt(0.6).where(near, far).copysign(x)
 
 
 def _small_gamma(a: X) -> tuple[X, X, X]:
