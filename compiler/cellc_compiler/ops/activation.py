@@ -338,8 +338,7 @@ class SiLU(Activation):
         return b.mul(x, b.short_sigmoid(x, to=to))
 
     def short_slope(self, b: Builder, x: Value, to: str) -> Value:
-        x = _settled(b, x)
-        return b.add(b.short_sigmoid(x, to=to), b.mul(x, b.short_sigmoid_slope(x, to=to)))
+        return b.short_silu_slope(x, to=to)
 
     def reference(self, x: Array) -> Array:
         return x * S.sigmoid(x)
@@ -367,8 +366,7 @@ class QuickGELU(Activation):
         return b.mul(x, b.short_sigmoid(b.mul(x, _c(b, 1.702, x)), to=to))
 
     def short_slope(self, b: Builder, x: Value, to: str) -> Value:
-        z = b.mul(_settled(b, x), _c(b, 1.702, x))
-        return b.add(b.short_sigmoid(z, to=to), b.mul(z, b.short_sigmoid_slope(z, to=to)))
+        return b.short_silu_slope(b.mul(x, _c(b, 1.702, x)), to=to)
 
     def reference(self, x: Array) -> Array:
         return x * S.sigmoid(1.702 * x)
@@ -590,8 +588,7 @@ class Mish(Activation):
         return b.mul(x, b.short_mish_gate(x, to=to))
 
     def short_slope(self, b: Builder, x: Value, to: str) -> Value:
-        x = _settled(b, x)
-        return b.add(b.short_mish_gate(x, to=to), b.mul(x, b.short_mish_slope(x, to=to)))
+        return b.short_mish_derivative(x, to=to)
 
     def reference(self, x: Array) -> Array:
         return x * np.tanh(S.softplus(x))

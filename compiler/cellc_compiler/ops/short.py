@@ -87,10 +87,22 @@ def _sigmoid_bend(b: Builder, x: Value, y: Value, to: str) -> Value:
     return b.mul(y, _one_minus(b, _twice(b, b.short_sigmoid(x, to=to))))
 
 
+def _silu_bend(b: Builder, x: Value, y: Value, to: str) -> Value:
+    """s (1 - s) (2 + x (1 - 2s))."""
+    flat = _one_minus(b, _twice(b, b.short_sigmoid(x, to=to)))
+    return b.mul(b.short_sigmoid_slope(x, to=to), b.add(b.scalar(2, like=x), b.mul(x, flat)))
+
+
 def _mish_bend(b: Builder, x: Value, y: Value, to: str) -> Value:
     """q (1 - s - 2 t s), t the gate and q its slope."""
     s = b.short_sigmoid(x, to=to)
     return b.mul(y, b.sub(_one_minus(b, s), b.mul(_twice(b, b.short_mish_gate(x, to=to)), s)))
+
+
+def _mish_turn(b: Builder, x: Value, y: Value, to: str) -> Value:
+    """q (2 + x (1 - s - 2 t s)): see `_mish_bend`."""
+    q = b.short_mish_slope(x, to=to)
+    return b.add(_twice(b, q), b.mul(x, _mish_bend(b, x, q, to)))
 
 
 def _gelu_bend(b: Builder, x: Value, y: Value, to: str) -> Value:
@@ -115,6 +127,8 @@ _define("short_sigmoid", "1 / (1 + exp(-input)).", S.sigmoid,
         lambda b, x, y, to: b.short_sigmoid_slope(x, to=to))
 _define("short_sigmoid_slope", "The derivative of sigmoid; 0 above 64 within 2^-92.",
         lambda x: S.sigmoid(x) * S.sigmoid(-x), _sigmoid_bend)
+_define("short_silu_slope", "The derivative of x sigmoid(x).",
+        lambda x: S.sigmoid(x) * (1 + x * S.sigmoid(-x)), _silu_bend)
 _define("short_softplus", "log(1 + exp(input)).", S.softplus,
         lambda b, x, y, to: b.short_sigmoid(x, to=to))
 _define("short_normal_cdf", "The normal distribution function.",
@@ -127,3 +141,5 @@ _define("short_gelu_slope", "The derivative of gelu (through erf).",
 _define("short_mish_gate", "tanh(log(1 + exp(input))).", _mish_gate,
         lambda b, x, y, to: b.short_mish_slope(x, to=to))
 _define("short_mish_slope", "The derivative of tanh(log(1 + exp(input))).", _mish_slope, _mish_bend)
+_define("short_mish_derivative", "The derivative of x tanh(log(1 + exp(x))).",
+        lambda x: _mish_gate(x) + x * _mish_slope(x), _mish_turn)

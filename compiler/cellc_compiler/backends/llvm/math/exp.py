@@ -214,7 +214,7 @@ _SELU32 = (0.05070098862051964, 1.7580993175506592, 2.3296717444054593e-08)
 
 
 def selu(x: X) -> X:
-    """scale x from 0 on, scale depth (e^x - 1) below: e^x - 1 and the numbers are two parts each."""
+    """scale x from 0 on, scale depth (e^x - 1) below: e^x - 1 and scale depth have two parts."""
     more, depth, low = _SELU64 if x.fmt is F64 else _SELU32
     below = x.lt(0.0)
     bounded = below.where(x.lt(-44.0).where(-44.0, x), 0.0)

@@ -35,11 +35,13 @@ _FAR = 32
 
 @dataclass(frozen=True, slots=True)
 class _Fits:
-    """Polynomials: 2^r on |r| <= 1/2, 1/t on [0.707, 0.729], log(1 + e)/e on [0, 1], and the binary
-    logarithms of the normal distribution at -a, up to `tail`, and of the slope of gelu at -a over
-    a0 - a, up to `slope_tail`."""
+    """Polynomials: 2^r on |r| <= 1/2, the same with a term more, 1/t on [0.707, 0.729],
+    log(1 + e)/e on [0, 1], and the binary logarithms of the normal distribution at -a, up to
+    `tail`, and of the slope of gelu at -a over a0 - a, up to `slope_tail`. What is multiplied by a
+    sum that has a zero (slopes of silu and mish) is exact to the term more there."""
 
     exp2: tuple[float, ...]
+    exp2_more: tuple[float, ...]
     reciprocal: tuple[float, ...]
     log1p: tuple[float, ...]
     normal: tuple[float, ...]
@@ -50,9 +52,12 @@ class _Fits:
 
 _GELU_LEAST = (0.7517915368080139, -1.211444988769017e-08)
 """Where the slope of gelu is 0, times -1, in two parts."""
+_EXP2_16 = (1.0, 0.6931242001723151, 0.24024099156082002, 0.05590643832394738,
+            0.009582858411872395)
 _FITS = {
     "float16": _Fits(
-        (1.0, 0.6931242001723151, 0.24024099156082002, 0.05590643832394738, 0.009582858411872395),
+        _EXP2_16, (1.0, 0.6931469777525058, 0.24022242019374473, 0.055507340805447135,
+                   0.009671517567993615, 0.0013264583001005308),
         (4.1801365991242845, -5.824188551087093, 2.7047981524501155),
         (0.9999916041514652, -0.49936140912917004, 0.3252062803156646, -0.21004643518535382,
          0.10121892606111561, -0.02386760521251656),
@@ -63,7 +68,7 @@ _FITS = {
          0.011252774072494571, -0.0016718312156219985, 0.00014276563135554116,
          -5.253366702812882e-06), 6.1),
     "bfloat16": _Fits(
-        (1.0, 0.6932826079528153, 0.2422112414136828, 0.05501039579786092),
+        (1.0, 0.6932826079528153, 0.2422112414136828, 0.05501039579786092), _EXP2_16,
         (2.786757664929472, -1.94128767044133),
         (0.9999433271938714, -0.49697847992066907, 0.30630346864741625, -0.15743109925193982,
          0.04134924648704909),
@@ -116,6 +121,16 @@ def _sigmoid_slope(x: X, fits: _Fits) -> X:
     return s * (e * r)
 
 
+def _silu_slope(x: X, fits: _Fits) -> X:
+    # At -a it is e (1 + e - a)/(1 + e)^2, e = e^-a, and at a 1 minus that. The sum has a zero.
+    a = x.abs().call("minimum", x.const(110.0))
+    e = _power(a, -_LOG2_E, fits.exp2_more, _FAR)
+    small = e * 2.0**-_FAR
+    r = _reciprocal(small + 1.0, fits)
+    s = (e * r) * (((1.0 - a) + small) * r) * 2.0**-_FAR
+    return x.lt(0.0).where(s, 1.0 - s)
+
+
 def _softplus(x: X, fits: _Fits) -> X:
     e = _power((-x.abs()).call("maximum", x.const(-110.0)), _LOG2_E, fits.exp2, _FAR) * 2.0**-_FAR
     return e.fma(poly(e, fits.log1p), x.lt(0.0).where(0.0, x))
@@ -159,10 +174,21 @@ def _mish_slope(x: X, fits: _Fits) -> X:
     return (e * r) * (e.fma(2.0**-_FAR, 1.0) * r) * 2.0**(2 - _FAR)
 
 
+def _mish_derivative(x: X, fits: _Fits) -> X:
+    """e (e^3 + 4 e^2 + (4x + 6) e + 4x + 4)/(n + 2)^2, of which the sum has a zero."""
+    x = _clamp(x, -110.0, 16.0)
+    far = _power(x, _LOG2_E, fits.exp2_more, _FAR)
+    e = far * 2.0**-_FAR
+    r = _reciprocal(e.fma(e + 2.0, 2.0), fits)
+    total = e.fma(e.fma(e + 4.0, x.fma(4.0, 6.0)), x.fma(4.0, 4.0))
+    return (far * r) * (total * r) * 2.0**-_FAR
+
+
 _RULES: dict[str, Callable[[X, _Fits], X]] = {
-    "exp": _exp, "sigmoid": _sigmoid, "sigmoid_slope": _sigmoid_slope, "softplus": _softplus,
+    "exp": _exp, "sigmoid": _sigmoid, "sigmoid_slope": _sigmoid_slope,
+    "silu_slope": _silu_slope, "softplus": _softplus,
     "normal_cdf": _normal_cdf, "normal_pdf": _normal_pdf, "gelu_slope": _gelu_slope,
-    "mish_gate": _mish_gate, "mish_slope": _mish_slope,
+    "mish_gate": _mish_gate, "mish_slope": _mish_slope, "mish_derivative": _mish_derivative,
 }
 
 
