@@ -187,7 +187,9 @@ def fits() -> dict[str, tuple[Fun, Real, Real, int, Fun]]:
         "erfinv near f64": (off_zero(lambda z: mp.erfinv(mp.sqrt(z)) / mp.sqrt(z) - 1), 0,
                             mp.mpf("0.36036"), 16, _one),
         "erfinv far f64": (_erfinv_far, *reduced("0.9571", "2.2"), 22, _one),
-        "lgamma f64": (off_zero(lambda d: mp.loggamma(2 + d) / d), -0.5, 0.5, 18, _one),
+        "lgamma f64": (off_zero(lambda d: mp.loggamma(2 + d) / d), -0.7501, 0.5, 21, _one),
+        "lgamma two parts f64": (off_zero(lambda d: mp.loggamma(2 + d) / d, "1e-40"), -0.5, 0.5,
+                                 22, _one),
         "stirling f64": (off_zero(_stirling), 0, 1 / mp.mpf(7.5) ** 2, 7, _one),
         "digamma f64": (digamma, 0, mp.mpf(1) / 64, 7, _one),
     }

@@ -80,7 +80,7 @@ def _div(x: X, y: X, signed: bool) -> X:
 _IN_DOUBLE: dict[str, Rule] = {
     "log2": e.log2, "log10": e.log10, "log1p": e.log1p, "asin": trig.asin,
     "acos": trig.acos, "atan": trig.atan, "atan2": trig.atan2, "asinh": e.asinh, "acosh": e.acosh,
-    "atanh": e.atanh, "erfinv": special.erfinv, "lgamma": special.lgamma,
+    "atanh": e.atanh, "erfinv": special.erfinv,
     "digamma": special.digamma, "cbrt": special.cbrt,
 }
 FLOAT: dict[str, Rule] = {
@@ -91,6 +91,7 @@ FLOAT: dict[str, Rule] = {
     "selu": e.selu,
     "erf": _by_format(f32.erf, special.erf),
     "erfc": _by_format(_via_double(partial(special.erfc, correct=False)), special.erfc),
+    "lgamma": _by_format(_via_double(partial(special.lgamma, correct=False)), special.lgamma),
     "sqrt": X.sqrt, "rsqrt": lambda x: 1.0 / x.sqrt(),
     "reciprocal": lambda x: 1.0 / x,
     **{name: _via_double(rule) for name, rule in _IN_DOUBLE.items()}, **short.SHORT,

@@ -4,13 +4,15 @@ erf and erfc: minimax polynomials below 3/2, and elsewhere erfc(x) = e^(-x^2) g(
 (1 + 2x) g(x) a polynomial in (x - k)/(x + k) (Schonfelder 1978), x^2 carried exactly. erfinv:
 a polynomial in x^2, and from 0.6 on sqrt(-log(1 - |x|)), as in Wichura's AS 241 (1988), plus one
 in (r - k)/(r + k). lgamma: the
-recurrence into [3/2, 5/2] and d P(d) around its zero at 2, Stirling's series from 15/2 up,
-Euler's reflection below 0. digamma likewise. All coefficients by Remez exchange.
+recurrence into [5/4, 5/2] and d P(d) around its zero at 2, Stirling's series from 15/2 up,
+Euler's reflection below 0 (near zeros in `gamma`). digamma likewise. All coefficients by Remez exchange.
 """
 
 from __future__ import annotations
 
+from ..text import V
 from .exp import INF, NAN, exp, exp_parts, log, log_parts, scale
+from .gamma import DEEPEST, lgamma_reflected
 from .lanes import X, fast_two_sum, poly, two_product
 from .trig import cot_pi, sin_cos_pi
 
@@ -55,14 +57,14 @@ _ERFINV_FAR = (-0.32191511942810336, 0.2164668564899482, 0.17084049028133505,
                -0.025854692118651032, 0.011784226090635702)
 _ERFINV_FAR_LOW = -1.577702945881654e-17
 _ERFINV_CENTRE = 2.2
-# lgamma(2 + d)/d on |d| <= 1/2: 2^-60.9.
-_LGAMMA64 = (0.42278433509846713, 0.32246703342411326, -0.06735230105319817,
-             0.020580808427780335, -0.007385551028664099, 0.0028905103310367763,
-             -0.0011927539121675344, 0.000509669515348316, -0.00022315474731980615,
-             9.945767440279444e-05, -4.4926390686415656e-05, 2.050558435772822e-05,
-             -9.438190032794305e-06, 4.384732002191948e-06, -2.0459830773188824e-06,
-             9.199896367645776e-07, -4.2808827533688746e-07, 2.7880030289696545e-07,
-             -1.361438561891092e-07)
+# lgamma(2 + d)/d on -3/4 <= d <= 1/2: 2^-60.4.
+_LGAMMA64 = (0.42278433509846713, 0.3224670334241132, -0.06735230105319809, 0.020580808427789463,
+             -0.007385551028672908, 0.0028905103304338385, -0.0011927539118923793,
+             0.0005096695335141694, -0.00022315475000597924, 9.945737772553596e-05,
+             -4.492641202111202e-05, 2.050841716872467e-05, -9.43749750203332e-06,
+             4.368633128612297e-06, -2.0523424338643305e-06, 9.721450459004994e-07,
+             -3.991694222196462e-07, 1.9832930984967856e-07, -2.0252444679596467e-07,
+             1.1235523259274978e-08, 6.142682058723866e-08, 7.988711375173504e-08)
 # Stirling's remainder times x, in 1/x^2 for x >= 15/2: 2^-64.8.
 _STIRLING64 = (0.08333333333333333, -0.002777777777777547, 0.0007936507933739116,
                -0.000595237968383283, 0.00084172215938202, -0.0019139713121459393,
@@ -140,8 +142,9 @@ def erfinv(x: X) -> X:
 
 def _small_gamma(a: X) -> tuple[X, X, X]:
     """(d, q, up): lgamma(a) = d P(d) + log q, or - log q where `up`; 0 <= a < 15/2."""
-    tiny, low = a.lt(0.5), a.lt(1.5)
+    tiny, low = a.lt(0.5), a.lt(1.25)
     j = (a + 0.5).call("floor") - 2.0
+    j = j.lt(0.0).where(0.0, j)
     product = a.const(1.0)
     for i in range(1, 6):
         product = j.ge(float(i)).where(product * (a - float(i)), product)
@@ -150,8 +153,11 @@ def _small_gamma(a: X) -> tuple[X, X, X]:
     return d, q, low
 
 
-def lgamma(x: X) -> X:
-    """log |gamma(x)| of a float64: infinite at 0, -1, -2, ... and at infinities."""
+def lgamma(x: X, correct: bool = True) -> X:
+    """log |gamma(x)| of a float64: infinite at 0, -1, -2, ... and at infinities.
+
+    `correct`: between its zeros below -2 all lanes branch together to `lgamma_reflected`.
+    """
     a = x.abs()
     large = a.ge(7.5)
     d, q, up = _small_gamma(large.where(2.0, a))
@@ -164,6 +170,13 @@ def lgamma(x: X) -> X:
     reflected = s.eq(0.0).where(INF, -log(a * s / _PI) - y)
     y = (x.lt(0.0) & a.gt(2.0**-60)).where(reflected, y)
     y = a.eq(INF).where(INF, y)
+    if correct:
+        between = x.lt(-2.0) & x.gt(-float(DEEPEST)) & s.gt(0.0)
+
+        def exact() -> list[V]:
+            return [between.where(lgamma_reflected(between.where(a, 2.25)), y).v]
+
+        y = X(x.f, x.f.when(between.any(), exact, lambda: [y.v])[0])
     return x.isnan().where(x, y)
 
 
