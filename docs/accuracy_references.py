@@ -269,6 +269,8 @@ def _unary() -> dict[str, tuple[Function, Function | None]]:
         "erfc": (balls(lambda x: x.erfc()), balls(lambda x: -_gauss(x))),
         "erfinv": (balls(_erfinv), balls(_erfinv_slope)),
         "exp": (np.exp, np.exp),
+        "exp_square": (balls(lambda x: (x * x).exp()), None),
+        "gauss": (balls(lambda x: (-x * x).exp()), None),
         "exp2": (np.exp2, lambda x: np.exp2(x) * LN2),
         "expm1": (np.expm1, np.exp),
         "floor": (np.floor, None),

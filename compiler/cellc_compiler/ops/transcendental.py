@@ -14,7 +14,6 @@ import numpy as np
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import COMPLEX, FLOATS, Array, Op, Sample, Spec, register
-from ..ir.types import TensorType, broadcast_shapes
 from . import _special as S
 from ._complex import conj
 from ._members import Grads, case, define, same_as
@@ -24,8 +23,6 @@ from .elementwise import (
     Formula,
     Unary,
     both,
-    check_dtype,
-    same_dtype,
     squared,
     to_dtype,
     widen,
@@ -64,8 +61,14 @@ def _one_minus_square(b: Builder, v: Value) -> Value:
 
 def _gauss(b: Builder, dy: Value, x: Value, sign: int) -> Value:
     """dy * sign * 2/sqrt(pi) * exp(-x*x): the slope of erf and erfc."""
-    bell = b.exp(b.neg(squared(b, x)))
-    return b.mul(_times(b, dy, sign * 2 / math.sqrt(math.pi)), bell)
+    slope = _times(b, widen(b, dy), sign * 2 / math.sqrt(math.pi))
+    return to_dtype(b, b.mul(slope, b.gauss(widen(b, x))), dy.dtype)
+
+
+def _erfinv_slope(b: Builder, dy: Value, y: Value) -> Value:
+    """dy * sqrt(pi)/2 * exp(y*y), y the result."""
+    slope = _times(b, widen(b, dy), math.sqrt(math.pi) / 2)
+    return to_dtype(b, b.mul(slope, b.exp_square(widen(b, y))), dy.dtype)
 
 
 def _define(base: type[Op], name: str, doc: str, numpy: Callable[..., Any],
@@ -159,14 +162,17 @@ _define(_Function, "atanh",
 _define(_Function, "sigmoid", "1 / (1 + exp(-input)). Source: `mindspore.ops.sigmoid`.",
         S.sigmoid, lambda b, dy, x, y: b.mul(dy, b.mul(y, _one_minus(b, y))),
         primitive="Sigmoid", amp="promote")
+_define(_Function, "gauss", "exp(-input**2).", lambda x: np.exp(-x * x),
+        lambda b, dy, x, y: b.mul(_times(b, dy, -2), b.mul(x, y)), function=None, method=None)
+_define(_Function, "exp_square", "exp(input**2).", lambda x: np.exp(x * x),
+        lambda b, dy, x, y: b.mul(_times(b, dy, 2), b.mul(x, y)), function=None, method=None)
 _define(_Function, "erf", "The error function. Source: `mindspore.ops.erf`.",
         S.erf, lambda b, dy, x, y: _gauss(b, dy, x, 1), primitive="Erf")
 _define(_Function, "erfc",
         "1 - erf(input), accurate for large input. Source: `mindspore.ops.erfc`.",
         S.erfc, lambda b, dy, x, y: _gauss(b, dy, x, -1), primitive="Erfc")
 _define(_Function, "erfinv", "The inverse of erf on (-1, 1). Source: `mindspore.ops.erfinv`.",
-        S.erfinv, lambda b, dy, x, y: b.mul(
-            _times(b, dy, math.sqrt(math.pi) / 2), b.exp(squared(b, y))),
+        S.erfinv, lambda b, dy, x, y: _erfinv_slope(b, dy, y),
         primitive="Erfinv", low=-0.9, high=0.9)
 _define(_Function, "lgamma",
         "log |gamma(input)|; infinite at 0, -1, -2, ... Source: `mindspore.ops.lgamma`.",
@@ -225,26 +231,12 @@ class Trigamma(Composed):
 
 
 @register
-class Xlogy(Op):
+class Xlogy(Binary):
     """input * log(other), 0 where input is 0 unless other is NaN. Source: `mindspore.ops.xlogy`."""
 
     name = "xlogy"
-    operands = ("input", "other")
     amp = "high"
-    elementwise = True
     primitive = "Xlogy"
-
-    def infer(self, x: TensorType, y: TensorType) -> TensorType:
-        same_dtype(self.name, x, y)
-        check_dtype(self, x)
-        return x.with_shape(broadcast_shapes(x.shape, y.shape, "operands of xlogy"))
-
-    def expand(self, b: Builder, x: Value, y: Value) -> Value:
-        zero = b.scalar(0, like=x)
-        skip = b.logical_and(b.eq(x, zero), b.eq(y, y))
-        wx, wy = widen(b, x), widen(b, y)
-        out = b.where(skip, b.scalar(0, like=wx), b.mul(wx, b.log(wy)))
-        return to_dtype(b, out, x.dtype)
 
     def reference(self, a: Array, b: Array) -> Array:
         return np.where((a == 0) & ~np.isnan(b), np.zeros((), a.dtype), a * np.log(b))

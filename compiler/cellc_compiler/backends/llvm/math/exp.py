@@ -10,6 +10,7 @@ subnormal. log x = k ln 2 + log m with m in [sqrt(1/2), sqrt(2)) and log m = 2 a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from cellc_runtime.records import dataclass
@@ -161,6 +162,20 @@ def exp_parts(x: X, more: X) -> tuple[X, X, X]:
     return head, (r * r).fma(poly(r, c.exp), low + tail), n
 
 
+def exp_square(x: X, sign: float = 1.0) -> X:
+    """e^(sign x^2), the rounding of the square put back."""
+    c = _table(x)
+    limit = math.sqrt(c.hi + 2.0 if sign > 0 else -c.lo)
+    a = x.abs()
+    far = a.gt(limit)
+    a = far.where(limit, a)
+    square, low = two_product(a, a)
+    n, k = round_magic(square, sign * c.log2e)
+    r = k.fma(-c.ln2[0], square if sign > 0 else -square)
+    y = _exp_reduced(r + k.fma(-c.ln2[1], low if sign > 0 else -low))
+    return scale(y if sign > 0 else far.where(0.0, y), n)
+
+
 def exp2(x: X) -> X:
     """2^x."""
     c = _table(x)
@@ -274,6 +289,26 @@ def log_parts(x: X) -> tuple[X, X]:
     hi, lo = fast_two_sum(f, t - h)
     total, rest = fast_two_sum(k * _LN2[0], hi)
     return fast_two_sum(total, rest + k.fma(_LN2[1], lo))
+
+
+def xlogy(x: X, y: X) -> X:
+    """x log y, the logarithm in two parts; 0 where x is 0 unless y is NaN."""
+    k, m = split_exponent(y)
+    f = m - 1.0
+    if x.fmt is F32:
+        z = f * f
+        rest = z.fma(-0.5, k.fma(_LN2_32[1], z * f * poly(f, _LOG32)))
+        whole = k * _LN2_32[0]
+    else:
+        h, t = _log_parts(f)
+        rest, whole = k.fma(_LN2[1], t) - h, k * _LN2[0]
+    head, low = fast_two_sum(f, rest)
+    head, lost = fast_two_sum(whole, head)
+    head = log_specials(y, head)
+    product = x * head
+    precise = x.fma(head, x * (low + lost))
+    product = product.abs().lt(INF).where(precise, product)
+    return (x.eq(0.0) & y.eq(y)).where(0.0, product)
 
 
 def _log_base(x: X, scale_k: tuple[float, float], inverse: tuple[float, float]) -> X:

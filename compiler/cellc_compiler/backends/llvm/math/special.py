@@ -2,10 +2,10 @@
 
 erf and erfc: minimax polynomials below 3/2, and elsewhere erfc(x) = e^(-x^2) g(x) with
 (1 + 2x) g(x) a polynomial in (x - k)/(x + k) (Schonfelder 1978), x^2 carried exactly. erfinv:
-a polynomial in x^2, and from 0.6 on sqrt(-log(1 - |x|)), as in Wichura's AS 241 (1988), plus one
-in (r - k)/(r + k). lgamma: the
-recurrence into [5/4, 5/2] and d P(d) around its zero at 2, Stirling's series from 15/2 up,
-Euler's reflection below 0 (near zeros in `gamma`). digamma likewise. All coefficients by Remez exchange.
+a polynomial in x^2, and from 0.6 on r = sqrt(-log(1 - |x|)), as in Wichura's AS 241 (1988), plus
+one in (r - k)/(r + k). lgamma: the recurrence into [5/4, 5/2] and d P(d) around its zero at 2,
+Stirling's series from 15/2 up, Euler's reflection below 0 (near zeros: `gamma`). digamma likewise.
+All coefficients by Remez exchange.
 """
 
 from __future__ import annotations
