@@ -10,6 +10,8 @@ from ..ir.graph import Node
 from .table import formulas, maps, refused
 from .writer import Names, Writer
 
+_SETTLED = "Min(Max(a, -100), 100)"
+"""An operand whose factor is 0 where it is infinite."""
 formulas(
     add="Add", sub="Sub", mul="Mul", div="Div", maximum="Max", minimum="Min", neg="Neg", abs="Abs",
     sign="Sign", reciprocal="Reciprocal", sqrt="Sqrt", pow="Pow", eq="Equal", lt="Less",
@@ -28,15 +30,15 @@ formulas(
     short_exp="Exp", short_sigmoid="Sigmoid", short_softplus="Softplus",
     short_mish_gate="Tanh(Softplus(a))",
     short_sigmoid_slope="Mul(Sigmoid(a), Sigmoid(Neg(a)))",
-    short_silu_slope="Mul(Sigmoid(a), Add(1, Mul(a, Sigmoid(Neg(a)))))",
+    short_silu_slope=f"Mul(Sigmoid(a), Add(1, Mul({_SETTLED}, Sigmoid(Neg(a)))))",
     short_normal_cdf="Mul(Add(Erf(Mul(a, 0.7071067811865476)), 1), 0.5)",
     short_normal_pdf="Mul(Exp(Mul(Mul(a, a), -0.5)), 0.3989422804014327)",
     short_gelu_slope=(
         "Add(Mul(Add(Erf(Mul(a, 0.7071067811865476)), 1), 0.5), "
-        "Mul(a, Mul(Exp(Mul(Mul(a, a), -0.5)), 0.3989422804014327)))"),
+        f"Mul({_SETTLED}, Mul(Exp(Mul(Mul(a, a), -0.5)), 0.3989422804014327)))"),
     short_mish_derivative=(
-        "Add(Tanh(Softplus(a)), Mul(a, Mul(Sub(1, Mul(Tanh(Softplus(a)), Tanh(Softplus(a)))), "
-        "Sigmoid(a))))"),
+        f"Add(Tanh(Softplus(a)), Mul({_SETTLED}, "
+        "Mul(Sub(1, Mul(Tanh(Softplus(a)), Tanh(Softplus(a)))), Sigmoid(a))))"),
     short_mish_slope="Mul(Sub(1, Mul(Tanh(Softplus(a)), Tanh(Softplus(a)))), Sigmoid(a))",
 )
 refused("ONNX has no such function", "lgamma", "digamma", "trigamma", "erfinv")

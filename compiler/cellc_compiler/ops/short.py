@@ -122,13 +122,33 @@ def _mish_slope(x: Array) -> Array:
     return (1 - _mish_gate(x) ** 2) * S.sigmoid(x)
 
 
+def _silu_slope(x: Array) -> Array:
+    x = _settled(x)
+    return S.sigmoid(x) * (1 + x * S.sigmoid(-x))
+
+
+def _gelu_slope(x: Array) -> Array:
+    x = _settled(x)
+    return 0.5 * S.erfc(-x / math.sqrt(2)) + x * _normal_pdf(x)
+
+
+def _mish_derivative(x: Array) -> Array:
+    x = _settled(x)
+    return _mish_gate(x) + x * _mish_slope(x)
+
+
+def _settled(x: Array) -> Array:
+    """x for what changes no more beyond +-100, where an infinity would meet a 0."""
+    return np.clip(x, -100, 100)
+
+
 _define("short_exp", "e to the power of each element.", np.exp, lambda b, x, y, to: y)
 _define("short_sigmoid", "1 / (1 + exp(-input)).", S.sigmoid,
         lambda b, x, y, to: b.short_sigmoid_slope(x, to=to))
 _define("short_sigmoid_slope", "The derivative of sigmoid; 0 above 64 within 2^-92.",
         lambda x: S.sigmoid(x) * S.sigmoid(-x), _sigmoid_bend)
 _define("short_silu_slope", "The derivative of x sigmoid(x).",
-        lambda x: S.sigmoid(x) * (1 + x * S.sigmoid(-x)), _silu_bend)
+        _silu_slope, _silu_bend)
 _define("short_softplus", "log(1 + exp(input)).", S.softplus,
         lambda b, x, y, to: b.short_sigmoid(x, to=to))
 _define("short_normal_cdf", "The normal distribution function.",
@@ -137,9 +157,9 @@ _define("short_normal_cdf", "The normal distribution function.",
 _define("short_normal_pdf", "The density of the normal distribution.", _normal_pdf,
         lambda b, x, y, to: b.neg(b.mul(x, y)))
 _define("short_gelu_slope", "The derivative of gelu (through erf).",
-        lambda x: 0.5 * S.erfc(-x / math.sqrt(2)) + x * _normal_pdf(x), _gelu_bend)
+        _gelu_slope, _gelu_bend)
 _define("short_mish_gate", "tanh(log(1 + exp(input))).", _mish_gate,
         lambda b, x, y, to: b.short_mish_slope(x, to=to))
 _define("short_mish_slope", "The derivative of tanh(log(1 + exp(input))).", _mish_slope, _mish_bend)
 _define("short_mish_derivative", "The derivative of x tanh(log(1 + exp(x))).",
-        lambda x: _mish_gate(x) + x * _mish_slope(x), _mish_turn)
+        _mish_derivative, _mish_turn)
