@@ -1,4 +1,4 @@
-"""log |gamma| of negative float64s between its zeros: about 2^-64 of absolute error.
+"""log |gamma| of negative float64s between its zeros: absolute errors of 2^-62 at most.
 
 Below -2 there is a zero on each side of every integer, where Euler's reflection
 log(pi / (a |sin(pi a)| gamma(a))), a = -x, is a difference of logarithms that are nearly equal.
