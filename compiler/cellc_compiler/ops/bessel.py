@@ -71,8 +71,8 @@ def _scaled_i(b: Builder, x: Value, order: int) -> Value:
     return _choose(b, x, 8.0, below, b.div(above, b.sqrt(far)))
 
 
-def _scaled_k(b: Builder, x: Value, order: int) -> Value:
-    """exp(x) K(x), x > 0."""
+def _k_of(b: Builder, x: Value, order: int, scaled: bool) -> Value:
+    """K(x), x > 0, or exp(x) K(x) if `scaled`: up to 2 the series is of K, beyond of that."""
     series, rest, high = ((tables.I0_NEAR, tables.K0_LOW, tables.K0_HIGH),
                           (tables.I1_NEAR, tables.K1_LOW, tables.K1_HIGH))[order]
     near = _between(b, x, 0.0, 2.0)
@@ -83,8 +83,12 @@ def _scaled_k(b: Builder, x: Value, order: int) -> Value:
         b.sub(smooth, b.mul(log, other))
     far = b.maximum(x, _number(b, 2.0))
     above = _polynomial(b, _plus(b, b.div(_number(b, 4.0), far), -1.0), high)
-    value = _choose(b, x, 2.0, b.mul(below, b.exp(near)), b.div(above, b.sqrt(far)))
-    return _positive(b, x, value, math.inf)
+    above = b.div(above, b.sqrt(far))
+    if scaled:
+        below = b.mul(below, b.exp(near))
+    else:
+        above = b.mul(above, b.exp(b.neg(far)))
+    return _positive(b, x, _choose(b, x, 2.0, below, above), math.inf)
 
 
 def _positive(b: Builder, x: Value, value: Value, at_zero: float) -> Value:
@@ -225,11 +229,7 @@ def _i1e(b: Builder, x: Value) -> Value:
 
 
 def _k(order: int, scaled: bool) -> _Slope:
-    def value(b: Builder, x: Value) -> Value:
-        found = _scaled_k(b, x, order)
-        return found if scaled else b.mul(b.exp(b.neg(x)), found)
-
-    return value
+    return lambda b, x: _k_of(b, x, order, scaled)
 
 
 _op("bessel_i0", "The modified Bessel function of the first kind, order 0.", _i0,
