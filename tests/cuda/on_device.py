@@ -38,9 +38,11 @@ sys.path.insert(0, str(HERE))
 import device_table  # noqa: E402 (beside this file, which is run as a script)
 from device_table import Row  # noqa: E402
 
-WHEELS = ("llvmlite", "ml_dtypes", "networkx", "rich", "markdown-it-py", "mdurl", "pygments",
-          "pytest", "pluggy", "iniconfig", "packaging")  # fmt: skip
+WHEELS = ("llvmlite", "ml_dtypes", "msgpack", "networkx", "rich", "markdown-it-py", "mdurl",
+          "pygments", "pytest", "pluggy", "iniconfig", "packaging")  # fmt: skip
 """What cellc and the cases need beside numpy, taken along for machines that lack it."""
+_OURS = ("cellc", "llvmlite")
+"""What is taken along whatever there is: an older LLVM assembles no such kernels."""
 PTXAS = "nvidia-cuda-nvcc==13.0.*"
 """37 MB more: without it, and without a toolkit there, the driver assembles the kernels."""
 BITS_SECONDS, SPEED_SECONDS, JAX_SECONDS, SANITIZER_SECONDS = 60.0, 60.0, 25.0, 40.0
@@ -344,8 +346,8 @@ def unpack(folder: Path) -> Path | None:
     if not wheels.exists():
         return None
     site = Path(tempfile.mkdtemp(prefix="cellc-site-"))
-    lacking = [w for w in wheels.glob("*.whl") if w.name.startswith("cellc-")
-               or not _version(w.name.split("-")[0].replace("_", "-"))]
+    named = {w: w.name.split("-")[0].replace("_", "-") for w in wheels.glob("*.whl")}
+    lacking = [w for w, name in named.items() if name in _OURS or not _version(name)]
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps",
                     "--target", str(site), *map(str, lacking)], check=True)
     ptxas = site / "nvidia" / "cu13" / "bin" / "ptxas"
