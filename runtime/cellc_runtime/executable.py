@@ -445,6 +445,7 @@ class _PlainCall:
         inputs: place, shape and element type of each.
         outputs: place of each, its slot, and what errors call it.
         written: what identifies the memory of parameters and states that the program writes.
+        held: keeps what is bound alive.
     """
 
     slots: Any
@@ -452,6 +453,7 @@ class _PlainCall:
     inputs: tuple[tuple[int, tuple[int, ...], np.dtype[Any]], ...]
     outputs: tuple[tuple[int, Slot, str], ...]
     written: frozenset[int]
+    held: tuple[Any, ...]
 
 
 def _plain_call(program: Program, bound: Any, called: Callable[[Slot], str]) -> _PlainCall | None:
@@ -473,7 +475,7 @@ def _plain_call(program: Program, bound: Any, called: Callable[[Slot], str]) -> 
         kind, bytes(filled), tuple((i, slots[i].shape, slots[i].dtype.numpy) for i in inputs),
         tuple((i, s, called(s)) for i, s in enumerate(slots) if s.kind == "output"),
         frozenset(id(a.memory) for a in held
-                  if isinstance(a, DeviceArray) and a.address in starts))
+                  if isinstance(a, DeviceArray) and a.address in starts), held)
 
 
 class _DeviceCore(_Core):
@@ -503,7 +505,7 @@ class _DeviceCore(_Core):
         self._device.check_usable()
         self._device.poll()
         self._device.launches += 1
-        plain, bound = self._plain, self._bound  # kept until the call ends
+        plain = self._plain  # it keeps what is bound until the call ends, whatever is bound then
         slots = None if plain is None else self._slots_of(plain, arrays)
         if plain is None or slots is None:
             return super().call(arrays)
@@ -515,7 +517,6 @@ class _DeviceCore(_Core):
             out.launch, slots[index] = self._device.launches, memory.address
             outputs.append(out)
         self._run(slots)
-        del bound
         return outputs
 
     def _slots_of(self, plain: _PlainCall, arrays: Sequence[Elements]) -> Any:
