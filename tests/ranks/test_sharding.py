@@ -181,6 +181,68 @@ def test_sums_are_split_in_the_order_of_the_ranks() -> None:
         assert got.tobytes() == want.tobytes()
 
 
+IMAGES = np.random.RandomState(3).randn(4, 8, 6, 6).astype(np.float32)
+
+
+def images(strategy: Any = None, groups: int = 1) -> Callable[..., Any]:
+    """Images through a convolution that is cut so, and a gradient of its weights."""
+    class Net(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = weight(64, 8 // groups, 3, 3)
+            self.convolution = ops.Conv2D(64, 3, group=groups)
+            if strategy is not None:
+                self.convolution.shard(strategy)
+
+        def construct(self, x: Any) -> Any:
+            return ops.relu(self.convolution(x, self.w))
+
+    net = Net()
+    slopes = ops.value_and_grad(lambda x: ops.sin(net(x)).sum((0, 2, 3)), None,
+                                net.trainable_params())
+
+    class Both(nn.Cell):
+        def construct(self, x: Any) -> Any:
+            return net(x), slopes(x)[1]
+
+    return Both()
+
+
+@pytest.mark.parametrize(("strategy", "groups"), [
+    (((1, 1, 1, 1), (4, 1, 1, 1)), 1), (((1, 1, 1, 1), (2, 1, 1, 1)), 1),
+    (((1, 4, 1, 1), (4, 1, 1, 1)), 8), (((1, 4, 1, 1), (4, 1, 1, 1)), 4),
+    (((1, 1, 2, 1), (2, 1, 1, 1)), 1)])
+def test_channels_of_convolutions(strategy: Any, groups: int) -> None:
+    """Output channels and groups on ranks of their own: the bits of one process, of the gradient of
+    the weights too. Rows of images come together first."""
+    want = images(None, groups)(Tensor(IMAGES))
+    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
+    nets: list[Any] = [images(strategy, groups) for _ in range(RANKS)]
+    for got in run_ranks(RANKS, lambda rank: nets[rank](Tensor(IMAGES))):
+        assert got[0].asnumpy().tobytes() == want[0].asnumpy().tobytes()
+        (slope,), (wanted,) = got[1], want[1]
+        assert slope.asnumpy().tobytes() == wanted.asnumpy().tobytes()
+
+
+def test_input_channels_are_added_in_the_order_of_the_ranks() -> None:
+    """Input channels on ranks of their own, two to one: sums of two channels, added up. Images and
+    output channels may be cut besides."""
+    w = weight(64, 8, 3, 3)
+    conv = ops.Conv2D(64, 3)
+    parts = [conv(Tensor(IMAGES[:, i : i + 2]), Tensor(w.asnumpy()[:, i : i + 2]))
+             for i in range(0, 8, 2)]
+    four = ops.relu(((parts[0] + parts[1]) + parts[2]) + parts[3]).asnumpy()
+    two = [conv(Tensor(IMAGES[:, i : i + 4]), Tensor(w.asnumpy()[:, i : i + 4])) for i in (0, 4)]
+    assert four.tobytes() != ops.relu(two[0] + two[1]).asnumpy().tobytes()
+    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", full_batch=True)
+    for strategy, want in ((((1, 4, 1, 1), (1, 4, 1, 1)), four),
+                           (((2, 2, 1, 1), (1, 2, 1, 1)), ops.relu(two[0] + two[1]).asnumpy()),
+                           (((1, 2, 1, 1), (2, 2, 1, 1)), ops.relu(two[0] + two[1]).asnumpy())):
+        nets: list[Any] = [images(strategy) for _ in range(RANKS)]
+        for out, _ in run_ranks(RANKS, lambda rank, n=nets: n[rank](Tensor(IMAGES))):
+            assert out.asnumpy().tobytes() == want.tobytes()
+
+
 # --- ways to say it ------------------------------------------------------------------------------
 
 

@@ -97,7 +97,8 @@ class Factors:
         operands, results: what their axes are made of.
         summed: factors whose parts give partial results.
         combine: how these become the result: `"sum"`, `"prod"`, `"min"` or `"max"`.
-        allowed: whether a factor may be cut into so many parts: the bits must not change.
+        allowed: whether factors may be cut together into so many parts each: no bits must change
+            but those of sums that are split.
     """
 
     sizes: tuple[int, ...]
@@ -105,12 +106,21 @@ class Factors:
     results: tuple[Axes, ...]
     summed: frozenset[int] = frozenset()
     combine: str = "sum"
-    allowed: Callable[[int, int], bool] = field(default=lambda factor, parts: True)
+    allowed: Callable[[Mapping[int, int]], bool] = field(default=lambda parts: True)
 
     def may_cut(self, mesh: Mesh, factor: int, cut: tuple[int, ...]) -> bool:
         """Whether a factor can be cut like this."""
         parts = mesh.parts(cut)
-        return self.sizes[factor] % parts == 0 and self.allowed(factor, parts)
+        return self.sizes[factor] % parts == 0 and self.allowed({factor: parts})
+
+    def may_cut_all(self, mesh: Mesh, cuts: Cuts) -> bool:
+        """Whether factors, each of which can be cut like this, can be so together."""
+        return len(cuts) < 2 or self.allowed({f: mesh.parts(cut) for f, cut in cuts.items()})
+
+    def local(self, axes: Axes, dims: Sequence[int], parts: Mapping[int, int]) -> tuple[int, ...]:
+        """The dimensions of a part of a tensor whose axes are made of factors."""
+        return tuple(d // math.prod(parts.get(f, 1) for f in own)
+                     for d, own in zip(dims, axes, strict=True))
 
 
 Extents = tuple[tuple[int, int], ...]
@@ -262,16 +272,14 @@ def _batch_goes_to(node: Node, operand: int, axis: int) -> int | None:
     return None
 
 
-def leading_factors(node: Node, count: int, summed: bool = False) -> Factors:
-    """Of what treats the examples along the first axis of its first `count` operands each on its
-    own; `summed`: it adds up what they give."""
-    def axes(v: Value, has: bool) -> Axes:
-        return ((0,) if has else (), *whole(v.type.rank - 1))
+def leading_factors(node: Node, count: int) -> Factors:
+    """Of what treats what lies along the first `count` axes of all operands and results each on its
+    own."""
+    def axes(v: Value) -> Axes:
+        return (*((a,) for a in range(count)), *whole(v.type.rank - count))
 
-    operands = tuple(axes(v, i < count) for i, v in enumerate(node.operands))
-    results = tuple(axes(r, not summed) for r in node.results)
-    return Factors((node.operands[0].type.dims[0],), operands, results,
-                   frozenset({0} if summed else ()))
+    return Factors(node.operands[0].type.dims[:count], tuple(map(axes, node.operands)),
+                   tuple(map(axes, node.results)))
 
 
 def line_factors(node: Node, axis: int, adds: bool = False) -> Factors:

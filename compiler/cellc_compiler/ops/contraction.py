@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -92,12 +92,15 @@ class Matmul(Op):
             return (*batch, *((a,) for a in own))
 
         columns = node.result.type.dims[-1]
-        order = product_segment(columns, k, size)
+
+        def allowed(parts: Mapping[int, int]) -> bool:
+            steps = k // parts.get(rank, 1)
+            return product_segment(columns // parts.get(rank - 1, 1), steps, size) == \
+                product_segment(columns, steps, size)
+
         return sharding.Factors(
             (*node.result.type.dims, k), (axes(x, 0), axes(y, 1)),
-            (tuple((a,) for a in range(rank)),), frozenset({rank}),
-            allowed=lambda factor, parts: factor != rank - 1 or
-            product_segment(columns // parts, k, size) == order)
+            (tuple((a,) for a in range(rank)),), frozenset({rank}), allowed=allowed)
 
     def flops(self, node: Node) -> int:
         a = node.operands[0].shape

@@ -6,16 +6,17 @@ other two, to any order. A transposed convolution is `conv2d_backward_data`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime.lazy import lazy_module
 
-from ..ir.graph import Builder, Node
+from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, register
 from ..ir.types import TensorType, prod
+from ..loops.order import FEW_CHANNELS, image_runs
 from . import _batch_axis
 from ._members import Grads, case
 from ._views import widened
@@ -94,6 +95,12 @@ def _grouped(x: Array, axis: int, groups: int) -> Array:
     return x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1:])
 
 
+_SPLITS: dict[str, sharding.Axes] = {
+    "input": ((0,), (1, 3), (), ()), "dy": ((0,), (1, 2), (), ()), "weight": ((1, 2), (3,), (), ())}
+"""What the axes of the three sides are made of: 0 the images, 1 the groups, 2 and 3 the output and
+input channels of a group."""
+
+
 class _Convolution(Op):
     """Base of the three sides of the form."""
 
@@ -102,6 +109,42 @@ class _Convolution(Op):
     amp = "low"
     cost = "heavy"
     tolerance = 16.0
+
+    def _sides(self, values: Iterable[Value], result: TensorType) -> dict[str, TensorType]:
+        """The types of images, gradients of outputs and weights, one of which is the result."""
+        (made,) = _SPLITS.keys() - set(self.operands)
+        return {made: result} | {s: v.type for s, v in zip(self.operands, values, strict=True)}
+
+    def _order(self, node: Node, sizes: Sequence[int]) -> Hashable:
+        """What decides in which order an element of the result is summed, besides the sum's own
+        length, where the factors have these sizes."""
+        return None
+
+    def factors(self, node: Node) -> sharding.Factors:
+        """Images and channels. What the result does not have is summed over: parts of it give
+        partial results."""
+        sides, groups = self._sides(node.operands, node.result.type), node.attrs["groups"]
+        outputs, inputs = sides["weight"].dims[:2]
+        sizes = (sides["input"].dims[0], groups, outputs // groups, inputs)
+        (made,) = _SPLITS.keys() - set(self.operands)
+        axes = _SPLITS[made]
+        summed = frozenset(range(4)).difference(*axes)
+
+        def order(parts: Mapping[int, int]) -> Hashable:
+            return self._order(node, [n // parts.get(f, 1) for f, n in enumerate(sizes)])
+
+        return sharding.Factors(
+            sizes, tuple(_SPLITS[s] for s in self.operands), (axes,), summed,
+            allowed=lambda parts: order(parts) == order({f: parts.get(f, 1) for f in summed}))
+
+    def part(
+        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
+    ) -> Value:
+        """The same of this rank's groups."""
+        sides = self._sides(operands, part.type)
+        groups = sides["input"].dims[1] // sides["weight"].dims[1]
+        out: Value = b.emit(node.op, *operands, **{**node.attrs, "groups": groups})
+        return out
 
 
 @register
@@ -173,9 +216,6 @@ class Conv2dBackwardData(_Convolution):
     attrs = {"size": REQUIRED, **WINDOW}
     batch = convolved
 
-    def factors(self, node: Node) -> sharding.Factors:
-        return sharding.leading_factors(node, 1)
-
     def infer(self, dy: TensorType, w: TensorType, *, size: Pair, **attrs: Any) -> TensorType:
         if dy.rank != 4 or w.rank != 4:
             raise ValueError(f"conv2d_backward_data needs 4 dimensions, got {dy} and {w}")
@@ -231,8 +271,12 @@ class Conv2dBackwardWeight(_Convolution):
     tolerance = 32.0
     batch = weighed
 
-    def factors(self, node: Node) -> sharding.Factors:
-        return sharding.leading_factors(node, 2, summed=True)
+    def _order(self, node: Node, sizes: Sequence[int]) -> Hashable:
+        images, groups, outputs, inputs = sizes
+        kernel, pixels = node.attrs["kernel"], prod(node.operands[1].type.dims[2:])
+        elements = groups * outputs * inputs * prod(kernel)
+        return (image_runs(images, elements, images * pixels * elements),
+                outputs <= FEW_CHANNELS)
 
     def infer(self, x: TensorType, dy: TensorType, *, kernel: Pair, **attrs: Any) -> TensorType:
         groups = attrs["groups"]

@@ -181,6 +181,9 @@ class _Pool(Op):
     cases: Cases
     """Shapes and attributes of samples."""
 
+    def factors(self, node: Node) -> sharding.Factors:
+        return sharding.leading_factors(node, 2)
+
     def windows(self, hw: Pair, attrs: Attrs) -> tuple[Windows, Windows]:
         """Row and column windows over an image of `hw`."""
         raise TypeError(f"{self.name} has no windows")
@@ -263,9 +266,6 @@ class _MaxBackward(_Pool):
     operands = ("input", "dy")
     tolerance = 16.0
     forward: str
-
-    def factors(self, node: Node) -> sharding.Factors:
-        return sharding.leading_factors(node, 2)
 
     def infer(self, x: TensorType, dy: TensorType, **attrs: Any) -> TensorType:
         want = self.pooled(x, attrs)
@@ -425,9 +425,6 @@ class _AvgBackward(_Average):
 
     operands = ("dy",)
     forward: str
-
-    def factors(self, node: Node) -> sharding.Factors:
-        return sharding.leading_factors(node, 1)
 
     def infer(self, dy: TensorType, *, size: Pair, **attrs: Any) -> TensorType:
         _check_image(self.name, dy)

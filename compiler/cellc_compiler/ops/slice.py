@@ -235,7 +235,7 @@ class MicroBatch(Composite):
         rest = tuple((3 + a,) for a in range(ty.rank - 1))
         return sharding.Factors(
             (batches, given, made, *ty.dims[1:]), (((0, 1), *rest),), (((0, 2), *rest),),
-            allowed=lambda factor, parts: factor not in (1, 2) or parts == 1)
+            allowed=lambda parts: max(parts.get(1, 1), parts.get(2, 1)) == 1)
 
     def part(
         self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part

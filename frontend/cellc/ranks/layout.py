@@ -157,6 +157,8 @@ def check_strategy(strategy: Any, name: str, what: str) -> None:
 
 _PRODUCTS = ("MatMul", "BatchMatMul")
 _READS = ("Gather", "EmbeddingLookup")
+_CONVOLUTIONS = {"Conv2D": False, "Conv2DTranspose": True, "Conv2DBackpropInput": True}
+"""Whether the images' channels are the first axis of the weights, not the second."""
 
 
 def placements(
@@ -171,7 +173,8 @@ def placements(
     Args:
         size: how many ranks there are.
         op: the primitive whose operands these are: those of a product share the axis that is summed
-            over, those of `Gather` none; others are broadcast to each other.
+            over, those of a convolution channels, those of `Gather` none; others are broadcast to
+            each other.
         flipped: of a product, which operands are transposed.
         leading: the tensors share their first axes, not their last ones.
 
@@ -180,8 +183,9 @@ def placements(
     """
     if strategy and isinstance(strategy[0], Layout):
         return [entry.placement(what, size) for entry in strategy]
-    keys = [_keys(len(entry), i, op, flipped, leading, max(map(len, strategy)))
-            for i, entry in enumerate(strategy)]
+    keys = _convolution_keys(op, strategy) or [
+        _keys(len(entry), i, op, flipped, leading, max(map(len, strategy)))
+        for i, entry in enumerate(strategy)]
     parts: dict[Any, int] = {}
     for names, entry in zip(keys, strategy, strict=True):
         for key, n in zip(names, entry, strict=True):
@@ -197,6 +201,21 @@ def placements(
     return [(tuple(matrix), tuple((order.index(key),) if n > 1 else ()
                                   for key, n in zip(names, entry, strict=True)))
             for names, entry in zip(keys, strategy, strict=True)]
+
+
+def _convolution_keys(
+    op: str, strategy: tuple[Any, ...]
+) -> list[list[tuple[int, int]]] | None:
+    """Names for the axes of images and weights; None: the op is no convolution, or these are not
+    theirs."""
+    if op not in _CONVOLUTIONS or [len(entry) for entry in strategy] != [4, 4]:
+        return None
+    images, weights = strategy
+    shared, own = (0, 1), (0, 4)  # the channels of the images, and those that weights alone have
+    outputs, inputs = (shared, own) if _CONVOLUTIONS[op] else (own, shared)
+    if images[1] > 1 and weights[1] == 1:  # by groups
+        outputs, inputs = shared, own
+    return [[(0, 0), shared, (0, 2), (0, 3)], [outputs, inputs, (1, 2), (1, 3)]]
 
 
 def _keys(

@@ -9,6 +9,7 @@ compute its part. Source: Xu et al., GSPMD (2021); Zheng et al., Alpa (2022), fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from cellc_runtime.records import dataclass, field
 
@@ -77,15 +78,15 @@ def splitting(node: Node) -> Factors:
     found = factors_of(node)
     if lookup(node.op).reduction is None:
         return found
-    whole_sum = _order(node, node.operands[0].type)
+    ty, axes = node.operands[0].type, found.operands[0]
 
-    def allowed(factor: int, parts: int) -> bool:
-        if factor in found.summed:
-            return True
-        ty = node.operands[0].type
-        dims = (d // parts if axes == (factor,) else d
-                for d, axes in zip(ty.dims, found.operands[0], strict=True))
-        return _order(node, ty.with_shape(dims)) == whole_sum
+    @cache
+    def order(parts: frozenset[tuple[int, int]]) -> list[tuple[object, ...]]:
+        return _order(node, ty.with_shape(found.local(axes, ty.dims, dict(parts))))
+
+    def allowed(parts: Mapping[int, int]) -> bool:
+        split = frozenset((f, n) for f, n in parts.items() if f in found.summed)
+        return order(frozenset(parts.items())) == order(split)
 
     return Factors(found.sizes, found.operands, found.results, found.summed, found.combine, allowed)
 
@@ -235,8 +236,11 @@ class Planner:
     def _priced(
         self, node: Node, cuts: Cuts, there: Mapping[Value, list[Layout]]
     ) -> tuple[float, Choice] | None:
-        """A way to cut a node, and what it costs; None: parts of a value are not in one piece."""
+        """A way to cut a node, and what it costs; None: parts of a value are not in one piece, or
+        bits would change."""
         factors, mesh = self.factors[node], self.mesh
+        if not factors.may_cut_all(mesh, cuts):
+            return None
         operands = self._layouts(factors, factors.operands, cuts)
         results = self._layouts(factors, factors.results, cuts)
         if operands is None or results is None:
