@@ -270,6 +270,12 @@ def _shapes(x: Any, y: Any, w: Any) -> Any:
     return (u.sum(0) * ops.pad(w, (2, 2)).reshape(-1)[: u.shape[1]]).max() + ops.std(u)
 
 
+def _parts_of_a_batch(x: Any, w: Any, bias: Any) -> Any:
+    """Losses of parts of a batch, added: weights have a gradient of each part."""
+    first, second, third = [(ops.tanh(ops.matmul(rows, w) + bias) @ w.T).sum() for rows in x]
+    return first + second + third
+
+
 def _program(fn: Callable[..., Any], *shapes: Any, slopes: tuple[int, ...]) -> Any:
     rng = np.random.default_rng(5)
     arrays = [s if isinstance(s, np.ndarray) else rng.normal(size=s).astype(np.float32)
@@ -285,6 +291,7 @@ PROGRAMS = [
     _program(_images, (4, 2, 6, 6), (8, 2, 3, 3), (8, 2, 3, 3), (72, 4), slopes=(0, 1, 2, 3)),
     _program(_experts, (12, 4), (4, 4), (4, 4, 6), slopes=(0, 1, 2)),
     _program(_shapes, (4, 6), (4, 6), (4, 8), slopes=(0, 1, 2)),
+    _program(_parts_of_a_batch, (3, 4, 6), (6, 8), (8,), slopes=(1, 2)),
 ]
 
 
@@ -298,6 +305,20 @@ def test_programs_on_random_meshes(graph: Graph, arrays: list[Array], data: Any)
     inputs = {i: data.draw(_laid(mesh, a.shape)) for i, a in enumerate(arrays)
               if data.draw(st.booleans())}
     check(core_graph(graph), mesh, arrays, inputs)
+
+
+def test_sums_of_split_sums_are_split_once() -> None:
+    """The loss and two gradients, sums over parts of a batch of what ranks have parts of: each has
+    one collective. What is read besides is summed on its own, and so is what is added to it."""
+    graph, arrays = PROGRAMS[-1].values
+    mesh, data = Mesh((2,), (0, 1)), {0: ((), (0,), ()), 1: whole(2), 2: whole(1)}
+    (first, *_) = check(core_graph(graph), mesh, arrays, data)
+    assert [m.op for m in first.moved] == ["all-reduce"] * 3
+    assert {m.what.split(":")[0] for m in first.moved} == {"add"}
+    core = core_graph(graph)
+    core.outputs.append(next(n.result for n in core.nodes if n.op == "reduce_sum"))
+    (first, *_) = check(core, mesh, arrays, data)
+    assert [m.op for m in first.moved].count("all-reduce") == 5
 
 
 @pytest.mark.parametrize(("graph", "arrays"), PROGRAMS[:2])

@@ -3,7 +3,8 @@
 Wishes go first, forward from inputs and backward from results, through the factors that ops split
 along (`ir/sharding.py`). Then each node, in order, is cut in the way that costs the least: to bring
 its operands there, to add up partial results, to bring its results to what is wished, and to
-compute its part. Source: Xu et al., GSPMD (2021); Zheng et al., Alpa (2022), for the costs.
+compute its part. Last, sums of sums that are split are split as a whole (`_add_parts_first`).
+Source: Xu et al., GSPMD (2021); Zheng et al., Alpa (2022), for the costs.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from ...ir.sharding import (
 )
 from ...ir.types import TensorType
 from ...ops.collective import LayOut
+from ...ops.elementwise import Add
+from ...ops.shape import Reshape, Transpose
 from ..split import split_sum
 from .redistribution import LATENCY, route
 
@@ -54,6 +57,15 @@ class Choice:
     results: tuple[Layout, ...]
     partial: tuple[int, ...] = ()
     scattered: int = -1
+
+    @property
+    def computed(self) -> tuple[Layout, ...]:
+        """How results lie before a sum of parts is cut."""
+        if self.scattered < 0:
+            return self.results
+        layout = list(self.results[0])
+        layout[self.scattered] = layout[self.scattered][: -len(self.partial)]
+        return (tuple(layout),)
 
 
 @dataclass(slots=True)
@@ -134,6 +146,7 @@ class Planner:
         there = {v: [layout] for v, layout in out.layouts.items()}
         for node in self.graph.nodes:
             self._choose(out, node, there)
+        _add_parts_first(self.graph, out)
         return out
 
     def forward(self) -> None:
@@ -249,11 +262,8 @@ class Planner:
         cost = self._brought(node, operands, there)
         scattered = -1
         if partial:
-            ty = mesh.local(node.result.type, results[0])
-            parts = mesh.parts(partial)
             scattered = self._scattered(node, results[0], partial)
-            shares = 1 if scattered >= 0 else 2
-            cost += LATENCY + shares * ty.nbytes * (parts - 1) / parts
+            cost += _summing(mesh, node, results[0], partial, scattered)
             if scattered >= 0:
                 results = (self.wishes[node.result],)
         for r, layout in zip(node.results, results, strict=True):
@@ -285,3 +295,60 @@ def _work(node: Node) -> float:
     moved = sum(v.type.nbytes for v in (*node.operands, *node.results))
     flops = op.flops(node) if op.flops is not None else 0
     return (moved + flops) * _WORK
+
+
+def _summing(
+    mesh: Mesh, node: Node, layout: Layout, partial: tuple[int, ...], scattered: int
+) -> float:
+    """What it costs to add up partial results that lie so."""
+    parts, shares = mesh.parts(partial), 1 if scattered >= 0 else 2
+    return LATENCY + shares * mesh.local(node.result.type, layout).nbytes * (parts - 1) / parts
+
+
+_MOVES = frozenset((Reshape.name, Transpose.name, LAY_OUT))
+"""Ops that only move elements on their rank: sums before them are sums behind them."""
+
+
+def _add_parts_first(graph: Graph, plan: Plan) -> None:
+    """A sum of two results of which the same ranks have parts: each rank adds its parts, and what
+    they give is added up once, in the order of the ranks.
+
+    So the gradients of micro-batches are summed between ranks once in a step, not once each.
+    """
+    users, ends = graph.users(), set(graph.results())
+
+    def split(v: Value, layout: Layout) -> Node | None:
+        """The node of whose parts a value is made, if nothing else reads them and they lie so."""
+        moved = False
+        while v.node is not None and len(users.get(v, ())) == 1 and v not in ends:
+            choice = plan.choices[v.node]
+            if choice.results[v.index] != layout:
+                return None
+            if choice.partial:
+                adds = choice.factors.combine == "sum" and not (moved and choice.scattered >= 0)
+                return v.node if adds else None
+            if v.node.op not in _MOVES:
+                return None
+            v, layout, moved = v.node.operands[0], choice.operands[0], True
+        return None
+
+    for node in graph.nodes:
+        if node.op == Add.name and all(v.type == node.result.type for v in node.operands):
+            around = zip(node.operands, plan.choices[node].operands, strict=True)
+            first, second = (split(v, layout) for v, layout in around)
+            if first is not None and second is not None:
+                _add_once(plan, node, first, second)
+
+
+def _add_once(plan: Plan, node: Node, first: Node, second: Node) -> None:
+    """Add up the parts of two results behind the sum of them, if the same ranks have them."""
+    own, one, other = (plan.choices[n] for n in (node, first, second))
+    if (one.partial, one.scattered) != (other.partial, other.scattered):
+        return
+    plan.cost -= _summing(plan.mesh, second, other.computed[0], other.partial, other.scattered)
+    own.partial, own.scattered = one.partial, one.scattered
+    if own.scattered >= 0:
+        own.operands = own.computed * 2
+    for n, choice in ((first, one), (second, other)):
+        choice.results, choice.partial, choice.scattered = choice.computed, (), -1
+        plan.layouts[n.result] = choice.results[0]

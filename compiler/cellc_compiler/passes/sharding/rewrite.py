@@ -205,9 +205,8 @@ class _Rewriter:
         if node.op == LAY_OUT:
             self.values[node.result] = {choice.results[0]: operands[0]}
             return
-        before = _before_scatter(choice)
         types = tuple(self.mesh.local(r.type, layout)
-                      for r, layout in zip(node.results, before, strict=True))
+                      for r, layout in zip(node.results, choice.computed, strict=True))
         made = self._part(node, choice, operands, types)
         if any(v.type != ty for v, ty in zip(made, types, strict=True)):
             raise TypeError(f"the part of {node.op} is {[v.type for v in made]}, not {types}")
@@ -237,7 +236,7 @@ class _Rewriter:
         first = node.operands[0] if node.operands else node.result
         lies = choice.operands[0] if node.operands else choice.results[0]
         part = Part(types[0], self._extents(first, lies),
-                    self._extents(node.result, _before_scatter(choice)[0]))
+                    self._extents(node.result, choice.computed[0]))
         return (rule(self.b, node, operands, part),)
 
     def _extents(self, v: Value, layout: Layout) -> Extents:
@@ -245,15 +244,6 @@ class _Rewriter:
         local = self.mesh.local(v.type, layout).dims
         return tuple((self.mesh.part(self.rank, cut) * d, d)
                      for cut, d in zip(layout, local, strict=True))
-
-
-def _before_scatter(choice: Choice) -> tuple[Layout, ...]:
-    """How results lie before a sum of parts is cut."""
-    if choice.scattered < 0:
-        return choice.results
-    layout = list(choice.results[0])
-    layout[choice.scattered] = layout[choice.scattered][: -len(choice.partial)]
-    return (tuple(layout),)
 
 
 def shown(layout: Layout) -> str:

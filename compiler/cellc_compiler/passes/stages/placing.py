@@ -14,11 +14,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from cellc_runtime.records import dataclass, field
 
 from ...ir.graph import Graph, Node, Value
+from ...ops.collective import AllReduce, ReduceScatter
 from ...ops.control import Cotangent
 from ...ops.elementwise import Add
 from ...ops.slice import MicroBatch
 from . import branches, micro_batches
 
+_SUMS_OF_RANKS = (AllReduce.name, ReduceScatter.name)
 EVERYWHERE = None
 """The stage of what each stage computes for itself."""
 _WITH_USERS = -1
@@ -201,7 +203,7 @@ def _tied(graph: Graph, stage: Mapping[Node, int | None]) -> dict[Node, int]:
     for node in reversed(graph.nodes):
         if node.op != Add.name or not node.origin:
             continue
-        readers = users.get(node.result, [])
+        readers = _readers(users, node.result)
         if node.result in ends or any(not u.origin for u in readers):
             root[node] = node
         elif len(readers) == 1 and readers[0] in root:
@@ -217,6 +219,14 @@ def _tied(graph: Graph, stage: Mapping[Node, int | None]) -> dict[Node, int]:
         if len(stages) > 1:
             out.update(dict.fromkeys(group, min(stages)))
     return out
+
+
+def _readers(users: Mapping[Value, Sequence[Node]], value: Value) -> list[Node]:
+    """Who reads a value, or the sum of the ranks' parts that it is."""
+    found: list[Node] = []
+    for u in users.get(value, ()):
+        found += _readers(users, u.result) if u.op in _SUMS_OF_RANKS else [u]
+    return found
 
 
 def _homes(
