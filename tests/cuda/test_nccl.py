@@ -23,7 +23,7 @@ from cellc_runtime.cuda import nccl, on_stream
 from cellc_runtime.cuda.device import CudaDevice
 from cellc_runtime.cuda.driver import Driver
 from cellc_runtime.cuda.emulated import EmulatedDevice
-from cellc_runtime.dtypes import DType, bfloat16, float16, float32, int32
+from cellc_runtime.dtypes import DType, bfloat16, complex64, float16, float32, int32
 from cellc_runtime.executable import Executable
 from cellc_runtime.target import CUDA, EMULATED
 from cellc_runtime.world import CollectiveError
@@ -115,9 +115,14 @@ def gpus() -> Iterator[list[EmulatedDevice]]:
 
 
 def values(rank: int, shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
-    """Of all sizes, so that the order of a sum shows."""
+    """Of all sizes, so that the order of a sum shows; of zeros of both signs and NaN in the first
+    and second row, so that it does of an extreme."""
     draw = np.random.RandomState(rank)
-    return (draw.randn(*shape) * 10.0 ** draw.randint(-3, 4, shape)).astype(dtype)
+    made = draw.randn(*shape) * 10.0 ** draw.randint(-3, 4, shape)
+    if len(shape) > 1 and np.dtype(dtype).kind != "i":
+        made[0] = draw.choice([0.0, -0.0], shape[1:])
+        made[1] = np.where(draw.rand(*shape[1:]) < 0.3, np.nan, made[1])
+    return made.astype(dtype)
 
 
 Made = Callable[[int], Graph]
@@ -175,11 +180,18 @@ CASES: dict[str, tuple[Made, tuple[int, ...], set[str]]] = {
                   {"ncclAllGather"}),
     "product": (a_collective("all_reduce", (70, 70), int32, reduction="prod", ranks=(2, 0)),
                 (0, 2), {*MESSAGES, "ncclAllGather"}),
-    "extreme": (a_collective("all_reduce", (7,), reduction="max", ranks=ALL), ALL, set()),
+    "extreme": (a_collective("all_reduce", (4, 1500), reduction="max", ranks=ALL), ALL,
+                {*MESSAGES, "ncclAllGather"}),
+    "small extreme": (a_collective("all_reduce", (5, 8), bfloat16, reduction="min", ranks=(2, 0)),
+                      (0, 2), {"ncclAllGather"}),
+    "complex product": (a_collective("all_reduce", (7,), complex64, reduction="prod", ranks=ALL),
+                        ALL, set()),
     "reduce_scatter": (a_collective("reduce_scatter", (6, 4), float16, reduction="sum", ranks=ALL),
                        ALL, MESSAGES),
     "reduce_to": (a_collective("reduce_to", (6,), reduction="sum", root=1, ranks=(0, 1)), (0, 1),
-                  set()),
+                  {"ncclSend"}),
+    "large reduce_to": (a_collective("reduce_to", (71, 71), reduction="max", root=2, ranks=ALL),
+                        ALL, MESSAGES),
     "all_gather": (a_collective("all_gather", (2, 3), ranks=(2, 0, 1)), ALL, {"ncclAllGather"}),
     "broadcast_from": (a_collective("broadcast_from", (9,), root=2, ranks=ALL), ALL,
                        {"ncclBroadcast"}),
@@ -202,7 +214,7 @@ def test_bits_are_those_of_the_host(name: str, tmp_path: Path, gpus: list[Emulat
         bits, calls = by_nccl[rank]
         assert (bits, []) == by_host[rank]
         assert functions <= set(calls)
-        assert bool(calls) == (name not in ("extreme", "reduce_to"))
+        assert bool(calls) == (name != "complex product")
 
 
 def test_ranks_on_one_gpu_go_by_the_host(

@@ -78,6 +78,19 @@ def test_all_reduce_adds_in_the_order_of_ranks(
         assert got.tobytes() == want.tobytes()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_extremes_of_zeros_and_nan_are_those_of_ops(dtype: Any) -> None:
+    """Of zeros of both signs the last rank's, whatever the processor's instructions do."""
+    draw = np.random.RandomState(0)
+    parts = draw.choice([0.0, -0.0, np.nan, 1.0, -1.0], (3, 257)).astype(dtype)
+    for reduction, op in (("max", ops.maximum), ("min", ops.minimum)):
+        want = op(op(Tensor(parts[0]), Tensor(parts[1])), Tensor(parts[2])).asnumpy()
+        for got in run_ranks(3, lambda r, how=reduction: c.all_reduce(
+                Tensor(parts[r]), how).asnumpy()):
+            assert got.tobytes() == want.tobytes()
+    assert np.signbit(want[parts[2] == 0]).any()
+
+
 @pytest.mark.parametrize("read", [True, False])
 def test_sums_of_many_pieces(read: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By reading the others' memory, and by messages."""

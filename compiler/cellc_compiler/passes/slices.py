@@ -15,19 +15,19 @@ from functools import reduce
 from cellc_runtime.collectives import SMALL
 
 from ..ir.graph import Builder, Graph, Node, Value
-from ..ops.collective import AllGather, AllReduce, AllToAll, ReduceScatter
+from ..ops.collective import AllGather, AllReduce, AllToAll, GatherTo, ReduceScatter, ReduceTo
 from ..ops.elementwise import Add, Mul
 from .base import Pass, rewrite
 
-_ADDED = {"sum": Add.name, "prod": Mul.name}
-"""Ops by reductions; those of extremes choose among zeros of both signs, and stay as they are."""
+_ADDED = {"sum": Add.name, "prod": Mul.name, "min": "minimum", "max": "maximum"}
+"""Ops by reductions."""
 
 
 class Slices(Pass):
-    """Write `all_reduce` and `reduce_scatter` by `all_to_all` and `all_gather` of rows, and
+    """Write `all_reduce`, `reduce_scatter` and `reduce_to` by exchanges and gathers of rows, and
     `all_to_all` along other axes by one of rows.
 
-    Sums of whole numbers and of floats alike; extremes, and products of complex numbers, stay.
+    Products of complex numbers stay, which kernels round otherwise than the host.
     """
 
     name = "slices"
@@ -48,17 +48,28 @@ def _rule(b: Builder, node: Node) -> Sequence[Value] | None:
 
 
 def _all_reduce(b: Builder, node: Node) -> Sequence[Value]:
+    return _reduced(b, node, AllGather.name)
+
+
+def _reduce_to(b: Builder, node: Node) -> Sequence[Value]:
+    """The others gather zeros, of which sums, products and extremes are zeros."""
+    return _reduced(b, node, GatherTo.name, root=node.attrs["root"])
+
+
+def _reduced(b: Builder, node: Node, gather: str, **to: int) -> Sequence[Value]:
+    """Each rank makes one slice of the result, and the slices are gathered; small tensors are
+    gathered whole."""
     x, ranks = node.operands[0], node.attrs["ranks"]
     count, size = len(ranks), x.type.size
     flat = b.reshape(x, shape=(size,))
     if x.type.nbytes <= SMALL:
-        rows = b.emit(AllGather.name, b.reshape(flat, shape=(1, size)), ranks=ranks)
+        rows = b.emit(gather, b.reshape(flat, shape=(1, size)), ranks=ranks, **to)
         return [b.reshape(_added(b, rows, node), shape=x.shape)]
     part = -(-size // count)
     if part * count != size:
         flat = b.pad(flat, low=(0,), high=(part * count - size,))
     rows = _exchanged(b, b.reshape(flat, shape=(count, part)), ranks)
-    total = b.emit(AllGather.name, _added(b, rows, node), ranks=ranks)
+    total = b.emit(gather, _added(b, rows, node), ranks=ranks, **to)
     flat = b.reshape(total, shape=(part * count,))
     if part * count != size:
         flat = b.slice(flat, start=(0,), stop=(size,))
@@ -91,7 +102,7 @@ def _all_to_all(b: Builder, node: Node) -> Sequence[Value] | None:
 
 
 _RULES = {AllReduce.name: _all_reduce, ReduceScatter.name: _reduce_scatter,
-          AllToAll.name: _all_to_all}
+          ReduceTo.name: _reduce_to, AllToAll.name: _all_to_all}
 
 
 def _exchanged(b: Builder, rows: Value, ranks: Sequence[int]) -> Value:
