@@ -321,6 +321,27 @@ def test_sums_of_split_sums_are_split_once() -> None:
     assert [m.op for m in first.moved].count("all-reduce") == 5
 
 
+def test_a_sum_of_split_sums_goes_where_it_is_read() -> None:
+    """A state of which each rank has a part takes a gradient: this part of it is summed."""
+    graph, arrays = PROGRAMS[-1].values
+    core, mesh = core_graph(graph), Mesh((2,), (0, 1))
+    slope = core.outputs.pop()
+    state = core.add_input(slope.type, "state", "state")
+    core.updates.append((state, Builder(core).add(state, slope)))
+    given = {0: ((), (0,), ()), 1: whole(2), 2: whole(1), 3: ((0,),)}
+    arrays = [*arrays, np.ones(slope.type.dims, np.float32)]
+    want = run(core, arrays)[-1]
+
+    def play(rank: int) -> tuple[Sharded, Array]:
+        own = shard(core, mesh, rank, given, lambda i, v, layout: whole(v.type.rank))
+        parts = [part(a, mesh, rank, layout) for a, layout in zip(arrays, own.inputs, strict=True)]
+        return own, run(own.graph, parts)[-1]
+
+    for rank, (own, got) in enumerate(run_ranks(2, play)):
+        assert [m.op for m in own.moved].count("reduce-scatter") == 1
+        np.testing.assert_allclose(got, part(want, mesh, rank, ((0,),)), 1e-5)
+
+
 @pytest.mark.parametrize(("graph", "arrays"), PROGRAMS[:2])
 def test_search(graph: Graph, arrays: list[Array]) -> None:
     """What is found costs no more than what is not searched, and computes the same."""

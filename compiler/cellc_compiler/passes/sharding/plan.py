@@ -3,7 +3,7 @@
 Wishes go first, forward from inputs and backward from results, through the factors that ops split
 along (`ir/sharding.py`). Then each node, in order, is cut in the way that costs the least: to bring
 its operands there, to add up partial results, to bring its results to what is wished, and to
-compute its part. Last, sums of sums that are split are split as a whole (`_add_parts_first`).
+compute its part. Last, sums of sums that are split are split as a whole (`sums.py`).
 Source: Xu et al., GSPMD (2021); Zheng et al., Alpa (2022), for the costs.
 """
 
@@ -29,10 +29,9 @@ from ...ir.sharding import (
 )
 from ...ir.types import TensorType
 from ...ops.collective import LayOut
-from ...ops.elementwise import Add
-from ...ops.shape import Reshape, Transpose
 from ..split import split_sum
 from .redistribution import LATENCY, route
+from .sums import summands
 
 LAY_OUT = LayOut.name
 """The op that says how a value is to lie."""
@@ -129,6 +128,9 @@ class Planner:
         self.factors = factors or {node: splitting(node) for node in graph.nodes}
         self.wishes: dict[Value, Layout] = dict(given)
         self.given = given
+        self.summands = summands(graph, self.factors)
+        # (Whether what is added is cut between ranks is seen when these sums are known.)
+        self.added = dict.fromkeys(way[-1] for both in self.summands.values() for way in both)
 
     def plan(self) -> Plan:
         """Wishes, then choices."""
@@ -146,7 +148,7 @@ class Planner:
         there = {v: [layout] for v, layout in out.layouts.items()}
         for node in self.graph.nodes:
             self._choose(out, node, there)
-        _add_parts_first(self.graph, out)
+        self._add_parts_first(out)
         return out
 
     def forward(self) -> None:
@@ -262,7 +264,7 @@ class Planner:
         cost = self._brought(node, operands, there)
         scattered = -1
         if partial:
-            scattered = self._scattered(node, results[0], partial)
+            scattered = -1 if node in self.added else self._scattered(node, results[0], partial)
             cost += _summing(mesh, node, results[0], partial, scattered)
             if scattered >= 0:
                 results = (self.wishes[node.result],)
@@ -288,6 +290,61 @@ class Planner:
             return differ[0]
         return -1
 
+    # --- sums of sums ---------------------------------------------------------------------------
+
+    def _add_parts_first(self, out: Plan) -> None:
+        """Where the same ranks have parts of both operands of an addition, they add these, and what
+        they give is added up once, in the order of the ranks."""
+        for node, ways in self.summands.items():
+            one, other = (out.choices[way[-1]] for way in ways)
+            first, second = (self._moved(out, way) for way in ways)
+            if first is None or second is None or first[0] != second[0] or \
+                    not one.partial or one.partial != other.partial:
+                continue
+            layout, factors = first[0], self.factors[node]
+            out.choices.update((n, c) for _, moves in (first, second) for n, c in moves.items())
+            out.choices[node] = Choice(
+                factors, cuts_of(self.mesh, factors, factors.results[0], layout),
+                (layout, layout), (layout,), one.partial)
+            one.partial = other.partial = ()
+            out.cost -= _summing(self.mesh, node, layout, out.choices[node].partial, -1)
+        users, ends = self.graph.users(), set(self.graph.results())
+        for node in dict.fromkeys((*self.summands, *self.added)):
+            if out.choices[node].partial and node.result not in ends:
+                self._scatter(out, node, users[node.result])
+        for node, (one_way, other_way) in self.summands.items():
+            for changed in (node, *one_way, *other_way):
+                out.layouts[changed.result] = out.choices[changed].results[0]
+
+    def _moved(self, out: Plan, way: Sequence[Node]) -> tuple[Layout, dict[Node, Choice]] | None:
+        """How what the node at the end of a way makes lies at its beginning if it stays where it
+        is, and how the nodes between are cut then; None: it cannot stay there."""
+        layout, moves = out.choices[way[-1]].results[0], {}
+        for node in reversed(way[:-1]):
+            factors = self.factors[node]
+            cuts = cuts_of(self.mesh, factors, factors.operands[0], layout)
+            if node.op == LAY_OUT:
+                after: Layout | None = self.given[node.result]
+            else:
+                after = layout_of(self.mesh, factors, factors.results[0], cuts)
+            if layout_of(self.mesh, factors, factors.operands[0], cuts) != layout or \
+                    after is None or (node.op == LAY_OUT and after != layout):
+                return None
+            moves[node] = Choice(factors, cuts, (layout,), (after,))
+            layout = after
+        return layout, moves
+
+    def _scatter(self, out: Plan, node: Node, users: Sequence[Node]) -> None:
+        """Cut the sum of parts where all that read it take what it is wished to be cut to."""
+        own, v = out.choices[node], node.result
+        axis = self._scattered(node, own.results[0], own.partial)
+        read = {layout for u in users
+                for w, layout in zip(u.operands, out.choices[u].operands, strict=True) if w is v}
+        if axis >= 0 and read == {self.wishes[v]}:
+            costs = [_summing(self.mesh, node, own.results[0], own.partial, n) for n in (-1, axis)]
+            out.cost -= costs[0] - costs[1]
+            own.results, own.scattered = (self.wishes[v],), axis
+
 
 def _work(node: Node) -> float:
     """What a node costs one process."""
@@ -303,52 +360,3 @@ def _summing(
     """What it costs to add up partial results that lie so."""
     parts, shares = mesh.parts(partial), 1 if scattered >= 0 else 2
     return LATENCY + shares * mesh.local(node.result.type, layout).nbytes * (parts - 1) / parts
-
-
-_MOVES = frozenset((Reshape.name, Transpose.name, LAY_OUT))
-"""Ops that only move elements on their rank: sums before them are sums behind them."""
-
-
-def _add_parts_first(graph: Graph, plan: Plan) -> None:
-    """A sum of two results of which the same ranks have parts: each rank adds its parts, and what
-    they give is added up once, in the order of the ranks.
-
-    So the gradients of micro-batches are summed between ranks once in a step, not once each.
-    """
-    users, ends = graph.users(), set(graph.results())
-
-    def split(v: Value, layout: Layout) -> Node | None:
-        """The node of whose parts a value is made, if nothing else reads them and they lie so."""
-        moved = False
-        while v.node is not None and len(users.get(v, ())) == 1 and v not in ends:
-            choice = plan.choices[v.node]
-            if choice.results[v.index] != layout:
-                return None
-            if choice.partial:
-                adds = choice.factors.combine == "sum" and not (moved and choice.scattered >= 0)
-                return v.node if adds else None
-            if v.node.op not in _MOVES:
-                return None
-            v, layout, moved = v.node.operands[0], choice.operands[0], True
-        return None
-
-    for node in graph.nodes:
-        if node.op == Add.name and all(v.type == node.result.type for v in node.operands):
-            around = zip(node.operands, plan.choices[node].operands, strict=True)
-            first, second = (split(v, layout) for v, layout in around)
-            if first is not None and second is not None:
-                _add_once(plan, node, first, second)
-
-
-def _add_once(plan: Plan, node: Node, first: Node, second: Node) -> None:
-    """Add up the parts of two results behind the sum of them, if the same ranks have them."""
-    own, one, other = (plan.choices[n] for n in (node, first, second))
-    if (one.partial, one.scattered) != (other.partial, other.scattered):
-        return
-    plan.cost -= _summing(plan.mesh, second, other.computed[0], other.partial, other.scattered)
-    own.partial, own.scattered = one.partial, one.scattered
-    if own.scattered >= 0:
-        own.operands = own.computed * 2
-    for n, choice in ((first, one), (second, other)):
-        choice.results, choice.partial, choice.scattered = choice.computed, (), -1
-        plan.layouts[n.result] = choice.results[0]
