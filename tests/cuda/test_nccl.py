@@ -26,7 +26,7 @@ from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.dtypes import DType, bfloat16, complex64, float16, float32, int32
 from cellc_runtime.executable import Executable
 from cellc_runtime.target import CUDA, EMULATED
-from cellc_runtime.world import CollectiveError
+from cellc_runtime.world import CollectiveError, world
 
 from .fake_driver import FakeDriver
 from .fake_nccl import FakeNccl
@@ -157,7 +157,7 @@ def on_gpus(
         fake = FakeNccl(folder)
         use(fake)
         if sent:
-            on_stream.use(nccl.Nccl(fake))
+            on_stream.use(lambda: nccl.Nccl(fake))
         graph = make(rank)
         x = values(rank, graph.inputs[0].shape, graph.inputs[0].dtype.numpy)
         try:
@@ -231,6 +231,49 @@ def test_ranks_on_one_gpu_go_by_the_host(
     assert capfd.readouterr().err.count("ranks 0, 1, 2 do not have a GPU each") == 1
 
 
+def _another_version(fake: FakeNccl) -> None:
+    fake.version += world().rank
+
+
+def _too_old(fake: FakeNccl) -> None:
+    if world().rank == 1:
+        fake.missing.add("ncclSend")
+
+
+@pytest.mark.parametrize(("use", "said"), [
+    (_another_version, "ranks 0, 1, 2 have different versions of NCCL (2.32.3, 2.32.4, 2.32.5)"),
+    (_too_old, "ranks 0, 1, 2 are not connected by NCCL, for on rank 1 the library of NCCL has no "
+               "ncclSend")])
+def test_ranks_whose_libraries_do_not_fit_go_by_the_host(
+    use: Callable[[FakeNccl], None], said: str, tmp_path: Path, gpus: list[EmulatedDevice],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    make, ranks, _ = CASES["small sum"]
+    expected = on_gpus(tmp_path, make, ranks)
+    found = on_gpus(tmp_path, make, ranks, use=use)
+    assert {r: (bits, []) for r, (bits, _) in expected.items()} == found
+    assert capfd.readouterr().err.count(said) == 1
+
+
+def test_nothing_is_loaded_before_the_first_collective(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks that meet look whether there is a driver: they may compute on CPUs."""
+    def load(path: str) -> nccl.Nccl:
+        raise AssertionError(f"{path} was loaded")
+
+    def meet(rank: int) -> tuple[str, bool]:
+        try:
+            return on_stream.connect(), on_stream.engine() is not None
+        finally:
+            on_stream.disconnect()
+
+    monkeypatch.setattr(nccl, "load", load)
+    assert run_ranks(2, meet) == [("", False)] * 2
+    monkeypatch.setattr(on_stream, "gpu_driver_version", lambda: "580.1")
+    assert run_ranks(2, meet) == [("", True)] * 2
+    monkeypatch.setattr(nccl, "found", lambda: "" if world().rank else "libnccl.so.2")
+    assert run_ranks(2, meet) == [("rank 1: CELLC_NCCL=none", False)] * 2
+
+
 @pytest.mark.parametrize(("function", "code", "said"), [
     ("ncclCommInitRank", 5, "invalid usage .*two of them use one GPU"),
     ("ncclSend", 1, r"all_to_all 0 0 of float32\[3,1668\].*ncclSend: unhandled cuda error \(as the "
@@ -276,7 +319,7 @@ class Gpu:
         graph.outputs = [value]
         self.fake, self.rank = FakeDriver(), rank
         self.nccl = FakeNccl(folder, self.fake)
-        on_stream.use(nccl.Nccl(self.nccl))
+        on_stream.use(lambda: nccl.Nccl(self.nccl))
         self.device = CudaDevice(Driver(self.fake))
         self.device.name = f"cuda:{rank}"  # (each stand-in has one GPU, of number 0)
         self.program = compile_program(graph, CUDA["cuda-sm_90a"], use_cache=False)

@@ -166,7 +166,7 @@ def test_training_by_nccl(mpirun: Launch, tmp_path: Path) -> None:
     by_nccl = TRAINING.replace('device_target="CPU"', 'device_target="GPU"').replace(
         "    init()\n", "    init()\n    from cellc_runtime.cuda import nccl, on_stream\n"
         "    from tests.cuda.fake_nccl import of_environment\n"
-        "    fake = of_environment()\n    on_stream.use(nccl.Nccl(fake))\n")
+        "    fake = of_environment()\n    on_stream.use(lambda: nccl.Nccl(fake))\n")
     by_nccl += 'print("calls", len(fake.log))\n'
     found = set()
     for text, mode in ((TRAINING, "0"), (by_nccl, "0"), (by_nccl, "1")):

@@ -87,13 +87,14 @@ class Called(Protocol):
 class Engine:
     """The communicators of one rank, by group.
 
-    Attributes:
-        library: NCCL.
+    Args:
+        load: gives NCCL, when a group comes to its first collective on GPUs: hundreds of megabytes
+            that a process which computes elsewhere does without.
     """
 
-    def __init__(self, library: nccl.Nccl) -> None:
-        self.library = library
-        self._comms: dict[tuple[int, ...], int] = {}
+    def __init__(self, load: Callable[[], nccl.Nccl]) -> None:
+        self._load = load
+        self._comms: dict[tuple[int, ...], tuple[nccl.Nccl, int] | None] = {}
 
     def put(self, what: collectives.Called, step: Step, given: Given, queue: Queue) -> bool:
         """Put a collective on a stream; whether it can be done here.
@@ -103,45 +104,64 @@ class Engine:
         """
         if not _is_put(what):
             return False
-        comm = self._communicator(step, queue)
-        if not comm:
+        if step.group not in self._comms:
+            self._comms[step.group] = self._met(step, queue)
+        found = self._comms[step.group]
+        if found is None:
             return False
+        library, comm = found
         in_order(lambda: _agree(step), step.text)
         queue.use()
         doing = f"{step.text}{step.place}"
-        self.library.check(comm, doing)
-        _WORK[what.kind](_Work(self.library, comm, what, given, doing, queue.zero))
+        library.check(comm, doing)
+        _WORK[what.kind](_Work(library, comm, what, given, doing, queue.zero))
         return True
 
     def close(self) -> None:
         """This rank leaves: nothing of it runs any more."""
-        for comm in filter(None, self._comms.values()):
-            self.library.call("ncclCommAbort", comm)
+        for library, comm in filter(None, self._comms.values()):
+            library.call("ncclCommAbort", comm)
         self._comms.clear()
 
-    def _communicator(self, step: Step, queue: Queue) -> int:
-        """That of a group, made when all of it come to their first collective; 0: two of them use
-        one GPU, which NCCL does not do."""
-        if step.group not in self._comms:
-            first = world().rank == step.group[0]
-            made = self.library.unique_id().hex() if first else ""
-            own = f"{made} {os.uname().nodename} {queue.name}"
-            said = [text.split(" ", 1) for text in
-                    in_order(lambda: gathered_texts(step, own), step.text)]
-            gpus = [gpu for _, gpu in said]
-            if len(set(gpus)) == len(gpus):
-                queue.use()
-                self._comms[step.group] = self.library.communicator(
-                    bytes.fromhex(said[0][0]), len(step.group), step.group.index(world().rank),
-                    f"{step.text}{step.place}")
-            else:
-                self._comms[step.group] = 0
-                if first:
-                    sys.stderr.write(
-                        f"cellc: ranks {', '.join(map(str, step.group))} do not have a GPU each "
-                        "(set_device('GPU', get_local_rank()) chooses one): what they exchange "
-                        "goes through the host's memory\n")
-        return self._comms[step.group]
+    def _met(self, step: Step, queue: Queue) -> tuple[nccl.Nccl, int] | None:
+        """The library and the communicator of a group, all of which come to their first collective;
+        None: it goes by the host. The first of them says why."""
+        first, library, why = world().rank == step.group[0], None, ""
+        try:
+            library = self._load()
+        except nccl.NoNccl as error:
+            why = str(error)
+        made = library.unique_id().hex() if first and library is not None else ""
+        version = nccl.dotted(library.version) if library is not None else ""
+        own = "\n".join((made, f"{os.uname().nodename} {queue.name}", version, why))
+        said = [text.split("\n", 3) for text in
+                in_order(lambda: gathered_texts(step, own), step.text)]
+        apart = _apart(step.group, said)
+        if library is None or apart:
+            if first:
+                sys.stderr.write(f"cellc: {apart}: what they exchange goes through the host's "
+                                 "memory\n")
+            return None
+        queue.use()
+        return library, library.communicator(
+            bytes.fromhex(said[0][0]), len(step.group), step.group.index(world().rank),
+            f"{step.text}{step.place}")
+
+
+def _apart(group: tuple[int, ...], said: Sequence[Sequence[str]]) -> str:
+    """Why NCCL does not connect ranks, from what each says: by what they meet, its GPU, its version
+    of the library, and why there is none; "" if it does."""
+    ranks = f"ranks {', '.join(map(str, group))}"
+    for rank, (_, _, version, why) in zip(group, said, strict=True):
+        if not version:
+            return f"{ranks} are not connected by NCCL, for on rank {rank} {why}"
+    versions = [version for _, _, version, _ in said]
+    if len(set(versions)) > 1:
+        return f"{ranks} have different versions of NCCL ({', '.join(versions)})"
+    if len({gpu for _, gpu, _, _ in said}) < len(group):  # which NCCL does not do
+        return (f"{ranks} do not have a GPU each (set_device('GPU', get_local_rank()) chooses "
+                "one)")
+    return ""
 
 
 def _is_put(what: collectives.Called) -> bool:
@@ -242,48 +262,32 @@ def engine() -> Engine | None:
     return _engines.get(world())
 
 
-def use(library: nccl.Nccl) -> Engine:
+def use(load: Callable[[], nccl.Nccl]) -> Engine:
     """From now on this rank's collectives on GPUs go by a library. All ranks do this together."""
-    made = _engines[world()] = Engine(library)
+    made = _engines[world()] = Engine(load)
     return made
 
 
 def connect() -> str:
-    """Decide, with all other ranks, whether collectives on GPUs go by NCCL: if it is there on all
-    of them. (Called when ranks have met; a rank without a driver of NVIDIA's says no.)
+    """Decide, with all other ranks, whether collectives on GPUs are to go by NCCL: if all have a
+    driver of NVIDIA's. (Called when ranks have met; nothing is loaded.)
 
     Returns:
-        Why they do not, for people; "" if they do, or no rank has a GPU.
+        Why they are not, for people; "" if they are, or no rank has a GPU.
     """
-    library, why = _own()
-    own = why if library is None else f"+{nccl.dotted(library.version)}"
+    path = nccl.found()
+    own = _NO_GPU if not gpu_driver_version() else "" if path else "CELLC_NCCL=none"
     step = Step("whether NCCL is there", tuple(range(world().size)))
     said: list[str] = in_order(lambda: gathered_texts(step, own), step.text)
-    if library is not None and all(text.startswith("+") for text in said):
-        if len(set(said)) == 1:
-            use(library)
-            return ""
-        return f"ranks have different versions of NCCL: {', '.join(t[1:] for t in said)}"
     if all(text == _NO_GPU for text in said):
         return ""
-    rank, text = next((r, t) for r, t in enumerate(said) if not t.startswith("+"))
-    return f"rank {rank}: {text}"
+    if any(said):
+        return next(f"rank {rank}: {text}" for rank, text in enumerate(said) if text)
+    use(lambda: nccl.load(path))
+    return ""
 
 
 _NO_GPU = "there is no GPU"
-
-
-def _own() -> tuple[nccl.Nccl | None, str]:
-    """The library, or why there is none."""
-    path = nccl.found()
-    if not path:
-        return None, "CELLC_NCCL=none"
-    if not gpu_driver_version():
-        return None, _NO_GPU
-    try:
-        return nccl.load(path), ""
-    except nccl.NoNccl as error:
-        return None, str(error)
 
 
 def disconnect() -> None:
