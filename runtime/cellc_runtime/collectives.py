@@ -226,7 +226,7 @@ KINDS: Mapping[str, Callable[..., Any]] = {
         all_reduce, reduce_scatter, reduce_to, all_gather, broadcast_from, gather_to, scatter_from,
         all_to_all, all_to_all_v,
     )
-}
+} | {"any_order_all_reduce": all_reduce, "any_order_reduce_scatter": reduce_scatter}
 """What has one operand and one result, by the names of the ops."""
 _MESSAGES: Mapping[str, Callable[..., None]] = {
     "send_to": send_to, "receive_from": receive_from,

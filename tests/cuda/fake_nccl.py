@@ -8,6 +8,7 @@ down by graphs; without one it is done at once, as the emulator does everything.
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import os
 import threading
@@ -18,11 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cellc_runtime.cuda.nccl import ID_BYTES, SIGNATURES, TEXTS, UniqueId
 
 from .fake_driver import FakeDriver
 from .fake_library import FakeLibrary, Refused
 
+NUMBERS = {2: np.dtype("i4"), 6: np.dtype("f2"), 7: np.dtype("f4"), 8: np.dtype("f8")}
+"""Some types that are added up, by NCCL's numbers."""
 PATIENCE = 60.0
 """Seconds that a rank waits for another one."""
 TEXT = {1: b"unhandled cuda error", 2: b"unhandled system error", 4: b"invalid argument",
@@ -182,6 +187,21 @@ class FakeNccl(FakeLibrary):
             comm=of, receives=[(root, out, n)],
             sends=[(peer, x, n) for peer in range(of.size) if of.place == root])))
 
+    def _ncclAllReduce(
+        self, x: int, out: int, n: int, kind: int, how: int, comm: int, stream: int
+    ) -> None:
+        of = self._of(comm)
+        self.log.append(("ncclAllReduce", n, kind, how))
+        self._put(stream, lambda: self._reduce(of, [x] * of.size, out, n, (kind, how)))
+
+    def _ncclReduceScatter(
+        self, x: int, out: int, n: int, kind: int, how: int, comm: int, stream: int
+    ) -> None:
+        of, step = self._of(comm), n * NUMBERS[kind].itemsize
+        self.log.append(("ncclReduceScatter", n, kind, how))
+        self._put(stream, lambda: self._reduce(
+            of, [x + peer * step for peer in range(of.size)], out, n, (kind, how)))
+
     # --- the work -------------------------------------------------------------------------------
 
     def _put(self, stream: int, work: Callable[[], None]) -> None:
@@ -201,6 +221,18 @@ class FakeNccl(FakeLibrary):
             if len(data) != n:
                 raise Refused(5)
             ctypes.memmove(at, data, n)
+
+    def _reduce(
+        self, comm: Comm, parts: list[int], out: int, n: int, kind: tuple[int, int]
+    ) -> None:
+        """From the last rank on: an order that is not that of the ranks."""
+        dtype, add = NUMBERS[kind[0]], (np.add, np.multiply)[kind[1]]
+        for peer, at in enumerate(parts):
+            self._inside(at, n * dtype.itemsize)
+            comm.send(peer, ctypes.string_at(at, n * dtype.itemsize))
+        came = [np.frombuffer(comm.receive(peer), dtype) for peer in range(comm.size)]
+        self._inside(out, n * dtype.itemsize)
+        ctypes.memmove(out, functools.reduce(add, came[::-1]).tobytes(), n * dtype.itemsize)
 
     def _inside(self, at: int, n: int) -> None:
         if self.driver is not None:

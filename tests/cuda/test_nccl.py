@@ -65,10 +65,12 @@ def test_declarations(wheel: Path) -> None:
         for declared in filter(None, found[2].split(",")):
             words = declared.replace("const", "").split()
             pointer = "*" in declared or words[0] in ("ncclComm_t", "cudaStream_t")
-            enum = words[0] in ("ncclDataType_t", "ncclResult_t")
+            enum = words[0] in ("ncclDataType_t", "ncclResult_t", "ncclRedOp_t")
             expected.append("pointer" if pointer else "int" if enum else words[0])
         assert [KINDS[t] for t in types] == expected, name
-    for name, value in (("NCCL_UNIQUE_ID_BYTES", nccl.ID_BYTES), ("ncclUint8", nccl.UINT8),
+    numbers = {f"nccl{name.capitalize()}": n
+               for name, n in (*nccl.TYPES.items(), *nccl.REDUCTIONS.items())}
+    for name, value in (*numbers.items(), ("NCCL_UNIQUE_ID_BYTES", nccl.ID_BYTES),
                         ("ncclInProgress", 7), ("ncclRemoteError", 6), ("ncclInvalidUsage", 5)):
         assert re.search(rf"{name}\s*=?\s*{value}\b", header), name
 
@@ -143,7 +145,7 @@ def a_collective(op: str, shape: tuple[int, ...], dtype: DType = float32, **attr
 
 def on_gpus(
     folder: Path, make: Made, ranks: tuple[int, ...], sent: bool = True,
-    use: Callable[[FakeNccl], None] = lambda fake: None,
+    use: Callable[[FakeNccl], None] = lambda fake: None, numerics: str = "strict",
 ) -> dict[int, tuple[bytes, list[str]]]:
     """The bits that a graph gives on each rank, and the calls of NCCL there.
 
@@ -161,7 +163,8 @@ def on_gpus(
         graph = make(rank)
         x = values(rank, graph.inputs[0].shape, graph.inputs[0].dtype.numpy)
         try:
-            out = Executable(compile_program(graph, TARGETS[rank], use_cache=False)).call([x])
+            out = Executable(compile_program(
+                graph, TARGETS[rank], use_cache=False, numerics=numerics)).call([x])
             return np.asarray(out[0].numpy()).tobytes(), [call[0] for call in fake.log]
         finally:
             on_stream.disconnect()
@@ -215,6 +218,25 @@ def test_bits_are_those_of_the_host(name: str, tmp_path: Path, gpus: list[Emulat
         assert (bits, []) == by_host[rank]
         assert functions <= set(calls)
         assert bool(calls) == (name != "complex product")
+
+
+@pytest.mark.parametrize("name", ["large sum", "product", "reduce_scatter", "extreme", "reduce_to"])
+def test_fast_numerics_let_the_library_add(
+    name: str, tmp_path: Path, gpus: list[EmulatedDevice]
+) -> None:
+    """In its own order, here that from the last rank on; extremes have none."""
+    make, ranks, _ = CASES[name]
+    found, strict = (on_gpus(tmp_path, make, ranks, numerics=n) for n in ("fast", "strict"))
+    dtype = make(0).inputs[0].dtype.numpy
+    adds = {"reduce_scatter": "ncclReduceScatter", "extreme": "", "reduce_to": ""}.get(
+        name, "ncclAllReduce")
+    for rank in ranks:
+        (bits, calls), (other, before) = found[rank], strict[rank]
+        assert calls == (["ncclCommInitRank", adds] if adds else before)
+        assert not {"ncclAllReduce", "ncclReduceScatter"} & set(before)
+        got, want = (np.frombuffer(b, dtype).astype(np.float64) for b in (bits, other))
+        np.testing.assert_allclose(got, want, 2e-3 if name == "reduce_scatter" else 1e-4, 1e-3)
+    assert name in ("product", "extreme", "reduce_to") or found != strict
 
 
 def test_ranks_on_one_gpu_go_by_the_host(

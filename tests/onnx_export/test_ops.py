@@ -36,8 +36,9 @@ KNOWN_REFUSED = {
     # Python, and users' own code
     "custom_kernel", "host_call",
     # several processes
-    "all_gather", "all_reduce", "all_to_all", "all_to_all_v", "broadcast_from", "gather_to",
-    "lay_out", "receive_from", "reduce_scatter", "reduce_to", "scatter_from", "send_to",
+    "all_gather", "all_reduce", "all_to_all", "all_to_all_v", "any_order_all_reduce",
+    "any_order_reduce_scatter", "broadcast_from", "gather_to", "lay_out",
+    "receive_from", "reduce_scatter", "reduce_to", "scatter_from", "send_to",
     # gradients
     "adaptive_avg_pool2d_backward", "adaptive_max_pool2d_backward", "avg_pool2d_backward",
     "conv2d_backward_weight", "max_pool2d_backward",

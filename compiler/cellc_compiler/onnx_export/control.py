@@ -14,8 +14,9 @@ from .writer import Names, Writer, refuse
 
 refused("it calls a Python function, which no file can hold", "host_call")
 refused("several processes compute it together, and a file is of one", "all_gather", "all_reduce",
-        "all_to_all", "all_to_all_v", "broadcast_from", "gather_to", "lay_out", "receive_from",
-        "reduce_scatter", "reduce_to", "scatter_from", "send_to")
+        "all_to_all", "all_to_all_v", "any_order_all_reduce", "any_order_reduce_scatter",
+        "broadcast_from", "gather_to", "lay_out", "receive_from", "reduce_scatter",
+        "reduce_to", "scatter_from", "send_to")
 refused("its code is the user's own, for which a file has no function", "custom_kernel")
 refused(
     "ONNX's random ops draw other numbers; export the network as it infers (`net.set_train(False)`)"

@@ -17,7 +17,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.world import Step
 
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import ANY, NUMBERS, REQUIRED, Array, Op, Sample, register
+from ..ir.op import ANY, NUMBERS, REAL, REQUIRED, Array, Op, Sample, register
 from ..ir.types import TensorType
 from . import _batch_axis, _identities
 from ._members import Grads, case
@@ -152,6 +152,32 @@ class ReduceScatter(_Reducing):
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         _sum_alone(node)
         return [b.emit("all_gather", dys[0], ranks=node.attrs["ranks"])]
+
+
+_OF_LIBRARIES = tuple(t for t in REAL if t.name not in ("int16", "uint16"))
+"""What libraries of devices add up."""
+
+
+@register
+class AnyOrderAllReduce(AllReduce):
+    """`all_reduce` by a device's own library, which adds in an order of its own.
+
+    The pass `slices` of `numerics="fast"` makes it; it has no public function.
+    """
+
+    name = "any_order_all_reduce"
+    dtypes = _OF_LIBRARIES
+
+
+@register
+class AnyOrderReduceScatter(ReduceScatter):
+    """`reduce_scatter` by a device's own library, which adds in an order of its own.
+
+    The pass `slices` of `numerics="fast"` makes it; it has no public function.
+    """
+
+    name = "any_order_reduce_scatter"
+    dtypes = _OF_LIBRARIES
 
 
 @register

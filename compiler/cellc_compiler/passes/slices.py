@@ -9,18 +9,30 @@ the same order, so bits are the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
 
 from cellc_runtime.collectives import SMALL
 
 from ..ir.graph import Builder, Graph, Node, Value
-from ..ops.collective import AllGather, AllReduce, AllToAll, GatherTo, ReduceScatter, ReduceTo
-from ..ops.elementwise import Add, Mul
+from ..ops.collective import (
+    AllGather,
+    AllReduce,
+    AllToAll,
+    AnyOrderAllReduce,
+    AnyOrderReduceScatter,
+    GatherTo,
+    ReduceScatter,
+    ReduceTo,
+)
 from .base import Pass, rewrite
 
-_ADDED = {"sum": Add.name, "prod": Mul.name, "min": "minimum", "max": "maximum"}
-"""Ops by reductions."""
+_ADDED: Mapping[str, Callable[[Builder, Value, Value], Value]] = {
+    "sum": lambda b, one, other: b.add(one, other), "prod": lambda b, one, other: b.mul(one, other),
+    "min": lambda b, one, other: b.minimum(one, other),
+    "max": lambda b, one, other: b.maximum(one, other),
+}
+"""What makes one part of two, by reductions."""
 
 
 class Slices(Pass):
@@ -28,13 +40,32 @@ class Slices(Pass):
     `all_to_all` along other axes by one of rows.
 
     Products of complex numbers stay, which kernels round otherwise than the host.
+
+    Args:
+        fast: sums and products may have any order: where the library adds up numbers of their type,
+            it does.
     """
 
     name = "slices"
 
+    def __init__(self, fast: bool = False) -> None:
+        self.fast = fast
+
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        return rewrite(graph, _rule, asks=_RULES.__contains__)
+        return rewrite(graph, self._rule, asks=_RULES.__contains__)
+
+    def _rule(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        other = _ANY_ORDER.get(node.op) if self.fast else None
+        if other is not None and node.attrs["reduction"] in ("sum", "prod") and \
+                len(node.attrs["ranks"]) > 1 and node.operands[0].dtype in other.dtypes:
+            return b.node(other.name, node.operands, node.attrs).results
+        return _rule(b, node)
+
+
+_ANY_ORDER: Mapping[str, type[AnyOrderAllReduce | AnyOrderReduceScatter]] = {
+    AllReduce.name: AnyOrderAllReduce, ReduceScatter.name: AnyOrderReduceScatter}
+"""What a library may do, by ops."""
 
 
 def _rule(b: Builder, node: Node) -> Sequence[Value] | None:
@@ -115,6 +146,5 @@ def _added(b: Builder, rows: Value, node: Node) -> Value:
     """The rows one after the other, as one row."""
     count, size = rows.shape
     parts = [b.slice(rows, start=(i, 0), stop=(i + 1, size)) for i in range(count)]
-    op = _ADDED[node.attrs["reduction"]]
-    total: Value = reduce(lambda one, other: b.emit(op, one, other), parts)
+    total: Value = reduce(partial(_ADDED[node.attrs["reduction"]], b), parts)
     return total

@@ -5,10 +5,10 @@ GPU's memory and the stream. What can be done here is put on the stream, so that
 graph takes it down, too; else the callback says `BY_HOST`, and the program copies the operand to
 the host and asks again.
 
-NCCL moves bytes, nothing else: sums are ops of the program, between an exchange of slices and a
-gather (`cellc_compiler.passes.slices`), so their order is that of the ranks as on a CPU. Before
-bytes go, the ranks of the group say through the world what they are at: one that does not come, or
-comes to something else, is named.
+NCCL moves bytes, and adds where the order is left open (`numerics="fast"`). Other sums are ops of
+the program, between an exchange of slices and a gather (`cellc_compiler.passes.slices`), so their
+order is that of the ranks as on a CPU. Before bytes go, the ranks of the group say through the
+world what they are at: one that does not come, or comes to something else, is named.
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ Zero = Callable[[int, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a callback was given: addresses and bytes in the GPU's memory, and the stream."""
+    """What a callback was given: addresses and bytes in the GPU's memory, the stream, and the type
+    of the elements."""
 
     x: int
     x_bytes: int
     out: int
     out_bytes: int
     stream: int
+    dtype: DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,12 @@ class _Work:
         self._library.call(name, *arguments, self._comm, self.given.stream, doing=self._doing,
                            comm=self._comm)
 
+    def add(self, name: str, nbytes: int) -> None:
+        """A reduction that the library makes, in its order, to so many bytes."""
+        dtype = self.given.dtype
+        self.call(name, self.given.x, self.given.out, nbytes // dtype.itemsize,
+                  nccl.TYPES[dtype.name], nccl.REDUCTIONS[self.attrs["reduction"]])
+
     def exchange(self, sent: Sequence[int], received: Sequence[int]) -> None:
         """So many bytes of the operand to each rank, and of each to the result, one after the
         other, all at the same time."""
@@ -243,12 +251,21 @@ def _all_to_all_v(w: _Work) -> None:
     w.exchange([n * row for n in send], [n * row for n in receive])
 
 
+def _all_reduce(w: _Work) -> None:
+    w.add("ncclAllReduce", w.given.x_bytes)
+
+
+def _reduce_scatter(w: _Work) -> None:
+    w.add("ncclReduceScatter", w.given.out_bytes)
+
+
 _WORK: Mapping[str, Callable[[_Work], None]] = {
+    "any_order_all_reduce": _all_reduce, "any_order_reduce_scatter": _reduce_scatter,
     "all_gather": _all_gather, "broadcast_from": _broadcast_from, "gather_to": _gather_to,
     "scatter_from": _scatter_from, "all_to_all": _all_to_all, "all_to_all_v": _all_to_all_v,
 }
-"""By the names of the ops. Sums are made of these. Messages go by the host: a send must not wait
-until it is received, and NCCL's does."""
+"""By the names of the ops. Sums in the order of the ranks are made of these. Messages go by the
+host: a send must not wait until it is received, and NCCL's does."""
 
 
 # --- who uses it ----------------------------------------------------------------------------------
@@ -343,7 +360,7 @@ class _Asked:
             return BY_HOST
         (dtype, shape, _), (_, out_shape, _) = self._host.types
         given = Given(pointers[0] or 0, dtype.itemsize * math.prod(shape),
-                      pointers[1] or 0, dtype.itemsize * math.prod(out_shape), stream)
+                      pointers[1] or 0, dtype.itemsize * math.prod(out_shape), stream, dtype)
         try:
             step = what.step(np.broadcast_to(np.zeros((), dtype.numpy), shape))
             return 0 if found.put(what, step, given, self._queue) else BY_HOST

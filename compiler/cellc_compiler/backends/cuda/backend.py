@@ -50,7 +50,7 @@ class CudaBackend(Backend):
         return f"{llvm_version.llvm_version()} ptxas {ptxas.version()}{sliced}"
 
     def passes(self, target: Target) -> tuple[Pass, ...]:
-        return (slices.Slices(),) if on_stream.engine() is not None else ()
+        return (slices.Slices(target.fast),) if on_stream.engine() is not None else ()
 
     def machine(self, target: Target) -> machine.GpuMachine:
         return _machine(target)
