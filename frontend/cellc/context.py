@@ -150,7 +150,7 @@ def _device_of(new: dict[str, Any]) -> hardware.Device | None:
         RuntimeError: there is no such GPU.
     """
     if "device_target" in new:
-        new.setdefault("device_id", 0)
+        new.setdefault("device_id", hardware.own_gpu() if new["device_target"] == "GPU" else 0)
     chosen = {**_values, **new}
     number: int = chosen["device_id"]
     if chosen["device_target"] == "GPU":
@@ -208,6 +208,11 @@ def gpu_named(device: str) -> hardware.Device | None:
 def set_device(device_target: str, device_id: int | None = None) -> None:
     """Choose the device. Source: `mindspore.set_device`.
 
+    Args:
+        device_target: `"CPU"` or `"GPU"`.
+        device_id: which of several; None: 0, but of several processes each takes the GPU of its
+            number on its machine.
+
     Raises:
         TypeError, ValueError: no device, or no number of one.
         RuntimeError: a device this installation does not run on, or another CPU than 0.
@@ -216,7 +221,8 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
         raise ValueError(f"'device_id' must not be negative, but got {device_id}.")
     if device_id and options.device("device_target", device_target) == "CPU":
         raise RuntimeError(f"set_device: there is one CPU device, 0, but got {device_id}")
-    set_context(device_target=device_target, device_id=device_id or 0)
+    number = {} if device_id is None else {"device_id": device_id}
+    set_context(device_target=device_target, **number)
 
 
 def set_deterministic(deterministic: bool) -> None:

@@ -326,7 +326,7 @@ class DeviceCtx:
 
     Args:
         name: "CPU", "GPU", "Ascend" or "meta".
-        device_id: which of several; default: 0.
+        device_id: which of several; default: as `set_device` has it.
 
     Raises:
         ValueError: (when it is entered) another name, or a negative number.
@@ -351,7 +351,7 @@ class DeviceCtx:
             raise RuntimeError("DeviceCtx: tensors without elements are not there in cellc; trace "
                                "a network with set_inputs instead.")
         self._before = context.get_current_device()
-        context.set_device(self.name, self.device_id or 0)
+        context.set_device(self.name, self.device_id)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -37,6 +37,7 @@ from .target import (
     runnable_targets,
     tiles_usable,
 )
+from .world import place_on_machine
 
 Memory = Scratch
 """Memory of a device, with an `address`; freed with the object."""
@@ -451,6 +452,14 @@ class _Gpus:
             self.get(0)
         except NoDevice:
             return 0
+        return self.shown()
+
+    def shown(self) -> int:
+        """How many the driver shows; none of them is opened.
+
+        Raises:
+            NoDevice: there is no driver.
+        """
         kind = knobs.read().gpu
         if kind and kind != "cuda":
             return 1
@@ -522,6 +531,18 @@ def gpu(number: int | None = None) -> Device:
 def gpu_count() -> int:
     """How many GPUs there are."""
     return _GPUS.count()
+
+
+def own_gpu() -> int:
+    """The number of the GPU of a process that chooses none: 0, but each of several processes of a
+    machine has its own as long as there are enough. None is opened for that."""
+    place = place_on_machine()
+    if not place:
+        return 0
+    try:
+        return place % max(_GPUS.shown(), 1)
+    except NoDevice:  # (who uses it is told)
+        return 0
 
 
 def use_gpu(number: int) -> Device:

@@ -7,6 +7,7 @@ three: one process alone, the ranks of MPI (`mpi.py`), and threads that play ran
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -177,6 +178,20 @@ _own: ContextVar[World | None] = ContextVar("world", default=None)
 def world() -> World:
     """The world of this thread: that of the process, but in `playing`."""
     return _own.get() or _process
+
+
+def place_on_machine() -> int:
+    """This process's number among those of its world on this machine; before it takes part in one,
+    as the launcher says it; 0 where there is neither."""
+    here = world()
+    if here.size > 1:
+        return here.near.index(here.rank) if here.rank in here.near else 0
+    said = (os.environ.get(name, "") for name in _LOCAL_RANKS)
+    return next((int(text) for text in said if text.isdecimal()), 0)
+
+
+_LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+"""Where Open MPI, MPICH (and those made of it) and Slurm say it."""
 
 
 def enter(made: World) -> None:

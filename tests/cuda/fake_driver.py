@@ -118,7 +118,7 @@ class FakeDriver(FakeLibrary):
     ) -> None:
         self.kernels = kernels or {}
         self.version, self.capability, self.memory = version, capability, memory
-        self.devices = devices
+        self.devices, self.first_bus = devices, 1
         self.launches: list[Launch] = []
         self.done: list[str] = []
         self.log: list[str] = []
@@ -236,7 +236,8 @@ class FakeDriver(FakeLibrary):
         ctypes.memmove(out, b"Fake GPU\0", 9)
 
     def _cuDeviceGetAttribute(self, out: int, attribute: int, device: int) -> None:
-        values = {75: self.capability[0], 76: self.capability[1], 16: 4, 38: 1 << 20, 97: 227 << 10}
+        values = {75: self.capability[0], 76: self.capability[1], 16: 4, 38: 1 << 20, 97: 227 << 10,
+                  50: 0, 33: self.first_bus + device, 34: 0}
         _fill(out, values[attribute], ctypes.c_int)
 
     def _cuDeviceTotalMem_v2(self, out: int, device: int) -> None:

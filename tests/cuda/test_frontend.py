@@ -17,6 +17,7 @@ import pytest
 import cellc as ms
 from cellc import ops
 from cellc_compiler.build import ptxas
+from cellc_runtime import device
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(ptxas.find() is None, reason="such a machine has no ptxas")
@@ -42,6 +43,37 @@ def told(text: str, memory: int = 1 << 30) -> Any:
                           check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_each_process_of_a_machine_has_a_gpu_of_its_own() -> None:
+    """Unless it chooses one: that of its number, as its launcher says it or as ranks have met."""
+    said = told("""
+import os
+from cellc.testing.ranks import run_ranks
+from cellc_runtime import device
+os.environ["OMPI_COMM_WORLD_LOCAL_RANK"] = "3"
+ms.set_device("GPU")
+chosen = [ms.get_context("device_id")]
+for number in (0, 1):
+    ms.set_device("GPU", number)
+    chosen.append(ms.get_context("device_id"))
+ms.set_context(device_target="CPU")
+ms.set_context(device_target="GPU", device_id=0)
+chosen.append(ms.get_context("device_id"))
+print(json.dumps([chosen, run_ranks(4, lambda rank: device.own_gpu())]))
+""")
+    assert said == [[1, 0, 1, 0], [0, 1, 0, 1]]
+
+
+def test_a_process_opens_no_gpu_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CELLC_GPU", raising=False)
+    monkeypatch.setattr("cellc_runtime.cuda.device.device_count", lambda: 4)
+    monkeypatch.setattr("cellc_runtime.cuda.device.open_device", lambda number: 1 / 0)
+    for name in ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "6")
+            assert device.own_gpu() == 2
+    assert device.own_gpu() == 0
 
 
 def test_inference_is_one_graph_launch() -> None:

@@ -331,19 +331,20 @@ def test_ranks_that_disagree_are_told(tmp_path: Path, gpus: list[EmulatedDevice]
 
 
 class Gpu:
-    """A program of three gathers on a rank's own stand-in for a GPU; `calls` gives its results."""
+    """A program of three gathers on a rank's own stand-in for a GPU, of number 0 for each rank, at
+    a place on the bus; `calls` gives its results."""
 
-    def __init__(self, rank: int, folder: Path) -> None:
+    def __init__(self, rank: int, folder: Path, bus: int) -> None:
         graph = Graph("gathers")
         value, b = graph.add_input(TensorType((4,), float32), "x"), Builder(graph)
         for _ in range(3):
             value = b.emit("all_gather", value, ranks=(0, 1))
         graph.outputs = [value]
         self.fake, self.rank = FakeDriver(), rank
+        self.fake.first_bus = bus
         self.nccl = FakeNccl(folder, self.fake)
         on_stream.use(lambda: nccl.Nccl(self.nccl))
         self.device = CudaDevice(Driver(self.fake))
-        self.device.name = f"cuda:{rank}"  # (each stand-in has one GPU, of number 0)
         self.program = compile_program(graph, CUDA["cuda-sm_90a"], use_cache=False)
         called = [_Host(collectives.callback(c.name, " (at the test)"), c.inputs, c.outputs)
                   for c in self.program.callbacks]
@@ -377,7 +378,7 @@ class _Host:
 def test_collectives_run_on_the_stream_and_in_graphs(tmp_path: Path) -> None:
     """All ranks launch graphs or none does, whatever addresses each of them has seen."""
     def run(rank: int) -> tuple[list[Array], list[tuple[int, int]]]:
-        gpu = Gpu(rank, tmp_path)
+        gpu = Gpu(rank, tmp_path, 1 + rank)
         blocks = [gpu.device.allocate(128) for _ in range(3)]
         # The results of rank 1 lie elsewhere once, while rank 0 has a graph for its addresses.
         places = [0, 0, 0, 0, 0, 0] if rank == 0 else [0, 0, 0, 1, 1, 0]
@@ -400,7 +401,7 @@ def test_collectives_run_on_the_stream_and_in_graphs(tmp_path: Path) -> None:
 
 def test_a_rank_that_cannot_make_a_graph_keeps_all_from_it(tmp_path: Path) -> None:
     def run(rank: int) -> tuple[list[Array], bool]:
-        gpu = Gpu(rank, tmp_path)
+        gpu = Gpu(rank, tmp_path, 1 + rank)
         if rank == 1:
             gpu.fake.fails["cuGraphInstantiateWithFlags"] = [2]
         out = gpu.device.allocate(128)
@@ -415,7 +416,7 @@ def test_a_rank_that_cannot_make_a_graph_keeps_all_from_it(tmp_path: Path) -> No
 def test_nobody_waits_for_a_collective(tmp_path: Path) -> None:
     """It is put on the stream, and done when somebody reads."""
     def run(rank: int) -> tuple[int, list[str]]:
-        gpu = Gpu(rank, tmp_path)
+        gpu = Gpu(rank, tmp_path, 1 + rank)
         out = gpu.device.allocate(128)
         slots = addresses(gpu.x.address, out.address)
         before = gpu.fake.pending()

@@ -69,6 +69,7 @@ class CudaDevice(Device):
 
     Attributes:
         context: what its programs, streams and events share.
+        place: where on its machine it is; processes may be shown GPUs under different numbers.
     """
 
     own_memory: ClassVar[bool] = True
@@ -80,6 +81,8 @@ class CudaDevice(Device):
         self.driver, self.number, self.name = driver, number, f"cuda:{number}"
         handle = driver.number("cuDeviceGet", number)
         self._properties = _properties(driver, handle)
+        self.place = ":".join(f"{driver.number('cuDeviceGetAttribute', part, handle):02x}"
+                              for part in cuda.PCI_PLACE)
         self.targets = self._targets()
         self.context = Context(driver, handle)
         self._lock = threading.RLock()
@@ -147,7 +150,7 @@ class CudaDevice(Device):
         self._begin_checks()
         as_ptx = not self._runs(CUDA[program.target], ptx=False) or \
             self.driver.version < cuda.CUBIN_VERSION
-        queue = on_stream.Queue(self.name, self.context.use, self._zero)
+        queue = on_stream.Queue(self.place, self.context.use, self._zero)
         hosts = on_stream.on_stream(program, callbacks, queue)
         return CudaCode(self.context, self._modules, program, hosts, self._allocator.owns, as_ptx)
 

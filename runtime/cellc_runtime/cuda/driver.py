@@ -73,6 +73,9 @@ that cuda.h means), and the types of their arguments; all return a CUresult."""
 
 OUT_OF_MEMORY, NOT_READY = 2, 600
 NO_DEVICE, NO_BINARY, UNSUPPORTED_PTX, INVALID_PTX = 100, 209, 222, 218
+PCI_PLACE = (50, 33, 34)
+"""Attributes of a device that say where it is on its machine: `CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID`,
+`_BUS_ID` and `_DEVICE_ID`."""
 MAJOR, MINOR, MULTIPROCESSORS, L2_BYTES, SHARED_BYTES = 75, 76, 16, 38, 97
 """Attributes of a device: `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and so on; `SHARED_BYTES`
 is `MAX_SHARED_MEMORY_PER_BLOCK_OPTIN`."""

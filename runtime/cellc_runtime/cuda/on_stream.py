@@ -56,7 +56,7 @@ class Queue:
     """A device as collectives need it.
 
     Attributes:
-        name: which GPU of the machine it is.
+        name: which GPU of the machine it is, the same for all processes.
         use: makes it the one of this thread's calls.
         zero: see `Zero`.
     """
@@ -161,8 +161,8 @@ def _apart(group: tuple[int, ...], said: Sequence[Sequence[str]]) -> str:
     if len(set(versions)) > 1:
         return f"{ranks} have different versions of NCCL ({', '.join(versions)})"
     if len({gpu for _, gpu, _, _ in said}) < len(group):  # which NCCL does not do
-        return (f"{ranks} do not have a GPU each (set_device('GPU', get_local_rank()) chooses "
-                "one)")
+        return (f"{ranks} do not have a GPU each (set_device('GPU') takes that of a process's "
+                "number on its machine)")
     return ""
 
 
