@@ -127,6 +127,7 @@ def test_many_ops_split() -> None:
     assert {p.id.split("-")[0] for p in SPLITS if p.id.endswith("summed")} >= {
         "matmul", "reduce_sum", "reduce_max", "gather", "conv2d", "conv2d_backward_data",
         "conv2d_backward_weight"}
+    assert names >= {"diagonal", "diag_embed", "dynamic_slice", "dynamic_update_slice"}
     for name in ("cumsum", "cummax", "sort_lines", "linear_recurrence"):  # never the axis itself
         node = next(p.values[0].nodes[0] for p in SPLITS if p.id.startswith(f"{name}-"))
         axis = node.attrs.get("axis", -1)

@@ -11,10 +11,12 @@ does not count from the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cellc_runtime import dtypes
+from cellc_runtime.lazy import lazy_module
 
 from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
@@ -28,6 +30,11 @@ from ._views import Composite, Element, updated
 from .batching import window
 from .control import Same
 from .elementwise import same_dtype
+
+if TYPE_CHECKING:
+    from ..ir import sharding
+else:  # programs of several ranks ask
+    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 
 @register
@@ -125,6 +132,14 @@ def _starts(r: Reader, k: int, dims: Ints, sizes: Ints) -> list[Index]:
             for axis, (d, n) in enumerate(zip(dims, sizes, strict=True))]
 
 
+def _window_factors(node: Node, sizes: Ints) -> sharding.Factors:
+    """Each axis of which the window has all: it begins at 0, in a part, too. The positions are the
+    last operand."""
+    dims = node.operands[0].type.dims
+    axes = tuple((a,) if n == d else () for a, (n, d) in enumerate(zip(sizes, dims, strict=True)))
+    return sharding.Factors(dims, (*(axes for _ in node.operands[1:]), ((),)), (axes,))
+
+
 def _window(x: Array, starts: Array, sizes: Ints) -> tuple[slice, ...]:
     """Reference slices."""
     at = [min(max(int(s), 0), d - n) for s, d, n in zip(starts, x.shape, sizes, strict=True)]
@@ -146,6 +161,16 @@ class DynamicSlice(Op):
     attrs = {"sizes": REQUIRED}
     dtypes = ANY
     batch = window
+
+    def factors(self, node: Node) -> sharding.Factors:
+        return _window_factors(node, node.attrs["sizes"])
+
+    def part(
+        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
+    ) -> Value:
+        """A window of the part's size."""
+        out: Value = b.emit(self.name, *operands, sizes=part.type.dims)
+        return out
 
     def infer(self, x: TensorType, starts: TensorType, *, sizes: Ints) -> TensorType:
         _check("dynamic_slice", x, starts, sizes)
@@ -180,6 +205,9 @@ class DynamicUpdateSlice(Op):
     operands = ("input", "update", "starts")
     dtypes = ANY
     batch = window
+
+    def factors(self, node: Node) -> sharding.Factors:
+        return _window_factors(node, node.operands[1].type.dims)
 
     def infer(self, x: TensorType, update: TensorType, starts: TensorType) -> TensorType:
         same_dtype("dynamic_update_slice", x, update)

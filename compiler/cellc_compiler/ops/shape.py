@@ -517,6 +517,7 @@ class Diagonal(Op):
     """
 
     name = "diagonal"
+    batch_axis = _batch_axis.whole_last(2)
     attrs = {"offset": 0}
     dtypes = ANY
     cost = "free"
@@ -558,6 +559,7 @@ class DiagEmbed(Op):
     """
 
     name = "diag_embed"
+    batch_axis = _batch_axis.whole_last(1)
     attrs = {"offset": 0, "rows": None, "columns": None}
     dtypes = ANY
     batch = pointwise
