@@ -14,6 +14,7 @@ from cellc.lang.errors import CompileError
 from cellc.ops import reshard
 from cellc.parallel import Layout, shard
 from cellc.parallel.auto_parallel import AutoParallel
+from cellc.ranks.layout import placements
 from cellc.testing.ranks import run_ranks
 from cellc_runtime.world import world
 
@@ -241,6 +242,23 @@ def test_input_channels_are_added_in_the_order_of_the_ranks() -> None:
         nets: list[Any] = [images(strategy) for _ in range(RANKS)]
         for out, _ in run_ranks(RANKS, lambda rank, n=nets: n[rank](Tensor(IMAGES))):
             assert out.asnumpy().tobytes() == want.tobytes()
+
+
+def test_strategies_of_convolutions_name_channels() -> None:
+    """Images by batch, weights by output channels; or what both share. A transposed convolution's
+    images have the channels that are the first axis of the weights."""
+    def cut(op: str, *strategy: tuple[int, ...]) -> tuple[Any, ...]:
+        (matrix, x), (_, w) = placements(strategy, op, 4, op)
+        axes = [a for a, n in enumerate(matrix) if n > 1]
+        return (tuple(matrix[a] for a in axes),
+                *(tuple(tuple(map(axes.index, cut)) for cut in v[:2]) for v in (x, w)))
+
+    assert cut("Conv2D", (2, 1, 1, 1), (2, 1, 1, 1)) == ((2, 2), ((0,), ()), ((1,), ()))
+    assert cut("Conv2D", (1, 2, 1, 1), (2, 2, 1, 1)) == ((2, 2), ((), (0,)), ((1,), (0,)))
+    assert cut("Conv2D", (1, 4, 1, 1), (4, 1, 1, 1)) == ((4,), ((), (0,)), ((0,), ()))
+    assert cut("Conv2DTranspose", (1, 2, 1, 1), (2, 2, 1, 1)) == ((2, 2), ((), (0,)), ((0,), (1,)))
+    with pytest.raises(ValueError, match="operands share into 2 and 4 parts"):
+        cut("Conv2D", (1, 2, 1, 1), (1, 4, 1, 1))
 
 
 # --- ways to say it ------------------------------------------------------------------------------
