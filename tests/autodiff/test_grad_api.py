@@ -193,6 +193,15 @@ def test_weights_of_a_function(m: int) -> None:
 
 
 @BOTH
+def test_a_function_compiled_by_itself(m: int) -> None:
+    """Where its caller is differentiated, so is it; and by itself."""
+    own = ms.jit(product)
+    with mode(m):
+        for fn in (own, lambda x, y: own(x, y) + 1, lambda x, y: own(x + 0, y)):
+            assert plain(ms.grad(fn, (0, 1))(X, Y)) == plain(ms.grad(product, (0, 1))(X, Y))
+
+
+@BOTH
 def test_errors(m: int) -> None:
     long = Tensor(np.ones(3, np.float32))
     with_sens = ms.grad(product, (0, 1), sens_param=True)

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -89,16 +89,28 @@ def product(cache: Path | None) -> Iterator[tuple[Path, dict[str, str]]]:
 
 
 @contextmanager
-def planted(fault: Fault, root: Path) -> Iterator[None]:
-    """A copy has a fault for so long."""
+def planted(fault: Fault, root: Path) -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """A copy has a fault for so long; what is yielded takes it out for a while."""
     path = root / fault.file
     text, times = path.read_bytes(), path.stat()
-    try:
-        fault.plant(root)
-        yield
-    finally:
+
+    def mend() -> None:
         path.write_bytes(text)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # its own bytecode again
+
+    @contextmanager
+    def without() -> Iterator[None]:
+        mend()
+        try:
+            yield
+        finally:
+            fault.plant(root)
+
+    try:
+        fault.plant(root)
+        yield without
+    finally:
+        mend()
 
 
 def ask(root: Path, env: dict[str, str], tests: Sequence[str], seconds: float) -> str:
@@ -141,12 +153,6 @@ def search(
         left_out.append(by)
 
 
-def _passes(test: str, cache: Path | None = None) -> bool:
-    """Whether a test passes as the product is."""
-    with product(cache) as (root, env):
-        return ask(root, env, [test], 2 * _TIME_OF_A_TEST) == ""
-
-
 def attempt(
     seed: int, copy: tuple[Path, dict[str, str]], own_seconds: float, other_seconds: float,
     tests: Sequence[str] = (), reach: Reach | None = None,
@@ -157,23 +163,32 @@ def attempt(
     room, fault = chosen(seed)
     start, found, by, shown = time.monotonic(), "", "", 0
     near = _within(reach, fault) if reach is not None and not tests else []
+    own = own_tests(room, fault.file)
     # Kernels are found by their text and programs by the files of the compiler, so faults share a
     # cache, but for those that may leave wrong entries under right keys.
-    with planted(fault, root), tempfile.TemporaryDirectory() as empty:
+    with planted(fault, root) as without, tempfile.TemporaryDirectory() as empty, \
+            tempfile.TemporaryDirectory() as another:
+        usual = env
         if room in _OF_CACHES:
             env = {**env, "CELLC_TEST_CACHE": empty}
+            usual = {**env, "CELLC_TEST_CACHE": another}
+
+        def passes(test: str) -> bool:
+            with without():
+                return ask(root, usual, [test], 2 * _TIME_OF_A_TEST) == ""
 
         def look(what: Sequence[str], seconds: float) -> bool:
             nonlocal by
-            by = search(root, env, what, seconds, _passes)
+            by = search(root, env, what, seconds, passes)
             return bool(by) and by != "out of time"
 
         def left() -> float:
             return start + own_seconds - time.monotonic()
 
         some = [part for part in (near[:_AT_FIRST], near[_AT_FIRST:_MOST]) if part]
-        if any(look(part, left()) for part in some) or look(
-                tests or own_tests(room, fault.file), left()):
+        if any(look(part, left()) for part in some):
+            found = "own" if by.partition("::")[0] in own or "::" not in by else "others"
+        elif look(tests or _reaching_first(own, reach, fault), left()):
             found = "own"
         elif other_seconds:
             end = time.monotonic() + other_seconds
@@ -186,6 +201,14 @@ def attempt(
                     break
     return Tried(commit(), seed, room, str(fault), found, by,
                  round(time.monotonic() - start, 1), shown)
+
+
+def _reaching_first(own: Sequence[str], reach: Reach | None, fault: Fault) -> list[str]:
+    """Files of tests, those first of which some tests are known to run the fault's line."""
+    if reach is None or "-k" in own:
+        return list(own)
+    known = {test.partition("::")[0] for test in reach.tests(fault.file, fault.line) or ()}
+    return sorted(own, key=lambda file: file not in known)
 
 
 def _within(reach: Reach, fault: Fault) -> list[str]:

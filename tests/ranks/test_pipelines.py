@@ -370,6 +370,17 @@ def test_ranks_must_cut_alike() -> None:
         run_ranks(2, lambda rank: train(lambda: Net([0, 1] if rank else [0, 0, 1]), 2))
 
 
+def test_ranks_must_compute_alike() -> None:
+    """Networks whose parameters and crossings are the same, but not their ops."""
+    class Other(Net):
+        def construct(self, x: Any) -> Any:
+            return -super().construct(x)
+
+    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", pipeline_stages=2)
+    with pytest.raises(RuntimeError, match=r"collective mismatch: .* a pipeline's step cut as"):
+        run_ranks(2, lambda rank: train(lambda: (Other if rank else Net)([0, 1]), 2))
+
+
 def test_parameters_of_other_stages_are_given_up(tmp_path: Path) -> None:
     def run(rank: int) -> Any:
         net = Net([0, 1])

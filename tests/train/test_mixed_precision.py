@@ -293,6 +293,21 @@ def test_automatic_functions():
     assert kinds(run(X)) == ["Float32", "Float32"]
 
 
+def test_functions_compiled_by_themselves():
+    """They are converted as their callers are."""
+    w = Parameter(Tensor(np.ones((3, 3), np.float32)), name="w")
+    own = ms.jit(lambda x: ops.matmul(x, w))
+
+    class Around(nn.Cell):
+        def construct(self, x):
+            return own(x)
+
+    assert own(X).dtype == ms.float32
+    assert amp.auto_mixed_precision(lambda x: own(x), "auto")(X).dtype == ms.float16
+    assert Around().to_float(ms.float16)(X).dtype == ms.float16
+    assert own(X).dtype == ms.float32
+
+
 @ONCE
 def test_both_modes_give_the_same_bits():
     for level in ("O1", "O2", "O3", "auto"):
