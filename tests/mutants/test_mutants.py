@@ -6,6 +6,7 @@ import ast
 import json
 from pathlib import Path
 
+from .naming import naming
 from .planting import Fault, faults
 from .reaching import Reach, in_order, statement
 from .rooms import ROOMS, ROOT, files, other_tests, own_tests
@@ -69,6 +70,19 @@ def test_a_statement_is_found_by_its_line() -> None:
     assert reach.tests(file, 1) is None and Reach().tests(file, head) is None
     more = {f"a[{i}]": float(i) for i in range(5)} | {"b": 9.0}
     assert in_order(more, more) == ["a[0]", "a[1]", "a[2]", "b", "a[3]", "a[4]"]
+
+
+def test_tests_that_name_a_function() -> None:
+    """Those with the name of what a line is in, or of what uses the private function it is in."""
+    file = "frontend/cellc/train/callback/control.py"
+    lines = (ROOT / file).read_text().splitlines()
+    line = next(i for i, text in enumerate(lines, 1) if "self.baseline is None or" in text)
+    assert "tests/train/test_model.py::test_early_stopping" in naming(file, line)
+    mine = "tests/mutants/planting.py"
+    line = next(i for i, text in enumerate((ROOT / mine).read_text().splitlines(), 1)
+                if "in _WORD.finditer" in text)
+    here = "tests/mutants/test_mutants.py::"
+    assert naming(mine, line)[0].startswith(here)  # _texts, in _expressions, in faults
 
 
 def test_planting_changes_one_place(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..fuzz.campaign import commit
+from .naming import naming
 from .planting import Fault, faults
 from .reaching import Reach
 from .rooms import ROOMS, ROOT, files, other_tests, own_tests
@@ -33,6 +34,8 @@ _NOTHING = 5
 _WRONGLY_CALLED = 4
 _AT_FIRST, _MOST = 10, 60
 """Tests that run a fault's line: how many are asked first, and altogether."""
+_NAMING = 6
+"""Test functions that name what the fault is in, before all others."""
 _SHOWN_FIRST = 40.0
 """Seconds of tests that run a fault's line, as they were recorded."""
 
@@ -157,12 +160,14 @@ def attempt(
     seed: int, copy: tuple[Path, dict[str, str]], own_seconds: float, other_seconds: float,
     tests: Sequence[str] = (), reach: Reach | None = None,
 ) -> Tried:
-    """Plant the fault of a seed in a copy and look for it: by tests that are known to run its
-    line, by its room's tests, or these, then by the others."""
+    """Plant the fault of a seed in a copy and look for it: by tests that name what it is in or are
+    known to run its line, by its room's tests, or these, then by the others."""
     root, env = copy
     room, fault = chosen(seed)
     start, found, by, shown = time.monotonic(), "", "", 0
-    near = _within(reach, fault) if reach is not None and not tests else []
+    near = [] if tests else naming(fault.file, fault.line)[:_NAMING]
+    if reach is not None and not tests:
+        near += _within(reach, fault)
     own = own_tests(room, fault.file)
     # Kernels are found by their text and programs by the files of the compiler, so faults share a
     # cache, but for those that may leave wrong entries under right keys.
