@@ -212,6 +212,22 @@ def test_another_type_names_the_line() -> None:
         compiled(GIVEN[2])
 
 
+FACTOR = 2
+
+
+def test_what_only_another_shape_reads_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece gives another shape, and what is compiled for that reads more from outside."""
+    def fn(x: Any) -> Any:
+        found = Tensor(np.repeat(x.asnumpy()[0], 2 if x.asnumpy()[0, 0] > 4 else 1))
+        return found * FACTOR if found.shape[0] > 3 else found
+
+    compiled = ms.jit(fn)
+    for factor in (2, 2, 5):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        for x in GIVEN:
+            assert shown(compiled(x)) == shown(fn(x))
+
+
 def test_a_container_of_the_network_is_not_changed_unseen() -> None:
     def fn(x: Tensor) -> Any:
         queue = [3, 5]

@@ -428,6 +428,25 @@ def test_data_strategies_are_checked() -> None:
         on_ranks(lambda rank: Mlp(), lambda rank, net: net(Tensor(X)))
 
 
+def test_data_strategies_of_tensors_with_fewer_axes() -> None:
+    """Their first axes are the rows that the ranks share out."""
+    class Weighed(Mlp):
+        def construct(self, x: Any, by: Any) -> Any:
+            return super().construct(x) * by.reshape((-1, 1))
+
+    by = np.arange(8, dtype=np.float32)
+    want = Weighed()(Tensor(X), Tensor(by)).asnumpy()
+    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel",
+                                 dataset_strategy=((4, 1), (4,)))
+
+    def play(rank: int, net: nn.Cell) -> Any:
+        rows = slice(2 * rank, 2 * rank + 2)
+        return net(Tensor(X[rows]), Tensor(by[rows])).asnumpy(), rows
+
+    for out, rows in on_ranks(lambda rank: Weighed(), play):
+        np.testing.assert_allclose(out, want[rows], 1e-4, 1e-5)
+
+
 # --- real ranks ----------------------------------------------------------------------------------
 
 SCRIPT = """
