@@ -383,6 +383,7 @@ def test_errors(m: int) -> None:
         (ValueError, "must be >= 0", lambda: ms.jacrev(two, -1)),
         (ValueError, "less than the number of arguments", lambda: ms.jacfwd(two, 2)(x, x)),
         (TypeError, "int or a tuple of int", lambda: ms.jacrev(two, None)),
+        (TypeError, "int or a tuple of int", lambda: ms.jacrev(two, (0, 0.5))),
         (TypeError, "must be bool", lambda: ms.jacfwd(two, 0, 1)),
         (TypeError, "floating-point", lambda: ms.jacrev(square)(i)),
         (TypeError, "Tensor or a tuple of Tensors", lambda: ms.jacrev(lambda x: {"a": x})(x)),

@@ -79,6 +79,14 @@ def test_which_nests_are_tiled() -> None:
     assert not turns((2, 64), (1, 0)) and not turns((64, 2), (1, 0))
 
 
+def test_only_tiny_blocks_go_together() -> None:
+    """A large transposition is work for several threads."""
+    for size, alone in ((16, True), (2048, False)):
+        for target in x86_targets():
+            kernel, _ = nest_transpose.emit(nest_of((size, size), (1, 0), dtypes.float32), target)
+            assert (kernel.ntasks == 1) == alone
+
+
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.int8], ids=lambda d: d.name)
 @pytest.mark.parametrize(("rows", "cols"), [(17, 31), (40, 65), (64, 64), (4, 300)])
 def test_reads_and_writes_stay_inside(rows: int, cols: int, dtype: dtypes.DType) -> None:

@@ -30,6 +30,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "mask": lambda x: x[x > 0] * 2 + 1,
     "mask of rows": lambda x: x[x.sum(1) > 0],
     "mask of columns": lambda x: x[:, x.sum(0) > 0],
+    "rows up to a number": lambda x: (x[ops.argmax(x[:, 0]) :: -1], x[: x[:, 1].argmin() : -2]),
     "unique": lambda x: ops.unique(spread(x).astype(ms.int32)),
     "unique of int64": lambda x: ops.unique(spread(x).astype(ms.int64)),
     "unique of floats": lambda x: ops.unique(ops.where(x > 1, float("nan"), spread(x))),

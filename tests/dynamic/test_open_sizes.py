@@ -161,6 +161,20 @@ def test_open_after_the_second_size() -> None:
         "float32[x_0,3]", "float32[x_0,x_1]"]
 
 
+def test_an_argument_that_is_changed() -> None:
+    """The caller's tensor has what was written, of whichever size."""
+    @ms.jit(dynamic=1)
+    def fn(x: Tensor) -> Tensor:
+        x[0] = 7.0
+        return x * 2
+
+    for n in (2, 3, 4):
+        x, y = floats(n), floats(n)
+        y[0] = 7.0
+        assert_same(fn(x), y * 2)
+        assert_same(x, y)
+
+
 def test_symbols() -> None:
     net = Mlp()
     net.set_inputs(open_tensor(Symbol(divisor=4, remainder=1, max=40), 20))

@@ -78,6 +78,8 @@ FACTS: dict[str, Any] = {
     "ops.diagonal_scatter(ops.zeros((2,3,4)),ops.ones((3,2)),0,0,2)":
         ("Float32", [2, 3, 4], [1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1,
         0, 0]),
+    "ops.index_add(ops.zeros((20,3)),Tensor([2,2]),ops.ones((20,2)),1).sum(0)":
+        ("Float32", [3], [0, 0, 40]),
     "x.diagonal_scatter(Tensor([8.,9.]),1)": ("Float32", [2, 3], [0, 8, 2, 3, 4, 9]),
     "ops.argwhere(x>2)": ("Int64", [3, 2], [1, 0, 1, 1, 1, 2]),
     "x.argwhere()": ("Int64", [5, 2], [0, 1, 0, 2, 1, 0, 1, 1, 1, 2]),

@@ -317,6 +317,16 @@ def test_explain_tells_signatures_and_causes() -> None:
     assert repr(found) == text
 
 
+def test_mutable_numbers_are_inputs() -> None:
+    """Others are compiled for, numpy's too: they are no numbers of the graph."""
+    for kind, entries in ((ms.mutable, 1), (float, 2), (np.float64, 2)):
+        fn = ms.jit(lambda x, n: (x * n, type(n) is float))
+        for n in (1.5, 2.5):
+            product, python = fn(Tensor([1.0]), kind(n))
+            assert product.asnumpy().tolist() == [n] and python is (kind is not np.float64)
+        assert len(fn.table.entries) == entries
+
+
 def test_open_sizes_are_traced_once() -> None:
     class Row(nn.Cell):
         def construct(self, x: Tensor) -> Any:

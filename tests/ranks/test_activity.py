@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cellc_runtime import knobs
-from cellc_runtime.activity import Watch, signs
+from cellc_runtime import activity, knobs
+from cellc_runtime.activity import Signs, Watch, signs
 from cellc_runtime.platform import machine
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows it")
@@ -95,6 +95,18 @@ def test_bytes_of_connections_count() -> None:
         after = signs(os.getpid())
         assert before and after
         assert after.sockets - before.sockets >= 50_000
+
+
+def test_bytes_that_the_caller_moves_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that went over connections since the last look."""
+    looks = iter([Signs(float(at), 0.0, 0, at_sockets, "")
+                  for at, at_sockets in enumerate((0, 90_000, 180_000, 180_000))])
+    monkeypatch.setattr(activity, "signs", lambda *args: next(looks))
+    watch, idle = Watch(1), []
+    for own in (90_000, 90_000, 0, 0):  # before each look
+        watch.own += own
+        idle.append(watch.idle())
+    assert idle == [0.0, 1.0, 0.0, 1.0]
 
 
 def test_a_debugger_is_waited_for() -> None:

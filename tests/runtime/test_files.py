@@ -287,6 +287,9 @@ def test_programs_check_what_they_are_given() -> None:
         replace(program, slots=(*program.slots, update, update))
     with pytest.raises(ArtifactError, match="unknown kind of error 'KeyboardInterrupt'"):
         replace(program, messages=(Message("KeyboardInterrupt", ""),))
+    for parts in (("of ", None), (0,), (None, None)):
+        with pytest.raises(ArtifactError, match="a message shows more values than it has"):
+            replace(program, messages=(Message("IndexError", parts),))
     with pytest.raises(ArtifactError, match="the text segment is misplaced"):
         replace(program, image=replace(program.image, segments=(Segment("text", 1, 1, b"x"),)))
 

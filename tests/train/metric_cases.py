@@ -120,8 +120,8 @@ CASES = [
     ("HausdorffDistance", {}, [("image", "truth", "a")], {}),
     *[("BleuScore", {"n_gram": n, "smooth": s}, [(TEXT, REFERENCES)] * k, {})
       for n in (1, 2, 4) for s in (False, True) for k in (1, 2)],
-    ("BleuScore", {"n_gram": 2}, [(TEXT, [REFERENCES[0], [REFERENCES[1][0] * 3, REFERENCES[1][0]]])],
-     {}),  # the nearest length counts
+    ("BleuScore", {"n_gram": 2},
+     [(TEXT, [REFERENCES[0], [REFERENCES[1][0] * 3, REFERENCES[1][0]]])], {}),  # (the nearest one)
     ("BleuScore", {"n_gram": 5}, [], {}),
     ("BleuScore", {}, [(TEXT, REFERENCES[:1])], {}),
     ("auc", {}, [([0.0, 0.2, 1.0], [0.0, 0.7, 1.0])], {}),

@@ -285,6 +285,18 @@ def in_functions(x: Any) -> Any:
     return ms.ops.add(x, n), ms.ops.maximum(x, n), ms.ops.mul(n, x), ms.ops.where(x > n, x, n), ms.ops.pow(x, 2)
 
 
+class Rate(float):
+    """A float of one's own."""
+
+
+@case
+def floats_of_one_s_own(x: Any) -> Any:
+    rate = Rate(1.5) if x.sum() > 0 else Rate(2.5)
+    while x.sum() < 5:
+        x, rate = x + 1, rate + Rate(1.5)
+    return x * rate, rate
+
+
 @case.on((X, 3), (Y, 2.5), (X, True))
 def given_numbers(x: Any, n: Any) -> Any:
     return x * n, n, n + 1
