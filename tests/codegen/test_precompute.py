@@ -11,6 +11,7 @@ import pytest
 import cellc as ms
 from cellc import nn, ops
 from cellc_compiler import driver
+from cellc_compiler.backends.llvm import call_table
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.ir.verify import verify
 from cellc_compiler.lower.precompute import split
@@ -42,7 +43,13 @@ def test_nothing_that_a_call_writes_is_computed_ahead() -> None:
 
 
 @pytest.mark.parametrize("size", [5, 64, 130])
-def test_the_bits_are_those_of_a_call_that_computes_everything(size: int) -> None:
+@pytest.mark.parametrize("many", [False, True])
+def test_the_bits_are_those_of_a_call_that_computes_everything(
+    size: int, many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there are many, they are a table."""
+    monkeypatch.setattr(call_table, "LEAST", 1 if many else 64)
+    size += many  # (another program)
     text = AFFINE.replace("64", str(size))
     rng = np.random.default_rng(3)
     x, w = rng.standard_normal((2, size, size), np.float32)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -247,6 +250,17 @@ def test_ranks_that_disagree_are_told() -> None:
         run_ranks(2, shapes)
     with pytest.raises(CollectiveError, match=r"rank 0 at all_gather.*ranks 1, 2 at broadcast"):
         run_ranks(3, lambda r: (c.broadcast if r else c.all_gather)(Tensor([1.0])))
+
+
+@pytest.mark.parametrize(("last", "circle"), [([3, 0], True), ([3], False)])
+def test_ranks_that_wait_for_each_other_in_a_circle(last: list[int], circle: bool) -> None:
+    """Here rank 0 for 1, which waits for 2, by what it has said."""
+    alive = Liveness(None, SimpleNamespace(Get_rank=lambda: 0), {})
+    said = {"1": ("gather", [2], 9.0, 0.0), "2": ("broadcast", last, 9.0, 0.0)}
+    alive._heard[1] = time.monotonic(), {"waits": said}
+    text = "collective mismatch: all_reduce for .*1.*; broadcast for .*; gather for .*They wait for"
+    with pytest.raises(CollectiveError, match=text) if circle else nullcontext():
+        alive._check_circle([1], 1.0, "all_reduce")
 
 
 def test_a_rank_that_raises_ends_the_others() -> None:
