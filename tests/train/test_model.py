@@ -416,6 +416,9 @@ def test_checkpoints(folder):
     _, model = make()
     model.train(2, BATCHES, callbacks=ModelCheckpoint("Q", "all"))
     assert sorted(os.listdir("all")) == ["Q-1_1.ckpt", "Q-1_2.ckpt", "Q-2_1.ckpt", "Q-2_2.ckpt"]
+    hourly = CheckpointConfig(save_checkpoint_steps=0, save_checkpoint_seconds=3600)
+    model.train(2, BATCHES, callbacks=ModelCheckpoint("Q", "hourly", hourly))
+    assert sorted(os.listdir("hourly")) == ["Q-2_2.ckpt"]
     net, model = make()
     later = CheckpointConfig(save_checkpoint_steps=3, saved_network=net, format="safetensors")
     model.train(2, BATCHES, callbacks=ModelCheckpoint("R", "few", later))
