@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,6 +48,12 @@ def expressions(draw: st.DrawFn, depth: int = 3) -> tuple[str, Size]:
             return f"({a}//{k})", x // k
         case _:
             return f"({a}%3)", x % 3
+
+
+def test_numpys_integers_are_sizes() -> None:
+    two = np.int64(2)
+    assert surely_equal(N + two, N + 2) and surely_equal(two * N, 2 * N)
+    assert surely_equal(N // two, N // 2)
 
 
 @settings(max_examples=200, deadline=None)

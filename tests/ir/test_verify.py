@@ -165,6 +165,14 @@ def branches_that_differ(g: Graph) -> None:
     g.nodes[2].regions[1].outputs = []
 
 
+@breaks("the recomputed graph takes")
+def a_part_to_recompute_with_other_inputs(g: Graph) -> None:
+    node, (region, _) = g.nodes[2], g.nodes[2].regions
+    again = Node("recompute", [g.inputs[2]], {"results": False}, (), (region,))
+    again.results = (Value(region.outputs[0].type, again, 0),)
+    g.nodes.insert(g.nodes.index(node) + 1, again)
+
+
 @breaks("cond: |regions")
 def a_missing_branch(g: Graph) -> None:
     g.nodes[2].regions = g.nodes[2].regions[:1]

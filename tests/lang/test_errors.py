@@ -398,6 +398,11 @@ import shutil  # (here: lines above are in the messages)
 def free_space(x):
     return x * shutil.disk_usage("/").free
 
+@fails("CE204", TypeError)
+def operands_of_two_types(x):
+    y = x.sum()
+    return (y > 0) and y
+
 
 X = np.array([1, 2], np.float32)
 
