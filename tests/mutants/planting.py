@@ -144,7 +144,7 @@ def _expressions(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
             assert isinstance(changed.func, ast.Name)
             changed.func.id = _NAMES[name]
             yield "other function", changed
-        case ast.Call(args=[ast.Name() as a, ast.Name() as b, *_]):
+        case ast.Call(args=[ast.Name() as a, ast.Name() as b, *_]) if a.id != b.id:
             changed.args[:2] = [b, a]
             yield "swapped arguments", changed
         case ast.Constant(value=str()) | ast.JoinedStr():
