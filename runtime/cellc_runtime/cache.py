@@ -96,9 +96,10 @@ class Cache:
         if size > self.limit:
             return False
         try:
-            self._prepare()
             if not self._trusted():
-                return False
+                self._prepare()
+                if not self._trusted():
+                    return False
             self._write(key, payload)
         except OSError:
             return False
@@ -131,8 +132,11 @@ class Cache:
 
     def _write(self, key: str, payload: bytes) -> None:
         path = self._path(key)
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+        try:
+            handle, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+        except FileNotFoundError:  # the first of its folder
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(_MAGIC + hashlib.sha256(key.encode() + payload).digest())

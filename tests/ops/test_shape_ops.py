@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cellc_compiler.driver import compile_graph
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.graph import Builder, Graph
@@ -83,6 +84,8 @@ X = np.arange(12).reshape(3, 4)
 
 @pytest.mark.parametrize(("name", "attrs", "want"), [
     ("slice", {"start": (2, 3), "stop": (-1, 0), "step": (-1, -2)}, X[::-1, :0:-2]),
+    ("slice", {"start": (2, 0), "stop": (-1, 1)}, X[:0, :1]),
+    ("slice", {"start": (-2, 0), "stop": (0, 1), "step": (-1, 1)}, X[:0, :1]),
     ("pad", {"low": (-1, 1), "high": (1, -2), "value": 7},
      [[7, 4, 5], [7, 8, 9], [7, 7, 7]]),
     ("pad", {"low": (0, 0), "high": (-2, 0), "interior": (0, 1), "value": -1},
@@ -97,6 +100,13 @@ X = np.arange(12).reshape(3, 4)
 ])
 def test_known_answers(name: str, attrs: dict[str, Any], want: Any) -> None:
     np.testing.assert_array_equal(apply(name, X, **attrs), want)
+
+
+def test_a_padding_out_of_range_wraps() -> None:
+    """As in compiled code."""
+    graph = graph_of(lookup("pad"), [np.zeros(1, np.uint8)], {"low": (1,), "high": (0,), "value": -1})
+    assert run(graph, [np.zeros(1, np.uint8)])[0].tolist() == [255, 0]
+    assert compile_graph(graph)([np.zeros(1, np.uint8)])[0].tolist() == [255, 0]
 
 
 def test_one_hot_ignores_indices_outside() -> None:

@@ -320,15 +320,19 @@ def _loops(loops: Iterable[Var]) -> str:
 
 def depends_on(e: Expr, memo: dict[int, frozenset[Var]]) -> frozenset[Var]:
     """The loop variables below an expression (refs depend on none: they belong to the row)."""
-    for x in walk([e]):
+    stack = [e]
+    while stack:
+        x = stack[-1]
         if id(x) not in memo:
-            own: set[Var] = set()
+            below = children(x)
+            missing = [c for c in below if id(c) not in memo]
+            if missing:
+                stack += missing
+                continue
             index = _index_of(x)
-            if index is not None:
-                own.update(v for v in _static_variables(index))
-            for child in children(x):
-                own |= memo[id(child)]
-            memo[id(x)] = frozenset(own)
+            own = frozenset(_static_variables(index) if index is not None else ())
+            memo[id(x)] = own.union(*(memo[id(c)] for c in below))
+        stack.pop()
     return memo[id(e)]
 
 

@@ -194,8 +194,11 @@ class Conv2dBlocked(_Internal):
                 b != block or not groups_fit(ic * groups, oc, groups, block))):
             raise ValueError(f"conv2d_blocked of {x} cannot take weights {w}")
         places = spread[0] * spread[1]
-        if places > 1 and (groups > 1 or oc % (places * block)):
+        if min(groups, *spread) < 1 or (places > 1 and (groups > 1 or oc % (places * block))):
             raise ValueError(f"conv2d_blocked cannot spread {oc} channels over {spread} places")
+        if min(*stride, *dilation) < 1:
+            raise ValueError(f"{self.name} needs strides and dilations of at least 1, got {stride} "
+                             f"and {dilation}")
         reach = tuple((o - 1) * s + (k - 1) * d + 1 for o, s, k, d in
                       zip(size, stride, kernel, dilation, strict=True))
         _check_inside(self.name, x, origin, (reach[0], reach[1]))

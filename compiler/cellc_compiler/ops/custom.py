@@ -46,6 +46,7 @@ class CustomKernel(Op):
     name = "custom_kernel"
     operands = ("*inputs",)
     attrs = {"text": REQUIRED, "constants": (), "file": "<kernel>", "line": 1}
+    bounds: ClassVar[dict[str, int]] = {"line": 1 << 30}  # Python's own is an int of C
     dtypes = NUMBERS
     opaque = True
     cost = "heavy"
@@ -53,6 +54,8 @@ class CustomKernel(Op):
     batch_axis = _batch_axis.none
 
     def infer(self, *inputs: TensorType, **source: Any) -> tuple[TensorType, ...]:
+        if source["line"] < 1:
+            raise ValueError(f"{self.name}: {source['line']} is no line of {source['file']}")
         return (*native.typed(language.Source(**source), inputs).outputs, STATUS)
 
     def reference(self, *inputs: Array, **source: Any) -> tuple[Array, ...]:

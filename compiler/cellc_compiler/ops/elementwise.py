@@ -400,6 +400,14 @@ class Clamp(Composed):
     attrs = {"min": None, "max": None}
     dtypes = REAL
 
+    def infer(self, x: TensorType, **attrs: Any) -> TensorType:
+        if x.dtype.is_integer:
+            limits = np.iinfo(x.dtype.numpy)
+            for bound in attrs.values():
+                if bound is not None and not limits.min <= bound <= limits.max:
+                    raise ValueError(f"clamp: the bound {bound} is no number of {x.dtype.name}")
+        return super().infer(x, **attrs)
+
     def expand(self, b: Builder, x: Value, *, min: float | None, max: float | None) -> Value:
         low = x if min is None else b.maximum(x, b.scalar(min, like=x))
         return low if max is None else b.minimum(low, b.scalar(max, like=x))

@@ -82,11 +82,12 @@ def _count(size: int, kernel: int, stride: int, dilation: int, pads: Pair, ceil_
     """How many windows there are; `size` may be symbolic.
 
     Raises:
-        ValueError: no window fits.
+        ValueError: no window fits, or there is nothing but padding.
     """
     reach = dilation * (kernel - 1) + 1
     room = size + sum(pads) - reach
-    if room < 0 or min(kernel, stride, dilation) < 1 or min(pads) < 0:
+    bare = sum(pads) >= reach and size < 1  # (else that there is room says that there is an image)
+    if bare or room < 0 or min(kernel, stride, dilation) < 1 or min(pads) < 0:
         raise ValueError(
             f"a pool of kernel {kernel}, stride {stride} and dilation {dilation} does not fit "
             f"{size} elements padded by {pads[0]} and {pads[1]}"

@@ -68,8 +68,9 @@ def slice_shape(name: str, x: TensorType, start: Ints, stop: Ints, step: Ints | 
 
 
 def _np_slices(start: Ints, stop: Ints, step: Ints | None) -> tuple[slice, ...]:
-    """numpy slices; a stop below 0 of a negative step means "past the first element"."""
-    return tuple(slice(a, None if s < 0 and z < 0 else z, s)
+    """numpy slices; a stop below 0 of a negative step means "past the first element", and nothing
+    counts from the end."""
+    return tuple(slice(a, None if s < 0 and z < 0 else z, s) if _count(a, z, s) else slice(0)
                  for a, z, s in zip(start, stop, _steps(step, len(start)), strict=True))
 
 
@@ -252,6 +253,8 @@ class MicroBatch(Composite):
     def expand(self, b: Builder, x: Value, *, index: int, count: int, batches: int) -> Value:
         if not 0 <= index < count:
             raise ValueError(f"micro_batch: there is no part {index} of {count}")
+        if batches < 1:
+            raise ValueError(f"micro_batch: {batches} batches have no parts")
         if not x.type.rank or x.shape[0] % (count * batches):
             of = f" of each of {batches} batches" if batches > 1 else ""
             raise ValueError(
@@ -437,11 +440,12 @@ class Pad(Op):
 
     def reference(self, x: Array, *, low: Ints, high: Ints, interior: Ints | None,
                   value: float) -> Array:
+        number = np.asarray(value).astype(x.dtype)  # (what is out of range wraps, as code does)
         for k in range(x.ndim):
             g = interior[k] if interior else 0
             y = np.moveaxis(x, k, 0)
             span = (len(y) - 1) * (g + 1) + 1 if len(y) else 0
-            wide = np.full((max(low[k], 0) + span + max(high[k], 0), *y.shape[1:]), value, x.dtype)
+            wide = np.full((max(low[k], 0) + span + max(high[k], 0), *y.shape[1:]), number)
             wide[max(low[k], 0): max(low[k], 0) + span: g + 1] = y
             wide = wide[max(-low[k], 0): len(wide) - max(-high[k], 0)]
             x = np.moveaxis(wide, 0, k)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from cellc_compiler.interpret import evaluate
 from cellc_compiler.interpret import run as interpret
 from cellc_compiler.ir.graph import Builder, Graph, Literal, Node, Value
 from cellc_compiler.ir.types import TensorType
@@ -76,9 +78,6 @@ def reduce(
 
 def _fewer_nodes(sample: Sample, tries: _Tries, suspect: int) -> Sample:
     values = _values(sample)
-    if values is None:
-        return sample
-
     best = sample
     known: dict[tuple[int, ...], bool] = {}
 
@@ -142,17 +141,14 @@ def _bypass(sample: Sample, position: int, operand: int) -> Sample:
     return Sample(graph, [sample.arrays[i] for i in kept])
 
 
-def _values(sample: Sample) -> dict[Value, Array] | None:
-    """What the reference gives for every node; None if it cannot run."""
+def _values(sample: Sample) -> dict[Value, Array]:
+    """What the reference gives for every node; nothing for one it cannot run, and what reads it."""
     values: dict[Value, Array] = dict(zip(sample.graph.inputs, sample.arrays, strict=True))
-
-    def note(node: Node, results: tuple[Array, ...]) -> None:
-        values.update(zip(node.results, results, strict=True))
-
-    try:
-        interpret(sample.graph, sample.arrays, observe=note)
-    except Exception:  # a fault of the reference's own: the whole graph is the sample
-        return None
+    for node in sample.graph.nodes:
+        if all(v in values for v in node.operands):
+            with suppress(Exception):  # a fault of the reference's own
+                results = evaluate(node, [values[v] for v in node.operands])
+                values.update(zip(node.results, results, strict=True))
     return values
 
 
@@ -191,9 +187,9 @@ def _ddmin(items: list[int], test: Callable[[list[int]], bool]) -> list[int]:
 
 def cut(
     graph: Graph, values: dict[Value, Array], kept: Sequence[int], few: bool = False
-) -> Sample:
+) -> Sample | None:
     """The graph of some nodes: what they read of others are inputs, what others read of them, or
-    nobody, are outputs.
+    nobody, are outputs. None if a value that they read is not known.
 
     Args:
         few: the graph's own outputs alone, if it has any of them.
@@ -203,6 +199,8 @@ def cut(
     arrays: list[Array] = []
     chosen = [graph.nodes[i] for i in kept]
     made = {r for n in chosen for r in n.results}
+    if any(v not in made and v not in values for n in chosen for v in n.operands):
+        return None
     names = {v.name for v in graph.inputs}
 
     def operand(v: Value) -> Value:
@@ -244,10 +242,9 @@ def _opened(sample: Sample, tries: _Tries) -> Sample | None:
     nodes = [n for n in sample.graph.nodes if not n.is_constant]
     if len(nodes) != 1 or not nodes[0].regions:
         return None
-    values = _values(sample)
-    if values is None:
+    values, node = _values(sample), nodes[0]
+    if any(v not in values for v in node.operands):
         return None
-    node = nodes[0]
     for region, arrays in _first_runs(node, [values[v] for v in node.operands]):
         graph = copy_graph(region)
         for i, v in enumerate(graph.inputs):
