@@ -1,7 +1,8 @@
 """Random trials of the whole compiler: `python -m tests.fuzz --minutes 60`.
 
 A *kind* is a module that makes trials of one sort from seeds: `networks` (graphs of all ops, in
-every way that must give the same), `graphs` (the IR, its passes and derivatives, without code),
+every way that must give the same), `alone` (one op with attributes and sizes far from its
+samples), `graphs` (the IR, its passes and derivatives, without code),
 `ranks` (graphs cut over ranks and into stages), `states` (Cells with assignments, views, changes in
 place, draws and open sizes), `effects` (Cells that print and check in branches and loops),
 `training` (layers, optimizers, loss scales, copies), `programs` (Python with control flow), `files`
@@ -31,6 +32,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None,
                         help="of the first trial (default: by the clock)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--cache", default="", help="folder of compiled code that is kept for the "
+                        "next campaign (default: a new one for each worker)")
     parser.add_argument("--enter", action="store_true", help=f"add to {LEDGER.name}")
     parser.add_argument("--ledger", action="store_true", help="show what was tried so far")
     args = parser.parse_args()
@@ -40,7 +43,7 @@ def main() -> int:
         return 0
     seed = int(time.time()) * 1000 if args.seed is None else args.seed
     print(f"seeds from {seed}, {args.minutes:g} minutes, {', '.join(args.kinds)}", flush=True)
-    campaign = run(args.kinds, args.minutes, seed, args.workers)
+    campaign = run(args.kinds, args.minutes, seed, args.workers, cache=args.cache)
     if args.enter:
         enter(campaign, seed)
     return 1 if campaign.findings else 0

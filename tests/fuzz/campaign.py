@@ -18,8 +18,8 @@ from typing import Any
 
 from .finding import CORPUS, Finding
 
-KINDS = ("networks", "graphs", "ranks", "states", "effects", "training", "programs", "files",
-         "concurrency", "processes")
+KINDS = ("networks", "alone", "graphs", "ranks", "states", "effects", "training", "programs",
+         "files", "concurrency", "processes")
 ROOT = Path(__file__).parents[2]
 LEDGER = Path(__file__).with_name("ledger.jsonl")
 PATIENCE = 180.0
@@ -57,15 +57,23 @@ class Campaign:
 
 def run(
     kinds: Sequence[str], minutes: float, seed: int, workers: int, corpus: Path = CORPUS,
-    tell: Callable[[str], None] = print,
+    tell: Callable[[str], None] = print, cache: str = "",
 ) -> Campaign:
-    """Make trials of some kinds for so long, each kind for its share; findings go to the corpus."""
+    """Make trials of some kinds for so long, each kind for its share; findings go to the corpus.
+
+    Args:
+        kinds, minutes, seed, workers: what to try, how long altogether, from which seed on, by how
+            many processes at once.
+        corpus: where findings are written.
+        tell: is given a line for each finding and each kind.
+        cache: a folder of compiled code that outlives the campaign; "" for one of each worker.
+    """
     campaign = Campaign(tell)
     share = 60.0 * minutes / len(kinds)
     for kind in kinds:
         end = time.monotonic() + share
         threads = [threading.Thread(target=_keep_going, daemon=True,
-                                    args=(campaign, kind, seed + i, workers, end))
+                                    args=(campaign, kind, seed + i, workers, end, cache))
                    for i in range(workers)]
         for thread in threads:
             thread.start()
@@ -89,11 +97,13 @@ def summary(kind: str, campaign: Campaign) -> str:
             f"{campaign.seconds[kind] / 60:.1f} process minutes, {found} findings")
 
 
-def _keep_going(campaign: Campaign, kind: str, first: int, step: int, end: float) -> None:
+def _keep_going(
+    campaign: Campaign, kind: str, first: int, step: int, end: float, cache: str
+) -> None:
     """Processes of one worker, one after the other, which share a cache."""
-    with tempfile.TemporaryDirectory() as cache:
+    with tempfile.TemporaryDirectory() as own:
         while time.monotonic() < end:
-            first = _one_process(campaign, kind, first, step, end, cache)
+            first = _one_process(campaign, kind, first, step, end, cache or own)
 
 
 def _one_process(

@@ -57,6 +57,7 @@ class Growth:
         ops: how often each op was put in.
         fitted: nodes that only move elements, put in to fit a value to its reader.
         sizes: what a size becomes.
+        renamed, changed: how often the sizes of a sample are renamed, and an attribute changed.
     """
 
     rng: np.random.Generator
@@ -65,6 +66,8 @@ class Growth:
     ops: dict[str, int] = field(default_factory=dict)
     fitted: set[Node] = field(default_factory=set)
     sizes: Sequence[int] = SIZES
+    renamed: float = RENAMED
+    changed: float = CHANGED
 
     @property
     def builder(self) -> Builder:
@@ -160,8 +163,8 @@ def forms(
 ) -> Iterator[tuple[Sequence[Spec | Array], dict[str, Any]]]:
     """A sample and variations of it, the boldest first; the last is the sample."""
     specs, attrs = list(sample.operands), dict(sample.attrs)
-    changed = {**attrs, **change(growth, op, attrs)} if growth.chance(CHANGED) else attrs
-    if growth.chance(RENAMED):
+    changed = {**attrs, **change(growth, op, attrs)} if growth.chance(growth.changed) else attrs
+    if growth.chance(growth.renamed):
         for _ in range(3):
             sizes = renaming(growth, specs)
             renamed = [rename(s, sizes) for s in specs]

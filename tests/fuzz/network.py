@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -123,9 +123,14 @@ def same(got: Sequence[Array], want: Sequence[Array], what: str) -> None:
 
 
 def outcome(call: Callable[[], Any]) -> tuple[list[Array], str]:
-    """The arrays that a call gives, or the error it raises, by kind."""
+    """The arrays of what a call gives, or the error it raises, by kind."""
+    return tried(lambda: arrays_of(call()))
+
+
+def tried(call: Callable[[], list[Array]]) -> tuple[list[Array], str]:
+    """What a call gives, or the error it raises, by kind."""
     try:
-        return arrays_of(call()), ""
+        return call(), ""
     except Exception as e:
         return [], f"{type(e).__mro__[-4 if len(type(e).__mro__) > 4 else 0].__name__}: {e}"
 
@@ -134,8 +139,27 @@ def outcome(call: Callable[[], Any]) -> tuple[list[Array], str]:
 
 
 def compiled(net: Network) -> None:
-    """The graph as a whole, through all passes."""
-    same(compile_graph(net.graph)(list(net.arrays)), net.results, "compiled and op by op")
+    """The graph as a whole, through all passes, on its own inputs and on some others."""
+    call = compile_graph(net.graph)
+    same(call(list(net.arrays)), net.results, "compiled and op by op")
+    rng = np.random.default_rng(len(net.graph.nodes))
+    for _ in range(OTHERS):
+        other = Network(net.graph, [shuffled(a, rng) for a in net.arrays], net.fitted)
+        got, failed = tried(partial(call, other.arrays))
+        want, raised = tried(partial(getattr, other, "results"))
+        if bool(failed) != bool(raised):
+            raise Different(f"other inputs: op by op {raised or 'gives results'}; compiled "
+                            f"{failed or 'gives results'}")
+        same(got, want, "compiled and op by op, on other inputs")
+
+
+OTHERS = 2
+"""Further inputs of a network that was compiled."""
+
+
+def shuffled(a: Array, rng: np.random.Generator) -> Array:
+    """The same elements in another order, so within the same domain."""
+    return rng.permutation(a.reshape(-1)).reshape(a.shape) if a.size > 1 else a
 
 
 def reference(net: Network) -> None:

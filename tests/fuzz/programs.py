@@ -15,6 +15,8 @@ from .finding import Finding, Trial
 SUFFIX = ".py"
 _AT_ONCE = 20
 """Programs of a trial: hypothesis makes what fails small itself."""
+_MORE = 3
+"""Further arguments of each program, which take other branches."""
 
 
 def trial(seed: int) -> Trial:
@@ -28,7 +30,7 @@ def trial(seed: int) -> Trial:
     @given(programs(), st.integers(0, 5), st.booleans(), st.booleans())
     def all_agree(source: str, number: int, gradient: bool, native: bool) -> None:
         last[:] = [f"# {number} {int(gradient)} {int(native)}\n{source}"]
-        run(source, number, gradient, native)
+        run(source, number, gradient, native, _MORE)
 
     try:
         all_agree()
@@ -43,7 +45,7 @@ def play(path: Path) -> str:
     head, source = path.read_text().split("\n", 1)
     number, gradient, native = map(int, head[1:].split())
     try:
-        run(source, number, bool(gradient), bool(native))
+        run(source, number, bool(gradient), bool(native), _MORE)
     except Exception as e:
         return f"{type(e).__name__}: {e}"
     return ""

@@ -19,6 +19,7 @@ from cellc_compiler.ir.sharding import aligned_factors
 from cellc_compiler.ir.verify import verify
 
 from . import (
+    alone,
     campaign,
     concurrency,
     effects,
@@ -54,10 +55,31 @@ def test_networks_have_every_op_and_are_valid() -> None:
     assert 14 < seen.total() / 250 < 20
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_networks(seed: int) -> None:
     found = networks.trial(seed).finding
     assert found is None, f"{found.what}\n{found.case}"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_alone(seed: int) -> None:
+    found = alone.trial(seed).finding
+    assert found is None, f"{found.what}\n{found.case}"
+
+
+def test_what_inference_takes_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faults of inference: attributes that the reference cannot take, and another shape."""
+    roll, tril = lookup("roll"), lookup("tril")
+    monkeypatch.setattr(alone, "GROWN", (roll, tril))
+    assert alone.trial(0).finding is None
+    monkeypatch.setattr(roll, "infer", lambda x, **_: x)
+    found = next(filter(None, (alone.trial(seed).finding for seed in range(9))))
+    assert "roll needs one shift per axis" in found.what
+    monkeypatch.undo()
+    monkeypatch.setattr(alone, "GROWN", (tril,))
+    monkeypatch.setattr(tril, "reference", lambda x, **_: x.reshape(-1))
+    found = alone.trial(0).finding
+    assert "Different: tril: result 0 of the reference is of shape" in found.what
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -19,6 +19,7 @@ _COLLECTED = 10
 def work(kind: str, first: int, step: int, count: int) -> None:
     """Make trials with seeds `first`, `first + step`, ..."""
     warnings.simplefilter("ignore")
+    gc.disable()  # it takes a twentieth of the time
     trial = import_module(f"{__package__}.{kind}").trial
     for seed in range(first, first + step * count, step):
         print(json.dumps({"begin": seed}), flush=True)

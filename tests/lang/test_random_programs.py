@@ -9,7 +9,8 @@ import itertools
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from cellc_compiler.ir.dims import Shapes
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_runtime.site import STATE
 
+from ..modes.law import mode
 from .programs import programs
 
 COUNT = int(os.environ.get("CELLC_RANDOM_PROGRAMS", "0"))
@@ -70,20 +72,32 @@ class RecordingEngine:
         return result
 
 
-def in_numpy(fn: Any, args: tuple[Any, ...]) -> Any:
-    """A call compiled to a graph, which the reference interpreter runs."""
-    found: list[int] = []
-    while True:
-        traced = trace(fn, args, {}, shapes=Shapes(measured=found))
-        outputs, sizes = with_sizes(
-            traced.graph, [t._data for t in (*args, *traced.parameters)])
-        wrong = [g for g in traced.guards if not g.holds(sizes)]
-        if not wrong:
-            break
-        seen = len(found)
-        found = list(sizes.values())[: seen + 1]
-        assert seen < len(found), wrong
-    return put_together(traced.out, [tensor_of(np.array(a)) for a in outputs])
+class InNumpy:
+    """A function compiled to a graph, which the reference interpreter runs; again for other sizes.
+
+    Args:
+        fn: the function.
+    """
+
+    def __init__(self, fn: Any) -> None:
+        self.fn = fn
+        self.traced: Any = None
+
+    def __call__(self, *args: Any) -> Any:
+        found: list[int] = []
+        while True:
+            if self.traced is None:
+                self.traced = trace(self.fn, args, {}, shapes=Shapes(measured=found))
+            traced = self.traced
+            outputs, sizes = with_sizes(
+                traced.graph, [t._data for t in (*args, *traced.parameters)])
+            wrong = [g for g in traced.guards if not g.holds(sizes)]
+            if not wrong:
+                return put_together(traced.out, [tensor_of(np.array(a)) for a in outputs])
+            seen = len(found)
+            found = list(sizes.values())[: seen + 1]
+            assert seen < len(found), wrong
+            self.traced = None
 
 
 def with_sizes(graph: Graph, arrays: Sequence[Any]) -> tuple[list[Any], dict[str, int]]:
@@ -130,44 +144,51 @@ def prepare(source: str, seed: int) -> tuple[Any, tuple[Any, ...]]:
     lang.register_source(name, source)
     space: dict[str, Any] = {"ms": ms, "ops": ops, "__name__": "random_program"}
     exec(compile(source, name, "exec"), space)
+    return space["program"], arguments(seed)
+
+
+def arguments(seed: int) -> tuple[Tensor, ...]:
+    """Of a program."""
     r = np.random.RandomState(seed)
-    return space["program"], (
-        Tensor(r.randn(3).astype(np.float32)), Tensor(r.randn(2, 3).astype(np.float32)),
-        Tensor(np.array(r.randint(-2, 4), np.int32)),
-    )
+    return (Tensor(r.randn(3).astype(np.float32)), Tensor(r.randn(2, 3).astype(np.float32)),
+            Tensor(np.array(r.randint(-2, 4), np.int32)))
 
 
-def run(source: str, seed: int, gradient: bool, native: bool) -> None:
-    """Compare the modes: whole, by native code, or the language alone, by numpy."""
-    program, args = prepare(source, seed)
+def run(source: str, seed: int, gradient: bool, native: bool, more: int = 0) -> None:
+    """Compare the modes: whole, by native code, or the language alone, by numpy.
 
-    def in_mode(fn: Any, mode: int) -> Any:
-        ms.set_context(mode=mode)
-        try:
-            return (ms.jit(fn) if mode == ms.GRAPH_MODE else fn)(*args)
-        finally:
-            ms.set_context(mode=ms.GRAPH_MODE)
+    Args:
+        source: of the program.
+        seed: of its arguments.
+        gradient: whether its gradients are compared, too.
+        native: whether it is compiled.
+        more: further arguments, which what was compiled for the first ones is given.
+    """
+    program, first_args = prepare(source, seed)
+    every = [first_args, *(arguments(seed + 6 * (k + 1)) for k in range(more))]
 
-    def compare(fn: Any, graph_fn: Any) -> Any:
-        if native:
-            eager = outcome(lambda: in_mode(fn, ms.PYNATIVE_MODE))
-            graph = outcome(lambda: in_mode(graph_fn, ms.GRAPH_MODE))
-        else:
-            with eagerly_in_numpy():
-                eager = outcome(lambda: in_mode(fn, ms.PYNATIVE_MODE))
-            graph = outcome(lambda: in_numpy(graph_fn, args))
-        assert eager == graph, f"\n{source}\nseed {seed}\neager {eager}\ngraph {graph}"
-        return eager
+    def compare(fn: Any) -> Any:
+        compiled = ms.jit(fn) if native else InNumpy(fn)
+        first = None
+        for args in every:
+            with nullcontext() if native else eagerly_in_numpy(), mode(ms.PYNATIVE_MODE):
+                eager = outcome(partial(fn, *args))
+            with mode(ms.GRAPH_MODE):
+                graph = outcome(partial(compiled, *args))
+            what = [t.asnumpy().tolist() for t in args]
+            assert eager == graph, f"\n{source}\n{what}\neager {eager}\ngraph {graph}"
+            first = eager if first is None else first
+        return first
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a division of infinities, in both
-        eager = compare(program, program)
+        eager = compare(program)
         if gradient and not isinstance(eager, str):
             def slope(*given: Any) -> Any:
                 # A sum starts from -0.0 in compiled branches: zeros may differ in sign.
                 return tuple(g + 0.0 for g in ms.grad(program, (0, 1))(*given))
 
-            compare(slope, slope)
+            compare(slope)
 
 
 def checked(count: int) -> Any:

@@ -7,7 +7,7 @@ language; back ends compile it (the CPU's by numba), and the reference runs it a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
