@@ -26,6 +26,10 @@ PATIENCE = 180.0
 """Seconds after which a trial hangs, the making small of what it found included."""
 _SLOW = {"processes": 5.0}
 """Kinds whose trials start processes of their own may take so many times as long."""
+MEMORY = Path("/dev/shm")
+"""Where caches are, if it is there: a trial writes a hundred files."""
+_CACHE = 512 << 20
+"""Bytes of a cache."""
 _AT_ONCE = 400
 """Trials of a process: then a new one, so that memory stays small."""
 
@@ -101,7 +105,7 @@ def _keep_going(
     campaign: Campaign, kind: str, first: int, step: int, end: float, cache: str
 ) -> None:
     """Processes of one worker, one after the other, which share a cache."""
-    with tempfile.TemporaryDirectory() as own:
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as own:
         while time.monotonic() < end:
             first = _one_process(campaign, kind, first, step, end, cache or own)
 
@@ -114,7 +118,8 @@ def _one_process(
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.fuzz.worker", kind, str(first), str(step), str(_AT_ONCE)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        env={**os.environ, "CELLC_CACHE_DIR": cache, "CELLC_COMPILE_JOBS": "1"})
+        env={**os.environ, "CELLC_CACHE_DIR": cache, "CELLC_COMPILE_JOBS": "1",
+             "CELLC_CACHE_SIZE": str(_CACHE)})
     lines = _lines(process)
     current, next_seed = None, first
     patience = PATIENCE * _SLOW.get(kind, 1.0)

@@ -438,6 +438,7 @@ ZEROS = np.zeros(2, np.int64)
     ("sort", [np.float32(1)], {}, "out of range"),
     ("reduce_any", [np.True_], {"axes": (1,)}, "axis 1 is out of range"),
     ("reduce_max", [np.float32(1)], {"axes": (0, 0)}, "an axis appears twice"),
+    ("reduce_min", [F], {"axes": (0, 1), "first": True}, "one of a single axis"),
     ("cumsum", [F], {"axis": 2}, "out of range"),
     ("matmul", [F, F], {}, "inner dimensions 4 and 3 differ"),
     ("matmul", [F, F[0]], {}, "at least 2 dimensions"),

@@ -205,13 +205,19 @@ class _Extreme(_Filled, Reduce):
     attrs = {**Reduce.attrs, "first": False}
     dtypes = REAL
 
+    def infer(self, x: TensorType, *, axes: Axes, keepdims: bool, **attrs: Any) -> TensorType:
+        if attrs["first"] and len(reduced_axes(axes, x.rank)) != 1:
+            raise ValueError(f"{self.name}: the first of equal elements is one of a single axis, "
+                             f"not of {axes} of {x}")
+        return super().infer(x, axes=axes, keepdims=keepdims)
+
     def reference(self, x: Array, *, axes: Axes, keepdims: bool, first: bool = False) -> Array:
         return super().reference(x, axes=axes, keepdims=keepdims)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, axes, dy = node.operands[0], node.attrs["axes"], dys[0]
         if node.attrs["first"]:
-            (axis,) = axes
+            (axis,) = reduced_axes(axes, x.type.rank)
             at = b.emit(f"arg{self.kind}", x, axis=axis, keepdims=True)
             here = b.eq(b.iota(shape=x.type.shape, axis=axis, dtype=dt.int64), at)
             return [b.where(here, spread(b, dy, x.type, axes), b.scalar(0, like=x))]
