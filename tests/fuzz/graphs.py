@@ -23,7 +23,7 @@ from cellc_compiler.autodiff.batching import BatchingError, batch_graph
 from cellc_compiler.autodiff.effects import GradientError
 from cellc_compiler.autodiff.forward import tangent_graph
 from cellc_compiler.autodiff.reverse import gradient_graph
-from cellc_compiler.interpret import run as interpret
+from cellc_compiler.interpret import evaluate
 from cellc_compiler.ir.binary import graph_from_bytes, graph_to_bytes
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.op import Op, lookup
@@ -203,6 +203,16 @@ def inlined(b: Builder, body: Graph, arguments: Sequence[Value]) -> list[Value]:
 
 
 # --- what a graph means ---------------------------------------------------------------------------
+
+
+def interpret(graph: Graph, arrays: Sequence[Array], precise: bool = False) -> list[Array]:
+    """What a graph gives, every value laid out alike: in what order numpy adds up products follows
+    from how its operands lie in memory."""
+    env = dict(zip(graph.inputs, arrays, strict=True))
+    for node in graph.nodes:
+        results = evaluate(node, [env[v] for v in node.operands], precise=precise)
+        env.update((v, a.copy(order="C")) for v, a in zip(node.results, results, strict=True))
+    return [env[v] for v in graph.results()]
 
 
 def equal(got: Sequence[Array], want: Sequence[Array], what: str) -> None:

@@ -206,7 +206,7 @@ class _Extreme(_Filled, Reduce):
     dtypes = REAL
 
     def infer(self, x: TensorType, *, axes: Axes, keepdims: bool, **attrs: Any) -> TensorType:
-        if attrs["first"] and len(reduced_axes(axes, x.rank)) != 1:
+        if attrs.get("first") and len(reduced_axes(axes, x.rank)) != 1:
             raise ValueError(f"{self.name}: the first of equal elements is one of a single axis, "
                              f"not of {axes} of {x}")
         return super().infer(x, axes=axes, keepdims=keepdims)

@@ -248,7 +248,7 @@ class MicroBatch(Composite):
 
     def reference(self, x: Array, *, index: int, count: int, batches: int) -> Array:
         each = x.reshape(batches, count, len(x) // (batches * count), *x.shape[1:])
-        return each[:, index].reshape(-1, *x.shape[1:])
+        return each[:, index].reshape(len(x) // count, *x.shape[1:])
 
     def expand(self, b: Builder, x: Value, *, index: int, count: int, batches: int) -> Value:
         if not 0 <= index < count:
@@ -269,7 +269,8 @@ class MicroBatch(Composite):
 
     def samples(self) -> Sequence[Sample]:
         return (case((6, 5), index=1, count=3), case((4,), index=0, count=1),
-                case((0, 3), index=1, count=2), case((12, 2), index=1, count=3, batches=2))
+                case((0, 3), index=1, count=2), case((6, 0), index=2, count=3),
+                case((12, 2), index=1, count=3, batches=2))
 
 
 @register
