@@ -2,12 +2,14 @@
 network, for a fraction of the time.
 
 What inference takes, the reference computes, with the shapes that inference says, in PyNative and
-compiled, to the same bits and within the op's tolerance. What it cannot compute, inference refuses.
+compiled, to the same bits and within the op's tolerance; passes, derivatives and batches hold for
+it as for a graph. What cannot be computed, inference refuses.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ from cellc_compiler.interpret import evaluate
 from cellc_compiler.ir.graph import Node
 from cellc_compiler.ir.op import Op, lookup
 
-from . import networks
+from . import graphs, networks
 from .finding import Finding, Trial
 from .growing import GROWN, Faulty, Growth, add
 from .network import Different, Network, compiled, gradient, reference
@@ -28,7 +30,10 @@ _AT_ONCE = 20
 _RENAMED, _CHANGED = 0.6, 0.7
 _SLOPES = 0.15
 """How often the gradient is compared, too."""
+_OTHERS = 2
+"""Ways of graphs that each op is tried in."""
 _SECONDS = 5.0
+"""For making small what is found: one op is small."""
 
 
 def inferred(net: Network) -> None:
@@ -62,6 +67,22 @@ def _shapes(node: Node, operands: list[networks.Array]) -> list[tuple[int, ...]]
     return [np.shape(a) for a in made]
 
 
+def by_interpreter(way: graphs.Way) -> Way:
+    """A way of graphs, of a network."""
+    def run(net: Network) -> None:
+        told = graphs.symptom(way, net.graph, net.arrays)
+        if told:
+            raise Different(told)
+
+    run.__name__ = f"graphs.{way.__name__}"
+    return run
+
+
+Way = Callable[[Network], None]
+WAYS: tuple[Way, ...] = (inferred, compiled, reference, gradient)
+INTERPRETED: tuple[Way, ...] = tuple(map(by_interpreter, graphs.WAYS.values()))
+
+
 def trial(seed: int) -> Trial:
     """Some ops, in turn."""
     counts: Counter[str] = Counter()
@@ -76,7 +97,8 @@ def trial(seed: int) -> Trial:
         growth.graph.outputs = list(growth.graph.nodes[-1].results)
         counts.update({f"op {op.name}": 1, "ops": 1})
         net = Network(growth.graph, growth.arrays, growth.fitted)
-        ways = [inferred, compiled, reference, *([gradient] if growth.chance(_SLOPES) else [])]
+        ways = [*WAYS[:3 + growth.chance(_SLOPES)],
+                *(INTERPRETED[i] for i in growth.rng.permutation(len(INTERPRETED))[:_OTHERS])]
         for way in ways:
             told = networks.symptom(way, net)
             if told:
@@ -87,8 +109,8 @@ def trial(seed: int) -> Trial:
 
 def play(path: Path) -> str:
     """What a case of the corpus shows; "" if it is mended."""
-    if load_case(path).options["way"] != inferred.__name__:
-        return networks.play(path)
     case = load_case(path)
-    assert case.graph is not None
-    return networks.symptom(inferred, Network(case.graph, case.arrays))
+    if case.graph is None:
+        raise ValueError(f"{path.name} has no graph")
+    way = next(w for w in (*WAYS, *INTERPRETED) if w.__name__ == case.options["way"])
+    return networks.symptom(way, Network(case.graph, case.arrays))

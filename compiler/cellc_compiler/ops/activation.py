@@ -548,7 +548,8 @@ class Softplus(Activation):
     def short(self, b: Builder, x: Value, to: str, *, beta: float, threshold: float) -> Value:
         z = x if beta == 1 else b.mul(x, _c(b, beta, x))
         y = b.short_softplus(z, to=to)
-        y = y if beta == 1 else b.mul(y, _c(b, 1 / beta, x))
+        inverse = 1 / beta if beta else math.copysign(math.inf, beta)  # (as a tensor divides)
+        y = y if beta == 1 else b.mul(y, _c(b, inverse, x))
         return b.where(b.gt(z, _c(b, threshold, x)), x, y)
 
     def short_slope(self, b: Builder, x: Value, to: str, *, beta: float,
