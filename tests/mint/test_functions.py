@@ -336,6 +336,12 @@ def test_errors_of_one_process(
      "For 'bincount', 'input' must be ints with one axis, but is Int64 of (1, 2)"),
     (lambda: mint.bincount(Tensor([0.5])), TypeError,
      "For 'bincount', 'input' must be ints with one axis, but is Float32 of (1,)"),
+    *((f, ValueError, "the input must have at least one axis, but is a scalar") for f in (
+        lambda: ops.chunk(Tensor(1.0), 1), lambda: ops.split(Tensor(1.0), 1),
+        lambda: mint.unbind(Tensor(1.0)), lambda: mint.narrow(Tensor(1.0), 0, 0, 1),
+        lambda: ops.gather(Tensor(1.0), Tensor([0]), 0), lambda: ops.topk(Tensor(1.0), 1),
+        lambda: mint.repeat_interleave(Tensor(1.0), 2, 0), lambda: ops.sort(Tensor(1.0), 0),
+        lambda: ops.tensor_split(Tensor(1.0), 1), lambda: mint.roll(Tensor(1.0), 1, 0))),
     (lambda: mint.kthvalue(Tensor([1.0]), 2), ValueError, "'k' must be in [1, 1], but got 2"),
     (lambda: mint.kthvalue(Tensor(np.zeros(0, np.float32)), 1), ValueError,
      "For 'kthvalue', 'input' must not be empty, but has shape (0,)"),

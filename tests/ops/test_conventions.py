@@ -146,6 +146,10 @@ ERRORS: list[tuple[str, dict[str, Any], list[Any], type[Exception], str]] = [
     ("reduce_max", {"axes": (1,)}, [np.zeros((3, 0))], ValueError, "without elements"),
     ("reduce_sum", {"axes": (2,)}, [np.zeros((3, 4))], ValueError, "out of range"),
     ("softmax", {"axis": 2}, [np.zeros((3, 4))], ValueError, "out of range"),
+    *((name, attrs, [np.float32(1)], ValueError, "at least 1 dimension, got a scalar")
+      for name, attrs in (("sort", {"axis": 0}), ("topk", {"axis": 0}), ("split", {"sizes": (1,)}),
+                          ("repeat", {"repeats": 2, "axis": 0}),
+                          ("roll", {"shifts": (1,), "axes": (0,)}))),
     ("gelu", {"approximate": "no"}, [np.zeros(3)], ValueError, "'none' or 'tanh'"),
     ("layer_norm", {}, [np.zeros((3, 4)), np.zeros(3), np.zeros(4)], ValueError, "gamma"),
     ("group_norm", {"groups": 3}, [np.zeros((2, 4)), np.zeros(4), np.zeros(4)], ValueError,

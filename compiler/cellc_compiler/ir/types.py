@@ -125,6 +125,17 @@ def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
     return axis % max(rank, 1)
 
 
+def own_axis(axis: int, rank: int, what: str) -> int:
+    """`normalize_axis` of a tensor that has axes.
+
+    Raises:
+        ValueError: out of range, or a scalar.
+    """
+    if not rank:
+        raise ValueError(f"{what} needs a tensor of at least 1 dimension, got a scalar")
+    return normalize_axis(axis, rank)
+
+
 def normalize_axes(axes: int | tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
     """Sorted distinct axes; `None` or `()` means all. A scalar takes those of one dimension.
 

@@ -50,7 +50,7 @@ def _shift(axes: Any, rank: int) -> Any:
     if axes is None:
         return tuple(range(1, rank + 1))
     if isinstance(axes, tuple):
-        return tuple(a % rank + 1 for a in axes)
+        return tuple(a % rank + 1 for a in axes) if rank else ()  # a scalar takes those of one
     return axes % rank + 1
 
 

@@ -16,7 +16,14 @@ from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Literal, Node, Value
 from ..ir.op import ANY, INTS, NUMBERS, REQUIRED, Array, Op, Sample, Spec, register
-from ..ir.types import Shape, TensorType, broadcast_shapes, normalize_axes, normalize_axis
+from ..ir.types import (
+    Shape,
+    TensorType,
+    broadcast_shapes,
+    normalize_axes,
+    normalize_axis,
+    own_axis,
+)
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index, ravel, unravel
@@ -277,7 +284,7 @@ class Roll(Composite):
         if len(shifts) != len(axes):
             raise ValueError(f"roll needs one shift per axis, got {shifts} for the axes {axes}")
         for shift, axis in zip(shifts, axes, strict=True):
-            k = normalize_axis(axis, x.type.rank)
+            k = own_axis(axis, x.type.rank, self.name)
             d = x.shape[k]
             s = shift % d if d else 0
             if s:
@@ -340,7 +347,7 @@ class Repeat(Composite):
     def expand(self, b: Builder, x: Value, *, repeats: int, axis: int) -> Value:
         if repeats < 0:
             raise ValueError(f"repeat needs repeats of at least 0, got {repeats}")
-        k = normalize_axis(axis, x.type.rank)
+        k = own_axis(axis, x.type.rank, self.name)
         dims = x.shape
         thin = b.reshape(x, shape=(*dims[: k + 1], 1, *dims[k + 1:]))
         wide = b.broadcast_to(thin, shape=(*dims[: k + 1], repeats, *dims[k + 1:]))

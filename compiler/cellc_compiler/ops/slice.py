@@ -13,7 +13,7 @@ from cellc_runtime.lazy import lazy_module
 from ..ir.dims import Dim, is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
-from ..ir.types import TensorType, normalize_axis, show_shape
+from ..ir.types import TensorType, normalize_axis, own_axis, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
@@ -383,7 +383,7 @@ class Split(Composite):
     dtypes = ANY
 
     def expand(self, b: Builder, x: Value, *, sizes: Ints, axis: int) -> tuple[Value, ...]:
-        k = normalize_axis(axis, x.type.rank)
+        k = own_axis(axis, x.type.rank, self.name)
         if any(n < 0 for n in sizes) or sum(sizes) != x.shape[k]:
             raise ValueError(f"split sizes {tuple(sizes)} do not sum to axis {k} of {x.type}")
         ends = np.cumsum((0, *sizes)).tolist()

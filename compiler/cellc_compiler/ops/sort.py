@@ -16,7 +16,7 @@ from cellc_runtime import dtypes
 from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec, register
-from ..ir.types import TensorType, normalize_axis
+from ..ir.types import TensorType, own_axis
 from . import _batch_axis
 from ._members import Grads, case
 from ._views import Composite, crop
@@ -90,9 +90,9 @@ def sorted_along(b: Builder, x: Value, axis: int, descending: bool) -> Pair:
     """Values and positions sorted along any axis.
 
     Raises:
-        ValueError: the axis is out of range.
+        ValueError: the axis is out of range, or there is none.
     """
-    k = normalize_axis(axis, x.type.rank)
+    k = own_axis(axis, x.type.rank, "sort")
     values, order = b.sort_lines(_swap_last(b, x, k), descending=descending)
     return _swap_last(b, values, k), _swap_last(b, order, k)
 
@@ -165,7 +165,7 @@ class TopK(Composite):
     dtypes = REAL + BOOL
 
     def expand(self, b: Builder, x: Value, *, k: int, axis: int, largest: bool) -> Pair:
-        along = normalize_axis(axis, x.type.rank)
+        along = own_axis(axis, x.type.rank, self.name)
         values, order = sorted_along(b, x, along, largest)
         if not 0 <= k <= x.shape[along]:
             raise ValueError(f"topk needs k from 0 to {x.shape[along]} along axis {along} of "

@@ -143,6 +143,18 @@ def axis_of(axis: Any, rank: int, what: str, name: str = "axis") -> int:
         ) from None
 
 
+def own_axis(axis: Any, rank: int, what: str, name: str = "axis") -> int:
+    """`axis_of` of an input that has axes.
+
+    Raises:
+        TypeError: not an int.
+        ValueError: out of range, or the input is a scalar.
+    """
+    if not rank:
+        raise ValueError(f"For '{what}', the input must have at least one axis, but is a scalar.")
+    return axis_of(axis, rank, what, name)
+
+
 def axes_of(axis: Any, rank: int, what: str, name: str = "axis") -> Ints:
     """Distinct axes in ascending order; None and () mean all.
 

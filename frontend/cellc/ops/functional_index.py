@@ -23,7 +23,7 @@ from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_join as fj
 from . import functional_math as m
-from .arguments import axis_of, choice, integer, shape_of, tensor
+from .arguments import axis_of, choice, integer, own_axis, shape_of, tensor
 from .functional_sort import largest
 
 
@@ -64,7 +64,7 @@ def gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: i
     """
     x = tensor(input_params, "gather", "input_params")
     index = _index(input_indices, "gather", "input_indices")
-    a = axis_of(axis, x.ndim, "gather")
+    a = own_axis(axis, x.ndim, "gather")
     batch = integer(batch_dims, "gather", "batch_dims")
     shared = batch + index.ndim if batch < 0 else batch
     check_index(index, x.shape[a], "gather")

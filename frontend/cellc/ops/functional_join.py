@@ -20,7 +20,17 @@ from ..tensors.promotion import common, same_type
 from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_math as m
-from .arguments import axis_of, integer, ints, ints_or_int, is_int, shape_of, tensor, tensors
+from .arguments import (
+    axis_of,
+    integer,
+    ints,
+    ints_or_int,
+    is_int,
+    own_axis,
+    shape_of,
+    tensor,
+    tensors,
+)
 
 _slice = builtins.slice
 
@@ -103,7 +113,7 @@ def repeat_interleave(input: Tensor, repeats: Any, axis: int | None = None) -> T
     x = tensor(input, "repeat_interleave")
     if axis is None:
         x, axis = fa.ravel(x), 0
-    a = axis_of(axis, x.ndim, "repeat_interleave")
+    a = own_axis(axis, x.ndim, "repeat_interleave")
     counts = shape_of(repeats, "repeat_interleave", "repeats")
     if len(counts) == 1:
         return apply_one("repeat", x, repeats=counts[0], axis=a)
@@ -146,7 +156,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         if len(by) != 1:
             raise ValueError("For 'roll', 'shifts' must be one int if 'dims' is not given.")
         return fa.to_shape(apply("roll", fa.ravel(x), shifts=by, axes=(0,)), x.shape)
-    axes = tuple(axis_of(a, x.ndim, "roll", "dims") for a in ints_or_int(dims, "roll", "dims"))
+    axes = tuple(own_axis(a, x.ndim, "roll", "dims") for a in ints_or_int(dims, "roll", "dims"))
     if len(axes) != len(by):
         raise ValueError(f"For 'roll', 'shifts' {shifts} and 'dims' {dims} must be equally many.")
     return apply_one("roll", x, shifts=by, axes=axes)
@@ -239,7 +249,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, axis: int = 0) -> tuple[T
         ValueError: a length that is not positive, or lengths that do not add up.
     """
     x = _tensor(tensor, "split", "tensor")
-    a = axis_of(axis, x.ndim, "split")
+    a = own_axis(axis, x.ndim, "split")
     d = x.shape[a]
     if is_int(split_size_or_sections):
         n = int(split_size_or_sections)
@@ -268,7 +278,7 @@ def chunk(input: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     n = integer(chunks, "chunk", "chunks")
     if n <= 0:
         raise ValueError(f"For 'chunk', 'chunks' must be positive, but got {n}.")
-    a = axis_of(axis, x.ndim, "chunk")
+    a = own_axis(axis, x.ndim, "chunk")
     return split(x, max(1, -(-x.shape[a] // n)), a)
 
 
@@ -280,7 +290,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, axis: int = 0) -> tupl
         ValueError: the number of parts is not positive.
     """
     x = tensor(input, "tensor_split")
-    a = axis_of(axis, x.ndim, "tensor_split")
+    a = own_axis(axis, x.ndim, "tensor_split")
     d = x.shape[a]
     if is_int(indices_or_sections):
         n = int(indices_or_sections)
@@ -312,7 +322,7 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 def unstack(input_x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along an axis, without it."""
     x = tensor(input_x, "unstack", "input_x")
-    a = axis_of(axis, x.ndim, "unstack")
+    a = own_axis(axis, x.ndim, "unstack")
     rest = x.shape[:a] + x.shape[a + 1 :]
     return tuple(fa.to_shape(part(x, a, i, i + 1), rest) for i in range(x.shape[a]))
 
@@ -331,7 +341,7 @@ def narrow(input: Tensor, axis: int, start: int, length: int) -> Tensor:
         ValueError: they leave the axis.
     """
     x = tensor(input, "narrow")
-    a = axis_of(axis, x.ndim, "narrow")
+    a = own_axis(axis, x.ndim, "narrow")
     first, n = integer(start, "narrow", "start"), integer(length, "narrow", "length")
     first += x.shape[a] if first < 0 else 0
     if n < 0 or first < 0 or first + n > x.shape[a]:

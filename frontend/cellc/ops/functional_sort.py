@@ -23,7 +23,7 @@ from ..tensors.tensor import Array, Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_math as m
-from .arguments import axis_of, choice, integer, need_known, tensor
+from .arguments import axis_of, choice, integer, need_known, own_axis, tensor
 from .functional_reduce import amax, sum
 
 
@@ -31,7 +31,7 @@ from .functional_reduce import amax, sum
 def sort(input_x: Tensor, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     """Elements in order along an axis (NaN last, stable), and their old positions (int32)."""
     x = tensor(input_x, "sort", "input_x")
-    a = axis_of(axis, x.ndim, "sort")
+    a = own_axis(axis, x.ndim, "sort")
     values, index = apply("sort", x, axis=a, descending=bool(descending))
     return values, cast_to(index, int32)
 
@@ -63,7 +63,7 @@ def topk(
     """
     x = tensor(input, "topk")
     count = integer(k, "topk", "k")
-    a = axis_of(-1 if dim is None else dim, x.ndim, "topk", "dim")
+    a = own_axis(-1 if dim is None else dim, x.ndim, "topk", "dim")
     if not 0 <= count <= x.shape[a]:
         raise ValueError(f"For 'topk', 'k' must be in [0, {x.shape[a]}], but got {count}.")
     if a != x.ndim - 1:
