@@ -226,10 +226,9 @@ class EagerEngine:
     def assign(self, parameter: Parameter, value: Tensor) -> None:
         """Overwrite a parameter's buffer; recordings keep the elements it had."""
         if parameter._type != value._type:
-            raise ValueError(
-                f"cannot assign {value._type} to the parameter {parameter.name} of type "
-                f"{parameter._type}"
-            )
+            name = getattr(parameter, "name", "")  # a Tensor that is changed in place has none
+            what = f"the parameter {name}" if name else "a Tensor"
+            raise ValueError(f"cannot assign {value._type} to {what} of type {parameter._type}")
         self.asked.note(None)
         journal.before_write(parameter)
         followed = [r for r in active_recordings() if r.value_of(parameter) is not None]

@@ -28,7 +28,7 @@ from cellc_runtime.dtypes import (
 
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
-from .arguments import axes_of, axis_of, choice, dtype_of, integer, ints, is_int, tensor
+from .arguments import axes_of, axis_of, choice, dtype_of, integer, ints, is_int, own_axis, tensor
 from .families import fa, fj, fl, m
 
 Array = np.ndarray[Any, Any]
@@ -178,7 +178,7 @@ _Step = Callable[[Tensor, int, int, str, bool], Tensor]
 def _one(step: _Step, what: str, inverse: bool, input: Any, n: Any, dim: Any, norm: Any) -> Tensor:
     """`_once`, `_half` or `_whole` along an axis."""
     x, how = _given(input, what, norm, _REAL if step is _half else _ALL)
-    axis = axis_of(dim, x.ndim, what, "dim")
+    axis = own_axis(dim, x.ndim, what, "dim")
     known = 2 * (x.shape[axis] - 1) if step is _whole else x.shape[axis]
     return step(x, axis, _length(n, known, what), how, inverse)
 

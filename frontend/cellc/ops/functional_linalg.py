@@ -20,7 +20,7 @@ from . import functional_create as fc
 from . import functional_grid as fg
 from . import functional_join as fj
 from . import functional_math as m
-from .arguments import axis_of, integer, ints, is_int, tensor
+from .arguments import axis_of, integer, ints, is_int, own_axis, tensor
 
 Ints = tuple[int, ...]
 
@@ -138,7 +138,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     x, y = _pair("cross", input, other)
     if dim is None:
         dim = next((i for i, d in enumerate(x.shape) if d == 3), -1)
-    a = axis_of(dim, x.ndim, "cross", "dim")
+    a = own_axis(dim, x.ndim, "cross", "dim")
     if x.shape[a] != 3 or y.shape[a] != 3:
         raise ValueError(f"For 'cross', axis {a} must have length 3, got {x.shape}, {y.shape}.")
     ahead, back = (fj.roll(v, -1, a) for v in (x, y)), (fj.roll(v, -2, a) for v in (x, y))

@@ -235,13 +235,13 @@ def _soft_targets(
             f"For '{what}', a target of probabilities must have the shape of the input "
             f"{logp.shape}, but got {t.shape}{class_labels(t)}.")
     if smoothing > 0:
-        t = m.add(m.mul(t, 1.0 - smoothing), smoothing / logp.shape[axis])
+        t = m.add(m.mul(t, 1.0 - smoothing), smoothing / max(logp.shape[axis], 1))
     terms = m.mul(logp, t)
     if weight is not None:
         terms = m.mul(terms, _per_class(weight, logp, axis, what))
     loss = m.neg(fr.sum(terms, axis))
     if reduction == "mean":
-        return m.div(fr.sum(loss), float(max(logp.size // logp.shape[axis], 1)))
+        return m.div(fr.sum(loss), float(max(loss.size, 1)))
     return _reduced(loss, reduction, what)
 
 

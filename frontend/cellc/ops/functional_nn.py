@@ -21,7 +21,7 @@ from . import functional_join as fj
 from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_reduce as fr
-from .arguments import axis_of, choice, dtype_of, integer, ints, number, tensor
+from .arguments import axis_of, choice, dtype_of, integer, ints, number, own_axis, tensor
 
 # --- activations ----------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ def swiglu(input: Tensor, dim: int = -1) -> Tensor:
 
 def _halves(x: Any, axis: Any, what: str) -> tuple[Tensor, ...]:
     t = _floating(x, what)
-    a = axis_of(axis, t.ndim, what)
+    a = own_axis(axis, t.ndim, what)
     if t.shape[a] % 2:
         raise ValueError(f"For '{what}', axis {a} of {t.shape} must have an even length.")
     return fj.chunk(t, 2, a)

@@ -272,6 +272,8 @@ def random_categorical(logits: Tensor, num_sample: int, seed: int = 0, dtype: DT
 def shuffle(x: Tensor, seed: Seed = None) -> Tensor:
     """The slices of the first axis in random order."""
     t = tensor(x, "shuffle", "x")
+    if not t.ndim:
+        raise ValueError("For 'shuffle', 'x' must have at least one axis, but is a scalar.")
     order = apply("random_permutation", drawing_key(seed, "shuffle"), n=t.shape[0])
     return apply_one("gather", t, order, axis=0)
 

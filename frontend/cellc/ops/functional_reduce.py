@@ -462,6 +462,7 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1)
     pair = m.div(m.add(left, right), 2.0)
     if x is None:
         return sum(m.mul(pair, float(dx)), a)
+    x = tensor(x, "trapz", "x")
     width = diff(x, 1, -1 if x.ndim == 1 else a)
     if x.ndim == 1:
         shape = tuple(width.size if i == a else 1 for i in range(t.ndim))

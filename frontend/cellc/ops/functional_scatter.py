@@ -22,7 +22,7 @@ from . import functional_index as fi
 from . import functional_join as fj
 from . import functional_math as m
 from . import functional_sort as fo
-from .arguments import axis_of, integer, tensor
+from .arguments import axis_of, integer, own_axis, tensor
 
 
 def argwhere(input: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ def slice_scatter(
         ValueError: `src` has another shape than the slice, or the step is not positive.
     """
     x = tensor(input, "slice_scatter")
-    a = axis_of(axis, x.ndim, "slice_scatter")
+    a = own_axis(axis, x.ndim, "slice_scatter")
     if integer(step, "slice_scatter", "step") < 1:
         raise ValueError(f"For 'slice_scatter', 'step' must be positive, but got {step}.")
     part = slice(start, end, step)
@@ -207,7 +207,8 @@ def reverse_sequence(x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: in
     """
     what = "reverse_sequence"
     t, lengths = tensor(x, what, "x"), tensor(seq_lengths, what, "seq_lengths")
-    s, b = axis_of(seq_dim, t.ndim, what, "seq_dim"), axis_of(batch_dim, t.ndim, what, "batch_dim")
+    s = own_axis(seq_dim, t.ndim, what, "seq_dim")
+    b = own_axis(batch_dim, t.ndim, what, "batch_dim")
     if s == b or lengths.shape != (t.shape[b],):
         raise ValueError(
             f"For '{what}', 'seq_dim' and 'batch_dim' must differ and 'seq_lengths' must have the "

@@ -313,7 +313,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         return made
 
     x = tensor(input, "bincount")
-    each = filled(1.0, x.shape) if weights is None else weights
+    each = filled(1.0, x.shape) if weights is None else tensor(weights, "bincount", "weights")
     room = filled(0.0, (bins(x, minlength, "bincount"),))
     return cast_to(apply_one("scatter", room, cast_to(x, int64), cast_to(each, float64), axis=0,
                              mode="add"), float32)

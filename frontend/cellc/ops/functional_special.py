@@ -55,7 +55,8 @@ def angle(input: Tensor) -> Tensor:
 @native
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """The complex numbers of given magnitudes and angles in radians."""
-    return m.complex(m.mul(abs, apply("cos", angle)), m.mul(abs, apply("sin", angle)))
+    size, turn = tensor(abs, "polar", "abs"), tensor(angle, "polar", "angle")
+    return m.complex(m.mul(size, apply("cos", turn)), m.mul(size, apply("sin", turn)))
 
 
 @native
