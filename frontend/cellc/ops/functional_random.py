@@ -270,7 +270,11 @@ def random_categorical(logits: Tensor, num_sample: int, seed: int = 0, dtype: DT
 
 
 def shuffle(x: Tensor, seed: Seed = None) -> Tensor:
-    """The slices of the first axis in random order."""
+    """The slices of the first axis in random order.
+
+    Raises:
+        ValueError: a scalar.
+    """
     t = tensor(x, "shuffle", "x")
     if not t.ndim:
         raise ValueError("For 'shuffle', 'x' must have at least one axis, but is a scalar.")
