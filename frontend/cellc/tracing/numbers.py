@@ -201,7 +201,7 @@ def kind_of(value: object) -> Kind | None:
             return kind
     if isinstance(value, int):  # a subclass (IntEnum, mutable)
         return int
-    return float if isinstance(value, float) and not isinstance(value, np.generic) else None
+    return float if isinstance(value, float) else None  # numpy's float64 is a float of Python's
 
 
 class MutableInt(int):

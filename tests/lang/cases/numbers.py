@@ -297,6 +297,14 @@ def floats_of_one_s_own(x: Any) -> Any:
     return x * rate, rate
 
 
+@case.on(dtypes=False)
+def floats_of_numpy(x: Any) -> Any:
+    rate = np.float64(1.5) if x.sum() > 0 else np.float64(2.5)
+    while x.sum() < 5:
+        x, rate = x + 1, rate * np.float64(2)
+    return x * rate
+
+
 @case.on((X, 3), (Y, 2.5), (X, True))
 def given_numbers(x: Any, n: Any) -> Any:
     return x * n, n, n + 1
