@@ -96,8 +96,8 @@ class Blocks(Warps):
     def kernel(self) -> KernelCode:
         f, nest = self.f, self.nest
         self.thread, self.warps = X(f, f.thread()), self.threads // WARP
+        # Spots whose operands are loaded before the first of them is used.
         self.together = max(ELEMENTS_AT_ONCE // self.lanes, 2 if self.lanes > 1 else 1)
-        """Spots whose operands are loaded before the first of them is used."""
         self.lane = (self.thread & (WARP - 1)).v
         self.warp = self.thread >> 5
         long = max(prod(v.extent for v in p.loops) for p in nest.phases)
@@ -126,7 +126,7 @@ class Blocks(Warps):
         widest = max((sizeof(_stored(register_type(r.value.dtype)))
                       for reduces in reduced for r in reduces), default=4)
         room = min(_CHUNK_BYTES * min(self.warps, 16), most_shared(self.target) - self.f.shared)
-        self.chunk = 1 << (room // (2 * most * widest)).bit_length() - 1
+        self.chunk = max(1 << (room // (2 * most * widest)).bit_length() >> 1, WARP)
         self.plane = self.chunk * widest
         self.rooms = self.f.shared_memory(2 * most * self.plane)
         self.turn = self.f.var(X(self.f, V("i32", "0")))
@@ -259,9 +259,8 @@ class Blocks(Warps):
         if len(phase.loops) > 1 and last < self.chunk:
             lines = min(self.chunk // last, outer)
             return Slices(1, lines * last, last, outer, lines)
-        length, streams = last // parts, min(parts, self.warps)
-        size = min(self.chunk // streams, -(-length // WARP) * WARP)
-        size = size // WARP * WARP or WARP
+        length, streams = last // parts, min(parts, self.warps, self.chunk // WARP)
+        size = min(self.chunk // streams // WARP, -(-length // WARP)) * WARP
         return Slices(streams, size, length, parts)
 
     def chunks(
