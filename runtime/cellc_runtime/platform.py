@@ -15,6 +15,7 @@ import os
 import platform as _platform
 import stat
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -418,6 +419,23 @@ def started(thread: threading.Thread) -> bool:
             raise error.__context__ from None
         return False
     return True
+
+
+_BEGINNINGS = 1000
+"""Milliseconds in which a thread begins, if it does."""
+
+
+def joined(thread: threading.Thread) -> bool:
+    """Wait until a thread has ended; whether it has. One whose start was interrupted begins later,
+    or never."""
+    for _ in range(_BEGINNINGS):
+        try:
+            thread.join()
+        except RuntimeError:  # it has not begun
+            time.sleep(1e-3)
+        else:
+            return True
+    return False
 
 
 @cache

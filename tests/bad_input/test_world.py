@@ -25,7 +25,7 @@ from cellc.compiled.entries import trace
 from cellc.nn.cell import Cell
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.text import print_graph
-from cellc_runtime import artifact, cache, checkpoint, files, knobs
+from cellc_runtime import artifact, cache, checkpoint, files, knobs, platform
 from cellc_runtime.errors import ArtifactError
 
 from ..modes.law import mode
@@ -275,6 +275,15 @@ def test_without_threads_one_process_compiles(
         tight.setattr(threading.Thread, "start", refused)
         found = ms.jit(lambda x: ops.softmax(ops.sin(x), -1) * 7.25)(x)
     np.testing.assert_array_equal(found.asnumpy(), (ops.softmax(ops.sin(x), -1) * 7.25).asnumpy())
+
+
+def test_a_thread_that_begins_late_is_waited_for() -> None:
+    """An interrupt within `start` leaves one that begins a moment later."""
+    ran: list[int] = []
+    thread = threading.Thread(target=lambda: ran.append(1))
+    threading.Timer(0.02, thread.start).start()
+    assert platform.joined(thread)
+    assert ran and not thread.is_alive()
 
 
 def test_ctrl_c_while_compiling(tmp_path: Path) -> None:

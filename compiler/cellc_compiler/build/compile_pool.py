@@ -15,7 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from cellc_runtime.platform import started
+from cellc_runtime.platform import joined, started
 from cellc_runtime.target import Target
 
 from . import workers
@@ -86,12 +86,12 @@ class CompilePool:
         if done:
             # Their threads hand the workers back: at once, or when they have begun.
             for thread in serving:
-                thread.join()
+                joined(thread)
             return
         for worker in list(self._workers):
             worker.kill()
         for thread in self._threads:
-            thread.join()  # their reads have ended with the processes; now streams may be closed
+            joined(thread)  # reads have ended with the processes; now streams may be closed
         for worker in self._workers:
             worker.end()
 
