@@ -100,15 +100,15 @@ _ROOMS = blocks.Blocks._rooms
 _SCRATCH, _FOLDED = rows.Warps.scratch_of, rows.Warps.folded
 
 
-def _one_further(self: Any, first: Any, extent: int) -> Any:
+def _one_further(self: Any, extent: int) -> Any:
     """The guard of the last elements lets one more pass."""
-    for found, guard in _STEPS(self, first, extent):
+    for found, guard in _STEPS(self, extent):
         yield found, guard if guard is None or not extent % self.stride else \
             self.lane_number().cmp("slt", extent % self.stride + 1)
 
 
-def _one_less(self: Any, first: Any, extent: int) -> Any:
-    for found, guard in _STEPS(self, first, extent):
+def _one_less(self: Any, extent: int) -> Any:
+    for found, guard in _STEPS(self, extent):
         yield found, guard if guard is None or not extent % self.stride else \
             self.lane_number().cmp("slt", extent % self.stride - 1)
 

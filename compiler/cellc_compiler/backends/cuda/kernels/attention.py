@@ -37,7 +37,7 @@ from ...llvm.text import V, sizeof, vector
 from ..architecture import UNITS, has_room_for_two, most_shared
 from ..code import VECTOR_BYTES, WARP, KernelCode
 from ..nests.kernel import NestWriter
-from ..nests.rows import Warps, is_resident
+from ..nests.rows import Warps, bytes_kept, is_resident
 from ..writer import THREADS, GpuFunction
 from .loaders import Loader, mapping
 from .operands import Operand, number
@@ -152,7 +152,7 @@ def scratch_bytes(rows: RowNest) -> int:
         return 0
     kept = {s.buffer for p in rows.nest.phases for s in p.stores
             if isinstance(s.buffer, Scratch) and not _in_place(rows, s)}
-    return sum(WARPS * (-(-b.elements * b.dtype.itemsize // 16) * 16) for b in kept)
+    return WARPS * sum(map(bytes_kept, kept))
 
 
 def rows_of(a: Attention, target: Target, nbytes: Callable[[Attention, int], int] = shared_bytes,

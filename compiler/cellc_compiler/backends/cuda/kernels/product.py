@@ -178,8 +178,8 @@ class ProductKernel:
     ) -> None:
         self.p, self.tile, self.parts = product, tile, parts
         self.kept = parts == 1 and product.segments > 1
-        in_memory = self.kept and keeps_in_memory(product, tile, target, self.planes)
-        behind = 2 + in_memory
+        self.in_memory = self.kept and keeps_in_memory(product, tile, target, self.planes)
+        behind = 2 + self.in_memory
         count = behind + (1 if epilogue is None else epilogue.buffers)
         f = self.f = GpuFunction(target, count, tile.threads)
         if tile.threads == THREADS:
@@ -201,9 +201,9 @@ class ProductKernel:
         lanes = self.lanes if vectors else 1
         self.a, self.b = self._loaders(lanes)
         self.shared = f.shared_memory(self.planes * _tiles_bytes(tile, product))
-        self.slots = f.pointer(2) if in_memory else None
-        if self.kept and not in_memory:
-            self.slots = f.shared_memory(self.planes * _block_bytes(tile, product))
+        own = self.kept and not self.in_memory
+        self.slots = f.shared_memory(self.planes * _block_bytes(tile, product)) if own \
+            else f.pointer(2)
 
     def _loaders(self, lanes: int) -> tuple[Loads, Loads]:
         """What reads the operands, in vectors of so many elements where they lie so."""
@@ -344,9 +344,8 @@ class ProductKernel:
         """The thread's memory for sums, a vector for each."""
         f, tile = self.f, self.tile
         count = self.planes * tile.tm * tile.tn // self.lanes
-        assert self.slots is not None
         first = self.thread
-        if self.slots == f.pointer(2):
+        if self.in_memory:
             first = X(f, f.block()) * (count * tile.threads) + first
         base = f.gep(self.slots, first.v, self.vec)
         return [f.gep(base, s * tile.threads, self.vec) for s in range(count)]

@@ -26,6 +26,7 @@ from ...llvm.math.lanes import X
 from ...llvm.text import V, element, lanes_of, sizeof, vector
 from ..architecture import UNITS, most_shared
 from ..code import VECTOR_BYTES, WARP, KernelCode
+from .kernel import lanes_for
 from .rows import Chain, Warps, identity
 
 ROW_WARPS, MOST_ROW_WARPS = 8, 32
@@ -35,7 +36,6 @@ ELEMENTS_AT_ONCE = 16
 those are more."""
 _CHUNK_BYTES = 2 << 10
 """Of shared memory for chunks of what is reduced, for each warp; at most of 16 of them."""
-_MOST_LANES = 8
 TAKEN_AT_ONCE = 16
 """Elements that a chain reads before it takes in the first of them."""
 _SMALL = 1 << 30
@@ -451,10 +451,7 @@ def row_lanes(nest: Nest) -> int:
         return 1
     sizes = [e.dtype.itemsize for e in loads if dense(e.payload)]
     sizes += [s.value.dtype.itemsize for s in stores]
-    lanes = min(VECTOR_BYTES // min(sizes, default=VECTOR_BYTES), _MOST_LANES)
-    while lanes > 1 and any(p.loops[-1].extent // nest.parts(p) % lanes for p in looped):
-        lanes //= 2
-    return lanes
+    return lanes_for(sizes, [p.loops[-1].extent // nest.parts(p) for p in looped])
 
 
 def _both(a: X | None, b: X | None) -> X | None:

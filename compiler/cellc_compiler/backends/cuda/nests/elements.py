@@ -7,10 +7,8 @@ from ....loops.index import Var
 from ....loops.nest import Nest, Scratch, walk
 from ...llvm.expressions import Scope
 from ...llvm.text import V
-from ..code import VECTOR_BYTES, WARP
-from .kernel import WARPS, NestKernel
-
-_MOST_LANES = 8
+from ..code import WARP
+from .kernel import WARPS, NestKernel, lanes_for
 
 
 def is_flat(nest: Nest) -> bool:
@@ -38,10 +36,7 @@ def vector_lanes(nest: Nest) -> int:
     sizes = [d.itemsize for d, _, _ in stores]
     sizes += [e.dtype.itemsize for e in loads
               if e.payload.part is None and e.payload.offset.coefficient(last) == 1]
-    lanes = min(VECTOR_BYTES // min(sizes), _MOST_LANES)
-    while lanes > 1 and last.extent % lanes:
-        lanes //= 2
-    return lanes
+    return lanes_for(sizes, [last.extent])
 
 
 class Elements(NestKernel):

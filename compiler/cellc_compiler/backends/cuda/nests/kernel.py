@@ -22,6 +22,7 @@ from ..writer import GpuFunction
 
 WARPS = 4
 """Warps of a block that do rows of their own."""
+_MOST_LANES = 8
 _SMALL = 1 << 29
 """Indices below fit 32 bits, with room for sums of a few."""
 
@@ -216,6 +217,19 @@ class NestKernel(NestWriter, ABC):
     @abstractmethod
     def unit(self, number: V) -> None:
         """What a thread does."""
+
+
+def lanes_for(sizes: Sequence[int], extents: Sequence[int]) -> int:
+    """Elements that a thread computes at once: as many as 16 bytes of the smallest have, and such
+    that extents are whole vectors.
+
+    Args:
+        sizes: bytes of what lies beside one another along the lanes.
+    """
+    lanes = min(VECTOR_BYTES // min(sizes, default=VECTOR_BYTES), _MOST_LANES)
+    while lanes > 1 and any(n % lanes for n in extents):
+        lanes //= 2
+    return lanes
 
 
 def _vector_align(ty: str) -> int:

@@ -99,7 +99,7 @@ class Threads(NestKernel):
 
     def phase(self, phase: Phase, row: Scope) -> None:
         """All elements of a phase, and what they are reduced to."""
-        held = self.sweep(phase, row, 0, phase.loops[-1].extent if phase.loops else 1)
+        held = self.sweep(phase, row)
         for r, chain in zip(phase.reduces, held, strict=True):
             self.result(r, self.folded(r, chain.values(), self.stride), row)
 
@@ -115,35 +115,33 @@ class Threads(NestKernel):
 
     # --- elements -------------------------------------------------------------------------------
 
-    def sweep(self, phase: Phase, row: Scope, first: X | int, extent: int) -> list[Chain]:
-        """Elements `first` to `first + extent - 1` of the last loop (all of the others), those that
-        are this lane's."""
-        f = self.f
+    def sweep(self, phase: Phase, row: Scope) -> list[Chain]:
+        """The elements of a phase that are this lane's."""
+        f, extent = self.f, phase.loops[-1].extent if phase.loops else 1
         held = [Chain(f, r.kind, r.value.dtype) for r in phase.reduces]
         outer = phase.loops[:-1]
         with f.each(*(v.extent for v in outer)) as at:
             self.vars.update((v, self.narrow(i.v)) for v, i in zip(outer, at, strict=True))
-            for elements, guard in self.steps(first, extent):
+            for elements, guard in self.steps(extent):
                 self.compute(phase, row, elements, guard, held)
         return held
 
-    def steps(self, first: X | int, extent: int) -> Iterator[tuple[list[Element], X | None]]:
-        """Elements that are computed at once, and where they are there at all."""
+    def steps(self, extent: int) -> Iterator[tuple[list[Element], X | None]]:
+        """Elements of the last loop that are computed at once, and where they are there at all."""
         f, lane, stride = self.f, self.lane_number(), self.stride
         own = lane if lane is not None else f.i(0)
         guard = own.cmp("slt", stride) if stride < WARP and lane is not None else None
-        base = own if isinstance(first, int) else own + first
         full, rest = divmod(extent, stride)
         together = max(full, 1) if self.resident else AT_ONCE
         if full // together > 1:
             with f.each(full // together) as (k,):
-                yield [Element(-1, base + (k * together + u) * stride) for u in range(together)], \
+                yield [Element(-1, own + (k * together + u) * stride) for u in range(together)], \
                     guard
         done = full // together * together if full // together > 1 else 0
         if done < full:
-            yield [Element(t, base + t * stride) for t in range(done, full)], guard
+            yield [Element(t, own + t * stride) for t in range(done, full)], guard
         if rest:
-            yield [Element(full, base + full * stride)], own.cmp("slt", rest)
+            yield [Element(full, own + full * stride)], own.cmp("slt", rest)
 
     def compute(
         self, phase: Phase, row: Scope, elements: list[Element], guard: X | None, held: list[Chain]
@@ -221,7 +219,7 @@ def scratches(nest: Nest) -> list[Scratch]:
                               if isinstance(s.buffer, Scratch)))
 
 
-def scratch_bytes(buffer: Scratch) -> int:
+def bytes_kept(buffer: Scratch) -> int:
     """Bytes that it takes of shared memory."""
     return -(-buffer.elements * buffer.dtype.itemsize // 16) * 16
 
@@ -234,7 +232,7 @@ class Warps(Threads):
         self.arrange()
 
     def threads_for(self, nest: Nest, target: Target) -> int:
-        warps, nbytes = WARPS, sum(map(scratch_bytes, scratches(nest)))
+        warps, nbytes = WARPS, sum(map(bytes_kept, scratches(nest)))
         while warps > 1 and warps * nbytes > most_shared(target):
             warps //= 2
         return warps * WARP
@@ -274,7 +272,7 @@ class Warps(Threads):
     def scratch_of(self, buffer: Scratch) -> V:
         """A part for each warp of the block."""
         f = self.f
-        nbytes = scratch_bytes(buffer)
+        nbytes = bytes_kept(buffer)
         warp = f.binary("lshr", f.thread(), V("i32", "5"))
         memory = f.shared_memory(nbytes * (self.threads // WARP))
         return f.gep(memory, f.mul(warp, V("i32", str(nbytes))))
@@ -287,7 +285,7 @@ class Warps(Threads):
         outer = phase.loops[:-1]
         with self.f.each(*(v.extent for v in outer)) as at:
             self.vars.update((v, self.narrow(i.v)) for v, i in zip(outer, at, strict=True))
-            for elements, guard in self.steps(0, phase.loops[-1].extent):
+            for elements, guard in self.steps(phase.loops[-1].extent):
                 with self.where(guard):
                     for e in elements:
                         self.vars[phase.loops[-1]] = self.narrow(e.place.v)
