@@ -27,7 +27,6 @@ class DeviceArray:
         what: it is for, as an error of memory says.
 
     Attributes:
-        memory: that the elements are in.
         address: of the first element, in the device's memory.
         launch: the number of the call whose result it is; 0 if it is none.
 
@@ -36,7 +35,7 @@ class DeviceArray:
         RuntimeError: the device is gone.
     """
 
-    __slots__ = ("__weakref__", "address", "device", "dtype", "launch", "memory", "nbytes",
+    __slots__ = ("__weakref__", "_memory", "address", "device", "dtype", "launch", "nbytes",
                  "shape")
 
     def __init__(
@@ -46,8 +45,8 @@ class DeviceArray:
         self.dtype = dtypes.from_numpy(dtype).numpy
         self.nbytes = math.prod(shape) * self.dtype.itemsize
         # An array is filled, or the result of a program, which writes all of it.
-        self.memory: Memory = allocate(device, self.nbytes, what or f"an array {self}", unset=True)
-        self.address = self.memory.address
+        self._memory: Memory = allocate(device, self.nbytes, what or f"an array {self}", unset=True)
+        self.address = self._memory.address
 
     @staticmethod
     def of(device: Device, array: Array, what: str = "") -> DeviceArray:
@@ -68,7 +67,7 @@ class DeviceArray:
         out = object.__new__(DeviceArray)
         out.device, out.shape, out.launch, out.dtype = device, shape, 0, dtype
         out.nbytes = math.prod(shape) * dtype.itemsize
-        out.memory, out.address = memory, address
+        out._memory, out.address = memory, address
         return out
 
     @property

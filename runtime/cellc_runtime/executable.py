@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -442,18 +443,24 @@ class _PlainCall:
     Attributes:
         slots: the type of the array of addresses.
         bound: such an array with what is bound, as bytes.
-        inputs: place, shape and element type of each.
+        inputs: place, shape, element type and bytes of each.
         outputs: place of each, its slot, and what errors call it.
-        written: what identifies the memory of parameters and states that the program writes.
+        starts, ends: addresses of what the program writes, in order; no two overlap.
         held: keeps what is bound alive.
     """
 
     slots: Any
     bound: bytes
-    inputs: tuple[tuple[int, tuple[int, ...], np.dtype[Any]], ...]
+    inputs: tuple[tuple[int, tuple[int, ...], np.dtype[Any], int], ...]
     outputs: tuple[tuple[int, Slot, str], ...]
-    written: frozenset[int]
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
     held: tuple[Any, ...]
+
+    def writes(self, start: int, nbytes: int) -> bool:
+        """Whether the program writes some of these bytes."""
+        before = bisect_left(self.starts, start + nbytes)
+        return before > 0 and self.ends[before - 1] > start
 
 
 def _plain_call(program: Program, bound: Any, called: Callable[[Slot], str]) -> _PlainCall | None:
@@ -470,12 +477,12 @@ def _plain_call(program: Program, bound: Any, called: Callable[[Slot], str]) -> 
     for index, slot in enumerate(slots):
         if slot.alias is not None:
             filled[index] = filled[slot.alias]
-    starts = {lo for lo, _ in written}
+    ranges = sorted(written)
     return _PlainCall(
-        kind, bytes(filled), tuple((i, slots[i].shape, slots[i].dtype.numpy) for i in inputs),
+        kind, bytes(filled),
+        tuple((i, slots[i].shape, slots[i].dtype.numpy, slots[i].nbytes) for i in inputs),
         tuple((i, s, called(s)) for i, s in enumerate(slots) if s.kind == "output"),
-        frozenset(id(a.memory) for a in held
-                  if isinstance(a, DeviceArray) and a.address in starts), held)
+        tuple(lo for lo, _ in ranges), tuple(hi for _, hi in ranges), held)
 
 
 class _DeviceCore(_Core):
@@ -526,10 +533,10 @@ class _DeviceCore(_Core):
         if len(arrays) != len(plain.inputs) or device.lost:
             return None
         slots = plain.slots.from_buffer_copy(plain.bound)
-        for array, (index, shape, dtype) in zip(arrays, plain.inputs, strict=True):
+        for array, (index, shape, dtype, nbytes) in zip(arrays, plain.inputs, strict=True):
             if type(array) is not DeviceArray or array.device is not device \
                     or array.shape != shape or array.dtype != dtype \
-                    or id(array.memory) in plain.written:
+                    or plain.writes(array.address, nbytes):
                 return None
             slots[index] = array.address
         return slots
