@@ -26,7 +26,7 @@ from .batched import Batched
 from .bound import BoundProgram, Weights, suits
 from .container import Container, is_count, pack, unpack
 from .device import best_for
-from .errors import ArtifactError
+from .errors import ArtifactError, in_file
 from .executable import Executable
 from .files import read_file, write_atomically
 from .lazy import lazy_module
@@ -218,8 +218,9 @@ def load(
         ArtifactError: the file is corrupt, truncated, hostile or of another version.
         OSError: it cannot be read.
     """
-    box = unpack(read_file(path), MAGIC, VERSION, "artifact")
-    return Artifact(box, Path(path).name, trust_native_code, callbacks or {})
+    with in_file(path):
+        box = unpack(read_file(path), MAGIC, VERSION, "artifact")
+        return Artifact(box, Path(path).name, trust_native_code, callbacks or {})
 
 
 class Artifact:
@@ -302,7 +303,9 @@ class Artifact:
             raise ArtifactError(f"{self.name} holds no graph of entry {entry!r}: it was compiled "
                                 "with --no-graph")
         k = found.sizes.variants[variant].graph
-        return _unpacked(self._box.section(f"graph:{entry}:{k}"), f"the graph of entry {entry!r}")
+        with in_file(self.name):
+            return _unpacked(self._box.section(f"graph:{entry}:{k}"),
+                             f"the graph of entry {entry!r}")
 
     def has_graph(self, entry: str = DEFAULT_ENTRY) -> bool:
         """Whether the IR of an entry is in the file."""
@@ -316,10 +319,13 @@ class Artifact:
             ArtifactError: a program is damaged.
         """
         found = self._entry(entry)
-        return [Program.from_bytes(self._box.section(
-            _section(entry, target, found.sizes, number, variant, size)))
-            for target in found.targets for number, variant in enumerate(found.sizes.variants)
-            for size in variant.sizes or (0,)]
+        return [self._program(_section(entry, target, found.sizes, number, variant, size))
+                for target in found.targets for number, variant in enumerate(found.sizes.variants)
+                for size in variant.sizes or (0,)]
+
+    def _program(self, section: str) -> Program:
+        with in_file(self.name):
+            return Program.from_bytes(self._box.section(section))
 
     def __call__(self, *arrays: Array) -> Any:
         """Run the default entry: one array, or a tuple."""
@@ -411,14 +417,12 @@ class Artifact:
         made = {}
         for size in variant.sizes or (0,):
             section = _section(name, chosen.name, entry.sizes, number, variant, size)
-            program = Program.from_bytes(self._box.section(section))
-            entry.check(program, chosen.name, variant, size, name)
-            try:
+            with in_file(self.name):
+                program = Program.from_bytes(self._box.section(section))
+                entry.check(program, chosen.name, variant, size, name)
                 made[size] = self._weights.bind(Executable(program, self._callbacks))
-                if made[size].updated:
-                    self._direct.clear()
-            except ArtifactError as e:
-                raise ArtifactError(f"{self.name}: {e}") from None
+            if made[size].updated:
+                self._direct.clear()
         return Batched(made, entry.sizes.batched_inputs) if variant.sizes else made[0]
 
 

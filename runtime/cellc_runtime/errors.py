@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
+import os
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 
@@ -18,6 +20,19 @@ class ArtifactError(ValueError):
 
 class CutOff(ArtifactError):
     """A file ends before what it says it holds."""
+
+
+@contextlib.contextmanager
+def in_file(name: str | os.PathLike[str]) -> Iterator[None]:
+    """What is wrong with a file that is read herein is said with its name.
+
+    Raises:
+        ArtifactError: the same, with the name before it.
+    """
+    try:
+        yield
+    except ArtifactError as error:
+        raise type(error)(f"{os.fspath(name)}: {error}") from None
 
 
 _LIBRARY = ("cellc", "cellc_compiler", "cellc_runtime", "IPython", "ipykernel")

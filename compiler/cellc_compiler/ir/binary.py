@@ -40,4 +40,7 @@ def graph_from_bytes(data: bytes) -> Graph:
         raise ArtifactError(f"the text of the graph cannot be unpacked: {e}") from None
     if not stream.eof:
         raise ArtifactError(f"the text of the graph is longer than {MAX_TEXT} bytes, or cut")
-    return parse_graph(text.decode())
+    try:
+        return parse_graph(text.decode())
+    except UnicodeDecodeError:
+        raise ArtifactError("the graph is not text") from None

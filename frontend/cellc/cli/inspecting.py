@@ -195,7 +195,10 @@ def _folder(path: Path, args: argparse.Namespace) -> Inspected:
 
 
 def _stage(path: Path) -> Graph:
-    return untrusted_graph(path.read_text(encoding="utf-8"), str(path))
+    try:
+        return untrusted_graph(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as e:
+        raise UserError(f"{path}: not text in UTF-8 ({e})") from None
 
 
 def _closed(graph: Graph, notes: list[str]) -> Graph:

@@ -6,8 +6,10 @@ import importlib.util
 import inspect
 import re
 import sys
+import tokenize
 import traceback
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -183,7 +185,8 @@ def _load_array(path: str, name: str) -> Array:
             return _member(found, file, member, name)
     except FileNotFoundError:
         raise UserError(f"{file}: no such file") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
+    except (OSError, ValueError, EOFError, NotImplementedError, SyntaxError, tokenize.TokenError,
+            zipfile.BadZipFile, zlib.error) as e:  # (numpy reads the header as a Python literal)
         kind = ".npz" if file.endswith(".npz") else ".npy"
         raise UserError(f"{file}: not a numpy {kind} file ({e})") from None
 

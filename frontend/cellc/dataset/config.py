@@ -313,6 +313,7 @@ def load(file: str) -> None:
 
     Raises:
         RuntimeError: it cannot be read, or holds no JSON object.
+        TypeError, ValueError: a value is none that the setting may have; nothing is set then.
 
     Source: `mindspore.dataset.config.load`.
     """
@@ -323,12 +324,17 @@ def load(file: str) -> None:
         raise RuntimeError(f"Unable to load the configuration {file!r}: {error}") from error
     if not isinstance(found, dict):
         raise RuntimeError(f"The configuration {file!r} must hold a JSON object.")
-    setters = {"seed": set_seed, "numParallelWorkers": set_num_parallel_workers,
-               "prefetchSize": set_prefetch_size, "callbackTimeout": set_callback_timeout,
-               "monitorSamplingInterval": set_monitor_sampling_interval}
-    for name, setter in setters.items():
-        if name in found:
-            setter(found[name])
+    setters = {"numParallelWorkers": set_num_parallel_workers, "prefetchSize": set_prefetch_size,
+               "callbackTimeout": set_callback_timeout,
+               "monitorSamplingInterval": set_monitor_sampling_interval, "seed": set_seed}
+    kept = dict(_Settings.kept)
+    try:
+        for name, setter in setters.items():
+            if name in found:
+                setter(found[name])
+    except (TypeError, ValueError) as error:
+        _Settings.kept = kept  # all that the file says, or nothing
+        raise type(error)(f"The configuration {file!r}: {error}") from None
 
 __all__ = [
     "ErrorSamplesMode", "get_auto_num_workers", "get_auto_offload", "get_autotune_interval",

@@ -69,8 +69,13 @@ def pictures_of(path: Path) -> list[Path]:
 
 
 class ListedDataset(MappableDataset):
-    """Base of sources with a row for each entry of a list."""
+    """Base of sources with a row for each entry of a list.
 
+    Attributes:
+        dataset_dir: the folder that was given.
+    """
+
+    dataset_dir: Path
     _columns: tuple[str, ...] = ("image", "label")
     _kinds: Mapping[str, Any] = {}
     """dtypes of columns; strings where there is none."""
@@ -103,8 +108,8 @@ class ListedDataset(MappableDataset):
         if self._found is None:
             self._found = list(self._find())
             if not self._found:
-                raise RuntimeError(f"Invalid data, {type(self).__name__} can't find data: check "
-                                   "the path and the other arguments.")
+                raise RuntimeError(f"Invalid data, {type(self).__name__} can't find data in "
+                                   f"{self.dataset_dir}: check the path and the other arguments.")
         return self._found
 
     def _count(self) -> int:

@@ -48,7 +48,7 @@ def decoded(data: bytes, who: str) -> np.ndarray[Any, Any]:
     try:
         with image.open(io.BytesIO(data)) as picture:
             return np.asarray(picture.convert("RGB"))
-    except (OSError, ValueError) as error:
+    except Exception as error:  # what Pillow's readers of formats raise has no common kind
         raise RuntimeError(f"{who}: the image is broken or of an unknown kind: {error}") from error
 
 

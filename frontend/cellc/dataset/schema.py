@@ -45,7 +45,7 @@ class Schema:
         try:
             with open(schema_file, encoding="utf-8") as stream:
                 self.from_json(json.load(stream))
-        except (OSError, UnicodeDecodeError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
             raise RuntimeError(f"Schema file {schema_file} failed to load: {error}") from error
 
     def add_column(self, name: str, de_type: Any, shape: list[int] | None = None) -> None:

@@ -190,25 +190,33 @@ class CSVDataset(FileDataset):
     def get_col_names(self) -> list[str]:
         """The names of the columns, in order."""
         if self.column_names is None:
-            with open(self.dataset_files[0], encoding="utf-8", newline="") as stream:
-                first = next(csv.reader(stream, delimiter=self.field_delim), [])
-            self.column_names = checks.names("the first line's names", first)
+            path = self.dataset_files[0]
+            first: list[str] = next((fields for _, fields in self._lines(path)), [])
+            self.column_names = checks.names(f"the names in the first line of {path}", first)
         return list(self.column_names)
 
     def _read(self, path: str) -> list[Row]:
         names = self.get_col_names()
         rows = []
-        reader = csv.reader(_text(path).splitlines(keepends=True), delimiter=self.field_delim)
-        for number, fields in enumerate(reader):
+        for number, (line, fields) in enumerate(self._lines(path)):
             if not fields or (self._header and number == 0):
                 continue
             if len(fields) != len(names):
                 raise RuntimeError(
-                    f"Invalid csv, {path} at line {reader.line_num}: {len(fields)} fields for the "
+                    f"Invalid csv, {path} at line {line}: {len(fields)} fields for the "
                     f"{len(names)} columns {names}.")
-            rows.append(tuple(self._field(text, i, f"{path} at line {reader.line_num}")
+            rows.append(tuple(self._field(text, i, f"{path} at line {line}")
                               for i, text in enumerate(fields)))
         return rows
+
+    def _lines(self, path: str) -> Iterator[tuple[int, list[str]]]:
+        """The fields of each row, and the line that it ends in, counted from 1."""
+        reader = csv.reader(_text(path).splitlines(keepends=True), delimiter=self.field_delim)
+        try:
+            for fields in reader:
+                yield reader.line_num, fields
+        except csv.Error as error:
+            raise RuntimeError(f"Invalid csv, {path} at line {reader.line_num}: {error}") from error
 
     def _field(self, text: str, column: int, place: str) -> np.ndarray[Any, Any]:
         defaults = self.column_defaults or []

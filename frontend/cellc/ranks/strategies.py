@@ -18,7 +18,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from cellc_runtime.errors import ArtifactError
 from cellc_runtime.files import write_atomically
 from cellc_runtime.protobuf import Message, field_of, number_of
 from cellc_runtime.records import dataclass, field
@@ -109,7 +108,7 @@ def read(name: Any, what: str) -> Strategy:
                          "check whether the 'strategy_filename' is correct.")
     try:
         return _from_json(data) if name.endswith(".json") else _from_message(data, name)
-    except (ArtifactError, ValueError, TypeError, AttributeError, UnicodeDecodeError) as e:
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as e:
         raise TypeError("The strategy file type should be one of json or protobuf. When the file "
                         "name extension is not '.json', the file is considered as a protobuf file."
                         f" {name}: {e}") from e
@@ -248,9 +247,9 @@ def by_parameter(
     out: dict[str, PartLayout] = {}
     for name, layout in layouts.items():
         head, dash, own = name.partition("-")
-        stage = int(head) if dash else 0
         own = own if dash else name
         try:
+            stage = int(head) if dash else 0
             made = layout.part_layout((stage,))
         except (ValueError, AttributeError, TypeError) as e:
             raise ValueError(f"{name}: {e} Please check whether the strategy file is correct."

@@ -74,7 +74,7 @@ class Shard:
         try:
             with closing(sqlite3.connect(address, uri=True)) as base:
                 return base.execute(text).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise damaged(self.path, f"its .db cannot be read: {error}") from error
 
     def _places(self) -> np.ndarray[Any, Any]:

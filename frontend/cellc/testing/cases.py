@@ -28,7 +28,7 @@ from cellc_compiler.ir.text import ParseError, parse_literal
 from cellc_compiler.ir.verify import untrusted_graph
 from cellc_runtime import checkpoint
 from cellc_runtime.container import pack, unpack
-from cellc_runtime.errors import ArtifactError
+from cellc_runtime.errors import ArtifactError, in_file
 from cellc_runtime.files import read_file, write_atomically
 from cellc_runtime.records import dataclass, field
 
@@ -114,11 +114,16 @@ def load_case(path: str | os.PathLike[str]) -> Case:
         ArtifactError: the file is corrupt, truncated, hostile, or something else.
         OSError: it cannot be read.
     """
-    with open(path, "rb") as file:
-        head = file.read(len(_MARK))
-        if head == _MARK.encode():
-            return _from_text(head + file.read(MAX_TEXT + 1))
-    box = unpack(read_file(path), MAGIC, VERSION, "case")
+    with in_file(path):
+        with open(path, "rb") as file:
+            head = file.read(len(_MARK))
+            if head == _MARK.encode():
+                return _from_text(head + file.read(MAX_TEXT + 1))
+        return _from_bytes(read_file(path))
+
+
+def _from_bytes(data: bytes | memoryview) -> Case:
+    box = unpack(data, MAGIC, VERSION, "case")
     arrays, _ = checkpoint.decode(box.section("arrays"), "case's arrays")
     text = _decoded(bytes(box.section("graph")[: MAX_TEXT + 1]))
     strings = {}

@@ -326,7 +326,8 @@ def restore_group_info_list(group_info_file_name: str) -> list[int]:
         raise ValueError(f"For '{what}', no such group information file: {group_info_file_name}.")
     data = Path(group_info_file_name).read_bytes()
     if not data:
-        raise ValueError(f"For '{what}', the group information file should not be empty.")
+        raise ValueError(f"For '{what}', the group information file {group_info_file_name} should "
+                         "not be empty.")
     message = Message(memoryview(data), f"group information file {group_info_file_name}")
     out: list[int] = []
     for number, content in message.fields():
@@ -334,7 +335,8 @@ def restore_group_info_list(group_info_file_name: str) -> list[int]:
             for _, rank in message.inner(content).fields():
                 out += [rank] if isinstance(rank, int) else message.inner(rank).packed()
     if not out:
-        raise ValueError(f"For '{what}', the group information file has no restore rank list.")
+        raise ValueError(f"For '{what}', the group information file {group_info_file_name} has no "
+                         "restore rank list.")
     return out
 
 

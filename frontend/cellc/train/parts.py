@@ -245,10 +245,11 @@ class Manifest:
             content = json.loads(Path(name).read_text())
             if content["kind"] != _KIND or content["version"] != _VERSION:
                 raise ValueError(f"it is {content['kind']!r}, version {content['version']}")
-            self.parts = [Part(_beside(name, p["file"]), p["bytes"], p["crc32"], p["format"])
-                          for p in content["parts"]]
+            self.parts = [Part(_beside(name, str(p["file"])), int(p["bytes"]), int(p["crc32"]),
+                               str(p["format"])) for p in content["parts"]]
             self.layouts = {n: from_json(given) for n, given in content["layouts"].items()}
-        except (OSError, ValueError, KeyError, TypeError) as e:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError,
+                RecursionError) as e:
             raise ValueError(f"{name} is no checkpoint of several ranks, or damaged: {e}") from e
 
     def missing(self) -> list[str]:

@@ -105,7 +105,10 @@ class Vocab:
         if not lines[-1]:
             del lines[-1]
         words = [line.split(delimiter)[0] if delimiter else line for line in lines[:vocab_size]]
-        return cls.from_list(words, special_tokens, special_first)
+        try:
+            return cls.from_list(words, special_tokens, special_first)
+        except ValueError as error:
+            raise ValueError(f"from_file: {file_path}: {error}") from None
 
     @classmethod
     def from_dataset(
