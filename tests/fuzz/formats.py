@@ -94,8 +94,7 @@ def _artifact_read(path: Path) -> None:
     model = cellc_runtime.load(str(path))
     for name in model.entries:
         model.graph_text(name)
-        for target in model.targets(name):
-            Program.from_bytes(model._box.section(f"program:{name}:{target}"))
+        model.programs(name)
 
 
 def _grown(number: int) -> Graph:
@@ -194,7 +193,7 @@ def _digits(path: Path) -> None:
 
 
 _BOXES = {
-    "images": [{"id": 1, "file_name": "a.png", "height": 2, "width": 2}],
+    "images": [{"id": 1, "file_name": "sample.png", "height": 2, "width": 2}],
     "annotations": [{"id": 7, "image_id": 1, "category_id": 3, "bbox": [0, 0, 1, 1], "iscrowd": 0,
                      "area": 1.0, "segmentation": [[0, 0, 1, 0, 1, 1]]}],
     "categories": [{"id": 3, "name": "cat"}],
@@ -202,7 +201,7 @@ _BOXES = {
 
 
 def _coco(path: Path) -> None:
-    path.with_name("a.png").write_bytes(folders.png(10))
+    path.with_name("sample.png").write_bytes(folders.png(10))
     path.with_name("boxes.json").write_text(json.dumps(_BOXES))
 
 
@@ -231,12 +230,12 @@ def _settings(path: Path) -> None:
 
 
 _DATA: Mapping[str, Format] = {
-    "mindrecord": Format("a.mindrecord", _mindrecord,
+    "mindrecord": Format("sample.mindrecord", _mindrecord,
                          lambda p: _rows(ms.dataset.MindDataset(str(p)))),
     "mindrecord index": Format(
-        "a.mindrecord.db", lambda p: _mindrecord(p.with_suffix("")),
+        "sample.mindrecord.db", lambda p: _mindrecord(p.with_suffix("")),
         lambda p: _rows(ms.dataset.MindDataset(str(p.with_suffix(""))))),
-    "tfrecord": Format("a.tfrecord", _tfrecord, lambda p: _rows(
+    "tfrecord": Format("sample.tfrecord", _tfrecord, lambda p: _rows(
         ms.dataset.TFRecordDataset(str(p), shuffle=False))),
     "schema": Format("schema.json", _columns, lambda p: ms.dataset.Schema(str(p))),
     "images": Format("train-images-idx3-ubyte", _digits, lambda p: _rows(
@@ -245,9 +244,9 @@ _DATA: Mapping[str, Format] = {
         ms.dataset.MnistDataset(str(p.parent), shuffle=False))),
     "boxes": Format("boxes.json", _coco, lambda p: _rows(
         ms.dataset.CocoDataset(str(p.parent), str(p), task="Detection", decode=True))),
-    "picture": Format("a.png", _coco, lambda p: _rows(ms.dataset.CocoDataset(
+    "picture": Format("sample.png", _coco, lambda p: _rows(ms.dataset.CocoDataset(
         str(p.parent), str(p.with_name("boxes.json")), task="Detection", decode=True))),
-    "csv": Format("a.csv", _lines("1,2.5,a", '3,4.5,"b, c"', "5,6.5,d"), lambda p: _rows(
+    "csv": Format("sample.csv", _lines("1,2.5,a", '3,4.5,"b, c"', "5,6.5,d"), lambda p: _rows(
         ms.dataset.CSVDataset(str(p), column_defaults=[0, 0.0, ""], shuffle=False))),
     "vocabulary": Format("words.txt", _lines("a", "b", "c"),
                          lambda p: ms.dataset.text.Vocab.from_file(str(p))),
@@ -256,19 +255,19 @@ _DATA: Mapping[str, Format] = {
     "settings": Format("settings.json", _lines(json.dumps(
         {"seed": 5, "numParallelWorkers": 1, "prefetchSize": 4, "callbackTimeout": 60})),
         _settings),
-    "array": Format("a.npz", lambda p: np.savez(p, x=np.arange(6.0).reshape(2, 3)),
+    "array": Format("sample.npz", lambda p: np.savez(p, x=np.arange(6.0).reshape(2, 3)),
                     lambda p: loading._load_array(str(p), "x")),
 }
 
 FORMATS: Mapping[str, Format] = {
-    "checkpoint": Format("a.ckpt", lambda p: ms.save_checkpoint(_net(), str(p)),
+    "checkpoint": Format("sample.ckpt", lambda p: ms.save_checkpoint(_net(), str(p)),
                          lambda p: ms.load_checkpoint(str(p))),
-    "safetensors": Format("a.safetensors",
+    "safetensors": Format("sample.safetensors",
                           lambda p: ms.save_checkpoint(_net(), str(p), format="safetensors"),
                           lambda p: ms.load_checkpoint(str(p), format="safetensors")),
-    "mindir": Format("a.mindir", _mindir, lambda p: ms.load(str(p)), sealed=True, hashed=True),
-    "artifact": Format("a.cellc", _artifact, _artifact_read, sealed=True, hashed=True),
-    "case": Format("a.cellcase", _case, lambda p: load_case(str(p)), sealed=True, hashed=True),
+    "mindir": Format("sample.mindir", _mindir, lambda p: ms.load(str(p)), sealed=True, hashed=True),
+    "artifact": Format("sample.cellc", _artifact, _artifact_read, sealed=True, hashed=True),
+    "case": Format("sample.cellcase", _case, lambda p: load_case(str(p)), sealed=True, hashed=True),
     "program": Format("program", lambda p: p.write_bytes(add_program(kind="param").to_bytes()),
                       lambda p: Program.from_bytes(p.read_bytes()), sealed=True, hashed=True),
     "graph": Format("graph", lambda p: p.write_bytes(graph_to_bytes(_grown(5))),

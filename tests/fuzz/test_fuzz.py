@@ -5,18 +5,22 @@ The rest by the clock: `python -m tests.fuzz --minutes 60`.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import cellc as ms
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.sharding import aligned_factors
 from cellc_compiler.ir.verify import verify
+from cellc_runtime.container import parse_json
 
 from . import (
     alone,
@@ -107,6 +111,29 @@ def test_effects() -> None:
     assert found is None, f"{found.what}\n{found.case}"
 
 
+@pytest.mark.parametrize("kind", [states, effects], ids=["states", "effects"])
+def test_a_difference_of_modes_is_found(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tanh` is said to be another function where a graph is built."""
+    right = ms.ops.tanh
+
+    def tanh(x: Any) -> Any:
+        return right(x) if ms.get_context("mode") == ms.PYNATIVE_MODE else right(x * 2)
+
+    monkeypatch.setattr(ms.ops, "tanh", tanh)
+    found = next(filter(None, (kind.trial(seed).finding for seed in range(9))))
+    assert found.what.startswith("Different")
+    assert 1 <= found.case.count("tanh") <= 3
+
+
+def test_a_printed_line_that_is_lost_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = effects.calls
+    monkeypatch.setattr(effects, "calls", lambda source, in_mode: [
+        (arrays, said[in_mode == ms.GRAPH_MODE:], raised)
+        for arrays, said, raised in right(source, in_mode)])
+    found = next(filter(None, (effects.trial(seed).finding for seed in range(9))))
+    assert found.what.startswith("Prints: call 0") and found.case.count("print") == 1
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_ranks(seed: int) -> None:
     found = ranks.trial(seed).finding
@@ -154,6 +181,27 @@ def test_files(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_AT_ONCE", 20)
     found = files.trial(seed).finding
     assert found is None, f"{found.what}\n{found.case[:2000]}"
+
+
+@pytest.mark.parametrize("read, told", [
+    (lambda _: [][0], "IndexError"), (lambda _: None, "read as if it were whole"),
+    (lambda p: parse_json(p.read_bytes(), "thing"), "does not say which file"),
+    (lambda p: p.read_bytes().decode("ascii"), "UnicodeDecodeError")])
+def test_a_reader_that_is_wrong_is_found(
+    read: Any, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = dataclasses.replace(files.FORMATS["mindir"], read=read)
+    monkeypatch.setattr(files, "FORMATS", {**files.FORMATS, "mindir": form})
+    found = files.trial(sorted(files.FORMATS).index("mindir")).finding
+    assert found is not None and told in found.what
+
+
+def test_threads_that_disturb_one_another_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a Cell gives depends on how often it was called."""
+    times = iter(range(1 << 30))
+    monkeypatch.setattr(concurrency.Shared, "construct",
+                        lambda self, x: self.dense(x) + next(times) // 10)
+    assert "Different: job" in concurrency.trial(1).finding.what
 
 
 @pytest.mark.parametrize("seed", range(2))
