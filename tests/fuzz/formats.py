@@ -205,6 +205,22 @@ def _coco(path: Path) -> None:
     path.with_name("boxes.json").write_text(json.dumps(_BOXES))
 
 
+def _things(path: Path) -> None:
+    """A picture and what is in it, as Pascal VOC has it."""
+    path.write_text("<annotation><object><name>cat</name><difficult>0</difficult><bndbox>"
+                    "<xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2.5</ymax></bndbox></object>"
+                    "</annotation>")
+
+
+def _things_read(path: Path) -> Any:
+    for name in ("JPEGImages", "Annotations", "ImageSets/Main"):
+        (path.parent / name).mkdir(parents=True, exist_ok=True)
+    (path.parent / "JPEGImages/one.jpg").write_bytes(folders.png(10))
+    (path.parent / "ImageSets/Main/train.txt").write_text("one\n")
+    (path.parent / "Annotations/one.xml").write_bytes(path.read_bytes())
+    return _rows(ms.dataset.VOCDataset(str(path.parent), "Detection", decode=True))
+
+
 def _columns(path: Path) -> None:
     path.write_text(json.dumps({"datasetType": "TF", "numRows": 3, "columns": {
         "label": {"type": "int64", "rank": 1, "t_impl": "flex"},
@@ -246,6 +262,7 @@ _DATA: Mapping[str, Format] = {
         ms.dataset.CocoDataset(str(p.parent), str(p), task="Detection", decode=True))),
     "picture": Format("sample.png", _coco, lambda p: _rows(ms.dataset.CocoDataset(
         str(p.parent), str(p.with_name("boxes.json")), task="Detection", decode=True))),
+    "things": Format("things.xml", _things, _things_read),
     "csv": Format("sample.csv", _lines("1,2.5,a", '3,4.5,"b, c"', "5,6.5,d"), lambda p: _rows(
         ms.dataset.CSVDataset(str(p), column_defaults=[0, 0.0, ""], shuffle=False))),
     "vocabulary": Format("words.txt", _lines("a", "b", "c"),

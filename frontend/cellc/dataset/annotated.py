@@ -199,7 +199,8 @@ class _said:
         return None
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, (KeyError, TypeError, ValueError, AttributeError)):
+        if isinstance(error, (KeyError, TypeError, ValueError, AttributeError,
+                              OverflowError)):
             raise RuntimeError(
                 f"Invalid file, {self.path} has no {self.what} of the kind that is wanted: "
                 f"{type(error).__name__}: {error}.") from error
@@ -317,7 +318,8 @@ def _things_in(path: Path) -> list[Any]:
         name = each.findtext("name")
         if not name:
             raise RuntimeError(f"Invalid xml, {path}: an object has no name.")
-        marks = [int(each.findtext(what, "0") or 0) for what in ("difficult", "truncated")]
+        with _said(path, "difficult and truncated"):
+            marks = [int(each.findtext(what, "0") or 0) for what in ("difficult", "truncated")]
         found.append((name, [left, top, right - left, bottom - top], *marks))
     return found
 

@@ -117,9 +117,17 @@ class ListedDataset(MappableDataset):
 
     def _row(self, place: int) -> Row:
         entry = self._entries()[place]
-        return tuple(self._picture(value) if name in self._files
-                     else np.array(value, self._kinds.get(name))
+        return tuple(self._picture(value) if name in self._files else self._values_of(name, value)
                      for name, value in zip(self._columns, entry, strict=True))
+
+    def _values_of(self, column: str, value: Any) -> np.ndarray[Any, Any]:
+        kind = self._kinds.get(column)
+        try:
+            return np.array(value, kind)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise RuntimeError(
+                f"Invalid data, {type(self).__name__} of {self.dataset_dir}: {column} {value!r} is "
+                f"nothing of {np.dtype(kind)}: {error}.") from error
 
     def _picture(self, path: Any) -> np.ndarray[Any, Any]:
         try:
