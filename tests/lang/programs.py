@@ -1,11 +1,13 @@
 """Random programs with control flow, as Python source.
 
 Every variable has one type for its life, so a program is one that compiles: what differs between
-the modes is a fault. Loops on tensors count up to a bound, so every program ends.
+the modes is a fault. Loops on tensors count up to a bound, so every program ends; by an error that
+it raises, now and then, which some programs catch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
@@ -51,6 +53,7 @@ class Writer:
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
         self.count = 0
+        self.fails = draw(st.integers(0, 3)) == 0
         self.budget = draw(st.integers(4, 14))
 
     def pick(self, options: list[str] | tuple[str, ...]) -> str:
@@ -82,12 +85,31 @@ class Writer:
             lambda: f"ops.where({e(B)}, {e(kind)}, {e(kind)})",
             lambda: f"({e(kind)} if {self.condition(s, d)} else {e(kind)})",
         ]
-        forms += self.special(kind, s, d)
+        forms += [self.python(kind, s, d), *self.special(kind, s, d)]
         calls = [f for f in s.functions if f[2] == kind]
         for name, args, _ in calls:
             forms.append(lambda name=name, args=args:
                          f"{name}({', '.join(self.expr(a, s, 0) for a in args)})")
         return self.draw(st.sampled_from(forms))()
+
+    def python(self, kind: str, s: Scope, d: int) -> Callable[[], str]:
+        """One of the forms of the language that any type has: calls, comprehensions, slices of what
+        Python holds."""
+        e = lambda: self.expr(kind, s, d)  # noqa: E731
+        k = self.fresh("e")
+        forms = [
+            lambda: f"(lambda {k}, w=2: {k} * w)({e()})",
+            lambda: f"(lambda *{k}, **w: {k}[-1] + w['a'])({e()}, a={e()})",
+            lambda: f"sum(({k} * w for {k}, w in zip(({e()}, {e()}), (2, 3))), {e()})",
+            lambda: f"{{{k}: w for {k}, w in zip('ab', ({e()}, {e()}))}}['b']",
+            lambda: f"[{e()}, {e()}, {e()}][::-1][{self.pick(('0', '-1', '1'))}]",
+            lambda: f"[{k} for {k} in ({e()}, {e()})][{self.pick(('0', '-1'))}]",
+            lambda: f"list(map(lambda {k}: {k} + {e()}, [{e()}]))[0]",
+            lambda: f"({e()} if {self.number(kind, s)} < {e()}.sum() <= 3 else {e()})",
+            lambda: f"dict([(f'{{{self.pick(('1', '2'))}}}', {e()})], x={e()}).popitem()[1]",
+            lambda: f"max([({self.pick(('1', '2'))}, {e()})], key=lambda {k}: {k}[0])[1]",
+        ]
+        return self.draw(st.sampled_from(forms))
 
     def special(self, kind: str, s: Scope, d: int) -> list:
         """Forms that only some types have."""
@@ -118,6 +140,7 @@ class Writer:
                 lambda: unary(S), lambda: f"{e(F)}[{index(3)}]", lambda: f"{e(F)}.sum()",
                 lambda: f"{e(G)}.mean()", lambda: f"{e(G)}[{index(2)}, {index(3)}]",
                 lambda: f"{e(F)}.max()", lambda: f"sum([{e(S)}, {e(S)}])",
+                lambda: f"{e(F)}[{e(N)} % {4 if self.fails else 3}]",
             ]
         if kind == I:
             return [
@@ -179,8 +202,11 @@ class Writer:
         """One statement."""
         self.budget -= 1
         forms = [self.assign, self.assign, self.augment, self.container]
+        if self.fails:
+            forms.append(self.fail)
         if self.budget > 0 and s.depth < 3:
-            forms += [self.branch, self.branch, self.counted, self.repeated, self.rows]
+            forms += [self.branch, self.branch, self.counted, self.repeated, self.rows, self.pairs,
+                      self.caught, self.matched]
             if s.depth == 0:
                 forms += [self.function]
         if s.loop:
@@ -275,6 +301,46 @@ class Writer:
         if self.draw(st.booleans()):
             test += f" and {self.condition(s, 0)}"
         return [f"{c} = n * 0", f"while {test}:", *indented([f"{c} = {c} + 1", *body])]
+
+    def pairs(self, s: Scope) -> list[str]:
+        """A loop over what Python pairs up."""
+        k, v = self.fresh("k"), self.fresh("v")
+        kind = self.pick((F, S, G))
+        boxes = s.of("d:" + kind)
+        one, two = self.expr(kind, s, 1), self.expr(kind, s, 1)
+        over = self.pick([f"enumerate([{one}, {two}])", f"zip(range(2), ({one}, {two}))",
+                          f"reversed([(0, {one}), (1, {two})])",
+                          *[f"enumerate(list({b}.values()))" for b in boxes]])
+        # (A dict has up to three entries: `k` is a Python int from 0 to 2 in each of these.)
+        body = self.block(self.inner(s, known=k, loop="known", **{v: kind}), 2)
+        return [f"for {k}, {v} in {over}:", *indented(body)]
+
+    def fail(self, s: Scope) -> list[str]:
+        """An error that the run raises, under a condition."""
+        if self.draw(st.booleans()):
+            return [f"assert {self.condition(s, 0)}, 'assured'"]
+        return [f"if {self.condition(s, 0)}:",
+                f"    raise {self.pick(('ValueError', 'IndexError', 'RuntimeError'))}('raised')"]
+
+    def caught(self, s: Scope) -> list[str]:
+        """`try`, with an error that comes or not, and `else` or `finally` perhaps."""
+        known = self.pick(("True", "False", *[f"{k} == 1" for k in s.known]))
+        lines = ["try:", *indented(self.block(self.inner(s), 1)),
+                 f"    if {known}:", "        raise KeyError('raised')",
+                 f"except {self.pick(('KeyError', 'LookupError', '(ValueError, KeyError)'))}:",
+                 *indented(self.block(self.inner(s), 1))]
+        for word in ("else", "finally"):
+            if self.draw(st.integers(0, 3)) == 0:
+                lines += [f"{word}:", *indented(self.block(self.inner(s, loop=""), 1))]
+        return lines
+
+    def matched(self, s: Scope) -> list[str]:
+        """`match` on what Python knows."""
+        what = self.pick(("(1, 'a')", "[2, 3]", "{'a': 1}", *s.known))
+        lines = [f"match {what}:"]
+        for case in ("(1, _)", "[2, *_]", "0 | 1"):
+            lines += [f"    case {case}:", *indented(indented(self.block(self.inner(s), 1)))]
+        return [*lines, "    case _:", *indented(indented(self.block(self.inner(s), 1)))]
 
     def leave(self, s: Scope) -> list[str]:
         """`break` or `continue`, under a condition."""

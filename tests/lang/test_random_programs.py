@@ -29,7 +29,7 @@ from cellc.tensors.tensor import tensor_of
 from cellc.tracing.pytree import put_together
 from cellc_compiler.interpret import evaluate
 from cellc_compiler.interpret import run as interpret
-from cellc_compiler.ir.dims import Shapes
+from cellc_compiler.ir.dims import Shapes, symbols_of
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_runtime.site import STATE
 
@@ -71,6 +71,19 @@ class RecordingEngine:
             r.note(applied(op, attrs), operands, result)
         return result
 
+    def stays(self, tensor: Tensor) -> bool:
+        """Whether elements are elsewhere and are not to be read."""
+        return False
+
+    def checked(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
+        """Nothing is native here that had to know what was asked."""
+
+    def same_value(self, tensor: Tensor, source: Tensor) -> None:
+        """Likewise."""
+
+    def elements_read(self) -> None:
+        """Likewise."""
+
 
 class InNumpy:
     """A function compiled to a graph, which the reference interpreter runs; again for other sizes.
@@ -89,10 +102,18 @@ class InNumpy:
             if self.traced is None:
                 self.traced = trace(self.fn, args, {}, shapes=Shapes(measured=found))
             traced = self.traced
-            outputs, sizes = with_sizes(
-                traced.graph, [t._data for t in (*args, *traced.parameters)])
-            wrong = [g for g in traced.guards if not g.holds(sizes)]
-            if not wrong:
+            sizes: dict[str, int] = {}
+            outputs, raised = None, None
+            try:
+                outputs = with_sizes(
+                    traced.graph, [t._data for t in (*args, *traced.parameters)], sizes)
+            except Exception as e:  # maybe since it went on with sizes that are none
+                raised = e
+            wrong = [g for g in traced.guards if symbols_of(g.expr) <= sizes.keys()
+                     and not g.holds(sizes)]
+            if raised is not None and not wrong:
+                raise raised
+            if outputs is not None and not wrong:
                 return put_together(traced.out, [tensor_of(np.array(a)) for a in outputs])
             seen = len(found)
             found = list(sizes.values())[: seen + 1]
@@ -100,16 +121,15 @@ class InNumpy:
             self.traced = None
 
 
-def with_sizes(graph: Graph, arrays: Sequence[Any]) -> tuple[list[Any], dict[str, int]]:
-    """The outputs of a graph, node by node, and the sizes that it finds."""
+def with_sizes(graph: Graph, arrays: Sequence[Any], sizes: dict[str, int]) -> list[Any]:
+    """The outputs of a graph, node by node; `sizes` gets those that it finds."""
     env = dict(zip(graph.inputs, arrays, strict=True))
-    sizes: dict[str, int] = {}
     for node in graph.nodes:
         results = evaluate(for_sizes(node, sizes), [env[v] for v in node.operands])
         env.update(zip(node.results, results, strict=True))
         if node.op == "measure":
             sizes[node.attrs["symbol"]] = int(results[0])
-    return [env[v] for v in graph.outputs], sizes
+    return [env[v] for v in graph.outputs]
 
 
 def outcome(call: Callable[[], Any]) -> Any:
@@ -122,9 +142,11 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 def builtin_kind(e: Exception) -> str:
     """The builtin exception that an error is of; an unexpected one shows all of itself."""
-    for kind in (IndexError, ZeroDivisionError, UnboundLocalError, NameError, OverflowError):
+    for kind in (IndexError, ZeroDivisionError, UnboundLocalError, NameError, OverflowError,
+                 ValueError, AssertionError, RuntimeError):
         if isinstance(e, kind):
-            return kind.__name__
+            own = next((word for word in ("raised", "assured") if str(e).startswith(word)), "")
+            return f"{kind.__name__}: {own}" if own else kind.__name__
     return f"{type(e).__name__}: {e}"
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-import sys
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .access import static_attribute
 from .asking import settled
 from .assignment import assign_to
+from .control import under
 from .errors import Cascade, CompileError
 from .outcome import Diverged, Outcome
 from .per_trip import NotRollable
@@ -61,26 +62,42 @@ def _with(vm: Interpreter, node: ast.With, index: int, frame: Frame) -> Outcome:
 
 def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
     """`try/except/else/finally`: exceptions of compile-time work are caught."""
+    if not node.finalbody:
+        return _guarded(vm, node, frame)
+    frame.finals += 1
     try:
         outcome = _guarded(vm, node, frame)
-    except BaseException:
-        if node.finalbody and not isinstance(
-            sys.exception(), (KeyboardInterrupt, NotRollable)
-        ):
-            final = vm.block(node.finalbody, frame)
-            if not final.falls:
-                return final
+    except (KeyboardInterrupt, NotRollable):
+        frame.finals -= 1
         raise
-    if node.finalbody:
+    except BaseException as error:
+        frame.finals -= 1
         final = vm.block(node.finalbody, frame)
-        if final.mixed or not final.falls:
+        if not final.falls:
             return final
-    return outcome
+        if not isinstance(error, (CompileError, Cascade, Diverged)) and (
+                final.mixed or under_runtime(vm)):
+            return _or_else(vm, node, final, frame,
+                            partial(raise_at_run_time, vm, error, node, frame))
+        raise
+    frame.finals -= 1
+    final = vm.block(node.finalbody, frame)
+    return _or_else(vm, node, final, frame, lambda: outcome)
+
+
+def _or_else(
+    vm: Interpreter, node: ast.Try, final: Outcome, frame: Frame, rest: Callable[[], Outcome]
+) -> Outcome:
+    """How a statement ends whose `finally` jumps, or jumps sometimes: else as it did before."""
+    if not final.kinds and final.falls:
+        return rest()
+    return under(vm, node, final, frame, rest, frame.source.live.after[node])
 
 
 def _guarded(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
     saved = vm.catching, vm.try_region
-    vm.catching, vm.try_region = vm.catching + bool(node.handlers), vm.region_depth
+    vm.catching += bool(node.handlers) or any(map(_leaves, node.finalbody))
+    vm.try_region = vm.region_depth
     caught, vm.tracer.caught = vm.tracer.caught, partial(settled, vm) if vm.catching else None
     try:
         outcome = vm.block(node.body, frame)
@@ -99,6 +116,17 @@ def _guarded(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
     return outcome
 
 
+def _leaves(node: ast.AST, in_loop: bool = False) -> bool:
+    """Whether a statement of a `finally` may jump out of it, and so drop an exception."""
+    if isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+        return False
+    if isinstance(node, ast.Return) or (
+            isinstance(node, (ast.Break, ast.Continue)) and not in_loop):
+        return True
+    return any(_leaves(child, in_loop or isinstance(node, (ast.For, ast.While)))
+               for child in ast.iter_child_nodes(node))
+
+
 def _handle(vm: Interpreter, node: ast.Try, error: Exception, frame: Frame) -> Outcome:
     for handler in node.handlers:
         kinds = Exception if handler.type is None else vm.eval(handler.type, frame)
@@ -115,7 +143,7 @@ def _handle(vm: Interpreter, node: ast.Try, error: Exception, frame: Frame) -> O
             vm.handled.pop()
             if handler.name is not None:
                 frame.table.pop(handler.name, None)
-    if under_runtime(vm):
+    if under_runtime(vm) and not node.finalbody:  # (it runs first)
         raise_at_run_time(vm, error, node, frame)
     raise error
 

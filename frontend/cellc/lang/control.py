@@ -376,7 +376,8 @@ class _Join:
     ) -> None:
         own = slot.table is self.frame.table
         if own and self.live is not None:
-            if self.a.gone() and self.b.gone():
+            gone = self._gone(self.a), self._gone(self.b)
+            if all(gone):
                 return
             # (`live` is what the code below reads; a `break` or `continue` goes elsewhere.)
             jumps = (self.a.outcome.kinds | self.b.outcome.kinds) - {RETURN}
@@ -384,9 +385,13 @@ class _Join:
                     and slot.name not in self.frame.source.live.captured:
                 self.stores.append((slot, _always(DEAD), line))
                 return
-            a = _ABSENT if self.a.gone() else a
-            b = _ABSENT if self.b.gone() else b
+            a, b = (_ABSENT if is_gone else v for is_gone, v in zip(gone, (a, b), strict=True))
         self.stores.append((slot, self._merge_variable(slot, a, b, changes), line))
+
+    def _gone(self, side: Side) -> bool:
+        """Whether nobody reads the variables as they are behind a path: it left the function, and
+        no `finally` runs before that."""
+        return side.gone() and (not self.frame.finals or side.never())
 
     def _merge_variable(
         self, slot: Variable, a: Any, b: Any, changes: tuple[Change | None, Change | None]

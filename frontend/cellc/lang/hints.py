@@ -230,13 +230,18 @@ _ADVICE: tuple[tuple[type[Exception], str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An exception of the program, with where it came from and what is known about it."""
+    """An exception of the program, with where it came from and what is known about it.
+
+    Attributes:
+        node: in which statement or expression of its frame.
+    """
 
     error: BaseException
     place: Place | None
     calls: list[Place]
     notes: list[str]
     hint: str
+    node: tuple[Frame, ast.AST | None] | None = None
 
 
 def explain(error: BaseException, frame: Frame, callee: Any) -> tuple[list[str], str]:

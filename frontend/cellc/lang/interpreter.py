@@ -219,7 +219,8 @@ class Interpreter:
             user = _user_frame(frame)
             if user is not frame:
                 notes = [in_layer(frame), *operand_notes(user)]
-            self.fault = Fault(error, self.place(user, user.node), self.calls(user), notes, hint)
+            self.fault = Fault(error, self.place(user, user.node), self.calls(user), notes, hint,
+                               (user, user.node))
 
     def located(self, error: Exception, frame: Frame | None = None) -> CompileError:
         """A user's exception as a compile error of its kind, with its place."""

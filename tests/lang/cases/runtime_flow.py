@@ -553,3 +553,103 @@ def numbers_from_tensors(x: Any) -> Any:
 def membership(x: Any) -> Any:
     s = x.sum()
     return s in [3.0, 7.0], s not in (3.0, 1.0)
+
+
+# --- finally --------------------------------------------------------------------------------------
+
+@case
+def finally_returns_instead(x: Any) -> Any:
+    try:
+        if x.sum() > 0:
+            return x * 2
+        x = x + 10
+    finally:
+        if x.sum() > 5:
+            return x * 3
+    return x
+
+
+@case
+def finally_reads_what_a_return_left(x: Any) -> Any:
+    try:
+        if x.sum() > 0:
+            x = x * 7
+            return x
+        x = x + 10
+    finally:
+        x = x + 1
+        if x.sum() > 30:
+            return x * 3
+    return x
+
+
+@case
+def finally_returns_behind_a_return(x: Any) -> Any:
+    try:
+        return x * 2
+    finally:
+        if x.sum() > 2:
+            return x * 3
+
+
+@case
+def finally_breaks(x: Any) -> Any:
+    total = x * 0
+    for k in range(3):
+        try:
+            if x.sum() > k:
+                continue
+            total = total + 10
+        finally:
+            total = total + k
+            if total.sum() > 24:
+                break
+    else:
+        return total * 2
+    return total
+
+
+@case
+def finally_returns_from_a_loop(x: Any) -> Any:
+    count = x.sum() * 0
+    while count < 4:
+        count = count + 1
+        try:
+            if x.sum() > count:
+                break
+            x = x + 10
+        finally:
+            if x.sum() > 15:
+                return x * 3
+            x = x + 1
+    return x
+
+
+@case
+def finally_drops_an_exception(x: Any) -> Any:
+    try:
+        if x.sum() > 0:
+            raise ValueError("dropped, or there is no sum over 1000")
+        x = x + 10
+    finally:
+        if x.sum() < 1000:
+            return x * 3
+    return x
+
+
+@case
+def finally_within_finally(x: Any) -> Any:
+    try:
+        try:
+            if x.sum() > 0:
+                return x * 2
+            x = x + 10
+        finally:
+            if x.sum() > 5:
+                return x * 3
+            x = x + 1
+    finally:
+        if x.sum() > 2:
+            return x * 7
+        x = x * 5
+    return x
