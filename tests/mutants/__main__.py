@@ -25,6 +25,8 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=20, help="of faults (default: 20)")
     parser.add_argument("--seed", type=int, default=None,
                         help="of the first (default: by the clock)")
+    parser.add_argument("--rooms", nargs="+", choices=list(ROOMS), default=list(ROOMS),
+                        metavar="ROOM", help="in which faults are planted (default: all)")
     parser.add_argument("--minutes", type=float, default=60.0, help="altogether (default: 60)")
     parser.add_argument("--own", type=float, default=600.0, metavar="SECONDS",
                         help="for the tests of a fault's own part (default: 600)")
@@ -53,7 +55,7 @@ def main() -> int:
         print(*summary(), sep="\n")
     elif args.show:
         for s in seeds:
-            print(f"{s}: {chosen(s)[1]}")
+            print(f"{s}: {chosen(s, args.rooms)[1]}")
     elif args.warm:
         return _warm(args.cache, args.own)
     elif args.record:
@@ -62,7 +64,7 @@ def main() -> int:
     else:
         done = run(seeds, args.minutes, args.cache, args.own, args.others,
                    tests=args.tests, reach=load(args.reach) if args.reach else None,
-                   ledger=None if args.no_ledger else LEDGER,
+                   rooms=args.rooms, ledger=None if args.no_ledger else LEDGER,
                    tell=lambda line: print(line, flush=True))
         return 0 if all(t.found for t in done) else 1
     return 0

@@ -15,15 +15,20 @@ _GRAPHS = ("tests/codegen/test_counts.py", "tests/modes/test_random_graphs.py",
 its parts."""
 ROOMS: dict[str, tuple[str, ...]] = {
     "runtime/cellc_runtime": ("tests/runtime", "tests/storage"),
+    "runtime/cellc_runtime/collectives.py": ("tests/ranks",),
+    "runtime/cellc_runtime/cuda": ("tests/cuda", "tests/runtime/test_devices.py"),
     "compiler/cellc_compiler/ir": ("tests/ir", "tests/passes"),
     "compiler/cellc_compiler/ops": ("tests/ops/test_matrix.py", "tests/modes/test_op_law.py"),
     "compiler/cellc_compiler/autodiff": ("tests/autodiff",),
     "compiler/cellc_compiler/passes": ("tests/passes", "tests/modes/test_random_graphs.py"),
+    "compiler/cellc_compiler/passes/sharding": ("tests/passes/test_sharding.py", "tests/ranks"),
     "compiler/cellc_compiler/loops": (*_GRAPHS, "tests/codegen"),
     "compiler/cellc_compiler/fusion": (*_GRAPHS, "tests/codegen"),
     "compiler/cellc_compiler/lower": (*_GRAPHS, "tests/lang/test_control_ops.py", "tests/codegen"),
     "compiler/cellc_compiler/backends/cpu": ("tests/codegen", "tests/ops/test_matrix.py"),
     "compiler/cellc_compiler/backends/llvm": ("tests/codegen", "tests/ops/test_matrix.py"),
+    "compiler/cellc_compiler/backends/cuda": ("tests/cuda",),
+    "compiler/cellc_compiler/backends/plain": ("tests/backends",),
     "compiler/cellc_compiler/build": ("tests/runtime", "tests/codegen/test_nest_cache.py"),
     "frontend/cellc/tensors": ("tests/frontend", "tests/indexing"),
     "frontend/cellc/storage": ("tests/storage", "tests/indexing"),
@@ -35,21 +40,29 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "frontend/cellc/compiled": (
         "tests/lang/test_caching.py", "tests/lang/test_causes.py", "tests/dynamic", "tests/lang"),
     "frontend/cellc/transforms": ("tests/autodiff",),
+    "frontend/cellc/calls": ("tests/autodiff", "tests/nn", "tests/modes"),
     "frontend/cellc/nn": ("tests/nn",),
     "frontend/cellc/train": ("tests/train",),
+    "frontend/cellc/ranks": ("tests/ranks",),
+    "frontend/cellc/parallel": ("tests/ranks", "tests/public", "tests/frontend"),
+    "frontend/cellc/communication": ("tests/ranks",),
 }
+"""A folder or a module; what has a room of its own is not in the one around it."""
 OTHERS = ("tests/ir", "tests/runtime", "tests/passes", "tests/autodiff", "tests/storage",
           "tests/modes", "tests/samples", "tests/codegen", "tests/frontend", "tests/lang",
           "tests/indexing", "tests/ops", "tests/nn", "tests/train", "tests/dynamic",
-          "tests/kernels", "tests/verification", "tests/testing", "tests/fuzz", "tests/cli",
+          "tests/kernels", "tests/backends", "tests/ranks", "tests/cuda", "tests/verification", "tests/testing", "tests/fuzz", "tests/cli",
           "tests/public", "tests/structure")
 """All that a survivor of its own room's tests is shown, the quick ones first."""
 
 
 def files(room: str) -> list[str]:
     """The modules of a room, from the root of the project."""
+    if (ROOT / room).is_file():
+        return [room]
+    inner = [ROOT / other for other in ROOMS if other.startswith(f"{room}/")]
     return sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / room).rglob("*.py")
-                  if not p.relative_to(ROOT / room).as_posix().startswith("cuda/"))
+                  if not any(p.is_relative_to(other) for other in inner))
 
 
 def own_tests(room: str, file: str) -> list[str]:

@@ -64,10 +64,10 @@ class Tried:
     shown: int = 0
 
 
-def chosen(seed: int) -> tuple[str, Fault]:
-    """The fault of a seed: any room, in it any file by how much may be wrong there."""
+def chosen(seed: int, rooms: Sequence[str] = tuple(ROOMS)) -> tuple[str, Fault]:
+    """The fault of a seed: any of the rooms, in it any file by how much may be wrong there."""
     rng = random.Random(seed)
-    room = rng.choice(list(ROOMS))
+    room = rng.choice(rooms)
     every = [f for file in files(room) for f in faults(ROOT, file)]
     kind = rng.choice(sorted({f.kind for f in every}))
     return room, rng.choice([f for f in every if f.kind == kind])
@@ -158,12 +158,12 @@ def search(
 
 def attempt(
     seed: int, copy: tuple[Path, dict[str, str]], own_seconds: float, other_seconds: float,
-    tests: Sequence[str] = (), reach: Reach | None = None,
+    tests: Sequence[str] = (), reach: Reach | None = None, rooms: Sequence[str] = tuple(ROOMS),
 ) -> Tried:
     """Plant the fault of a seed in a copy and look for it: by tests that name what it is in or are
     known to run its line, by its room's tests, or these, then by the others."""
     root, env = copy
-    room, fault = chosen(seed)
+    room, fault = chosen(seed, rooms)
     start, found, by, shown = time.monotonic(), "", "", 0
     near = [] if tests else naming(fault.file, fault.line)[:_NAMING]
     if reach is not None and not tests:
@@ -230,7 +230,7 @@ def _within(reach: Reach, fault: Fault) -> list[str]:
 def run(
     seeds: Sequence[int], minutes: float, cache: Path | None, own_seconds: float,
     other_seconds: float, tell: Callable[[str], None] = print, ledger: Path | None = LEDGER,
-    tests: Sequence[str] = (), reach: Reach | None = None,
+    tests: Sequence[str] = (), reach: Reach | None = None, rooms: Sequence[str] = tuple(ROOMS),
 ) -> list[Tried]:
     """Plant faults one after the other, in one copy, until the time is over."""
     end = time.monotonic() + 60 * minutes
@@ -239,7 +239,7 @@ def run(
         for seed in seeds:
             if time.monotonic() > end:
                 break
-            tried = attempt(seed, copy, own_seconds, other_seconds, tests, reach)
+            tried = attempt(seed, copy, own_seconds, other_seconds, tests, reach, rooms)
             done.append(tried)
             tell(f"{seed}: {tried.fault}\n    {tried.found or 'SURVIVES'}: {tried.by} "
                  f"({tried.seconds:.0f} s)")
