@@ -114,7 +114,7 @@ def window_in_a_while(x: Any, i: Any) -> Any:
 
 
 def masks(x: Any, i: Any) -> Any:
-    x[x > 6] += 1
+    x[x > 6] -= 9
     x[x < 2] = x.max()
     x[:, x[0] > 2] *= 2.0
     x[x[:, 0] > 4, 1] = 0.5

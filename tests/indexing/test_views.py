@@ -68,6 +68,8 @@ VIEWS: dict[str, tuple[Callable[[Any], Any], Callable[[Array], Array]]] = {
 WRITES: dict[str, tuple[Callable[[Any], Any], Callable[[Array], Any]]] = {
     "all": (lambda b: b.__setitem__(Ellipsis, 9.0), lambda b: b.__setitem__(Ellipsis, 9.0)),
     "part": (lambda b: b.__setitem__(0, b[-1] + 7.0), lambda b: b.__setitem__(0, b[-1] + 7.0)),
+    "overlapping": (lambda b: b.__setitem__(slice(1, None), b[:-1]),
+                    lambda b: b.__setitem__(slice(1, None), b[:-1])),
     "mask": (lambda b: b.__setitem__(b > 2.0, -1.0), lambda b: b.__setitem__(b > 2.0, -1.0)),
     "positions": (lambda b: b.__setitem__([0], 3.0), lambda b: b.__setitem__([0], 3.0)),
     "add_": (lambda b: b.add_(b * 2), lambda b: np.add(b, b * 2, out=b)),

@@ -51,8 +51,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
 OTHERS = ("tests/ir", "tests/runtime", "tests/passes", "tests/autodiff", "tests/storage",
           "tests/modes", "tests/samples", "tests/codegen", "tests/frontend", "tests/lang",
           "tests/indexing", "tests/ops", "tests/nn", "tests/train", "tests/dynamic",
-          "tests/kernels", "tests/backends", "tests/ranks", "tests/cuda", "tests/verification", "tests/testing", "tests/fuzz", "tests/cli",
-          "tests/public", "tests/structure")
+          "tests/kernels", "tests/backends", "tests/ranks", "tests/cuda",
+          "tests/verification", "tests/testing", "tests/fuzz", "tests/cli", "tests/public",
+          "tests/structure")
 """All that a survivor of its own room's tests is shown, the quick ones first."""
 
 

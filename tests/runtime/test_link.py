@@ -227,6 +227,18 @@ def test_aarch64_encodings(
         assert got == want, hex(got)
 
 
+@pytest.mark.parametrize(("type_", "before", "after"), [
+    (2, "11223344 55667788", "fc0f0000 55667788"), (4, "11223344 55667788", "fc0f0000 55667788"),
+    (24, "11223344 55667788", "fc0f0000 00000000"), (9, "11223344 55667788", "fc0f0000 55667788")])
+def test_x86_64_encodings(type_: int, before: str, after: str) -> None:
+    """A distance takes its 4 or 8 bytes, and what lies around them stays."""
+    around = bytes.fromhex("8b05"), bytes.fromhex("99aa")  # (a GOT's entry is what `mov` reads)
+    body = bytearray(bytes.fromhex(before).join(around))
+    relocate.apply("x86_64", body, 2, type_, 0x2000, -4, 0x1000)
+    opcode = b"\x8d\x05" if type_ == 9 else around[0]
+    assert body == opcode + bytes.fromhex(after) + around[1]
+
+
 @pytest.mark.parametrize(
     ("machine", "type_", "target", "text"),
     [("aarch64", 283, 1 << 30, "does not fit 26"), ("aarch64", 275, 1 << 40, "does not fit 21"),

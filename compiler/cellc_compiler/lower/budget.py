@@ -155,8 +155,8 @@ def choose(
             else:
                 low = middle + 1
         if found is first:
-            for i in range(max(len(ways) - _LAST, 0), len(ways)):
-                trials[i] = trials.get(i) or _try(whole, after, machine, ways[i]).trial
+            for i, way in list(enumerate(ways))[-_LAST:]:
+                trials[i] = trials.get(i) or _try(whole, after, machine, way).trial
             raise _too_small(graph.name, budget, list(trials.values()))
     plan = Plan(budget, [trials[i] for i in sorted(trials)], found.trial,
                 _rows(found.outcome.saved), _rows(found.outcome.recomputed),

@@ -91,7 +91,7 @@ class Number(Composite):
 def number_array(value: Any, dtype: DType) -> Array:
     """A Python number as a rank-0 array; ints wrap to the width of an integer type, as in C."""
     with np.errstate(all="ignore"):
-        if isinstance(value, int) and dtype.is_integer and not isinstance(value, bool):
+        if isinstance(value, int) and dtype.is_integer:
             return np.array(value % 2**64, np.uint64).astype(dtype.numpy)
         return np.asarray(np.array(value).astype(dtype.numpy))
 

@@ -69,7 +69,7 @@ def along(axis: int, x: Value) -> dict[str, Any]:
 
 def _reference_shifted(x: Array, axis: int) -> Array:
     wide = x.astype(np.float64)
-    return wide - np.max(wide, axis=axis, keepdims=True) if wide.size and wide.ndim else wide * 0
+    return wide - np.max(wide, axis=axis, keepdims=True, initial=-np.inf)
 
 
 @register
@@ -90,7 +90,7 @@ class Softmax(_Softmax):
 
     def reference(self, x: Array, *, axis: int) -> Array:
         e = np.exp(_reference_shifted(x, axis))
-        return (e / (np.sum(e, axis=axis, keepdims=True) if x.ndim else e)).astype(x.dtype)
+        return (e / np.sum(e, axis=axis, keepdims=True)).astype(x.dtype)
 
     def pulled(
         self, b: Builder, y: Value, dy: Value, over: dict[str, Any], dtype: DType
@@ -115,7 +115,7 @@ class LogSoftmax(_Softmax):
 
     def reference(self, x: Array, *, axis: int) -> Array:
         low = _reference_shifted(x, axis)
-        total = np.sum(np.exp(low), axis=axis, keepdims=True) if x.ndim else np.exp(low)
+        total = np.sum(np.exp(low), axis=axis, keepdims=True)
         return (low - np.log(total)).astype(x.dtype)
 
     def pulled(

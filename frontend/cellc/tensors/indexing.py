@@ -521,8 +521,9 @@ def _overwritten(x: Tensor, key: Any, value: Any) -> bool:
     if array.ndim:
         array = _fitted(new, viewed)._data.reshape(basic)
     if linked:
-        return overwrite(x, where, array)
-    assign_part(x, where, array)
+        overwrite(x, where, array)
+    else:
+        assign_part(x, where, array)
     return True
 
 

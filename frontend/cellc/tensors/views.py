@@ -612,9 +612,8 @@ def _check_apart(overlap: bool) -> None:
         )
 
 
-def overwrite(x: Tensor, where: tuple[slice, ...], array: Any) -> bool:
-    """Write a part of `x` and of all that share its elements as arrays, while `STATE.idle()`;
-    whether that is possible.
+def overwrite(x: Tensor, where: tuple[slice, ...], array: Any) -> None:
+    """Write a part of `x` and of all that share its elements as arrays, while `STATE.idle()`.
 
     Args:
         where: a slice for each axis.
@@ -624,15 +623,12 @@ def overwrite(x: Tensor, where: tuple[slice, ...], array: Any) -> bool:
         ValueError: several elements of the part are one of the root.
     """
     root, views = family(x)
-    if any(t._host is None for t in (root, *views)):
-        return False
     recipe = recipe_of(x)
     part = root._data if recipe is None else recipe.window(root._data)
     target = part[where]
     _check_apart(_overlap(target.shape, target.strides))
     assign_part(root, where, array, None if recipe is None else recipe.window)
     follow(root, views, target)
-    return True
 
 
 def follow(root: Tensor, views: Sequence[Tensor], written: Array | None = None) -> None:
