@@ -23,8 +23,10 @@ from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.text import parse_graph, print_graph
 from cellc_compiler.ir.types import TensorType, broadcast_shapes
 from cellc_compiler.ir.verify import verify
+from cellc_compiler.ops.shape import number_array
 from cellc_compiler.passes.instantiate import SizeError, instantiate
 from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
 
 N, M = Dim.symbol("n"), Dim.symbol("m")
 
@@ -85,6 +87,15 @@ def test_numbers_made_of_sizes() -> None:
     mean = 1.0 / N + N / 2
     assert evaluate_number(mean, {"n": 8}) == 1.0 / 8 + 8 / 2
     assert evaluate_number(parse_size(str(mean)), {"n": 3}) == 1.0 / 3 + 3 / 2
+
+
+@pytest.mark.parametrize(("value", "dtype", "made"), [
+    (2**70 + 5, dtypes.int32, 5), (-2**64 - 1, dtypes.int8, -1), (-3, dtypes.uint8, 253),
+    (True, dtypes.int16, 1), (-3, dtypes.float32, -3.0), (7, dtypes.bool_, True),
+    (-0.5, dtypes.float64, -0.5)])
+def test_a_number_takes_an_element_type_as_in_c(value: float, dtype: DType, made: float) -> None:
+    array = number_array(value, dtype)
+    assert array.dtype == dtype.numpy and array.shape == () and array == made
 
 
 def test_questions_that_bounds_decide_leave_no_guard() -> None:

@@ -45,7 +45,7 @@ class _Softmax(Op):
 
     def samples(self) -> Sequence[Sample]:
         return (case((3, 17), axis=1), case((2, 5, 9), axis=1), case((4,), axis=0),
-                case((3, 1), axis=1), case((0, 3), axis=1))
+                case((3, 1), axis=1), case((0, 3), axis=1), case((3, 0), axis=1))
 
 
 def shifted(b: Builder, x: Value, axis: int) -> Value:
