@@ -322,6 +322,24 @@ def test_sums_of_split_sums_are_split_once() -> None:
     assert [m.op for m in first.moved].count("all-reduce") == 5
 
 
+def test_split_sums_behind_a_reshape_that_moves_rows_are_summed_before_it() -> None:
+    """Rows of a product are cut too, and no rank has a row of what it is reshaped to: nothing
+    could be added there before it is summed."""
+    graph = Graph("g")
+    b = Builder(graph)
+    shapes = [(4, 8), (8, 6)] * 2
+    values = [graph.add_input(TensorType(s, dtypes.float32), f"x{i}")
+              for i, s in enumerate(shapes)]
+    one, other = (b.reshape(b.matmul(v, w), shape=(3, 8))
+                  for v, w in (values[:2], values[2:]))
+    graph.outputs = [b.add(one, other)]
+    rng = np.random.default_rng(6)
+    mesh, rows, columns = Mesh((2, 2), (0, 1, 2, 3)), ((0,), (1,)), ((1,), ())
+    (first, *_) = check(graph, mesh, [rng.normal(size=s).astype(np.float32) for s in shapes],
+                        {0: rows, 1: columns, 2: rows, 3: columns})
+    assert [m.op for m in first.moved].count("all-reduce") == 2
+
+
 def test_a_sum_of_split_sums_goes_where_it_is_read() -> None:
     """A state of which each rank has a part takes a gradient: this part of it is summed."""
     graph, arrays = PROGRAMS[-1].values

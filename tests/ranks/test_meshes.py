@@ -11,7 +11,7 @@ import pytest
 
 import cellc as ms
 from cellc import Parameter, Tensor, nn, ops
-from cellc.parallel import Layout
+from cellc.parallel import Layout, _utils
 from cellc.storage.elsewhere import is_elsewhere
 from cellc.testing.ranks import run_ranks
 
@@ -191,6 +191,35 @@ def test_layouts_that_do_not_fit_a_stage() -> None:
     steps = run_ranks(4, lambda rank: a_step(2, Layout((2, 2), ("dp", "tp"))))
     with pytest.raises(ValueError, match=r"4 devices, but 2 ranks work on each stage"):
         run_ranks(4, lambda rank: steps[rank](*(Tensor(a[:8]) for a in data(0))))
+
+
+def test_what_scripts_ask_of_the_settings() -> None:
+    """By the names of MindSpore's inner module, on each of 8 ranks in 2 stages."""
+    ms.set_auto_parallel_context(
+        parallel_mode="semi_auto_parallel", pipeline_stages=2, gradients_mean=True,
+        full_batch=True, enable_parallel_optimizer=True,
+        parallel_optimizer_config={"gradient_accumulation_shard": True})
+    want = {
+        "_get_parallel_mode": "semi_auto_parallel", "_is_in_auto_parallel_mode": True,
+        "_is_in_data_parallel_mode": False, "_is_in_hybrid_parallel_mode": False,
+        "_is_sharding_propagation": False, "_get_full_batch": True, "_get_pipeline_stages": 2,
+        "_get_gradients_mean": True, "_get_device_num": 8, "_get_stage_device_num": 4,
+        "_get_parameter_broadcast": False, "_get_enable_parallel_optimizer": True,
+        "_need_to_full": False, "_get_grad_accumulation_shard": True}
+    for rank, found in enumerate(run_ranks(8, lambda rank: {
+            name: getattr(_utils, name)() for name in (*want, "_get_global_rank")})):
+        assert found == {**want, "_get_global_rank": rank}
+
+
+@pytest.mark.parametrize(("mode", "given", "parts"), [
+    ("stand_alone", {}, False), ("data_parallel", {}, False), ("semi_auto_parallel", {}, True),
+    ("auto_parallel", {"dataset_strategy": "data_parallel"}, True),
+    ("auto_parallel", {"full_batch": True}, False),
+    ("semi_auto_parallel", {"dataset_strategy": ((2, 1),), "full_batch": True}, True)])
+def test_whether_processes_are_given_parts(mode: str, given: dict[str, Any], parts: bool) -> None:
+    """As MindSpore 2.10 says for the same settings."""
+    ms.set_auto_parallel_context(parallel_mode=mode, **given)
+    assert _utils._need_to_full() is parts
 
 
 def test_a_checkpoint_of_parts_in_stages(tmp_path: Path) -> None:

@@ -310,13 +310,15 @@ def test_handles_of_collectives_that_go_on() -> None:
 
     def run(rank: int) -> list[Any]:
         x = Tensor(np.float32([[rank, 1], [2, 3]]))
+        wide = Tensor(np.float32([[rank], [1], [2], [3]]))
         if rank == 1:
             assert begun.wait(SECONDS), "rank 0 waits, though it need not"
         asked = [comm_func.all_reduce(x, async_op=True),
                  comm_func.all_reduce(x, "avg", async_op=True),
                  comm_func.all_gather_into_tensor(x, async_op=True),
                  comm_func.reduce_scatter_tensor(x, async_op=True),
-                 comm_func.all_to_all_single_with_output_shape((2, 2), x, async_op=True)]
+                 comm_func.all_to_all_single_with_output_shape((2, 2), x, async_op=True),
+                 comm_func.all_to_all_single_with_output_shape(wide, wide, async_op=True)]
         mine = Tensor(np.float32([rank, 7]))
         parts = [Tensor(np.zeros((2, 2), np.float32)) for _ in range(2)]
         handles = [dist.all_reduce(mine, async_op=True), dist.all_gather(parts, x, async_op=True)]
@@ -330,9 +332,9 @@ def test_handles_of_collectives_that_go_on() -> None:
     zero, one = [[0, 1], [2, 3]], [[1, 1], [2, 3]]
     first, second = run_ranks(2, run)
     total = [[1, 2], [4, 6]]
-    assert first == [total, [[0.5, 1], [2, 3]], zero + one, total[:1], [zero[0], one[0]], [1, 14],
-                     zero, one]
-    assert second[3:5] == [total[1:], [zero[1], one[1]]]
+    assert first == [total, [[0.5, 1], [2, 3]], zero + one, total[:1], [zero[0], one[0]],
+                     [[0], [1], [1], [1]], [1, 14], zero, one]
+    assert second[3:6] == [total[1:], [zero[1], one[1]], [[2], [3], [2], [3]]]
 
 
 def test_handles_where_a_gradient_is_asked_for() -> None:

@@ -366,6 +366,7 @@ def test_strategies_change_nothing_elsewhere() -> None:
     assert product(x, w).asnumpy().tobytes() == want.tobytes()
     net = Mlp()
     assert net.shard(((4, 1),)) is net and shard(net, ((4, 1),)) is net
+    assert Around(AutoParallel(net))(x).tolist() == net(x).tolist()
     ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel")
     ms.set_context(mode=ms.PYNATIVE_MODE)
     for got in run_ranks(2, lambda rank: product(x, w).asnumpy()):

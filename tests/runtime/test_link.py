@@ -317,6 +317,18 @@ def test_texts_are_compiled_while_more_are_written() -> None:
     assert sorted(made) == sorted(bodies)
 
 
+def test_every_third_text_repays_one_more_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "idle", lambda: None)
+    monkeypatch.setattr(compile_pool, "_new", object)
+    pool = compile_pool.CompilePool(AVX2, 3, str.encode, lambda text, made: None)
+    monkeypatch.setattr(pool, "_employ", pool._workers.append)
+    counts = []
+    for text in "abcdefghijk":
+        pool.add(text)
+        counts.append(len(pool._workers))
+    assert counts == [1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3]
+
+
 def patient(seconds: float) -> str:
     """A program that compiles until nobody has asked for so long."""
     return f"from cellc_compiler.build import worker as w; w.PATIENCE = {seconds}; w.main()"

@@ -44,8 +44,9 @@ def _get_pipeline_stages() -> int:
 
 
 def _need_to_full() -> bool:
-    """Whether a tensor has to be put together from parts of several devices: there is one."""
-    return False
+    """Whether each process gives a network that is cut its own part of a batch."""
+    own = not _get_full_batch() or not isinstance(_setting("dataset_strategy"), str)
+    return _is_in_auto_parallel_mode() and own
 
 
 def _get_gradients_mean() -> bool:
@@ -73,8 +74,8 @@ def _get_enable_parallel_optimizer() -> bool:
 
 
 def _get_grad_accumulation_shard() -> bool:
-    """Whether accumulated gradients are parted among devices: there is one."""
-    return False
+    """Whether accumulated gradients are parted among devices."""
+    return bool(settings.optimizer_sharding("gradient_accumulation_shard"))
 
 
 def _device_number_check(parallel_mode: str, device_number: int) -> None:
