@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import cellc as ms
+from cellc_compiler.backends.cuda import emulator
 from cellc_compiler.driver import compile_graph, compile_program
 from cellc_compiler.ir.op import Op
 from cellc_compiler.ir.text import parse_graph
 from cellc_runtime import knobs
 from cellc_runtime.abi import PARTS
+from cellc_runtime.cuda import emulated
 from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.target import EMULATED
@@ -209,6 +213,13 @@ def test_a_target_that_the_device_is_not() -> None:
     with pytest.raises(ValueError, match=r"'chain' is compiled for emulated-sm_80 .* runs "
                                          r"emulated-sm_90a"):
         EmulatedDevice().check(program)
+
+
+def test_each_reason_to_stop_is_told() -> None:
+    texts = [p.read_text() for p in Path(emulator.__file__).parent.glob("*.py")]
+    stops = {int(n) for text in texts
+             for n in re.findall(r"fail\((?:ptr %)?launch, (?:i64 )?(\d+)\)", text)}
+    assert len(stops) > 9 and stops <= set(emulated._ERRORS)
 
 
 def test_memory_is_counted_and_limited() -> None:

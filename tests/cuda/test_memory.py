@@ -51,6 +51,9 @@ def test_memory_is_zeroed_and_apart() -> None:
     assert all(b.address % 512 == 0 for b in blocks)
     assert all(held(device, b, b.nbytes) == bytes(b.nbytes) for b in blocks)
     assert held(device, device.allocate_unset(64), 64) == bytes([FRESH]) * 64
+    assert len(device._allocator._segments) > 1
+    assert all(device._allocator.owns(b.address, b.nbytes) for b in blocks)
+    assert not device._allocator.owns(spans[0][0], spans[-1][1] - spans[0][0])
     assert fake.count(Memory) == 0
 
 

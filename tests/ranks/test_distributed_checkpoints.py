@@ -54,6 +54,10 @@ def test_strategy_files_hold_what_was_written(tmp_path: Path, kind: str) -> None
     strategies.write(str(tmp_path / "n.ckpt"), strategy(layout=nested))
     again = strategies.read(str(tmp_path / "n.ckpt"), "test")
     assert strategies.by_parameter(again.layouts) == {"w": nested}
+    both = {"0-w": found.layouts["w"], "1-w": again.layouts["w"]}
+    for rank, taken in ((None, LAYOUT), (0, LAYOUT), (7, LAYOUT), (8, nested)):
+        (one,) = strategies.by_parameter(both, rank).values()
+        assert (one.cuts, one.stages) == (taken.cuts, (0, 1)), rank
 
 
 def test_files_that_are_no_strategies(tmp_path: Path) -> None:

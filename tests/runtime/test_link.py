@@ -460,6 +460,17 @@ def test_two_workers_are_one_process_and_its_fork(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.skipif(not workers.can_fork(), reason="the system knows no handles of processes")
+def test_a_descriptor_is_0_where_there_is_no_standard_input() -> None:
+    pipes = [os.pipe(), os.pipe()]
+    forked = workers.Forked(pipes[0][1], pipes[1][0])
+    for handle, ended in ((-1, None), (0, 0)):
+        forked._handle = handle
+        forked._ended = lambda *_: True  # type: ignore[method-assign]
+        assert forked.poll() is ended
+    for end in (forked.stdin, forked.stdout, *(os.fdopen(p[i]) for i, p in enumerate(pipes))):
+        end.close()
+
+
 def test_a_fork_that_nobody_asks_says_goodbye() -> None:
     requests, answers = os.pipe(), os.pipe()
     theirs = (requests[0], answers[1])
