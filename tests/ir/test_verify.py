@@ -193,6 +193,18 @@ def test_a_broken_graph_is_refused(name: str) -> None:
     assert str(caught.value).startswith("in graph ")
 
 
+@pytest.mark.parametrize(("operands", "message"), [
+    ("%x, %b", "needs a matrix of weights"), ("%s, %w", "needs a matrix of weights"),
+    ("%b, %w", "rows as long as the last axis of the input"),
+    ("%x, %w, %x", "one bias of 4 elements at most"), ("%x, %w, %b, %b", "one bias of 4 elements")])
+def test_operands_of_dense_that_do_not_fit(operands: str, message: str) -> None:
+    graph = parse_graph(
+        "graph g(%x: float32[2,3] input, %w: float32[4,3] input, %b: float32[4] input, "
+        f"%s: float32[] input) {{\n  %0: float32[2,4] = dense({operands}) {{}}\n  return %0\n}}")
+    with pytest.raises(VerifyError, match=message):
+        verify(graph)
+
+
 def test_the_failure_shows_the_graph_around_it() -> None:
     graph = good()
     graph.nodes[1].result.type = TensorType((9,), dtypes.float32)

@@ -205,7 +205,7 @@ def test_what_scripts_ask_of_the_settings() -> None:
         "_is_sharding_propagation": False, "_get_full_batch": True, "_get_pipeline_stages": 2,
         "_get_gradients_mean": True, "_get_device_num": 8, "_get_stage_device_num": 4,
         "_get_parameter_broadcast": False, "_get_enable_parallel_optimizer": True,
-        "_need_to_full": False, "_get_grad_accumulation_shard": True}
+        "_need_to_full": False, "_is_parallel_mode": False, "_get_grad_accumulation_shard": True}
     for rank, found in enumerate(run_ranks(8, lambda rank: {
             name: getattr(_utils, name)() for name in (*want, "_get_global_rank")})):
         assert found == {**want, "_get_global_rank": rank}

@@ -244,15 +244,27 @@ def test_input_channels_are_added_in_the_order_of_the_ranks() -> None:
             assert out.asnumpy().tobytes() == want.tobytes()
 
 
+def cut(op: str, *strategy: tuple[int, ...]) -> tuple[Any, ...]:
+    """The ranks by axes, and of two operands what cuts their axes (of images the first two)."""
+    (matrix, x), (_, w) = placements(strategy, op, 4, op)
+    axes = [a for a, n in enumerate(matrix) if n > 1]
+    return (tuple(matrix[a] for a in axes),
+            *(tuple(tuple(map(axes.index, cut)) for cut in v[:3 if len(v) == 3 else 2])
+              for v in (x, w)))
+
+
+def test_strategies_of_products_of_batches() -> None:
+    """Examples together with what is summed, rows or columns."""
+    cases = {(2, 1, 2): (2, 2, 1), (2, 2, 1): (2, 1, 1), (2, 1, 1): (2, 1, 2)}
+    found = [cut("BatchMatMul", x, w) for x, w in cases.items()]
+    assert found[0] == ((2, 2), ((0,), (), (1,)), ((0,), (1,), ()))
+    assert found[1] == ((2, 2), ((0,), (1,), ()), ((0,), (), ()))
+    assert found[2] == ((2, 2), ((0,), (), ()), ((0,), (), (1,)))
+
+
 def test_strategies_of_convolutions_name_channels() -> None:
     """Images by batch, weights by output channels; or what both share. A transposed convolution's
     images have the channels that are the first axis of the weights."""
-    def cut(op: str, *strategy: tuple[int, ...]) -> tuple[Any, ...]:
-        (matrix, x), (_, w) = placements(strategy, op, 4, op)
-        axes = [a for a, n in enumerate(matrix) if n > 1]
-        return (tuple(matrix[a] for a in axes),
-                *(tuple(tuple(map(axes.index, cut)) for cut in v[:2]) for v in (x, w)))
-
     assert cut("Conv2D", (2, 1, 1, 1), (2, 1, 1, 1)) == ((2, 2), ((0,), ()), ((1,), ()))
     assert cut("Conv2D", (1, 2, 1, 1), (2, 2, 1, 1)) == ((2, 2), ((), (0,)), ((1,), (0,)))
     assert cut("Conv2D", (1, 4, 1, 1), (4, 1, 1, 1)) == ((4,), ((), (0,)), ((0,), ()))
