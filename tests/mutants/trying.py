@@ -76,7 +76,8 @@ def chosen(seed: int, rooms: Sequence[str] = tuple(ROOMS)) -> tuple[str, Fault]:
 @contextmanager
 def product(cache: Path | None) -> Iterator[tuple[Path, dict[str, str]]]:
     """A copy of the product, and the environment that uses it with a cache of compiled kernels."""
-    with tempfile.TemporaryDirectory() as place:
+    # (A process that a test has left may still write there.)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         root = Path(place) / "copy"
         for name in COPIED:
             if (ROOT / name).is_dir():

@@ -12,6 +12,7 @@ import pytest
 import cellc as ms
 from cellc import Parameter, Tensor, nn, ops
 from cellc.parallel import Layout, _utils
+from cellc.parallel.auto_parallel import AutoParallel
 from cellc.storage.elsewhere import is_elsewhere
 from cellc.testing.ranks import run_ranks
 
@@ -191,6 +192,16 @@ def test_layouts_that_do_not_fit_a_stage() -> None:
     steps = run_ranks(4, lambda rank: a_step(2, Layout((2, 2), ("dp", "tp"))))
     with pytest.raises(ValueError, match=r"4 devices, but 2 ranks work on each stage"):
         run_ranks(4, lambda rank: steps[rank](*(Tensor(a[:8]) for a in data(0))))
+
+
+def test_how_data_lie_holds_from_then_on_where_there_are_stages() -> None:
+    """Without stages it is a setting of the network's calls."""
+    network = AutoParallel(nn.Identity())
+    for stages, held in ((1, "data_parallel"), (2, "full_batch")):
+        network.pipeline(stages)
+        ms.reset_auto_parallel_context()
+        network.dataset_strategy("full_batch")
+        assert ms.get_auto_parallel_context("dataset_strategy") == held
 
 
 def test_what_scripts_ask_of_the_settings() -> None:
