@@ -148,6 +148,19 @@ graph loops(%x: float32[4,3] input, %n: int64[] input) {
 """  # noqa: E501
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_a_column_is_summed_along_its_rows(dtype: str) -> None:
+    """A product by one column takes its sums in an order of its own, but for integers."""
+    graph = parse_graph(f"""graph g(%x: {dtype}[5,200] input, %v: {dtype}[200,1] input) {{
+  %0: {dtype}[5,1] = matmul(%x, %v) {{transpose_a=False, transpose_b=False}}
+  return %0
+}}""")
+    rng = np.random.default_rng(2)
+    arrays = [(10 * rng.normal(size=shape)).astype(dtype) for shape in ((5, 200), (200, 1))]
+    ((mine, theirs),) = both(graph, arrays)
+    assert bits(mine) == bits(theirs)
+
+
 def test_control_flow() -> None:
     graph = parse_graph(LOOPS)
     x = np.arange(12, dtype=np.float32).reshape(4, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,19 @@ def test_instructions_are_counted_without_padding() -> None:
     longer = PTX.replace("  st.shared", GOES_ON * 16 + "  st.shared")
     counts = [ptxas.assemble(text, "sm_80").instructions for text in (PTX, longer)]
     assert counts[1] - counts[0] == 16
+
+
+def test_only_sections_of_code_hold_instructions() -> None:
+    """Of a file with code, data that are no code, and a place that is only reserved."""
+    cubin = bytearray(b"\x7fELF\x02".ljust(64, b"\0"))
+    struct.pack_into("<Q", cubin, 40, 96)
+    struct.pack_into("<HH", cubin, 58, ptxas._SECTION.size, 3)
+    cubin += struct.pack("<4Q", 0xA123, 0, 0x5918, 0)
+    for kind, flags in ((1, 6), (1, 2), (8, 6)):
+        cubin += ptxas._SECTION.pack(0, kind, flags, 0, 64, 32, 0, 0, 0, 0)
+    assert ptxas.opcodes(bytes(cubin)) == [0x123, 0x918]
+    with pytest.raises(ValueError, match="a 64-bit ELF file"):
+        ptxas.opcodes(bytes(cubin[:63]))
 
 
 @needs_ptxas

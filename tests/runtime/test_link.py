@@ -474,6 +474,14 @@ def test_a_descriptor_is_0_where_there_is_no_standard_input() -> None:
         end.close()
 
 
+@pytest.mark.parametrize("lacking", ["pidfd_open", "fork"])
+def test_systems_without_forks_that_are_told_apart(
+    lacking: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, lacking, raising=False)
+    assert workers.can_fork.__wrapped__() is False
+
+
 def test_a_fork_that_nobody_asks_says_goodbye() -> None:
     requests, answers = os.pipe(), os.pipe()
     theirs = (requests[0], answers[1])
