@@ -426,6 +426,24 @@ def test_training_with_hooks() -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
+def test_a_parameter_has_hooks_from_outside_and_from_within(mode: int) -> None:
+    class Weighed(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = Parameter(Tensor([1.0, 2.0]), name="w")
+
+        def construct(self, x: Tensor) -> Tensor:
+            self.w.register_hook(lambda g: g * 2)
+            return (self.w * x).sum()
+
+    ms.set_context(mode=mode)
+    net = Weighed()
+    net.w.register_hook(lambda g: g + 1)
+    (slope,) = ms.grad(net, None, net.trainable_params())(Tensor([3.0, 4.0]))
+    assert slope.tolist() == [8.0, 10.0]
+
+
 def test_a_hook_of_a_tensor_is_removed_by_its_number() -> None:
     x = Tensor(np.array([1.0, 2.0], np.float32))
 

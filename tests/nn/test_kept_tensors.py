@@ -123,6 +123,8 @@ def test_registering_after_a_call_counts(mode: int) -> None:
     net = nn.Dense(2, 2, "ones", has_bias=False)
     x = Tensor(np.ones((1, 2), np.float32))
     assert net(x).asnumpy().tolist() == [[2.0, 2.0]]
+    net.register_saved_tensors_hooks(_itself, _itself)
+    assert net(x).asnumpy().tolist() == [[2.0, 2.0]]
     net.register_parameter_forward_hook([{"params": [net.weight], "hook": lambda p: p * 3}])
     assert net(x).asnumpy().tolist() == [[6.0, 6.0]]
     assert net.weight.asnumpy().tolist() == [[1.0, 1.0], [1.0, 1.0]]

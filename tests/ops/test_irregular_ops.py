@@ -454,6 +454,8 @@ ZEROS = np.zeros(2, np.int64)
     ("max_pool2d", [np.ones((1, 1, 4, 8))], {"kernel": (1, 5), "pads": (1, 0, 0, 0)},
      "nothing but padding"),
     ("avg_pool2d", [np.ones((1, 1, 4, 4))], {"kernel": (2, 2), "divisor": 0}, "must not be 0"),
+    ("avg_pool2d_backward", [np.ones((1, 1, 2, 2))],
+     {"kernel": (2, 2), "stride": (2, 2), "size": (4, 4), "divisor": 0}, "must not be 0"),
     ("adaptive_avg_pool2d", [np.ones((1, 1, 4, 4))], {"output_size": (0, 1)}, "not defined"),
     ("conv2d_blocked", [np.ones((1, 1, 5, 5, 4)), np.ones((8, 4, 1, 1))],
      {"block": 4, "size": (5, 5), "spread": (2, 0)}, "cannot spread"),
