@@ -439,9 +439,11 @@ def test_a_parameter_has_hooks_from_outside_and_from_within(mode: int) -> None:
 
     ms.set_context(mode=mode)
     net = Weighed()
+    seen: list[Any] = []
+    net.w.register_hook(lambda g: seen.append(g.asnumpy().tolist()))
     net.w.register_hook(lambda g: g + 1)
     (slope,) = ms.grad(net, None, net.trainable_params())(Tensor([3.0, 4.0]))
-    assert slope.tolist() == [8.0, 10.0]
+    assert slope.tolist() == [8.0, 10.0] and seen == [[3.0, 4.0]]
 
 
 def test_a_hook_of_a_tensor_is_removed_by_its_number() -> None:

@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import compress
+from itertools import compress, groupby
 from typing import Any
 
 import numpy as np
@@ -496,17 +496,17 @@ def _register_in_graph(tracer: Tracer, tensor: GraphTensor, hook: Hook) -> None:
 
 def run_gradient_hooks(hooks: Sequence[Hook], grad: Tensor) -> Tensor:
     """A gradient after hooks on it: those of Python on the host, compiled ones in the graph."""
-    if active_tracer() is not None and any(map(is_compiled, hooks)):
-        for hook in hooks:
-            grad = replaced(hook, grad, grad)
-        return grad
+    tracing = active_tracer() is not None
+    for compiled, some in groupby(hooks, lambda hook: tracing and is_compiled(hook)):
+        run = partial(_in_turn, list(some))
+        grad = (run(grad) if compiled else on_host(run, "hook of a tensor", [grad]))[0]
+    return grad
 
-    def run(g: Tensor) -> tuple[Tensor]:
-        for hook in hooks:
-            g = replaced(hook, g, g)
-        return (g,)
 
-    return on_host(run, "hook of a tensor", [grad])[0]
+def _in_turn(hooks: Sequence[Hook], grad: Tensor) -> tuple[Tensor]:
+    for hook in hooks:
+        grad = replaced(hook, grad, grad)
+    return (grad,)
 
 
 def written(hook: Hook) -> Hook:
