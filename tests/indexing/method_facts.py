@@ -245,7 +245,7 @@ ERRORS: dict[str, tuple[type[Exception], str]] = {
     "x.item(3)": (TypeError, "Tensor.item() takes 1 positional argument but 2 were given"),
     "Tensor(3).item(0)": (TypeError, "Tensor.item() takes 1 positional argument but 2 were given"),
     "x.unfold(0,2,1)": (
-        ValueError, "For 'unfold', the input must have 4 axes, but has shape (2, 3)"),
+        ValueError, "For 'unfold', 'input' must have 4 axes, but has shape (2, 3)"),
     "x.index_select(0,Tensor([5]))": (
         IndexError, "For 'gather', indices must be in [-2, 2), but got 5"),
     "x.gather_elements(1,Tensor([[0,5],[1,2]]))": (

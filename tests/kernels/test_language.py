@@ -14,8 +14,10 @@ import pytest
 import cellc as ms
 from cellc import Tensor, ops
 from cellc.ops.kernels import source_of
+from cellc_compiler.backends.llvm import numba_code
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.hybrid.language import KernelError, Source, read
+from cellc_compiler.hybrid.native import native
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import TensorType
@@ -226,6 +228,21 @@ def loaded(path: Path) -> Any:
 def test_other_texts(text: str, message: str) -> None:
     with pytest.raises(KernelError, match=message):
         read(Source(text))
+
+
+@pytest.mark.parametrize("line", ["c[0] = a[0] + (-1)", "c[0] = -1", "c[0] = max(a[0], 1 - 9)"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32])
+def test_a_number_that_is_none_of_the_type_it_meets(line: str, dtype: Any) -> None:
+    """Compiled as by Python it is an error, and no other number."""
+    text = f"def g(a):\n    c = output_tensor(a.shape, a.dtype)\n    {line}\n    return c\n"
+    x = np.ones(1, dtype)
+    kind = dtypes.from_numpy(x.dtype)
+    kernel = native(Source(text), (TensorType((1,), kind),))
+    with pytest.raises(KernelError, match=rf"-\d is no {kind.name}, the type of .* int64\(x\)"):
+        numba_code.lowered(kernel)
+    if "max" not in line:  # Python itself compares any two ints
+        with pytest.raises(KernelError, match=r"the kernel g\(\) cannot be run: .*out of bounds"):
+            lookup("custom_kernel").reference(x, text=text, constants=(), file="f", line=1)
 
 
 def test_nothing_of_a_text_runs_but_the_language() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .functions import PYTHON
-from .language import Source, Typed, read
+from .language import KernelError, Source, Typed, read
 
 Array = np.ndarray[Any, Any]
 
@@ -21,9 +21,15 @@ def call(typed: Typed, arrays: Sequence[Array]) -> tuple[Array, ...]:
 
     Raises:
         IndexError: a position is out of bounds.
+        KernelError: a number that is written down is none of the type that it meets.
     """
-    with np.errstate(all="ignore"):  # compiled code computes on with NaN and infinity, too
-        made = _function(typed.kernel.source)(*arrays)
+    source = typed.kernel.source
+    try:
+        with np.errstate(all="ignore"):  # compiled code computes on with NaN and infinity, too
+            made = _function(source)(*arrays)
+    except OverflowError as error:
+        raise KernelError(f"the kernel {typed.kernel.name}() cannot be run: {error} "
+                          f"({source.file}, from line {source.line})") from error
     results = made if isinstance(made, tuple) else (made,)
     return tuple(np.array(r, t.dtype.numpy) for r, t in zip(results, typed.outputs, strict=True))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .dims import Dim
 from .types import TensorType
 
 LEAST, MOST = -(1 << 63), (1 << 64) - 1
@@ -21,19 +22,35 @@ DEEPEST = 8
 """How deep tuples of an attribute may be nested."""
 
 
-def check_attributes(op: str, attrs: Mapping[str, Any], bounds: Mapping[str, int]) -> None:
-    """Every number of the attributes within its bound.
+_KINDS: Mapping[type, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "a bool"), int: ((int, Dim), "an int"),
+    float: ((int, float, Dim), "a number"), str: ((str,), "a string"),
+    tuple: ((tuple,), "a tuple"),
+}
+"""What an attribute takes, by the type of its default."""
+
+
+def check_attributes(
+    op: str, attrs: Mapping[str, Any], bounds: Mapping[str, int], defaults: Mapping[str, Any]
+) -> None:
+    """Every attribute of the kind of its default, and every number within its bound.
 
     Args:
         op: the op's name.
         attrs: its attributes.
         bounds: of some of them, the most that a number may be in magnitude.
+        defaults: what they are where nothing is said.
 
     Raises:
+        TypeError: an attribute of another kind; it says which.
         ValueError: a number beyond its bound, or tuples nested too deeply; it says which.
     """
     for name, value in attrs.items():
         kind = type(value)
+        allowed = _KINDS.get(type(defaults.get(name)))
+        if allowed is not None and not isinstance(value, allowed[0]):
+            raise TypeError(
+                f"the attribute {name!r} of {op} must be {allowed[1]}, but got {kind.__name__}")
         if kind is int or kind is tuple:
             most = bounds.get(name)
             limits = (LEAST, MOST) if most is None else (-most, most)

@@ -244,7 +244,7 @@ class Op:
                 an attribute beyond its bound.
         """
         self._check_count(node)
-        check_attributes(self.name, node.attrs, self.bounds)
+        check_attributes(self.name, node.attrs, self.bounds, self.attrs)
         found = self.infer(*(v.type for v in node.operands), **node.attrs)
         types = found if isinstance(found, tuple) else (found,)
         for ty in types:

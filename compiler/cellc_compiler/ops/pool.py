@@ -227,6 +227,8 @@ class _Sliding(_Pool):
 
 
 class _Adaptive(_Pool):
+    bounds = {"output_size": 1 << 16}
+
     def counts(self, hw: Pair, attrs: Attrs) -> Pair:
         rows, columns = attrs["output_size"]
         if min(*hw, rows, columns) < 1:

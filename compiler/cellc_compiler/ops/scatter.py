@@ -119,6 +119,9 @@ class _Scatter(_Updates):
         return b.emit(self.name, x, indices, updates, **{**attrs, "mode": mode})
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        x, _, updates = node.operands
+        if 0 in x.type.shape:  # every position is outside: nothing to gather from
+            return [dys[0], None, b.zeros_like(updates)]
         rule = getattr(self, f"_grad_{node.attrs['mode']}")
         dx, du = rule(b, node, dys[0])
         return [dx, None, du]
@@ -249,7 +252,8 @@ class Scatter(_Scatter):
         return (*out, case((2, 5, 17), twice, (2, 2, 2, 17), axis=1, mode="add"),
                 case((2, 5), twice, (2, 2), axis=1, mode="update", batch_dims=1),
                 case((4, 70), np.array(2), (70,), axis=0, mode="sub"),
-                case((4,), np.zeros((0,), np.int64), (0,), mode="add"))
+                case((4,), np.zeros((0,), np.int64), (0,), mode="add"),
+                case((0, 3), i, (3, 3), axis=0, mode="update"))
 
 
 @register
@@ -287,6 +291,7 @@ class ScatterLines(_Lines, _Scatter):
         j = np.array([[0, 0, 7], [1, 1, 1]], np.int32)
         u = (2, 3)
         return (case((4, 3), i, u, axis=0, mode="min"), case((4, 3), i, u, axis=0, mode="update"),
+                case((0, 3), i, u, axis=0, mode="mul"),
                 case((2, 5), j, u, axis=1, mode="add"), case((2, 5), j, u, axis=1, mode="update"))
 
 

@@ -110,7 +110,10 @@ class EagerEngine:
     ) -> _Compiled:
         """What runs an op on operands like these."""
         key = (op, attrs_key(attrs), tuple([(a.shape, a.dtype) for a in arrays]))
-        found = self.entries.get(key)
+        try:
+            found = self.entries.get(key)
+        except TypeError:  # it has no hash
+            raise TypeError(_no_attribute(op, attrs)) from None
         if found is None:
             found = self._any_size(op, operands, attrs) if lookup(op).elementwise else None
             found = self.entries[key] = found or self._build(op, operands, attrs)
@@ -315,6 +318,21 @@ def _straight(op: str, operands: Tensors, attrs: Attrs) -> tuple[Tensors, Mappin
         attrs = {"transpose_a": False, "transpose_b": False, **attrs}
         attrs[flag] = not attrs[flag]
     return operands, attrs
+
+
+def _no_attribute(op: str, attrs: Attrs) -> str:
+    """What is wrong with attributes that are no key."""
+    wrong = {k: type(v).__name__ for k, v in attrs.items() if not _hashable(v)}
+    return "; ".join(f"For '{op}', '{k}' must be a number, a string, an element type or a tuple of "
+                     f"them, but got {kind}" for k, kind in wrong.items()) + "."
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def frozen(value: Any) -> Any:

@@ -16,7 +16,7 @@ from .. import ops
 from ..ops import functional_create as fc
 from ..ops import functional_math as m
 from ..ops import functional_reduce as fr
-from ..ops.arguments import is_int
+from ..ops.arguments import dtype_of, is_int, tensor
 from ..ops.functional_integer import gcd
 from ..ops.functional_orthogonal import triangular_solve
 from ..tensors.promotion import cast_to
@@ -37,7 +37,7 @@ def _size(size: tuple[Any, ...]) -> Any:
 
 def _mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean over axes; ints need a float `dtype`."""
-    x = _cast(input, dtype)
+    x = _cast(tensor(input, "mint.mean"), dtype_of(dtype, "mint.mean") if dtype else None)
     if not x.dtype.is_inexact:
         raise TypeError(f"For 'mint.mean', a float tensor or a float 'dtype' is needed, but got "
                         f"{x.dtype}.")
@@ -126,7 +126,8 @@ def _arithmetic() -> Table:
         "diff": lambda input, n=1, dim=-1, prepend=None, append=None: ops.diff(
             input, n, dim, prepend, append),
         "fix": lambda input: ops.trunc(input), "frac": lambda input: ops.frac(input),
-        "isnan": lambda tensor: ops.isnan(tensor), "clone": lambda input: input.copy(),
+        "isnan": lambda tensor: ops.isnan(tensor),
+        "clone": lambda input: tensor(input, "clone").copy(),
         "addcdiv": lambda input, tensor1, tensor2, *, value=1: ops.addcdiv(
             input, tensor1, tensor2, value),
         "addcmul": lambda input, tensor1, tensor2, *, value=1: ops.addcmul(
@@ -152,7 +153,8 @@ def _arranged() -> Table:
             *(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple))
               else tensors), indexing=indexing or "ij"),
         "diag": lambda input, diagonal=0: (
-            ops.diagflat(input, diagonal) if input.ndim == 1 else ops.diagonal(input, diagonal)),
+            ops.diagflat(input, diagonal) if tensor(input, "diag").ndim == 1
+            else ops.diagonal(input, diagonal)),
         "tril": lambda input, diagonal=0: ops.tril(input, diagonal),
         "triu": lambda input, diagonal=0: ops.triu(input, diagonal),
         "select": lambda input, dim, index: ops.squeeze(ops.narrow(

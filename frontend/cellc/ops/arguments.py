@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.bounds import MOST_BYTES
 from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.types import normalize_axis
 from cellc_runtime.dtypes import ALL, DType, int16, int32, int64
@@ -33,6 +35,82 @@ def tensor(x: Any, what: str, name: str = "input") -> Tensor:
     return x
 
 
+def ranked(x: Any, least: int, most: int | None, what: str, name: str = "input") -> Tensor:
+    """`x`, which must be a Tensor of `least` to `most` axes (None: or more).
+
+    Raises:
+        TypeError: it is no Tensor.
+        ValueError: it has another number of axes.
+    """
+    t = tensor(x, what, name)
+    if t.ndim < least or (most is not None and t.ndim > most):
+        wanted = _axes(least) + " or more" if most is None else _axes(least) \
+            if most == least else f"{least} to {_axes(most)}"
+        raise ValueError(f"For '{what}', '{name}' must have {wanted}, but has shape {t.shape}.")
+    return t
+
+
+def _axes(count: int) -> str:
+    return f"{count} {'axis' if count == 1 else 'axes'}"
+
+
+def int_tensor(x: Any, what: str, name: str) -> Tensor:
+    """`x`, which must be a Tensor of ints.
+
+    Raises:
+        TypeError: it is not.
+    """
+    t = tensor(x, what, name)
+    if not t.dtype.is_integer:
+        raise TypeError(f"For '{what}', '{name}' must be a tensor of ints, but got {t.dtype}.")
+    return t
+
+
+def size(x: Any, what: str, name: str, least: int = 0, most: int = MOST_BYTES) -> int:
+    """A number of elements, or of what is counted: an int from `least` to `most`.
+
+    Raises:
+        TypeError: it is no int.
+        ValueError: it is less, or more (the most is what a tensor can have, if nothing is said).
+    """
+    n = integer(x, what, name)
+    if n < least:
+        wanted = f"be {least} or more" if least else "not be negative"
+        raise ValueError(f"For '{what}', '{name}' must {wanted}, but got {n}.")
+    if n > most:
+        raise ValueError(f"For '{what}', '{name}' must be at most {most}, but got {n}.")
+    return n
+
+
+MOST_PARTS = 1 << 16
+"""Into how many parts, or how often, a function does what it does one by one."""
+
+
+def sequence(x: Any, what: str, name: str) -> Sequence[Any]:
+    """A list or tuple.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(x, (list, tuple)):
+        raise TypeError(f"For '{what}', '{name}' must be a list or tuple, but got {kind_of(x)}.")
+    return x
+
+
+def pairs(x: Any, what: str, name: str) -> tuple[tuple[int, int], ...]:
+    """Pairs of ints, from a list or tuple of them or a Tensor (n, 2).
+
+    Raises:
+        TypeError: it is something else.
+        ValueError: one is no pair.
+    """
+    rows = x.tolist() if isinstance(x, Tensor) else x
+    found = [ints(r, what, name) for r in sequence(rows, what, name)]
+    if any(len(r) != 2 for r in found):
+        raise ValueError(f"For '{what}', '{name}' must hold pairs of ints, but got {rows}.")
+    return tuple((r[0], r[1]) for r in found)
+
+
 def tensors(xs: Any, what: str, name: str = "tensors") -> list[Tensor]:
     """The elements of a list or tuple, which must be Tensors; at least one.
 
@@ -51,6 +129,24 @@ def tensors(xs: Any, what: str, name: str = "tensors") -> list[Tensor]:
         for i, x in enumerate(xs):
             tensor(x, what, f"{name}[{i}]")
     return found
+
+
+def kind_of(x: Any) -> str:
+    """What a wrong argument is, in a message."""
+    if isinstance(x, Tensor):
+        return f"a {x.dtype} tensor of shape {x.shape}"
+    return type(x).__name__
+
+
+def flag(x: Any, what: str, name: str) -> bool:
+    """A bool, for which an int will do.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if not isinstance(x, (bool, int, np.bool_, np.integer)):
+        raise TypeError(f"For '{what}', '{name}' must be a bool, but got {kind_of(x)}.")
+    return bool(x)
 
 
 def is_int(x: Any) -> bool:
@@ -72,9 +168,9 @@ def integer(x: Any, what: str, name: str) -> int:
     """
     if is_int(x):
         return plain_size(x)
-    if isinstance(x, Tensor) and x.dtype.is_integer:
-        return int(x) if known_elements(x) is not None else ints_in(_only(x), what)[0]
-    raise TypeError(f"For '{what}', '{name}' must be an int, but got {type(x).__name__}.")
+    if isinstance(x, Tensor) and x.dtype.is_integer and x.size == 1:
+        return int(x) if known_elements(x) is not None else ints_in(x, what)[0]
+    raise TypeError(f"For '{what}', '{name}' must be an int, but got {kind_of(x)}.")
 
 
 def ints(x: Any, what: str, name: str) -> Ints:
@@ -85,17 +181,28 @@ def ints(x: Any, what: str, name: str) -> Ints:
     """
     if type(x) is tuple and _INT.issuperset(map(type, x)):
         return x
-    if isinstance(x, Tensor):
+    if isinstance(x, Tensor) and x.dtype.is_integer and x.ndim == 1:
         x = x.tolist() if known_elements(x) is not None else ints_in(x, what)
     if not isinstance(x, (list, tuple)):
         raise TypeError(
-            f"For '{what}', '{name}' must be a tuple or list of int, but got {type(x).__name__}.")
+            f"For '{what}', '{name}' must be a tuple or list of int, but got {kind_of(x)}.")
     return tuple(integer(v, what, name) for v in x)
 
 
 def ints_or_int(x: Any, what: str, name: str) -> Ints:
-    """As `ints`, an int giving a tuple of one."""
-    return (plain_size(x),) if is_int(x) else ints(x, what, name)
+    """As `ints`, an int giving a tuple of one.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if is_int(x):
+        return (plain_size(x),)
+    if isinstance(x, Tensor) and not x.ndim:
+        return (integer(x, what, name),)
+    if not isinstance(x, (tuple, list, Tensor)):
+        raise TypeError(f"For '{what}', '{name}' must be an int, or a tuple or list of ints, but "
+                        f"got {kind_of(x)}.")
+    return ints(x, what, name)
 
 
 def repeated(x: Any, count: int, what: str, name: str) -> Ints:
@@ -109,7 +216,8 @@ def repeated(x: Any, count: int, what: str, name: str) -> Ints:
     if len(out) == 1:
         out = out * count
     if len(out) != count:
-        raise ValueError(f"For '{what}', '{name}' must be an int or {count} ints, but got {x}.")
+        many = f" or {count} ints" if count > 1 else ""
+        raise ValueError(f"For '{what}', '{name}' must be an int{many}, but got {x}.")
     return out
 
 
@@ -122,6 +230,18 @@ def positive(x: Any, count: int, what: str, name: str) -> Ints:
     values = repeated(x, count, what, name)
     if any(v < 1 for v in values):
         raise ValueError(f"For '{what}', '{name}' must be positive, but got {values}.")
+    return values
+
+
+def not_negative(x: Any, count: int, what: str, name: str) -> Ints:
+    """As `repeated`, of ints of 0 or more.
+
+    Raises:
+        ValueError: one is less.
+    """
+    values = repeated(x, count, what, name)
+    if any(v < 0 for v in values):
+        raise ValueError(f"For '{what}', '{name}' must not be negative, but got {values}.")
     return values
 
 
@@ -138,9 +258,8 @@ def axis_of(axis: Any, rank: int, what: str, name: str = "axis") -> int:
     try:
         return normalize_axis(a, rank)
     except ValueError:
-        raise ValueError(
-            f"For '{what}', the '{name}' must be in [{-max(rank, 1)}, {max(rank, 1)}), but got {a}."
-        ) from None
+        limits = f"in [{-rank}, {rank})" if rank else "0 or -1 for a scalar"
+        raise ValueError(f"For '{what}', the '{name}' must be {limits}, but got {a}.") from None
 
 
 def own_axis(axis: Any, rank: int, what: str, name: str = "axis") -> int:
@@ -219,8 +338,33 @@ def number(x: Any, what: str, name: str) -> float | int:
         TypeError: it is none.
     """
     if isinstance(x, bool) or not isinstance(x, (int, float, np.integer, np.floating)):
-        raise TypeError(f"For '{what}', '{name}' must be a number, but got {type(x).__name__}.")
+        raise TypeError(f"For '{what}', '{name}' must be a number, but got {kind_of(x)}.")
+    if isinstance(x, int) and x.bit_length() > 1023:
+        raise ValueError(f"For '{what}', '{name}' must fit a float, but has {x.bit_length()} bits.")
     return x  # type: ignore[return-value]  # numpy's do as Python's
+
+
+def numbers(x: Any, what: str, name: str) -> list[float]:
+    """Real numbers, from a list or tuple of them or a Tensor of one axis.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    given = need_known(x, what).reshape(-1).tolist() if isinstance(x, Tensor) else x
+    return [float(number(v, what, name)) for v in sequence(given, what, name)]
+
+
+def finite(x: Any, what: str, name: str) -> float | int:
+    """A real Python number that is neither infinite nor a NaN.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is not finite.
+    """
+    value = number(x, what, name)
+    if not math.isfinite(value):
+        raise ValueError(f"For '{what}', '{name}' must be finite, but got {value}.")
+    return value
 
 
 def choice(x: Any, options: Sequence[str], what: str, name: str) -> str:
@@ -233,17 +377,6 @@ def choice(x: Any, options: Sequence[str], what: str, name: str) -> str:
         raise ValueError(
             f"For '{what}', the '{name}' must be one of {list(options)}, but got {x!r}.")
     return str(x)
-
-
-def _only(x: Tensor) -> Tensor:
-    """A tensor of one element.
-
-    Raises:
-        TypeError: it has more.
-    """
-    if x.size != 1:
-        raise TypeError(f"only a tensor of one element is a number, but got the shape {x.shape}")
-    return x
 
 
 def ints_in(x: Tensor, what: str) -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any
 from ..core.dispatch import apply
 from ..core.native import native
 from ..tensors.tensor import Tensor
-from .arguments import integer, tensor
+from .arguments import integer, pairs, positive, tensor
 from .families import fa, fj
 
 
@@ -30,11 +30,14 @@ def channel_shuffle(x: Tensor, groups: int) -> Tensor:
     return fa.reshape(fa.swapaxes(parts, 1, 2), t.shape)
 
 
-def _blocks(what: str, size: Any, pairs: Any, rank: int) -> tuple[tuple[int, ...], list[Any]]:
-    cut = [list(p) for p in (pairs.tolist() if isinstance(pairs, Tensor) else pairs)]
-    size = (size,) * len(cut) if isinstance(size, int) else tuple(size)
-    if len(size) != len(cut) or len(cut) >= rank or min(size) < 1:
-        raise ValueError(f"For '{what}', block sizes {size} and {cut} do not fit {rank} axes.")
+def _blocks(
+    what: str, size: Any, names: tuple[str, str], given: Any, rank: int
+) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
+    cut = pairs(given, what, names[1])
+    size = positive(size, len(cut), what, names[0])
+    if not 0 < len(cut) < rank or min(map(min, cut)) < 0:
+        raise ValueError(f"For '{what}', block sizes {size} and '{names[1]}' {cut} (none negative) "
+                         f"do not fit {rank} axes.")
     return size, cut
 
 
@@ -50,7 +53,8 @@ def space_to_batch_nd(input_x: Tensor, block_size: Any, paddings: Any) -> Tensor
         ValueError: a padded axis does not divide into blocks.
     """
     x = tensor(input_x, "space_to_batch_nd", "input_x")
-    size, pads = _blocks("space_to_batch_nd", block_size, paddings, x.ndim)
+    size, pads = _blocks("space_to_batch_nd", block_size, ("block_size", "paddings"), paddings,
+                         x.ndim)
     lead = x.ndim - len(size)
     low = (0,) * lead + tuple(int(p[0]) for p in pads)
     high = (0,) * lead + tuple(int(p[1]) for p in pads)
@@ -78,7 +82,7 @@ def batch_to_space_nd(input_x: Tensor, block_shape: Any, crops: Any) -> Tensor:
         ValueError: the batch does not divide into blocks.
     """
     x = tensor(input_x, "batch_to_space_nd", "input_x")
-    size, cut = _blocks("batch_to_space_nd", block_shape, crops, x.ndim)
+    size, cut = _blocks("batch_to_space_nd", block_shape, ("block_shape", "crops"), crops, x.ndim)
     lead, k = x.ndim - len(size), len(size)
     if x.shape[0] % math.prod(size):
         raise ValueError(f"For 'batch_to_space_nd', a batch of {x.shape[0]} does not divide into "

@@ -20,7 +20,7 @@ from . import functional_math as m
 from . import functional_random as rnd
 from . import functional_reduce as fr
 from . import functional_sort as fo
-from .arguments import boolean, integer, tensor
+from .arguments import MOST_PARTS, boolean, integer, size, tensor
 
 # --- candidates -----------------------------------------------------------------------------------
 
@@ -271,11 +271,9 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 
     Source: `mindspore.ops.mvlgamma`.
     """
-    x, n = tensor(input, "mvlgamma"), integer(p, "mvlgamma", "p")
+    x, n = tensor(input, "mvlgamma"), size(p, "mvlgamma", "p", 1, MOST_PARTS)
     if not x.dtype.is_float:
         raise TypeError(f"For 'mvlgamma', 'input' must hold floats, but got {x.dtype}.")
-    if n < 1:
-        raise ValueError(f"For 'mvlgamma', 'p' must be 1 or more, but got {p}.")
     total: Tensor = apply("lgamma", x)
     for i in range(1, n):
         total = m.add(total, apply("lgamma", m.sub(x, i / 2)))

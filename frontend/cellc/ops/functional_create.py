@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,18 @@ from ..core.native import native, native_of_types
 from ..tensors.promotion import cast_to, common, constant, is_scalar
 from ..tensors.tensor import Tensor, copy_of, tensor_of
 from . import functional_math as m
-from .arguments import Ints, dtype_of, integer, is_int, number, plain_size, shape_of, tensor
+from .arguments import (
+    Ints,
+    dtype_of,
+    flag,
+    integer,
+    is_int,
+    number,
+    plain_size,
+    shape_of,
+    size,
+    tensor,
+)
 
 
 def _filled(shape: Ints, value: Any, dtype: DType) -> Tensor:
@@ -103,13 +115,16 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: DType | Non
             and -(2**62) < start <= end < 2**62:
         return tensor_of(np.arange(start, end, step, dtype=np.int64))  # the usual case
     a, z, s = (_bound(v, "arange") for v in (start, end, step))
+    if not builtins.all(is_symbolic(v) or abs(v) < 2**63 for v in (a, z, s)):  # nor a NaN
+        raise ValueError(f"For 'arange', 'start', 'end' and 'step' must be finite and fit 64 bits, "
+                         f"but got {a}, {z} and {s}.")
     if s == 0 or (z - a) * s < 0:
         raise ValueError(f"For 'arange', step {s} does not lead from start {a} to end {z}.")
     whole = builtins.all(isinstance(v, int) for v in (a, z, s))
     to = dtype_of(dtype, "arange") if dtype is not None else int64 if whole else float32
     if is_symbolic(a) or is_symbolic(z):
         return _open_arange(a, z, s, to)
-    count = max(0, math.ceil((z - a) / s))
+    count = size(max(0, math.ceil((z - a) / s)), "arange", "length of the result")
     steps: np.ndarray[Any, Any] = np.arange(count, dtype=np.int64 if whole else np.float64)
     values = a + s * steps
     return tensor_of(values.astype(to.numpy))
@@ -207,19 +222,29 @@ def tuple_to_array(input_x: tuple[Any, ...]) -> Tensor:
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = int64) -> Tensor:
     """Rows and columns (2, n) of the lower triangle of a row by col matrix."""
-    return tensor_of(np.stack(np.tril_indices(row, offset, col)).astype(dtype.numpy))
+    return _indices(np.tril_indices, row, col, offset, dtype, "tril_indices")
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType = int64) -> Tensor:
     """Rows and columns (2, n) of the upper triangle of a row by col matrix."""
-    return tensor_of(np.stack(np.triu_indices(row, offset, col)).astype(dtype.numpy))
+    return _indices(np.triu_indices, row, col, offset, dtype, "triu_indices")
+
+
+def _indices(
+    listed: Callable[..., Any], row: Any, col: Any, offset: Any, dtype: Any, what: str
+) -> Tensor:
+    rows, columns = size(row, what, "row"), size(col, what, "col")
+    apart = max(-rows, min(integer(offset, what, "offset"), columns))
+    found = np.stack(listed(rows, apart, columns))
+    return tensor_of(found.astype(dtype_of(dtype, what).numpy))
 
 
 def hann_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None) -> Tensor:
     """The Hann window of a given length."""
-    n = integer(window_length, "hann_window", "window_length")
-    values = np.hanning(n + 1)[:-1] if periodic and n > 1 else np.hanning(n)
-    return tensor_of(values.astype((dtype or float32).numpy))
+    n = size(window_length, "hann_window", "window_length")
+    whole = flag(periodic, "hann_window", "periodic") and n > 1
+    values = np.hanning(n + 1)[:-1] if whole else np.hanning(n)
+    return tensor_of(values.astype(dtype_of(dtype or float32, "hann_window").numpy))
 
 
 __all__ = [

@@ -28,7 +28,18 @@ from cellc_runtime.dtypes import (
 
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
-from .arguments import axes_of, axis_of, choice, dtype_of, integer, ints, is_int, own_axis, tensor
+from .arguments import (
+    axes_of,
+    axis_of,
+    choice,
+    dtype_of,
+    finite,
+    ints,
+    is_int,
+    own_axis,
+    size,
+    tensor,
+)
 from .families import fa, fj, fl, m
 
 Array = np.ndarray[Any, Any]
@@ -145,10 +156,7 @@ def _given(input: Any, what: str, norm: Any, kinds: Sequence[DType] = _ALL) -> t
 
 
 def _length(n: Any, otherwise: int, what: str, name: str = "n") -> int:
-    out = otherwise if n is None else integer(n, what, name)
-    if out < 1:
-        raise ValueError(f"For '{what}', '{name}' must be 1 or more, but got {out}.")
-    return out
+    return size(otherwise if n is None else n, what, name, 1)
 
 
 def _lengths(x: Tensor, s: Any, dim: Any, what: str, whole: bool = False) -> list[tuple[int, int]]:
@@ -353,7 +361,7 @@ def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
 
 def _frequencies(numbers: Array, n: int, d: Any, dtype: Any, what: str) -> Tensor:
     kind = float32 if dtype is None else dtype_of(dtype, what)
-    return tensor_of((numbers / (n * float(d))).astype(kind.numpy))
+    return tensor_of((numbers / (n * float(finite(d, what, "d")))).astype(kind.numpy))
 
 
 def fftfreq(n: int, d: float = 1.0, dtype: DType | None = None) -> Tensor:

@@ -19,7 +19,7 @@ from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_math as m
-from .arguments import Ints, axis_of, choice, integer, tensor, tensors
+from .arguments import Ints, axis_of, choice, integer, ranked, size, tensor, tensors
 
 
 @native
@@ -78,10 +78,16 @@ def trace(input: Tensor) -> Tensor:
 
 
 def vander(x: Tensor, N: int | None = None) -> Tensor:
-    """The Vandermonde matrix: column j is x ** (N - 1 - j)."""
-    n = x.shape[0] if N is None else integer(N, "vander", "N")
-    powers = tensor_of(np.arange(n - 1, -1, -1).astype(x.dtype.numpy))
-    return m.pow(fa.to_shape(x, (x.size, 1)), powers)
+    """The Vandermonde matrix of a vector: column j is x ** (N - 1 - j).
+
+    Raises:
+        TypeError: no Tensor, or `N` is no int.
+        ValueError: the input has not one axis, or `N` is negative.
+    """
+    vector = ranked(x, 1, 1, "vander", "x")
+    n = vector.shape[0] if N is None else size(N, "vander", "N")
+    powers = tensor_of(np.arange(n - 1, -1, -1).astype(vector.dtype.numpy))
+    return m.pow(fa.to_shape(vector, (vector.size, 1)), powers)
 
 
 def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
@@ -146,8 +152,15 @@ def one_hot(
 
 @native
 def block_diag(*inputs: Tensor) -> Tensor:
-    """Matrices along the diagonal of a larger one, zeros elsewhere."""
-    blocks = common("block_diag", *(fa.atleast_2d(x) for x in inputs))
+    """Matrices along the diagonal of a larger one, zeros elsewhere.
+
+    Raises:
+        TypeError: an input is no Tensor, or their types do not meet.
+        ValueError: none is given, or one has more than 2 axes.
+    """
+    given = [ranked(x, 0, 2, "block_diag", f"inputs[{i}]")
+             for i, x in enumerate(tensors(inputs, "block_diag", "inputs"))]
+    blocks = common("block_diag", *map(fa.atleast_2d, given))
     width = sum(b.shape[1] for b in blocks)
     rows, before = [], 0
     for b in blocks:

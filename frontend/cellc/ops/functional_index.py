@@ -23,15 +23,18 @@ from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_join as fj
 from . import functional_math as m
-from .arguments import axis_of, choice, integer, own_axis, shape_of, tensor
+from .arguments import (
+    axis_of,
+    choice,
+    int_tensor,
+    integer,
+    ints_or_int,
+    own_axis,
+    ranked,
+    shape_of,
+    tensor,
+)
 from .functional_sort import largest
-
-
-def _index(x: Any, what: str, name: str) -> Tensor:
-    t = tensor(x, what, name)
-    if not t.dtype.is_integer:
-        raise TypeError(f"For '{what}', '{name}' must be a tensor of ints, but got {t.dtype}.")
-    return t
 
 
 def check_index(index: Tensor, d: int, what: str) -> None:
@@ -63,7 +66,7 @@ def gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: i
         IndexError: a position out of range, where it is known.
     """
     x = tensor(input_params, "gather", "input_params")
-    index = _index(input_indices, "gather", "input_indices")
+    index = int_tensor(input_indices, "gather", "input_indices")
     a = own_axis(axis, x.ndim, "gather")
     batch = integer(batch_dims, "gather", "batch_dims")
     shared = batch + index.ndim if batch < 0 else batch
@@ -79,7 +82,7 @@ def gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
         IndexError: a position out of range, where it is known.
         ValueError: ranks differ, or the index is longer on another axis.
     """
-    x, i = tensor(input, "gather_elements"), _index(index, "gather_elements", "index")
+    x, i = tensor(input, "gather_elements"), int_tensor(index, "gather_elements", "index")
     a = axis_of(dim, x.ndim, "gather_elements", "dim")
     if i.ndim != x.ndim:
         raise ValueError(f"For 'gather_elements', 'index' must have {x.ndim} axes, not {i.ndim}.")
@@ -111,7 +114,7 @@ def beside(x: Tensor, index: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 @native
 def gather_nd(input_x: Tensor, indices: Tensor) -> Tensor:
     """Slices at points: indices (..., k) address the first k axes."""
-    x, i = tensor(input_x, "gather_nd", "input_x"), _index(indices, "gather_nd", "indices")
+    x, i = tensor(input_x, "gather_nd", "input_x"), int_tensor(indices, "gather_nd", "indices")
     _check_depth(x, i, "gather_nd")
     _check_points(i, x.shape, "gather_nd")
     return apply_one("gather_nd", x, i)
@@ -131,7 +134,7 @@ def index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
     Raises:
         ValueError: the index has more than 1 axis.
     """
-    i = _index(index, "index_select", "index")
+    i = int_tensor(index, "index_select", "index")
     if i.ndim > 1:
         raise ValueError(f"For 'index_select', 'index' must be 1-D, but has {i.ndim} axes.")
     return gather(input, fa.ravel(i), axis)
@@ -139,7 +142,7 @@ def index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
 
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Elements of the flattened tensor at positions."""
-    return gather(fa.ravel(tensor(input, "take")), _index(index, "take", "index"), 0)
+    return gather(fa.ravel(tensor(input, "take")), int_tensor(index, "take", "index"), 0)
 
 
 @native
@@ -158,7 +161,7 @@ def embedding(
     Raises:
         ValueError: the weight is no matrix.
     """
-    index = _index(input, "embedding", "input")
+    index = int_tensor(input, "embedding", "input")
     table = tensor(weight, "embedding", "weight")
     if table.ndim != 2:
         raise ValueError(f"For 'embedding', 'weight' must be a matrix, but has {table.ndim} axes.")
@@ -210,7 +213,7 @@ def _scatter_nd(input_x: Any, indices: Any, updates: Any, mode: str, what: str) 
     Raises:
         ValueError: the updates have another shape than the points.
     """
-    x, i = tensor(input_x, what, "input_x"), _index(indices, what, "indices")
+    x, i = tensor(input_x, what, "input_x"), int_tensor(indices, what, "indices")
     new = tensor(updates, what, "updates")
     _check_depth(x, i, what)
     depth = i.shape[-1]
@@ -257,7 +260,7 @@ def tensor_scatter_min(input_x: Tensor, indices: Tensor, updates: Tensor) -> Ten
 
 
 def _scatter_elements(x: Tensor, axis: Any, index: Any, src: Any, mode: str, what: str) -> Tensor:
-    x, i = tensor(x, what), _index(index, what, "indices")
+    x, i = tensor(x, what), int_tensor(index, what, "indices")
     new = constant(src, x.dtype) if is_scalar(src) else tensor(src, what, "updates")
     a = axis_of(axis, x.ndim, what)
     if new.shape != i.shape:
@@ -303,7 +306,7 @@ def index_add(
     check_index_bound: bool = True,
 ) -> Tensor:
     """The slices of y added to those of x along an axis at positions; a Parameter is updated."""
-    t, i = tensor(x, "index_add", "x"), _index(indices, "index_add", "indices")
+    t, i = tensor(x, "index_add", "x"), int_tensor(indices, "index_add", "indices")
     a = axis_of(axis, t.ndim, "index_add")
     check_index(i, t.shape[a], "index_add")
     new: Tensor = apply("scatter", t, i, cast_to(y, t.dtype), axis=a, mode="add")
@@ -344,7 +347,7 @@ def unsorted_segment_prod(x: Tensor, segment_ids: Tensor, num_segments: int) -> 
 
 def _segments(mode: str, x: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
     what = "unsorted_segment"
-    t, ids = tensor(x, what, "x"), _index(segment_ids, what, "segment_ids")
+    t, ids = tensor(x, what, "x"), int_tensor(segment_ids, what, "segment_ids")
     n = integer(num_segments, what, "num_segments")
     rest = t.shape[ids.ndim :]
     rows = fa.reshape(t, (ids.size, *rest))
@@ -415,7 +418,7 @@ def assign_sub(variable: Parameter | Tensor, value: Any) -> Tensor:
 
 
 def _scatter_rows(input_x: Any, indices: Any, updates: Any, mode: str, what: str) -> Tensor:
-    x, i = tensor(input_x, what, "input_x"), _index(indices, what, "indices")
+    x, i = tensor(input_x, what, "input_x"), int_tensor(indices, what, "indices")
     new = cast_to(tensor(updates, what, "updates"), x.dtype)
     want = i.shape + x.shape[1:]
     if new.shape != want:
@@ -473,11 +476,22 @@ def scatter_nd_add(
 
 
 def inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
-    """x with rows replaced by those of v."""
-    t = tensor(x, "inplace_update", "x")
-    i = indices if isinstance(indices, Tensor) else Tensor(
-        list(indices) if isinstance(indices, (tuple, list)) else [indices], int64)
-    return apply_one("scatter", t, i, cast_to(v, t.dtype), axis=0)
+    """x with rows replaced by those of v, at positions of its first axis.
+
+    Raises:
+        TypeError: x or v is no Tensor, or `indices` are no ints.
+        ValueError: v has not as many rows as there are indices, or other ones than x.
+        IndexError: a position that x does not have.
+    """
+    t, rows = ranked(x, 1, None, "inplace_update", "x"), tensor(v, "inplace_update", "v")
+    i = int_tensor(indices, "inplace_update", "indices") if isinstance(indices, Tensor) else \
+        tensor_of(np.array(ints_or_int(indices, "inplace_update", "indices"), np.int64))
+    want = (*i.shape, *t.shape[1:])
+    if rows.shape != want:
+        raise ValueError(f"For 'inplace_update', 'v' must have shape {want}, as 'indices' of shape "
+                         f"{i.shape} and 'x' of shape {t.shape} say, but has shape {rows.shape}.")
+    check_index(i, t.shape[0], "inplace_update")
+    return apply_one("scatter", t, i, cast_to(rows, t.dtype), axis=0)
 
 
 @native

@@ -21,6 +21,7 @@ from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_math as m
 from .arguments import (
+    MOST_PARTS,
     axis_of,
     integer,
     ints,
@@ -28,6 +29,7 @@ from .arguments import (
     is_int,
     own_axis,
     shape_of,
+    size,
     tensor,
     tensors,
 )
@@ -293,9 +295,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, axis: int = 0) -> tupl
     a = own_axis(axis, x.ndim, "tensor_split")
     d = x.shape[a]
     if is_int(indices_or_sections):
-        n = int(indices_or_sections)
-        if n <= 0:
-            raise ValueError(f"For 'tensor_split', the number of parts must be positive, got {n}.")
+        n = size(indices_or_sections, "tensor_split", "indices_or_sections", 1,
+                 max(MOST_PARTS, d))
         return _split_at(x, [d // n + (i < d % n) for i in range(n)], a)
     cuts = ints(indices_or_sections, "tensor_split", "indices_or_sections")
     spans = zip((None, *cuts), (*cuts, None), strict=True)

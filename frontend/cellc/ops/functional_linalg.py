@@ -20,7 +20,7 @@ from . import functional_create as fc
 from . import functional_grid as fg
 from . import functional_join as fj
 from . import functional_math as m
-from .arguments import axis_of, integer, ints, is_int, own_axis, tensor
+from .arguments import axis_of, integer, ints, is_int, own_axis, ranked, repeated, tensor
 
 Ints = tuple[int, ...]
 
@@ -55,17 +55,10 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     return fa.squeeze(out, -1) if y.ndim == 1 else out
 
 
-def _of_rank(x: Any, n: int, what: str, name: str) -> Tensor:
-    t = tensor(x, what, name)
-    if t.ndim != n:
-        raise ValueError(f"For '{what}', '{name}' must have {n} axes, but has shape {t.shape}.")
-    return t
-
-
 @native
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices."""
-    return matmul(_of_rank(input, 2, "mm", "input"), _of_rank(mat2, 2, "mm", "mat2"))
+    return matmul(ranked(input, 2, 2, "mm", "input"), ranked(mat2, 2, 2, "mm", "mat2"))
 
 
 @native
@@ -86,7 +79,7 @@ def bmm(input_x: Tensor, mat2: Tensor) -> Tensor:
 @native
 def mv(mat: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector."""
-    return matmul(_of_rank(mat, 2, "mv", "mat"), _of_rank(vec, 1, "mv", "vec"))
+    return matmul(ranked(mat, 2, 2, "mv", "mat"), ranked(vec, 1, 1, "mv", "vec"))
 
 
 @native
@@ -110,7 +103,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 @native
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The products of every element of one vector with every one of another."""
-    x, y = _pair("outer", _of_rank(input, 1, "outer", "input"), _of_rank(vec2, 1, "outer", "vec2"))
+    x, y = _pair("outer", ranked(input, 1, 1, "outer", "input"),
+                 ranked(vec2, 1, 1, "outer", "vec2"))
     return m.mul(fa.expand_dims(x, 1), y)
 
 
@@ -139,8 +133,9 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     if dim is None:
         dim = next((i for i, d in enumerate(x.shape) if d == 3), -1)
     a = own_axis(dim, x.ndim, "cross", "dim")
-    if x.shape[a] != 3 or y.shape[a] != 3:
-        raise ValueError(f"For 'cross', axis {a} must have length 3, got {x.shape}, {y.shape}.")
+    if x.ndim != y.ndim or x.shape[a] != 3 or y.shape[a] != 3:
+        raise ValueError(f"For 'cross', 'input' and 'other' must have as many axes and axis {a} "
+                         f"length 3, but have the shapes {x.shape} and {y.shape}.")
     ahead, back = (fj.roll(v, -1, a) for v in (x, y)), (fj.roll(v, -2, a) for v in (x, y))
     (x1, y1), (x2, y2) = tuple(ahead), tuple(back)
     return m.sub(m.mul(x1, y2), m.mul(x2, y1))
@@ -251,7 +246,7 @@ def batch_dot(x1: Tensor, x2: Tensor, axes: Any = None) -> Tensor:
     x, y = _pair("batch_dot", x1, x2)
     if axes is None:
         axes = (x.ndim - 1, y.ndim - 2 if y.ndim > 2 else y.ndim - 1)
-    first, second = (axes, axes) if is_int(axes) else ints(axes, "batch_dot", "axes")
+    first, second = repeated(axes, 2, "batch_dot", "axes")
     a, b = (axis_of(v, t.ndim, "batch_dot", "axes") for v, t in ((first, x), (second, y)))
     left, right = fa.moveaxis(x, a, -1), fa.moveaxis(y, b, 1)
     n = x.shape[0]

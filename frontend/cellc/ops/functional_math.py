@@ -5,6 +5,7 @@ Source: the functions of the same names in `mindspore.ops`.
 
 from __future__ import annotations
 
+import builtins
 import math
 from functools import cache
 from typing import Any
@@ -374,6 +375,8 @@ def _plain(bound: Any, dtype: DType) -> Any:
     """A bound as a Python number of the kind of the elements."""
     if bound is None:
         return None
+    if isinstance(bound, (builtins.complex, np.complexfloating)):
+        raise TypeError(f"For 'clamp', a bound must be a real number, but got {bound}.")
     return float(bound) if dtype.is_float else int(bound)
 
 

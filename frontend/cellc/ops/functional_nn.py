@@ -21,7 +21,7 @@ from . import functional_join as fj
 from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_reduce as fr
-from .arguments import axis_of, choice, dtype_of, integer, ints, number, own_axis, tensor
+from .arguments import axis_of, choice, dtype_of, integer, ints, number, own_axis, sequence, tensor
 
 # --- activations ----------------------------------------------------------------------------------
 
@@ -415,7 +415,7 @@ def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) ->
     limit = float(number(clip_norm, "clip_by_global_norm", "clip_norm"))
     if limit <= 0:
         raise ValueError(f"For 'clip_by_global_norm', 'clip_norm' must be positive, got {limit}.")
-    xs = [tensor(t, "clip_by_global_norm", "x") for t in x]
+    xs = [tensor(t, "clip_by_global_norm", "x") for t in sequence(x, "clip_by_global_norm", "x")]
     total = _total_norm(xs, 2.0)
     scale = m.div(limit, m.maximum(total, limit))
     return tuple(cast_to(m.mul(t, scale), t.dtype) for t in xs)

@@ -5,6 +5,7 @@ Source: the functions of the same names in `mindspore.ops`.
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_math as m
-from .arguments import axes_of, axis_of, dtype_of, integer, number, tensor
+from .arguments import axes_of, axis_of, dtype_of, flag, integer, number, ranked, size, tensor
 
 if TYPE_CHECKING:
     from . import matrix_norms
@@ -31,7 +32,7 @@ def _reduce(
     axes = axes_of(axis, x.ndim, what or op)
     if not x.ndim:
         return x
-    return apply_one(op, x, axes=axes, keepdims=bool(keepdims), **attrs)
+    return apply_one(op, x, axes=axes, keepdims=flag(keepdims, what or op, "keepdims"), **attrs)
 
 
 def sum(
@@ -255,7 +256,7 @@ def spread(op: str, input: Tensor, axis: Any, ddof: Any, keepdims: bool) -> Tens
         raise TypeError(f"For '{op}', 'input' must be a tensor of floats, but got {x.dtype}.")
     less = int(ddof) if isinstance(ddof, bool) else integer(ddof, op, "ddof")
     return apply_one(f"reduce_{op}", x, axes=axes_of(axis, x.ndim, op),
-                     keepdims=bool(keepdims), correction=less)
+                     keepdims=flag(keepdims, op, "keepdims"), correction=less)
 
 
 def var(input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False) -> Tensor:
@@ -354,8 +355,8 @@ def norm(
 
 def _vector_norm(x: Tensor, p: float, dim: Any, keepdim: bool) -> Tensor:
     sizes = m.abs(x) if x.dtype.is_complex else x
-    return apply_one("norm", sizes, axes=axes_of(dim, x.ndim, "norm"), keepdims=bool(keepdim),
-                     p=float(p))
+    return apply_one("norm", sizes, axes=axes_of(dim, x.ndim, "norm"),
+                     keepdims=flag(keepdim, "norm", "keepdim"), p=float(p))
 
 
 def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdim: bool) -> Tensor:
@@ -375,8 +376,17 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 @native
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distances between the rows of x1 (..., P, M) and x2 (..., R, M): (..., P, R)."""
-    a, b = (inexact(x) for x in common("cdist", x1, x2))
+    """The p-norm distances between the rows of x1 (..., P, M) and x2 (..., R, M): (..., P, R).
+
+    Raises:
+        TypeError: x1 or x2 is no Tensor, or p no number.
+        ValueError: one has fewer than 2 axes, or rows of another length than the other.
+    """
+    given = [ranked(x, 2, None, "cdist", name) for x, name in ((x1, "x1"), (x2, "x2"))]
+    a, b = (inexact(x) for x in common("cdist", *given))
+    if a.shape[-1] != b.shape[-1]:
+        raise ValueError(f"For 'cdist', 'x1' and 'x2' must have rows of one length, but have the "
+                         f"shapes {a.shape} and {b.shape}.")
     left: Tensor = apply("reshape", a, shape=(*a.shape[:-1], 1, a.shape[-1]))
     right: Tensor = apply("reshape", b, shape=(*b.shape[:-2], 1, *b.shape[-2:]))
     return _vector_norm(m.sub(left, right), float(number(p, "cdist", "p")), -1, False)
@@ -442,13 +452,18 @@ def diff(
     x: Tensor, n: int = 1, axis: int = -1, prepend: Tensor | None = None,
     append: Tensor | None = None,
 ) -> Tensor:
-    """The n-th difference of neighbours along an axis."""
-    t = tensor(x, "diff", "x")
+    """The n-th difference of neighbours along an axis.
+
+    Raises:
+        TypeError: no Tensor, or `n` is no int.
+        ValueError: no such axis, or `n` is negative.
+    """
+    t = ranked(x, 1, None, "diff", "x")
     a = axis_of(axis, t.ndim, "diff")
     parts = [p for p in (prepend, t, append) if p is not None]
     if len(parts) > 1:
         t = apply("concat", *(cast_to(p, t.dtype) for p in parts), axis=a)
-    for _ in range(integer(n, "diff", "n")):
+    for _ in range(builtins.min(size(n, "diff", "n"), t.shape[a])):  # then nothing is left
         t = m.sub(fj.part(t, a, 1, t.shape[a]), fj.part(t, a, 0, t.shape[a] - 1))
     return t
 

@@ -17,7 +17,7 @@ from ..core.dispatch import apply
 from ..core.native import native
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
-from .arguments import choice, integer, tensor
+from .arguments import choice, ints, tensor
 from .families import fa, fc, fj, fl, m
 
 
@@ -64,7 +64,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool = False) -> Tensor
         ValueError: the maps do not fit the size.
     """
     t = tensor(theta, "affine_grid", "theta")
-    dims = tuple(integer(d, "affine_grid", "size") for d in size)
+    dims = ints(size, "affine_grid", "size")
     rank = len(dims) - 2
     if rank not in (2, 3) or t.shape != (dims[0], rank, rank + 1):
         raise ValueError(f"For 'affine_grid', theta {t.shape} does not fit size {dims}.")

@@ -22,7 +22,7 @@ from . import functional_index as fi
 from . import functional_join as fj
 from . import functional_math as m
 from . import functional_sort as fo
-from .arguments import axis_of, integer, own_axis, tensor
+from .arguments import axis_of, integer, own_axis, ranked, size, tensor
 
 
 def argwhere(input: Tensor) -> Tensor:
@@ -72,9 +72,9 @@ def slice_scatter(
     """
     x = tensor(input, "slice_scatter")
     a = own_axis(axis, x.ndim, "slice_scatter")
-    if integer(step, "slice_scatter", "step") < 1:
-        raise ValueError(f"For 'slice_scatter', 'step' must be positive, but got {step}.")
-    part = slice(start, end, step)
+    first, last = (None if v is None else integer(v, "slice_scatter", name)
+                   for v, name in ((start, "start"), (end, "end")))
+    part = slice(first, last, size(step, "slice_scatter", "step", 1))
     count = len(range(*part.indices(x.shape[a])))
     shape = (*x.shape[:a], count, *x.shape[a + 1 :])
     return _replaced("slice_scatter", x, src, (slice(None),) * a + (part,), shape)
@@ -94,11 +94,14 @@ def diagonal_scatter(
     Raises:
         ValueError: `src` has another shape, or the axes are equal.
     """
-    x, new = tensor(input, "diagonal_scatter"), tensor(src, "diagonal_scatter", "src")
+    what = "diagonal_scatter"
+    x, new = ranked(input, 2, None, what), tensor(src, what, "src")
+    first, second = axis_of(dim1, x.ndim, what, "dim1"), axis_of(dim2, x.ndim, what, "dim2")
+    if first == second:
+        raise ValueError(f"For '{what}', 'dim1' and 'dim2' must differ, but both are {first}.")
     numbers = np.arange(x.size).reshape(x.shape)
-    places = np.ascontiguousarray(np.diagonal(
-        numbers, offset, axis_of(dim1, x.ndim, "diagonal_scatter", "dim1"),
-        axis_of(dim2, x.ndim, "diagonal_scatter", "dim2")))
+    apart = max(-x.shape[first], min(integer(offset, what, "offset"), x.shape[second]))
+    places = np.ascontiguousarray(np.diagonal(numbers, apart, first, second))
     if new.shape != places.shape:
         raise ValueError(
             f"For 'diagonal_scatter', 'src' must have the shape {places.shape} of the diagonal, "

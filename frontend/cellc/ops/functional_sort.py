@@ -23,7 +23,7 @@ from ..tensors.tensor import Array, Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_math as m
-from .arguments import axis_of, choice, integer, need_known, own_axis, tensor
+from .arguments import axis_of, choice, flag, integer, need_known, own_axis, ranked, size, tensor
 from .functional_reduce import amax, sum
 
 
@@ -32,7 +32,7 @@ def sort(input_x: Tensor, axis: int = -1, descending: bool = False) -> tuple[Ten
     """Elements in order along an axis (NaN last, stable), and their old positions (int32)."""
     x = tensor(input_x, "sort", "input_x")
     a = own_axis(axis, x.ndim, "sort")
-    values, index = apply("sort", x, axis=a, descending=bool(descending))
+    values, index = apply("sort", x, axis=a, descending=flag(descending, "sort", "descending"))
     return values, cast_to(index, int32)
 
 
@@ -69,7 +69,7 @@ def topk(
     if a != x.ndim - 1:
         values, index = topk(fa.swapaxes(x, a, -1), count, -1, largest)
         return fa.swapaxes(values, a, -1), fa.swapaxes(index, a, -1)
-    values, index = apply("topk", x, k=count, axis=a, largest=bool(largest))
+    values, index = apply("topk", x, k=count, axis=a, largest=flag(largest, "topk", "largest"))
     return values, cast_to(index, int32)
 
 
@@ -119,7 +119,11 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
         made: Tensor = apply("stack", *axes, axis=1) if axes else \
             apply("reshape", flat, shape=(*flat.shape, 0))
         return made
-    found = np.nonzero(need_known(x, "nonzero"))
+    values = need_known(x, "nonzero")
+    if not x.ndim:  # a scalar has no axis to say a position along
+        rows = np.zeros((int(values != 0), 0), np.int64)
+        return () if as_tuple else tensor_of(rows)
+    found = np.nonzero(values)
     if as_tuple:
         return tuple(tensor_of(np.ascontiguousarray(a, np.int64)) for a in found)
     return tensor_of(np.ascontiguousarray(np.stack(found, -1), np.int64))
@@ -210,8 +214,10 @@ def unique_consecutive(
     if traced(given):
         return _traced_runs(given, return_inverse, return_counts, dim)
     x = need_known(given, "unique_consecutive")
+    if dim is not None:
+        dim = own_axis(dim, x.ndim, "unique_consecutive", "dim")
     flat = x.reshape(-1) if dim is None else np.moveaxis(x, dim, 0)
-    rows = flat.reshape(flat.shape[0], -1)
+    rows = flat.reshape(flat.shape[0], math.prod(flat.shape[1:]))
     new = np.ones(flat.shape[0], bool)
     if flat.shape[0]:
         new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
@@ -223,13 +229,12 @@ def unique_consecutive(
         out.append((run.reshape(x.shape) if dim is None else run).astype(np.int64))
     if return_counts:
         out.append(np.diff(np.append(starts, flat.shape[0])).astype(np.int64))
-    along = None if dim is None else dim % given.ndim
-    made = (picked(given, kept, starts, along), *(tensor_of(np.ascontiguousarray(a)) for a in out))
+    made = (picked(given, kept, starts, dim), *(tensor_of(np.ascontiguousarray(a)) for a in out))
     return made if len(made) > 1 else made[0]
 
 
 def _traced_runs(x: Tensor, inverse: bool, counts: bool, dim: int | None) -> Any:
-    axis = 0 if dim is None else axis_of(dim, x.ndim, "unique_consecutive", "dim")
+    axis = 0 if dim is None else own_axis(dim, x.ndim, "unique_consecutive", "dim")
     rows: Tensor = apply("reshape", x, shape=(x.size,)) if dim is None else x
     n = rows.shape[axis]
     fresh: Tensor = apply("broadcast_to", constant(True, bool_), shape=(n,))
@@ -277,7 +282,8 @@ def largest(x: Tensor, least: int, what: str) -> int:
         TypeError: in a run-time branch or loop of a graph.
     """
     if not traced(x):
-        return int(need_known(x, what).max(initial=least))
+        known = need_known(x, what)
+        return max(int(known.max()), least) if known.size else least
     if x.size == 0:
         return least
     return found_size(m.maximum(cast_to(amax(x), int64), constant(least, int64)), what)
@@ -292,7 +298,8 @@ def bins(x: Tensor, least: int, what: str) -> int:
     """
     text = f"For '{what}', 'input' must not hold negative numbers."
     if not traced(x):
-        if need_known(x, what).min(initial=0) < 0:
+        known = need_known(x, what)
+        if known.size and known.min() < 0:
             raise ValueError(text)
     elif x.size:
         tracer = active_tracer()
@@ -305,16 +312,19 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     """How often each non-negative integer occurs (or the sum of its weights): float32.
 
     Raises:
-        ValueError: a negative integer.
-        TypeError: in a run-time branch or loop of a graph.
+        ValueError: a negative integer, or `weights` of another shape.
+        TypeError: no vector of ints; or in a run-time branch or loop of a graph.
     """
     def filled(number: float, shape: tuple[int, ...]) -> Tensor:
         made: Tensor = apply("broadcast_to", constant(number, float64), shape=shape)
         return made
 
-    x = tensor(input, "bincount")
+    x = ranked(input, 1, 1, "bincount")
     each = filled(1.0, x.shape) if weights is None else tensor(weights, "bincount", "weights")
-    room = filled(0.0, (bins(x, minlength, "bincount"),))
+    if each.shape != x.shape:
+        raise ValueError(f"For 'bincount', 'weights' must have the shape of 'input', {x.shape}, "
+                         f"but has {each.shape}.")
+    room = filled(0.0, (bins(x, size(minlength, "bincount", "minlength"), "bincount"),))
     return cast_to(apply_one("scatter", room, cast_to(x, int64), cast_to(each, float64), axis=0,
                              mode="add"), float32)
 

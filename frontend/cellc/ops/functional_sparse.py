@@ -18,7 +18,7 @@ from ..tensors.tensor import Tensor
 from . import _sparse_places as sp
 from . import _sparse_products as products
 from . import functional_more as more
-from .arguments import axis_of, boolean, integer, need_known, tensor
+from .arguments import axis_of, boolean, int_tensor, integer, need_known, ranked, size, tensor
 from .families import fa, fc, fi, fj, fr, m
 from .primitive import Primitive
 from .sparse_tensors import (
@@ -406,13 +406,13 @@ def coalesce(
     sizes = [fa.squeeze(fj.part(shape, 0, k, k + 1), 0) for k in range(shape.shape[0])]
     rows = [fa.squeeze(fj.part(places, 0, k, k + 1), 0) for k in range(shape.shape[0])]
     numbers = rows[0]
-    for row, size in zip(rows[1:], sizes[1:], strict=True):
-        numbers = m.add(m.mul(numbers, size), row)
+    for row, extent in zip(rows[1:], sizes[1:], strict=True):
+        numbers = m.add(m.mul(numbers, extent), row)
     found, sums = sp.merged(numbers, values, what)
     out: list[Tensor] = []
-    for size in sizes[:0:-1]:
-        out.append(m.remainder(found, size))
-        found = m.floor_divide(found, size)
+    for extent in sizes[:0:-1]:
+        out.append(m.remainder(found, extent))
+        found = m.floor_divide(found, extent)
     return fj.stack([found, *out[::-1]], 0), sums, shape
 
 
@@ -510,16 +510,18 @@ def _part(kind: type, field: str) -> Callable[[Any], Any]:
 
 def _coo2csr(row_indices: Tensor, height: int) -> Tensor:
     """Where each of `height` rows starts, from the rows of ordered elements."""
-    rows = tensor(row_indices, "coo2csr", "row_indices")
-    check_range(rows, 0, height, f"For 'coo2csr', rows must be in range [0, {height}), but got ", 0,
+    rows = ranked(int_tensor(row_indices, "coo2csr", "row_indices"), 1, 1, "coo2csr",
+                  "row_indices")
+    count = size(height, "coo2csr", "height")
+    check_range(rows, 0, count, f"For 'coo2csr', rows must be in range [0, {count}), but got ", 0,
                 ".")
-    return sp.ends_of(rows, integer(height, "coo2csr", "height"), rows.dtype)
+    return sp.ends_of(rows, count, rows.dtype)
 
 
 def _csr2coo(indptr: Tensor, nnz: int) -> Tensor:
     """The row of each of `nnz` elements, from where rows start."""
-    ends = tensor(indptr, "csr2coo", "indptr")
-    count = integer(nnz, "csr2coo", "nnz")
+    ends = ranked(int_tensor(indptr, "csr2coo", "indptr"), 1, 1, "csr2coo", "indptr")
+    count = size(nnz, "csr2coo", "nnz")
     check_range(ends, 0, count + 1, f"For 'csr2coo', 'indptr' must be in range [0, {count}], but "
                 "got ", 0, ".")
     return cast_to(sp.rows_of(ends, count), ends.dtype)

@@ -169,7 +169,7 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), x first brought into [eps, 1 - eps] if eps is given."""
     x = inexact(tensor(input, "logit"))
-    return apply_one("logit", x, eps=None if eps is None else float(eps))
+    return apply_one("logit", x, eps=None if eps is None else float(number(eps, "logit", "eps")))
 
 
 def xlogy(input: Any, other: Any) -> Tensor:
@@ -201,9 +201,14 @@ def nan_to_num(
     if not x.dtype.is_float:
         return x
     top = float(m.largest(x.dtype))
-    x = m.where(m.isnan(x), constant(0.0 if nan is None else float(nan), x.dtype), x)
-    x = m.where(m.isposinf(x), constant(top if posinf is None else float(posinf), x.dtype), x)
-    return m.where(m.isneginf(x), constant(-top if neginf is None else float(neginf), x.dtype), x)
+
+    def instead(given: Any, name: str, usual: float) -> Tensor:
+        return constant(usual if given is None else float(number(given, "nan_to_num", name)),
+                        x.dtype)
+
+    lowest, highest = instead(neginf, "neginf", -top), instead(posinf, "posinf", top)
+    out = m.where(m.isnan(x), instead(nan, "nan", 0.0), x)
+    return m.where(m.isneginf(out), lowest, m.where(m.isposinf(out), highest, out))
 
 
 @native

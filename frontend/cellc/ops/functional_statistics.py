@@ -25,7 +25,21 @@ from . import functional_math as m
 from . import functional_reduce as fr
 from . import functional_sort as fo
 from . import functional_special as fx
-from .arguments import axis_of, dtype_of, integer, number, tensor
+from .arguments import (
+    MOST_PARTS,
+    axis_of,
+    dtype_of,
+    finite,
+    integer,
+    number,
+    numbers,
+    ranked,
+    size,
+    tensor,
+)
+
+_MOST_CHOSEN = 1 << 32
+"""How many positions `combinations` lists."""
 
 
 def bucketize(input: Tensor, boundaries: Any, *, right: bool = False) -> Tensor:
@@ -55,12 +69,13 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
     Source: `mindspore.ops.combinations`.
     """
-    x, n = tensor(input, "combinations"), integer(r, "combinations", "r")
-    if x.ndim != 1 or n < 0:
-        raise ValueError(f"For 'combinations', a vector and r >= 0 are needed, but got shape "
-                         f"{x.shape} and r={n}.")
+    x, n = ranked(input, 1, 1, "combinations"), size(r, "combinations", "r", 0, MOST_PARTS)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    found = np.array(list(choose(range(x.shape[0]), n)), np.int64).reshape(-1, n)
+    count = math.comb(x.shape[0] + (n - 1 if with_replacement else 0), n) if n else 1
+    if count * max(n, 1) > _MOST_CHOSEN:
+        raise ValueError(f"For 'combinations', 'r'={n} of {x.shape[0]} elements gives more than "
+                         f"the {_MOST_CHOSEN} positions that this function lists.")
+    found = np.array(list(choose(range(x.shape[0]), n)), np.int64).reshape(count, n)
     return apply_one("gather", x, tensor_of(found), axis=0)
 
 
@@ -87,7 +102,7 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
         weights[0] if len(weights) == 1 else m.mul(*weights)
     total = fr.sum(w)
     apart = m.sub(x, m.div(fr.sum(m.mul(x, w), 1, True), total))
-    less: Any = float(correction)
+    less: Any = float(number(correction, "cov", "correction"))
     if aweights is not None:
         less = m.div(m.mul(fr.sum(m.mul(w, cast_to(aweights, x.dtype))), less), total)
     products = fl.matmul(m.mul(apart, w), fa.transpose(m.conj(apart), (1, 0)))
@@ -107,13 +122,13 @@ def histc(input: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0) ->
         max: the highest edge, which belongs to the last bin.
     """
     x = fa.ravel(tensor(input, "histc"))
-    n = integer(bins, "histc", "bins")
-    if n < 1 or min > max:
-        raise ValueError(f"For 'histc', bins >= 1 and min <= max are needed, but got {n}, {min} "
-                         f"and {max}.")
+    n = size(bins, "histc", "bins", 1)
+    least, most = (float(finite(v, "histc", name)) for v, name in ((min, "min"), (max, "max")))
+    if least > most:
+        raise ValueError(f"For 'histc', 'min' must not exceed 'max', but got {min} and {max}.")
     t = inexact(x)
-    low: Any = fr.amin(t) if min == max else float(min)
-    high: Any = fr.amax(t) if min == max else float(max)
+    low: Any = fr.amin(t) if least == most else least
+    high: Any = fr.amax(t) if least == most else most
     width = m.sub(high, low)
     flat = m.eq(width, 0) if isinstance(width, Tensor) else None
     if flat is not None:
@@ -129,8 +144,7 @@ def _quantile(what: str, input: Any, q: Any, axis: Any, keepdims: bool, skip: bo
     x = tensor(input, what)
     if not x.dtype.is_float:
         raise TypeError(f"For '{what}', 'input' must be a float tensor, but got {x.dtype}.")
-    given = [q] if is_scalar(q) else (q.tolist() if isinstance(q, Tensor) else list(q))
-    points = given if isinstance(given, list) else [given]
+    points = numbers([q] if is_scalar(q) else q, what, "q")
     if any(not 0 <= p <= 1 for p in points):
         raise ValueError(f"For '{what}', 'q' must be in [0, 1], but got {points}.")
     whole = axis is None

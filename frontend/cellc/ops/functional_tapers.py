@@ -12,14 +12,12 @@ import numpy as np
 from cellc_runtime.dtypes import DType, float32
 
 from ..tensors.tensor import Tensor, tensor_of
-from .arguments import dtype_of, integer
+from .arguments import dtype_of, number, size
 
 
 def _window(what: str, length: Any, periodic: Any, dtype: DType | None, shape: Any) -> Tensor:
     """The window of a numpy function of the length; a periodic one drops the last element."""
-    n = integer(length, what, "window_length")
-    if n < 0:
-        raise ValueError(f"For '{what}', 'window_length' must not be negative, but got {n}.")
+    n = size(length, what, "window_length")
     if not isinstance(periodic, bool):
         raise TypeError(f"For '{what}', 'periodic' must be a bool, but got {periodic!r}.")
     to = float32 if dtype is None else dtype_of(dtype, what)
@@ -46,8 +44,12 @@ def hamming_window(
     dtype: DType | None = None,
 ) -> Tensor:
     """alpha - beta * cos(2 pi n / (N - 1)). Source: `mindspore.ops.hamming_window`."""
+    first, second = (number(v, "hamming_window", name)
+                     for v, name in ((alpha, "alpha"), (beta, "beta")))
+
     def shape(n: int) -> Any:
-        return np.ones(n) if n < 2 else alpha - beta * np.cos(2 * np.pi * np.arange(n) / (n - 1))
+        return np.ones(n) if n < 2 else first - second * np.cos(
+            2 * np.pi * np.arange(n) / (n - 1))
 
     return _window("hamming_window", window_length, periodic, dtype, shape)
 
@@ -55,7 +57,9 @@ def hamming_window(
 def kaiser_window(window_length: Any, periodic: bool = True, beta: float = 12.0, *,
                   dtype: DType | None = None) -> Tensor:
     """The Kaiser window. Source: `mindspore.ops.kaiser_window`."""
-    return _window("kaiser_window", window_length, periodic, dtype, lambda n: np.kaiser(n, beta))
+    steepness = number(beta, "kaiser_window", "beta")
+    return _window("kaiser_window", window_length, periodic, dtype,
+                   lambda n: np.kaiser(n, steepness))
 
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "kaiser_window"]

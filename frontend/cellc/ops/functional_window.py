@@ -21,7 +21,20 @@ from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_math as m
 from . import functional_reduce as fr
-from .arguments import Ints, boolean, choice, integer, number, positive, repeated, tensor
+from .arguments import (
+    Ints,
+    boolean,
+    choice,
+    finite,
+    flag,
+    integer,
+    not_negative,
+    number,
+    positive,
+    ranked,
+    repeated,
+    tensor,
+)
 
 PadMode = str
 
@@ -32,11 +45,7 @@ def image_of(x: Any, spatial: int, what: str) -> Tensor:
     Raises:
         TypeError, ValueError: no Tensor, or another number of axes.
     """
-    t = tensor(x, what)
-    if t.ndim != spatial + 2:
-        raise ValueError(
-            f"For '{what}', the input must have {spatial + 2} axes, but has shape {t.shape}.")
-    return t
+    return ranked(x, spatial + 2, spatial + 2, what)
 
 
 # --- convolution ----------------------------------------------------------------------------------
@@ -284,7 +293,7 @@ def max_pool2d(
     gaps = positive(dilation, 2, "max_pool2d", "dilation")
     out = apply("max_pool2d", t, kernel=size, stride=step, pads=(pad[0], pad[0], pad[1], pad[1]),
                 dilation=gaps, ceil_mode=boolean(ceil_mode, "max_pool2d", "ceil_mode"),
-                indices=bool(return_indices))
+                indices=flag(return_indices, "max_pool2d", "return_indices"))
     if return_indices:
         return _unbatched(out[0], added), cast_to(_unbatched(out[1], added), int64)
     return _unbatched(out, added)
@@ -337,7 +346,7 @@ def avg_pool2d(
     out: Tensor = apply(
         "avg_pool2d", t, kernel=size, stride=step, pads=(pad[0], pad[0], pad[1], pad[1]),
         ceil_mode=boolean(ceil_mode, "avg_pool2d", "ceil_mode"),
-        count_include_pad=bool(count_include_pad),
+        count_include_pad=flag(count_include_pad, "avg_pool2d", "count_include_pad"),
         divisor=integer(divisor_override, "avg_pool2d", "divisor_override") or None,
     )
     return _unbatched(out, added)
@@ -378,7 +387,8 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     """Maxima of windows that divide the image evenly; also their flat positions if asked."""
     t, added = _batched(input, 2, "adaptive_max_pool2d")
     size = _output_size(output_size, t.shape[2:], "adaptive_max_pool2d")
-    out = apply("adaptive_max_pool2d", t, output_size=size, indices=bool(return_indices))
+    out = apply("adaptive_max_pool2d", t, output_size=size,
+                indices=flag(return_indices, "adaptive_max_pool2d", "return_indices"))
     if return_indices:
         return _unbatched(out[0], added), cast_to(_unbatched(out[1], added), int64)
     return _unbatched(out, added)
@@ -388,7 +398,8 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means of windows that divide (N, C, L) evenly."""
     t, added = _batched(input, 1, "adaptive_avg_pool1d")
-    out = adaptive_avg_pool2d(fa.expand_dims(t, 2), (1, _one(output_size)))
+    size = (1, *positive(output_size, 1, "adaptive_avg_pool1d", "output_size"))
+    out = adaptive_avg_pool2d(fa.expand_dims(t, 2), size)
     return _unbatched(fa.squeeze(out, 2), added)
 
 
@@ -396,12 +407,9 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
 def adaptive_max_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Maxima of windows that divide (N, C, L) evenly."""
     t, added = _batched(input, 1, "adaptive_max_pool1d")
-    out = adaptive_max_pool2d(fa.expand_dims(t, 2), (1, _one(output_size)))
+    size = (1, *positive(output_size, 1, "adaptive_max_pool1d", "output_size"))
+    out = adaptive_max_pool2d(fa.expand_dims(t, 2), size)
     return _unbatched(fa.squeeze(out, 2), added)
-
-
-def _one(size: Any) -> Any:
-    return size[0] if isinstance(size, (list, tuple)) else size
 
 
 @native
@@ -473,16 +481,26 @@ def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     stride: Any = 1,
 ) -> Tensor:
-    """The adjoint of `unfold`: columns (N, C * kH * kW, positions) summed into (N, C, H, W)."""
-    x = tensor(input, "fold")
-    size = repeated(output_size, 2, "fold", "output_size")
-    kernel, gaps, pads, steps = (
-        repeated(v, 2, "fold", n) for v, n in
-        ((kernel_size, "kernel_size"), (dilation, "dilation"), (padding, "padding"),
+    """The adjoint of `unfold`: columns (N, C * kH * kW, positions) summed into (N, C, H, W).
+
+    Raises:
+        TypeError: no Tensor, or sizes that are no ints.
+        ValueError: no three axes, sizes below 1 (padding: 0), or columns that are not those of
+            such windows.
+    """
+    x = ranked(input, 3, 3, "fold")
+    size, kernel, gaps, steps = (
+        positive(v, 2, "fold", n) for v, n in
+        ((output_size, "output_size"), (kernel_size, "kernel_size"), (dilation, "dilation"),
          (stride, "stride")))
+    pads = not_negative(padding, 2, "fold", "padding")
     oh, ow = ((d + 2 * p - g * (k - 1) - 1) // s + 1 for d, p, g, k, s in
               zip(size, pads, gaps, kernel, steps, strict=True))
     taps = kernel[0] * kernel[1]
+    if x.shape[1] % taps or min(oh, ow) < 1 or x.shape[2] != oh * ow:
+        raise ValueError(
+            f"For 'fold', windows of {kernel} over images of {size} are columns of shape "
+            f"(N, C * {taps}, {max(oh, 0) * max(ow, 0)}), but the input has shape {x.shape}.")
     n, c = x.shape[0], x.shape[1] // taps
     columns = fa.reshape(x, (n * c, taps, oh, ow))
     # One output channel from `taps` input channels, each with a single one at its tap.
@@ -499,9 +517,14 @@ def _scaled_size(x: Tensor, size: Any, scale: Any) -> Ints:
     if (size is None) == (scale is None):
         raise ValueError("For 'interpolate', exactly one of 'size' and 'scale_factor' is needed.")
     if size is not None:
-        return repeated(size, len(spatial), "interpolate", "size")
-    factors = scale if isinstance(scale, (list, tuple)) else (scale,) * len(spatial)
-    return tuple(math.floor(d * f) for d, f in zip(spatial, factors, strict=True))
+        return positive(size, len(spatial), "interpolate", "size")
+    given = scale if isinstance(scale, (list, tuple)) else (scale,) * len(spatial)
+    if len(given) != len(spatial):
+        raise ValueError(f"For 'interpolate', 'scale_factor' must be a number or {len(spatial)} "
+                         f"numbers, but got {scale}.")
+    factors = [finite(f, "interpolate", "scale_factor") for f in given]
+    return positive(tuple(math.floor(d * f) for d, f in zip(spatial, factors, strict=True)),
+                    len(spatial), "interpolate", "scaled size")
 
 
 def _centers(

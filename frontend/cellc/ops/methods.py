@@ -26,7 +26,7 @@ from ..tensors.promotion import cast_to, is_scalar
 from ..tensors.tensor import Tensor, arrays_of
 from ..tensors.views import recipe_of
 from ._generated import ALIASES, generated_methods, make_function
-from .arguments import is_int
+from .arguments import is_int, own_axis, tensor
 from .families import fa, fc, fg, fi, fj, fl, fn, fo, fr, fs, fx, m, rnd, st, win
 from .methods_bookkeeping import BOOKKEEPING
 from .methods_overloaded import METHODS, add, aliased, in_place, index_add, placed
@@ -179,6 +179,8 @@ def to(
             given, device = a.dtype, a.device if a._eager else None
         elif isinstance(a, str):
             device = a
+    if device is not None and not isinstance(device, str):
+        raise TypeError(f"For 'to', 'device' must be a string, but got {type(device).__name__}.")
     if device is not None and device.lower().partition(":")[0] not in ("cpu", "gpu", "ascend"):
         raise ValueError(f"Failed to convert the value {device!r} of input 'device' of 'to'.")
     out = self if given is None else cast_to(self, convert(given, "Tensor.to"))
@@ -204,7 +206,7 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
 @native_of_types
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """The tensor in the element type of another."""
-    return cast_to(self, other.dtype)
+    return cast_to(self, tensor(other, "type_as", "other").dtype)
 
 
 # --- shapes given as arguments --------------------------------------------------------------------
@@ -270,14 +272,14 @@ def flip(self: Tensor, *axes: Any, dims: Any = None) -> Tensor:
 @native_of_types
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """Reshaped to the shape of another tensor."""
-    return fa.reshape(self, other.shape)
+    return fa.reshape(self, tensor(other, "view_as", "other").shape)
 
 
 def stride(self: Tensor, dim: int | None = None) -> Any:
     """Elements to step along each axis in memory, or along one: of a view in that of its root."""
     recipe = recipe_of(self)
     steps = [s // self.itemsize for s in self.strides] if recipe is None else list(recipe.strides)
-    return steps if dim is None else steps[dim]
+    return steps if dim is None else steps[own_axis(dim, self.ndim, "stride", "dim")]
 
 
 # --- methods whose arguments differ from the function's -------------------------------------------
@@ -522,6 +524,9 @@ def itemset(self: Tensor, *args: Any) -> Tensor:
     Raises:
         TypeError: the value is no number.
     """
+    if len(args) not in (1, 2):
+        raise TypeError(f"For 'itemset', a value, or a position and a value are needed, but got "
+                        f"{len(args)} arguments.")
     value = args[-1]
     if not is_scalar(value):
         raise TypeError(f"For 'itemset', the value must be a number, got {type(value).__name__}.")

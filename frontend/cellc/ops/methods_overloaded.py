@@ -37,7 +37,7 @@ from ..tensors.tensor import (
     tensor_of,
 )
 from ..tensors.views import recipe_of, view_of
-from .arguments import is_int
+from .arguments import is_int, number, sequence, tensor
 from .families import band, classes, fa, fc, fg, fi, fj, fl, fo, fr, fs, fx, m, rnd, solve
 
 _orthogonal = lazy_module("cellc.ops.functional_orthogonal")
@@ -240,6 +240,7 @@ def index_put(
         indices: positions along each of the first axes, of shapes that broadcast together.
         values: the new elements.
     """
+    sequence(indices, "index_put", "indices")
     if not accumulate:
         return setitem(self, tuple(indices), values)
     points = fj.stack(list(fa.broadcast_tensors(*indices)), -1)
@@ -335,8 +336,9 @@ def random(
 
 def uniform(self: Tensor, from_: float = 0.0, to: float = 1.0, generator: Any = None) -> Tensor:
     """Numbers distributed evenly between two bounds, in this tensor's shape and type."""
+    low, high = number(from_, "uniform", "from_"), number(to, "uniform", "to")
     drawn = rnd.rand(self.shape, dtype=float32)
-    return cast_to(m.add(m.mul(drawn, to - from_), from_), self.dtype)
+    return cast_to(m.add(m.mul(drawn, high - low), low), self.dtype)
 
 
 def normal(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Tensor:
@@ -377,6 +379,7 @@ def value(self: Tensor) -> Tensor:
 
 def assign_value(self: Tensor, value: Tensor) -> Tensor:
     """Take the value of another tensor; one of another shape or type replaces it. Itself."""
+    tensor(value, "assign_value", "value")
     if value.shape == self.shape and value.dtype is self.dtype:
         return become(self, value)
     self._set_data(elements_of(value).copy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from cellc_runtime.dtypes import DType, uint8
 
 from ..storage import storage_of
 from ..tensors.tensor import Tensor, tensor_of
+from .arguments import integer, not_negative, shape_of
 from .methods_overloaded import assign_value
 
 
@@ -99,9 +101,9 @@ def _elements(source: Tensor, offset: int, size: Any, stride: Any) -> np.ndarray
     flat = source.asnumpy().reshape(-1)
     if size is None:
         return flat.reshape(source.shape).copy()
-    shape = (size,) if isinstance(size, int) else tuple(size)
-    steps = tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape))) \
-        if stride is None else tuple(stride)
+    shape, offset = shape_of(size, "set_", "size"), integer(offset, "set_", "offset")
+    steps = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape))) \
+        if stride is None else not_negative(stride, len(shape), "set_", "stride")
     last = offset + sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
     if offset < 0 or (min(shape, default=1) > 0 and not 0 <= last < flat.size):
         raise ValueError(f"For 'set_', size {shape} and stride {steps} from element {offset} leave "

@@ -32,10 +32,11 @@ from cellc_runtime.dtypes import (
 )
 
 from ..core.dispatch import apply_one
-from .tensor import Array, Tensor, tensor_of
+from .tensor import Array, Tensor, short, tensor_of
 
 _WIDE_UNSIGNED = (uint16, uint32, uint64)
 _SCALARS = (bool, int, float, complex, np.number, np.bool_)
+_NUMBERS = (int, float, complex, np.generic)
 _TENSORS_AND_SCALARS = (Tensor, *_SCALARS)
 
 
@@ -94,15 +95,25 @@ def default_dtype(scalar: Any) -> DType:
 
 
 def constant(value: Any, dtype: DType) -> Tensor:
-    """A rank-0 Tensor for use as an operand; equal requests share one: do not write to it."""
+    """A rank-0 Tensor for use as an operand; equal requests share one: do not write to it.
+
+    Raises:
+        TypeError: the value is no number.
+    """
     if is_symbolic(value):
         return apply_one("size_number", value=value, dtype=dtype)
     sign = math.copysign(1.0, value) if isinstance(value, float) else 0.0
-    return _constant(type(value).__name__, value, sign, dtype)
+    try:
+        return _constant(type(value).__name__, value, sign, dtype)
+    except (TypeError, ValueError):
+        raise TypeError(f"{short(value)} of type {type(value).__name__} is no number of the type "
+                        f"{dtype}: pass a number") from None
 
 
 @lru_cache(maxsize=4096)
 def _constant(kind: str, value: Any, sign: float, dtype: DType) -> Tensor:
+    if not isinstance(value, _NUMBERS):
+        raise TypeError("numpy would make a NaN of None, and a number of a text")
     with np.errstate(all="ignore"):
         if isinstance(value, int) and dtype.is_integer and not isinstance(value, bool):
             value %= 2**64  # wraps to the width of the type, as C does

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cellc_compiler.ir.bounds import check_size
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.device import Device
@@ -79,6 +80,12 @@ def _nested(data: Any) -> Any:
     return data
 
 
+def short(data: Any) -> str:
+    """A value in a message: its text, or the beginning of it."""
+    text = repr(data)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
 def _from_sequence(data: list[Any] | tuple[Any, ...], narrow: bool) -> Array:
     """The array of a nested list; float64 becomes float32 (`narrow`), as MindSpore does."""
     try:
@@ -86,7 +93,8 @@ def _from_sequence(data: list[Any] | tuple[Any, ...], narrow: bool) -> Array:
     except ValueError:
         array = np.empty(0, np.object_)
     if array.dtype.kind not in "biufcV":
-        raise TypeError(f"For Tensor, the input_data is {data} that contain unsupported element.")
+        raise TypeError(f"For Tensor, the input_data is {short(data)} that contain unsupported "
+                        "element: pass nested lists of numbers, all of one length on each level.")
     return array.astype(np.float32) if narrow and array.dtype == np.float64 else array
 
 
@@ -125,12 +133,13 @@ def _check_dtype(dtype: DType | None) -> DType | None:
     return dtype
 
 
-def _check_shape(shape: Any) -> tuple[int, ...]:
+def _check_shape(shape: Any, dtype: DType) -> tuple[int, ...]:
     dims = (shape,) if isinstance(shape, int) else shape
     if not isinstance(dims, (list, tuple)) or not all(isinstance(d, int) for d in dims):
         raise TypeError(f"For Tensor, the 'shape' must be int, tuple or list of int, got {shape}")
     if any(d < 0 for d in dims):
         raise ValueError(f"For Tensor, the 'shape' must hold non-negative ints, but got {shape}")
+    check_size("For Tensor, 'shape'", TensorType(tuple(dims), dtype))
     return tuple(dims)
 
 
@@ -192,7 +201,7 @@ class Tensor(TensorMethods):
             self.axes, self.element = shape if shape is None else checked_axes(shape), dtype
             return
         if input_data is None and shape is not None and dtype is not None:
-            self._host = np.zeros(_check_shape(shape), dtype.numpy)
+            self._host = np.zeros(_check_shape(shape, dtype), dtype.numpy)
             if init is not None:
                 self.init = init
             if device is not None:

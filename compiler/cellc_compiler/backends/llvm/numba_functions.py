@@ -45,8 +45,11 @@ FUNCTIONS: dict[str, Any] = {}
 """What kernels may call, by name: stands for itself in the module that numba compiles."""
 
 
-def _define(name: str, rule: Callable[..., Any], generate: Generate) -> None:
-    """A function that kernels call; `rule` gives its signature from types."""
+def _define(
+    name: str, rule: Callable[..., Any], generate: Generate, last: Any = None
+) -> None:
+    """A function that kernels call; `rule` gives its signature from types. What its last argument
+    becomes is of the type `last` (None: as the signature says)."""
     def stand_in(*_: Any) -> None:
         raise RuntimeError("only compiled code calls this")
 
@@ -54,9 +57,17 @@ def _define(name: str, rule: Callable[..., Any], generate: Generate) -> None:
 
     class Template(templates.AbstractTemplate):  # type: ignore[misc]  # numba has no types
         key = stand_in
+        prefer_literal = True
+        refused: Any = None
 
         def generic(self, args: Any, kws: Any) -> Any:
-            return rule(*map(types.unliteral, args))
+            if self.refused is not None:  # numba asks once more, without the numbers
+                raise self.refused
+            found = rule(*map(types.unliteral, args))
+            self.refused = _misfit(args, found.args if last is None else (*found.args[:-1], last))
+            if self.refused is not None:
+                raise self.refused
+            return found
 
     FUNCTIONS[PREFIX + name] = stand_in
     TYPING.register(Template)
@@ -65,6 +76,18 @@ def _define(name: str, rule: Callable[..., Any], generate: Generate) -> None:
 
 
 # --- types ----------------------------------------------------------------------------------------
+
+
+def _misfit(given: Sequence[Any], wanted: Sequence[Any]) -> Any:
+    """The error of a number that is written down and is none of the type that it takes (Python
+    over numpy's numbers has it, too); None if there is none."""
+    for x, t in zip(given, wanted, strict=True):
+        if isinstance(x, types.IntegerLiteral) and isinstance(t, types.Integer) and \
+                not t.minval <= x.literal_value <= t.maxval:
+            return errors.TypingError(
+                f"{x.literal_value} is no {t}, the type of what it meets: write a number of that "
+                "type, or convert the other, as in int64(x)")
+    return None
 
 
 def _known(*given: Any) -> None:
@@ -370,7 +393,7 @@ def _fill_dtype(d: DType) -> None:
     _define(f"cast_{d.name}", cast_rule, _cast(d))
     _define(f"load_{d.name}",
             lambda p, at: templates.signature(REGISTERS[d], p, types.int64), _load(d))
-    _define(f"store_{d.name}", store_rule, _store(d))
+    _define(f"store_{d.name}", store_rule, _store(d), REGISTERS[d])
 
 
 _fill()

@@ -1,0 +1,130 @@
+"""Functions called with arguments that they do not take: an error that names the function and the
+argument, in both modes, of the kind that MindSpore raises where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cellc as ms
+from cellc import Tensor, ops
+
+
+def ones(*shape: int, dtype: Any = np.float32) -> Tensor:
+    return Tensor(np.ones(shape, dtype))
+
+
+def ints(*values: int) -> Tensor:
+    return Tensor(np.array(values, np.int32))
+
+
+Row = tuple[str, tuple[Any, ...], type[Exception], str]
+
+ROWS: list[Row] = [
+    ("vander", (None,), TypeError, "'x' must be a Tensor, but got NoneType"),
+    ("vander", (ones(),), ValueError, "'x' must have 1 axis, but has shape ()"),
+    ("vander", (ones(3), -1), ValueError, "'N' must not be negative, but got -1"),
+    ("vander", (ones(3), 1 << 70), ValueError, "'N' must be at most"),
+    ("cdist", (1, 2), TypeError, "'x1' must be a Tensor, but got int"),
+    ("cdist", (ones(2, 3), ones(3)), ValueError, "'x2' must have 2 axes or more"),
+    ("cdist", (ones(2, 3), ones(2, 4)), ValueError, "rows of one length"),
+    ("block_diag", (), ValueError, "must hold at least one Tensor"),
+    ("block_diag", (ones(2), 1), TypeError, "'inputs[1]' must be a Tensor, but got int"),
+    ("block_diag", (ones(2, 2, 2),), ValueError, "'inputs[0]' must have 0 to 2 axes"),
+    ("csr2coo", (ints(0, 1)[0], 1), ValueError, "'indptr' must have 1 axis"),
+    ("csr2coo", (ones(2), 1), TypeError, "'indptr' must be a tensor of ints, but got Float32"),
+    ("csr2coo", (ints(0, 1), -1), ValueError, "'nnz' must not be negative"),
+    ("coo2csr", (ints(0, 1), "2"), TypeError, "'height' must be an int, but got str"),
+    ("fold", (ones(2, 3), 4, 2), ValueError, "'input' must have 3 axes"),
+    ("fold", (ones(1, 4, 9), 4, 2, 1, 0, 0), ValueError, "'stride' must be positive"),
+    ("fold", (ones(1, 4, 9), 4, 2, 1, -1), ValueError, "'padding' must not be negative"),
+    ("fold", (ones(1, 5, 9), 4, 2), ValueError, "columns of shape (N, C * 4, 9), but the input"),
+    ("inplace_update", (ones(2, 3), None, 0), TypeError, "'v' must be a Tensor"),
+    ("inplace_update", (ones(2, 3), ones(2, 4), (0, 1)), ValueError, "must have shape (2, 3)"),
+    ("inplace_update", (ones(2, 3), ones(2, 3), (0, 9)), IndexError, "[-2, 2), but got 9"),
+    ("inplace_update", (ones(2, 3), ones(1, 3), "a"), TypeError, "'indices' must be an int, or"),
+    ("adaptive_avg_pool1d", (ones(1, 2, 8), ()), ValueError, "'output_size' must be an int"),
+    ("adaptive_max_pool1d", (ones(1, 2, 8), "a"), TypeError, "'output_size' must be an int"),
+    ("combinations", (ones(3), 1 << 40), ValueError, "'r' must be at most 65536"),
+    ("combinations", (ones(30000), 4000), ValueError, "gives more than the 4294967296 positions"),
+    ("arange", (float("nan"),), ValueError, "must be finite and fit 64 bits"),
+    ("arange", (0, None, -(1 << 70)), ValueError, "must be finite and fit 64 bits"),
+    ("bartlett_window", (1 << 70,), ValueError, "'window_length' must be at most"),
+    ("hamming_window", (4, True, None), TypeError, "'alpha' must be a number, but got NoneType"),
+    ("hann_window", ("4",), TypeError, "'window_length' must be an int, but got str"),
+    ("tril_indices", (None, 3), TypeError, "'row' must be an int"),
+    ("fftfreq", (1 << 70,), ValueError, "'n' must be at most"),
+    ("fftfreq", (4, "1"), TypeError, "'d' must be a number, but got str"),
+    ("bincount", (ints(1, 2), None, None), TypeError, "'minlength' must be an int"),
+    ("bincount", (ints(1, 2), ones(3)), ValueError, "'weights' must have the shape of 'input'"),
+    ("histc", (ones(3), 100, None), TypeError, "'min' must be a number, but got NoneType"),
+    ("clamp", (ones(3), 1j), TypeError, "a bound must be a real number, but got 1j"),
+    ("batch_dot", (ones(2, 3), ones(2, 3), ()), ValueError, "'axes' must be an int or 2 ints"),
+    ("cross", (ones(3, 3), ones()), ValueError, "as many axes and axis 0 length 3"),
+    ("batch_to_space_nd", (ones(4, 1, 2, 2), 1, None), TypeError, "'crops' must be a list or"),
+    ("batch_to_space_nd", (ones(4, 1, 2, 2), 2, ()), ValueError, "block sizes () and 'crops'"),
+    ("diff", (ones(4), -1), ValueError, "'n' must not be negative, but got -1"),
+    ("tensor_split", (ones(4), 1 << 40), ValueError, "'indices_or_sections' must be at most"),
+    ("diagonal_scatter", (ones(3, 3), ones(3), None), TypeError, "'offset' must be an int"),
+    ("diagonal_scatter", (ones(3, 3), ones(3), 0, 1, 1), ValueError, "must differ, but both are 1"),
+    ("affine_grid", (ones(2, 2, 3), True), TypeError, "'size' must be a tuple or list of int"),
+    ("interpolate", (ones(1, 2, 8), 0), ValueError, "'size' must be positive, but got (0,)"),
+    ("quantile", (ones(3), None), TypeError, "'q' must be a list or tuple, but got NoneType"),
+    ("logit", (ones(3), "a"), TypeError, "'eps' must be a number, but got str"),
+    ("nan_to_num", (ones(3), 1j), TypeError, "'nan' must be a number, but got complex"),
+    ("slice_scatter", (ones(3), ones(3), 0, "a"), TypeError, "'start' must be an int"),
+    ("unique_consecutive", (ones(3), False, False, "a"), TypeError, "'dim' must be an int"),
+    ("mvlgamma", (ones(3), 1 << 40), ValueError, "'p' must be at most 65536"),
+    ("amax", (ones(2, 3), ones(2)[0]), TypeError, "'axis' must be an int, but got a Float32"),
+    ("amax", (ones(2, 3), 0, {}), TypeError, "'keepdims' must be a bool, but got dict"),
+    ("cumsum", (ones(2, 3), ints(0, 1)), TypeError, "'axis' must be an int, but got a Int32"),
+    ("topk", (ones(2, 3), 2, 0, "a"), TypeError, "'largest' must be a bool, but got str"),
+    ("softmax", (ones(), 3), ValueError, "'axis' must be 0 or -1 for a scalar, but got 3"),
+]
+
+
+def attempt(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    try:
+        return function(*args)
+    except Exception as error:
+        return error
+
+
+@pytest.mark.parametrize(("name", "args", "kind", "text"), ROWS,
+                         ids=[f"{row[0]}-{row[3][:30]}" for row in ROWS])
+def test_a_function(name: str, args: tuple[Any, ...], kind: type[Exception], text: str) -> None:
+    function = getattr(ops, name)
+    for call in (function, ms.jit(lambda *args: function(*args))):
+        error = attempt(call, args)
+        assert isinstance(error, kind), repr(error)
+        assert f"For '{name}'" in str(error)
+        assert text in str(error)
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), [
+    (lambda x: x.view_as(None), TypeError, "For 'view_as', 'other' must be a Tensor"),
+    (lambda x: x.type_as(None), TypeError, "For 'type_as', 'other' must be a Tensor"),
+    (lambda x: x.to(device=0), TypeError, "For 'to', 'device' must be a string, but got int"),
+    (lambda x: x.fill(None), TypeError, "None of type NoneType is no number of the type Float32"),
+    (lambda x: x + [[1], [2, 3]], TypeError, "contain unsupported element: pass nested lists"),
+    (lambda x: ops.hardshrink(x, "a"), TypeError, "'lambd' of hard_shrink must be a number"),
+    (lambda x: ops.adaptive_avg_pool2d(x, 1 << 40), ValueError, "output_size' of adaptive_avg"),
+], ids=["view_as", "type_as", "to", "fill", "list", "attribute", "bound"])
+def test_what_stands_below_a_function(
+    call: Callable[[Tensor], Any], kind: type[Exception], text: str
+) -> None:
+    """Where what fails is below a function, it says what it was given."""
+    x = ones(1, 2, 3)
+    for way in (call, ms.jit(lambda x: call(x))):
+        error = attempt(way, (x,))
+        assert isinstance(error, kind), repr(error)
+        assert text in str(error)
+
+
+@pytest.mark.parametrize("shape", [(1 << 70,), (0, 1 << 70), (1 << 40, 1 << 20)])
+def test_a_tensor_larger_than_memory_can_be(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"'shape' would be a tensor .* more than 128 TiB"):
+        Tensor(shape=shape, dtype=ms.float32)
