@@ -90,7 +90,7 @@ class WithGradCell(Cell):
 
     def __init__(self, network: Cell, loss_fn: Any = None, sens: float | None = None) -> None:
         super().__init__(auto_prefix=False)
-        self.network = network
+        self.network = checks.of_type(network, (Cell,), "network", self.cls_name)
         self.loss_fn = loss_fn
         self.weights = ParameterTuple(network.trainable_params())
         self.network_with_loss = network if loss_fn is None else WithLossCell(network, loss_fn)
@@ -189,9 +189,9 @@ class TrainOneStepCell(Cell):
         self, network: Any, optimizer: Any, sens: float | None = None, return_grad: bool = False
     ) -> None:
         super().__init__(auto_prefix=False)
-        self.network = network
+        self.network = checks.of_type(network, (Cell,), "network", self.cls_name)
         self.network.set_grad()
-        self.optimizer = optimizer
+        self.optimizer = checks.of_type(optimizer, (Cell,), "optimizer", self.cls_name)
         self.weights = self.optimizer.parameters
         self.sens = 1.0 if sens is None else checks.number(sens, "sens", self.cls_name)
         self.return_grad = checks.boolean(return_grad, "return_grad", self.cls_name)

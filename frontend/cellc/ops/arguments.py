@@ -373,7 +373,7 @@ def choice(x: Any, options: Sequence[str], what: str, name: str) -> str:
     Raises:
         ValueError: another value.
     """
-    if x not in options:
+    if not isinstance(x, str) or x not in options:
         raise ValueError(
             f"For '{what}', the '{name}' must be one of {list(options)}, but got {x!r}.")
     return str(x)

@@ -23,6 +23,7 @@ from . import functional_math as m
 from .arguments import (
     Ints,
     dtype_of,
+    finite,
     flag,
     integer,
     is_int,
@@ -166,9 +167,7 @@ def linspace(start: Any, end: Any, steps: int) -> Tensor:
     Raises:
         ValueError: `steps` is not positive.
     """
-    n = integer(steps, "linspace", "steps")
-    if n <= 0:
-        raise ValueError(f"For 'linspace', 'steps' must be positive, but got {n}.")
+    n = size(steps, "linspace", "steps", 1)
     if isinstance(start, Tensor) or isinstance(end, Tensor):
         return _linspace_of(n, *common("linspace", start, end))
     grid = np.linspace(number(start, "linspace", "start"), number(end, "linspace", "end"), n)
@@ -185,8 +184,9 @@ def _linspace_of(n: int, start: Tensor, end: Tensor) -> Tensor:
 @native
 def logspace(start: Any, end: Any, steps: int, base: int = 10, *, dtype: DType = float32) -> Tensor:
     """base ** x for x evenly spaced from start to end."""
-    a, z = (_bound(v, "logspace") for v in (start, end))
-    values = float(base) ** np.linspace(a, z, integer(steps, "logspace", "steps"))
+    a, z, b = (float(finite(_bound(v, "logspace"), "logspace", name))
+               for v, name in ((start, "start"), (end, "end"), (base, "base")))
+    values = b ** np.linspace(a, z, size(steps, "logspace", "steps"))
     return tensor_of(values.astype(dtype_of(dtype, "logspace").numpy))
 
 

@@ -306,7 +306,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, axis: int = 0) -> tupl
 
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along the second axis (the first of a vector)."""
-    return tensor_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
+    x = _tensor(input, "hsplit")
+    return tensor_split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:

@@ -18,7 +18,7 @@ _REDUCTIONS = ("mean", "sum", "none")
 
 
 def _reduction(value: Any, what: str, options: tuple[str, ...] = _REDUCTIONS) -> str:
-    if value not in options:
+    if not isinstance(value, str) or value not in options:
         raise ValueError(
             f"For '{what}', the 'reduction' must be in {list(options)}, but got {value}."
         )
