@@ -226,6 +226,11 @@ def _exp_side(scale: Any, depth: Any) -> tuple[Function, Function]:
                 x < 0, scale * depth * np.exp(np.minimum(x, 0)), scale)))
 
 
+def _selu_slope(x: Array) -> Array:
+    scale, depth = _SELU
+    return np.where(x < 0, scale * depth * np.exp(np.minimum(x, 0)), scale)
+
+
 def _tanh_shrink(x: Array) -> Array:
     """x - tanh(x), by its series where they are near."""
     s, z = np.where(np.abs(x) < 0.05, x, 0), np.where(np.abs(x) < 0.05, x, 0) ** 2
@@ -260,7 +265,7 @@ def _unary() -> dict[str, tuple[Function, Function | None]]:
             np.abs(x) < 1, 1 / ((1 - x) * (1 + x)), _NAN)),
         "ceil": (np.ceil, None),
         "celu": _exp_side(L(1), L(1)), "elu": _exp_side(L(1), L(1)),
-        "selu": _exp_side(*_SELU),
+        "selu": _exp_side(*_SELU), "selu_slope": (_selu_slope, None),
         "clamp": (lambda x: np.clip(x, 2, 5), lambda x: _within(x, 2, 5, 1)),
         "cos": (np.cos, lambda x: -np.sin(x)),
         "cosh": (np.cosh, np.sinh),
@@ -290,6 +295,7 @@ def _unary() -> dict[str, tuple[Function, Function | None]]:
         "log10": (np.log10, lambda x: np.where(x > 0, 1 / (x * LN10), _NAN)),
         "log1p": (np.log1p, lambda x: np.where(x > -1, 1 / (1 + x), _NAN)),
         "log2": (np.log2, lambda x: np.where(x > 0, 1 / (x * LN2), _NAN)),
+        "log1pexp": (softplus, sigmoid),
         "log_sigmoid": (lambda x: -softplus(-x), lambda x: sigmoid(-x)),
         "logit": (_logit, lambda x: np.where((x > 0) & (x < 1), 1 / (x * (1 - x)), _NAN)),
         "mish": (lambda x: x * _gate(x), _mish_slope),

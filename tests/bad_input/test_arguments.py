@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import cellc as ms
-from cellc import Tensor, ops
+from cellc import Tensor, nn, ops
+
+from ..modes.law import mode
 
 
 def ones(*shape: int, dtype: Any = np.float32) -> Tensor:
@@ -128,3 +130,45 @@ def test_what_stands_below_a_function(
 def test_a_tensor_larger_than_memory_can_be(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"'shape' would be a tensor .* more than 128 TiB"):
         Tensor(shape=shape, dtype=ms.float32)
+
+
+class Outer(nn.Cell):
+    """A network around a layer."""
+
+    def __init__(self, layer: nn.Cell) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def construct(self, *inputs: Any) -> Any:
+        return self.layer(*inputs)
+
+
+@pytest.mark.parametrize("m", [ms.PYNATIVE_MODE, ms.GRAPH_MODE], ids=["eager", "graph"])
+@pytest.mark.parametrize(("layer", "args", "kind", "text"), [
+    (nn.BatchNorm2d(4), ([1, 2],), TypeError, "For 'BatchNorm2d', 'x' must be a Tensor, but got"),
+    (nn.AvgPool2d(2), (None,), TypeError, "For 'AvgPool2d', 'x' must be a Tensor, but got NoneTy"),
+    (nn.LayerNorm((3,)), (ones(),), ValueError, "For 'LayerNorm', 'input_x' must have 1 axis or"),
+    (nn.Conv2dTranspose(1, 1, 4), (ones(1, 2),), ValueError, "'Conv2dTranspose', 'input' must ha"),
+    (nn.FocalLoss(), (ones(3), ones(3)), ValueError, "'logits' must have 2 axes or more"),
+    (nn.LSTMCell(3, 8), (ones(2, 3), True), TypeError, "'LSTMCell', 'hx' must be a list or tuple"),
+    (nn.LSTM(4, 2), (ones(2, 3, 4), (ones(1, 3, 2),)), ValueError, "'hx' must hold 2 states"),
+    (nn.GRU(4, 2), (ones(2, 3, 4), ones(3, 2)), ValueError, "'GRU', 'hx' must have 3 axes"),
+], ids=lambda x: type(x).__name__ if isinstance(x, nn.Cell) else None)
+def test_a_layer(
+    m: int, layer: nn.Cell, args: tuple[Any, ...], kind: type[Exception], text: str
+) -> None:
+    """Alone and in a network."""
+    with mode(m):
+        for call in (layer, Outer(layer)):
+            error = attempt(call, args)
+            assert isinstance(error, kind), repr(error)
+            assert text in str(error)
+
+
+def test_a_network_of_the_user_fails_as_it_does() -> None:
+    class Own(nn.Cell):
+        def construct(self, x: Tensor) -> Any:
+            return x.ndim
+
+    with mode(ms.PYNATIVE_MODE), pytest.raises(AttributeError, match="'list' object has no"):
+        Own()([1])

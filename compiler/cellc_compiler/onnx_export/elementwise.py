@@ -26,7 +26,8 @@ formulas(
     # (1e999 is infinity; in `expm1` nothing cancels near 0.)
     expm1="Mul(Tanh(Mul(a, 0.5)), Add(Exp(a), 1))",
     xlogy="Where(And(Equal(a, 0), Not(IsNaN(b))), 0, Mul(a, Log(b)))",
-    gauss="Exp(Neg(Mul(a, a)))", exp_square="Exp(Mul(a, a))",
+    selu_slope="Where(Less(a, 0), Mul(Exp(a), 1.7580993408473766), 1.0507009873554805)",
+    log1pexp="Softplus", gauss="Exp(Neg(Mul(a, a)))", exp_square="Exp(Mul(a, a))",
     short_exp="Exp", short_sigmoid="Sigmoid", short_softplus="Softplus",
     short_mish_gate="Tanh(Softplus(a))",
     short_sigmoid_slope="Mul(Sigmoid(a), Sigmoid(Neg(a)))",

@@ -244,10 +244,24 @@ class SELU(Unary):
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, dy = widen(b, node.operands[0]), widen(b, dys[0])
+        return [to_dtype(b, b.mul(dy, b.selu_slope(x)), node.result.dtype)]
+
+
+@register
+class SELUSlope(Unary):
+    """The derivative of `selu`: a positive number times exp(input) below 0."""
+
+    name = "selu_slope"
+    dtypes = FLOATS
+
+    def reference(self, x: Array) -> Array:
+        below = _SELU_SCALE * _SELU_ALPHA * np.exp(np.minimum(x, 0))
+        return np.where(x < 0, below, np.where(np.isnan(x), x, _SELU_SCALE)).astype(x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        x, dy = node.operands[0], dys[0]
         zero = _c(b, 0, x)
-        side = b.mul(b.exp(b.minimum(x, zero)), _c(b, _SELU_SCALE * _SELU_ALPHA, x))
-        slope = b.where(b.lt(x, zero), side, _c(b, _SELU_SCALE, x))
-        return [to_dtype(b, b.mul(dy, slope), node.result.dtype)]
+        return [b.mul(dy, b.where(b.lt(x, zero), node.result, zero))]
 
 
 _TANH_C = math.sqrt(2 / math.pi)
@@ -515,11 +529,6 @@ class Threshold(Activation):
         return np.where(x > threshold, x, np.asarray(value, x.dtype))
 
 
-def stable_softplus(b: Builder, x: Value) -> Value:
-    """log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|))."""
-    return b.add(b.maximum(x, _c(b, 0, x)), b.log1p(b.exp(b.neg(b.abs(x)))))
-
-
 @register
 class Softplus(Activation):
     """log(1 + exp(beta x)) / beta, x itself above the threshold. Source: `mindspore.ops.softplus`.
@@ -537,7 +546,7 @@ class Softplus(Activation):
 
     def formula(self, b: Builder, x: Value, *, beta: float, threshold: float) -> Value:
         z = x if beta == 1 else b.mul(x, _c(b, beta, x))
-        y = stable_softplus(b, z)
+        y = b.log1pexp(z)
         y = y if beta == 1 else b.div(y, _c(b, beta, x))
         return b.where(b.gt(z, _c(b, threshold, x)), x, y)
 
@@ -578,10 +587,10 @@ class Mish(Activation):
     tolerance = 8.0
 
     def formula(self, b: Builder, x: Value) -> Value:
-        return b.mul(x, b.tanh(stable_softplus(b, x)))
+        return b.mul(x, b.tanh(b.log1pexp(x)))
 
     def slope(self, b: Builder, x: Value) -> Value:
-        t = b.tanh(stable_softplus(b, x))
+        t = b.tanh(b.log1pexp(x))
         bend = b.mul(b.sub(_c(b, 1, x), b.mul(t, t)), b.sigmoid(x))
         return b.add(t, b.mul(x, bend))
 
@@ -597,8 +606,7 @@ class Mish(Activation):
 
 define(Activation, "log_sigmoid",
        "log(sigmoid(x)) without overflow. Source: `mindspore.ops.logsigmoid`.",
-       lambda x: -S.softplus(-x), formula=lambda self, b, x: b.sub(
-           b.minimum(x, _c(b, 0, x)), b.log1p(b.exp(b.neg(b.abs(x))))),
+       lambda x: -S.softplus(-x), formula=lambda self, b, x: b.neg(b.log1pexp(b.neg(x))),
        slope=lambda self, b, x: b.sigmoid(b.neg(x)), amp="high",
        short=lambda self, b, x, to: b.neg(b.short_softplus(b.neg(x), to=to)),
        short_slope=lambda self, b, x, to: b.short_sigmoid(b.neg(x), to=to))

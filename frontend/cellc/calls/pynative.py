@@ -13,12 +13,19 @@ from ..eager.recorder import active_recordings
 from . import precision, recompute
 from .bprop import call_with_bprop
 from .hooks import call_hooked, hooks_of
+from .misfit import misfit
 
 
 def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run a Cell's construct eagerly."""
     if _usual(cell):
-        return cell.construct(*args, **kwargs)
+        try:
+            return cell.construct(*args, **kwargs)
+        except AttributeError as error:
+            told = misfit(cell, args, kwargs)
+            if told is None:
+                raise
+            raise told from error
     if cell.requires_grad and not active_recordings() and implicit_recording.wanted(cell):
         return implicit_recording.call(cell, lambda a, k: _hooked(cell, a, k), args, kwargs)
     return _hooked(cell, args, kwargs)

@@ -19,6 +19,7 @@ from cellc_runtime import dtypes
 from ..calls import budget, precision, recompute
 from ..calls.bprop import call_with_bprop
 from ..calls.hooks import call_hooked, hooks_of
+from ..calls.misfit import misfit
 from ..core import invalidation
 from ..core.dispatch import apply, tracing
 from ..tensors.parameter import Parameter
@@ -315,7 +316,13 @@ def _construct_of(
         if kwargs:
             raise TypeError(f"{type(cell).__name__} has a bprop and takes no keyword arguments")
         return call_with_bprop(cell, tuple(args))
-    return call(vm, cell.construct, args, kwargs, frame)
+    try:
+        return call(vm, cell.construct, args, kwargs, frame)
+    except AttributeError as error:
+        told = misfit(cell, args, kwargs)
+        if told is None:
+            raise
+        raise told from error
 
 
 # --- classes and other objects ------------------------------------------------------------------

@@ -203,7 +203,7 @@ def _halves(x: Any, axis: Any, what: str) -> tuple[Tensor, ...]:
     a = own_axis(axis, t.ndim, what)
     if t.shape[a] % 2:
         raise ValueError(f"For '{what}', axis {a} of {t.shape} must have an even length.")
-    return fj.chunk(t, 2, a)
+    return fj.chunk(t, 2, a) if t.shape[a] else (t, t)
 
 
 @native

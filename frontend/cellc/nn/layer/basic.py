@@ -553,9 +553,7 @@ class ChannelShuffle(Cell):
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
-        n, c = x.shape[0], x.shape[1]
-        split = ops.reshape(x, (n, self.groups, c // self.groups) + x.shape[2:])
-        return ops.reshape(ops.swapaxes(split, 1, 2), x.shape)
+        return ops.channel_shuffle(x, self.groups)
 
 
 class Unfold(Cell):

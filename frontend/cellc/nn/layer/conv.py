@@ -262,6 +262,7 @@ class Conv2dTranspose(_Conv, transposed=True):
 
 def _adjoint(layer: _Conv, x: Tensor) -> Tensor:
     """A transposed convolution of images, with the bias."""
+    window.image_of(x, 2, layer.cls_name)
     stride, padding = layer.stride, layer.padding
     pads = padding if isinstance(padding, tuple) else (padding,) * 4
     size = []
@@ -287,6 +288,7 @@ class Conv1dTranspose(_OnLines, transposed=True):
 
     def construct(self, x: Tensor) -> Tensor:
         """(N, in_channels, L) to (N, out_channels, L')."""
+        window.image_of(x, 1, "Conv1dTranspose")
         return ops.squeeze(_adjoint(self, ops.expand_dims(x, 2)), 2)
 
 

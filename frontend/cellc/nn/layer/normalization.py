@@ -9,6 +9,7 @@ from cellc_runtime.lazy import lazy_module
 
 from ... import ops
 from ...core import checks
+from ...ops.arguments import ranked
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..cell import Cell
@@ -284,6 +285,7 @@ class LayerNorm(Cell):
 
     def construct(self, input_x: Tensor) -> Tensor:
         """The same shape."""
+        ranked(input_x, 1, None, "LayerNorm", "input_x")
         first = self.begin_norm_axis % input_x.ndim
         own = self.gamma.shape
         if input_x.shape[first:] == own:

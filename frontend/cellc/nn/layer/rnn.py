@@ -10,6 +10,7 @@ from cellc_runtime.dtypes import DType, float32
 from ... import ops
 from ...core import checks
 from ...ops import recurrence
+from ...ops.arguments import ranked, sequence
 from ...tensors.initializer import Uniform
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
@@ -28,6 +29,16 @@ def _fits(x: Tensor, rank: int, size: int, what: str) -> None:
             f"For '{what}', the input must have {rank} axes, the last of length {size}, but has "
             f"shape {x.shape}."
         )
+
+
+def _states_of(hx: Any, count: int, rank: int, what: str) -> tuple[Tensor, ...]:
+    """The states of a cell or of layers: `count` Tensors of `rank` axes."""
+    given = (hx,) if count == 1 else tuple(sequence(hx, what, "hx"))
+    if len(given) != count:
+        raise ValueError(f"For '{what}', 'hx' must hold {count} states, but has {len(given)}.")
+    for i, h in enumerate(given):
+        ranked(h, rank, rank, what, "hx" if count == 1 else f"hx[{i}]")
+    return given
 
 
 # --- cells ---------------------------------------------------------------------------------------
@@ -66,6 +77,8 @@ class _RNNCellBase(Family):
 
     def _step(self, x: Tensor, states: Any) -> recurrence.States:
         _fits(x, 2, self.input_size, self.cls_name)
+        states = _states_of(states if self.kind == "lstm" else states[0],
+                            1 + (self.kind == "lstm"), 2, self.cls_name)
         return recurrence.cell_step(self.kind, x, states, self.weight_ih, self.weight_hh,
                                     self.bias_ih, self.bias_hh)
 
@@ -203,7 +216,7 @@ class _RNNBase(Family):
     def _states(self, x: Tensor, hx: Any) -> Any:
         """The first states, (layers * directions, N, hidden) each."""
         if hx is not None:
-            return tuple(hx) if self.has_cell else (hx,)
+            return _states_of(hx, 1 + self.has_cell, 3, self.cls_name)
         shape = (self.num_layers * self.directions, x.shape[1], self.hidden_size)
         zeros = ops.zeros(shape, x.dtype)
         return (zeros, zeros) if self.has_cell else (zeros,)

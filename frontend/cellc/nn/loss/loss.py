@@ -9,6 +9,7 @@ from cellc_runtime.dtypes import float32, int64
 
 from ... import ops
 from ...core import checks
+from ...ops.arguments import ranked, tensor
 from ...ops.functional_loss import softmax_cross_entropy
 from ...tensors.tensor import Tensor
 from ..cell import Cell
@@ -392,6 +393,7 @@ class FocalLoss(LossBase):
                 "For 'FocalLoss', the dimensions of 'logits' and 'labels' must be equal, but got "
                 f"dimension of 'logits' {logits.ndim} and dimension of 'labels' {labels.ndim}."
             )
+        ranked(logits, 2, None, "FocalLoss", "logits")
         n, c = logits.shape[0], logits.shape[1]
         flat = ops.reshape(logits, (n, c, -1))
         target = ops.reshape(labels, (n, labels.shape[1], -1))
@@ -463,7 +465,7 @@ class MultiClassDiceLoss(LossBase):
         activation: Any = "softmax",
     ) -> None:
         super().__init__()
-        if weights is not None and weights.ndim != 2:
+        if weights is not None and tensor(weights, "MultiClassDiceLoss", "weights").ndim != 2:
             raise ValueError(
                 f"For 'MultiClassDiceLoss', 'weights' must have 2 axes, but got {weights.ndim}."
             )

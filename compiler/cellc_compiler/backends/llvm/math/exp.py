@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from cellc_runtime.records import dataclass
 
-from .lanes import F32, F64, X, fast_two_sum, poly, two_product
+from .lanes import F32, F64, X, fast_two_sum, poly, two_product, two_sum
 
 INF = float("inf")
 NAN = float("nan")
@@ -162,6 +162,39 @@ def exp_parts(x: X, more: X) -> tuple[X, X, X]:
     return head, (r * r).fma(poly(r, c.exp), low + tail), n
 
 
+def log1pexp(x: X) -> X:
+    """log(1 + e^x) as max(x, 0) + log(1 + e), e = e^-|x| in two parts."""
+    c = _table(x)
+    a = x.abs()
+    far = a.gt(-c.lo)
+    n, r0 = round_magic(-far.where(-c.lo, a), c.log2e)
+    r = r0.fma(-c.ln2[0], -far.where(-c.lo, a))
+    r, tail = fast_two_sum(r, -(r0 * c.ln2[1]))
+    head, low = fast_two_sum(r.const(1.0), r)
+    rest = (r * r).fma(poly(r, c.exp), low + tail)
+    above = x.lt(0.0).where(0.0, x)
+    if x.fmt is F64:
+        head, rest = fast_two_sum(head, rest)
+        y = _log1p_of_unit(scale(far.where(0.0, head), n), scale(rest, n), above)
+        return x.gt(-c.lo).where(x, y)
+    power = ((n.to("sext", "i64") + (F64.bias - F32.bits_of(F32.magic))) << F64.mantissa).float()
+    e = (head.to("fpext", "double") + rest.to("fpext", "double")) * power
+    y = _log1p_of_unit(e, None, above.to("fpext", "double")).to("fptrunc", "float")
+    return far.where(above, y)
+
+
+def _log1p_of_unit(e: X, lost: X | None, above: X) -> X:
+    """above + log(1 + e + lost) of float64 with 0 <= e <= 1; above is 0, or -log e."""
+    u = 1.0 + e
+    twice = u.gt(1.4142135623730951)
+    rest = twice.where(e - (u - 1.0), 0.0)
+    rest = rest if lost is None else rest + lost
+    h, t = _log_parts(twice.where(0.5 * u - 1.0, e))
+    f = twice.where(0.5 * u - 1.0, e)
+    base, low = two_sum(above, twice.where(e.const(_LN2[0]), 0.0))
+    return base + (f - (h - (t + (low + (twice.where(e.const(_LN2[1]), 0.0) + rest / u)))))
+
+
 def exp_square(x: X, sign: float = 1.0) -> X:
     """e^(sign x^2), the rounding of the square put back."""
     c = _table(x)
@@ -237,6 +270,17 @@ def selu(x: X) -> X:
     p, e = two_product(head, depth)
     side = p + rest.fma(depth, head.fma(low, e))
     return below.where(side, x.fma(more, x))
+
+
+def selu_slope(x: X) -> X:
+    """The derivative of `selu`: scale from 0 on, scale depth e^x below, rounded about once."""
+    more, depth, low = _SELU64 if x.fmt is F64 else _SELU32
+    c = _table(x)
+    below, far = x.lt(0.0), x.lt(c.lo)
+    n, r = reduce_exp(below.where(far.where(c.lo, x), 0.0))
+    p = (r * r).fma(poly(r, c.exp), r)
+    y = depth + p.fma(depth, p.fma(low, p.const(low)))
+    return below.where(scale(far.where(0.0, y), n), x.isnan().where(x, 1.0 + more))
 
 
 def split_exponent(x: X) -> tuple[X, X]:

@@ -184,7 +184,10 @@ def tan(x: X, correct: bool = True) -> X:
     """Tangent of a float64; `correct`: what rounding sine, cosine and quotient lost is put back."""
     q, r, tail = _reduce(x)
     z = r * r
-    s, c = fast_two_sum(*_sin_parts(r, tail, z)), fast_two_sum(*_cos_parts(r, tail, z))
+    w, small = _cos_parts(r, tail, z)
+    if correct:
+        small = r.fma(r, -z).fma(-0.5, small)
+    s, c = fast_two_sum(*_sin_parts(r, tail, z)), fast_two_sum(w, small)
     odd = (q & 1).cmp("ne", 0)
     n, n_low = (odd.where(-b, a) for a, b in zip(s, c, strict=True))
     d, d_low = (odd.where(a, b) for a, b in zip(s, c, strict=True))
