@@ -23,7 +23,7 @@ DEEPEST = 8
 
 
 _KINDS: Mapping[type, tuple[tuple[type, ...], str]] = {
-    bool: ((bool,), "a bool"), int: ((int, Dim), "an int"),
+    bool: ((int,), "a bool"), int: ((int, float, complex, Dim), "a number"),
     float: ((int, float, Dim), "a number"), str: ((str,), "a string"),
     tuple: ((tuple,), "a tuple"),
 }

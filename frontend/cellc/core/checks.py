@@ -117,6 +117,18 @@ def of_type(value: Any, kinds: tuple[type, ...], name: str, what: str) -> Any:
     return value
 
 
+def callable_(value: Any, name: str, what: str) -> Any:
+    """`value`, which must be a Cell or a function.
+
+    Raises:
+        TypeError: it cannot be called.
+    """
+    if not callable(value):
+        raise TypeError(f"For '{what}', the '{name}' must be a Cell or a function, but got type "
+                        f"'{type(value).__name__}'.")
+    return value
+
+
 def floating(value: Any, name: str, what: str) -> float:
     """`value`, which must be a float.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import checks
+from ..ops.arguments import ranked
 from ..ops.micro_batches import for_graph_mode, micro_batch, micro_result
 from ..ranks.settings import get_auto_parallel_context
 from ..tensors.tensor import Tensor
@@ -38,7 +39,8 @@ class _InParts(Cell):
 
     def construct(self, *inputs: Any) -> Any:
         """The sum over the parts."""
-        rows = [x.shape[0] for x in inputs]
+        rows = [ranked(x, 1, None, self.cls_name, f"inputs[{i}]").shape[0]
+                for i, x in enumerate(inputs)]
         for n in rows:
             if n % self.parts != 0:
                 raise ValueError(

@@ -37,8 +37,8 @@ class WithLossCell(Cell):
 
     def __init__(self, backbone: Any, loss_fn: Any) -> None:
         super().__init__(auto_prefix=False)
-        self._backbone = backbone
-        self._loss_fn = loss_fn
+        self._backbone = checks.callable_(backbone, "backbone", self.cls_name)
+        self._loss_fn = checks.callable_(loss_fn, "loss_fn", self.cls_name)
         if isinstance(backbone, Cell) and backbone.training:
             self.set_train()
 
@@ -63,8 +63,8 @@ class WithEvalCell(Cell):
 
     def __init__(self, network: Any, loss_fn: Any, add_cast_fp32: bool = False) -> None:
         super().__init__(auto_prefix=False)
-        self._network = network
-        self._loss_fn = loss_fn
+        self._network = checks.callable_(network, "network", self.cls_name)
+        self._loss_fn = checks.callable_(loss_fn, "loss_fn", self.cls_name)
         self.add_cast_fp32 = checks.boolean(add_cast_fp32, "add_cast_fp32", self.cls_name)
 
     def construct(self, data: Any, label: Any) -> Any:

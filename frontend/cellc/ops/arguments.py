@@ -200,7 +200,7 @@ def ints_or_int(x: Any, what: str, name: str) -> Ints:
     if isinstance(x, Tensor) and not x.ndim:
         return (integer(x, what, name),)
     if not isinstance(x, (tuple, list, Tensor)):
-        raise TypeError(f"For '{what}', '{name}' must be an int, or a tuple or list of ints, but "
+        raise TypeError(f"For '{what}', '{name}' must be an int, or a tuple or list of int, but "
                         f"got {kind_of(x)}.")
     return ints(x, what, name)
 

@@ -17,7 +17,7 @@ from ..core.native import native
 from ..tensors.index_plan import check_range, known_elements
 from ..tensors.promotion import cast_to, inexact, operands
 from ..tensors.tensor import Tensor, tensor_of
-from .arguments import choice, integer, number, tensor
+from .arguments import choice, integer, number, ranked, tensor
 from .families import fa, fi, fr, m
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -169,7 +169,7 @@ def _by_class(
     op: str, x: Tensor, t: Tensor, ignore_index: int, reduction: str, what: str
 ) -> Tensor:
     """A loss of one op per sample; negative classes and `ignore_index` count for nothing."""
-    axis = 0 if x.ndim == 1 else 1
+    axis = 0 if ranked(x, 1, None, what, "inputs").ndim == 1 else 1
     _check_classes(x, t, axis, what)
     ignored = integer(ignore_index, what, "ignore_index")
     _check_labels(t, ignored, x.shape[axis], what)
@@ -428,13 +428,16 @@ def triplet_margin_loss(
         eps: added to each difference, so that the distance has a gradient at 0.
         swap: use d(positive, negative) where it is smaller than d(anchor, negative).
     """
+    shift, order, least = (float(number(v, "triplet_margin_loss", name))
+                           for v, name in ((eps, "eps"), (p, "p"), (margin, "margin")))
+
     def distance(a: Tensor, b: Tensor) -> Tensor:
-        return fr.norm(m.add(m.sub(a, b), float(eps)), float(p), -1)
+        return fr.norm(m.add(m.sub(a, b), shift), order, -1)
 
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = m.minimum(far, distance(positive, negative))
-    loss = m.maximum(m.add(m.sub(near, far), float(margin)), 0.0)
+    loss = m.maximum(m.add(m.sub(near, far), least), 0.0)
     return _reduced(loss, reduction, "triplet_margin_loss")
 
 

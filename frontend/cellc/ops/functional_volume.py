@@ -17,7 +17,7 @@ from cellc_runtime.dtypes import float32, int32, int64
 
 from ..tensors.promotion import cast_to, operands
 from ..tensors.tensor import Tensor, tensor_of
-from .arguments import Ints, boolean, integer, is_int, number, positive, repeated, tensor
+from .arguments import Ints, boolean, integer, ints, is_int, number, positive, repeated, tensor
 from .families import fa, fc, fi, fj, fr, m, rnd, win
 
 # --- three axes -----------------------------------------------------------------------------------
@@ -359,7 +359,8 @@ def _unpooled(given: Any, least: Ints, stride: Ints, what: str) -> Ints:
     if given is None or given == ():
         return least
     n = len(least)
-    sizes = repeated(given if is_int(given) else tuple(given)[-n:], n, what, "output_size")
+    sizes = repeated(
+        given if is_int(given) else ints(given, what, "output_size")[-n:], n, what, "output_size")
     for have, want, step in zip(sizes, least, stride, strict=True):
         if not want - step < have < want + step:
             raise ValueError(

@@ -694,7 +694,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     Raises:
         ValueError: the channels do not divide by the square of the factor.
     """
-    x = tensor(input, "pixel_shuffle")
+    x = ranked(input, 3, None, "pixel_shuffle")
     r = integer(upscale_factor, "pixel_shuffle", "upscale_factor")
     lead, (c, h, w) = x.shape[:-3], x.shape[-3:]
     if r < 1 or c % (r * r):
@@ -712,7 +712,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     Raises:
         ValueError: the image does not divide by the factor.
     """
-    x = tensor(input, "pixel_unshuffle")
+    x = ranked(input, 3, None, "pixel_unshuffle")
     r = integer(downscale_factor, "pixel_unshuffle", "downscale_factor")
     lead, (c, h, w) = x.shape[:-3], x.shape[-3:]
     if r < 1 or h % r or w % r:

@@ -97,6 +97,9 @@ def default_dtype(scalar: Any) -> DType:
 def constant(value: Any, dtype: DType) -> Tensor:
     """A rank-0 Tensor for use as an operand; equal requests share one: do not write to it.
 
+    Args:
+        value: a number, or a Tensor of one, whose elements are those of now.
+
     Raises:
         TypeError: the value is no number.
     """
@@ -106,6 +109,9 @@ def constant(value: Any, dtype: DType) -> Tensor:
     try:
         return _constant(type(value).__name__, value, sign, dtype)
     except (TypeError, ValueError):
+        if isinstance(value, Tensor) and value.size == 1:
+            return cast_to(value if not value.ndim else apply_one("reshape", value, shape=()),
+                           dtype)
         raise TypeError(f"{short(value)} of type {type(value).__name__} is no number of the type "
                         f"{dtype}: pass a number") from None
 

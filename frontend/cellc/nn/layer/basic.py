@@ -10,6 +10,7 @@ from cellc_runtime.dtypes import DType, float32
 from ... import ops
 from ...core import checks
 from ...ops import functional_window as window
+from ...ops.arguments import ranked
 from ...ops.primitive import Primitive
 from ...tensors.initializer import HeUniform, Uniform
 from ...tensors.parameter import Parameter
@@ -319,6 +320,7 @@ class Unflatten(Cell):
 
     def construct(self, input_x: Tensor) -> Tensor:
         """The same elements."""
+        ranked(input_x, 1, None, "Unflatten", "input_x")
         axis = self.axis % input_x.ndim
         shape = input_x.shape[:axis] + self.unflattened_size + input_x.shape[axis + 1 :]
         return ops.reshape(input_x, shape)

@@ -484,6 +484,8 @@ class MultiClassDiceLoss(LossBase):
 
     def construct(self, logits: Tensor, label: Tensor) -> Tensor:
         """Tensors (N, C, d...) of one shape, to a scalar."""
+        for t, name in ((logits, "logits"), (label, "label")):
+            ranked(t, 2, None, "MultiClassDiceLoss", name)
         if self.activation is not None:
             logits = self.activation(logits)
         total: Any = 0.0
