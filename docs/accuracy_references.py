@@ -296,6 +296,7 @@ def _unary() -> dict[str, tuple[Function, Function | None]]:
         "log1p": (np.log1p, lambda x: np.where(x > -1, 1 / (1 + x), _NAN)),
         "log2": (np.log2, lambda x: np.where(x > 0, 1 / (x * LN2), _NAN)),
         "log1pexp": (softplus, sigmoid),
+        "one_plus_square": (lambda x: 1 + x * x, lambda x: 2 * x),
         "log_sigmoid": (lambda x: -softplus(-x), lambda x: sigmoid(-x)),
         "logit": (_logit, lambda x: np.where((x > 0) & (x < 1), 1 / (x * (1 - x)), _NAN)),
         "mish": (lambda x: x * _gate(x), _mish_slope),

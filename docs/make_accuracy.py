@@ -89,7 +89,7 @@ TORCH = {
     "leaky_relu": "F.leaky_relu(x, 0.2)", "log_sigmoid": "F.logsigmoid(x)",
     "soft_shrink": "F.softshrink(x)", "tanh_shrink": "F.tanhshrink(x)",
     "threshold": "F.threshold(x, 0.5, 2.0)", "trigamma": "torch.polygamma(1, x)",
-    "log1pexp": "torch.logaddexp(x, torch.zeros_like(x))",
+    "one_plus_square": "x * x + 1", "log1pexp": "torch.logaddexp(x, torch.zeros_like(x))",
     "selu_slope": "torch.where(x < 0, 1.7580993408473766 * torch.exp(x), 1.0507009873554805)",
     "gauss": "torch.exp(-x * x)", "exp_square": "torch.exp(x * x)",
     "quick_gelu": "x * torch.sigmoid(1.702 * x)",

@@ -34,7 +34,8 @@ LONG_REFERENCE: dict[str, Callable[[Array], Array]] = {
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
     "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "sigmoid": _sigmoid, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "cbrt": np.cbrt,
-    "reciprocal": lambda x: 1 / x,
+    "reciprocal": lambda x: 1 / x, "one_plus_square": lambda x: 1 + x * x,
+    "log1pexp": lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
 }
 # Bounds in ulp for float64 and float32; the module's table says what was measured.
 BOUND = {
@@ -44,8 +45,10 @@ BOUND = {
     "sinh": (1, 1), "cosh": (1.1, 1), "tanh": (1, 1), "asinh": (2, 0.51),
     "acosh": (2.5, 0.51), "atanh": (0.7, 0.51), "sigmoid": (2, 2), "sqrt": (0.5, 0.5),
     "rsqrt": (1.5, 1.5), "cbrt": (0.51, 0.51), "reciprocal": (0.5, 0.5),
+    "one_plus_square": (0.5, 0.5), "log1pexp": (0.85, 0.7),
 }
-UNARY = [*BOUND, "erf", "erfc", "erfinv", "lgamma", "digamma", "selu", "gauss", "exp_square"]
+UNARY = [*BOUND, "erf", "erfc", "erfinv", "lgamma", "digamma", "selu", "selu_slope", "gauss",
+         "exp_square"]
 BINARY = ["pow", "atan2", "xlogy", "fmod", "floor_mod", "floor_div", "trunc_div", "maximum",
           "minimum"]
 
@@ -170,6 +173,8 @@ def test_lgamma_near_its_zeros() -> None:
     ("lgamma", [0, -1, -5, -np.inf, np.inf, 1, 2], [np.inf] * 5 + [0, 0]),
     ("atanh", [1, -1, -0.0, 1.5], [np.inf, -np.inf, -0.0, np.nan]),
     ("selu", [np.inf, -0.0, np.nan], [np.inf, -0.0, np.nan]),
+    ("selu_slope", [-np.inf, -1e4, np.nan], [0, 0, np.nan]),
+    ("log1pexp", [np.inf, -np.inf, np.nan, 1e4, -1e4], [np.inf, 0, np.nan, 1e4, 0]),
     ("gauss", [np.inf, -np.inf, 0, np.nan], [0, 0, 1, np.nan]),
     ("exp_square", [np.inf, -30, -0.0, np.nan], [np.inf, np.inf, 1, np.nan]),
     ("digamma", [0, -0.0, -3, np.inf], [-np.inf, np.inf, np.nan, np.inf]),

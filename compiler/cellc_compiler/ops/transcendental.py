@@ -120,7 +120,7 @@ _define(_Analytic, "sin", "The sine of radians. Source: `mindspore.ops.sin`.",
 _define(_Analytic, "cos", "The cosine of radians. Source: `mindspore.ops.cos`.",
         np.cos, lambda b, dy, x, y: b.neg(b.mul(dy, conj(b, b.sin(x)))), primitive="Cos")
 _define(_Function, "tan", "The tangent of radians. Source: `mindspore.ops.tan`.",
-        np.tan, lambda b, dy, x, y: b.mul(dy, _one_plus(b, squared(b, y))), primitive="Tan",
+        np.tan, lambda b, dy, x, y: b.mul(dy, b.one_plus_square(y)), primitive="Tan",
         low=-1.2, high=1.2)
 _define(_Function, "asin",
         "The arc sine, radians; NaN outside [-1, 1]. Source: `mindspore.ops.asin`.",
@@ -180,6 +180,8 @@ _define(_Function, "gauss", "exp(-input**2).", lambda x: np.exp(-x * x),
         lambda b, dy, x, y: b.mul(_times(b, dy, -2), b.mul(x, y)), function=None, method=None)
 _define(_Function, "exp_square", "exp(input**2).", lambda x: np.exp(x * x),
         lambda b, dy, x, y: b.mul(_times(b, dy, 2), b.mul(x, y)), function=None, method=None)
+_define(_Function, "one_plus_square", "1 + input**2, rounded once.", lambda x: 1 + x * x,
+        lambda b, dy, x, y: b.mul(_times(b, dy, 2), x), function=None, method=None)
 _define(_Function, "log1pexp", "log(1 + exp(input)) without overflow.", S.softplus,
         lambda b, dy, x, y: b.mul(dy, b.sigmoid(x)), function=None, method=None)
 _define(_Function, "erf", "The error function. Source: `mindspore.ops.erf`.",

@@ -35,6 +35,12 @@ def _size(size: tuple[Any, ...]) -> Any:
     return size[0] if len(size) == 1 and not is_int(size[0]) else size
 
 
+def _clone(input: Tensor) -> Tensor:
+    """A copy."""
+    made: Tensor = tensor(input, "clone").copy()
+    return made
+
+
 def _mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean over axes; ints need a float `dtype`."""
     x = _cast(tensor(input, "mint.mean"), dtype_of(dtype, "mint.mean") if dtype else None)
@@ -127,7 +133,7 @@ def _arithmetic() -> Table:
             input, n, dim, prepend, append),
         "fix": lambda input: ops.trunc(input), "frac": lambda input: ops.frac(input),
         "isnan": lambda tensor: ops.isnan(tensor),
-        "clone": lambda input: tensor(input, "clone").copy(),
+        "clone": _clone,
         "addcdiv": lambda input, tensor1, tensor2, *, value=1: ops.addcdiv(
             input, tensor1, tensor2, value),
         "addcmul": lambda input, tensor1, tensor2, *, value=1: ops.addcmul(
