@@ -11,6 +11,10 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, nn, ops
+from cellc_compiler.autodiff.reverse import gradient_graph
+from cellc_compiler.interpret import run
+from cellc_compiler.ir.graph import Builder, Graph
+from cellc_compiler.ir.types import TensorType
 
 from ..modes.law import mode
 
@@ -130,6 +134,23 @@ def test_what_stands_below_a_function(
 def test_a_tensor_larger_than_memory_can_be(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"'shape' would be a tensor .* more than 128 TiB"):
         Tensor(shape=shape, dtype=ms.float32)
+
+
+@pytest.mark.parametrize("kind", ["update", "add", "mul", "max"])
+@pytest.mark.parametrize("op", ["scatter", "scatter_lines"])
+def test_the_gradient_of_updates_of_no_element(op: str, kind: str) -> None:
+    """All positions lie outside of an empty axis: the updates get zeros."""
+    graph = Graph("g")
+    index = (2,) if op == "scatter" else (2, 3)
+    x, i, u = (graph.add_input(TensorType(shape, dtype), name) for shape, dtype, name in (
+        ((0, 3), ms.float32, "x"), (index, ms.int64, "i"), ((2, 3), ms.float32, "u")))
+    b = Builder(graph)
+    out = b.emit(op, x, i, u, axis=0, mode=kind)
+    graph.outputs = [b.emit("reduce_sum", out, axes=(0, 1), keepdims=False)]
+    given = np.ones((0, 3), np.float32), np.zeros(index, np.int64), np.ones((2, 3), np.float32)
+    _, dx, du = run(gradient_graph(graph, [0, 2]), given)
+    assert dx.shape == (0, 3)
+    np.testing.assert_array_equal(du, np.zeros((2, 3)))
 
 
 class Outer(nn.Cell):

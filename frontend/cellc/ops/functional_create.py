@@ -29,6 +29,7 @@ from .arguments import (
     is_int,
     number,
     plain_size,
+    sequence,
     shape_of,
     size,
     tensor,
@@ -155,7 +156,7 @@ def range(start: Any, end: Any, step: Any = 1, maxlen: int = 1000000) -> Tensor:
     """
     found = [t.dtype for t in (start, end, step) if isinstance(t, Tensor)]
     out = arange(start, end, step, dtype=found[0] if found else None)
-    if out.size > maxlen:
+    if out.size > integer(maxlen, "range", "maxlen"):
         raise ValueError(f"For 'range', {out.size} elements exceed maxlen {maxlen}.")
     return out
 
@@ -217,7 +218,7 @@ def scalar_to_tensor(input_x: Any, dtype: DType = float32) -> Tensor:
 
 def tuple_to_array(input_x: tuple[Any, ...]) -> Tensor:
     """A 1-D tensor of the numbers of a tuple."""
-    return Tensor(list(input_x))
+    return Tensor(list(sequence(input_x, "tuple_to_array", "input_x")))
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = int64) -> Tensor:
