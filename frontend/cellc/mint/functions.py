@@ -36,7 +36,7 @@ def _size(size: tuple[Any, ...]) -> Any:
 
 
 def _clone(input: Tensor) -> Tensor:
-    """A copy."""
+    """The same elements in memory of their own; gradients pass through it unchanged."""
     made: Tensor = tensor(input, "clone").copy()
     return made
 

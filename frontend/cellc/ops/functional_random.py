@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cellc_compiler.ir.bounds import MOST_BYTES
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, float32, int32, int64
 from cellc_runtime.lazy import lazy_module
@@ -216,9 +217,9 @@ def randperm(n: int, seed: int = 0, offset: int = 0, dtype: DType = int64) -> Te
     what = "randperm"
     count, start, skip = (integer(v, what, k) for v, k in
                           ((n, "n"), (seed, "seed"), (offset, "offset")))
-    if count < 0 or skip < 0:
-        raise ValueError(f"For 'randperm', 'n' and 'offset' must be non-negative, but got {count} "
-                         f"and {skip}.")
+    if not 0 <= count <= MOST_BYTES or skip < 0:
+        raise ValueError(f"For 'randperm', 'n' and 'offset' must be non-negative and 'n' at most "
+                         f"{MOST_BYTES}, but got {count} and {skip}.")
     if start < -1:
         raise ValueError(f"For 'randperm', 'seed' must be -1 or more, but got {start}.")
     to = dtype_of(dtype, what)
