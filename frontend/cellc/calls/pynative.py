@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from cellc_runtime.lazy import lazy_module
 
 from .. import context
 from ..core.dispatch import auto_precision
@@ -13,7 +15,11 @@ from ..eager.recorder import active_recordings
 from . import precision, recompute
 from .bprop import call_with_bprop
 from .hooks import call_hooked, hooks_of
-from .misfit import misfit
+
+if TYPE_CHECKING:
+    from . import misfit
+else:  # calls that fail ask
+    misfit = lazy_module("cellc.calls.misfit")
 
 
 def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -22,7 +28,7 @@ def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
         try:
             return cell.construct(*args, **kwargs)
         except AttributeError as error:
-            told = misfit(cell, args, kwargs)
+            told = misfit.misfit(cell, args, kwargs)
             if told is None:
                 raise
             raise told from error

@@ -16,10 +16,9 @@ from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.graph import NOWHERE, Span
 from cellc_runtime import dtypes
 
-from ..calls import budget, precision, recompute
+from ..calls import budget, misfit, precision, recompute
 from ..calls.bprop import call_with_bprop
 from ..calls.hooks import call_hooked, hooks_of
-from ..calls.misfit import misfit
 from ..core import invalidation
 from ..core.dispatch import apply, tracing
 from ..tensors.parameter import Parameter
@@ -319,7 +318,7 @@ def _construct_of(
     try:
         return call(vm, cell.construct, args, kwargs, frame)
     except AttributeError as error:
-        told = misfit(cell, args, kwargs)
+        told = misfit.misfit(cell, args, kwargs)
         if told is None:
             raise
         raise told from error
