@@ -137,7 +137,7 @@ def test_gumbel_softmax() -> None:
     (lambda x: ops.matrix_power(x, 2), ValueError,
      "square matrices and n >= 0 are needed, but got shape (4, 6) and n=2; negative powers need"),
     (lambda x: ops.histc(x, 0), ValueError,
-     "For 'histc', bins >= 1 and min <= max are needed, but got 0, 0.0 and 0.0"),
+     "For 'histc', 'bins' must be 1 or more, but got 0"),
     (lambda x: ops.gumbel_softmax(x, tau=0.0), ValueError, "'tau' must be above 0, but got 0.0"),
     (lambda x: ops.space_to_batch_nd(x, [4], [[0, 0]]), ValueError,
      "For 'space_to_batch_nd', (4, 6) does not divide into blocks (4,)"),
