@@ -277,6 +277,14 @@ def _parts_of_a_batch(x: Any, w: Any, bias: Any) -> Any:
     return first + second + third
 
 
+def _scaled_parts(x: Any, w: Any, bias: Any) -> Any:
+    """The same of another type, scaled: so are losses and gradients before they are added."""
+    first, second, third = [
+        -(ops.tanh(ops.matmul(rows, (w / 3).astype(ms.float32)) + bias * 0.7) * 2).mean()
+        for rows in x]
+    return first + second + third
+
+
 def _program(fn: Callable[..., Any], *shapes: Any, slopes: tuple[int, ...]) -> Any:
     rng = np.random.default_rng(5)
     arrays = [s if isinstance(s, np.ndarray) else rng.normal(size=s).astype(np.float32)
@@ -293,6 +301,7 @@ PROGRAMS = [
     _program(_experts, (12, 4), (4, 4), (4, 4, 6), slopes=(0, 1, 2)),
     _program(_shapes, (4, 6), (4, 6), (4, 8), slopes=(0, 1, 2)),
     _program(_parts_of_a_batch, (3, 4, 6), (6, 8), (8,), slopes=(1, 2)),
+    _program(_scaled_parts, (3, 4, 6), np.linspace(-1, 1, 48).reshape(6, 8), (8,), slopes=(1, 2)),
 ]
 
 
@@ -308,10 +317,10 @@ def test_programs_on_random_meshes(graph: Graph, arrays: list[Array], data: Any)
     check(core_graph(graph), mesh, arrays, inputs)
 
 
-def test_sums_of_split_sums_are_split_once() -> None:
+@pytest.mark.parametrize(("graph", "arrays"), PROGRAMS[-2:])
+def test_sums_of_split_sums_are_split_once(graph: Graph, arrays: list[Array]) -> None:
     """The loss and two gradients, sums over parts of a batch of what ranks have parts of: each has
     one collective. What is read besides is summed on its own, and so is what is added to it."""
-    graph, arrays = PROGRAMS[-1].values
     mesh, data = Mesh((2,), (0, 1)), {0: ((), (0,), ()), 1: whole(2), 2: whole(1)}
     (first, *_) = check(core_graph(graph), mesh, arrays, data)
     assert [m.op for m in first.moved] == ["all-reduce"] * 3
@@ -342,7 +351,7 @@ def test_split_sums_behind_a_reshape_that_moves_rows_are_summed_before_it() -> N
 
 def test_a_sum_of_split_sums_goes_where_it_is_read() -> None:
     """A state of which each rank has a part takes a gradient: this part of it is summed."""
-    graph, arrays = PROGRAMS[-1].values
+    graph, arrays = PROGRAMS[-2].values
     core, mesh = core_graph(graph), Mesh((2,), (0, 1))
     slope = core.outputs.pop()
     state = core.add_input(slope.type, "state", "state")
@@ -359,6 +368,19 @@ def test_a_sum_of_split_sums_goes_where_it_is_read() -> None:
     for rank, (own, got) in enumerate(run_ranks(2, play)):
         assert [m.op for m in own.moved].count("reduce-scatter") == 1
         np.testing.assert_allclose(got, part(want, mesh, rank, ((0,),)), 1e-5)
+
+
+def test_no_sum_between_ranks_is_made_in_fewer_bits() -> None:
+    """Sums that are cast to a smaller type before they are added stay sums of their own type."""
+    def losses(x: Any, w: Any) -> Any:
+        first, second = [ops.matmul(rows, w).sum().astype(ms.float16) for rows in x]
+        return first + second
+
+    graph, arrays = _program(losses, (2, 4, 6), (6, 8), slopes=(1,)).values
+    mesh, data = Mesh((2,), (0, 1)), {0: ((), (0,), ()), 1: whole(2)}
+    (_, (first, _)) = on_ranks(core_graph(graph), mesh, arrays, data)
+    assert [m.what.split(" ")[1] for m in first.moved if m.what.startswith("reduce_sum")] == \
+        ["float32[]"] * 2
 
 
 @pytest.mark.parametrize(("graph", "arrays"), PROGRAMS[:2])

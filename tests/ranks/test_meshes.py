@@ -153,19 +153,30 @@ def test_accumulated_micro_batches_are_those_of_the_ranks() -> None:
         np.testing.assert_allclose(losses, want, 1e-5)
 
 
-def test_gradients_are_summed_between_ranks_once_a_step() -> None:
-    """Each rank adds the gradients of its micro-batches; then their sums are added in the order of
-    the ranks."""
-    class Sine(nn.Cell):
+def _plain(x: Any, w: Any) -> Any:
+    return ops.sin(ops.matmul(x, w)).sum()
+
+
+def _mixed(x: Any, w: Any) -> Any:
+    """Of float16: a gradient is cast and scaled before it is added to others, a loss scaled."""
+    half = ops.matmul(x.astype(ms.float16), (w * 0.3).astype(ms.float16))
+    return -ops.sin(half.astype(ms.float32)).mean() / 0.7
+
+
+@pytest.mark.parametrize("loss", [_plain, _mixed])
+def test_gradients_are_summed_between_ranks_once_a_step(loss: Any) -> None:
+    """Each rank casts, scales and adds the gradients of its micro-batches; then their sums are
+    added in the order of the ranks. The same of losses."""
+    class Net(nn.Cell):
         def __init__(self) -> None:
             super().__init__()
             self.w = Parameter(drawn(3, 5, 7), name="w")
 
         def construct(self, x: Any) -> Any:
-            return ops.sin(ops.matmul(x, self.w)).sum()
+            return loss(x, self.w)
 
     def training(micro: int) -> Any:
-        net = nn.PipelineCell(Sine(), micro)
+        net = nn.PipelineCell(Net(), micro)
         return nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 1.0))
 
     def after(x: Any, micro: int) -> Any:
@@ -173,18 +184,25 @@ def test_gradients_are_summed_between_ranks_once_a_step() -> None:
         step(Tensor(x))
         return step.network.network.w.asnumpy()
 
+    def summed(parts: Any) -> Any:
+        a, b = (((p[0] + p[1]) + p[2]) + p[3] for p in (parts[:MICRO], parts[MICRO:]))
+        return (a + b).asnumpy()
+
     x = drawn(4, BATCH, 5) * 40
     w = drawn(3, 5, 7)
-    slopes = [ops.grad(lambda v, a=a: ops.sin(ops.matmul(Tensor(a), v)).sum())(Tensor(w))
-              for a in np.split(x, 2 * MICRO)]
-    ranks = [(((s[0] + s[1]) + s[2]) + s[3]) for s in (slopes[:MICRO], slopes[MICRO:])]
-    want = (Tensor(w) - (ranks[0] + ranks[1])).asnumpy()
+    # (A mean of both ranks' rows is the sum of its part of half as many, halved: an exact scale.)
+    share = 0.5 if loss is _mixed else 1.0
+    found = [ms.value_and_grad(lambda v, a=a: loss(Tensor(a), v) * share)(Tensor(w))
+             for a in np.split(x, 2 * MICRO)]
+    losses, slopes = zip(*found, strict=True)
+    want = (Tensor(w) - Tensor(summed(slopes))).asnumpy()
     assert want.tobytes() != after(by_micro_batch(x, 2), MICRO).tobytes()  # other sums, other bits
     ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel")
     steps = run_ranks(2, lambda rank: training(MICRO))
-    run_ranks(2, lambda rank: steps[rank](Tensor(np.split(x, 2)[rank])))
-    for step in steps:
+    given = run_ranks(2, lambda rank: steps[rank](Tensor(np.split(x, 2)[rank])).asnumpy())
+    for step, total in zip(steps, given, strict=True):
         assert step.network.network.w.asnumpy().tobytes() == want.tobytes()
+        assert total.tobytes() == summed(losses).tobytes()
 
 
 def test_layouts_that_do_not_fit_a_stage() -> None:

@@ -429,9 +429,20 @@ class Clamp(Composed):
         return (case(x, min=2, max=5), case(x, min=3), case(x, max=3), case((0,), min=3))
 
 
-define(Unary, "neg", "-input (wraps for unsigned integers). Source: `mindspore.ops.neg`.",
-       np.negative, lambda b, dy, x, y: b.neg(dy), primitive="Neg", dtypes=NUMBERS, cost="cheap",
-       exact=True, simplify=_identities.twice_negated)
+@register
+class Neg(Unary):
+    """-input (wraps for unsigned integers). Source: `mindspore.ops.neg`."""
+
+    name = "neg"
+    cost = "cheap"
+    exact = True
+    dtypes = NUMBERS
+    primitive = "Neg"
+    simplify = _identities.twice_negated
+    reference = same_as(np.negative)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [b.neg(dys[0])]
 
 
 @register

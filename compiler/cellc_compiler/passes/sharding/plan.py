@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 
 from cellc_runtime.records import dataclass, field
 
@@ -297,17 +298,20 @@ class Planner:
         they give is added up once, in the order of the ranks."""
         for node, ways in self.summands.items():
             one, other = (out.choices[way[-1]] for way in ways)
+            parts = one.partial
             first, second = (self._moved(out, way) for way in ways)
             if first is None or second is None or first[0] != second[0] or \
-                    not one.partial or one.partial != other.partial:
+                    not parts or parts != other.partial:
                 continue
             layout, factors = first[0], self.factors[node]
             out.choices.update((n, c) for _, moves in (first, second) for n, c in moves.items())
             out.choices[node] = Choice(
                 factors, cuts_of(self.mesh, factors, factors.results[0], layout),
-                (layout, layout), (layout,), one.partial)
+                (layout, layout), (layout,), parts)
             one.partial = other.partial = ()
-            out.cost -= _summing(self.mesh, node, layout, out.choices[node].partial, -1)
+            out.cost += _summing(self.mesh, node, layout, parts, -1) - sum(
+                _summing(self.mesh, way[-1], out.choices[way[-1]].results[0], parts, -1)
+                for way in ways)
         users, ends = self.graph.users(), set(self.graph.results())
         for node in dict.fromkeys((*self.summands, *self.added)):
             if out.choices[node].partial and node.result not in ends:
@@ -320,17 +324,18 @@ class Planner:
         """How what the node at the end of a way makes lies at its beginning if it stays where it
         is, and how the nodes between are cut then; None: it cannot stay there."""
         layout, moves = out.choices[way[-1]].results[0], {}
-        for node in reversed(way[:-1]):
-            factors = self.factors[node]
-            cuts = cuts_of(self.mesh, factors, factors.operands[0], layout)
+        for made, node in pairwise(reversed(way)):
+            factors, place = self.factors[node], node.operands.index(made.result)
+            cuts = cuts_of(self.mesh, factors, factors.operands[place], layout)
+            operands = self._layouts(factors, factors.operands, cuts)
             if node.op == LAY_OUT:
                 after: Layout | None = self.given[node.result]
             else:
                 after = layout_of(self.mesh, factors, factors.results[0], cuts)
-            if layout_of(self.mesh, factors, factors.operands[0], cuts) != layout or \
-                    after is None or (node.op == LAY_OUT and after != layout):
+            if operands is None or operands[place] != layout or after is None or \
+                    (node.op == LAY_OUT and after != layout):
                 return None
-            moves[node] = Choice(factors, cuts, (layout,), (after,))
+            moves[node] = Choice(factors, cuts, operands, (after,))
             layout = after
         return layout, moves
 
