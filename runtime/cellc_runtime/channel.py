@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any
@@ -68,6 +69,10 @@ class Pending:
             raise
         finally:
             channel.awaited -= 1
+
+    def done_within(self, seconds: float) -> bool:
+        """Wait so long at most; whether it is done."""
+        return self._done.wait(seconds)
 
     def wait(self) -> Any:
         """What it gives, once it is done.
@@ -158,6 +163,11 @@ class Channel:
         for pending in self._waiting():
             pending.settle()
         self.failed = None
+
+    def finish(self, seconds: float) -> bool:
+        """Wait, so long at most, until all that was started is done; whether it is."""
+        end = time.monotonic() + seconds
+        return all(p.done_within(max(end - time.monotonic(), 0.0)) for p in self._waiting())
 
     def close(self) -> None:
         """End the thread behind all that was started."""

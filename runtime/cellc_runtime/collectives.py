@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .records import dataclass
 from .world import Bytes, CollectiveError, Read, Step, member, world
 
 Array = np.ndarray[Any, Any]
@@ -199,12 +200,12 @@ def _exchanged(step: Step, parts: Sequence[Array]) -> list[Array]:
 
 def send_to(step: Step, x: Array, rank: int, tag: int) -> None:
     """Give a tensor to a rank."""
-    world().send(step, _other(step, rank), tag, _bytes(x))
+    world().send(step, other_rank(step, rank), tag, _bytes(x))
 
 
 def receive_from(step: Step, out: Array, rank: int, tag: int) -> None:
     """Fill `out` with what a rank sends."""
-    world().receive(step, _other(step, rank), tag, _bytes(out))
+    world().receive(step, other_rank(step, rank), tag, _bytes(out))
 
 
 def barrier(step: Step) -> None:
@@ -221,7 +222,12 @@ def gathered_texts(step: Step, text: str) -> list[str]:
     return [part.tobytes().decode() for part in parts]
 
 
-def _other(step: Step, rank: int) -> int:
+def other_rank(step: Step, rank: int) -> int:
+    """A rank that this one gives a message to, or gets one from.
+
+    Raises:
+        CollectiveError: there is no such rank, or it is this one.
+    """
     here = world()
     if rank == here.rank or not 0 <= rank < here.size:
         raise CollectiveError(f"{step.text}: expected another rank of 0 to {here.size - 1}, got "
@@ -238,9 +244,10 @@ KINDS: Mapping[str, Callable[..., Any]] = {
     )
 } | {"any_order_all_reduce": all_reduce, "any_order_reduce_scatter": reduce_scatter}
 """What has one operand and one result, by the names of the ops."""
-_MESSAGES: Mapping[str, Callable[..., None]] = {
+MESSAGES: Mapping[str, Callable[..., None]] = {
     "send_to": send_to, "receive_from": receive_from,
 }
+"""What one rank gives another."""
 
 
 def in_order(work: Callable[[], Any], text: str) -> Any:
@@ -259,7 +266,7 @@ def perform(kind: str, step: Step, x: Array, **attrs: Any) -> Any:
     Raises:
         CollectiveError: it cannot be done, or what was started has failed.
     """
-    function = KINDS.get(kind) or _MESSAGES[kind]
+    function = KINDS.get(kind) or MESSAGES[kind]
     return in_order(lambda: function(step, x, **attrs), step.text + step.place)
 
 
@@ -305,9 +312,8 @@ def callback(name: str, place: str = "") -> Callable[..., None]:
         return _wait
     kind, attrs = json.loads(bracket + text)
     group = tuple(attrs.pop("ranks", ()))
-    if kind in _MESSAGES:
-        to = {name: attrs[name] for name in ("rank", "tag")}
-        return lambda x: perform(kind, Step(described(kind, x), (), place), x, **to)
+    if kind in MESSAGES:
+        return Message(kind, attrs["rank"], attrs["tag"], place)
     return Called(kind, group, attrs, place, phase.strip() == START)
 
 
@@ -345,6 +351,30 @@ class Called:
             channel.launch(out.ctypes.data, work, step.text + step.place)
         else:
             in_order(work, step.text + step.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message that a program sends or receives.
+
+    Attributes:
+        kind: one of `MESSAGES`.
+        rank: to or from whom.
+        tag: which of several it is.
+        place: where in the user's code it is, for messages.
+    """
+
+    kind: str
+    rank: int
+    tag: int
+    place: str
+
+    def step(self, x: Array) -> Step:
+        """What it is called."""
+        return Step(described(self.kind, x), (), self.place)
+
+    def __call__(self, x: Array) -> None:
+        perform(self.kind, self.step(x), x, rank=self.rank, tag=self.tag)
 
 
 def _wait(out: Array) -> None:

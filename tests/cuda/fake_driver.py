@@ -63,12 +63,14 @@ class Node:
 
 @dataclass(eq=False)
 class Stream:
-    """Work that waits."""
+    """Work that waits; `running` is the thread that does some of it, which another one may let go
+    on."""
 
     queue: list[Node] = field(default_factory=list)
     capture: list[Node] | None = None
     owner: int = 0
     invalid: bool = False
+    running: int = 0
 
 
 @dataclass(eq=False)
@@ -128,6 +130,7 @@ class FakeDriver(FakeLibrary):
         self._numbers = itertools.count(0x1000, 16)
         self._contexts: dict[int, int] = {}
         self._lock = threading.RLock()
+        self.changed = threading.Condition(self._lock)
         self._names = {code: ctypes.create_string_buffer(n.encode()) for code, n in NAMES.items()}
         self._texts = {code: ctypes.create_string_buffer(n[11:].replace("_", " ").lower().encode())
                        for code, n in NAMES.items()}
@@ -194,8 +197,12 @@ class FakeDriver(FakeLibrary):
         (found.queue if found.capture is None else found.capture).append(Node(kind, work))
 
     def _run(self, stream: Stream, until: Node | None = None) -> None:
-        while stream.queue:
-            node = stream.queue.pop(0)
+        here = threading.get_ident()
+        while stream.queue and (until is None or until in stream.queue):
+            if stream.running not in (0, here):
+                self.changed.wait(1e-3)
+                continue
+            node, stream.running = stream.queue[0], here
             try:
                 node.work()
             except Fault as fault:
@@ -204,6 +211,10 @@ class FakeDriver(FakeLibrary):
                     if isinstance(other, Stream):
                         other.queue.clear()
                 raise Refused(fault.code) from None
+            finally:
+                stream.running = 0
+                if node in stream.queue:
+                    stream.queue.remove(node)
             if node is until:
                 return
 

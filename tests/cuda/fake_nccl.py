@@ -34,6 +34,18 @@ TEXT = {1: b"unhandled cuda error", 2: b"unhandled system error", 4: b"invalid a
         5: b"invalid usage", 6: b"remote process exited or there was a network error"}
 
 
+Pause = Callable[[float], None]
+"""Waits so many seconds."""
+
+
+def _wait(done: Callable[[], bool], pause: Pause) -> None:
+    start = time.monotonic()
+    while not done():
+        if time.monotonic() - start > PATIENCE:
+            raise Refused(6)
+        pause(1e-4)
+
+
 @dataclass(eq=False)
 class Comm:
     """A communicator of one rank: its folder, and how many files have gone to and come from each
@@ -45,20 +57,19 @@ class Comm:
     sent: dict[int, int] = field(default_factory=dict)
     received: dict[int, int] = field(default_factory=dict)
 
-    def send(self, peer: int, data: bytes) -> None:
+    def send(self, peer: int, data: bytes) -> Path:
+        """Put it where the other finds it, and takes it away."""
         number = self.sent[peer] = self.sent.get(peer, 0) + 1
         name = self.folder / f"{self.place}-{peer}-{number}"
         part = name.with_suffix(".part")
         part.write_bytes(data)
         part.rename(name)
+        return name
 
-    def receive(self, peer: int) -> bytes:
+    def receive(self, peer: int, pause: Pause = time.sleep) -> bytes:
         number = self.received[peer] = self.received.get(peer, 0) + 1
-        name, start = self.folder / f"{peer}-{self.place}-{number}", time.monotonic()
-        while not name.exists():
-            if time.monotonic() - start > PATIENCE:
-                raise Refused(6)
-            time.sleep(1e-4)
+        name = self.folder / f"{peer}-{self.place}-{number}"
+        _wait(name.exists, pause)
         data = name.read_bytes()
         name.unlink()
         return data
@@ -210,17 +221,28 @@ class FakeNccl(FakeLibrary):
         else:
             self.driver._put(stream, "nccl", work)
 
+    def _pause(self, seconds: float) -> None:
+        """Let other threads go on meanwhile, as a GPU's other streams do."""
+        if self.driver is None:
+            time.sleep(seconds)
+        else:
+            self.driver.changed.wait(seconds)
+
     def _exchange(self, group: Group) -> None:
+        """All at the same time; it is done when what was sent is received, too."""
         assert group.comm is not None
+        sent = []
         for peer, at, n in group.sends:
             self._inside(at, n)
-            group.comm.send(peer, ctypes.string_at(at, n))
+            sent.append(group.comm.send(peer, ctypes.string_at(at, n)))
         for peer, at, n in group.receives:
             self._inside(at, n)
-            data = group.comm.receive(peer)
+            data = group.comm.receive(peer, self._pause)
             if len(data) != n:
                 raise Refused(5)
             ctypes.memmove(at, data, n)
+        for name in sent:
+            _wait(lambda name=name: not name.exists(), self._pause)
 
     def _reduce(
         self, comm: Comm, parts: list[int], out: int, n: int, kind: tuple[int, int]

@@ -507,7 +507,8 @@ class GraphBlock:
         places = [self.place(v) for v in node.operands]
         places += [self.new_place(r, cluster, None) for r in node.results]
         starts = self.low.machine.overlaps and overlap.exchanges(node) and self._is_read_late(node)
-        asks = self.low.machine.asks and node.op in collectives.KINDS
+        asks = self.low.machine.asks and (
+            node.op in collectives.KINDS or node.op in collectives.MESSAGES)
         self._call_host(node, collectives.START if starts else collectives.ASK if asks else "",
                         places, places)
         if starts:

@@ -16,6 +16,7 @@ from cellc_compiler.ir.op import lookup
 from cellc_compiler.ops.control import Cotangent
 from cellc_compiler.passes.stages import cutting, ordering, placing, schedule
 from cellc_runtime import collectives
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.world import Step, world
 
@@ -26,7 +27,11 @@ from ..tensors.parameter import Parameter
 from .sharding import cut_parameters
 
 if TYPE_CHECKING:
+    from cellc_runtime.cuda import on_stream
+
     from .entries import Traced
+else:
+    on_stream = lazy_module("cellc_runtime.cuda.on_stream")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +140,15 @@ def _digest(traced: Traced, plan: Plan) -> str:
 
 
 def agree(plan: str) -> None:
-    """Wait until all processes have cut their steps; they must have cut them alike.
+    """Wait until all processes have cut their steps; they must have cut them alike. They tell each
+    other what connects their GPUs.
 
     Raises:
         CollectiveError: they have not.
     """
     everyone = tuple(range(world().size))
     collectives.barrier(Step(f"a pipeline's step cut as {plan}", everyone))
+    on_stream.introduce(everyone)
 
 
 def _said(traced: Traced) -> Callable[[str], int | None]:

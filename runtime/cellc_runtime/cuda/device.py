@@ -32,8 +32,9 @@ from .context import Context
 from .driver import Driver
 from .memory import Allocator, NoMemory
 from .modules import Modules
+from .queues import Queue
 from .staging import Staging
-from .streams import CudaEvent, CudaStream
+from .streams import CudaEvent, CudaLane, CudaStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +151,18 @@ class CudaDevice(Device):
         self._begin_checks()
         as_ptx = not self._runs(CUDA[program.target], ptx=False) or \
             self.driver.version < cuda.CUBIN_VERSION
-        queue = on_stream.Queue(self.place, self.context.use, self._zero)
+        queue = Queue(self.place, self.context.use, self._zero, self.move, self.allocate_unset,
+                      self._mark, lambda: CudaLane(self.context))
         hosts = on_stream.on_stream(program, callbacks, queue)
         return CudaCode(self.context, self._modules, program, hosts, self._allocator.owns, as_ptx)
 
     def _zero(self, address: int, nbytes: int, stream: int) -> None:
         self.driver.call("cuMemsetD8Async", address, 0, nbytes, stream)
+
+    def _mark(self) -> CudaEvent:
+        mark = CudaEvent(self.context)
+        mark.record()
+        return mark
 
     def _begin_checks(self) -> None:
         """Room for what checks find, when the first program is loaded. The GPU writes what the host

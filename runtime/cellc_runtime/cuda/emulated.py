@@ -22,13 +22,14 @@ from ..abi import (
     PRECOMPUTE,
     Ext,
 )
-from ..device import Code, Device, Memory, MemoryStatistics, host_memory
+from ..device import Code, Device, Event, Memory, MemoryStatistics, host_memory
 from ..faults import Faults
 from ..loader import Host, MappedImage, main_function, precompute_function
 from ..platform import Scratch
 from ..program import Program
 from ..target import EMULATED, Target, machine_target
 from . import on_stream
+from .queues import Queue
 
 COPY, WAIT = "cellc_emulated_copy", "cellc_emulated_wait"
 TENSOR_MAP = "cellc_emulated_tensor_map"
@@ -224,7 +225,8 @@ class EmulatedDevice(Device):
         return f"{self.name} {os.getpid()} {id(self)}"
 
     def load(self, program: Program, callbacks: Sequence[Host]) -> Code:
-        queue = on_stream.Queue(self.queue_name, lambda: None, _zero)
+        queue = Queue(self.queue_name, lambda: None, _zero, _move, self.allocate, lambda: None,
+                      _Lane)
         return _EmulatedCode(self, program, on_stream.on_stream(program, callbacks, queue))
 
     def wait(self) -> None:
@@ -246,6 +248,22 @@ class EmulatedDevice(Device):
 
 def _zero(address: int, nbytes: int, stream: int) -> None:
     ctypes.memset(address, 0, nbytes)
+
+
+def _move(to: int, source: int, nbytes: int) -> None:
+    ctypes.memmove(to, source, nbytes)
+
+
+class _Lane:
+    """See `queues.Lane`: all is done at once."""
+
+    handle = 0
+
+    def follow(self, mark: Event | None) -> None:
+        """It is done."""
+
+    def finish(self) -> None:
+        """It is done."""
 
 
 class _EmulatedCode:

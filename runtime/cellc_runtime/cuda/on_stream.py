@@ -1,4 +1,4 @@
-"""Collectives on the memory and the stream of a GPU, by NCCL.
+"""Collectives on the memory and the stream of a GPU, by NCCL; messages are in `messages.py`.
 
 A program asks for a collective by its callback, with the addresses of operand and result in the
 GPU's memory and the stream. What can be done here is put on the stream, so that nobody waits and a
@@ -30,40 +30,9 @@ from ..dtypes import DType
 from ..loader import Host
 from ..platform import gpu_driver_version
 from ..program import Program
-from ..records import dataclass
-from ..world import Step, World, world
-from . import nccl
-
-Zero = Callable[[int, int, int], None]
-"""Fills with zeros from an address on so many bytes, in the order of a stream."""
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What a callback was given: addresses and bytes in the GPU's memory, the stream, and the type
-    of the elements."""
-
-    x: int
-    x_bytes: int
-    out: int
-    out_bytes: int
-    stream: int
-    dtype: DType
-
-
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """A device as collectives need it.
-
-    Attributes:
-        name: which GPU of the machine it is, the same for all processes.
-        use: makes it the one of this thread's calls.
-        zero: see `Zero`.
-    """
-
-    name: str
-    use: Callable[[], None]
-    zero: Zero
+from ..world import CollectiveError, Step, World, world
+from . import messages, nccl
+from .queues import Given, Queue, Zero
 
 
 class Called(Protocol):
@@ -90,20 +59,31 @@ class Engine:
     """The communicators of one rank, by group.
 
     Args:
-        load: gives NCCL, when a group comes to its first collective on GPUs: hundreds of megabytes
-            that a process which computes elsewhere does without.
+        load: gives NCCL, when this rank comes to its first collective or message on a GPU:
+            hundreds of megabytes that a process which computes elsewhere does without.
+
+    Attributes:
+        queue: of the device whose programs exchange something; None before one is loaded.
     """
 
     def __init__(self, load: Callable[[], nccl.Nccl]) -> None:
         self._load = load
+        self._loaded: tuple[nccl.Nccl | None, str] | None = None
         self._comms: dict[tuple[int, ...], tuple[nccl.Nccl, int] | None] = {}
+        self._messages = messages.Messages(self._own, self._library)
+        self.queue: Queue | None = None
 
-    def put(self, what: collectives.Called, step: Step, given: Given, queue: Queue) -> bool:
-        """Put a collective on a stream; whether it can be done here.
+    def put(
+        self, what: collectives.Called | collectives.Message, step: Step, given: Given, queue: Queue
+    ) -> bool:
+        """Put a collective or a message on a stream; whether it can be done here.
 
         Raises:
             CollectiveError: ranks disagree, or NCCL cannot do it.
         """
+        if isinstance(what, collectives.Message):
+            return self._messages.put(what, step, given, queue)
+        self._messages.check()
         if not _is_put(what):
             return False
         if step.group not in self._comms:
@@ -119,25 +99,35 @@ class Engine:
         _WORK[what.kind](_Work(library, comm, what, given, doing, queue.zero))
         return True
 
+    def introduce(self, group: tuple[int, ...]) -> None:
+        """All ranks of a group, which call this, tell each other what connects them, so that their
+        first messages go by NCCL."""
+        own = self._own(self.queue) if self.queue is not None else messages.Peer("", "")
+        step = Step("what connects ranks", group)
+        said = in_order(lambda: gathered_texts(step, f"{own.gpu}\n{own.version}"), step.text)
+        for rank, text in zip(group, said, strict=True):
+            self._messages.peers[rank] = messages.Peer(*text.split("\n"))
+
     def close(self) -> None:
         """This rank leaves: nothing of it runs any more."""
-        for library, comm in filter(None, self._comms.values()):
-            library.call("ncclCommAbort", comm)
-        self._comms.clear()
+        try:
+            self._messages.close()
+        finally:
+            for library, comm in filter(None, self._comms.values()):
+                library.call("ncclCommAbort", comm)
+            self._comms.clear()
 
     def _met(self, step: Step, queue: Queue) -> tuple[nccl.Nccl, int] | None:
         """The library and the communicator of a group, all of which come to their first collective;
         None: it goes by the host. The first of them says why."""
-        first, library, why = world().rank == step.group[0], None, ""
-        try:
-            library = self._load()
-        except nccl.NoNccl as error:
-            why = str(error)
+        first, (library, why) = world().rank == step.group[0], self._found()
         made = library.unique_id().hex() if first and library is not None else ""
-        version = nccl.dotted(library.version) if library is not None else ""
-        own = "\n".join((made, f"{os.uname().nodename} {queue.name}", version, why))
+        own = self._own(queue)
+        told = "\n".join((made, own.gpu, own.version, why))
         said = [text.split("\n", 3) for text in
-                in_order(lambda: gathered_texts(step, own), step.text)]
+                in_order(lambda: gathered_texts(step, told), step.text)]
+        for rank, (_, gpu, version, _) in zip(step.group, said, strict=True):
+            self._messages.peers[rank] = messages.Peer(gpu, version)
         apart = _apart(step.group, said)
         if library is None or apart:
             if first:
@@ -148,6 +138,28 @@ class Engine:
         return library, library.communicator(
             bytes.fromhex(said[0][0]), len(step.group), step.group.index(world().rank),
             f"{step.text}{step.place}")
+
+
+    def _found(self) -> tuple[nccl.Nccl | None, str]:
+        """The library, or why there is none."""
+        if self._loaded is None:
+            try:
+                self._loaded = self._load(), ""
+            except nccl.NoNccl as error:
+                self._loaded = None, str(error)
+        return self._loaded
+
+    def _library(self) -> nccl.Nccl:
+        library, why = self._found()
+        if library is None:
+            raise CollectiveError(why)
+        return library
+
+    def _own(self, queue: Queue) -> messages.Peer:
+        """What connects this rank."""
+        library, _ = self._found()
+        version = nccl.dotted(library.version) if library is not None else ""
+        return messages.Peer(f"{os.uname().nodename} {queue.name}", version)
 
 
 def _apart(group: tuple[int, ...], said: Sequence[Sequence[str]]) -> str:
@@ -264,8 +276,7 @@ _WORK: Mapping[str, Callable[[_Work], None]] = {
     "all_gather": _all_gather, "broadcast_from": _broadcast_from, "gather_to": _gather_to,
     "scatter_from": _scatter_from, "all_to_all": _all_to_all, "all_to_all_v": _all_to_all_v,
 }
-"""By the names of the ops. Sums in the order of the ranks are made of these. Messages go by the
-host: a send must not wait until it is received, and NCCL's does."""
+"""By the names of the ops. Sums in the order of the ranks are made of these."""
 
 
 # --- who uses it ----------------------------------------------------------------------------------
@@ -314,8 +325,19 @@ def disconnect() -> None:
         made.close()
 
 
+def introduce(group: tuple[int, ...]) -> None:
+    """All ranks of a group call this before they send each other messages; see
+    `Engine.introduce`."""
+    found = engine()
+    if found is not None:
+        found.introduce(group)
+
+
 def on_stream(program: Program, hosts: Sequence[Host], queue: Queue) -> list[Host]:
     """A program's callbacks for a device whose mains ask for collectives on their stream."""
+    found = engine()
+    if found is not None and any(collectives.asks(c.name) for c in program.callbacks):
+        found.queue = queue
     return [_Asked(host, queue) if collectives.asks(callback.name) else host
             for host, callback in zip(hosts, program.callbacks, strict=True)]
 
@@ -352,15 +374,18 @@ class _Asked:
         self.what = self._host.function
 
     def __call__(self, buffers: int) -> int:
-        pointers = (ctypes.c_void_p * 3).from_address(buffers)
-        stream, found, what = pointers[2], engine(), self.what
+        types = self._host.types
+        pointers = (ctypes.c_void_p * (len(types) + 1)).from_address(buffers)
+        stream, found, what = pointers[len(types)], engine(), self.what
         if stream is None:
             return self._host(buffers)
-        if found is None or not isinstance(what, collectives.Called):
+        if found is None or not isinstance(what, collectives.Called | collectives.Message):
             return BY_HOST
-        (dtype, shape, _), (_, out_shape, _) = self._host.types
-        given = Given(pointers[0] or 0, dtype.itemsize * math.prod(shape),
-                      pointers[1] or 0, dtype.itemsize * math.prod(out_shape), stream, dtype)
+        dtype, shape, _ = types[0]
+        places = {written: (pointer or 0, own.itemsize * math.prod(dims))
+                  for pointer, (own, dims, written) in zip(pointers, types, strict=False)}
+        x, out = (places.get(written, (0, 0)) for written in (False, True))
+        given = Given(*x, *out, stream, dtype)
         try:
             step = what.step(np.broadcast_to(np.zeros((), dtype.numpy), shape))
             return 0 if found.put(what, step, given, self._queue) else BY_HOST

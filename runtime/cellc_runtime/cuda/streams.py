@@ -132,6 +132,24 @@ class CudaEvent:
             self._context.discard("cuEventDestroy_v2", self.handle)
 
 
+class CudaLane:
+    """A stream that no program runs on; see `queues.Lane`."""
+
+    def __init__(self, context: Context) -> None:
+        self._context, self._stream = context, CudaStream(context)
+        self.handle = self._stream.handle
+
+    def follow(self, mark: Event | None) -> None:
+        """See `Lane`."""
+        if mark is not None:
+            mark.wait(self._stream)
+
+    def finish(self) -> None:
+        """See `Lane`. (What checks of programs have found is for those who wait for programs.)"""
+        self._context.use()
+        self._context.driver.call("cuStreamSynchronize", self.handle)
+
+
 def _done(context: Context, name: str, handle: int) -> bool:
     result = context.driver.result(name, handle)
     if result and result != NOT_READY:

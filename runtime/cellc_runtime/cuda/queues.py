@@ -1,0 +1,70 @@
+"""What collectives and messages need of a GPU: its memory, the stream of its programs, others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ..device import Event, Memory
+from ..dtypes import DType
+from ..records import dataclass
+
+Zero = Callable[[int, int, int], None]
+"""Fills with zeros from an address on so many bytes, in the order of a stream."""
+Move = Callable[[int, int, int], None]
+"""Copies to an address from another one so many bytes, in the order of the programs' stream."""
+
+
+class Lane(Protocol):
+    """A stream beside that of the programs.
+
+    Attributes:
+        handle: as the driver has it.
+    """
+
+    handle: int
+
+    def follow(self, mark: Event | None) -> None:
+        """What comes on it waits for a mark of `Queue.mark`."""
+
+    def finish(self) -> None:
+        """Return when all on it is done.
+
+        Raises:
+            RuntimeError: some of it failed.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A device as collectives and messages need it.
+
+    Attributes:
+        name: which GPU of the machine it is, the same for all processes.
+        use: makes it the one of this thread's calls.
+        zero, move: see `Zero` and `Move`.
+        room: memory for so many bytes, given back in the order of the programs' stream.
+        mark: behind what the programs' stream has to do now; None where that is done already.
+        lane: a stream of its own.
+    """
+
+    name: str
+    use: Callable[[], None]
+    zero: Zero
+    move: Move
+    room: Callable[[int], Memory]
+    mark: Callable[[], Event | None]
+    lane: Callable[[], Lane]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a callback was given: addresses and bytes in the GPU's memory, the stream, and the type
+    of the elements. A message has no result, or no operand: 0 bytes at 0."""
+
+    x: int
+    x_bytes: int
+    out: int
+    out_bytes: int
+    stream: int
+    dtype: DType
