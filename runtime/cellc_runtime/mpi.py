@@ -143,6 +143,10 @@ class MpiWorld:
                 f"{status.Get_count(self._mpi.BYTE)} with the tag {tag}")
         self._finish(step, found.Irecv([out, self._mpi.BYTE]))
 
+    def has_left(self, rank: int) -> bool:
+        """See `World.has_left`; the thread of the channel hears of it."""
+        return rank in self._alive.left
+
     def close(self) -> None:
         """See `World.close`."""
         channel, self.channel = self.channel, None

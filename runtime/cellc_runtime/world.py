@@ -89,6 +89,9 @@ class World(Protocol):
     def receive(self, step: Step, source: int, tag: int, out: Bytes) -> None:
         """Bytes of one rank, as many as `out` holds."""
 
+    def has_left(self, rank: int) -> bool:
+        """Whether a rank has said, or is known, to do nothing more with others."""
+
     def close(self) -> None:
         """This rank leaves."""
 
@@ -132,6 +135,10 @@ class Alone:
     def receive(self, step: Step, source: int, tag: int, out: Bytes) -> None:
         """There is nobody."""
         raise CollectiveError(f"{step.text}: from rank {source}, but one process runs")
+
+    def has_left(self, rank: int) -> bool:
+        """There is nobody."""
+        return False
 
     def close(self) -> None:
         """Nothing is held."""

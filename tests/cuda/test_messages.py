@@ -21,7 +21,7 @@ from cellc.testing.ranks import run_ranks
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.types import TensorType
-from cellc_runtime import collectives, executable, knobs
+from cellc_runtime import collectives, executable
 from cellc_runtime.cuda import nccl, on_stream
 from cellc_runtime.cuda.device import CudaDevice
 from cellc_runtime.cuda.driver import Driver
@@ -54,14 +54,12 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EmulatedDevice]]:
 def on_ranks(
     count: int, make: Make, given: Callable[[int], Sequence[Array]], folder: Path | None,
     calls: int = 1, use: Callable[[FakeNccl], None] = lambda fake: None, introduced: bool = True,
-    patience: float = 60,
 ) -> tuple[list[list[bytes]], list[list[str]]]:
     """The bits of the results of a program on each rank, and the calls of NCCL there.
 
     Args:
         folder: of NCCL's stand-in; None: on CPUs.
         introduced: whether ranks tell each other what connects them, as those of a pipeline do.
-        patience: seconds for which a rank that ends waits until what it sent is received.
     """
     def run(rank: int) -> tuple[list[bytes], list[str]]:
         fake = FakeNccl(folder or Path())
@@ -75,8 +73,7 @@ def on_ranks(
             out = [a for _ in range(calls) for a in program.call(given(rank))]
             arrays = [a if isinstance(a, np.ndarray) else a.numpy() for a in out]
         finally:
-            with knobs.override(collective_timeout=patience):
-                on_stream.disconnect()
+            on_stream.disconnect()
         return [np.asarray(a).tobytes() for a in arrays], [call[0] for call in fake.log]
 
     bits, logs = zip(*run_ranks(count, run), strict=True)
@@ -154,12 +151,18 @@ def test_ranks_whose_libraries_differ_go_by_the_host(
     assert not any(logs)
 
 
-def test_another_type_is_told(tmp_path: Path, gpus: list[EmulatedDevice]) -> None:
+def test_another_type_is_told(
+    tmp_path: Path, gpus: list[EmulatedDevice], monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The sender leaves without waiting for ever."""
+    monkeypatch.setattr("cellc_runtime.cuda.messages._UNDER_WAY", 0.1)
     make = exchange([[">1:7"], ["<0:7"]], [(2, 3), (3, 3)])
     with pytest.raises(CollectiveError, match=r"collective mismatch: rank 0 at send_to of "
                        r"float32\[2,3\]; rank 1 at receive_from of float32\[3,3\], both with the "
                        "tag 7"):
-        on_ranks(2, make, drawn, tmp_path, patience=0.1)
+        on_ranks(2, make, drawn, tmp_path)
+    assert "rank 1 has ended and not received all that rank 0 has sent" in capfd.readouterr().err
 
 
 def test_another_tag_is_told(
@@ -167,13 +170,14 @@ def test_another_tag_is_told(
 ) -> None:
     """When the one that is waited for does not come."""
     monkeypatch.setattr("cellc.testing.ranks._PATIENCE", 0.3)
+    monkeypatch.setattr("cellc_runtime.cuda.messages._UNDER_WAY", 0.1)
     with pytest.raises(CollectiveError, match=r"collective mismatch: rank 1 waits for a message of "
                        r"rank 0 with the tag 4, but nobody has received what that one has sent: "
                        r"float32\[6,3\] with the tag 5\. receive_from of float32\[5,3\] with the "
                        "tag 4: rank 1 waits for"):
-        on_ranks(2, exchange([[">1:5"], ["<0:4"]]), drawn, tmp_path, patience=0.1)
+        on_ranks(2, exchange([[">1:5"], ["<0:4"]]), drawn, tmp_path)
     with pytest.raises(CollectiveError, match="the tag 32766 is cellc's own"):
-        on_ranks(2, exchange([[">1:32766"], []], [(1, 3)] * 2), drawn, tmp_path, patience=0.1)
+        on_ranks(2, exchange([[">1:32766"], []], [(1, 3)] * 2), drawn, tmp_path)
 
 
 @pytest.mark.parametrize("function", ["ncclCommInitRank", "ncclSend"])
@@ -190,8 +194,7 @@ def test_what_fails_while_the_program_goes_on_is_told_later(
 
     with pytest.raises(CollectiveError, match=rf"(?s)send_to of float32\[1,3\]: {function}: "
                        "unhandled system error.*NCCL_DEBUG=WARN"):
-        on_ranks(2, exchange([[">1:0", ">1:2"], ["<0:0", "<0:2"]]), drawn, tmp_path, use=use,
-                 patience=0.1)
+        on_ranks(2, exchange([[">1:0", ">1:2"], ["<0:0", "<0:2"]]), drawn, tmp_path, use=use)
 
 
 # --- pipelines ------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -73,6 +74,51 @@ loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
 Model(net, loss, nn.Momentum(net.trainable_params(), 0.1, 0.9)).train(2, data)
 bits = b"".join(p.asnumpy().tobytes() for p in net.get_parameters())
 print("weights", hashlib.sha256(bits).hexdigest())
+"""
+
+STAGES = """
+import hashlib, sys
+import numpy as np
+import cellc as ms
+from cellc import Tensor, nn, ops
+from cellc.communication import init, get_rank, comm_func as c
+from cellc.storage.elsewhere import is_elsewhere
+stages = int(sys.argv[1])
+ms.set_context(mode=ms.GRAPH_MODE, device_target="CPU")
+init()
+ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel", pipeline_stages=stages,
+                             pipeline_config={"pipeline_scheduler": sys.argv[2]})
+
+def dense(seed):
+    drawn = np.random.RandomState(seed).randn(4, 4).astype(np.float32) / 2
+    return nn.Dense(4, 4, Tensor(drawn), "zeros")
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.CellList([dense(i) for i in range(stages)])
+        for i, layer in enumerate(self.layers):
+            layer.pipeline_stage = i
+
+    def construct(self, x):
+        for layer in self.layers:
+            x = ops.relu(layer(x)) + x
+        return x
+
+net = Net().set_train()
+loss = nn.WithLossCell(net, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+step = nn.TrainOneStepCell(nn.PipelineCell(loss, 4), nn.Adam(net.trainable_params(), 0.01))
+for i in range(3):
+    draw = np.random.RandomState(i)
+    got = step(Tensor(draw.randn(8, 4).astype(np.float32)),
+               Tensor(draw.randint(0, 4, 8).astype(np.int32)))
+held = (p.asnumpy().tobytes() for p in step.get_parameters() if not is_elsewhere(p))
+print("stage", get_rank(), hashlib.sha256(b"".join([*held, got.asnumpy()])).hexdigest())
+ms.set_context(mode=ms.PYNATIVE_MODE)
+peer = get_rank() ^ 1
+sent = Tensor(np.full(3, get_rank(), np.float32))
+came = c.batch_isend_irecv([c.P2POp("isend", sent, peer), c.P2POp("irecv", sent, peer)])[1]
+assert (came.asnumpy() == peer).all()
 """
 
 FAULTS = """
@@ -160,14 +206,20 @@ def test_a_script_of_mindspore_trains_on_two_ranks(mpirun: Launch) -> None:
     assert len(found) == 1  # both ranks, both modes
 
 
+def _by_nccl(text: str) -> str:
+    """A script that calls `init()` on a line of its own, with a stand-in of NCCL."""
+    return re.sub(r"^( *)init\(\)\n", r"""\1init()
+\1from cellc_runtime.cuda import nccl, on_stream
+\1from tests.cuda.fake_nccl import of_environment
+\1fake = of_environment()
+\1on_stream.use(lambda: nccl.Nccl(fake))
+""", text.replace('device_target="CPU"', 'device_target="GPU"'), flags=re.M)
+
+
 def test_training_by_nccl(mpirun: Launch, tmp_path: Path) -> None:
     """On emulated GPUs and a stand-in of NCCL the weights are those of CPUs, in both modes."""
     root = Path(__file__).parents[2]
-    by_nccl = TRAINING.replace('device_target="CPU"', 'device_target="GPU"').replace(
-        "    init()\n", "    init()\n    from cellc_runtime.cuda import nccl, on_stream\n"
-        "    from tests.cuda.fake_nccl import of_environment\n"
-        "    fake = of_environment()\n    on_stream.use(lambda: nccl.Nccl(fake))\n")
-    by_nccl += 'print("calls", len(fake.log))\n'
+    by_nccl = _by_nccl(TRAINING) + 'print("calls", len(fake.log))\n'
     found = set()
     for text, mode in ((TRAINING, "0"), (by_nccl, "0"), (by_nccl, "1")):
         done = mpirun(2, f"from cellc import shim; shim.install()\n{text}", mode, "ranks",
@@ -178,6 +230,26 @@ def test_training_by_nccl(mpirun: Launch, tmp_path: Path) -> None:
         assert sum(line.startswith("calls") for line in lines) == 2 * (text is by_nccl)
         assert "calls 0" not in lines
     assert len(found) == 1
+
+
+@pytest.mark.parametrize(("count", "schedule"), [(2, "1f1b"), (4, "gpipe")])
+def test_training_by_nccl_in_stages(
+    mpirun: Launch, tmp_path: Path, count: int, schedule: str
+) -> None:
+    """Stages on emulated GPUs, which send each other all by a stand-in of NCCL, as on CPUs."""
+    by_nccl = _by_nccl(STAGES) + \
+        'sent = [call for call in fake.log if call[0] == "ncclSend"]\n' \
+        'print("all by NCCL" if len(sent) > 12 and sent[-1][1] == 12 else sent)\n'
+    found = []
+    for text in (STAGES, by_nccl):
+        done = mpirun(count, text, str(count), schedule, CELLC_GPU="emulated",
+                      FAKE_NCCL=str(tmp_path), PYTHONPATH=str(Path(__file__).parents[2]))
+        assert done.returncode == 0, done.stderr
+        lines = sorted(done.stdout.splitlines())
+        found.append([line for line in lines if line.startswith("stage")])
+        assert len(found[-1]) == count
+        assert lines.count("all by NCCL") == count * (text is by_nccl)
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(("fault", "said"), [

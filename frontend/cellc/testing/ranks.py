@@ -21,6 +21,7 @@ class _Board:
     changed: threading.Condition = field(default_factory=threading.Condition)
     given: dict[Any, dict[int, Any]] = field(default_factory=dict)
     failed: bool = False
+    left: set[int] = field(default_factory=set)
 
     def put(self, key: Any, rank: int, value: Any) -> None:
         with self.changed:
@@ -116,8 +117,13 @@ class _ThreadWorld:
                 f"{step.text}: expected {out.size} bytes, but rank {source} sends {sent.size}")
         out[:] = sent
 
+    def has_left(self, rank: int) -> bool:
+        """See `World.has_left`."""
+        return self._board.failed or rank in self._board.left
+
     def close(self) -> None:
         """End its thread."""
+        self._board.left.add(self.rank)
         self._own.close()
 
     def abort(self) -> None:

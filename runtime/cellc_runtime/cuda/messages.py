@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import atexit
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ from .queues import Given, Lane, Queue
 TAG = 32766
 """The tag of envelopes, which no message may have (the highest that any MPI must know is one
 more)."""
+_LOOK, _UNDER_WAY = 0.1, 2.0
+"""Seconds between looks at who has left, and for what is under way when the other side does."""
 _ENVELOPE = np.dtype([
     ("tag", np.int64), ("nbytes", np.int64), ("by_nccl", np.bool_), ("what", "S128"),
     ("place", "S384"), ("machine", "S256"), ("version", "S16"), ("id", f"S{nccl.ID_BYTES}")])
@@ -152,7 +155,7 @@ class Messages:
         if goes and what.rank not in self._to:
             made = self._library().unique_id()
             self._to[what.rank] = _Outgoing(what.rank, self._library(), made, queue)
-            _open.add(self)
+            _flush_at_exit(self)
         copy = _copied(given, queue) if goes else None
         envelope = _Envelope(what.tag, given.x_bytes, goes, _type(step), step.place, own, made)
         in_order(lambda: world().send(step, what.rank, TAG, envelope.packed()), doing)
@@ -205,10 +208,16 @@ class Messages:
             incoming.early.append((envelope, memory))
 
     def flush(self) -> None:
-        """Wait until what was sent is received, at most as long as for a collective."""
+        """Wait until what was sent is received: while the others are there, and at most as long as
+        for a collective."""
+        end = time.monotonic() + knobs.read().collective_timeout
         for peer, outgoing in self._to.items():
-            if not outgoing.channel.finish(knobs.read().collective_timeout):
-                sys.stderr.write(f"cellc: rank {peer} has not received all that was sent to it\n")
+            while not outgoing.channel.finish(_LOOK):
+                left = world().has_left(peer)
+                if time.monotonic() > end or (left and not outgoing.channel.finish(_UNDER_WAY)):
+                    sys.stderr.write(f"cellc: rank {peer} has {'ended and ' * left}not received "
+                                     f"all that rank {world().rank} has sent to it\n")
+                    break
 
     def close(self) -> None:
         """This rank leaves.
@@ -338,10 +347,15 @@ class _Incoming:
 _open: WeakSet[Messages] = WeakSet()
 
 
-@atexit.register
-def _flush_all() -> None:
+def _flush_at_exit(messages: Messages) -> None:
     """A process that ends has sent what it has said it sends. (What was registered before, MPI's
-    end, comes after this.)"""
+    end, comes after that.)"""
+    atexit.unregister(_flush_all)
+    atexit.register(_flush_all)
+    _open.add(messages)
+
+
+def _flush_all() -> None:
     for messages in list(_open):
         messages.flush()
         try:
