@@ -158,9 +158,14 @@ class Messages:
             _flush_at_exit(self)
         copy = _copied(given, queue) if goes else None
         envelope = _Envelope(what.tag, given.x_bytes, goes, _type(step), step.place, own, made)
-        in_order(lambda: world().send(step, what.rank, TAG, envelope.packed()), doing)
-        if copy is not None:
-            self._to[what.rank].send(copy, given.x_bytes, queue.mark(), doing)
+        mark = queue.mark() if copy is not None else None
+
+        def send() -> None:
+            world().send(step, what.rank, TAG, envelope.packed())
+            if copy is not None:
+                self._to[what.rank].send(copy, given.x_bytes, mark, doing)
+
+        in_order(send, doing)
         return goes
 
     def _receive(self, what: Message, step: Step, given: Given, queue: Queue) -> bool:
