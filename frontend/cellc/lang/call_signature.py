@@ -18,6 +18,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType
 
+from ..calls import inner_primitives
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.tracer import GraphTensor
@@ -150,6 +151,8 @@ class Signature:
             raise Unlike
         number = len(self.objects)
         self.objects.append(cell)
+        if inner_primitives.marked(cell):
+            raise Unlike  # primitives within it are laid out, each in its own way
         own = _is_of_the_user(kind)
         parts: list[Hashable] = [kind]
         for name, value in cell.__dict__.items():

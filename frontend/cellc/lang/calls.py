@@ -16,7 +16,7 @@ from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.graph import NOWHERE, Span
 from cellc_runtime import dtypes
 
-from ..calls import budget, misfit, precision, recompute
+from ..calls import budget, inner_primitives, misfit, precision, recompute
 from ..calls.bprop import call_with_bprop
 from ..calls.hooks import call_hooked, hooks_of
 from ..core import invalidation
@@ -112,6 +112,26 @@ def interpret(
     vm: Interpreter, fn: FunctionType, args: Args, kwargs: Kwargs, caller: Frame | None
 ) -> Any:
     """Interpret a Python function from its source."""
+    if args and _is_layers(fn.__globals__) and _model.is_cell(args[0]):
+        within = inner_primitives.within(args[0], lambda: _in_layer(vm.frame, args[0]))
+        if within is not None:
+            return within.call(lambda a: _interpret(vm, fn, a, kwargs, caller), args)
+    return _interpret(vm, fn, args, kwargs, caller)
+
+
+def _is_layers(names: dict[str, Any]) -> bool:
+    """Whether global names are those of a module of layers of cellc itself."""
+    return f"{names.get('__name__', '')}.".startswith("cellc.nn.")
+
+
+def _in_layer(frame: Frame | None, layer: Any) -> bool:
+    """Whether what is interpreted is code of a layer of cellc, or called by it with itself."""
+    return frame is not None and frame.first_argument is layer and _is_layers(frame.globals)
+
+
+def _interpret(
+    vm: Interpreter, fn: FunctionType, args: Args, kwargs: Kwargs, caller: Frame | None
+) -> Any:
     source = function_source(fn)
     if vm.rolling and (source.facts.generator or source.node.args.vararg):
         refuse_in(args, kwargs)
@@ -273,6 +293,7 @@ def call_cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Fra
         vm.hooks.on_attribute_read(cell, "_flags")
         vm.hooks.on_attribute_read(cell, "_recompute_options")
         vm.hooks.on_attribute_read(cell, "_recompute_budget")
+        vm.hooks.on_attribute_read(cell, "_inner")
     vm.tracer.budget = budget.least(vm.tracer.budget, cell._recompute_budget)
     return vm.templates.of_call(cell, args, kwargs, vm.scope_of(cell, frame),
                                 lambda: _hooked(vm, cell, args, kwargs, frame))

@@ -8,6 +8,7 @@ from typing import Any
 
 from cellc_compiler.ir.op import REQUIRED
 
+from ..calls import sharding
 from ..ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, ranks_of
 from ..ranks.layout import Layout, check_strategy
 from ..ranks.settings import ranks_of_a_stage
@@ -15,7 +16,6 @@ from ..tensors.tensor import Tensor
 from . import functional_collectives as c
 from . import functional_create as fc
 from . import functional_join as fj
-from . import sharding
 from .primitive import Primitive
 from .primitives import make_primitives
 from .virtual_dataset import VirtualDataset as VirtualDataset

@@ -21,9 +21,10 @@ from ..tensors.seed import seeded
 from .arguments import integer
 
 if TYPE_CHECKING:
-    from . import sharding, user_primitives
+    from ..calls import sharding
+    from . import user_primitives
 else:
-    sharding = lazy_module("cellc.ops.sharding")
+    sharding = lazy_module("cellc.calls.sharding")
     user_primitives = lazy_module("cellc.ops.user_primitives")
 
 
@@ -64,6 +65,8 @@ class Primitive:
     recomputed: bool | None = None
     sharded: tuple[Any, Any] | None = None
     """The strategies that `shard` was given, of operands and results."""
+    _layer: Callable[[], Any] | None = None
+    """A weak reference to the layer that holds it in place of MindSpore's (`nn.layer.inner`)."""
     customs: ClassVar[Any] = None
     """What the program has put in the place of primitives by name (`ops.op_customs`)."""
 
@@ -83,9 +86,7 @@ class Primitive:
         def run() -> Any:
             if not self.sharded or not sharding.laying_out():
                 return self._run(*operands, **kwargs)
-            flipped = bool(self.attrs.get("transpose_a")), bool(self.attrs.get("transpose_b"))
-            return sharding.called(self._run, self.name, operands, kwargs, self.sharded, self.name,
-                                   flipped)
+            return sharding.primitive_called(self, self._run, operands, kwargs)
 
         return result_again((operands, kwargs), run) if self.recomputed else run()
 
@@ -94,6 +95,19 @@ class Primitive:
         if function is None:
             return user_primitives.same_named(self)(*operands, **kwargs)
         return function(*operands, **kwargs, **self._fixed())
+
+    def _told(self, name: str) -> None:
+        """A mark was set: graphs that called this primitive, or the layer that it is of, are
+        stale."""
+        changed(self, name)
+        layer = self._layer() if self._layer is not None else None
+        if layer is not None:
+            changed(layer, "_inner")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        state.pop("_layer", None)  # which a copy of the layer sets anew
+        return state
 
     def _fixed(self) -> dict[str, Any]:
         """The arguments that the init has fixed, without attributes that were added later."""
@@ -136,7 +150,7 @@ class Primitive:
             if strategy is not None:
                 self.add_prim_attr(name, strategy)
         self.sharded = (in_strategy, out_strategy) if in_strategy else None
-        changed(self, "sharded")
+        self._told("sharded")
         return self
 
     def recompute(self, mode: bool = True) -> Primitive:
@@ -154,7 +168,7 @@ class Primitive:
         if not isinstance(mode, bool):
             raise TypeError(f"The input value must be a bool, but got {type(mode).__name__}.")
         self.recomputed = mode
-        changed(self, "recomputed")
+        self._told("recomputed")
         return self
 
     def del_prim_attr(self, name: str) -> Primitive:

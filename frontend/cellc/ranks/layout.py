@@ -155,9 +155,15 @@ def check_strategy(strategy: Any, name: str, what: str) -> None:
         raise TypeError(f"For '{what}', '{name}' must hold tuples of ints or Layouts, not both.")
 
 
-_PRODUCTS = ("MatMul", "BatchMatMul")
-_READS = ("Gather", "EmbeddingLookup")
-_CONVOLUTIONS = {"Conv2D": False, "Conv2DTranspose": True, "Conv2DBackpropInput": True}
+_PRODUCTS = ("MatMul", "BatchMatMul", "Dense")
+_READS = ("Gather", "EmbeddingLookup", "SparseGatherV2")
+_BY_CHANNEL = ("BatchNorm", "BiasAdd", "InstanceNorm", "PReLU")
+"""What has one number for each channel, axis 1 of the first operand."""
+_BY_ROW = ("NLLLoss", "SparseSoftmaxCrossEntropyWithLogits", "UnsortedSegmentMax",
+           "UnsortedSegmentMin", "UnsortedSegmentSum")
+"""What reads an element for each row of the first operand: they share their first axes."""
+_CONVOLUTIONS = {"Conv2D": False, "Conv2DTranspose": True, "Conv2DBackpropInput": True,
+                 "Conv3D": False, "Conv3DTranspose": True}
 """Whether the images' channels are the first axis of the weights, not the second."""
 
 
@@ -173,8 +179,8 @@ def placements(
     Args:
         size: how many ranks there are.
         op: the primitive whose operands these are: those of a product share the axis that is summed
-            over, those of a convolution channels, those of `Gather` none; others are broadcast to
-            each other.
+            over, those of a convolution or of `BiasAdd` channels, those of `Gather` none; others
+            are broadcast to each other.
         flipped: of a product, which operands are transposed.
         leading: the tensors share their first axes, not their last ones.
 
@@ -208,14 +214,16 @@ def _convolution_keys(
 ) -> list[list[tuple[int, int]]] | None:
     """Names for the axes of images and weights; None: the op is no convolution, or these are not
     theirs."""
-    if op not in _CONVOLUTIONS or [len(entry) for entry in strategy] != [4, 4]:
+    rank = len(strategy[0]) if strategy else 0
+    if op not in _CONVOLUTIONS or rank < 4 or [len(entry) for entry in strategy] != [rank, rank]:
         return None
     images, weights = strategy
-    shared, own = (0, 1), (0, 4)  # the channels of the images, and those that weights alone have
+    shared, own = (0, 1), (0, rank)  # the channels of the images, and those that weights alone have
     outputs, inputs = (shared, own) if _CONVOLUTIONS[op] else (own, shared)
     if images[1] > 1 and weights[1] == 1:  # by groups
         outputs, inputs = shared, own
-    return [[(0, 0), shared, (0, 2), (0, 3)], [outputs, inputs, (1, 2), (1, 3)]]
+    return [[(0, 0), shared, *((0, a) for a in range(2, rank))],
+            [outputs, inputs, *((1, a) for a in range(2, rank))]]
 
 
 def _keys(
@@ -225,11 +233,15 @@ def _keys(
     share are equal."""
     if op in _READS:
         return [(number, a) for a in range(rank)]
-    if leading:
+    if leading or op in _BY_ROW:
         return [(0, a) for a in range(rank)]
+    if op in _BY_CHANNEL and number and rank == 1 and longest > 1:
+        return [(0, 1)]
     if op not in _PRODUCTS:
         return [(0, a + longest - rank) for a in range(rank)]
     rows, columns, summed = (1, 0), (1, 2), (1, 1)
+    if op == "Dense" and number:  # weights (out, in), a bias (out)
+        return [columns, summed][:rank]
     last = [rows, summed] if number == 0 else [summed, columns]
     batch = [(0, a + longest - rank) for a in range(rank - 2)]
     return batch + (last[::-1] if flipped[number] else last)

@@ -30,7 +30,7 @@ else:  # numbers of the network that lie on another rank
 LARGEST_ARRAY = 1 << 20
 """Bytes of a numpy array up to which a change in place is noticed."""
 _BOOKS = frozenset(
-    {"_flags", "_hooks", "_cells", "_params", "_buffers", "_recompute_options",
+    {"_flags", "_hooks", "_cells", "_params", "_buffers", "_inner", "_recompute_options",
      "_recompute_budget"}
 )
 """What Cells keep of their own: methods that change it tell."""

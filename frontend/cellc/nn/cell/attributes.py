@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import OrderedDict
+from copy import copy
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from cellc_runtime.lazy import lazy_module
@@ -16,9 +18,15 @@ from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
 from .unregistered import look_at
 
-inner = lazy_module("cellc.nn.layer.inner")  # what layers have besides, made when asked for
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...calls import inner_primitives
+    from ..layer import inner
     from . import Cell
+else:  # what layers have besides, made when asked for
+    inner_primitives = lazy_module("cellc.calls.inner_primitives")
+    inner = lazy_module("cellc.nn.layer.inner")
 
 
 def as_cell(value: Attributes) -> Cell:
@@ -36,6 +44,8 @@ class Attributes:
             self, param_name: str, param: Parameter | None, check_name_contain_dot: bool = True
         ) -> None: ...
 
+    _inner: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """Primitives that MindSpore's layer of this kind has, as far as somebody has asked."""
     _whole = False
     """Whether cellc may run it as one program in PyNative mode too."""
     _own = frozenset({"_params", "_cells", "_flags", "_entries", "_params_list", "_tensor_list"})
@@ -141,13 +151,13 @@ class Attributes:
 
     def _inner_primitive(self, name: str) -> Any:
         """A primitive that MindSpore's layer of this kind has, made when it is first asked for."""
-        kept = self.__dict__.get("_inner", {})
+        kept = self._inner
         if name not in kept:
             made = inner.find(self, name)
             if made is None:
                 return None
             kept = {**kept, name: made}
-            self.__dict__["_inner"] = kept
+            inner_primitives.hold(self, kept)
         return kept[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -244,5 +254,7 @@ class Attributes:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         object.__setattr__(self, "_entries", entries.EntryTable())
+        if "_inner" in state:
+            inner_primitives.hold(self, {k: copy(v) for k, v in state["_inner"].items()})
         if state.get("_set_inputs") is not None:
             self._entries.open(state["_set_inputs"])

@@ -23,14 +23,14 @@ from ...tensors.tensor import Tensor, host_arrays_of, tensor_of
 from .compiling import Compiling
 
 if TYPE_CHECKING:
+    from ...calls import sharding as laying
     from ...compiled import jit
     from ...ops import primitive
-    from ...ops import sharding as laying
     from ...ranks import layout as placing
     from ...ranks import layouts, settings
 else:  # one process needs none
     jit = lazy_module("cellc.compiled.jit")
-    laying = lazy_module("cellc.ops.sharding")
+    laying = lazy_module("cellc.calls.sharding")
     primitive = lazy_module("cellc.ops.primitive")
     layouts = lazy_module("cellc.ranks.layouts")
     placing = lazy_module("cellc.ranks.layout")

@@ -1,0 +1,123 @@
+"""How tensors of a network are to lie on the ranks: what `shard` and `reshard` say, in graphs.
+
+A `lay_out` node says it; the pass that cuts the graph goes by it (`compiled/sharding.py`). Where no
+graph is cut - one process, another parallel mode, PyNative mode - tensors stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..core.dispatch import active_tracer, apply
+from ..ranks.layout import Placement, check_strategy, placements
+from ..ranks.settings import cuts_networks, ranks_of_a_stage
+from ..tensors.tensor import Tensor
+from ..tracing.pytree import put_together, take_apart
+
+
+def lay_out(x: Tensor, placement: Placement) -> Tensor:
+    """`x`, to lie so.
+
+    Raises:
+        ValueError: the layout is of another number of axes, or does not divide them.
+    """
+    matrix, layout = placement
+    out: Tensor = apply("lay_out", x, matrix=matrix, layout=layout)
+    return out
+
+
+def laying_out() -> bool:
+    """Whether a graph is traced that is cut over ranks."""
+    return active_tracer() is not None and cuts_networks()
+
+
+def check_strategies(what: str, in_strategy: Any, out_strategy: Any) -> None:
+    """Whether these are strategies for operands and results.
+
+    Raises:
+        TypeError: one is not.
+        ValueError: there is one for results alone.
+    """
+    if in_strategy is None and out_strategy is not None:
+        raise ValueError(f"For '{what}', 'out_strategy' is {out_strategy}, which needs an "
+                         "'in_strategy', but that is None.")
+    for name, strategy in (("in_strategy", in_strategy), ("out_strategy", out_strategy)):
+        if strategy is not None:
+            check_strategy(strategy, name, what)
+
+
+def placements_of(primitive: Any, what: str) -> tuple[list[Placement], list[Placement]]:
+    """How the operands and the results of a primitive are to lie that `shard` was called of.
+
+    Raises:
+        ValueError: a strategy does not fit the ranks.
+    """
+    given, made = primitive.sharded
+    size = ranks_of_a_stage()
+    flipped = bool(primitive.attrs.get("transpose_a")), bool(primitive.attrs.get("transpose_b"))
+    operands = placements(given or (), what, size, primitive.name, flipped)
+    results = placements(made, what, size, leading=True) if made else []
+    if primitive.name == "OneHot" and operands and operands[0][1]:  # it is said of the result
+        matrix, layout = operands[0]
+        results = results or [operands[0]]
+        axis = primitive.attrs["axis"] % len(layout)
+        operands[0] = matrix, layout[:axis] + layout[axis + 1 :]
+    return operands, results
+
+
+def primitive_called(
+    primitive: Any, run: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """A primitive that `shard` was called of, its operands and results laid out.
+
+    Raises:
+        ValueError: not as many strategies as tensors, or they do not fit.
+    """
+    what = primitive.name
+    return _called(run, what, args, kwargs, primitive.sharded, *placements_of(primitive, what))
+
+
+def called(
+    fn: Callable[..., Any], what: str, args: Sequence[Any], kwargs: Mapping[str, Any],
+    strategies: tuple[Any, Any],
+) -> Any:
+    """`fn` called with tensors that lie as a strategy says, and so do its results.
+
+    Args:
+        strategies: of the tensors among the arguments, in order, and of the results.
+
+    Raises:
+        ValueError: not as many strategies as tensors, or they do not fit.
+    """
+    given, made = strategies
+    size = ranks_of_a_stage()
+    return _called(fn, what, args, kwargs, strategies, placements(given or (), what, size),
+                   placements(made, what, size, leading=True) if made else [])
+
+
+def _called(
+    fn: Callable[..., Any], what: str, args: Sequence[Any], kwargs: Mapping[str, Any],
+    strategies: tuple[Any, Any], operands: Sequence[Placement], results: Sequence[Placement],
+) -> Any:
+    given, made = strategies
+    structure, tensors = take_apart(tuple(args))
+    if given:
+        if len(given) != len(tensors):
+            raise ValueError(f"For '{what}', 'in_strategy' has {len(given)} entries, but there are "
+                             f"{len(tensors)} tensors.")
+        args = put_together(structure, list(map(_laid_operand, tensors, operands)))
+    out = fn(*args, **kwargs)
+    if not results:
+        return out
+    several = out if isinstance(out, tuple) else (out,)
+    if len(results) != len(several):
+        raise ValueError(f"For '{what}', 'out_strategy' has {len(made or given)} entries, but "
+                         f"there are {len(several)} results.")
+    laid = tuple(map(lay_out, several, results))
+    return laid if isinstance(out, tuple) else laid[0]
+
+
+def _laid_operand(x: Tensor, placement: Placement) -> Tensor:
+    """An operand, laid out; one without axes lies nowhere."""
+    return x if not x.ndim and not placement[1] else lay_out(x, placement)
