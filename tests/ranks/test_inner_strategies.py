@@ -16,6 +16,7 @@ from cellc.calls import inner_primitives, sharding
 from cellc.compiled.entries import trace
 from cellc.nn.layer.inner import INNER
 from cellc.ops.primitive import Primitive
+from cellc.parallel import Layout
 from cellc.testing.ranks import run_ranks
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.op import all_ops
@@ -118,6 +119,47 @@ def test_layers_follow_strategies(
     kept = (LAY_OUT, "reshape")
     assert [n.op for n in graph.walk() if n.op not in kept] == \
         [n.op for n in plain.walk() if n.op not in kept]
+
+
+RANKED = Layout((2, 2, 3), ("dp", "mp", "interleaved_parallel"))
+PRIMITIVES: list[tuple[Callable[[], Any], Callable[..., Any], tuple[Tensor, ...], int]] = [
+    # (primitive, how it is called, with what, tensors that are laid out)
+    (lambda: ops.BiasAdd().shard(((1, 4, 1, 1), (4,))), lambda p, *a: p(*a), (IMG, floats(4)), 2),
+    (lambda: ops.PReLU().shard(((2, 2, 1, 1), (2,))), lambda p, *a: p(*a), (IMG, floats(4)), 2),
+    (lambda: ops.BatchNorm().shard(((1, 4, 1, 1), *((4,),) * 4)),
+     lambda p, *a: p(*a, *a[1:], *a[1:], *a[1:])[0], (IMG, floats(4)), 5),
+    (lambda: ops.Dense().shard(((2, 1), (2, 1), (2,))), lambda p, x, w: p(x, w, w[:, 0]),
+     (ROWS, floats(8, 8)), 3),
+    (lambda: ops.Conv3D(8, 3).shard(((2, 1, 1, 1, 1), (2, 1, 1, 1, 1))), lambda p, *a: p(*a),
+     (CUBE, floats(8, 4, 3, 3, 3)), 2),
+    (lambda: ops.SparseSoftmaxCrossEntropyWithLogits().shard(((4, 1), (4,))),
+     lambda p, *a: p(*a), (ROWS, ints(4)), 2),
+    (lambda: ops.OneHot().shard(((2, 2), (), ())), lambda p, x: p(x, 8, Tensor(1.0), Tensor(0.0)),
+     (ints(4),), 2),
+    (lambda: ops.Concat(1).shard(((4, 1), (4, 1))), lambda p, *a: p(a), PAIR, 2),
+    (lambda: ops.Pow().shard(((2, 2), ())), lambda p, x: p(x, 2.0), (ROWS,), 1),
+    (lambda: ops.ReLU().shard((RANKED(("dp", "interleaved_parallel"), "mp"),)), lambda p, x: p(x),
+     (ROWS,), 1),
+    (lambda: ops.Morph(lambda x: x * 2.0, lambda x: x, lambda x: x).shard(((4, 1),), ((1, 4),)),
+     lambda p, x: p(x), (ROWS,), 2),
+]
+
+
+@pytest.mark.parametrize(("make", "call", "args", "count"), PRIMITIVES)
+def test_primitives_share_axes(
+    cut: None, make: Callable[[], Any], call: Callable[..., Any], args: tuple[Tensor, ...],
+    count: int,
+) -> None:
+    """What operands share is cut alike: no more parts than ranks."""
+    class Calls(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.primitive = make()
+
+        def construct(self, *args: Tensor) -> Any:
+            return call(self.primitive, *args)
+
+    assert laid_out(trace(Calls(), args, {}).graph) == count
 
 
 def test_tables_name_what_there_is() -> None:

@@ -103,6 +103,7 @@ def _called(
     given, made = strategies
     structure, tensors = take_apart(tuple(args))
     if given:
+        given, operands = _of_tensors(given, operands, args, len(tensors))
         if len(given) != len(tensors):
             raise ValueError(f"For '{what}', 'in_strategy' has {len(given)} entries, but there are "
                              f"{len(tensors)} tensors.")
@@ -116,6 +117,18 @@ def _called(
                          f"there are {len(several)} results.")
     laid = tuple(map(lay_out, several, results))
     return laid if isinstance(out, tuple) else laid[0]
+
+
+def _of_tensors(
+    given: tuple[Any, ...], operands: Sequence[Placement], args: Sequence[Any], count: int
+) -> tuple[tuple[Any, ...], Sequence[Placement]]:
+    """What is said of tensors, where numbers among the operands have entries `()` of their own."""
+    numbers = [i for i, a in enumerate(args) if isinstance(a, (bool, int, float))]
+    if len(given) != count + len(numbers) or any(isinstance(a, (tuple, list)) for a in args) or \
+            any(given[i] != () for i in numbers):
+        return given, operands
+    return (tuple(g for i, g in enumerate(given) if i not in numbers),
+            [p for i, p in enumerate(operands) if i not in numbers])
 
 
 def _laid_operand(x: Tensor, placement: Placement) -> Tensor:

@@ -528,7 +528,7 @@ class Morph(Primitive):
         self.name, self.attrs = "Morph", {}
         self.construct, self.bprop = written(fn), written(bprop_fn) if bprop_fn else None
 
-    def __call__(self, *operands: Any, **kwargs: Any) -> Any:
+    def _run(self, *operands: Any, **kwargs: Any) -> Any:
         if self.bprop is None:
             return call_here(self.construct, operands)
         return call_with_bprop(self, operands)

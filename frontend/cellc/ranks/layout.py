@@ -93,14 +93,17 @@ class Layout:
             ValueError: it was not called with a tensor's axes, or its devices are not the ranks.
         """
         entries = self.to_dict()["tensor_map"]
-        _check_count(what, self._matrix, size, exact=True)
-        if self._ranks != sorted(self._ranks) or "interleaved_parallel" in self._names:
-            raise ValueError(f"For '{what}', the ranks of a Layout must be in order, and none of "
-                             "its axes may be 'interleaved_parallel', but got "
-                             f"rank_list={self._ranks} and alias_name={self._names}.")
+        # An axis of this name is none of devices: parts that each computes one after the other.
+        axes = [a for a, name in enumerate(self._names) if name != "interleaved_parallel"]
+        matrix = tuple(self._matrix[a] for a in axes)
+        _check_count(what, matrix, size, exact=True)
+        if self._ranks != sorted(self._ranks):
+            raise ValueError(f"For '{what}', the ranks of a Layout must be in order, but got "
+                             f"rank_list={self._ranks}.")
         last = len(self._matrix) - 1
-        return self._matrix, tuple(
-            tuple(last - m for m in (entry if isinstance(entry, tuple) else (entry,)) if m >= 0)
+        return matrix, tuple(
+            tuple(axes.index(last - m) for m in (entry if isinstance(entry, tuple) else (entry,))
+                  if m >= 0 and last - m in axes)
             for entry in entries)
 
     def to_dict(self) -> dict[str, Any]:
