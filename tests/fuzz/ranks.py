@@ -3,7 +3,8 @@
 Threads play the ranks, which the interpreter computes. A graph of core ops, grown as in
 `growing.py`, lies at random on a random mesh; what a rank gives is its part of what one process
 gives. Sums of floats whose order a cut changes, and what is computed from them, are held to what
-rounding may do instead. A graph of micro-batches is cut into stages anywhere.
+rounding may do instead. A graph of micro-batches is cut into stages anywhere. Now and then it is a
+network of `samples/` that is cut, its layers' primitives told how (`placed.py`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from cellc_compiler.passes.stages.schedule import SCHEDULES
 from ..modes.law import Array
 from ..passes.test_sharding import part
 from ..passes.test_stages import Random, check_cut
+from . import placed
 from .finding import Finding, Trial
 from .growing import GROWN, Faulty, network
 from .network import Different, same, widened
@@ -44,6 +46,8 @@ _MOST = 12
 """Ops of a graph that is cut over ranks."""
 _STAGED = 4
 """Graphs that a trial cuts into stages."""
+_PLACED = 8
+"""Of so many trials one is of a network with strategies."""
 _PLAIN = tuple(op for op in GROWN if "random" not in op.name and op.name != LAY_OUT)
 """(Draws are refused by the interpreter; what asks for a layout asks for one of a mesh.)"""
 
@@ -135,6 +139,8 @@ def symptom(check: Callable[[], None]) -> str:
 
 def trial(seed: int, ops: Sequence[Op] = _PLAIN) -> Trial:
     """One graph over ranks, and some in stages."""
+    if ops is _PLAIN and seed % _PLACED == _PLACED - 1:
+        return _placed_trial(seed)
     rng = np.random.default_rng([seed, 17])
     for _ in range(_STAGED):
         how = (int(rng.integers(1 << 30)), int(rng.integers(1, 6)), int(rng.integers(1, 6)),
@@ -160,6 +166,30 @@ def trial(seed: int, ops: Sequence[Op] = _PLAIN) -> Trial:
     return Trial(counts, Finding("ranks", seed, f"mesh {sizes}: {told}", case.text()))
 
 
+def _placed_trial(seed: int) -> Trial:
+    """A network of the samples, its layers' primitives told how they lie."""
+    network = placed.drawn(seed)
+    counts = Counter(graphs=1, strategies=len(network.said))
+    told = symptom(lambda: _cut(network, seed))
+    if not told:
+        return Trial(counts)
+    kind = told.split(":")[0]
+    network = placed.smaller(
+        network, lambda p: symptom(lambda: _cut(p, seed)).split(":")[0] == kind)
+    return Trial(counts, Finding("ranks", seed, f"placed: {told}",
+                                 f"placed {seed}\n{network.text()}"))
+
+
+def _cut(network: placed.Placed, salt: int) -> None:
+    """Each rank's parts of what a network gives are those of one process.
+
+    Raises:
+        Different: they are not.
+    """
+    graph, arrays, sizes = network.graph()
+    sharded(graph, arrays, sizes, salt)
+
+
 def _staged_finding(seed: int, how: tuple[int, int, int, str], told: str) -> Finding:
     """With as few stages and micro-batches as show it."""
     first, stages, micro, schedule = how
@@ -173,6 +203,10 @@ def play(path: Path) -> str:
     head = path.read_text().split("\n", 1)[0].split()
     if head[:1] == ["stages"]:
         return symptom(lambda: staged(int(head[1]), int(head[2]), int(head[3]), head[4]))
+    if head[:1] == ["placed"]:
+        first, _, rest = path.read_text().partition("\n")
+        network = placed.read(rest)
+        return symptom(lambda: _cut(network, int(first.split()[1])))
     case = load_case(path)
     if case.graph is None:
         raise ValueError(f"{path.name} has no graph")

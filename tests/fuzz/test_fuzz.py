@@ -134,7 +134,7 @@ def test_a_printed_line_that_is_lost_is_found(monkeypatch: pytest.MonkeyPatch) -
     assert found.what.startswith("Prints: call 0") and found.case.count("print") == 1
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [*range(4), 7, 15])
 def test_ranks(seed: int) -> None:
     found = ranks.trial(seed).finding
     assert found is None, f"{found.what}\n{found.case}"
@@ -147,6 +147,15 @@ def test_a_fault_of_sharding_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     found = next(filter(None, (ranks.trial(seed, ops).finding for seed in range(13, 40))))
     assert "Different: rank" in found.what
     assert found.case.count(" = flip") == 1 and found.case.count(" = ") <= 2
+
+
+def test_strategies_are_made_few() -> None:
+    """A network keeps the strategy that a fault is in; what is written is read."""
+    network = ranks.placed.drawn(7)
+    assert len(network.said) > 4 and ranks.placed.read(network.text()) == network
+    guilty = list(network.said)[3]
+    small = ranks.placed.smaller(network, lambda p: guilty in p.said)
+    assert list(small.said) == [guilty]
 
 
 def test_a_training_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
