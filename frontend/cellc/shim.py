@@ -12,7 +12,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Sequence
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 _PREFIX = "mindspore"
 
@@ -38,7 +38,13 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             ) from e
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing: the module has run under its own name."""
+        """Nothing: the module has run under its own name. (A function that has the name of a module
+        beside it, as `parallel.shard`, stays in front of that when it is imported later.)"""
+        for name, value in list(vars(module).items()):
+            if isinstance(value, FunctionType) and value.__module__ == f"{module.__name__}.{name}":
+                path = module.__name__.replace("cellc", _PREFIX, 1)
+                importlib.import_module(f"{path}.{name}")
+                setattr(module, name, value)
 
 
 def install() -> None:

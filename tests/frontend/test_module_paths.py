@@ -80,6 +80,9 @@ from mindspore.ops.primitive import PrimitiveWithInfer, prim_attr_register
 from mindspore.parallel import _cost_model_context
 from mindspore.parallel._auto_parallel_context import auto_parallel_context
 from mindspore.parallel._utils import _get_device_num, _get_gradients_mean, _get_parallel_mode
+from mindspore.parallel.function.reshard_func import reshard
+from mindspore.parallel.shard import Layout, shard
+import mindspore
 from mindspore.train.callback import _CallbackManager, _InternalCallbackParam, _set_cur_net
 from mindspore.train.callback._callback import Callback
 from mindspore.train.callback._loss_monitor import LossMonitor
@@ -90,6 +93,7 @@ from mindspore.train.summary.summary_record import SummaryRecord
 from mindspore.train.train_thor.dataset_helper import DatasetHelper
 from mindspore import nn
 context = auto_parallel_context()
+assert mindspore.parallel.shard is shard and mindspore.Layout is Layout and callable(reshard)
 assert (context.get_device_num(), context.get_parallel_mode()) == (1, "stand_alone")
 assert (_get_device_num(), _get_parallel_mode(), _get_gradients_mean()) == (1, "stand_alone", False)
 assert _calculate_fan_in_and_fan_out((6, 4, 3)) == (12, 18) and _get_graph_seed(0, "x") == (0, 0)

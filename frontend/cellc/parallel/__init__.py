@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_names, public_names
 
-from ..nn.cell.parallel import sharded
-from ..ranks.layout import Layout
 from ..ranks.settings import (
     get_algo_parameters,
     reset_algo_parameters,
     set_algo_parameters,
     set_auto_parallel_context,
 )
+from .shard import Layout, shard
 
 if TYPE_CHECKING:
     from ..train.distributed_checkpoints import (
@@ -36,29 +35,6 @@ if TYPE_CHECKING:
         transform_checkpoints,
         unified_safetensors,
     )
-
-
-def shard(fn: Any, in_strategy: Any, out_strategy: Any = None, parameter_plan: Any = None) -> Any:
-    """The function or Cell, its operands and results laid out over ranks as strategies say.
-
-    In one process, and in modes that cut no graphs, it is the function or Cell itself. Otherwise a
-    call of what is returned is compiled; what strategies do not say follows from them.
-
-    Args:
-        fn: a function or Cell of Tensors.
-        in_strategy: for each of its tensors the numbers of parts of its axes, or a `Layout`.
-        out_strategy: the same for its results.
-        parameter_plan: the same for parameters of a Cell, by name.
-
-    Raises:
-        TypeError: `fn` is not callable, or a strategy is of a wrong kind.
-        ValueError: a strategy that does not fit.
-
-    Source: `mindspore.parallel.shard`.
-    """
-    if not callable(fn):
-        raise TypeError(f"For 'shard', 'fn' must be a function or a Cell, but got {type(fn)}.")
-    return sharded(fn, in_strategy, out_strategy, parameter_plan)
 
 
 def parameter_broadcast(net: Any, layout: Any, cur_rank: int = 0, initial_rank: int = 0) -> None:
