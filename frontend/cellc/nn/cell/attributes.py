@@ -255,6 +255,7 @@ class Attributes:
         self.__dict__.update(state)
         object.__setattr__(self, "_entries", entries.EntryTable())
         if "_inner" in state:
-            inner_primitives.hold(self, {k: copy(v) for k, v in state["_inner"].items()})
+            inner_primitives.hold(self, {
+                k: copy(v) if hasattr(v, "sharded") else v for k, v in state["_inner"].items()})
         if state.get("_set_inputs") is not None:
             self._entries.open(state["_set_inputs"])
