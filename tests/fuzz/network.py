@@ -22,6 +22,7 @@ from cellc_compiler.driver import compile_graph, compile_program, loaded
 from cellc_compiler.interpret import evaluate, expand_node
 from cellc_compiler.interpret import run as interpret
 from cellc_compiler.ir.graph import Graph, Node, Value
+from cellc_compiler.ir.op import Op, lookup
 from cellc_compiler.ir.text import parse_graph, print_graph
 from cellc_compiler.ir.verify import verify
 from cellc_runtime import loader
@@ -55,28 +56,37 @@ class Network:
         """What it is given, as new tensors."""
         return [tensor_of(np.array(a)) for a in self.arrays]
 
-    def function(self, most: int | None = None) -> Callable[..., tuple[Any, ...]]:
+    def function(
+        self, most: int | None = None, derived: bool = False
+    ) -> Callable[..., tuple[Any, ...]]:
         """The network as a function of tensors, which runs the ops one after the other.
 
         Args:
             most: how many outputs it gives (default: all).
+            derived: whether a gradient is taken: it goes by ops that have none, else one of them
+                would leave the network without a gradient.
         """
         places: dict[Value, int] = {v: i for i, v in enumerate(self.graph.inputs)}
         steps = []
         for node in self.graph.nodes:
             given = tuple(places[v] for v in node.operands)
             constant = tensor_of(np.array(node.attrs["value"].array)) if node.is_constant else None
-            steps.append((node.op, constant, given, {} if node.is_constant else dict(node.attrs)))
+            by = derived and not node.is_constant and _has_none(lookup(node.op))
+            steps.append((node.op, constant, given, by,
+                          {} if node.is_constant else dict(node.attrs)))
             places.update((r, len(places)) for r in node.results)
         outputs = tuple(places[v] for v in self.graph.outputs[:most])
 
         def network(*xs: Any) -> tuple[Any, ...]:
             env = list(xs)
-            for op, constant, given, attrs in steps:
+            for op, constant, given, by, attrs in steps:
                 if constant is not None:
                     env.append(constant)
                     continue
-                out = apply(op, *[env[i] for i in given], **attrs)
+                operands = [env[i] for i in given]
+                if by:
+                    operands = [ms.ops.stop_gradient(x) for x in operands]
+                out = apply(op, *operands, **attrs)
                 env.extend(out if isinstance(out, tuple) else [out])
             return tuple([env[i] for i in outputs])
 
@@ -279,9 +289,14 @@ def smooth(net: Network) -> list[int]:
     return [i for i, v in enumerate(net.graph.outputs) if v.dtype.is_float]
 
 
+def _has_none(op: Op) -> bool:
+    """Whether an op has no gradient, which is an error where one is asked for."""
+    return not op.has_gradient() and (op.expand is None or not op.differentiable)
+
+
 def scalar(net: Network) -> Callable[..., Any]:
     """The sum of a network's float outputs, a function with a gradient."""
-    fn, kept = net.function(), smooth(net)
+    fn, kept = net.function(derived=True), smooth(net)
 
     def total(*xs: Any) -> Any:
         outs = fn(*xs)

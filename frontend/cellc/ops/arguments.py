@@ -339,7 +339,7 @@ def number(x: Any, what: str, name: str) -> float | int:
     """
     if isinstance(x, bool) or not isinstance(x, (int, float, np.integer, np.floating)):
         raise TypeError(f"For '{what}', '{name}' must be a number, but got {kind_of(x)}.")
-    if isinstance(x, int) and x.bit_length() > 1023:
+    if isinstance(x, int) and not isinstance(x, Dim) and x.bit_length() > 1023:
         raise ValueError(f"For '{what}', '{name}' must fit a float, but has {x.bit_length()} bits.")
     return x  # type: ignore[return-value]  # numpy's do as Python's
 
