@@ -329,9 +329,11 @@ class Writer:
                  f"    if {known}:", "        raise KeyError('raised')",
                  f"except {self.pick(('KeyError', 'LookupError', '(ValueError, KeyError)'))}:",
                  *indented(self.block(self.inner(s), 1))]
+        fails, self.fails = self.fails, False  # (which of two errors is raised is not compared)
         for word in ("else", "finally"):
             if self.draw(st.integers(0, 3)) == 0:
                 lines += [f"{word}:", *indented(self.block(self.inner(s, loop=""), 1))]
+        self.fails = fails
         return lines
 
     def matched(self, s: Scope) -> list[str]:

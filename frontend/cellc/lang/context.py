@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..tracing.tracer import SizeInside
 from .access import static_attribute
 from .asking import settled
 from .assignment import assign_to
@@ -75,7 +76,7 @@ def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
         final = vm.block(node.finalbody, frame)
         if not final.falls:
             return final
-        if not isinstance(error, (CompileError, Cascade, Diverged)) and (
+        if not isinstance(error, (CompileError, Cascade, Diverged, SizeInside)) and (
                 final.mixed or under_runtime(vm)):
             return _or_else(vm, node, final, frame,
                             partial(raise_at_run_time, vm, error, node, frame))
@@ -101,7 +102,7 @@ def _guarded(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
     caught, vm.tracer.caught = vm.tracer.caught, partial(settled, vm) if vm.catching else None
     try:
         outcome = vm.block(node.body, frame)
-    except (CompileError, Cascade, Diverged):
+    except (CompileError, Cascade, Diverged, SizeInside):  # (the last: of tracing, which may ask)
         raise
     except Exception as e:
         vm.catching, vm.try_region = saved

@@ -186,6 +186,11 @@ class X:
 
     def copysign(self, sign: X) -> X:
         """|self| with the sign of another value."""
+        if self.fmt is F64 and not self.v.ty.startswith("<"):
+            # A number alone that becomes a half: LLVM would round `sign`, too, by a library's
+            # function.
+            top = self.const(-0.0).bits()
+            return (self.abs().bits() | (sign.bits() & top)).float()
         return self.call("copysign", sign)
 
     def bits(self) -> X:
