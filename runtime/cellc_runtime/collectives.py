@@ -11,7 +11,6 @@ is done by the world's channel while the rank computes, and all others stand beh
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -41,8 +40,6 @@ SMALL = 1 << 14
 """Up to so many bytes everything is sent to everyone: one round instead of two."""
 _PIECE = 1 << 20
 """Bytes that are read of another rank's memory at a time, and added while they are in the cache."""
-_kept = threading.local()
-"""Where a thread reads them: two pieces that stay, since new pages cost as much as the sum."""
 
 
 def _bytes(array: Array) -> Bytes:
@@ -97,7 +94,7 @@ def _add_by_reading(
     ranks, then takes the other slices from those who have added them."""
     here, add, most = member(step), REDUCTIONS[reduction], _PIECE // x.itemsize
     ends = [x.size * i // len(readers) for i in range(len(readers) + 1)]
-    room = _room().view(x.dtype)
+    room = np.empty((2, most), x.dtype)
 
     def part(rank: int, piece: slice) -> Array:
         if rank == here:
@@ -117,13 +114,6 @@ def _add_by_reading(
         if rank != here:
             read(1, ends[rank] * x.itemsize, _bytes(out[ends[rank] : ends[rank + 1]]))
     world().meet(step)
-
-
-def _room() -> Array:
-    found: Array | None = getattr(_kept, "room", None)
-    if found is None:
-        found = _kept.room = np.empty((2, _PIECE), np.uint8)
-    return found
 
 
 def reduce_scatter(step: Step, x: Array, reduction: str) -> Array:
