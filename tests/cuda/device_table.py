@@ -17,7 +17,8 @@ def markdown(found: dict[str, Any]) -> str:
     dry = "A dry run: the GPU is emulated and sizes are small, so times mean nothing." \
         if found["dry"] else ""
     parts = [dry, _machine(found["machine"]), _bits(rows.get("bits", {})),
-             _sanitizer(rows.get("sanitizer", {})), _speed(rows.get("speed", {}))]
+             _ranks(rows.get("ranks", {})), _sanitizer(rows.get("sanitizer", {})),
+             _speed(rows.get("speed", {}))]
     return "\n\n".join(p for p in parts if p) + "\n"
 
 
@@ -68,6 +69,15 @@ def _bits(rows: dict[str, Row]) -> str:
         lines += ["", "| not the same | |", "|---|---|",
                   *(f"| {n} | {r['status']}{_why(r)} |" for n, r in other)]
     return "\n".join(lines)
+
+
+def _ranks(rows: dict[str, Row]) -> str:
+    if not rows:
+        return ""
+    return "\n".join(["Two ranks on this GPU by NCCL, against the processor:", "",
+                      "| ranks | | comparisons | calls as a graph |", "|---|---|---:|---:|",
+                      *(f"| {n} | {r['status']}{_why(r)} | {r.get('compared', 0)} "
+                        f"| {r.get('graphs', 0)} |" for n, r in rows.items())])
 
 
 def _sanitizer(rows: dict[str, Row]) -> str:

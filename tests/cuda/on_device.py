@@ -1,4 +1,4 @@
-"""The one command for a machine with a GPU: bits, compute-sanitizer, times; one table.
+"""The one command for a machine with a GPU: bits, ranks, compute-sanitizer, times; one table.
 
     python tests/cuda/on_device.py --pack FOLDER       where there is a network
     python FOLDER/tests/cuda/on_device.py --out DIR    on the machine with the GPU
@@ -35,7 +35,8 @@ ROOT = HERE.parents[1]
 SCRIPT = HERE / "device_worker.py"
 sys.path.insert(0, str(HERE))
 
-import device_table  # noqa: E402 (beside this file, which is run as a script)
+import device_ranks  # noqa: E402 (beside this file, which is run as a script)
+import device_table  # noqa: E402
 from device_table import Row  # noqa: E402
 
 WHEELS = ("llvmlite", "ml_dtypes", "msgpack", "networkx", "rich", "markdown-it-py", "mdurl",
@@ -46,10 +47,12 @@ _OURS = ("cellc", "llvmlite")
 PTXAS = "nvidia-cuda-nvcc==13.0.*"
 """37 MB more: without it, and without a toolkit there, the driver assembles the kernels."""
 BITS_SECONDS, SPEED_SECONDS, JAX_SECONDS, SANITIZER_SECONDS = 60.0, 60.0, 25.0, 40.0
+RANKS_SECONDS = 60.0
 WARM_SECONDS, WARMERS = 150.0, 3
 """What compiling a case may take, and how many processes do that while bits are compared."""
 BITS_SHARE = 0.45
 """Of the time, at most, for bits, where times are taken too."""
+PARTS = ("bits", "ranks", "sanitizer", "speed")
 MEASURING = 3.0
 """Seconds of the rounds of a case."""
 SANITIZED = (("memcheck", "op softmax"), ("racecheck", "op softmax"), ("memcheck", "net lenet"),
@@ -58,6 +61,7 @@ STEPS = ("lenet", "gpt", "resnet50")
 """Whole steps, which are not written in JAX."""
 DRY_BITS = (
     "op softmax", "line cumsum", "op matmul", "function tanh", "net lenet", "check lenet")
+DRY_RANKS = ("messages",)
 DRY_SPEED = ("launch*", "softmax*float32", "product 512*float32", "lenet*")
 
 
@@ -241,6 +245,25 @@ def sanitize(run: Run) -> None:
                  {"status": "clean"} if clean else {"status": "failed", "said": said})
 
 
+def meet(run: Run, names: Sequence[str]) -> None:
+    """Two ranks that share the GPU."""
+    command = device_ranks.launch(sys.executable)
+    if not Path(command[0]).exists():
+        run.keep("ranks", "all", {"status": "not run", "said": "there is no mpirun (cellc[mpi])"})
+        return
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder, run.log.open("a") as log:
+            try:
+                done = subprocess.run(
+                    [*command, *name.split()], stdout=subprocess.PIPE, stderr=log, text=True,
+                    check=False, cwd=ROOT, timeout=max(1.0, min(RANKS_SECONDS, run.left())),
+                    env={**run.environment, **device_ranks.environment(Path(folder))})
+                row = device_ranks.merged(done.stdout, done.returncode)
+            except subprocess.TimeoutExpired:
+                row = {"status": "hung"}
+        run.keep("ranks", name, row)
+
+
 def time_cases(run: Run, names: Sequence[str], libraries: Sequence[str]) -> None:
     """Times, one case after the other; JAX right behind it, in its own process."""
     ours, jax = Worker(run, "speed"), Worker(run, "jax")
@@ -370,8 +393,7 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1),
                         help="processes that compare bits at once")
     parser.add_argument("--only", nargs="*", default=[], metavar="PATTERN", help="of cases")
-    parser.add_argument("--parts", nargs="*", default=["bits", "sanitizer", "speed"],
-                        choices=["bits", "sanitizer", "speed"])
+    parser.add_argument("--parts", nargs="*", default=PARTS, choices=PARTS)
     parser.add_argument("--peers", nargs="*", default=["torch", "jax"], choices=["torch", "jax"])
     parser.add_argument("--docs", type=Path, help="page with marks for the tables")
     args = parser.parse_args(given)
@@ -411,6 +433,8 @@ def perform(args: argparse.Namespace) -> dict[str, Any]:
         names = chosen(bit_names(run), args.only or (DRY_BITS if args.dry else ()))
         share = BITS_SHARE if timed else 1.0
         check_bits(run, names, [] if args.dry else timed, args, begin + 60 * args.minutes * share)
+    if "ranks" in args.parts:
+        meet(run, chosen(device_ranks.CASES, args.only or (DRY_RANKS if args.dry else ())))
     if "sanitizer" in args.parts:
         sanitize(run)
     time_cases(run, timed, () if args.dry else args.peers)
@@ -434,7 +458,7 @@ def main(given: Sequence[str]) -> int:
         args.docs.write_text(device_table.insert(args.docs.read_text(), text))
     print(text)
     wrong = [w for w in device_table.failures(found)
-             if not (args.dry and w.startswith("sanitizer"))]
+             if not (args.dry and w.startswith(("sanitizer", "ranks: all")))]
     print("\n".join(wrong) or f"all rows are as they should be, in {found['seconds']} s")
     return bool(wrong)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from . import device_cases, device_table, on_device
+from . import device_cases, device_ranks, device_table, on_device
 
 HERE = Path(__file__).parent
 BROKEN = """
@@ -72,6 +72,7 @@ FOUND: dict[str, Any] = {
         "bits": {"op add": {"status": "same", "compared": 9, "near": 2},
                  "op exp": {"status": "differs", "compared": 3, "differ": ["x | y: by 1e-7"]},
                  "net lenet": {"status": "crashed", "said": "the process ended with -11"}},
+        "ranks": {"messages": {"status": "same", "compared": 8, "graphs": 4}},
         "sanitizer": {"memcheck op add": {"status": "clean"}},
         "speed": {
             "product": {"status": "measured", "ms": {"cellc": 2.0, "torch eager": 1.0, "JAX": 4.0},
@@ -85,11 +86,23 @@ def test_the_table() -> None:
     text = device_table.markdown(FOUND)
     assert "| ops | 2 | 1 | 12 | 2 | 1 | 0 |" in text
     assert "| networks | 1 | 0 | 0 | 0 | 0 | 1 |" in text
+    assert "| messages | same | 8 | 4 |" in text
     assert "| op exp | differs: x / y: by 1e-7 |" in text
     assert "| product | 2.00 ms | 1000.0 TFLOP/s | 0.50 | failed | 2.00 | 1e-06 |" in text
     assert "| softmax | failed: cellc: CudaError: a / b |  | 500.0 us | - | - |  |" in text
     assert [f.split(":")[1].strip() for f in device_table.failures(FOUND)] == [
         "op exp", "net lenet", "softmax"]
+
+
+def test_what_ranks_say() -> None:
+    """A row needs both of them, and their status."""
+    lines = [json.dumps({"rank": r, "compared": 3, "graphs": 1, "differ": ["x"] * (r == 1)})
+             for r in range(2)]
+    assert device_ranks.merged("\n".join(["noise", *lines]), 0) == {
+        "status": "differs", "differ": ["rank 1: x"], "compared": 6, "graphs": 2}
+    assert device_ranks.merged(lines[0] + "\n" + lines[0], 0)["status"] == "same"
+    assert device_ranks.merged(lines[0], 0)["status"] == "failed"
+    assert device_ranks.merged("\n".join(lines), 1)["status"] == "failed"
 
 
 def test_differences() -> None:
@@ -165,6 +178,9 @@ def test_a_dry_run(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "on_device.json").read_text())
     assert {r["status"] for r in found["rows"]["bits"].values()} == {"same"}
     assert set(found["rows"]["bits"]) == set(on_device.DRY_BITS)
+    if "all" not in found["rows"]["ranks"]:  # there is mpirun
+        assert [(n, r["status"]) for n, r in found["rows"]["ranks"].items()] == [
+            (n, "same") for n in on_device.DRY_RANKS]
     speed = found["rows"]["speed"]
     assert len(speed) >= len(on_device.DRY_SPEED)
     assert all(row["ms"]["cellc"] > 0 for row in speed.values())

@@ -159,7 +159,9 @@ class Engine:
         """What connects this rank."""
         library, _ = self._found()
         version = nccl.dotted(library.version) if library is not None else ""
-        return messages.Peer(f"{os.uname().nodename} {queue.name}", version)
+        # (NCCL tells machines apart by this variable, too.)
+        machine = os.environ.get("NCCL_HOSTID") or os.uname().nodename
+        return messages.Peer(f"{machine} {queue.name}", version)
 
 
 def _apart(group: tuple[int, ...], said: Sequence[Sequence[str]]) -> str:
