@@ -33,6 +33,9 @@ _UNDER_WAY = 2.0
 """Seconds for what a rank sent before it left to arrive."""
 _LOOK = 0.02
 """Seconds between looks at questions while a rank waits."""
+LEAST_LIMIT = 0.9
+"""Seconds that may be waited without a look at the limits of waiting, which are whole seconds:
+reading them takes as long as many looks for what is waited for."""
 _FRESH = 3.0
 """Seconds for which an answer counts."""
 _ENVELOPE = 256
@@ -90,16 +93,17 @@ class Liveness:
                 self._heard[source] = time.monotonic(), json.loads(text.tobytes())
         self._sent = [(r, b) for r, b in self._sent if not r.Test()]
 
-    def watch(self, missing: Iterable[int], waited: float, what: str) -> bool:
-        """This rank has waited so many seconds for others: attend, and ask them now and then;
-        whether this was the time to.
+    def is_due(self) -> bool:
+        """Whether it is time to `watch`."""
+        return time.monotonic() >= self._next_look
+
+    def watch(self, missing: Iterable[int], waited: float, what: str) -> None:
+        """This rank has waited so many seconds for others: attend, and ask them now and then.
 
         Raises:
             CollectiveError: one of them does not answer.
         """
         now = time.monotonic()
-        if now < self._next_look:
-            return False
         self._next_look = now + _LOOK
         self.attend()
         for rank in missing if waited > _PATIENCE else ():
@@ -108,7 +112,6 @@ class Liveness:
             elif now - self._heard.get(rank, (0.0, ""))[0] > _PATIENCE:
                 self._asked[rank] = now
                 self._send(rank, _QUESTION, "")
-        return True
 
     def leave(self, others: Iterable[int]) -> None:
         """Tell other ranks that this one does no more collectives."""
@@ -140,6 +143,8 @@ class Liveness:
                 or one waits for this rank.
         """
         self._waits = what, list(missing), waited
+        if waited < LEAST_LIMIT:
+            return
         limit = knobs.read().hang_timeout
         if not limit or waited <= limit:
             return

@@ -19,7 +19,7 @@ import numpy as np
 
 from . import knobs, platform
 from .channel import Channel
-from .liveness import Liveness
+from .liveness import LEAST_LIMIT, Liveness
 from .world import Bytes, CollectiveError, Read, Step, disagreement
 
 _TEXT = 192
@@ -165,7 +165,8 @@ class MpiWorld:
         what = f"rank {self.rank} has ended and waits for the others to end"
         while missing := [r for r in others if r not in self._alive.left]:
             try:
-                self._alive.watch(missing, time.monotonic() - start, what)
+                if self._alive.is_due():
+                    self._alive.watch(missing, time.monotonic() - start, what)
             except CollectiveError as e:
                 sys.stderr.write(f"{e}\n")
                 sys.stderr.flush()
@@ -238,29 +239,41 @@ class MpiWorld:
         while not (found := done()):
             waited = time.monotonic() - start
             if waited > _SPIN or not self._wanted():
-                missing = [r for r in (absent() if absent else whom) if r != self.rank]
-                looked = self._hold_out(waited, missing, what)
-                if absent is not None:
-                    self._alive.check_left(missing, what)
-                    if looked:
-                        self._alive.check_hung(missing, waited, f"rank {self.rank} waits in {what}")
+                if self._alive.is_due():
+                    self._look(waited, what, whom, absent)
                 self._pause(waited, absent is not None)
         self._alive.forget(whom)
         self._alive.done()
         self.waiting = ""
         return found
 
-    def _hold_out(self, waited: float, missing: Sequence[int], what: str) -> bool:
-        """Go on waiting; whether this was the time to look at the others.
+    def _look(
+        self, waited: float, what: str, whom: Sequence[int],
+        absent: Callable[[], Sequence[int]] | None,
+    ) -> None:
+        """See what those do who are waited for, now and then.
 
         Raises:
-            CollectiveError: it has taken too long, one of those waited for does not answer, or
-                nobody wants it any more.
+            CollectiveError: it has taken too long, one of those waited for does not answer, has
+                left or hangs, or nobody wants it any more.
         """
         if self.channel is not None and self.channel.failed is not None:
             raise CollectiveError(f"{what} was given up: {self.channel.failed!r}")
-        if not self._alive.watch(missing, waited, f"rank {self.rank} waits in {what}"):
-            return False
+        missing = [r for r in (absent() if absent else whom) if r != self.rank]
+        waiting = f"rank {self.rank} waits in {what}"
+        self._alive.watch(missing, waited, waiting)
+        if waited > LEAST_LIMIT:
+            self._hold_out(waited, missing, what)
+        if absent is not None:
+            self._alive.check_left(missing, what)
+            self._alive.check_hung(missing, waited, waiting)
+
+    def _hold_out(self, waited: float, missing: Sequence[int], what: str) -> None:
+        """Go on waiting, up to the limit; others are told of it.
+
+        Raises:
+            CollectiveError: the limit is reached.
+        """
         limit = knobs.read().collective_timeout
         said = (f"{what}: rank {self.rank} has waited {waited:.0f} s for "
                 f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))} "
@@ -271,7 +284,6 @@ class MpiWorld:
             self._notice *= 2
             sys.stderr.write(f"{said}\nIt goes on waiting, up to {limit} s.\n")
             sys.stderr.flush()
-        return True
 
     def _pause(self, waited: float, others: bool) -> None:
         """Leave the processor to others for a while; `others` are those who have not come."""

@@ -323,9 +323,10 @@ def load_checkpoint(
         ) from e
     loaded = {name: _loaded(name, value) for name, value in found.items() if taken(name)}
     if not loaded:
+        file = "the file" if isinstance(ckpt_file_name, io.BytesIO) else ckpt_file_name
         raise ValueError(
             "The loaded parameter dict is empty after filter or specify, please check whether "
-            f"the file has parameters that were chosen; it has {_listed(list(found))}."
+            f"{file} has parameters that were chosen; it has {_listed(list(found))}."
         )
     if net is not None:
         load_param_into_net(net, loaded, strict_load, remove_redundancy)
