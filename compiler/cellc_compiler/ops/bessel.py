@@ -2,7 +2,8 @@
 
 All are computed in float64 from polynomials, two or three pieces each (`_bessel_tables`), and
 rounded to the element type: in float64 a few units in the last place off, of J and Y relative to
-their envelope sqrt(2 / (pi x)), as they pass zero. Slopes are by the functions' recurrences.
+their envelope sqrt(2 / (pi x)), as they pass zero. Slopes are by the functions' recurrences; far
+from 0, where they cancel, by ratios of two functions.
 """
 
 from __future__ import annotations
@@ -89,6 +90,26 @@ def _k_of(b: Builder, x: Value, order: int, scaled: bool) -> Value:
     else:
         above = b.mul(above, b.exp(b.neg(far)))
     return _positive(b, x, _choose(b, x, 2.0, below, above), math.inf)
+
+
+def _ratio(b: Builder, t: Value, kind: str) -> Value:
+    """(1 - I1 / I0) / t or (K1 / K0 - 1) / t of x = 1 / t, from the bound of `_FAR` on: with it far
+    slopes are products of what has one sign, where the recurrences would cancel."""
+    bound, table = _FAR[kind]
+    return _polynomial(b, _plus(b, _times(b, t, 2 * bound), -1.0), getattr(tables, table))
+
+
+_FAR = {"i": (12.0, "I_RATIO"), "k": (8.0, "K_RATIO")}
+
+
+def _far_slope(
+    b: Builder, x: Value, kind: str, near: Value, far: Callable[[Value, Value], Value]
+) -> Value:
+    """A slope by its recurrence up to a bound of |x|, beyond of 1 / |x| and the ratio."""
+    bound = _FAR[kind][0]
+    size = b.abs(x)
+    t = b.reciprocal(b.maximum(size, _number(b, bound)))
+    return _choose(b, size, bound, near, far(t, _ratio(b, t, kind)))
 
 
 def _positive(b: Builder, x: Value, value: Value, at_zero: float) -> Value:
@@ -232,15 +253,46 @@ def _k(order: int, scaled: bool) -> _Slope:
     return lambda b, x: _k_of(b, x, order, scaled)
 
 
+def _i0e_slope(b: Builder, x: Value) -> Value:
+    value = b.bessel_i0e(x)
+    near = b.sub(b.bessel_i1e(x), b.mul(b.sign(x), value))
+    return _far_slope(b, x, "i", near, lambda t, ratio: b.mul(
+        b.neg(_signed(b, x, value)), b.mul(t, ratio)))
+
+
+def _i1_slope(b: Builder, x: Value) -> Value:
+    value = b.bessel_i0(x)
+    near = b.sub(value, _over(b, b.bessel_i1(x), x, 0.5))
+    one = _number(b, 1.0)  # (far, both terms may be infinite)
+    return _far_slope(b, x, "i", near, lambda t, ratio: b.mul(
+        value, b.sub(one, b.mul(t, b.sub(one, b.mul(t, ratio))))))
+
+
+def _i1e_slope(b: Builder, x: Value) -> Value:
+    value, odd = b.bessel_i0e(x), b.bessel_i1e(x)
+    near = b.sub(b.sub(value, _over(b, odd, x, 0.5)), b.mul(b.sign(x), odd))
+    return _far_slope(b, x, "i", near, lambda t, ratio: b.mul(
+        value, b.mul(t, _plus(b, b.mul(ratio, _plus(b, t, 1.0)), -1.0))))
+
+
+def _k0e_slope(b: Builder, x: Value) -> Value:
+    value = b.bessel_k0e(x)
+    return _far_slope(b, x, "k", b.sub(value, b.bessel_k1e(x)), lambda t, ratio: b.mul(
+        b.neg(value), b.mul(t, ratio)))
+
+
+def _k1e_slope(b: Builder, x: Value) -> Value:
+    value, other = b.bessel_k0e(x), b.bessel_k1e(x)
+    near = b.sub(b.mul(other, b.sub(_number(b, 1.0), b.reciprocal(x))), value)
+    return _far_slope(b, x, "k", near, lambda t, ratio: b.mul(
+        value, b.mul(t, _plus(b, b.mul(ratio, b.sub(_number(b, 1.0), t)), -1.0))))
+
+
 _op("bessel_i0", "The modified Bessel function of the first kind, order 0.", _i0,
     lambda b, x: b.bessel_i1(x))
-_op("bessel_i0e", "exp(-|x|) times `bessel_i0`.", _i0e,
-    lambda b, x: b.sub(b.bessel_i1e(x), b.mul(b.sign(x), b.bessel_i0e(x))))
-_op("bessel_i1", "The modified Bessel function of the first kind, order 1.", _i1,
-    lambda b, x: b.sub(b.bessel_i0(x), _over(b, b.bessel_i1(x), x, 0.5)))
-_op("bessel_i1e", "exp(-|x|) times `bessel_i1`.", _i1e,
-    lambda b, x: b.sub(b.sub(b.bessel_i0e(x), _over(b, b.bessel_i1e(x), x, 0.5)),
-                       b.mul(b.sign(x), b.bessel_i1e(x))))
+_op("bessel_i0e", "exp(-|x|) times `bessel_i0`.", _i0e, _i0e_slope)
+_op("bessel_i1", "The modified Bessel function of the first kind, order 1.", _i1, _i1_slope)
+_op("bessel_i1e", "exp(-|x|) times `bessel_i1`.", _i1e, _i1e_slope)
 _op("bessel_j0", "The Bessel function of the first kind, order 0.",
     lambda b, x: _j(b, b.abs(x), 0), lambda b, x: b.neg(b.bessel_j1(x)))
 _op("bessel_j1", "The Bessel function of the first kind, order 1.",
@@ -253,9 +305,8 @@ _op("bessel_y1", "The Bessel function of the second kind, order 1: -inf at 0, Na
 _op("bessel_k0", "The modified Bessel function of the second kind, order 0: inf at 0, NaN below.",
     _k(0, False), lambda b, x: b.neg(b.bessel_k1(x)), 0.3)
 _op("bessel_k0e", "exp(x) times `bessel_k0`.",
-    _k(0, True), lambda b, x: b.sub(b.bessel_k0e(x), b.bessel_k1e(x)), 0.3)
+    _k(0, True), _k0e_slope, 0.3)
 _op("bessel_k1", "The modified Bessel function of the second kind, order 1: inf at 0, NaN below.",
     _k(1, False), lambda b, x: b.neg(b.add(b.bessel_k0(x), b.div(b.bessel_k1(x), x))), 0.3)
 _op("bessel_k1e", "exp(x) times `bessel_k1`.",
-    _k(1, True), lambda b, x: b.sub(b.sub(b.bessel_k1e(x), b.bessel_k0e(x)),
-                                    b.div(b.bessel_k1e(x), x)), 0.3)
+    _k(1, True), _k1e_slope, 0.3)

@@ -190,6 +190,8 @@ class Conv2dBlocked(_Internal):
         _check_block(self, block)
         _check_image(self, w.with_dtype(held(w.dtype)), 4)
         (oc, ic, *kernel), (n, cb, _, _, b) = w.dims, x.dims
+        if min(oc, ic, *kernel) < 1:
+            raise ValueError(f"{self.name} needs weights of at least one element, got {w}")
         if blocks(ic * groups, b) != cb or (groups > 1 and (
                 b != block or not groups_fit(ic * groups, oc, groups, block))):
             raise ValueError(f"conv2d_blocked of {x} cannot take weights {w}")

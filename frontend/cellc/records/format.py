@@ -118,7 +118,10 @@ class Shard:
         try:
             if raws:
                 found = _unpacked(self._bytes(raw_page, raw_start, raw_end))
-                row.update((f.name, found[f.name]) for f in raws)
+                for field in raws:
+                    if why := field.fault(found[field.name]):
+                        raise ValueError(why)
+                    row[field.name] = found[field.name]
             if blobs:
                 parts = packing.split(self._bytes(page, start, end), len(self.schema.blobs))
                 row.update((f.name, f.unpack(parts[self.schema.blobs.index(f)])) for f in blobs)

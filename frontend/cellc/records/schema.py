@@ -39,9 +39,14 @@ class Field:
             "bytes": (bytes,), "string": (str,), "int32": (int, np.int32),
             "int64": (int, np.int64), "float32": (float, np.float32, int),
             "float64": (float, np.float64, int)}
-        if isinstance(value, wanted[self.type]) and not isinstance(value, bool):
-            return ""
-        return f"{self.name!r} should be {self.type}, but got {type(value).__name__}"
+        if not isinstance(value, wanted[self.type]) or isinstance(value, bool):
+            return f"{self.name!r} should be {self.type}, but got {type(value).__name__}"
+        return self._range_fault(value) if self.type.startswith("int") else ""
+
+    def _range_fault(self, value: int) -> str:
+        bounds = np.iinfo(self.type)
+        fits = bounds.min <= value <= bounds.max
+        return "" if fits else f"{self.name!r} should be {self.type}, but got {value}"
 
     def _array_fault(self, value: Any) -> str:
         shape = list(self.shape or ())
