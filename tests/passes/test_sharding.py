@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import cellc as ms
@@ -21,6 +21,7 @@ from cellc_compiler.ir.op import Op, Sample, user_ops
 from cellc_compiler.ir.sharding import (
     Layout,
     Mesh,
+    Sliding,
     factors_of,
     layout_of,
     reshaped_factors,
@@ -28,8 +29,10 @@ from cellc_compiler.ir.sharding import (
 )
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.ir.verify import verify
+from cellc_compiler.passes.sharding import plan
+from cellc_compiler.passes.sharding.halo import widening
 from cellc_compiler.passes.sharding.plan import Planner, splitting
-from cellc_compiler.passes.sharding.redistribution import route, take
+from cellc_compiler.passes.sharding.redistribution import LATENCY, route, take
 from cellc_compiler.passes.sharding.rewrite import Sharded, common_mesh, core_graph, shard
 from cellc_compiler.passes.sharding.search import searched
 from cellc_runtime import dtypes
@@ -95,7 +98,8 @@ def _splits() -> list[Any]:
                 count = next((p for p in (2, 3, 5) if size and size % p == 0), 0)
                 used = any(next((g for g in axes if factors.sizes[g] > 1), -1) == f
                            for v in factors.operands for axes in v)
-                if count and used and factors.allowed({f: count}):
+                line = Mesh((count,), tuple(range(count)))
+                if count and used and factors.may_cut(line, f, (0,)):
                     found.setdefault((op.name, f in factors.summed, f), (graph, arrays, f, count))
     return [pytest.param(*case, id=f"{name}-{f}{'-summed' if summed else ''}")
             for (name, summed, f), case in found.items()]
@@ -118,7 +122,8 @@ def test_ops_on_parts(graph: Graph, arrays: list[Array], factor: int, count: int
         (first, *_) = check(graph, mesh, arrays, given)
     reductions = [m.op for m in first.moved if m.op in ("all-reduce", "reduce-scatter")]
     assert len(reductions) == (factor in factors.summed)
-    assert len(first.moved) - len(reductions) <= len(graph.outputs)  # outputs are made whole
+    others = [m for m in first.moved if m.op not in ("all-reduce", "reduce-scatter", "halo-exchange")]
+    assert len(others) <= len(graph.outputs)  # outputs are made whole
 
 
 def test_many_ops_split() -> None:
@@ -142,11 +147,132 @@ def test_cuts_that_are_exact_alone_may_not_be_so_together() -> None:
     node = b.node("conv2d_backward_weight", [x, dy],
                   {"kernel": (3, 3), "groups": 2, "pads": (1, 1, 1, 1)})
     factors = splitting(node)
-    assert factors.sizes == (4, 2, 32, 12) and factors.summed == {0}
+    assert factors.sizes == (4, 2, 32, 12, 16, 16) and factors.summed == {0, 4, 5}
     assert factors.allowed({0: 4}) and factors.allowed({2: 2})
     assert not factors.allowed({2: 4})  # eight channels are summed otherwise
     assert factors.allowed({1: 2}) and factors.allowed({3: 4})
     assert not factors.allowed({1: 2, 2: 2, 3: 4})
+
+
+# --- windows -------------------------------------------------------------------------------------
+
+@st.composite
+def _axis(draw: Any, parts: int) -> dict[str, int]:
+    """How a window slides along an axis, so that both the axis and what it gives has such parts."""
+    stride, kernel, dilation, before = (
+        draw(st.integers(low, high)) for low, high in ((1, 3), (1, 3), (1, 2), (0, 2)))
+    fits = [{"rows": rows, "stride": stride, "kernel": kernel, "dilation": dilation,
+             "before": before, "after": after}
+            for rows in (4, 6, 8, 12, 24) for after in range(3) if rows % parts == 0
+            and (room := rows + before + after - dilation * (kernel - 1) - 1) >= 0
+            and (room // stride + 1) % parts == 0]
+    return draw(st.sampled_from(fits)) if fits else reject()
+
+
+def _sliding(kind: str, axes: Sequence[dict[str, int]], ceil_mode: bool, counted: bool) -> Graph:
+    """A convolution or pool of such windows and its gradients, or a pad."""
+    b = Builder(Graph(kind))
+
+    def image(*dims: int) -> Any:
+        return b.graph.add_input(TensorType(dims, dtypes.float32), f"x{len(b.graph.inputs)}")
+
+    size, kernel, stride, dilation = (
+        tuple(a[name] for a in axes) for name in ("rows", "kernel", "stride", "dilation"))
+    pads = tuple(a[side] for a in axes for side in ("before", "after"))
+    x = image(2, 4, *size)
+    if kind == "pad":
+        b.graph.outputs = [b.pad(x, low=(0, 0, *pads[::2]), high=(0, 0, *pads[1::2]), value=2.0),
+                           b.pad(x, low=(0, 0, -1, 2), high=(0, 0, 1, -2))]
+        return b.graph
+    window: dict[str, Any] = {"stride": stride, "pads": pads}
+    if kind == "conv":
+        window |= {"dilation": dilation, "groups": 2}
+        w = image(6, 2, *kernel)
+        y = b.conv2d(x, w, **window)
+        dy = image(*y.type.dims)
+        b.graph.outputs = [y, b.conv2d_backward_data(dy, w, size=size, **window),
+                           b.conv2d_backward_weight(x, dy, kernel=kernel, **window)]
+        return b.graph
+    window |= {"kernel": kernel, "ceil_mode": ceil_mode}
+    window |= {"dilation": dilation} if kind == "max" else {"count_include_pad": counted}
+    name = f"{kind}_pool2d"
+    y = b.emit(name, x, **window)
+    dy = image(*y.type.dims)
+    b.graph.outputs = [y, b.emit(f"{name}_backward", x, dy, **window) if kind == "max" else
+                       b.emit(f"{name}_backward", dy, size=size, **window)]
+    return b.graph
+
+
+@pytest.mark.parametrize("kind", ["conv", "max", "avg", "pad"])
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_windows_over_parts_of_rows_and_columns(kind: str, data: Any) -> None:
+    """Whatever the windows and the parts: what a rank lacks comes from others, near or far, and
+    the border alone is padded."""
+    mesh, cuts = data.draw(st.sampled_from([
+        (Mesh((2,), (0, 1)), ((0,), ())), (Mesh((3,), (0, 1, 2)), ((), (0,))),
+        (Mesh((2, 2), (0, 1, 2, 3)), ((1,), (0,))), (Mesh((2, 2), (0, 1, 2, 3)), ((0, 1), ()))]))
+    try:
+        graph = _sliding(kind, [data.draw(_axis(mesh.parts(cut))) for cut in cuts],
+                         data.draw(st.booleans()), data.draw(st.booleans()))
+    except ValueError:  # a window of padding alone
+        reject()
+    inputs = {i: whole(4) if v.name == "x1" and kind == "conv" else ((), (), *cuts)
+              for i, v in enumerate(graph.inputs)}
+    if not all(mesh.fits(graph.inputs[i].type, layout) for i, layout in inputs.items()):
+        reject()  # (of a window more, by `ceil_mode`)
+    rng = np.random.default_rng(1)
+    arrays = [rng.integers(-9, 9, v.type.dims).astype(np.float32) for v in graph.inputs]
+    with pytest.MonkeyPatch.context() as patch:  # even where it would cost less to gather all
+        patch.setattr(plan, "widening", lambda *args: 0.0)
+        check(graph, mesh, arrays, inputs)
+
+
+def test_windows_of_a_part_that_would_be_another_pool() -> None:
+    """The window that `ceil_mode` adds is none alone; one window is averaged in another order."""
+    one = {"rows": 4, "kernel": 2, "stride": 2, "dilation": 1, "before": 0, "after": 0}
+    last = one | {"rows": 6, "kernel": 3, "stride": 3, "before": 1}
+    pair, thirds = Mesh((2, 2), (0, 1, 2, 3)), Mesh((3,), (0, 1, 2))
+    for kind in ("max", "avg"):
+        node = _sliding(kind, (last, one), True, True).nodes[0]
+        assert node.result.type.dims[2] == 3 and not factors_of(node).may_cut(thirds, 2, (0,))
+        found = factors_of(_sliding(kind, (one, one), False, True).nodes[0])
+        assert found.may_cut(pair, 2, (0,)) and found.may_cut(pair, 3, (1,))
+        assert found.may_cut_all(pair, {2: (0,), 3: (1,)}) == (kind == "max")
+
+
+def _convolution(rows: int, kernel: int) -> Graph:
+    b = Builder(Graph("g"))
+    x, w = (b.graph.add_input(TensorType(s, dtypes.float32), "v")
+            for s in ((1, 16, rows, 64), (16, 16, kernel, 3)))
+    b.graph.outputs = [b.conv2d(x, w, pads=(kernel // 2, kernel // 2, 1, 1))]
+    return b.graph
+
+
+def test_halos_cost_what_they_bring() -> None:
+    """Rows at the border of a part, not the parts of all; where windows are so long that these are
+    nearly all rows, or parts do not divide those of the result, they come together."""
+    mesh = Mesh((4,), (0, 1, 2, 3))
+    given: dict[int, Layout] = {0: ((), (), (0,), ()), 1: whole(4)}
+
+    def cut(graph: Graph) -> Sharded:
+        return shard(graph, mesh, 1, given, lambda i, v, layout: layout)
+
+    row = 16 * 64 * 4  # bytes
+    near = cut(_convolution(64, 3))
+    assert [m.op for m in near.moved] == ["halo-exchange"] and near.outputs[0][2] == (0,)
+    assert [n.attrs["send_sizes"] for n in near.graph.nodes if n.op == "all_to_all_v"] == \
+        [(1, 0, 1, 0)]
+    x = near.graph.inputs[0].type
+    ty, window = x.with_shape((1, 16, 64, 64)), {2: Sliding(64, 64, 1, 1, 3).covered_window()}
+    brought = widening(mesh, ty, given[0], window)
+    assert 2 * row < brought < 2 * row + LATENCY + 0.1 * x.nbytes
+    assert brought < route(mesh, ty, given[0], whole(4))[0] / 8
+    far = cut(_convolution(64, 41))  # longer than a part: of the next two on each side
+    (sent,) = [n.attrs["send_sizes"] for n in far.graph.nodes if n.op == "all_to_all_v"]
+    assert sent == (16, 0, 16, 4)
+    uneven = cut(_convolution(64, 2))  # 65 rows
+    assert [m.op for m in uneven.moved] == ["all-gather"] and not any(uneven.outputs[0])
 
 
 # --- layouts -------------------------------------------------------------------------------------

@@ -280,6 +280,8 @@ def test_recompute_of_inner_primitives() -> None:
     (lambda: nn.Linear(8, 8), (IMG,), {"dense": ((4, 1), (1, 1), (1,))}, "'Linear.dense'.*shapes"),
     (lambda: nn.FocalLoss(), (floats(4, 3), ints(4, 1)), {"gather_d": (ROW, ROW)},
      "computes without a GatherD"),
+    (lambda: nn.Conv2d(4, 4, 3, pad_mode="valid"), (IMG,), {
+        "conv2d": ((1, 1, 4, 1), (1, 1, 1, 1))}, "'Conv2d.conv2d'.* 2 of the image into 4 parts"),
 ])
 def test_errors(
     cut: None, make: Callable[[], nn.Cell], args: tuple[Tensor, ...], said: dict[str, Any],

@@ -89,6 +89,86 @@ def whole(rank: int) -> Layout:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """Which rows of an operand, along an axis, parts need: more than their parts of it.
+
+    Attributes:
+        rows: of the operand.
+        count: of what is cut into parts.
+        needs: `needs(begin, end)`: the first row and the one behind the last that what lies from
+            `begin` up to `end` needs. What lies outside of the operand is padding.
+    """
+
+    rows: int
+    count: int
+    needs: Callable[[int, int], tuple[int, int]]
+
+    def of_parts(self, parts: int) -> list[tuple[int, int]]:
+        """What each of the parts needs of the operand."""
+        each = self.count // parts
+        needed = [self.needs(i * each, (i + 1) * each) for i in range(parts)]
+        return [(max(begin, 0), min(end, self.rows)) for begin, end in needed]
+
+    def all_see(self, parts: int) -> bool:
+        """Whether none of the parts would see padding alone."""
+        return all(begin < end for begin, end in self.of_parts(parts))
+
+    def foreign(self, parts: int) -> int:
+        """How many rows of others a part needs at most."""
+        own = self.rows // parts
+        return max(end - begin - max(min(end, (i + 1) * own) - max(begin, i * own), 0)
+                   for i, (begin, end) in enumerate(self.of_parts(parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """A window that slides along an axis.
+
+    Attributes:
+        rows: of the axis.
+        positions: of the window.
+        stride: rows from one position to the next.
+        before: rows in front of the axis at which the first position begins; negative: behind it.
+        reach: rows from the first one that a position covers to behind the last one.
+    """
+
+    rows: int
+    positions: int
+    stride: int = 1
+    before: int = 0
+    reach: int = 1
+
+    def covered(self, begin: int, end: int) -> tuple[int, int]:
+        """The rows that the positions from `begin` up to `end` cover; some may lie outside."""
+        return begin * self.stride - self.before, (end - 1) * self.stride - self.before + self.reach
+
+    def covering(self, begin: int, end: int) -> tuple[int, int]:
+        """The positions that cover rows from `begin` up to `end`. The first of them begins there or
+        before, also where it covers none of these rows."""
+        first = min(-(-(begin + self.before - self.reach + 1) // self.stride),
+                    (begin + self.before) // self.stride)
+        last = min((end - 1 + self.before) // self.stride, self.positions - 1)
+        return max(min(first, last), 0), last + 1
+
+    def around(self, begin: int, end: int) -> tuple[int, int]:
+        """Rows from `begin` up to `end`, and all that is covered by positions that cover these."""
+        first, behind = self.covered(*self.covering(begin, end))
+        return first, max(behind, end)
+
+    def covered_window(self) -> Window:
+        """What positions need of the rows."""
+        return Window(self.rows, self.positions, self.covered)
+
+    def covering_window(self) -> Window:
+        """What rows need of something that has a row for each position."""
+        return Window(self.positions, self.rows, self.covering)
+
+    def around_window(self) -> Window:
+        """What rows need of something that has a row for each, by all positions that cover them."""
+        return Window(self.rows, self.rows, self.around)
+
+
+@dataclass(frozen=True, slots=True)
 class Factors:
     """Along what an op splits.
 
@@ -99,6 +179,8 @@ class Factors:
         combine: how these become the result: `"sum"`, `"prod"`, `"min"` or `"max"`.
         allowed: whether factors may be cut together into so many parts each: no bits must change
             but those of sums that are split.
+        windows: by operands and their axes, where a part needs more than the part of the operand:
+            which rows. Such an axis is made of one factor.
     """
 
     sizes: tuple[int, ...]
@@ -107,11 +189,14 @@ class Factors:
     summed: frozenset[int] = frozenset()
     combine: str = "sum"
     allowed: Callable[[Mapping[int, int]], bool] = field(default=lambda parts: True)
+    windows: Mapping[tuple[int, int], Window] = field(default_factory=dict)
 
     def may_cut(self, mesh: Mesh, factor: int, cut: tuple[int, ...]) -> bool:
         """Whether a factor can be cut like this."""
         parts = mesh.parts(cut)
-        return self.sizes[factor] % parts == 0 and self.allowed({factor: parts})
+        return (self.sizes[factor] % parts == 0 and self.allowed({factor: parts})
+                and all(window.all_see(parts) for (i, a), window in self.windows.items()
+                        if self.operands[i][a] == (factor,)))
 
     def may_cut_all(self, mesh: Mesh, cuts: Cuts) -> bool:
         """Whether factors, each of which can be cut like this, can be so together."""
@@ -134,11 +219,14 @@ class Part:
     Attributes:
         type: of its part of the result.
         operand, result: where the parts lie in the wholes.
+        windows: by operands and axes that are cut and needed beyond the part: from which row on up
+            to which one. Those of them that the operand has are there; the others are padding.
     """
 
     type: TensorType
     operand: Extents
     result: Extents
+    windows: Mapping[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
 
 def reshaped_part(b: Builder, node: Node, operands: Sequence[Value], part: Part) -> Value:

@@ -6,6 +6,7 @@ other two, to any order. A transposed convolution is `conv2d_backward_data`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -96,9 +97,10 @@ def _grouped(x: Array, axis: int, groups: int) -> Array:
 
 
 _SPLITS: dict[str, sharding.Axes] = {
-    "input": ((0,), (1, 3), (), ()), "dy": ((0,), (1, 2), (), ()), "weight": ((1, 2), (3,), (), ())}
+    "input": ((0,), (1, 3), (4,), (5,)), "dy": ((0,), (1, 2), (4,), (5,)),
+    "weight": ((1, 2), (3,), (), ())}
 """What the axes of the three sides are made of: 0 the images, 1 the groups, 2 and 3 the output and
-input channels of a group."""
+input channels of a group, 4 and 5 the rows and columns of images."""
 
 
 class _Convolution(Op):
@@ -117,34 +119,64 @@ class _Convolution(Op):
 
     def _order(self, node: Node, sizes: Sequence[int]) -> Hashable:
         """What decides in which order an element of the result is summed, besides the sum's own
-        length, where the factors have these sizes."""
+        length, where the factors have these sizes (rows and columns those of the outputs)."""
         return None
 
     def factors(self, node: Node) -> sharding.Factors:
-        """Images and channels. What the result does not have is summed over: parts of it give
-        partial results."""
+        """Images and channels, and rows and columns of images, of which a part needs more than
+        its own where windows overlap. What the result does not have is summed over: parts of it
+        give partial results."""
         sides, groups = self._sides(node.operands, node.result.type), node.attrs["groups"]
         outputs, inputs = sides["weight"].dims[:2]
-        sizes = (sides["input"].dims[0], groups, outputs // groups, inputs)
+        channels = (sides["input"].dims[0], groups, outputs // groups, inputs)
+        sizes = (*channels, *sides["dy"].dims[2:])
         (made,) = _SPLITS.keys() - set(self.operands)
         axes = _SPLITS[made]
-        summed = frozenset(range(4)).difference(*axes)
+        summed = frozenset(range(6)).difference(*axes)
 
         def order(parts: Mapping[int, int]) -> Hashable:
             return self._order(node, [n // parts.get(f, 1) for f, n in enumerate(sizes)])
 
+        images = (math.gcd(m, n) for m, n in zip(
+            sides["input"].dims[2:], sides["dy"].dims[2:], strict=True))
         return sharding.Factors(
-            sizes, tuple(_SPLITS[s] for s in self.operands), (axes,), summed,
-            allowed=lambda parts: order(parts) == order({f: parts.get(f, 1) for f in summed}))
+            (*channels, *images), tuple(_SPLITS[s] for s in self.operands), (axes,), summed,
+            allowed=lambda parts: order(parts) == order({f: parts.get(f, 1) for f in summed}),
+            windows=self._windows(sides, node.attrs))
+
+    def _windows(
+        self, sides: Mapping[str, TensorType], attrs: Attrs
+    ) -> dict[tuple[int, int], sharding.Window]:
+        """The rows and columns that outputs read."""
+        slides = [_slides(sides, attrs, k) for k in range(2)]
+        return {(0, 2 + k): s.covered_window() for k, s in enumerate(slides)}
 
     def part(
         self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
     ) -> Value:
-        """The same of this rank's groups."""
+        """The same of this rank's groups and of the rows that it needs, which are padded at the
+        border of the image alone."""
         sides = self._sides(operands, part.type)
-        groups = sides["input"].dims[1] // sides["weight"].dims[1]
-        out: Value = b.emit(node.op, *operands, **{**node.attrs, "groups": groups})
+        pads = list(node.attrs["pads"])
+        for (_, axis), (begin, end) in part.windows.items():
+            pads[2 * axis - 4 : 2 * axis - 2] = self._pads(node, part, axis - 2, begin, end)
+        changed = {"groups": sides["input"].dims[1] // sides["weight"].dims[1], "pads": tuple(pads)}
+        if "size" in node.attrs:
+            changed["size"] = part.type.dims[2:]
+        out: Value = b.emit(node.op, *operands, **{**node.attrs, **changed})
         return out
+
+    def _pads(self, node: Node, part: sharding.Part, k: int, begin: int, end: int) -> Pair:
+        """What is added in front of and behind the rows (`k` = 1: columns) that a part needs: what
+        of them lies outside of the image."""
+        return max(-begin, 0), max(end - node.operands[0].type.dims[2 + k], 0)
+
+
+def _slides(sides: Mapping[str, TensorType], attrs: Attrs, k: int) -> sharding.Sliding:
+    """How a window goes over the rows (`k` = 0) or columns of images."""
+    reach = attrs["dilation"][k] * (sides["weight"].dims[2 + k] - 1) + 1
+    return sharding.Sliding(sides["input"].dims[2 + k], sides["dy"].dims[2 + k],
+                            attrs["stride"][k], attrs["pads"][2 * k], reach)
 
 
 @register
@@ -216,6 +248,21 @@ class Conv2dBackwardData(_Convolution):
     attrs = {"size": REQUIRED, **WINDOW}
     batch = convolved
 
+    def _windows(
+        self, sides: Mapping[str, TensorType], attrs: Attrs
+    ) -> dict[tuple[int, int], sharding.Window]:
+        """The outputs that read rows and columns."""
+        slides = [_slides(sides, attrs, k) for k in range(2)]
+        return {(0, 2 + k): s.covering_window() for k, s in enumerate(slides)}
+
+    def _pads(self, node: Node, part: sharding.Part, k: int, begin: int, end: int) -> Pair:
+        """Where the first of some windows begins before a part's rows, and the last one ends behind
+        them."""
+        slides = _slides(self._sides(node.operands, node.result.type), node.attrs, k)
+        first, size = part.result[2 + k]
+        covered = slides.covered(begin, end)
+        return first - covered[0], max(covered[1] - first - size, 0)
+
     def infer(self, dy: TensorType, w: TensorType, *, size: Pair, **attrs: Any) -> TensorType:
         if dy.rank != 4 or w.rank != 4:
             raise ValueError(f"conv2d_backward_data needs 4 dimensions, got {dy} and {w}")
@@ -272,8 +319,8 @@ class Conv2dBackwardWeight(_Convolution):
     batch = weighed
 
     def _order(self, node: Node, sizes: Sequence[int]) -> Hashable:
-        images, groups, outputs, inputs = sizes
-        kernel, pixels = node.attrs["kernel"], prod(node.operands[1].type.dims[2:])
+        images, groups, outputs, inputs, rows, columns = sizes
+        kernel, pixels = node.attrs["kernel"], rows * columns
         elements = groups * outputs * inputs * prod(kernel)
         return (image_runs(images, elements, images * pixels * elements),
                 outputs <= FEW_CHANNELS)

@@ -7,8 +7,9 @@ floats are computed in float32 and rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
-from ..ir.types import TensorType
+from ..ir.types import TensorType, prod
 from . import _batch_axis
 from ._members import Grads
 from ._views import widened
@@ -181,9 +182,80 @@ class _Pool(Op):
     batch = merged
     cases: Cases
     """Shapes and attributes of samples."""
+    sides: ClassVar[tuple[str, ...]] = ("image", "pooled")
+    """What the operands and the result are: images, or what has an element for each window."""
 
     def factors(self, node: Node) -> sharding.Factors:
-        return sharding.leading_factors(node, 2)
+        """Images and channels, and rows and columns, of which a part needs more than its own where
+        windows overlap. (Positions of maxima are those in whole images.)"""
+        lead = sharding.leading_factors(node, 2)
+        if node.attrs.get("indices"):
+            return lead
+        slides = self._slides(node)
+        axes = ((0,), (1,), *(() if s is None else (2 + k,) for k, s in enumerate(slides)))
+        sizes = (*lead.sizes, *(0 if s is None else math.gcd(s.rows, s.positions) for s in slides))
+        return sharding.Factors(
+            sizes, (axes,) * len(node.operands), (axes,) * len(node.results),
+            allowed=lambda parts: self._is_pool_of_parts(node, parts),
+            windows={(i, 2 + k): self._window(s, side) for k, s in enumerate(slides)
+                     for i, side in enumerate(self.sides[:-1]) if s is not None})
+
+    def part(
+        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
+    ) -> Value:
+        """The same of the rows that this rank needs, which are padded at the border of the image
+        alone. An image is made for all rows that windows cover; this rank's are cut out of it."""
+        attrs, slides = dict(node.attrs), self._slides(node)
+        dims = part.type.dims
+        start, stop = [0] * len(dims), list(dims)
+        for axis in (2, 3):
+            s = slides[axis - 2]
+            if (0, axis) not in part.windows or s is None:
+                continue
+            first, size = part.result[axis]
+            rows, positions = self._needed(s, first, first + size)
+            attrs |= self._local(attrs, axis - 2, s, rows, positions)
+            inside = max(rows[0], 0), min(rows[1], s.rows)
+            if "size" in attrs:
+                attrs["size"] = _put(attrs["size"], axis - 2, inside[1] - inside[0])
+            if self.sides[-1] == "image":
+                start[axis], stop[axis] = first - inside[0], first + size - inside[0]
+        out: Value = b.emit(node.op, *operands, **attrs)
+        return out if out.type.dims == dims else b.slice(out, start=tuple(start), stop=tuple(stop))
+
+    def _is_pool_of_parts(self, node: Node, parts: Mapping[int, int]) -> bool:
+        """Whether parts are pools, and compute elements as the whole does."""
+        return True
+
+    def _slides(self, node: Node) -> list[sharding.Sliding | None]:
+        """How windows go over rows and over columns; None: those of a part are no such windows."""
+        types = dict(zip(self.sides, (*(v.type for v in node.operands), node.results[0].type),
+                         strict=True))
+        return [self._slide(node.attrs, k, types["image"].dims[2 + k], types["pooled"].dims[2 + k])
+                for k in range(2)]
+
+    def _slide(self, attrs: Attrs, k: int, rows: int, positions: int) -> sharding.Sliding | None:
+        """How windows go over rows (`k` = 0) or columns."""
+        raise TypeError(f"{self.name} has no windows")
+
+    def _local(
+        self, attrs: Attrs, k: int, slides: sharding.Sliding, rows: Pair, positions: Pair
+    ) -> Attrs:
+        """The attributes that differ for some windows (`k`: see `_slide`), given the rows that they
+        cover, of which some may lie outside of the image."""
+        raise TypeError(f"{self.name} has no windows")
+
+    def _window(self, slides: sharding.Sliding, side: str) -> sharding.Window:
+        """What a part of the result needs of an operand."""
+        if self.sides[-1] == "pooled":
+            return slides.covered_window()
+        return slides.covering_window() if side == "pooled" else slides.around_window()
+
+    def _needed(self, slides: sharding.Sliding, begin: int, end: int) -> tuple[Pair, Pair]:
+        """The rows and the windows that the result needs from `begin` up to `end`."""
+        if self.sides[-1] == "pooled":
+            return slides.covered(begin, end), (begin, end)
+        return slides.around(begin, end), slides.covering(begin, end)
 
     def windows(self, hw: Pair, attrs: Attrs) -> tuple[Windows, Windows]:
         """Row and column windows over an image of `hw`."""
@@ -204,8 +276,36 @@ class _Pool(Op):
         return len(rows), len(columns)
 
 
+def _put(sizes: Sequence[int], k: int, size: int) -> tuple[int, ...]:
+    return (*sizes[:k], size, *sizes[k + 1 :])
+
+
 class _Sliding(_Pool):
     bounds = {"pads": 1 << 16, "dilation": 1 << 16}
+
+    def _slide(self, attrs: Attrs, k: int, rows: int, positions: int) -> sharding.Sliding:
+        reach = attrs.get("dilation", (1, 1))[k] * (attrs["kernel"][k] - 1) + 1
+        return sharding.Sliding(rows, positions, attrs["stride"][k], attrs["pads"][2 * k], reach)
+
+    def _is_pool_of_parts(self, node: Node, parts: Mapping[int, int]) -> bool:
+        # A window that `ceil_mode` adds is none if it is the only one.
+        for k, s in enumerate(self._slides(node)):
+            n, end = parts.get(2 + k, 1), node.result.type.dims[2 + k]
+            if n > 1 and s is not None:
+                (first, behind) = self._needed(s, end - end // n, end)[1]
+                room = s.rows + node.attrs["pads"][2 * k + 1]
+                if behind - first == 1 and s.covered(first, behind)[1] > room:
+                    return False
+        return True
+
+    def _local(
+        self, attrs: Attrs, k: int, slides: sharding.Sliding, rows: Pair, positions: Pair
+    ) -> Attrs:
+        # (What the last window reaches beyond the padding is no padding of `ceil_mode`.)
+        pads = list(attrs["pads"])
+        behind = min(max(rows[1] - slides.rows, 0), pads[2 * k + 1])
+        pads[2 * k : 2 * k + 2] = max(-rows[0], 0), behind
+        return {"pads": tuple(pads)}
 
     def counts(self, hw: Pair, attrs: Attrs) -> Pair:
         pads, dilation = attrs["pads"], attrs.get("dilation", (1, 1))
@@ -228,6 +328,16 @@ class _Sliding(_Pool):
 
 class _Adaptive(_Pool):
     bounds = {"output_size": 1 << 16}
+
+    def _slide(self, attrs: Attrs, k: int, rows: int, positions: int) -> sharding.Sliding | None:
+        if rows % positions:
+            return None
+        return sharding.Sliding(rows, positions, rows // positions, 0, rows // positions)
+
+    def _local(
+        self, attrs: Attrs, k: int, slides: sharding.Sliding, rows: Pair, positions: Pair
+    ) -> Attrs:
+        return {"output_size": _put(attrs["output_size"], k, positions[1] - positions[0])}
 
     def counts(self, hw: Pair, attrs: Attrs) -> Pair:
         rows, columns = attrs["output_size"]
@@ -267,6 +377,7 @@ class _MaxBackward(_Pool):
     """Base of the adjoints of the maximum pools: operands (input, dy)."""
 
     operands = ("input", "dy")
+    sides = ("image", "pooled", "image")
     tolerance = 16.0
     forward: str
 
@@ -406,6 +517,12 @@ class _SlidingAverage(_Average, _Sliding):
 class _AvgForward(_Average):
     """Base of the average pools."""
 
+    def _is_pool_of_parts(self, node: Node, parts: Mapping[int, int]) -> bool:
+        # A single window is summed as a reduction of its plane is, several are row by row.
+        windows = prod(node.result.type.dims[2:])
+        return super()._is_pool_of_parts(node, parts) and (
+            windows == 1 or windows > parts.get(2, 1) * parts.get(3, 1))
+
     def infer(self, x: TensorType, **attrs: Any) -> TensorType:
         out = self.pooled(x, attrs)
         self.check_divisor(attrs)
@@ -427,6 +544,7 @@ class _AvgBackward(_Average):
     """Base of the adjoints of the average pools."""
 
     operands = ("dy",)
+    sides = ("pooled", "image")
     forward: str
 
     def infer(self, dy: TensorType, *, size: Pair, **attrs: Any) -> TensorType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -422,6 +423,29 @@ class Pad(Op):
     attrs = {"low": REQUIRED, "high": REQUIRED, "interior": None, "value": 0}
     dtypes = ANY
     batch = prefixed(low=0, high=0, interior=0)
+
+    def factors(self, node: Node) -> sharding.Factors:
+        """Each axis between whose elements nothing is put."""
+        x, y = node.operands[0].type.dims, node.result.type.dims
+        gaps, low = node.attrs["interior"] or (0,) * len(x), node.attrs["low"]
+        axes = tuple((a,) if not gap else () for a, gap in enumerate(gaps))
+        slides = {(0, a): sharding.Sliding(d, n, before=low[a])
+                  for a, (d, n) in enumerate(zip(x, y, strict=True)) if axes[a]}
+        return sharding.Factors(
+            tuple(map(math.gcd, x, y)), (axes,), (axes,),
+            windows={at: s.covered_window() for at, s in slides.items()})
+
+    def part(
+        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
+    ) -> Value:
+        """The same of the elements that this rank has of the operand, of which none is left out."""
+        low, high = (list(node.attrs[side]) for side in ("low", "high"))
+        for (_, axis), (begin, end) in part.windows.items():
+            low[axis] = max(-begin, 0)
+            high[axis] = max(end - node.operands[0].type.dims[axis], 0)
+        out: Value = b.emit(self.name, *operands,
+                            **{**node.attrs, "low": tuple(low), "high": tuple(high)})
+        return out
 
     def infer(self, x: TensorType, *, low: Ints, high: Ints, interior: Ints | None,
               value: float) -> TensorType:

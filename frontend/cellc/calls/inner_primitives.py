@@ -145,7 +145,9 @@ class _Role:
         def laid() -> Any:
             given = [*(_laid(x, shape, p) for x, shape, p in zip(
                 operands, shapes, self.given, strict=False)), *operands[len(shapes) :]]
-            return self.results(dispatch.apply(op, *given, **attrs), op == "add")
+            out = dispatch.apply(op, *given, **attrs)
+            sharding.check_rows(self.primitive, self.what, self.given, out)
+            return self.results(out, op == "add")
 
         return result_again((operands, {}), laid) if self.primitive.recomputed else laid()
 

@@ -6,6 +6,7 @@ graph is cut - one process, another parallel mode, PyNative mode - tensors stay 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -75,7 +76,32 @@ def primitive_called(
         ValueError: not as many strategies as tensors, or they do not fit.
     """
     what = primitive.name
-    return _called(run, what, args, kwargs, primitive.sharded, *placements_of(primitive, what))
+    operands, results = placements_of(primitive, what)
+    out = _called(run, what, args, kwargs, primitive.sharded, operands, results)
+    check_rows(primitive, what, operands, out)
+    return out
+
+
+_SLIDES = frozenset(("AvgPool", "Conv2D", "Conv2DBackpropInput", "Conv2DTranspose", "MaxPool"))
+"""Primitives whose windows slide over rows and columns of their first operand."""
+
+
+def check_rows(primitive: Any, what: str, operands: Sequence[Placement], out: Any) -> None:
+    """Whether a result has as many parts of rows and columns as its primitive's strategy cuts the
+    image into.
+
+    Raises:
+        ValueError: it has rows, or columns, that these do not divide.
+    """
+    if primitive.name not in _SLIDES or not operands or not isinstance(out, Tensor):
+        return
+    matrix, layout = operands[0]
+    for axis, (cut, size) in enumerate(zip(layout, out.shape, strict=False)):
+        parts = math.prod(matrix[a] for a in cut)
+        if axis > 1 and size % parts:
+            raise ValueError(f"For '{what}', 'in_strategy' cuts axis {axis} of the image into "
+                             f"{parts} parts, but the result has the shape {out.shape}: its axis "
+                             f"{axis} cannot be divided into {parts} equal parts.")
 
 
 def called(

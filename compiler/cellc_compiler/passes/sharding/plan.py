@@ -23,6 +23,7 @@ from ...ir.sharding import (
     Factors,
     Layout,
     Mesh,
+    Window,
     cuts_of,
     factors_of,
     layout_of,
@@ -31,6 +32,7 @@ from ...ir.sharding import (
 from ...ir.types import TensorType
 from ...ops.collective import LayOut
 from ..split import split_sum
+from .halo import widening
 from .redistribution import LATENCY, route
 from .sums import summands
 
@@ -100,7 +102,8 @@ def splitting(node: Node) -> Factors:
         split = frozenset((f, n) for f, n in parts.items() if f in found.summed)
         return order(frozenset(parts.items())) == order(split)
 
-    return Factors(found.sizes, found.operands, found.results, found.summed, found.combine, allowed)
+    return Factors(found.sizes, found.operands, found.results, found.summed, found.combine, allowed,
+                   found.windows)
 
 
 def _order(node: Node, ty: TensorType) -> list[tuple[object, ...]]:
@@ -263,6 +266,7 @@ class Planner:
             return None
         partial = tuple(sorted(m for f in factors.summed for m in cuts.get(f, ())))
         cost = self._brought(node, operands, there)
+        cost += _widening(mesh, node, factors, operands)
         scattered = -1
         if partial:
             scattered = -1 if node in self.added else self._scattered(node, results[0], partial)
@@ -357,6 +361,15 @@ def _work(node: Node) -> float:
     moved = sum(v.type.nbytes for v in (*node.operands, *node.results))
     flops = op.flops(node) if op.flops is not None else 0
     return (moved + flops) * _WORK
+
+
+def _widening(mesh: Mesh, node: Node, factors: Factors, operands: Sequence[Layout]) -> float:
+    """What it costs to bring the rows that a part needs of other parts."""
+    by_operand: dict[int, dict[int, Window]] = {}
+    for (i, axis), window in factors.windows.items():
+        by_operand.setdefault(i, {})[axis] = window
+    return sum(widening(mesh, node.operands[i].type, operands[i], windows)
+               for i, windows in by_operand.items())
 
 
 def _summing(

@@ -21,7 +21,7 @@ from ...ir.types import TensorType
 
 LATENCY = 4096.0
 """What a collective costs besides its bytes, in bytes."""
-_TOUCHED = 0.05
+TOUCHED = 0.05
 """What a byte costs that is copied on its rank."""
 
 
@@ -33,6 +33,7 @@ class Kind(Enum):
     EXCHANGE = "all-to-all"
     REDUCE = "all-reduce"
     SCATTER = "reduce-scatter"
+    HALO = "halo-exchange"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +90,14 @@ def _steps(
         for m in sorted(wanted - used):
             after = _with(layout, axis, (*cut, m))
             if mesh.fits(ty, after):
-                yield 1 + _TOUCHED * nbytes, after, Step(Kind.SLICE, axis, (m,))
+                yield 1 + TOUCHED * nbytes, after, Step(Kind.SLICE, axis, (m,))
         if cut:
             m = cut[-1]
             share = (mesh.sizes[m] - 1) / mesh.sizes[m]
             for to, other in enumerate(layout):
                 after = _with(_with(layout, axis, cut[:-1]), to, (*other, m))
                 if to != axis and mesh.fits(ty, after):
-                    yield (LATENCY + nbytes * (share + _TOUCHED), after,
+                    yield (LATENCY + nbytes * (share + TOUCHED), after,
                            Step(Kind.EXCHANGE, axis, (m,), to))
 
 

@@ -22,6 +22,7 @@ from ..base import copy_graph
 from ..cleanup import Cse, Dce
 from ..complex_sums import ComplexSums
 from ..expand import Expand
+from .halo import widened
 from .plan import LAY_OUT, Choice, Plan, Planner
 from .redistribution import Kind, reduced, route, take
 
@@ -160,6 +161,7 @@ class _Rewriter:
         self.out = Graph(graph.name)
         self.b = Builder(self.out)
         self.values: dict[Value, dict[Layout, Value]] = {}
+        self.wide: dict[tuple[Value, int, tuple[tuple[int, int], ...]], Value] = {}
         self.moved: list[Moved] = []
 
     def run(self, outputs: Callable[[int, Value, Layout], Layout]) -> Sharded:
@@ -235,9 +237,35 @@ class _Rewriter:
             return self.b.node(node.op, operands, node.attrs).results
         first = node.operands[0] if node.operands else node.result
         lies = choice.operands[0] if node.operands else choice.results[0]
+        windows = self._widen(node, choice, operands)
         part = Part(types[0], self._extents(first, lies),
-                    self._extents(node.result, choice.computed[0]))
+                    self._extents(node.result, choice.computed[0]), windows)
         return (rule(self.b, node, operands, part),)
+
+    def _widen(
+        self, node: Node, choice: Choice, operands: list[Value]
+    ) -> dict[tuple[int, int], tuple[int, int]]:
+        """Bring what windows reach of other parts; what this rank needs along axes that are cut."""
+        found = {}
+        for (i, axis), window in sorted(choice.factors.windows.items(), key=lambda item: item[0]):
+            cut = choice.operands[i][axis]
+            if not cut:
+                continue
+            parts, here = self.mesh.parts(cut), self.mesh.part(self.rank, cut)
+            each, key = window.count // parts, (operands[i], axis, tuple(window.of_parts(parts)))
+            found[i, axis] = window.needs(here * each, (here + 1) * each)
+            if key not in self.wide:
+                self.wide[key] = widened(self.b, key[0], self.mesh, self.rank, cut, axis, window)
+                if rows := window.foreign(parts):
+                    self._note_halo(node.operands[i], choice.operands[i], axis, rows)
+            operands[i] = self.wide[key]
+        return found
+
+    def _note_halo(self, v: Value, layout: Layout, axis: int, rows: int) -> None:
+        name = v.name if v.node is None else v.node.op
+        self.moved.append(Moved(
+            Kind.HALO.value, f"{name}: {v.type} {shown(layout)}, {rows} of axis {axis}",
+            str(self.b.span)))
 
     def _extents(self, v: Value, layout: Layout) -> Extents:
         """Where this rank's part of a value lies in it."""
