@@ -93,13 +93,25 @@ class Slice(Op):
     cost = "free"
     batch = prefixed(start=0, stop=WHOLE, step=1)
 
+    def factors(self, node: Node) -> sharding.Factors:
+        """Each axis that is read forwards."""
+        x, y, start = node.operands[0].type, node.result.type.dims, node.attrs["start"]
+        steps = _steps(node.attrs["step"], x.rank)
+        axes = tuple((a,) if s > 0 else () for a, s in enumerate(steps))
+        return sharding.Factors(
+            tuple(map(math.gcd, x.dims, y)), (axes,), (axes,), windows={
+                (0, a): sharding.Sliding(x.dims[a], y[a], s, -start[a]).covered_window()
+                for a, s in enumerate(steps) if s > 0})
+
     def part(
         self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
     ) -> Value:
-        whole = node.operands[0].type.dims
-        stop = tuple(end if n == d else n for (_, n), d, end in
-                     zip(part.operand, whole, node.attrs["stop"], strict=True))
-        out: Value = b.emit(self.name, *operands, **{**node.attrs, "stop": stop})
+        """Every `step`-th of the elements that this rank's part needs."""
+        start, stop = list(node.attrs["start"]), list(node.attrs["stop"])
+        for (_, axis), (begin, end) in part.windows.items():
+            start[axis], stop[axis] = 0, end - begin
+        out: Value = b.emit(self.name, *operands, **{
+            **node.attrs, "start": tuple(start), "stop": tuple(stop)})
         return out
 
     def infer(self, x: TensorType, *, start: Ints, stop: Ints, step: Ints | None) -> TensorType:
