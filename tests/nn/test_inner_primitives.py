@@ -57,6 +57,32 @@ class Averaged(nn.AvgPool2d):
         return self.avg_pool(x)
 
 
+class Instance(nn.InstanceNorm2d):
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        y, *_ = self.instance_bn(x, self.gamma, self.beta, self.moving_mean, self.moving_variance)
+        return y
+
+
+class Edges(nn.ReplicationPad2d):
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        return self.padv3(x, self.padding, None)
+
+
+class Clipped(nn.ClipByNorm):
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        return self.clip_by_norm(x, ms.Tensor([1.0]))
+
+
+class Rolled(nn.Roll):
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        return self.roll(x)
+
+
+class Patches(nn.Unfold):
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        return self.extract_image_patches(x)
+
+
 class Back(nn.Conv2dTranspose):
     def construct(self, x: ms.Tensor) -> ms.Tensor:
         n, _, h, w = x.shape
@@ -90,6 +116,9 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
     "MaxPool2d": (Pooled, lambda c: c(2, 2), IMAGE),
     "AvgPool2d": (Averaged, lambda c: c(3, 2, pad_mode="same"), IMAGE),
     "Conv2dTranspose": (Back, lambda c: c(3, 4, 3), IMAGE),
+    "ReplicationPad2d": (Edges, lambda c: c((1, 2, 0, 1)), IMAGE),
+    "Roll": (Rolled, lambda c: c([1, 2], [0, 2]), IMAGE),
+    "Unfold": (Patches, lambda c: c([1, 2, 2, 1], [1, 2, 1, 1], [1, 1, 1, 1]), IMAGE),
     "Embedding": (Looked, lambda c: c(7, 4), np.array([[1, 6], [0, 2]], np.int32)),
 }
 
@@ -109,6 +138,21 @@ def test_a_derived_class_computes_what_its_layer_does(name: str, mode: int) -> N
         assert np.array_equal(mine.asnumpy(), theirs.asnumpy()), mine.name
 
 
+@pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
+def test_norms_by_primitives(mode: int) -> None:
+    """Instances with moving averages, as in training; and what is clipped by a norm."""
+    ms.set_context(mode=mode)
+    x = ms.Tensor(IMAGE)
+    layer, own = nn.InstanceNorm2d(3, momentum=0.3).set_train(), Instance(3, momentum=0.3)
+    assert np.array_equal(own(x).asnumpy(), layer(x).asnumpy())
+    for mine, theirs in zip(own.get_parameters(), layer.get_parameters(), strict=True):
+        assert np.allclose(mine.asnumpy(), theirs.asnumpy(), 1e-6), mine.name
+    assert own.moving_mean.asnumpy().any()
+    for axis in (None, 1, (1, 2)):
+        want = nn.ClipByNorm(axis)(x, ms.Tensor([1.0])).asnumpy()
+        assert np.allclose(Clipped(axis)(x).asnumpy(), want, 1e-6) and (want != IMAGE).any()
+
+
 def test_losses_have_the_primitives_of_their_base() -> None:
     x, y = ms.Tensor([1.0, 2.0]), ms.Tensor([3.0, 5.0])
     for base in (nn.LossBase, nn.MSELoss, nn.CrossEntropyLoss):
@@ -118,14 +162,42 @@ def test_losses_have_the_primitives_of_their_base() -> None:
 def test_they_are_the_layers_own() -> None:
     layer = nn.Conv2d(3, 4, 3)
     assert layer.conv2d is layer.conv2d and "conv2d" not in vars(nn.Conv2d(3, 4, 3))
-    layer.conv2d = ops.ReLU()
-    assert layer.conv2d(ms.Tensor([-1.0])).asnumpy().tolist() == [0.0]
 
     class Plain(nn.Cell):
         pass
 
     with pytest.raises(AttributeError, match="'Plain' object has no attribute 'conv2d'"):
         Plain().conv2d  # noqa: B018
+
+
+def test_primitives_put_in_the_place_of_a_layers() -> None:
+    """One like it is the layer's own; another one would not be called, so that it is refused: but
+    where a class has a `construct` of its own it is as any attribute."""
+    layer, like = nn.Dense(3, 4), ops.MatMul(transpose_b=True).recompute()
+    layer.matmul = like
+    assert layer.matmul is like and "matmul" not in vars(layer)
+    for other in (ops.MatMul(), ops.ReLU(), nn.ReLU(), lambda x, w: x):
+        with pytest.raises(ValueError, match=r"'Dense.matmul', .* was given, .*Prim\[MatMul\]"):
+            layer.matmul = other
+    assert layer.matmul is like
+
+    class Own(nn.Dense):
+        def __init__(self) -> None:
+            super().__init__(3, 3)
+            self.matmul = ops.MatMul()
+
+        def construct(self, x: ms.Tensor) -> ms.Tensor:
+            return self.matmul(x, self.weight)
+
+    own, x = Own(), ops.ones((2, 3))
+    assert np.allclose(own(x).asnumpy(), ops.matmul(x, own.weight).asnumpy())
+
+    class Base(Own):
+        def construct(self, x: ms.Tensor) -> ms.Tensor:
+            return super().construct(x)
+
+    with pytest.raises(ValueError, match=r"'Base\.matmul'"):
+        Base()
 
 
 THEIRS = """
@@ -147,6 +219,11 @@ LAYERS = {
     "Norm": "nn.Norm()", "Moments": "nn.Moments()", "OneHot": "nn.OneHot(depth=3)",
     "SoftmaxCrossEntropyWithLogits": "nn.SoftmaxCrossEntropyWithLogits()",
     "CosineDecayLR": "nn.CosineDecayLR(0.1, 0.2, 3)", "WarmUpLR": "nn.WarmUpLR(0.1, 3)",
+    "InstanceNorm2d": "nn.InstanceNorm2d(3)", "ReplicationPad2d": "nn.ReplicationPad2d(1)",
+    "Roll": "nn.Roll(1, 0)", "Conv3d": "nn.Conv3d(2, 4, 3, group=2)",
+    "ClipByNorm": "nn.ClipByNorm()", "CentralCrop": "nn.CentralCrop(0.5)",
+    "Unfold": "nn.Unfold([1, 2, 2, 1], [1, 1, 1, 1], [1, 1, 1, 1])",
+    "SampledSoftmaxLoss": "nn.SampledSoftmaxLoss(2, 4)", "SparseToDense": "nn.SparseToDense()",
     "ReduceLogSumExp": "nn.ReduceLogSumExp(0)", "Pad": "nn.Pad(((1, 1), (1, 1)))",
 }
 

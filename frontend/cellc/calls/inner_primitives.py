@@ -32,9 +32,11 @@ _OPS: dict[str, tuple[str, ...]] = {
     "EmbeddingLookup": ("gather",), "ExpandDims": ("reshape",), "Gather": ("gather",),
     "GatherD": ("gather_elements",), "LayerNorm": ("layer_norm",), "LogSoftmax": ("log_softmax",),
     "LogSoftmaxExt": ("log_softmax",), "MatMul": ("matmul",), "MaxPool": ("max_pool2d",),
-    "OneHot": ("one_hot",), "Pad": ("pad",), "PadV3": ("pad",), "ReduceMax": ("reduce_max",),
-    "ReduceMean": ("reduce_mean",), "ReduceProd": ("reduce_prod",), "ReduceSum": ("reduce_sum",),
-    "Select": ("where",), "SmoothL1Loss": ("smooth_l1",), "Softmax": ("softmax",),
+    "OneHot": ("one_hot",), "Pad": ("pad",), "PadV3": ("pad", "pad_border"),
+    "ReduceMax": ("reduce_max",), "ReduceMean": ("reduce_mean",),
+    "ReduceProd": ("reduce_prod",), "ReduceSum": ("reduce_sum",),
+    "Roll": ("roll",), "Select": ("where",), "SmoothL1Loss": ("smooth_l1",),
+    "Softmax": ("softmax",),
     "SoftmaxCrossEntropyWithLogits": ("softmax_cross_entropy",), "SparseGatherV2": ("gather",),
     "SparseSoftmaxCrossEntropyWithLogits": ("sparse_softmax_cross_entropy",),
     "Square": ("square", "mul"), "Squeeze": ("reshape",), "Transpose": ("transpose",),
@@ -42,8 +44,8 @@ _OPS: dict[str, tuple[str, ...]] = {
 """By primitives: the ops that they are in layers of `cellc.nn`."""
 _WHOLE: dict[str, tuple[str, ...]] = {
     "AdaptiveAvgPool2D": (), "AdaptiveAvgPool3D": (), "AdaptiveMaxPool3D": (), "AvgPool3D": (),
-    "Conv3D": ("weight",), "Conv3DTranspose": ("weight",), "Dense": ("weight", "bias"),
-    "Dropout2D": (), "Dropout3D": (), "ExtractImagePatches": (),
+    "ClipByNorm": (), "Conv3D": ("weight",), "Conv3DTranspose": ("weight",),
+    "Dense": ("weight", "bias"), "Dropout2D": (), "Dropout3D": (), "ExtractImagePatches": (),
     "InstanceNorm": ("gamma", "beta", "moving_mean", "moving_variance"), "LRN": (),
     "MaxPool3D": (), "MultiMarginLoss": (), "MultilabelMarginLoss": (),
 }
@@ -58,6 +60,7 @@ _AS_LAYER: dict[str, frozenset[str]] = {
 """By layers that are computed in other ways: primitives (none: all) whose operands or results lie
 as what the layer is called with or gives, whichever has as many axes."""
 _OTHERWISE: dict[str, frozenset[str]] = {
+    "Conv3d": frozenset({"concat", "split_0", "split_1"}),
     "FocalLoss": frozenset({"expand_dims", "gather_d", "squeeze", "tile"}),
     "TimeDistributed": frozenset({"transpose"}),
 }
@@ -73,8 +76,9 @@ def hold(layer: Any, primitives: dict[str, Any]) -> None:
     """Let a layer hold primitives that MindSpore's has: what is said of them is said of it."""
     layer.__dict__["_inner"] = primitives
     for value in primitives.values():
-        if hasattr(value, "sharded"):
-            value.__dict__["_layer"] = weakref.ref(layer)
+        if hasattr(value, "sharded") and not any(held() is layer for held in value._layers):
+            living = (held for held in value._layers if held() is not None)
+            value.__dict__["_layers"] = (*living, weakref.ref(layer))
 
 
 def marked(layer: Any) -> dict[str, Any]:

@@ -65,8 +65,8 @@ class Primitive:
     recomputed: bool | None = None
     sharded: tuple[Any, Any] | None = None
     """The strategies that `shard` was given, of operands and results."""
-    _layer: Callable[[], Any] | None = None
-    """A weak reference to the layer that holds it in place of MindSpore's (`nn.layer.inner`)."""
+    _layers: tuple[Callable[[], Any], ...] = ()
+    """Weak references to layers that hold it in place of MindSpore's (`nn.layer.inner`)."""
     customs: ClassVar[Any] = None
     """What the program has put in the place of primitives by name (`ops.op_customs`)."""
 
@@ -97,16 +97,15 @@ class Primitive:
         return function(*operands, **kwargs, **self._fixed())
 
     def _told(self, name: str) -> None:
-        """A mark was set: graphs that called this primitive, or the layer that it is of, are
-        stale."""
+        """A mark was set: graphs that called this primitive, or layers that it is of, are stale."""
         changed(self, name)
-        layer = self._layer() if self._layer is not None else None
-        if layer is not None:
-            changed(layer, "_inner")
+        for held_by in self._layers:
+            if (layer := held_by()) is not None:
+                changed(layer, "_inner")
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        state.pop("_layer", None)  # which a copy of the layer sets anew
+        state.pop("_layers", None)  # which a copy of the layer sets anew
         return state
 
     def _fixed(self) -> dict[str, Any]:

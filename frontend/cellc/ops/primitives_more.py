@@ -591,11 +591,36 @@ def _multilabel(x: Tensor, target: Tensor, reduction: str) -> Pair:
     return value, cast_to(there, target.dtype)
 
 
+def _clipped(x: Tensor, clip_norm: Any, axis: Any) -> Tensor:
+    """Scaled so that the norm over some axes (none: all) is at most a bound, float32."""
+    what = "ClipByNorm"
+    wide = cast_to(tensor(x, what, "x"), float32)
+    along = () if axis is None else axis
+    size = m.sqrt(fr.sum(m.square(wide), along, True))
+    return m.div(m.mul(wide, clip_norm), m.maximum(size, clip_norm))
+
+
+def _instance_norm(
+    input_x: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, variance: Tensor, epsilon: float,
+    momentum: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Each channel of each example normalised, with its mean and variance (one of each for every
+    example's channel); moving averages go into `mean` and `variance`."""
+    x = tensor(input_x, "InstanceNorm", "input_x")
+    out = fn.group_norm(x, x.shape[1], gamma, beta, epsilon)
+    var, average = fr.var_mean(fi.stop_gradient(x), tuple(range(2, x.ndim)), 1)
+    for moving, now in ((mean, average), (variance, var)):
+        kept = m.mul(moving, 1.0 - momentum)
+        become(moving, m.add(kept, m.mul(cast_to(fr.mean(now, 0), moving.dtype), momentum)))
+    return out, fa.reshape(average, (-1,)), fa.reshape(var, (-1,))
+
+
 _CONV = {"pad_mode": "valid", "pad": 0}
 _FORMATS = {"src_format": "NHWC", "dst_format": "NCHW"}
 
 _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "Assert": (_assert, {"summarize": 3}),
+    "ClipByNorm": (_clipped, {"axis": None}),
     "CTCLoss": (_ctc, {"preprocess_collapse_repeated": False, "ctc_merge_repeated": True,
                        "ignore_longer_outputs_than_inputs": False}),
     "CTCLossV2": (_ctc_v2, {"blank": 0, "reduction": "none", "zero_infinity": False}),
@@ -615,6 +640,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "FFTWithSize": (more.fft_with_size, {
         "signal_ndim": REQUIRED, "inverse": REQUIRED, "real": REQUIRED, "norm": "backward",
         "onesided": True, "signal_sizes": ()}),
+    "InstanceNorm": (_instance_norm, {"epsilon": 1e-5, "momentum": 0.1}),
     "LSTM": (_lstm, {
         "input_size": REQUIRED, "hidden_size": REQUIRED, "num_layers": REQUIRED,
         "has_bias": REQUIRED, "bidirectional": REQUIRED, "dropout": REQUIRED, "proj_size": 0}),

@@ -169,7 +169,10 @@ class Attributes:
                 )
             object.__setattr__(self, name, value)
             return
-        if isinstance(value, Parameter):
+        if callable(value) and "cellc.nn.layer" in sys.modules and inner.takes(self, name, value):
+            inner_primitives.hold(self, {**self._inner, name: value})
+            changed(self, "_inner")
+        elif isinstance(value, Parameter):
             self._set_parameter(name, value)
         elif isinstance(value, Attributes):
             self._set_cell(name, as_cell(value))

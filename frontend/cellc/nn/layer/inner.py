@@ -55,8 +55,26 @@ def _pool(primitive: str, rows: bool = False) -> Maker:
     return make
 
 
+def _split(axis: int) -> Maker:
+    """Groups of channels."""
+    return lambda layer: ops.Split(axis, layer.group)
+
+
 def _value(value: Any) -> Maker:
     return lambda layer: value
+
+
+def _patches(layer: Any) -> Any:
+    """Windows by (1, 1, rows, columns), which the layer has as (1, rows, columns, 1)."""
+    sizes = ((n[0], n[3], n[1], n[2]) for n in (layer.ksizes, layer.strides, layer.rates))
+    primitive: Any = ops.ExtractImagePatches
+    return primitive(*sizes, layer.padding)
+
+
+def _sampler(layer: Any) -> Any:
+    return ops.UniformCandidateSampler(
+        layer.num_true, layer.num_sampled, True, layer.num_classes, layer.seed,
+        layer.remove_accidental_hits)
 
 
 def _plains(**primitives: str) -> dict[str, Maker]:
@@ -101,14 +119,17 @@ INNER: dict[str, dict[str, Maker]] = {
     "BatchNorm3d": _SHAPES,
     "BiDense": {**_BIAS, "matmul": _plain("MatMul")},
     "CELU": {"celu": _of("CeLU", alpha="alpha")},
+    "CentralCrop": _plains(slice="Slice"),
     "ChannelShuffle": {**_SHAPES, "transpose": _plain("Transpose")},
+    "ClipByNorm": {"clip_by_norm": _of("ClipByNorm", axis="axis")},
     "Conv1d": {"conv2d": _conv("Conv2D"), **_BIAS, **_ROWS},
     "Conv1dTranspose": {"conv2d_transpose": _conv("Conv2DTranspose", "in_channels"), **_BIAS,
                         **_ROWS},
     "Conv2d": {"conv2d": _conv("Conv2D"), **_BIAS},
     "Conv2dTranspose": {"conv2d_transpose": _conv("Conv2DTranspose", "in_channels"), **_BIAS,
                         "shape": _plain("Shape")},
-    "Conv3d": {"conv3d": _conv("Conv3D"), **_BIAS, "shape": _plain("Shape")},
+    "Conv3d": {"conv3d": _conv("Conv3D"), **_BIAS, "shape": _plain("Shape"),
+               "concat": _plain("Concat", axis=1), "split_0": _split(0), "split_1": _split(1)},
     "Conv3dTranspose": {"conv3d_transpose": _conv("Conv3DTranspose"), **_BIAS,
                         "shape": _plain("Shape")},
     "CosineEmbeddingLoss": _plains(maximum="Maximum"),
@@ -202,15 +223,16 @@ INNER: dict[str, dict[str, Maker]] = {
                         "sum": _of("ReduceSum", keep_dims="keep_dims")},
     "ReLU": {"relu": _plain("ReLU")},
     "ReLU6": {"relu6": _plain("ReLU6")},
+    **{f"ReplicationPad{n}d": {"padv3": _plain("PadV3", mode="edge")} for n in (1, 2, 3)},
     "RMSELoss": _plains(dtype="DType"),
-    "Roll": _plains(shape_op="Shape"),
+    "Roll": {"shape_op": _plain("Shape"), "roll": _of("Roll", shifts="shift", dims="axis")},
     "RReLU": {"sign": _plain("Sign")},
     "SampledSoftmaxLoss": {
         **_plains(dtype="DType", exp="Exp", expand_dims="ExpandDims", gather_v2="Gather", log="Log",
                   ones_like="OnesLike", reshape="Reshape", shape="Shape", slice_op="Slice",
                   zeros_like="ZerosLike"),
         "concat_dim0": _plain("Concat", axis=0), "concat_dim1": _plain("Concat", axis=1),
-        "matmul": _plain("MatMul", transpose_b=True),
+        "matmul": _plain("MatMul", transpose_b=True), "sampler": _sampler,
         "reduce_max_true": _plain("ReduceMax", keep_dims=True),
         "reduce_sum_true": _plain("ReduceSum", keep_dims=True)},
     "SeLU": {"selu": _plain("SeLU")},
@@ -225,6 +247,7 @@ INNER: dict[str, dict[str, Maker]] = {
     },
     "SoftShrink": {"softshrink": _of("SoftShrink", lambd="lambd")},
     "Softsign": {"softsign": _plain("Softsign")},
+    "SparseToDense": _plains(sparse_to_dense="SparseToDense"),
     "SSIM": {"concat": _plain("Concat", axis=1), "reduce_mean": _plain("ReduceMean")},
     "Tanh": {"tanh": _plain("Tanh")},
     "TimeDistributed": {"reshape": _plain("Reshape"), "transpose": _plain("Transpose")},
@@ -233,6 +256,7 @@ INNER: dict[str, dict[str, Maker]] = {
     "TripletMarginWithDistanceLoss": _plains(maximum="Maximum", minimum="Minimum"),
     "Triu": {"cast": _plain("Cast"), "mul": _plain("Mul"), "dtype": _plain("DType")},
     "Unflatten": _SHAPES,
+    "Unfold": {"extract_image_patches": _patches},
     "_BatchNorm": {
         "bn_train": _batch_norm(True), "bn_infer": _batch_norm(False), **_SHAPES,
         "format": _value("NCHW"), "parallel_mode": _value("stand_alone"),
@@ -242,6 +266,9 @@ INNER: dict[str, dict[str, Maker]] = {
         "mul_mean": _plain("Mul"), "mul_var": _plain("Mul"),
         "reduce_mean": _plain("ReduceMean", keep_dims=True),
     },
+    "_InstanceNorm": {
+        "shape": _plain("Shape"),
+        "instance_bn": _of("InstanceNorm", epsilon="eps", momentum="momentum")},
     "_RNNBase": {"reverse": _plain("ReverseV2", axis=[0]),
                  "reverse_sequence": _plain("ReverseSequence", seq_dim=0, batch_dim=1)},
 }
@@ -250,8 +277,49 @@ INNER: dict[str, dict[str, Maker]] = {
 
 def find(layer: Any, name: str) -> Any:
     """The inner primitive of a layer by MindSpore's name for it, or None."""
+    maker = _maker(layer, name)
+    return None if maker is None else maker(layer)
+
+
+def _maker(layer: Any, name: str) -> Maker | None:
     for kind in type(layer).__mro__:
         maker = INNER.get(kind.__name__, {}).get(name)
         if maker is not None and kind.__module__.startswith("cellc.nn."):
-            return maker(layer)
+            return maker
     return None
+
+
+def takes(layer: Any, name: str, value: Any) -> bool:
+    """Whether what a layer is given is a primitive like the one that it would have by this name:
+    then it is held in its place, and what is said of it is said of the layer.
+
+    A class with a `construct` of its own, which does not call that of the layer, uses what it is
+    given as it likes: False.
+
+    Raises:
+        ValueError: it is something else, which the layer would never call.
+    """
+    maker = _maker(layer, name)
+    if maker is None or not _computes(type(layer)):
+        return False
+    own = maker(layer)
+    if not isinstance(own, ops.Primitive):
+        return False
+    if type(value) is type(own) and value.name == own.name and value._fixed() == own._fixed():
+        return True
+    given = value.cls_name if hasattr(value, "cls_name") else repr(value)
+    raise ValueError(
+        f"For '{type(layer).__name__}.{name}', {given} was given, but this layer computes what "
+        f"{own} does, without a call of this attribute: give it such a primitive, or write a class "
+        "whose construct calls it.")
+
+
+def _computes(kind: type) -> bool:
+    """Whether a class of layers computes by cellc's own `construct`."""
+    for base in kind.__mro__:
+        if base.__module__.startswith("cellc."):
+            return True
+        code = getattr(base.__dict__.get("construct"), "__code__", None)
+        if code is not None:
+            return "construct" in code.co_names  # (that of its base)
+    return False
