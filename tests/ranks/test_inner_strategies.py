@@ -15,6 +15,7 @@ from cellc import Tensor, nn, ops
 from cellc.calls import inner_primitives, sharding
 from cellc.compiled.entries import trace
 from cellc.nn.layer.inner import INNER
+from cellc.ops import operations
 from cellc.ops.primitive import Primitive
 from cellc.parallel import Layout
 from cellc.testing.ranks import run_ranks
@@ -171,7 +172,7 @@ def test_tables_name_what_there_is() -> None:
     ops_there = {op.name for op in all_ops()}
     assert {op for names in inner_primitives._OPS.values() for op in names} <= ops_there
     named = {*inner_primitives._OPS, *inner_primitives._WHOLE, *inner_primitives._ANYHOW}
-    assert all(issubclass(getattr(ops, name), Primitive) for name in named)
+    assert all(issubclass(getattr(operations, name), Primitive) for name in named)
     for kinds in (inner_primitives._AS_LAYER, inner_primitives._OTHERWISE):
         for kind, names in kinds.items():
             assert names <= set(INNER[kind])

@@ -1,4 +1,6 @@
-"""MindSpore's import path for the primitive classes; the names are those of `cellc.ops`."""
+"""MindSpore's import path for the primitive classes; the names are those of `cellc.ops`, and a few
+more.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,11 @@ __path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what
 if TYPE_CHECKING:
     from . import *  # noqa: F403
 else:
+    from cellc_runtime.lazy import lazy_module
+
     from .. import ops
 
+    primitives_more = lazy_module("cellc.ops.primitives_more")
     _BELOW = frozenset((
         "_grad_ops", "_inner_ops", "_quant_ops", "array_ops", "comm_ops", "custom_ops", "debug_ops",
         "image_ops", "math_ops", "nn_ops", "other_ops", "random_ops", "sparse_ops"))
@@ -19,4 +24,5 @@ else:
     def __getattr__(name: str) -> Any:
         if name in _BELOW:
             return import_module("." + name, __name__)
-        return getattr(ops, name)
+        below = primitives_more.BELOW.get(name) if name[:1].isupper() else None
+        return getattr(ops, name) if below is None else below

@@ -261,6 +261,12 @@ class Primitive:
         )
 
 
+def alike(one: Any, other: Any) -> bool:
+    """Whether two are primitives of one kind, made with the same arguments."""
+    return isinstance(one, Primitive) and type(one) is type(other) and \
+        one.name == other.name and one._fixed() == other._fixed()
+
+
 class SeededPrimitive(Primitive):
     """A Primitive that draws from a stream of its own, if it is made with seeds.
 

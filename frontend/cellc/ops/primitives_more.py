@@ -620,7 +620,6 @@ _FORMATS = {"src_format": "NHWC", "dst_format": "NCHW"}
 
 _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "Assert": (_assert, {"summarize": 3}),
-    "ClipByNorm": (_clipped, {"axis": None}),
     "CTCLoss": (_ctc, {"preprocess_collapse_repeated": False, "ctc_merge_repeated": True,
                        "ignore_longer_outputs_than_inputs": False}),
     "CTCLossV2": (_ctc_v2, {"blank": 0, "reduction": "none", "zero_infinity": False}),
@@ -640,7 +639,6 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "FFTWithSize": (more.fft_with_size, {
         "signal_ndim": REQUIRED, "inverse": REQUIRED, "real": REQUIRED, "norm": "backward",
         "onesided": True, "signal_sizes": ()}),
-    "InstanceNorm": (_instance_norm, {"epsilon": 1e-5, "momentum": 0.1}),
     "LSTM": (_lstm, {
         "input_size": REQUIRED, "hidden_size": REQUIRED, "num_layers": REQUIRED,
         "has_bias": REQUIRED, "bidirectional": REQUIRED, "dropout": REQUIRED, "proj_size": 0}),
@@ -661,3 +659,8 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
 
 PRIMITIVES: Mapping[str, type[Primitive]] = {**make_primitives(_PLAIN, _WITH_INIT), "Morph": Morph}
 """Every primitive class of this module by name."""
+BELOW: Mapping[str, type[Primitive]] = make_primitives({}, {
+    "ClipByNorm": (_clipped, {"axis": None}),
+    "InstanceNorm": (_instance_norm, {"epsilon": 1e-5, "momentum": 0.1}),
+})
+"""Classes that `ops.operations` has, and `ops` has not."""

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import ops
+from ...ops import operations
+from ...ops.primitive import alike
 
 Maker = Callable[[Any], Any]
 
@@ -36,7 +38,7 @@ def _plain(primitive: str, **fixed: Any) -> Maker:
 
 def _of(primitive: str, **options: str) -> Maker:
     """A primitive with options that are attributes of the layer."""
-    return lambda layer: getattr(ops, primitive)(
+    return lambda layer: getattr(operations, primitive)(
         **{name: getattr(layer, attribute) for name, attribute in options.items()})
 
 
@@ -305,7 +307,7 @@ def takes(layer: Any, name: str, value: Any) -> bool:
     own = maker(layer)
     if not isinstance(own, ops.Primitive):
         return False
-    if type(value) is type(own) and value.name == own.name and value._fixed() == own._fixed():
+    if alike(own, value):
         return True
     given = value.cls_name if hasattr(value, "cls_name") else repr(value)
     raise ValueError(
