@@ -167,6 +167,14 @@ def test_primitives_share_axes(
     assert laid_out(trace(Calls(), args, {}).graph) == count
 
 
+def test_functions_for_parts_are_refused(cut: None) -> None:
+    """A Morph computes of whole tensors: one that says that it is for parts would be wrong."""
+    morph = ops.Morph(lambda x: x * 2.0, lambda x: x, lambda x: x)
+    morph.add_prim_attr("self_define_shard", True)
+    with pytest.raises(ValueError, match="written for the parts of one rank"):
+        trace(lambda x: morph(x), (ROWS,), {})
+
+
 def test_tables_name_what_there_is() -> None:
     """Ops, layers and primitives of the tables are there."""
     ops_there = {op.name for op in all_ops()}

@@ -14,6 +14,7 @@ import numpy as np
 from cellc_compiler.ir.op import REQUIRED
 from cellc_runtime.dtypes import DType, bool_, float32, int32, int64, uint8
 
+from ..calls import sharding
 from ..calls.bprop import call_with_bprop
 from ..calls.hooks import written
 from ..core.dispatch import apply
@@ -514,6 +515,8 @@ class Morph(Primitive):
 
     Raises:
         TypeError: one of them is not callable.
+        ValueError: it is called in a graph that is cut over ranks, and has the attribute
+            `self_define_shard`: the function computes of whole tensors.
     """
 
     def __init__(
@@ -529,6 +532,11 @@ class Morph(Primitive):
         self.construct, self.bprop = written(fn), written(bprop_fn) if bprop_fn else None
 
     def _run(self, *operands: Any, **kwargs: Any) -> Any:
+        if self.attrs.get("self_define_shard") and sharding.laying_out():
+            raise ValueError(
+                "For 'Morph', 'self_define_shard' says that the function is written for the parts "
+                "of one rank, but here it computes of whole tensors, and in_strategy and "
+                "out_strategy say how these lie: write it so, and leave the attribute away.")
         if self.bprop is None:
             return call_here(self.construct, operands)
         return call_with_bprop(self, operands)
