@@ -43,7 +43,7 @@ class Field:
             return f"{self.name!r} should be {self.type}, but got {type(value).__name__}"
         return self._range_fault(value) if self.type.startswith("int") else ""
 
-    def _range_fault(self, value: int) -> str:
+    def _range_fault(self, value: Any) -> str:
         bounds = np.iinfo(self.type)
         fits = bounds.min <= value <= bounds.max
         return "" if fits else f"{self.name!r} should be {self.type}, but got {value}"
