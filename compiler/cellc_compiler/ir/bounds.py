@@ -33,7 +33,8 @@ _KINDS: Mapping[type, tuple[tuple[type, ...], str]] = {
 def check_attributes(
     op: str, attrs: Mapping[str, Any], bounds: Mapping[str, int], defaults: Mapping[str, Any]
 ) -> None:
-    """Every attribute of the kind of its default, and every number within its bound.
+    """Every attribute of the kind of its default (a tuple of numbers has as many), and every number
+    within its bound.
 
     Args:
         op: the op's name.
@@ -43,14 +44,18 @@ def check_attributes(
 
     Raises:
         TypeError: an attribute of another kind; it says which.
-        ValueError: a number beyond its bound, or tuples nested too deeply; it says which.
+        ValueError: a number beyond its bound, too many or few of them, or tuples nested too deeply;
+            it says which.
     """
     for name, value in attrs.items():
-        kind = type(value)
-        allowed = _KINDS.get(type(defaults.get(name)))
+        kind, default = type(value), defaults.get(name)
+        allowed = _KINDS.get(type(default))
         if allowed is not None and not isinstance(value, allowed[0]):
             raise TypeError(
                 f"the attribute {name!r} of {op} must be {allowed[1]}, but got {kind.__name__}")
+        if kind is tuple and isinstance(default, tuple) and default and len(value) != len(default):
+            raise ValueError(f"the attribute {name!r} of {op} must hold {len(default)} numbers, but "
+                             f"got {len(value)}")
         if kind is int or kind is tuple:
             most = bounds.get(name)
             limits = (LEAST, MOST) if most is None else (-most, most)

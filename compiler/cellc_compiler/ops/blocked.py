@@ -263,8 +263,9 @@ class MaxPool2dBlocked(_Internal):
     def infer(self, x: TensorType, *, inner: tuple[int, int, int, int],
               **attrs: Any) -> TensorType:
         _check_image(self, x, 5)
-        _check_inside(self.name, x, (inner[0], inner[1]), (inner[2], inner[3]))
-        rows, columns = MaxPool2d().windows((inner[2], inner[3]), attrs)
+        top, left, h, w = inner
+        _check_inside(self.name, x, (top, left), (h, w))
+        rows, columns = MaxPool2d().windows((h, w), attrs)
         n, cb, _, _, b = x.dims
         return x.with_shape((n, cb, len(rows), len(columns), b))
 

@@ -58,6 +58,12 @@ def _fraction(key: Array, index: Array, bits: int) -> Array:
     return (high.astype(np.float64) * 2.0**26 + low.astype(np.float64)) * 2.0**-53
 
 
+def _check_key(op: str, key: TensorType) -> None:
+    """Raises TypeError unless the key is uint64[2]."""
+    if key != TensorType((2,), dtypes.uint64):
+        raise TypeError(f"{op} needs a key of uint64[2], got {key}")
+
+
 class _Draw(Op):
     """Base of the draws."""
 
@@ -69,8 +75,7 @@ class _Draw(Op):
 
     def check_key(self, key: TensorType) -> None:
         """Raises TypeError unless the key is uint64[2]."""
-        if key != TensorType((2,), dtypes.uint64):
-            raise TypeError(f"{self.name} needs a key of uint64[2], got {key}")
+        _check_key(self.name, key)
 
     def check_dtype(self, dtype: DType, allowed: Sequence[DType]) -> None:
         """Raises TypeError for an element type that cannot be drawn."""
@@ -392,6 +397,7 @@ class Dropout(Composite):
     def expand(self, b: Builder, x: Value, key: Value, *, p: float) -> Value:
         if x.dtype not in FLOATS:
             raise TypeError(f"dropout takes floating-point tensors, got {x.type}")
+        _check_key(self.name, key.type)  # (some probabilities draw nothing)
         if not 0 <= p <= 1:
             raise ValueError(f"dropout needs a probability from 0 to 1, got {p}")
         if p == 0:

@@ -248,7 +248,7 @@ class Flip(Op):
         return x
 
     def reference(self, x: Array, *, axes: tuple[int, ...]) -> Array:
-        return np.flip(x, axes) if axes else x
+        return np.flip(x, axes) if axes and x.ndim else x
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         return [b.flip(dys[0], axes=node.attrs["axes"])]

@@ -1,0 +1,170 @@
+"""What each op says of operands and attributes beside its samples: the types of its results, or the
+error. Of each sample an axis is longer, shorter, missing or new, an element type another, operands
+change places or are too few or too many, and each part of an attribute is moved.
+
+What is accepted must be what the reference gives. All answers are those of `near_samples.json`, four
+letters of a hash each: `python -m tests.ops.test_near_samples` writes them anew, and says which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import traceback
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cellc_compiler.ir.graph import Builder, Graph
+from cellc_compiler.ir.op import Op, Sample, all_ops
+from cellc_compiler.ir.types import TensorType
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+
+from ..ir.test_hostile_attributes import leaves, put
+
+GOLDEN = Path(__file__).with_name("near_samples.json")
+SAMPLES, LARGEST = 3, 1 << 10
+Operands = tuple[TensorType, ...]
+Case = tuple[Operands, Mapping[str, Any]]
+
+
+def types(op: Op, sample: Sample) -> Operands:
+    return tuple(
+        TensorType(tuple(o.shape), dtypes.from_numpy(o.dtype) if isinstance(o, np.ndarray)
+                   else o.dtype or op.dtypes[0]) for o in sample.operands)
+
+
+def other_types(t: TensorType) -> Iterator[TensorType]:
+    """Of one axis more or less, with an axis of another length, of another element type."""
+    for i, n in enumerate(t.shape):
+        for size in dict.fromkeys((n + 1, max(n - 1, 0), 1)):
+            yield t.with_shape((*t.shape[:i], size, *t.shape[i + 1 :]))
+        yield t.with_shape((*t.shape[:i], *t.shape[i + 1 :]))
+    yield t.with_shape((2, *t.shape))
+    for dtype in (dtypes.float16, dtypes.float64, dtypes.int32, dtypes.bool_, dtypes.complex64):
+        yield TensorType(t.shape, dtype)
+
+
+def other_values(value: Any) -> Iterator[Any]:
+    """Beside it, of its own kind (of other kinds: `test_hostile_attributes.py`)."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int | float):
+        yield from (value + 1, value - 1, -value, 0)
+    elif isinstance(value, tuple):
+        yield from ((*value, 1), value[:-1], value[::-1])
+    elif isinstance(value, DType):
+        yield from (dtypes.float16, dtypes.int64)
+
+
+def near(given: Operands, attrs: Mapping[str, Any]) -> Iterator[Case]:
+    """The sample itself, and all that differs from it in one place."""
+    yield given, attrs
+    for i, t in enumerate(given):
+        for other in other_types(t):
+            yield (*given[:i], other, *given[i + 1 :]), attrs
+    yield given[:-1], attrs
+    yield given[::-1], attrs
+    yield (*given, *given[:1]), attrs
+    for name, value in attrs.items():
+        for path in leaves(value):
+            part = value
+            for place in path:
+                part = part[place]
+            for new in other_values(part):
+                yield given, {**attrs, name: put(value, path, new)}
+
+
+def answer(op: Op, case: Case) -> tuple[str, Graph | None]:
+    """The types of the results, or the error; and the graph if there is none."""
+    graph = Graph("g")
+    try:
+        values = [graph.add_input(t, f"x{i}") for i, t in enumerate(case[0])]
+        graph.outputs = list(Builder(graph).node(op.name, values, case[1]).results)
+    except Exception as e:  # of any kind: which one is the answer
+        said = traceback.extract_tb(e.__traceback__)[-1].line or ""
+        return type(e).__name__ + (f": {e}" if said.startswith("raise ") else ""), None
+    return ", ".join(str(v.type) for v in graph.outputs), graph
+
+
+def answers(op: Op) -> Iterator[tuple[Case, str, Graph | None]]:
+    """Each case once; those of a few samples, the first in full."""
+    seen = set[str]()
+    for sample in list(op.samples())[:SAMPLES]:
+        for case in near(types(op, sample), op.complete(sample.attrs)):
+            key = f"{case[0]} {case[1]}"
+            if key not in seen:
+                seen.add(key)
+                yield case, *answer(op, case)
+
+
+def mark(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:4]
+
+
+OPS = [op for op in all_ops() if op.samples() and op.name != "custom_kernel"]
+"""(Kernels of users are a language of their own: `tests/kernels`.)"""
+
+
+every = pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in OPS])
+
+
+@every
+def test_answers(op: Op) -> None:
+    """All at once, so that a difference is seen with those beside it."""
+    golden = _golden()[op.name]
+    found = list(answers(op))
+    different = [f"{op.name}{case}: {text}" for at, (case, text, _) in enumerate(found)
+                 if golden[4 * at : 4 * at + 4] != mark(text)]
+    assert not different, "\n".join(different[:20])
+    assert len(golden) == 4 * len(found)
+
+
+@every
+def test_what_is_accepted_is_computed(op: Op) -> None:
+    """The reference gives results of the inferred shapes beside the first sample."""
+    if type(op).reference is Op.reference or "ranks" in op.attrs:
+        return  # computed by the ops that it is made of, or by several ranks
+    sample = op.samples()[0]
+    for case in near(types(op, sample), op.complete(sample.attrs)):
+        _, graph = answer(op, case)
+        if graph is not None and all(
+                v.type.size <= LARGEST for v in (*graph.inputs, *graph.outputs)):
+            assert shapes(op, case) == [v.shape for v in graph.outputs], (op.name, case)
+
+
+@cache
+def _golden() -> dict[str, str]:
+    found: dict[str, str] = json.loads(GOLDEN.read_text())
+    assert found.keys() == {op.name for op in OPS}
+    return found
+
+
+def shapes(op: Op, case: Case) -> list[tuple[int, ...]]:
+    """Of the reference's results, of operands that are 0, 1 or false, true."""
+    draw = np.random.RandomState(0)
+    arrays = [np.asarray(draw.randint(0, 2, t.shape)).astype(t.dtype.numpy) for t in case[0]]
+    with np.errstate(all="ignore"):
+        out = op.reference(*arrays, **op.complete(case[1]))
+    return [np.shape(a) for a in (out if isinstance(out, tuple) else (out,))]
+
+
+def main() -> None:
+    """Write the answers, and print those that are not as before."""
+    old, new = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}, {}
+    for op in OPS:
+        before, new[op.name] = old.get(op.name, ""), ""
+        for at, (case, text, _) in enumerate(answers(op)):
+            new[op.name] += mark(text)
+            if before[4 * at : 4 * at + 4] != mark(text):
+                print(f"{op.name}{case}: {text}")
+    GOLDEN.write_text(json.dumps(new, indent=0) + "\n")
+
+
+if __name__ == "__main__":
+    main()
