@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -59,3 +60,20 @@ def test_errors() -> None:
         ops.jet(fn, 1.0, X)
     with pytest.raises(ValueError, match="must have the shape"):
         ops.jet(fn, X, X)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_orders_are_those_of_a_curve(order: int) -> None:
+    """x(t) = 0.5 + s1 t + s2 t^2 / 2 + ..., all different: exp(x(t)) by products of series."""
+    terms = [0.7, -1.3, 0.4, 2.1][:order]
+    curve = [0.0] + [s / math.factorial(k + 1) for k, s in enumerate(terms)]
+    want, power = np.zeros(order + 1), np.eye(1, order + 1)[0]
+    for n in range(order + 1):
+        want += power / math.factorial(n)
+        power = np.convolve(power, curve)[: order + 1]
+    want *= [math.exp(0.5) * math.factorial(k) for k in range(order + 1)]
+    for m in MODES:
+        with mode(m):
+            out, orders = ops.jet(ops.exp, Tensor([0.5], ms.float64),
+                                  Tensor(np.array(terms)[:, None]))
+        np.testing.assert_allclose([*out.asnumpy(), *orders.asnumpy()[:, 0]], want, rtol=1e-9)

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..fuzz.campaign import commit
-from .naming import naming
+from .naming import naming, related
 from .planting import Fault, faults
 from .reaching import Reach
 from .rooms import ROOMS, ROOT, files, other_tests, own_tests
@@ -27,7 +27,9 @@ from .rooms import ROOMS, ROOT, files, other_tests, own_tests
 LEDGER = Path(__file__).with_name("ledger.jsonl")
 COPIED = ("frontend", "compiler", "runtime", "tests", "samples", "docs", "pyproject.toml")
 _TEST = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.M)
-_TIME_OF_A_TEST = 60
+_TIME_OF_A_TEST = 60.0
+"""After which a test has failed: a fault may make it endless. A third of the time for all tests of
+a part, if that is less."""
 _OF_CACHES = ("compiler/cellc_compiler/build", "runtime/cellc_runtime")
 _NOTHING = 5
 """pytest's status where no test was selected."""
@@ -36,6 +38,8 @@ _AT_FIRST, _MOST = 10, 60
 """Tests that run a fault's line: how many are asked first, and altogether."""
 _NAMING = 6
 """Test functions that name what the fault is in, before all others."""
+_ALIKE = 4
+"""Test functions of its part that share rare words with it."""
 _SHOWN_FIRST = 40.0
 """Seconds of tests that run a fault's line, as they were recorded."""
 
@@ -117,11 +121,15 @@ def planted(fault: Fault, root: Path) -> Iterator[Callable[[], AbstractContextMa
         mend()
 
 
-def ask(root: Path, env: dict[str, str], tests: Sequence[str], seconds: float) -> str:
-    """The first test that fails in a copy, or how pytest ended otherwise; "" if all pass."""
+def ask(
+    root: Path, env: dict[str, str], tests: Sequence[str], seconds: float,
+    each: float = _TIME_OF_A_TEST,
+) -> str:
+    """The first test that fails in a copy (or takes longer than `each`), or how pytest ended
+    otherwise; "" if all pass."""
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider",
-         "--tb=line", f"--timeout={_TIME_OF_A_TEST}", "--basetemp", str(root.parent / "pytest"),
+         "--tb=line", f"--timeout={each}", "--basetemp", str(root.parent / "pytest"),
          *tests],
         cwd=root, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True)
@@ -144,14 +152,14 @@ def ask(root: Path, env: dict[str, str], tests: Sequence[str], seconds: float) -
 
 def search(
     root: Path, env: dict[str, str], tests: Sequence[str], seconds: float,
-    passes: Callable[[str], bool],
+    passes: Callable[[str], bool], each: float = _TIME_OF_A_TEST,
 ) -> str:
     """As `ask`, but for tests that do not pass without the fault either: they find nothing."""
     end = time.monotonic() + seconds
     left_out: list[str] = []
     while True:
         by = ask(root, env, [*tests, *(f"--deselect={test}" for test in left_out)],
-                 end - time.monotonic())
+                 end - time.monotonic(), each)
         if "::" not in by or passes(by):
             return by
         left_out.append(by)
@@ -166,10 +174,12 @@ def attempt(
     root, env = copy
     room, fault = chosen(seed, rooms)
     start, found, by, shown = time.monotonic(), "", "", 0
+    own = own_tests(room, fault.file)
     near = [] if tests else naming(fault.file, fault.line)[:_NAMING]
     if reach is not None and not tests:
         near += _within(reach, fault)
-    own = own_tests(room, fault.file)
+    alike = [] if tests else [t for t in related(fault.file, fault.line)
+                              if t.partition("::")[0] in own and t not in near][:_ALIKE]
     # Kernels are found by their text and programs by the files of the compiler, so faults share a
     # cache, but for those that may leave wrong entries under right keys.
     with planted(fault, root) as without, tempfile.TemporaryDirectory() as empty, \
@@ -179,19 +189,21 @@ def attempt(
             env = {**env, "CELLC_TEST_CACHE": empty}
             usual = {**env, "CELLC_TEST_CACHE": another}
 
+        each = min(_TIME_OF_A_TEST, own_seconds / 3)
+
         def passes(test: str) -> bool:
             with without():
-                return ask(root, usual, [test], 2 * _TIME_OF_A_TEST) == ""
+                return ask(root, usual, [test], 2 * _TIME_OF_A_TEST, each) == ""
 
         def look(what: Sequence[str], seconds: float) -> bool:
             nonlocal by
-            by = search(root, env, what, seconds, passes)
+            by = search(root, env, what, seconds, passes, each)
             return bool(by) and by != "out of time"
 
         def left() -> float:
             return start + own_seconds - time.monotonic()
 
-        some = [part for part in (near[:_AT_FIRST], near[_AT_FIRST:_MOST]) if part]
+        some = [part for part in (near[:_AT_FIRST], alike, near[_AT_FIRST:_MOST]) if part]
         if any(look(part, left()) for part in some):
             found = "own" if by.partition("::")[0] in own or "::" not in by else "others"
         elif look(tests or _reaching_first(own, reach, fault), left()):

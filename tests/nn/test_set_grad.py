@@ -177,3 +177,27 @@ def test_a_training_step_is_not_disturbed() -> None:
         y = Tensor(np.ones((4, 1), np.float32))
         losses.append([float(f(_x(), y)) for _ in range(3) for f in (step, net)])
     assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_each_argument_is_looked_at(which: int) -> None:
+    """One of several that has other elements by now, in place: the run is done again."""
+    class Several(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.runs = 0
+
+        def construct(self, *xs: Tensor) -> Tensor:
+            self.runs += 1
+            return (xs[0] * xs[1] * xs[2]).sum()
+
+    net = Several().set_grad()
+    xs = [Tensor(np.float32([i + 1, 2])) for i in range(3)]
+    net(*xs)
+    xs[which][1] = 7
+    slopes = ms.grad(net, (0, 1, 2))(*xs)
+    assert net.runs == 2
+    arrays = [x.asnumpy() for x in xs]
+    for i, slope in enumerate(slopes):
+        want = np.prod([a for j, a in enumerate(arrays) if j != i], 0)
+        np.testing.assert_array_equal(slope.asnumpy(), want)

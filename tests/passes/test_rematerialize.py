@@ -210,3 +210,18 @@ def test_a_name_of_a_member_is_read_in_its_nest() -> None:
     expected = interpret.run(graph, arrays)
     for got, wanted in zip(compile_graph(graph)(arrays), expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("most", [2, 3, 4, 6])
+def test_of_many_choices_some_are_tried_the_ends_among_them(most):
+    """No one beats another; the least work comes first, the least memory last."""
+    net = Deep(KINDS * 2)
+    graph, _ = prepared(ms.value_and_grad(net, 0, net.trainable_params()),
+                        ms.Tensor(np.ones((4, 6), np.float32)))
+    every = rematerialize.worth_trying(graph, 1000)
+    some = rematerialize.worth_trying(graph, most)
+    assert len(every) > 3 and len(some) == min(most, len(every))
+    place = [[c for c, _ in every].index(c) for c, _ in some]
+    assert place == sorted(set(place)) and place[0] == 0 and place[-1] == len(every) - 1
+    for (_, a), (_, b) in itertools.pairwise(every):
+        assert a.flops <= b.flops and b.estimate < a.estimate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,7 +34,7 @@ from cellc_compiler.passes.sharding import plan
 from cellc_compiler.passes.sharding.halo import widening
 from cellc_compiler.passes.sharding.plan import Planner, splitting
 from cellc_compiler.passes.sharding.redistribution import LATENCY, route, take
-from cellc_compiler.passes.sharding.rewrite import Sharded, common_mesh, core_graph, shard
+from cellc_compiler.passes.sharding.rewrite import Sharded, axes_of, common_mesh, core_graph, shard
 from cellc_compiler.passes.sharding.search import searched
 from cellc_runtime import dtypes
 
@@ -523,3 +524,28 @@ def test_search(graph: Graph, arrays: list[Array]) -> None:
     (first, *_) = check(core, mesh, arrays, found)
     (plain, *_) = check(core, mesh, arrays, data)
     assert first.cost <= plain.cost
+
+
+def test_axes_of_coarser_arrays() -> None:
+    """By the places of ranks: those of an axis of 24 ranks of 2 x 3 x 4, in every coarser array."""
+    mesh = Mesh((2, 3, 4), tuple(range(24)))
+    for matrix, want in (((24,), [(0, 1, 2)]), ((2, 12), [(0,), (1, 2)]), ((6, 4), [(0, 1), (2,)]),
+                         ((2, 3, 4), [(0,), (1,), (2,)]), ((2, 1, 12), [(0,), (), (1, 2)])):
+        assert [axes_of(mesh, matrix, a) for a in range(len(matrix))] == want
+
+
+@pytest.mark.parametrize("places", [*itertools.product(range(2), range(2))])
+def test_split_sums_are_added_before_they_are_summed_only_if_alike(places: tuple[int, int]) -> None:
+    """A sum that is broadcast where it is added is a sum of its own."""
+    graph = Graph("g")
+    b = Builder(graph)
+    x, w = (graph.add_input(TensorType(s, dtypes.float32), n)
+            for n, s in (("x", (4, 8)), ("w", (8, 6))))
+    whole_, row = b.matmul(x, w), b.reduce_sum(b.matmul(x, w), axes=(0,), keepdims=False)
+    graph.outputs = [b.add(*((whole_, row)[p] for p in places))]
+    rng = np.random.default_rng(6)
+    (first, *_) = check(
+        graph, Mesh((2,), (0, 1)),
+        [rng.normal(size=s).astype(np.float32) for s in ((4, 8), (8, 6))],
+        {0: ((), (0,)), 1: ((0,), ())})
+    assert all("add" not in m.what for m in first.moved) or places[0] == places[1]

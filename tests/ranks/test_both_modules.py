@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import cellc as ms
-from cellc import Tensor
+from cellc import Tensor, nn
 from cellc.communication import comm_func as comm
 from cellc.communication import create_group, get_rank
 from cellc.ops import communication as dist
 from cellc.parallel import _auto_parallel_context as inner
 from cellc.parallel import _cost_model_context as cost
 from cellc.parallel import _utils
+from cellc.parallel.auto_parallel import AutoParallel
 from cellc.testing.ranks import run_ranks
 
 Array = np.ndarray[Any, Any]
@@ -277,3 +278,17 @@ def test_settings_of_a_search() -> None:
     cost.reset_cost_model_context()
     with pytest.raises(ValueError, match="beta is not recognized"):
         cost.get_cost_model_context("beta")
+
+
+@pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, ms.GRAPH_MODE])
+def test_one_process_is_not_cut(mode: int) -> None:
+    """`AutoParallel` is its network there, within others too, and says nothing of norms."""
+    ms.set_context(mode=mode)
+    network = AutoParallel(nn.ReLU())
+    network.print_local_norm()
+    assert network(Tensor([-1.0, 2.0])).asnumpy().tolist() == [0, 2]
+    assert nn.SequentialCell(network, nn.ReLU())(Tensor([-1.0, 3.0])).asnumpy().tolist() == [0, 3]
+    around = network.around(nn.Tanh())
+    network.pipeline(2)
+    assert (around.get_pipeline_stages(), network.get_pipeline_stages()) == (1, 2)
+    assert network.around(nn.Tanh()).get_pipeline_stages() == 2

@@ -25,6 +25,23 @@ def length(x: Any) -> Any:
     return len(x), len([1, x]), len({"a": 1}), len("abc"), len(range(5)), len(())
 
 
+@case.on(M)
+def folds(x: Any) -> Any:
+    """Of every three known values and values of the run."""
+    marks = [True, False, x[0, 0] > 0, x[0, 0] < 0]
+    threes = [(a, b, c) for a in marks for b in marks for c in marks]
+    return [(all(t), any(t), all(v for v in t), any(list(t))) for t in threes]
+
+
+@case.on(M)
+def extremes_of_three(x: Any) -> Any:
+    """Of every three numbers, some of them of the run, in each place; and sums of them."""
+    numbers = [2, 0.5, x[0, 0], x[1, 1]]
+    threes = [(a, b, c) for a in numbers for b in numbers for c in numbers]
+    return [(max(t), min(*t), sum(t), sum(t[1:], t[0])) for t in threes], \
+        max([3, 1], default=2), min([], default=x), abs(x[0, 0]), max(threes[0], key=lambda v: -v)
+
+
 @case
 def ranges(x: Any) -> Any:
     return x, list(range(3)), list(range(1, 7, 2)), range(5)[2], 3 in range(5), len(range(2, 9)), range(3) == range(0, 3), \
