@@ -9,12 +9,14 @@ What is accepted must be what the reference gives. All answers are as recorded i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import Op, Sample, all_ops
 from cellc_compiler.ir.types import TensorType
@@ -23,9 +25,11 @@ from cellc_runtime.dtypes import DType
 
 from ..bad_input.recorded import Answers, check, said, write
 from ..ir.test_hostile_attributes import leaves, put
+from .expressions import evaluate_value
 
 GOLDEN = Path(__file__).with_name("near_samples.json")
 SAMPLES, LARGEST = 3, 1 << 10
+Array = np.ndarray[Any, Any]
 Operands = tuple[TensorType, ...]
 Case = tuple[Operands, Mapping[str, Any]]
 
@@ -123,6 +127,40 @@ def test_what_is_accepted_is_computed(op: Op) -> None:
         if graph is not None and all(
                 v.type.size <= LARGEST for v in (*graph.inputs, *graph.outputs)):
             assert shapes(op, case) == [v.shape for v in graph.outputs], (op.name, case)
+
+
+@every
+def test_at_the_numbers_of_its_attributes(op: Op) -> None:
+    """Where a function of one number changes its form, the reference and what the op is made of
+    agree on the side that the point belongs to: at each number of the attributes, their products
+    and quotients, and at round numbers."""
+    if dtypes.float64 not in op.dtypes or op.operands != ("input",):
+        return
+    for attrs in {str(s.attrs): op.complete(s.attrs) for s in op.samples()}.values():
+        given = [float(v) for v in attrs.values() if isinstance(v, int | float)]
+        numbers = {0.0, 0.5, 1.0, 2.0, 3.0, 6.0, *given, *(a * b for a in given for b in given),
+                   *(a / b for a in given for b in given if b)}
+        x = np.array(sorted({sign * n for n in numbers for sign in (-1.0, 1.0)}))
+        text, graph = answer(op, ((TensorType(x.shape, dtypes.float64),), attrs))
+        if graph is None or text != f"float64[{x.size}]":
+            continue
+        with np.errstate(all="ignore"):
+            want, got = op.reference(x, **attrs), made_of(op, graph, x)
+        np.testing.assert_allclose(got, want, 1e-11, 1e-14, err_msg=f"{op.name} {attrs} at {x}")
+
+
+def made_of(op: Op, graph: Graph, x: Array) -> Array:
+    """What the op gives by its expansion or its rule of values."""
+    (node,) = graph.nodes
+    if op.value is not None:
+        with suppress(KeyError):  # functions of the machine's own have no other form
+            return np.asarray(evaluate_value(node, [x])[0])
+    if op.expand is None:
+        return np.asarray(op.reference(x, **node.attrs))
+    inner = Graph("expansion")
+    b = Builder(inner)
+    inner.outputs = [op.expand(b, inner.add_input(node.operands[0].type, "x"), **node.attrs)]
+    return np.asarray(run(inner, [x])[0])
 
 
 def shapes(op: Op, case: Case) -> list[tuple[int, ...]]:
