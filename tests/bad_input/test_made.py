@@ -20,8 +20,9 @@ import numpy as np
 import pytest
 
 import cellc as ms
+import cellc.dataset
 import cellc.train
-from cellc import Parameter, Tensor, nn, parallel
+from cellc import Parameter, Tensor, amp, nn, parallel
 from cellc.common import initializer
 from cellc.communication import comm_func
 from cellc.nn.probability import bijector, distribution
@@ -51,6 +52,12 @@ CLASSES = {"train": cellc.train, "initializers": initializer, "bijectors": bijec
 def weights() -> list[Parameter]:
     return [Parameter(Tensor(np.ones((3, 2), np.float32)), name="w.weight"),
             Parameter(Tensor(np.ones(3, np.float32)), name="w.bias", layerwise_parallel=True)]
+
+
+def data() -> Any:
+    """Three rows of two columns."""
+    return cellc.dataset.NumpySlicesDataset(
+        (np.ones((3, 4), np.float32), np.ones((3, 3), np.float32)), ["x", "y"])
 
 
 def set_parallel(**given: Any) -> list[Any]:
@@ -143,13 +150,49 @@ CALLS: dict[str, list[str]] = {
         "communication.reduce_scatter_tensor_uneven(Tensor([0, 0]), Tensor([1, 2]), [2])",
         "communication.P2POp('isend', Tensor([1.0]), 0)",
         "communication.all_to_all_v_c(Tensor([0, 0]), Tensor([1, 2]), [2])"],
+    "training": [
+        "cellc.train.DatasetHelper(data(), True, -1, 2)",
+        "cellc.train.DatasetHelper(data(), False)",
+        "cellc.train.Model(nn.Dense(4, 3))", "cellc.train.Fbeta(0.5)",
+        "cellc.train.Model(nn.Dense(4, 3), nn.MSELoss(), nn.SGD(weights()), {'loss'}, "
+        "amp_level='O2')",
+        "cellc.train.TopKCategoricalAccuracy(2)", "cellc.train.ConfusionMatrix(3, 'target', 0.3)",
+        "cellc.train.ConfusionMatrixMetric(metric_name='recall')", "cellc.train.RunContext({})",
+        "cellc.train.LearningRateScheduler(nn.cosine_decay_lr)",
+        "cellc.train.connect_network_with_dataset(nn.ReLU(), cellc.train.DatasetHelper(data()))",
+        "amp.DynamicLossScaler(1024.0, 2, 3)", "amp.StaticLossScaler(2.0)",
+        "amp.auto_mixed_precision(nn.Dense(4, 3), 'O2')",
+        "amp.custom_mixed_precision(nn.ReLU(), white_list=[nn.ReLU])",
+        "nn.get_metrics({'acc', 'mse'})",
+        "nn.get_metric_fn('mae')",
+        "nn.FixedLossScaleUpdateCell(128.0)", "nn.DynamicLossScaleUpdateCell(128.0, 2, 5)",
+        "nn.WithLossCell(nn.Dense(4, 3), nn.MSELoss())", "nn.MicroBatchInterleaved(nn.ReLU(), 2)",
+        "nn.TrainOneStepCell(nn.Dense(4, 3), nn.SGD(weights()), 2.0)",
+        "nn.PipelineCell(nn.ReLU(), 2)", "nn.WithEvalCell(nn.Dense(4, 3), nn.MSELoss(), True)",
+        "nn.GradAccumulationCell(nn.ReLU(), 2)", "nn.GetNextSingleOp([ms.float32], [[2]], 'q')"],
+    "drawn": [
+        "initializer.initializer('normal', [2, 3], ms.float32)", "initializer.Constant(0.5)",
+        "initializer.initializer(Tensor([1.0, 2.0]), [2], ms.float32)",
+        "initializer.Sparse(0.5, 0.1)", "bijector.Exp()",
+        "bijector.ScalarAffine(2.0, 1.0)", "bijector.PowerTransform(0.5)",
+        "bijector.Softplus(2.0)", "bijector.GumbelCDF(0.5, 2.0)",
+        "bijector.Invert(bijector.Exp())",
+        "distribution.TransformedDistribution(bijector.Exp(), distribution.Normal(0.0, 1.0))",
+        *(f"distribution.{call}" for call in (
+            "Normal(0.5, 2.0)", "Uniform(0.5, 2.0)", "Beta(0.5, 2.0)", "Gamma(0.5, 2.0)",
+            "Bernoulli(0.5)", "Categorical([0.25, 0.75])", "Geometric(0.5)", "Poisson(0.5)",
+            "Exponential(0.5)", "Cauchy(0.5, 2.0)", "Laplace(0.5, 2.0)", "Logistic(0.5, 2.0)",
+            "LogNormal(0.5, 2.0)", "StudentT(3.0, 0.5, 2.0)", "Gumbel(0.5, 2.0)",
+            "HalfNormal(0.5, 2.0)"))],
     **{area: [f"{module.__name__}.{name}()" for name in module.__all__
               if inspect.isclass(getattr(module, name))] for area, module in CLASSES.items()},
 }
 
 
 NAMES: dict[str, Any] = {
-    "AutoParallel": AutoParallel, "Layout": Layout, "Tensor": Tensor, "cellc": cellc,
+    "AutoParallel": AutoParallel, "amp": amp, "bijector": bijector, "data": data,
+    "distribution": distribution, "initializer": initializer, "Layout": Layout,
+    "Tensor": Tensor, "cellc": cellc,
     "collectives": collectives, "comm_func": comm_func, "communication": communication, "ms": ms,
     "nn": nn, "np": np, "set_algorithm": set_algorithm, "set_parallel": set_parallel,
     "settings": settings, "strategy": strategy, "weights": weights}
