@@ -232,6 +232,17 @@ MATHS: list[Case] = [
 ]
 
 # What MindSpore 2.10 does not compute on a CPU, or not as it says.
+MORE: list[Case] = [
+    ("nn.LPPool1d(2.0, 3, 2)", [(2, 3, 7)], False),
+    ("nn.ChannelShuffle(2)", [(1, 4, 2, 3)], False),
+    ("nn.ConstantPad1d((1, 2), 0.5)", [(2, 3, 4)], False),
+    ("nn.ConstantPad3d((1, 0, 0, 2, 1, 1), 0.5)", [(1, 2, 3, 4, 2)], False),
+    ("nn.ReflectionPad3d((1, 0, 0, 2, 1, 1))", [(1, 2, 3, 4, 2)], False),
+    ("nn.L1Regularizer(0.3)", [(3, 4)], False),
+    ("nn.LSTMCell(3, 4)", [(2, 3), "(ms.Tensor(np.full((2, 4), 0.3, np.float32)), "
+                           "ms.Tensor(np.full((2, 4), -0.2, np.float32)))"], False),
+]
+
 HERE_ONLY: list[Case] = [
     ("nn.MatrixDiag()", [(2, 3)], False),
     ("nn.MatrixDiagPart()", [(2, 3, 4)], False),
@@ -253,4 +264,4 @@ HERE_ONLY: list[Case] = [
 ]
 
 ALL = (ACTIVATIONS + BASIC + CONVOLUTIONS + NORMALISATIONS + POOLINGS + LOSSES + RECURRENT
-       + ATTENTION + MATHS + HERE_ONLY)
+       + ATTENTION + MATHS + MORE + HERE_ONLY)

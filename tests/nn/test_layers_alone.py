@@ -408,3 +408,21 @@ def test_attention_of_given_weights(forward: Any) -> None:
     np.testing.assert_allclose(seen.asnumpy().sum(-1), 1, rtol=1e-6)
     with pytest.raises(ValueError, match="features and a number of heads that divides them"):
         forward(q, k, v, 8, 3, weight, bias, *plain, *out)
+
+
+@pytest.mark.parametrize(("layer", "formula"), [
+    (nn.SoftMarginLoss("sum"), lambda x, y: np.log1p(np.exp(-y * x)).sum()),
+    (nn.SoftMarginLoss(), lambda x, y: np.log1p(np.exp(-y * x)).mean()),
+    (nn.InstanceNorm1d(4), lambda x, y: (x - x.mean(2, keepdims=True))
+     / np.sqrt(x.var(2, keepdims=True) + 1e-5)),
+    (nn.Roll(2, 1), lambda x, y: np.roll(x, 2, 1)),
+    (nn.Roll((1, -2), (0, 2)), lambda x, y: np.roll(x, (1, -2), (0, 2))),
+    (nn.Upsample(6, mode="nearest"), lambda x, y: x[:, :, [0, 0, 1, 2, 3, 4]]),
+], ids=str)
+def test_by_formula(layer: Any, formula: Any) -> None:
+    """What MindSpore has no version of for the CPU."""
+    draw = np.random.RandomState(8)
+    x, y = draw.randn(2, 4, 5).astype(np.float32), draw.choice([-1.0, 1.0], (2, 4, 5))
+    given = (x, y.astype(np.float32)) if isinstance(layer, nn.LossBase) else (x,)
+    got = layer.set_train()(*map(ms.Tensor, given))
+    np.testing.assert_allclose(got.asnumpy(), formula(x, y), 2e-5, 2e-6)
