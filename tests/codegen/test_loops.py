@@ -11,6 +11,7 @@ from cellc_compiler.driver import lower
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
+from cellc_compiler.loops import order
 from cellc_compiler.lower.instructions import Call, Copy, For, walk
 from cellc_runtime.target import Target, host_targets
 
@@ -168,3 +169,16 @@ graph g(%x: float32[16,40] input, %w: float32[40,40] input) {
         (x,) = one([x, matrix])
     assert got.tobytes() == x.tobytes()
     assert new.tobytes() == (-w).tobytes()
+
+
+@pytest.mark.parametrize("itemsize", [2, 4, 8, 16])
+def test_accumulators_hold_every_chain_that_takes_something(itemsize: int) -> None:
+    """And no vector stays empty, whatever the lanes; short axes have half as many chains."""
+    whole = 128 // itemsize
+    for extent in (*range(1, 140), 1000):
+        count = order.chains(itemsize, extent)
+        assert count == (whole if extent >= whole else whole // 2)
+        for lanes in (1, 2, 4, 8, 16):
+            vectors = order.accumulators(itemsize, extent, lanes)
+            assert min(count, extent) <= vectors * lanes <= max(count, lanes)
+            assert vectors == 1 or vectors // 2 * lanes < extent

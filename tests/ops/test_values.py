@@ -12,6 +12,7 @@ import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc import numpy as cellc_numpy
 from cellc.mint.nn import functional as mint_functional
+from cellc_compiler.ir.op import lookup
 
 from ..modes.law import MODES, mode
 
@@ -120,3 +121,17 @@ class Chosen(nn.Cell):
 
 def test_cond_still_chooses() -> None:
     assert Chosen()(Tensor([1.0])).asnumpy().tolist() == [2.0]
+
+
+@pytest.mark.parametrize(("name", "step"), [
+    ("lgamma", lambda x: np.log(np.abs(x))), ("digamma", lambda x: 1 / x),
+    ("trigamma", lambda x: -1 / (x * x))])
+def test_references_of_gamma_functions_go_from_x_to_x_plus_1(name: str, step: Any) -> None:
+    """On both sides of zero, where they are told from one another by reflection; known values."""
+    op = lookup(name)
+    x = np.concatenate([np.arange(-6.75, 6, 0.5), [-0.1, 0.05, 19.5, 20.5, 150.25]])
+    np.testing.assert_allclose(op.reference(x + 1), op.reference(x) + step(x), 1e-11, 1e-11)
+    known = {"lgamma": (np.log(np.sqrt(np.pi)), np.log(2 * np.sqrt(np.pi))),
+             "digamma": (-1.9635100260214235, 0.03648997397857652),
+             "trigamma": (np.pi**2 / 2, np.pi**2 / 2 + 4)}
+    np.testing.assert_allclose(op.reference(np.array([0.5, -0.5])), known[name], 1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,10 @@ def test_strategy_files_hold_what_was_written(tmp_path: Path, kind: str) -> None
     for rank, taken in ((None, LAYOUT), (0, LAYOUT), (7, LAYOUT), (8, nested)):
         (one,) = strategies.by_parameter(both, rank).values()
         assert (one.cuts, one.stages) == (taken.cuts, (0, 1)), rank
+    for order in itertools.permutations((1, 2, 3)):  # the first stage decides, whoever comes first
+        several = {f"{i}-w": found.layouts["w"] if i == 1 else again.layouts["w"] for i in order}
+        (one,) = strategies.by_parameter(several).values()
+        assert (one.cuts, one.stages) == (LAYOUT.cuts, order)
 
 
 def test_files_that_are_no_strategies(tmp_path: Path) -> None:

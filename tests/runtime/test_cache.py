@@ -109,6 +109,8 @@ def test_the_least_recently_used_goes(cache_dir: Path) -> None:
 def test_no_size_is_no_cache(cache_dir: Path) -> None:
     store = Cache(cache_dir, 0)
     assert not store.put(KEY, b"") and store.get(KEY) is None and not cache_dir.exists()
+    Cache(cache_dir, 1000).put(KEY, b"what is there already")
+    assert store.get(KEY) is None and store.size() > 0 and len(store.entries()) == 1
 
 
 def test_keys_separate_their_parts() -> None:
