@@ -146,5 +146,5 @@ def test_the_ledger_adds_up(tmp_path: Path) -> None:
     ledger.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert list(summary(ledger))[-1] == (
         "all: 5 planted, 1 found by its own tests, 1 by others, 1 by tests added since, "
-        "1 change nothing, 1 survive (75 % found)")
+        "1 change nothing, 1 survive (75 % found, 50 % fresh)")
     assert list(summary(LEDGER))[-1].startswith("all: ")

@@ -263,19 +263,25 @@ def run(
 
 
 def summary(ledger: Path = LEDGER) -> Iterator[str]:
-    """By room, how many faults each layer of tests found."""
+    """By room, how many faults each layer of tests found; of all, and of the newest sample. What
+    was found fresh was so before any test was added."""
     counts: dict[str, Counter[str]] = {}
+    samples: dict[str, Counter[str]] = {}
     for line in ledger.read_text().splitlines() if ledger.exists() else ():
         entry = json.loads(line)
         counts.setdefault(entry["room"], Counter())[_outcome(entry)] += 1
+        samples.setdefault(entry.get("commit", ""), Counter())[_outcome(entry)] += 1
     total: Counter[str] = sum(counts.values(), Counter())
-    for room, found in [*sorted(counts.items()), ("all", total)]:
+    newest = [(f"newest sample, at {commit}", found) for commit, found in samples.items()][-1:]
+    for room, found in [*sorted(counts.items()), *newest, ("all", total)]:
         real = found.total() - found["equivalent"]
-        caught = found["own"] + found["others"] + found["test added"]
+        fresh = found["own"] + found["others"]
+        caught = fresh + found["test added"]
         yield (f"{room}: {found.total()} planted, {found['own']} found by its own tests, "
                f"{found['others']} by others, {found['test added']} by tests added since, "
                f"{found['equivalent']} change nothing, {found['survives']} survive"
-               + (f" ({100 * caught / real:.0f} % found)" if real else ""))
+               + (f" ({100 * caught / real:.0f} % found, {100 * fresh / real:.0f} % fresh)"
+                  if real else ""))
 
 
 def _outcome(entry: dict[str, str]) -> str:

@@ -33,7 +33,7 @@ _KINDS: Mapping[type, tuple[tuple[type, ...], str]] = {
 def check_attributes(
     op: str, attrs: Mapping[str, Any], bounds: Mapping[str, int], defaults: Mapping[str, Any]
 ) -> None:
-    """Every attribute of the kind of its default (a tuple of numbers has as many), and every number
+    """Every attribute of the kind of its default (a tuple of numbers has as many), every number
     within its bound.
 
     Args:
@@ -54,8 +54,8 @@ def check_attributes(
             raise TypeError(
                 f"the attribute {name!r} of {op} must be {allowed[1]}, but got {kind.__name__}")
         if kind is tuple and isinstance(default, tuple) and default and len(value) != len(default):
-            raise ValueError(f"the attribute {name!r} of {op} must hold {len(default)} numbers, but "
-                             f"got {len(value)}")
+            raise ValueError(f"the attribute {name!r} of {op} must hold {len(default)} numbers, "
+                             f"but got {len(value)}")
         if kind is int or kind is tuple:
             most = bounds.get(name)
             limits = (LEAST, MOST) if most is None else (-most, most)
