@@ -427,23 +427,47 @@ def test_training_with_hooks() -> None:
 
 
 @pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
-def test_a_parameter_has_hooks_from_outside_and_from_within(mode: int) -> None:
+def test_a_parameter_has_hooks_from_outside_and_for_a_call(mode: int) -> None:
     class Weighed(nn.Cell):
         def __init__(self) -> None:
             super().__init__()
             self.w = Parameter(Tensor([1.0, 2.0]), name="w")
 
         def construct(self, x: Tensor) -> Tensor:
-            self.w.register_hook(lambda g: g * 2)
-            return (self.w * x).sum()
+            w = self.w * 1
+            w.register_hook(lambda g: g * x)
+            return (w * x).sum()
 
     ms.set_context(mode=mode)
     net = Weighed()
     seen: list[Any] = []
     net.w.register_hook(lambda g: seen.append(g.asnumpy().tolist()))
     net.w.register_hook(lambda g: g + 1)
-    (slope,) = ms.grad(net, None, net.trainable_params())(Tensor([3.0, 4.0]))
-    assert slope.tolist() == [8.0, 10.0] and seen == [[3.0, 4.0]]
+    for _ in range(2):
+        (slope,) = ms.grad(net, None, net.trainable_params())(Tensor([3.0, 4.0]))
+        assert slope.tolist() == [10.0, 17.0]
+    assert seen == [[9.0, 16.0]] * 2
+
+
+def test_a_compiled_function_registers_no_hook_of_a_parameter() -> None:
+    """PyNative mode adds one more with each call; MindSpore's graphs refuse it, too."""
+    class Weighed(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = Parameter(Tensor([1.0, 2.0]), name="w")
+
+        def construct(self, x: Tensor) -> Tensor:
+            self.w.register_hook(lambda g: g * x)
+            return (self.w * x).sum()
+
+    net = Weighed()
+    slopes = ms.grad(net, None, net.trainable_params())
+    ms.set_context(mode=ms.GRAPH_MODE)
+    with pytest.raises(ValueError, match="each call would add one more hook") as e:
+        slopes(Tensor([3.0, 4.0]))
+    assert "self.w.register_hook(" in str(e.value) and not net.w.hooks()
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    assert [slopes(Tensor([3.0, 4.0]))[0].tolist() for _ in range(2)] == [[9, 16], [27, 64]]
 
 
 def test_a_hook_of_a_tensor_is_removed_by_its_number() -> None:

@@ -453,7 +453,14 @@ def register_on_tensor(tensor: Tensor, hook: Hook) -> Any:
     """`Tensor.register_hook`; see there."""
     check_hook(hook)
     tracer = active_tracer()
-    if tracer is not None and isinstance(tensor, GraphTensor):
+    if tracer is not None:
+        if not isinstance(tensor, GraphTensor):
+            # Each call adds one more in PyNative mode, and it may hold values of that call.
+            raise ValueError(
+                f"register_hook() of a {type(tensor).__name__} that outlives the call is not "
+                "available in a compiled function: each call would add one more hook. Register "
+                "it once, outside (in __init__); or, for this call alone, register it for a "
+                "tensor made of it (w = self.w * 1; w.register_hook(...))")
         _register_in_graph(tracer, tensor, hook)
         return tensor
     if tensor._hooks is None:

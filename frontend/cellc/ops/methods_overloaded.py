@@ -557,6 +557,7 @@ def register_hook(self: Tensor, hook: Callable[..., Any]) -> Any:
 
     Raises:
         TypeError: `hook` is not callable.
+        ValueError: a compiled function registers one for a Parameter.
     """
     return register_on_tensor(self, hook)
 
