@@ -11,5 +11,5 @@ def run(ms, nn, make):
     out = []
     for name, t in tensors:
         a = t.asnumpy().astype(np.float64)
-        out.append([name, float(a.mean()), float(a.std()), float(np.abs(a).max())])
+        out.append([name, float(a.mean()), float(a.std()), float(np.abs(a).max()), a.size])
     return out

@@ -13,6 +13,7 @@ import pytest
 
 import cellc as ms
 from cellc import mint, ops
+from cellc.core.dispatch import apply_one
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Builder, Graph
@@ -106,6 +107,9 @@ VALUES: list[tuple[str, dict[str, Any], list[Any], list[Any]]] = [
     ("mod", {}, [np.float32([5, -5, 5]), np.float32([3, 3, -3])], [2, 1, -1]),
     ("fmod", {}, [np.float32([5, -5, 5]), np.float32([3, 3, -3])], [2, -2, 2]),
     ("trunc_div", {}, [np.int32([7, -7, 7, 1]), np.int32([2, 2, -2, 0])], [3, -3, -3, 0]),
+    # (Quotients that a half rounds to the next integer.)
+    ("trunc_div", {}, [np.float16([33.625, -33.625]), np.float16([0.2802734375])], [119, -119]),
+    ("floor_div", {}, [np.float16([33.625, -33.625]), np.float16([0.2802734375])], [119, -120]),
     ("pow", {}, [np.int32([5, 1, 2, -1]), np.int32([-1, -1, -2, -3])], [0, 1, 0, -1]),
     ("abs", {}, [np.int8([-128])], [-128]),
     ("neg", {}, [np.uint8([1])], [255]),
@@ -136,6 +140,17 @@ def test_values(op: str, attrs: dict[str, Any], arrays: Any, expected: Any) -> N
     """References give the known answers; the matrix ties compiled code to them."""
     got = run(graph_of(op, arrays, attrs), arrays)[0]
     np.testing.assert_allclose(got, expected, rtol=2e-6)
+
+
+@pytest.mark.parametrize(("op", "rounding"), [("trunc_div", np.trunc), ("floor_div", np.floor)])
+@pytest.mark.parametrize("dtype", [ms.float16, ms.bfloat16])
+def test_a_quotient_of_halves_is_rounded_once(dtype: Any, op: str, rounding: Any) -> None:
+    x = np.random.default_rng(6).standard_normal((2, 4096)).astype(np.float32)
+    a, b = (ms.Tensor(v).astype(dtype) for v in (40 * x[0], x[1]))
+    got, operands = apply_one(op, a, b).asnumpy(), [a.asnumpy(), b.asnumpy()]
+    exact = rounding(np.divide(*(v.astype(np.float64) for v in operands)))
+    np.testing.assert_array_equal(got, exact.astype(got.dtype))
+    np.testing.assert_array_equal(got, run(graph_of(op, operands, {}), operands)[0])
 
 
 ERRORS: list[tuple[str, dict[str, Any], list[Any], type[Exception], str]] = [

@@ -7,7 +7,7 @@ dL/dRe z + i dL/dIm z, so holomorphic rules use the conjugate of the derivative.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -288,6 +288,14 @@ def _quotient(a: Expr, b: Expr, rounding: str) -> Expr:
     return E.cast(E.call(rounding, E.cast(a, wide) / E.cast(b, wide)), a.dtype)
 
 
+def _rounded_quotient(rounding: Callable[[Array], Array], a: Array, b: Array) -> Array:
+    """`_quotient` in numpy: of two halves it is rounded to a half once, at its end."""
+    wide = np.dtype(np.float32) if a.dtype.itemsize == 2 else a.dtype
+    quotient: Array = rounding(np.divide(a.astype(wide), b.astype(wide)))
+    with np.errstate(over="ignore"):
+        return quotient.astype(a.dtype)
+
+
 @register
 class TruncDiv(_Division):
     """input / other rounded towards zero; integer x/0 is 0. Source: `mindspore.ops.div`.
@@ -304,7 +312,7 @@ class TruncDiv(_Division):
 
     def reference(self, a: Array, b: Array) -> Array:
         if not np.issubdtype(a.dtype, np.integer):
-            return np.trunc(np.divide(a, b))
+            return _rounded_quotient(np.trunc, a, b)
         quotient = np.floor_divide(a, b)
         inexact = (np.multiply(quotient, b) != a) & (b != 0)
         return (quotient + (inexact & ((a < 0) != (b < 0)))).astype(a.dtype)
@@ -327,7 +335,7 @@ class FloorDiv(_Division):
     def reference(self, a: Array, b: Array) -> Array:
         if np.issubdtype(a.dtype, np.integer):
             return np.floor_divide(a, b)
-        return np.floor(np.divide(a, b))
+        return _rounded_quotient(np.floor, a, b)
 
 
 class _Remainder(_Division):
