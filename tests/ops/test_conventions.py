@@ -149,7 +149,8 @@ def test_a_quotient_of_halves_is_rounded_once(dtype: Any, op: str, rounding: Any
     a, b = (ms.Tensor(v).astype(dtype) for v in (40 * x[0], x[1]))
     got, operands = apply_one(op, a, b).asnumpy(), [a.asnumpy(), b.asnumpy()]
     exact = rounding(np.divide(*(v.astype(np.float64) for v in operands)))
-    np.testing.assert_array_equal(got, exact.astype(got.dtype))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(got, exact.astype(got.dtype))
     np.testing.assert_array_equal(got, run(graph_of(op, operands, {}), operands)[0])
 
 
