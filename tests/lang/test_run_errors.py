@@ -156,6 +156,20 @@ def raises_through_finally(x: Tensor) -> Tensor:
     return y * z
 
 
+def finally_raises_too(x: Tensor) -> Tensor:
+    try:
+        if x.sum() < 4:
+            raise ValueError("first")
+        y = x + 1
+    finally:
+        if x.sum() < 2:
+            raise TypeError("second")
+        if x.sum() < 3:
+            raise
+        assert x.sum() > -100
+    return y
+
+
 def reraises_unhandled(x: Tensor) -> Tensor:
     if x.sum() < 0:
         try:
@@ -188,9 +202,23 @@ PROGRAMS: tuple[Callable[[Tensor], Any], ...] = (
     asserts, asserts_with_tensors, asserts_without_text, asserts_twice, raises_in_branch,
     raises_class, raises_in_else, raises_own, raises_on_each_path, raises_deep, raises_in_call,
     raises_in_unrolled_loop, raises_in_loop, raises_loop_body, raises_after_loop,
-    breaks_and_raises, raises_through_finally, reraises_unhandled, list_in_dying_branch, unused,
-    dead_branch,
+    breaks_and_raises, raises_through_finally, finally_raises_too, reraises_unhandled,
+    list_in_dying_branch, unused, dead_branch,
 )
+
+
+def test_a_run_time_error_says_what_came_before_it() -> None:
+    """What Python gives as the context, or the cause, of an exception."""
+    def from_another(x: Tensor) -> Tensor:
+        if x.sum() < 4:
+            raise ValueError("second") from KeyError("first")
+        return x
+
+    for fn, words in ((finally_raises_too, "during handling of ValueError: first"),
+                      (from_another, "caused by KeyError: first")):
+        with pytest.raises((TypeError, ValueError), match="second") as e:
+            ms.jit(fn)(Tensor([1.0]))
+        assert words in "\n".join(e.value.__notes__)
 
 
 def outcome(fn: Callable[..., Any], *args: Any) -> Any:

@@ -18,6 +18,8 @@ LEAST, MOST = -(1 << 63), (1 << 64) - 1
 """The integers that some element type holds."""
 MOST_BYTES = 1 << 47
 """What a process can address on the machines there are."""
+MOST_PARTS = 1 << 16
+"""Into how many parts, or how often, a function or layer does what it does one by one."""
 DEEPEST = 8
 """How deep tuples of an attribute may be nested."""
 

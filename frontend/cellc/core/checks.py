@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.bounds import MOST_BYTES, MOST_PARTS
+
 
 def is_int(value: Any) -> bool:
     """Whether `value` is an int (not a bool)."""
@@ -30,12 +32,12 @@ def integer(value: Any, name: str, what: str) -> int:
     return int(value)
 
 
-def at_least(value: Any, low: int, name: str, what: str) -> int:
-    """`value` as an int of `low` or more.
+def at_least(value: Any, low: int, name: str, what: str, most: int = MOST_BYTES) -> int:
+    """`value` as an int of `low` or more, and of no more than a tensor can have.
 
     Raises:
         TypeError: it is no int.
-        ValueError: it is smaller.
+        ValueError: it is smaller, or larger.
     """
     number = integer(value, name, what)
     if number < low:
@@ -43,12 +45,19 @@ def at_least(value: Any, low: int, name: str, what: str) -> int:
             f"For '{what}', the '{name}' must be int and must {'>' if low == 1 else '>='} "
             f"{0 if low == 1 else low}, but got '{number}' with type 'int'."
         )
+    if number > most:
+        raise ValueError(f"For '{what}', the '{name}' must be at most {most}, but got {number}.")
     return number
 
 
 def positive(value: Any, name: str, what: str) -> int:
     """`value` as an int above zero."""
     return at_least(value, 1, name, what)
+
+
+def copies(value: Any, name: str, what: str) -> int:
+    """`value` as an int above zero, of what is made one by one."""
+    return at_least(value, 1, name, what, MOST_PARTS)
 
 
 def boolean(value: Any, name: str, what: str) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from itertools import chain, zip_longest
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -113,10 +114,11 @@ def _in_turn(places: list[Place], workers: int) -> list[Place]:
     return [place for turn in turns for place in turn if place is not None]
 
 
-def _text(path: str) -> str:
+@contextmanager
+def _opened(path: str) -> Iterator[TextIO]:
     try:
         with open(path, encoding="utf-8", newline="") as stream:
-            return stream.read()
+            yield stream
     except (OSError, UnicodeDecodeError) as error:
         raise RuntimeError(f"Invalid file, {path} cannot be read as UTF-8: {error}") from error
 
@@ -144,7 +146,8 @@ class TextFileDataset(FileDataset):
         return ["text"]
 
     def _read(self, path: str) -> list[Row]:
-        return [(np.array(line),) for line in _text(path).split("\n") if line]
+        with _opened(path) as stream:
+            return [(np.array(line),) for line in stream.read().split("\n") if line]
 
 
 class CSVDataset(FileDataset):
@@ -191,7 +194,8 @@ class CSVDataset(FileDataset):
         """The names of the columns, in order."""
         if self.column_names is None:
             path = self.dataset_files[0]
-            first: list[str] = next((fields for _, fields in self._lines(path)), [])
+            with closing(self._lines(path)) as lines:
+                first: list[str] = next((fields for _, fields in lines), [])
             self.column_names = checks.names(f"the names in the first line of {path}", first)
         return list(self.column_names)
 
@@ -209,14 +213,18 @@ class CSVDataset(FileDataset):
                               for i, text in enumerate(fields)))
         return rows
 
-    def _lines(self, path: str) -> Iterator[tuple[int, list[str]]]:
-        """The fields of each row, and the line that it ends in, counted from 1."""
-        reader = csv.reader(_text(path).splitlines(keepends=True), delimiter=self.field_delim)
-        try:
-            for fields in reader:
-                yield reader.line_num, fields
-        except csv.Error as error:
-            raise RuntimeError(f"Invalid csv, {path} at line {reader.line_num}: {error}") from error
+    def _lines(self, path: str) -> Generator[tuple[int, list[str]], None, None]:
+        """The fields of each row, and the line that it ends in, counted from 1; of the file no more
+        is read than is asked for."""
+        with _opened(path) as stream:
+            lines = chain.from_iterable(line.splitlines(keepends=True) for line in stream)
+            reader = csv.reader(lines, delimiter=self.field_delim)
+            try:
+                for fields in reader:
+                    yield reader.line_num, fields
+            except csv.Error as error:
+                raise RuntimeError(
+                    f"Invalid csv, {path} at line {reader.line_num}: {error}") from error
 
     def _field(self, text: str, column: int, place: str) -> np.ndarray[Any, Any]:
         defaults = self.column_defaults or []

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
 
 
+_OF_TRACING = CompileError, Cascade, Diverged, SizeInside
+"""What no `except` of the program catches (the last: of tracing, which may ask)."""
+
+
 def _special(vm: Interpreter, target: Any, name: str, args: list[Any], frame: Frame) -> Any:
     """Call a special method of a context manager."""
     found = static_attribute(type(target), name)
@@ -73,11 +77,15 @@ def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
         raise
     except BaseException as error:
         frame.finals -= 1
-        final = vm.block(node.finalbody, frame)
+        raised = isinstance(error, Exception) and not isinstance(error, _OF_TRACING)
+        vm.handled += [error] if raised else []
+        try:
+            final = vm.block(node.finalbody, frame)
+        finally:
+            del vm.handled[len(vm.handled) - raised:]
         if not final.falls:
             return final
-        if not isinstance(error, (CompileError, Cascade, Diverged, SizeInside)) and (
-                final.mixed or under_runtime(vm)):
+        if raised and (final.mixed or under_runtime(vm)):
             return _or_else(vm, node, final, frame,
                             partial(raise_at_run_time, vm, error, node, frame))
         raise
@@ -102,7 +110,7 @@ def _guarded(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
     caught, vm.tracer.caught = vm.tracer.caught, partial(settled, vm) if vm.catching else None
     try:
         outcome = vm.block(node.body, frame)
-    except (CompileError, Cascade, Diverged, SizeInside):  # (the last: of tracing, which may ask)
+    except _OF_TRACING:
         raise
     except Exception as e:
         vm.catching, vm.try_region = saved
@@ -118,10 +126,10 @@ def _guarded(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
 
 
 def _leaves(node: ast.AST, in_loop: bool = False) -> bool:
-    """Whether a statement of a `finally` may jump out of it, and so drop an exception."""
+    """Whether a statement of a `finally` may jump out of it or raise, and so drop an exception."""
     if isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
         return False
-    if isinstance(node, ast.Return) or (
+    if isinstance(node, (ast.Return, ast.Raise, ast.Assert)) or (
             isinstance(node, (ast.Break, ast.Continue)) and not in_loop):
         return True
     return any(_leaves(child, in_loop or isinstance(node, (ast.For, ast.While)))

@@ -60,7 +60,18 @@ def check(vm: Interpreter, good: Tensor, error: Exception, frame: Frame) -> None
         good, builtin.__name__, [None if isinstance(p, Tensor) else p for p in parts], shown,
         own="" if builtin is cls else name_class(cls),
         code="CE701" if isinstance(error, AssertionError) else "CE702",
+        more=_context(vm, error),
     )
+
+
+def _context(vm: Interpreter, error: Exception) -> str:
+    """A line on the exception that Python would give as the context of this one, or its cause."""
+    handled = vm.handled[-1] if vm.handled else None
+    for words, other in (("caused by", error.__cause__), ("during handling of", handled)):
+        if other is not None and other is not error:
+            said = "".join(p if isinstance(p, str) else "..." for p in joined(_message(other)))
+            return f"\n  {words} {type(other).__name__}" + (f": {said}" if said else "")
+    return ""
 
 
 def _plain(part: Any) -> Any:
@@ -107,11 +118,13 @@ def raise_statement(vm: Interpreter, node: ast.Raise, frame: Frame) -> Outcome:
         if operations.holds_object(error.args):
             operations.raised(vm, error, frame)
         raise_at_run_time(vm, error, node, frame)
+    if isinstance(cause, type) and issubclass(cause, BaseException):
+        cause = cause()
+    if cause is not None:
+        error.__cause__ = cause
     if under_runtime(vm):
         raise_at_run_time(vm, error, node, frame)
     error.args = tuple(map(_with_symbols, error.args))
-    if cause is not None:
-        raise error from cause
     raise error
 
 

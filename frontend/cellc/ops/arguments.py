@@ -82,10 +82,6 @@ def size(x: Any, what: str, name: str, least: int = 0, most: int = MOST_BYTES) -
     return n
 
 
-MOST_PARTS = 1 << 16
-"""Into how many parts, or how often, a function does what it does one by one."""
-
-
 def sequence(x: Any, what: str, name: str) -> Sequence[Any]:
     """A list or tuple.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.bounds import MOST_PARTS
 from cellc_runtime.dtypes import float32, float64, int32, int64
 
 from ..core.dispatch import apply, apply_one, scan
@@ -20,7 +21,7 @@ from . import functional_math as m
 from . import functional_random as rnd
 from . import functional_reduce as fr
 from . import functional_sort as fo
-from .arguments import MOST_PARTS, boolean, integer, size, tensor
+from .arguments import boolean, integer, size, tensor
 
 # --- candidates -----------------------------------------------------------------------------------
 

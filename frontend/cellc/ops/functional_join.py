@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.bounds import MOST_PARTS
 from cellc_compiler.ir.dims import surely_equal
 from cellc_runtime.dtypes import DType, uint8, uint16, uint32, uint64
 
@@ -21,7 +22,6 @@ from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_math as m
 from .arguments import (
-    MOST_PARTS,
     axis_of,
     integer,
     ints,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.bounds import MOST_PARTS
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
 from ..core.dispatch import apply, apply_one
@@ -26,7 +27,6 @@ from . import functional_reduce as fr
 from . import functional_sort as fo
 from . import functional_special as fx
 from .arguments import (
-    MOST_PARTS,
     axis_of,
     dtype_of,
     finite,

@@ -327,18 +327,18 @@ class Tracer:
     def check(
         self, checked: Tensor, error: str, parts: Sequence[str | int | None],
         shown: Sequence[Tensor] = (), *, low: int = 1, high: int = 2, own: str = "",
-        code: str = "CE703",
+        code: str = "CE703", more: str = "",
     ) -> None:
         """Have the program raise unless every element of `checked` is in [low, high).
 
         See the op `check` for the arguments. The error says where in the source it comes from, as
-        `whereabouts` tells, and has a code of `cellc.lang.CODES`.
+        `whereabouts` tells, and has a code of `cellc.lang.CODES`; `more` stands behind that.
         """
         if self.caught is not None and not shown and self.caught(
                 checked, error, "".join(map(str, parts)), low, high):
             return
         attrs = {"low": low, "high": high, "error": error, "parts": tuple(parts), "own": own,
-                 "detail": self.whereabouts(code)}
+                 "detail": self.whereabouts(code) + more}
         self.checks += 1
         self.apply("check", [checked, *shown], attrs)
 

@@ -179,7 +179,7 @@ class _RNNBase(Family):
         what = self.cls_name
         self.input_size = checks.positive(input_size, "input_size", what)
         self.hidden_size = checks.positive(hidden_size, "hidden_size", what)
-        self.num_layers = checks.positive(num_layers, "num_layers", what)
+        self.num_layers = checks.copies(num_layers, "num_layers", what)
         self.has_bias = checks.boolean(has_bias, "has_bias", what)
         self.batch_first = checks.boolean(batch_first, "batch_first", what)
         checks.floating(dropout, "dropout", what)

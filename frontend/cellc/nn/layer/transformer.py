@@ -247,9 +247,10 @@ class TransformerDecoderLayer(_Layer, _attentions=("self_attn", "multihead_attn"
         return self.norm3(tgt + self.dropout3(self._ff_block(tgt)))
 
 
-def _copies(layer: Cell, count: int) -> CellList:
+def _copies(layer: Cell, count: int, what: str) -> CellList:
     """Copies of a layer, each with parameters of its own."""
-    return CellList([copy.deepcopy(layer) for _ in range(count)])
+    many = checks.copies(count, "num_layers", what)
+    return CellList([copy.deepcopy(layer) for _ in range(many)])
 
 
 class TransformerEncoder(Cell):
@@ -262,7 +263,7 @@ class TransformerEncoder(Cell):
 
     def __init__(self, encoder_layer: Cell, num_layers: int, norm: Any = None) -> None:
         super().__init__()
-        self.layers = _copies(encoder_layer, num_layers)
+        self.layers = _copies(encoder_layer, num_layers, self.cls_name)
         self.num_layers = num_layers
         self.norm = norm
 
@@ -285,7 +286,7 @@ class TransformerDecoder(Cell):
 
     def __init__(self, decoder_layer: Cell, num_layers: int, norm: Any = None) -> None:
         super().__init__()
-        self.layers = _copies(decoder_layer, num_layers)
+        self.layers = _copies(decoder_layer, num_layers, self.cls_name)
         self.num_layers = num_layers
         self.norm = norm
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from cellc_compiler.ir.bounds import MOST
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import float32, float64
 
@@ -69,7 +70,7 @@ class Distribution(Parametrized):
             kind = "an int or float type" if self.discrete else "a float type"
             raise TypeError(f"For '{name}', the 'dtype' should be {kind}, but got {dtype}.")
         super().__init__(name, dtype, param)
-        self._seed = 0 if seed is None else checks.at_least(seed, 0, "seed", name)
+        self._seed = 0 if seed is None else checks.at_least(seed, 0, "seed", name, MOST)
 
     def _check_param_type(self, *args: Any) -> Any:
         """What a call gave, else the distribution's own parameters, of one shape.
