@@ -193,9 +193,13 @@ def gpu_named(device: str) -> hardware.Device | None:
     """The GPU that a name stands for, `"GPU"` (the one in use) or `"GPU:1"`; None for `"CPU"`.
 
     Raises:
+        TypeError: no str.
         ValueError: an unknown device.
         RuntimeError: one this installation cannot use.
     """
+    if not isinstance(device, str):
+        raise TypeError("A device is named by a str such as 'GPU:1', but got "
+                        f"{type(device).__name__}.")
     kind, _, number = device.partition(":")
     known = {d.lower(): d for d in options.DEVICES}
     if options.device("device", known.get(kind.lower(), kind)) == "CPU":

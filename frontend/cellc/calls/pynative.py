@@ -27,11 +27,8 @@ def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
     if _usual(cell):
         try:
             return cell.construct(*args, **kwargs)
-        except AttributeError as error:
-            told = misfit.misfit(cell, args, kwargs)
-            if told is None:
-                raise
-            raise told from error
+        except Exception as error:
+            misfit.raise_told(error, cell, args, kwargs)
     if cell.requires_grad and not active_recordings() and implicit_recording.wanted(cell):
         return implicit_recording.call(cell, lambda a, k: _hooked(cell, a, k), args, kwargs)
     return _hooked(cell, args, kwargs)

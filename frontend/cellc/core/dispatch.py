@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cellc_compiler.ir.op import lookup
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from ..tensors.parameter import Parameter
     from ..tensors.tensor import Tensor, Tensors
     from ..tracing.tracer import Tracer
+    from . import naming
+else:  # calls that fail ask
+    naming = lazy_module("cellc.core.naming")
 
 _MIXED = (float16, bfloat16, float32)
 """The element types that automatic mixed precision converts."""
@@ -252,9 +256,13 @@ def plain_apply(op: str, *operands: Tensor, **attrs: Any) -> Any:
     if _state.around is not None:
         return _state.around(op, operands, attrs)
     tracer = _state.tracer
-    if tracer is not None:
-        return tracer.apply(op, operands, attrs)
-    return _engine[0].run(op, operands, attrs)
+    try:
+        if tracer is not None:
+            return tracer.apply(op, operands, attrs)
+        return _engine[0].run(op, operands, attrs)
+    except AttributeError:
+        naming.check_operands(op, operands)
+        raise
 
 
 apply: Any = partial(plain_apply)

@@ -1,4 +1,4 @@
-"""Library functions whose calls the eager engine may answer natively.
+"""Library functions as they are called: natively, if the eager engine may, and by name in errors.
 
 A function of the library is Python: checks, promotion, then one op or a few. For tensors of the
 same types and other arguments of the same values it always comes to the same ops. Where that costs
@@ -13,6 +13,9 @@ more than the work, its definition says so, in one of two forms:
 Both hold an object that is called (`functools.partial`, as `dispatch.apply` is). It calls the
 function itself until the engine runs its first op natively; then the first call of each puts a
 site there (`cellc.eager.functions`), which learns what calls come to.
+
+A public function of the first kind, and one that `entry` gives, names itself in the errors that
+leave it (`naming`).
 """
 
 from __future__ import annotations
@@ -21,7 +24,15 @@ import inspect
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
-from typing import Any, TypeVar, cast
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from cellc_runtime.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from . import naming
+else:  # calls that fail ask
+    naming = lazy_module("cellc.core.naming")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -137,15 +148,43 @@ def _around(given: F, body_of: Callable[[Any], Any]) -> F:
              *(f"{n}=None" if n in (fn.__kwdefaults__ or {}) else n for n in keywords), *others]
     by_place = [*first, *rest, *keywords, *others]
     by_name = [*first, *(f"*{n}" for n in rest), *(f"{n}={n}" for n in keywords), *others]
-    space: dict[str, Any] = {"_fn": fn, "__name__": fn.__globals__["__name__"]}
+    space: dict[str, Any] = {
+        "_fn": fn, "_naming": naming, "__name__": fn.__globals__["__name__"]}
 
-    def write(takes: Sequence[str], calls: str, gives: Sequence[str]) -> Any:
-        text = f"def {name}({', '.join(takes)}): return {calls}({', '.join(gives)})"
+    def write(takes: Sequence[str], calls: str, gives: Sequence[str], named: str = "") -> Any:
+        text = f"def {name}({', '.join(takes)}):\n try: return {calls}({', '.join(gives)})\n" \
+            f" except Exception as e: _naming.raise_told(e, {name!r}, _fn, {named})" if named else \
+            f"def {name}({', '.join(takes)}): return {calls}({', '.join(gives)})"
         above = "\n" * (code.co_firstlineno - 1)  # tracebacks show the given one's first line
         exec(compile(above + text, code.co_filename, "exec"), space)
         return space[name]
 
     space["_call"] = body_of(write(by_place, "_fn", by_name) if rest or only else fn)
-    own = write(taken, "_call", by_place)
+    placed = "".join(f"{n}, " for n in [*first, *(f"*{n}" for n in rest)])
+    named = ", ".join([*(f"{n!r}: {n}" for n in keywords), *others])
+    own = write(taken, "_call", by_place, f"({placed}), {{{named}}}")
     own.__defaults__, own.__kwdefaults__ = fn.__defaults__, fn.__kwdefaults__
     return cast(F, wraps(fn)(own))
+
+
+def entry(function: F, name: str) -> F:
+    """A public function of which errors name it.
+
+    It costs a call more: what is called in tight loops has an entry of its own (`native`).
+
+    Args:
+        function: a Python function; others, and those that are entries, are given back.
+        name: what users call it by.
+    """
+    call: Any = function
+    if type(call) is not FunctionType or hasattr(call, "__wrapped__"):
+        return function
+
+    @wraps(call)
+    def entered(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return call(*args, **kwargs)
+        except Exception as error:
+            naming.raise_told(error, name, call, args, kwargs)
+
+    return cast(F, entered)

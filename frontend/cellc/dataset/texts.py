@@ -123,6 +123,11 @@ def _opened(path: str) -> Iterator[TextIO]:
         raise RuntimeError(f"Invalid file, {path} cannot be read as UTF-8: {error}") from error
 
 
+def _text(path: str) -> str:
+    with _opened(path) as stream:
+        return stream.read()
+
+
 class TextFileDataset(FileDataset):
     """The lines of text files that are not empty: a column text.
 
@@ -146,8 +151,7 @@ class TextFileDataset(FileDataset):
         return ["text"]
 
     def _read(self, path: str) -> list[Row]:
-        with _opened(path) as stream:
-            return [(np.array(line),) for line in stream.read().split("\n") if line]
+        return [(np.array(line),) for line in _text(path).split("\n") if line]
 
 
 class CSVDataset(FileDataset):

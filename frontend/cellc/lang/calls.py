@@ -338,11 +338,8 @@ def _construct_of(
         return call_with_bprop(cell, tuple(args))
     try:
         return call(vm, cell.construct, args, kwargs, frame)
-    except AttributeError as error:
-        told = misfit.misfit(cell, args, kwargs)
-        if told is None:
-            raise
-        raise told from error
+    except Exception as error:
+        misfit.raise_told(error, cell, args, kwargs)
 
 
 # --- classes and other objects ------------------------------------------------------------------

@@ -77,12 +77,13 @@ def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
         raise
     except BaseException as error:
         frame.finals -= 1
-        raised = isinstance(error, Exception) and not isinstance(error, _OF_TRACING)
-        vm.handled += [error] if raised else []
+        raised = [error] if isinstance(error, Exception) and not isinstance(
+            error, _OF_TRACING) else []
+        vm.handled += raised
         try:
             final = vm.block(node.finalbody, frame)
         finally:
-            del vm.handled[len(vm.handled) - raised:]
+            del vm.handled[len(vm.handled) - len(raised):]
         if not final.falls:
             return final
         if raised and (final.mixed or under_runtime(vm)):

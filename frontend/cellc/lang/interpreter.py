@@ -237,7 +237,7 @@ class Interpreter:
             message = f"there is no key {error.args[0]!r}" if error.args else "no such key"
         if isinstance(error, AssertionError) and not message:
             message = "the assertion is false"
-        message = message.replace("'GraphTensor'", "'Tensor'") or type(error).__name__
+        message = message.replace("GraphTensor", "Tensor") or type(error).__name__
         found = cls(code, message, fault.place, fault.calls, fault.notes, fault.hint)
         found.site = error.site if isinstance(error, SizeInside) else None
         return found

@@ -66,7 +66,7 @@ def check(vm: Interpreter, good: Tensor, error: Exception, frame: Frame) -> None
 
 def _context(vm: Interpreter, error: Exception) -> str:
     """A line on the exception that Python would give as the context of this one, or its cause."""
-    handled = vm.handled[-1] if vm.handled else None
+    handled = vm.handled[-1] if vm.handled and not error.__suppress_context__ else None
     for words, other in (("caused by", error.__cause__), ("during handling of", handled)):
         if other is not None and other is not error:
             said = "".join(p if isinstance(p, str) else "..." for p in joined(_message(other)))
@@ -90,7 +90,7 @@ def _plain(part: Any) -> Any:
     return part
 
 
-def _message(error: Exception) -> list[Any]:
+def _message(error: BaseException) -> list[Any]:
     """What an exception prints, as strings and tensors."""
     if type(error).__str__ not in (BaseException.__str__, KeyError.__str__):
         return [str(error)]
@@ -101,11 +101,11 @@ def _message(error: Exception) -> list[Any]:
 
 def raise_statement(vm: Interpreter, node: ast.Raise, frame: Frame) -> Outcome:
     """`raise`, `raise E(...)`, `raise E from c`."""
+    cause: Any = None
     if node.exc is None:
         handled = vm.handled[-1] if vm.handled else None
         frame.node = node
         error: Any = handled or RuntimeError("no active exception to re-raise")
-        cause = None
     else:
         error = vm.eval(node.exc, frame)
         cause = None if node.cause is None else vm.eval(node.cause, frame)
@@ -120,7 +120,7 @@ def raise_statement(vm: Interpreter, node: ast.Raise, frame: Frame) -> Outcome:
         raise_at_run_time(vm, error, node, frame)
     if isinstance(cause, type) and issubclass(cause, BaseException):
         cause = cause()
-    if cause is not None:
+    if node.cause is not None:
         error.__cause__ = cause
     if under_runtime(vm):
         raise_at_run_time(vm, error, node, frame)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..core.native import entry
+
 Table = Mapping[str, Callable[..., Any]]
 
 
@@ -17,5 +19,5 @@ def named(table: Table, module: str, place: str) -> dict[str, Callable[..., Any]
             function.__module__ = module
         if function.__doc__ is None:
             function.__doc__ = f"`ops.{name}` with the parameters of `mindspore.{place}.{name}`."
-        out[name] = function
+        out[name] = entry(function, name)
     return out

@@ -25,6 +25,7 @@ from cellc_runtime.dtypes import (
 )
 from cellc_runtime.lazy import no_attribute, public_names
 
+from ..core.native import entry
 from . import applied, arrays, creation, elementwise, linear, reductions
 from .applied import *  # noqa: F403
 from .arrays import *  # noqa: F403
@@ -45,6 +46,8 @@ __all__ += creation.__all__
 __all__ += elementwise.__all__
 __all__ += linear.__all__
 __all__ += reductions.__all__
+for _module in (applied, arrays, creation, elementwise, linear, reductions):
+    globals().update((_n, entry(getattr(_module, _n), _n)) for _n in _module.__all__)
 __dir__ = public_names(__name__)
 if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:

@@ -30,7 +30,7 @@ def to_dtype(dtype: Any, what: str) -> DType:
     """
     if isinstance(dtype, DType):
         return dtype
-    if dtype in _PYTHON:
+    if isinstance(dtype, type) and dtype in _PYTHON:
         return _PYTHON[dtype]
     if isinstance(dtype, str) and dtype not in BY_NAME:
         try:

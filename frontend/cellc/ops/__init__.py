@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_names, no_attribute
 
+from ..core.native import entry
 from ..eager import on_device
 from .families import FAMILIES
 from .functional_array import *  # noqa: F403
@@ -214,7 +215,9 @@ if not TYPE_CHECKING:
         if name in _MODULES:
             return import_module(_MODULES[name], __name__)
         if name in _NAMES or name == "function":
-            return _load(name)
+            found = entry(_load(name), name)
+            setattr(sys.modules[__name__], name, found)
+            return found
         found = None
         for home in () if name.startswith("_") else _CLASSES:
             found = getattr(import_module(home, __name__), name, None)

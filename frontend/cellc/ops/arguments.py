@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,11 +12,17 @@ from cellc_compiler.ir.bounds import MOST_BYTES
 from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.types import normalize_axis
 from cellc_runtime.dtypes import ALL, DType, int16, int32, int64
+from cellc_runtime.lazy import lazy_module
 
 from ..core.dispatch import active_tracer, apply_one, elements_read
 from ..tensors.index_plan import known_elements
 from ..tensors.tensor import Tensor
 from ..tracing.tracer import SizeInside
+
+if TYPE_CHECKING:
+    from ..core import naming
+else:  # calls that fail ask
+    naming = lazy_module("cellc.core.naming")
 
 Ints = tuple[int, ...]
 _INT = frozenset((int,))
@@ -313,7 +319,7 @@ def dtype_of(dtype: Any, what: str, name: str = "dtype") -> DType:
         return dtype
     raise TypeError(
         f"For '{what}', the input '{name}' should be an element type such as float32, "
-        f"but got {dtype!r}.")
+        f"but got {naming.described(dtype)}.")
 
 
 def boolean(x: Any, what: str, name: str) -> bool:
@@ -371,7 +377,8 @@ def choice(x: Any, options: Sequence[str], what: str, name: str) -> str:
     """
     if not isinstance(x, str) or x not in options:
         raise ValueError(
-            f"For '{what}', the '{name}' must be one of {list(options)}, but got {x!r}.")
+            f"For '{what}', the '{name}' must be one of {list(options)}, but got "
+            f"{naming.described(x)}.")
     return str(x)
 
 

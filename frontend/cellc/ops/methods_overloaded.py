@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,8 +37,13 @@ from ..tensors.tensor import (
     tensor_of,
 )
 from ..tensors.views import recipe_of, view_of
-from .arguments import is_int, number, sequence, tensor
+from .arguments import choice, is_int, number, sequence, tensor
 from .families import band, classes, fa, fc, fg, fi, fj, fl, fo, fr, fs, fx, m, rnd, solve
+
+if TYPE_CHECKING:
+    from ..core import naming
+else:  # calls that fail ask
+    naming = lazy_module("cellc.core.naming")
 
 _orthogonal = lazy_module("cellc.ops.functional_orthogonal")
 Method = Callable[..., Any]
@@ -54,7 +59,10 @@ def aliased(fn_: Method, **names: str) -> Method:
         own = {names.get(name, name): value for name, value in kwargs.items()}
         if len(own) != len(kwargs):
             raise TypeError(f"{fn_.__name__}() got one argument under two names: {list(kwargs)}")
-        return fn_(self, *args, **own)
+        try:
+            return fn_(self, *args, **own)
+        except Exception as error:
+            naming.raise_told(error, fn_.__name__, fn_, (self, *args), own)
 
     method.__name__, method.__doc__ = fn_.__name__, fn_.__doc__
     return method
@@ -63,7 +71,10 @@ def aliased(fn_: Method, **names: str) -> Method:
 def in_place(fn_: Method) -> Method:
     """`fn_` as a method that writes its result into the tensor."""
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return become(self, cast_to(fn_(self, *args, **kwargs), self.dtype))
+        try:
+            return become(self, cast_to(fn_(self, *args, **kwargs), self.dtype))
+        except Exception as error:
+            naming.raise_told(error, fn_.__name__, fn_, (self, *args), kwargs)
 
     method.__doc__ = f"`{fn_.__name__}`, with the result written into this tensor."
     return method
@@ -128,7 +139,8 @@ def scatter(self: Tensor, axis: int, index: Tensor, src: Any, reduce: str | None
     """Elements replaced (or, with reduce, added or multiplied) at positions along an axis."""
     if reduce is None:
         return fi.scatter(self, axis, index, src)
-    mode = {"add": "add", "multiply": "mul"}[reduce]
+    mode = {"add": "add", "multiply": "mul"}[
+        choice(reduce, ("add", "multiply"), "scatter", "reduce")]
     value = src if isinstance(src, Tensor) else fc.full(index.shape, src, dtype=self.dtype)
     return fi.tensor_scatter_elements(self, index, value, axis, mode)
 

@@ -22,8 +22,10 @@ from .arguments import integer
 
 if TYPE_CHECKING:
     from ..calls import sharding
+    from ..core import naming
     from . import user_primitives
 else:
+    naming = lazy_module("cellc.core.naming")
     sharding = lazy_module("cellc.calls.sharding")
     user_primitives = lazy_module("cellc.ops.user_primitives")
 
@@ -71,9 +73,14 @@ class Primitive:
     """What the program has put in the place of primitives by name (`ops.op_customs`)."""
 
     def __call__(self, *operands: Any, **kwargs: Any) -> Any:
-        if self.recomputed or self.sharded or self.customs:
-            return self._run_specially(operands, kwargs)
-        return self._run(*operands, **kwargs)
+        try:
+            if self.recomputed or self.sharded or self.customs:
+                return self._run_specially(operands, kwargs)
+            return self._run(*operands, **kwargs)
+        except Exception as error:
+            naming.raise_told(
+                error, self.name, getattr(type(self), "function", self._run), operands,
+                {**kwargs, **self._fixed()})
 
     def _run_specially(self, operands: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of what is computed again for gradients, laid out on ranks, or replaced."""

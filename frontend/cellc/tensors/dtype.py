@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,7 +29,12 @@ from cellc_runtime.dtypes import (
     uint32,
     uint64,
 )
-from cellc_runtime.lazy import public_names
+from cellc_runtime.lazy import lazy_module, public_names
+
+if TYPE_CHECKING:
+    from ..core import naming
+else:  # calls that fail ask
+    naming = lazy_module("cellc.core.naming")
 
 Type = DType
 """The class of element types (MindSpore calls it `Type`)."""
@@ -214,7 +219,7 @@ def convert(dtype: Any, what: str = "astype") -> DType:
     if found is None:
         raise TypeError(
             f"For '{what}', the dtype must be one of [{', '.join(d.name for d in ALL)}], "
-            f"but got {dtype!r}"
+            f"but got {naming.described(dtype)}"
         )
     return found
 

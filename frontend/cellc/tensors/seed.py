@@ -15,6 +15,7 @@ Easy as 1, 2, 3", 2011 (Philox).
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,11 @@ def _random_seed() -> int:
     return int.from_bytes(os.urandom(4), "little")
 
 
+def _checked(seed: Any) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise TypeError(f"Seed must be an integer, but got {type(seed).__name__}.")
+
+
 class Generator:
     """A counter-based random generator (Philox keyed by a seed and an offset).
 
@@ -45,6 +51,7 @@ class Generator:
     __module__ = "cellc.common.generator"  # MindSpore's import path, which printed forms show
 
     def __init__(self, seed: int = 0, name: str = "generator") -> None:
+        _checked(seed)
         self.state = Parameter(
             Tensor(np.array([seed % 2**64, 0], np.uint64)), name=name, requires_grad=False
         )
@@ -56,8 +63,7 @@ class Generator:
         Raises:
             TypeError: no int.
         """
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-            raise TypeError(f"Seed must be an integer, but got {type(seed).__name__}.")
+        _checked(seed)
         self.state._data[:] = (int(seed) % 2**64, 0)
         return self
 

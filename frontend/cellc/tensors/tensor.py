@@ -34,8 +34,10 @@ from .symbol import ANY_RANK, Axis, Described, Symbol, checked_axes, describes
 if TYPE_CHECKING:
     from cellc_runtime.cuda import dlpack
 
+    from ..core import naming
     from ..stubs.methods import TensorMethods
 else:
+    naming = lazy_module("cellc.core.naming")
     dlpack = lazy_module("cellc_runtime.cuda.dlpack")
     TensorMethods = object  # `cellc.ops.methods` sets them, which stands on this class
 
@@ -125,11 +127,10 @@ def _to_array(data: Any, narrow: bool) -> Array:
 
 
 def _check_dtype(dtype: DType | None) -> DType | None:
-    if dtype is not None and dtype not in dtypes.ALL:
+    if dtype is not None and not (isinstance(dtype, DType) and dtype in dtypes.ALL):
         names = ", ".join(d.name for d in dtypes.ALL)
-        raise TypeError(
-            f"For 'Tensor', the 'dtype' should be one of [{names}], but got {dtype!r}."
-        )
+        raise TypeError(f"For 'Tensor', the 'dtype' should be one of [{names}], but got "
+                        f"{naming.described(dtype)}.")
     return dtype
 
 

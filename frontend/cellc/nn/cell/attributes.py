@@ -64,6 +64,9 @@ class Attributes:
         put(self, "_hooks", None)
         put(self, "_create_time", time.time_ns())
         if flags:
+            if not isinstance(flags, dict):
+                raise TypeError(f"For '{self.cls_name}', the type of 'flags' should be 'dict', but "
+                                f"got '{type(flags).__name__}'.")
             self.add_flags(**flags)
 
     IGNORE_LIST: ClassVar[list[str]] = []

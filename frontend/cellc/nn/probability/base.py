@@ -13,10 +13,11 @@ from typing import Any, NoReturn
 
 from cellc_compiler.ir.bounds import MOST
 from cellc_compiler.ir.types import broadcast_all
-from cellc_runtime.dtypes import float32, float64
+from cellc_runtime.dtypes import DType, float32, float64
 
 from ... import ops
 from ...core import checks
+from ...core.naming import described
 from ...tensors.tensor import Tensor
 from .parameters import Parametrized, need_tensor
 
@@ -66,9 +67,11 @@ class Distribution(Parametrized):
     _sample: Answer
 
     def __init__(self, seed: int | None, dtype: Any, name: str, param: dict[str, Any]) -> None:
-        if dtype is not None and not (dtype.is_float or (self.discrete and dtype.is_integer)):
+        if dtype is not None and not (isinstance(dtype, DType) and (
+                dtype.is_float or (self.discrete and dtype.is_integer))):
             kind = "an int or float type" if self.discrete else "a float type"
-            raise TypeError(f"For '{name}', the 'dtype' should be {kind}, but got {dtype}.")
+            raise TypeError(f"For '{name}', the 'dtype' should be {kind}, but got "
+                            f"{described(dtype)}.")
         super().__init__(name, dtype, param)
         self._seed = 0 if seed is None else checks.at_least(seed, 0, "seed", name, MOST)
 

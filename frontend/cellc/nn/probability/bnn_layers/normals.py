@@ -94,7 +94,7 @@ def prior_of(given: Any, name: str) -> Any:
     Raises:
         TypeError: it is not normal.
     """
-    return _normal(given if isinstance(given, Cell) else given(), name)
+    return _normal(given() if callable(given) and not isinstance(given, Cell) else given, name)
 
 
 def posterior_of(given: Callable[..., Any], shape: Sequence[int], parameter: str, name: str) -> Any:

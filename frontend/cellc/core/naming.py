@@ -1,0 +1,223 @@
+"""Errors that leave a function of the library say which function, and what it was given wrongly.
+
+Where a public function, primitive or layer is entered, an exception passes `told`: one that names
+nothing gets the function's name before its text, and one that Python or numpy raised within the
+library, over an argument that nobody had checked, becomes a TypeError or ValueError that says which
+argument does not fit. What a call that succeeds costs is an entry of the interpreter's exception
+table. Errors of a user's function that is called back, and those with a place in a network of their
+own (of compilation, of a run), pass as they are.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any, NoReturn
+
+_RAISE = dis.opmap["RAISE_VARARGS"]
+_LIBRARY = ("cellc", "cellc_compiler", "cellc_runtime")
+_NUMERICAL = ("numpy", "ml_dtypes", "scipy", "networkx")
+_PLAIN = frozenset({TypeError, ValueError, IndexError, RuntimeError})
+"""What the library raises in words, where it has no class of its own."""
+_OF_TYPE = (TypeError, AttributeError, AssertionError)
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "int": (int,), "float": (int, float), "bool": (bool,), "str": (str,), "tuple": (tuple,),
+    "dict": (dict,), "list": (list,),
+}
+"""What an annotation asks for, where it is as plain as that."""
+
+
+def told(
+    error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Exception:
+    """What is to be raised in the place of an exception that left a function: itself, with the name
+    in its text if that was missing, or another one.
+
+    Args:
+        error: was raised by the call.
+        name: what the function is called by users.
+        function: whose signature says how its arguments are called.
+        args, kwargs: what it was called with.
+    """
+    if type(error).__module__ not in ("builtins", "numpy.exceptions", "numpy._core._exceptions"):
+        return error
+    frames = _frames(error)
+    if not frames or not all(_is_ours(f) for f, _ in frames):
+        return error
+    frame, at = frames[-1]
+    if frame.f_code.co_code[at] == _RAISE and _package(frame) in _LIBRARY:
+        return _with_name(error, name)
+    if _fits_no_signature(error, frames, function, args, kwargs):
+        return error
+    if isinstance(error, (RecursionError, MemoryError, OSError, ImportError)):
+        return error
+    return _of_arguments(error, name, function, args, kwargs)
+
+
+def _frames(error: Exception) -> list[tuple[FrameType, int]]:
+    """The frames below the one that caught it, and where they were, from the outermost in."""
+    trace, out = error.__traceback__, []
+    while trace is not None:
+        out.append((trace.tb_frame, trace.tb_lasti))
+        trace = trace.tb_next
+    return out
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _is_ours(frame: FrameType) -> bool:
+    package = _package(frame)
+    return package in _LIBRARY or package in _NUMERICAL or (
+        package in sys.stdlib_module_names and package != "__main__")
+
+
+def _with_name(error: Exception, name: str) -> Exception:
+    text = error.args[0] if len(error.args) == 1 else None
+    if type(error) in _PLAIN and isinstance(text, str) and not is_named(text, name):
+        error.args = (f"For '{name}', {text}",)
+    return error
+
+
+def is_named(text: str, name: str) -> bool:
+    """Whether a message says which function it is about."""
+    return text.startswith(("For '", "For ops.", "For Tensor")) or \
+        _letters(name.rpartition(".")[2]) in _letters(text)
+
+
+def _letters(text: str) -> str:
+    return text.replace("_", "").casefold()
+
+
+def _fits_no_signature(
+    error: Exception, frames: Sequence[Any], function: Callable[..., Any], args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> bool:
+    """Whether Python refused the call itself: it says in words which argument is wanted."""
+    if not isinstance(error, TypeError) or len(frames) > 2:
+        return False
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        return True
+    except ValueError:
+        pass
+    return False
+
+
+def _of_arguments(
+    error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Exception:
+    given = _given(function, args, kwargs)
+    wrong = next((f"'{key}' must be {_in_words(wanted)}, but got {described(value)}"
+                  for key, value, wanted in given if not _fits(value, wanted)), "")
+    if wrong:
+        return TypeError(f"For '{name}', {wrong}.")
+    shown = ", ".join(f"{key} = {described(value)}" for key, value, _ in given)
+    said = re.sub(r"\bGraphTensor\b", "Tensor", str(error)) or type(error).__name__
+    kind = TypeError if isinstance(error, _OF_TYPE) else ValueError
+    return kind(f"For '{name}', these arguments do not fit: {shown} ({said}).")
+
+
+def _given(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[tuple[str, Any, str]]:
+    """The arguments of a call: their names, values and annotations."""
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        return [*((f"argument {i}", v, "") for i, v in enumerate(args, 1)),
+                *((k, v, "") for k, v in kwargs.items())]
+    out: list[tuple[str, Any, str]] = []
+    for key, value in bound.items():
+        parameter = signature.parameters[key]
+        wanted = parameter.annotation
+        text = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "")
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            out += [(f"{key}[{i}]", v, text) for i, v in enumerate(value)]
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            out += [(k, v, text) for k, v in value.items()]
+        else:
+            out.append((key, value, text))
+    return out
+
+
+def _fits(value: Any, wanted: str) -> bool:
+    """Whether a value is what a plain annotation asks for (True for others)."""
+    parts = [p.strip() for p in wanted.split("|")]
+    if value is None and "None" in parts:
+        return True
+    parts = [p for p in parts if p != "None"]
+    if not all(p == "Tensor" or p in _KINDS for p in parts) or not parts:
+        return True
+    return any(_is_a(value, p) for p in parts)
+
+
+def _in_words(wanted: str) -> str:
+    parts = [p.strip() for p in wanted.split("|")]
+    shown = [p if p == "None" else f"{'an' if p == 'int' else 'a'} {p}" for p in parts]
+    return ", ".join(shown[:-1]) + " or " * (len(shown) > 1) + shown[-1]
+
+
+def _is_a(value: Any, wanted: str) -> bool:
+    if wanted == "Tensor":
+        return is_tensor(value)
+    if is_tensor(value):
+        return value.size == 1 and wanted in ("int", "float", "bool")  # they stand for a number
+    if wanted in ("int", "float") and hasattr(value, "__index__"):
+        return not isinstance(value, bool)
+    return isinstance(value, _KINDS[wanted])
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether something is a Tensor, a class that this module does not know."""
+    return any(c.__name__ == "Tensor" and c.__module__.startswith("cellc.")
+               for c in type(value).__mro__)
+
+
+def check_operands(op: str, operands: Sequence[Any]) -> None:
+    """Whether an op was given Tensors.
+
+    Raises:
+        TypeError: one is none; it says which.
+    """
+    for i, value in enumerate(operands):
+        if not is_tensor(value):
+            which = f"input {i + 1}" if len(operands) > 1 else "input"
+            raise TypeError(f"For '{op}', the {which} must be a Tensor, but got "
+                            f"{described(value)}.")
+
+
+def described(value: Any) -> str:
+    """An argument, in a message: short, and the same in both modes."""
+    if is_tensor(value):
+        return f"a {value.dtype} tensor of shape {value.shape}"
+    if isinstance(value, (int, float, str, type(None))):
+        text = repr(value)
+        return text if len(text) <= 40 else f"{text[:36]}..."
+    if isinstance(value, (list, tuple)) and len(value) <= 4:
+        inner = ", ".join(map(described, value))
+        return f"[{inner}]" if isinstance(value, list) else \
+            f"({inner}{',' if len(value) == 1 else ''})"
+    kind = type(value).__name__
+    return f"an {kind}" if kind[0] in "aeiouAEIOU" else f"a {kind}"
+
+
+def raise_told(
+    error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> NoReturn:
+    """Raise what `told` gives; where that is the error itself, as it came."""
+    found = told(error, name, function, args, kwargs)
+    if found is error:
+        raise
+    raise found from error
+
