@@ -30,6 +30,11 @@ def ints(*values: int) -> Tensor:
 Row = tuple[str, tuple[Any, ...], type[Exception], str]
 
 ROWS: list[Row] = [
+    ("diff", (ones(3), 1, -1, None, [ones(1)]), TypeError, "'append' must be a Tensor or None, bu"),
+    ("cosine_similarity", (ones(2, 3), ones(2, 3), 1, 1j), TypeError, "'eps' must be a float, but"),
+    ("lp_pool1d", (ones(1, 2, 8), 1, object()), TypeError, "'kernel_size' must be an int, but got"),
+    ("reverse_sequence", (ones(2, 3), ones(2), 1), TypeError, "'seq_lengths' must be ints, but go"),
+    ("gather", (ones(0, 3), ints(1), 0), IndexError, "indices must be in [0, 0), but got"),
     ("vander", (None,), TypeError, "'x' must be a Tensor, but got NoneType"),
     ("vander", (ones(),), ValueError, "'x' must have 1 axis, but has shape ()"),
     ("vander", (ones(3), -1), ValueError, "'N' must not be negative, but got -1"),
@@ -115,10 +120,19 @@ def test_a_function(name: str, args: tuple[Any, ...], kind: type[Exception], tex
     (lambda x: x.type_as(None), TypeError, "For 'type_as', 'other' must be a Tensor"),
     (lambda x: x.to(device=0), TypeError, "For 'to', 'device' must be a string, but got int"),
     (lambda x: x.fill(None), TypeError, "None of type NoneType is no number of the type Float32"),
+    (lambda x: x.scatter_(0, ints(0), x, reduce="no"), ValueError, "'reduce' must be one of"),
+    (lambda x: ms.mint.ones(size=3.5), TypeError, "For 'ones', these arguments do not fit: size ="),
+    (lambda x: ms.mint.remainder(x, ones(2)), ValueError, "For 'remainder', operands of mod of sh"),
+    (lambda x: ms.numpy.arange((1,)), TypeError, "For 'arange', these arguments do not fit: start"),
+    (lambda x: ms.numpy.ones(2, [None]), TypeError, "dtype must be one of"),
+    (lambda x: ops.Split(0, 2)(["a"]), TypeError, "For 'Split', 'input_x' must be a Tensor, but g"),
+    (lambda x: ops.MatMul()(x, 3), TypeError, "For 'MatMul', 'y' must be a Tensor, but got 3"),
+    (lambda x: ops.grid_sample(x, x, mode=x), ValueError, "but got a Float32 tensor of shape (1, "),
     (lambda x: x + [[1], [2, 3]], TypeError, "contain unsupported element: pass nested lists"),
     (lambda x: ops.hardshrink(x, "a"), TypeError, "'lambd' of hard_shrink must be a number"),
     (lambda x: ops.adaptive_avg_pool2d(x, 1 << 40), ValueError, "output_size' of adaptive_avg"),
-], ids=["view_as", "type_as", "to", "fill", "list", "attribute", "bound"])
+], ids=["view_as", "type_as", "to", "fill", "scatter_", "ones", "remainder", "arange", "dtype",
+        "Split", "MatMul", "grid_sample", "list", "attribute", "bound"])
 def test_what_stands_below_a_function(
     call: Callable[[Tensor], Any], kind: type[Exception], text: str
 ) -> None:
@@ -184,6 +198,36 @@ def test_a_layer(
             error = attempt(call, args)
             assert isinstance(error, kind), repr(error)
             assert text in str(error)
+
+
+def test_a_function_of_the_user_that_is_called_back_fails_as_it_does() -> None:
+    def own(row: Any) -> Any:
+        return row.no_such_name
+
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
+        ms.numpy.apply_along_axis(own, 0, ones(2, 3))
+
+
+@pytest.mark.parametrize("make", [
+    lambda n: nn.LSTM(2, 2, n), lambda n: nn.GRU(2, 2, num_layers=n),
+    lambda n: nn.TransformerEncoder(nn.TransformerEncoderLayer(2, 1, 2), n),
+    lambda n: nn.warmup_lr(0.1, n, 2, 2), lambda n: nn.piecewise_constant_lr([n], [0.1]),
+], ids=["LSTM", "GRU", "TransformerEncoder", "warmup_lr", "piecewise_constant_lr"])
+@pytest.mark.parametrize("count", [1 << 40, 1 << 70])
+def test_what_is_made_one_by_one_is_bounded(make: Callable[[int], Any], count: int) -> None:
+    with pytest.raises(ValueError, match=f"must be at most .*, but got {count}"):
+        make(count)
+
+
+@pytest.mark.parametrize(("make", "text"), [
+    (lambda: nn.ImageGradients(flags=[1]), "'flags' should be 'dict'"),
+    (lambda: nn.probability.distribution.Geometric(0.5, dtype=[1]), "'dtype' should be an int or"),
+    (lambda: nn.Conv2d(1, 1, 3, dtype=np.ones(3)), "'dtype'"),
+    (lambda: ms.Generator((1, 2)), "Seed must be an integer"),
+], ids=["flags", "Geometric", "Conv2d", "Generator"])
+def test_what_a_class_is_made_with(make: Callable[[], Any], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        make()
 
 
 def test_a_network_of_the_user_fails_as_it_does() -> None:

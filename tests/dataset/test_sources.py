@@ -261,6 +261,12 @@ def test_tables(tmp_path):
     data = ds.CSVDataset(str(path), column_defaults=[1, 2.0], shuffle=False)
     assert (data.get_col_names(), data.get_dataset_size()) == (["id", "val", "name"], 2)
     assert listed(data)[0] == [("int32", 1), ("float32", 2.5), ("str32", "x")]
+    with path.open("ab") as file:  # what stands far behind the header is not read for it
+        file.write(b"3,4.5,z\n" * 10000 + b"\xff\n")
+    assert ds.CSVDataset(str(path)).get_col_names() == ["id", "val", "name"]
+    with pytest.raises(RuntimeError, match="cannot be read as UTF-8"):
+        list(ds.CSVDataset(str(path)))
+    path.write_text("id,val,name\n1,2.5,x\n2,3.5,y\n")
     other = ds.CSVDataset(str(path), field_delim=";", shuffle=False)
     assert column(other, "id,val,name") == ["1,2.5,x", "2,3.5,y"]
 

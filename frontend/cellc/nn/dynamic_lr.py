@@ -21,6 +21,10 @@ __all__ = [
 __dir__ = public_names(__name__)
 
 
+_MOST_STEPS = 1 << 28
+"""A list has a rate for each step."""
+
+
 def _per_epoch(
     rate: Callable[[int], float], total_step: int, step_per_epoch: int, epochs: int, what: str,
     name: str = "decay_epoch",
@@ -31,7 +35,7 @@ def _per_epoch(
         TypeError: a count is no int.
         ValueError: a count is not positive.
     """
-    total = checks.positive(total_step, "total_step", what)
+    total = checks.at_least(total_step, 1, "total_step", what, _MOST_STEPS)
     per_epoch = checks.positive(step_per_epoch, "step_per_epoch", what)
     checks.positive(epochs, name, what)
     return [rate(i // per_epoch) for i in range(total)]
@@ -55,7 +59,7 @@ def piecewise_constant_lr(milestone: list[int], learning_rates: list[float]) -> 
         )
     out: list[float] = []
     for i, (step, rate) in enumerate(zip(milestone, learning_rates, strict=True)):
-        checks.positive(step, f"milestone[{i}]", what)
+        checks.at_least(step, 1, f"milestone[{i}]", what, _MOST_STEPS)
         checked_float(rate, f"learning_rates[{i}]", what, zero=True)
         if i and step < milestone[i - 1]:
             raise ValueError(

@@ -20,7 +20,7 @@ from cellc_runtime.lazy import lazy_module
 
 from .. import context
 from ..calls.hooks import register_on_tensor
-from ..core.dispatch import apply, apply_one, same_value
+from ..core.dispatch import active_tracer, apply, apply_one, same_value
 from ..core.native import native, native_of_any_shape
 from ..storage import device as on_device
 from ..storage import storage_of, writes
@@ -430,7 +430,14 @@ def is_shared(self: Tensor) -> bool:
 
 def data_ptr(self: Tensor) -> int:
     """Where the elements are; from now on they stay there. Those of a view are where those of its
-    root are."""
+    root are.
+
+    Raises:
+        RuntimeError: while a graph is compiled, which decides where they are.
+    """
+    if active_tracer() is not None:
+        raise RuntimeError("For 'data_ptr', a compiled function has no addresses: its program says "
+                           "where elements are; ask outside of it.")
     view = view_of(self)
     if view is None:
         return storage_of(self).pin(self)

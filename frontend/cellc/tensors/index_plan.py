@@ -130,9 +130,13 @@ def check_range(index: Tensor, low: int, high: int, *parts: str | int) -> None:
         parts: the message; 0 stands for the first position that is not.
 
     Raises:
-        IndexError: one that is known is not. In PyNative mode it is a RuntimeError too, like
-            those of compiled code; MindSpore's kernels raise no other kind.
+        TypeError: no ints.
+        IndexError: one that is known is not, or none can be. In PyNative mode it is a RuntimeError
+            too, like those of compiled code; MindSpore's kernels raise no other kind.
     """
+    if not (index.dtype.is_integer or index.dtype is bool_):
+        about = str(parts[0]).partition(" must ")[0] if parts else "positions"
+        raise TypeError(f"{about} must be ints, but got {index.dtype}.")
     if stays(index):
         check_there(index, low, high, parts)
         return
@@ -140,6 +144,8 @@ def check_range(index: Tensor, low: int, high: int, *parts: str | int) -> None:
     tracer = active_tracer()
     if known is None:
         assert tracer is not None
+        if type(low) is type(high) is int and low >= high and index.size:
+            raise IndexError(message_text(parts, "others", (), str))
         tracer.check(index, "IndexError", parts, low=low, high=high)
         return
     if tracer is None:
