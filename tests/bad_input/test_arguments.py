@@ -121,7 +121,7 @@ def test_a_function(name: str, args: tuple[Any, ...], kind: type[Exception], tex
     (lambda x: x.to(device=0), TypeError, "For 'to', 'device' must be a string, but got int"),
     (lambda x: x.fill(None), TypeError, "None of type NoneType is no number of the type Float32"),
     (lambda x: x.scatter_(0, ints(0), x, reduce="no"), ValueError, "'reduce' must be one of"),
-    (lambda x: ms.mint.ones(size=3.5), TypeError, "For 'ones', these arguments do not fit: size ="),
+    (lambda x: ms.mint.ones(size=3.5), TypeError, "For 'ones', 'shape' must be an int, or a tuple"),
     (lambda x: ms.mint.remainder(x, ones(2)), ValueError, "For 'remainder', operands of mod of sh"),
     (lambda x: ms.numpy.arange((1,)), TypeError, "For 'arange', these arguments do not fit: start"),
     (lambda x: ms.numpy.ones(2, [None]), TypeError, "dtype must be one of"),

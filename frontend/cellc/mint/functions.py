@@ -31,7 +31,9 @@ def _cast(x: Tensor, dtype: Any) -> Tensor:
     return x if dtype is None else cast_to(x, dtype)
 
 
-def _size(size: tuple[Any, ...]) -> Any:
+def _size(size: Any) -> Any:
+    if not isinstance(size, (tuple, list)):
+        return size
     return size[0] if len(size) == 1 and not is_int(size[0]) else size
 
 

@@ -11,13 +11,15 @@ Table = Mapping[str, Callable[..., Any]]
 
 
 def named(table: Table, module: str, place: str) -> dict[str, Callable[..., Any]]:
-    """The functions of a table under their names; functions of `ops` as they are."""
+    """The functions of a table under their names: those of `ops` as they are, and one-line ones,
+    whose call is all that they do, without an entry of their own."""
     out: dict[str, Callable[..., Any]] = {}
     for name, function in table.items():
+        thin = function.__name__ == "<lambda>" or function.__module__.startswith("cellc.ops.")
         if function.__name__ == "<lambda>":
             function.__name__ = function.__qualname__ = name
             function.__module__ = module
         if function.__doc__ is None:
             function.__doc__ = f"`ops.{name}` with the parameters of `mindspore.{place}.{name}`."
-        out[name] = entry(function, name)
+        out[name] = function if thin else entry(function, name)
     return out

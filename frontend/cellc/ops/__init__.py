@@ -15,7 +15,7 @@ from cellc_runtime.lazy import lazy_names, no_attribute
 
 from ..core.native import entry
 from ..eager import on_device
-from .families import FAMILIES
+from .families import FAMILIES, band, classes, fc, fg, fi, fj, fl, fo, fs, rnd, solve, st, win
 from .functional_array import *  # noqa: F403
 from .functional_band import *  # noqa: F403
 from .functional_classes import *  # noqa: F403
@@ -117,6 +117,9 @@ if TYPE_CHECKING:
     from .matrix_norms import matrix_norm as matrix_norm
 else:
     from ._generated import *  # noqa: F403
+    # (The functions of the other families are so thin that a call more would be seen.)
+    for _family in (band, classes, fc, fg, fi, fj, fl, rnd, fs, solve, fo, st, win):
+        globals().update((_n, entry(getattr(_family, _n), _n)) for _n in _family.__all__)
     globals().update(VIEWS)
 
 # Whoever has a Tensor has its methods, and an engine that runs them.

@@ -8,17 +8,23 @@ from __future__ import annotations
 import builtins
 import math
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime.dtypes import DType, bfloat16, bool_, float16, float32, float64, int64, uint64
+from cellc_runtime.lazy import lazy_module
 
 from ..core.dispatch import apply, apply_one
 from ..core.native import native, native_body, native_of_any_shape
 from ..tensors.promotion import cast_to, constant, inexact, is_scalar, operand, operands, weak
 from ..tensors.tensor import Tensor
 from .arguments import dtype_of, integer, tensor
+
+if TYPE_CHECKING:
+    from ..core import naming
+else:  # calls that fail ask
+    naming = lazy_module("cellc.core.naming")
 
 
 @native_body(by_op=True, any_shape=True)
@@ -76,7 +82,10 @@ def _numbers(op: str, on_bools: str, input: Any, other: Any) -> Tensor:
 def _as_numbers(op: str, what: str, input: Any, other: Any) -> Tensor:
     """`op` on two operands promoted to one type, bools as 0 and 1."""
     x, y = operands(what, input, other)
-    return apply_one(op, *as_numbers(x, y))
+    try:
+        return apply_one(op, *as_numbers(x, y))
+    except (TypeError, ValueError) as error:
+        naming.raise_told(error, what, _as_numbers, (op, what, input, other), {})
 
 
 # --- arithmetic -----------------------------------------------------------------------------------

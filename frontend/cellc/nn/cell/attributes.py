@@ -51,6 +51,10 @@ class Attributes:
     _own = frozenset({"_params", "_cells", "_flags", "_entries", "_params_list", "_tensor_list"})
 
     def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
+        """
+        Raises:
+            TypeError: `flags` is no dict.
+        """
         put = object.__setattr__
         put(self, "_params", OrderedDict())
         put(self, "_cells", OrderedDict())
@@ -63,7 +67,7 @@ class Attributes:
         put(self, "_param_prefix", "")
         put(self, "_hooks", None)
         put(self, "_create_time", time.time_ns())
-        if flags:
+        if flags is not None:
             if not isinstance(flags, dict):
                 raise TypeError(f"For '{self.cls_name}', the type of 'flags' should be 'dict', but "
                                 f"got '{type(flags).__name__}'.")

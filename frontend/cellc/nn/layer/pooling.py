@@ -172,11 +172,8 @@ class _AvgPool(_Pool):
     def _counts(
         self, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
     ) -> None:
-        if divisor_override is not None and divisor_override <= 0:
-            raise ValueError(
-                f"For '{self.cls_name}', the 'divisor_override' must be > 0, but got "
-                f"{divisor_override}."
-            )
+        if divisor_override is not None:
+            checks.positive(divisor_override, "divisor_override", self.cls_name)
         self.padding = padding
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad

@@ -708,6 +708,7 @@ class SampledSoftmaxLoss(LossBase):
     ) -> None:
         super().__init__(reduction)
         what = self.cls_name
+        checks.positive(num_classes, "num_classes", what)
         for name, value in (("num_true", num_true), ("num_sampled", num_sampled)):
             if checks.positive(value, name, what) > num_classes:
                 raise ValueError(

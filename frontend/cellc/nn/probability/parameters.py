@@ -57,7 +57,10 @@ def as_parameter(value: Any, to: DType, name: str) -> Tensor | None:
     """
     if value is None or isinstance(value, Tensor):
         return value if value is None or value.dtype is to else ops.cast(value, to)
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of unlike lengths
+        array = np.asarray(None)
     if array.dtype.kind not in "fiu":
         raise TypeError(f"'{name}' must be a number, a list of numbers, an array or a Tensor, but "
                         f"got {type(value).__name__}.")

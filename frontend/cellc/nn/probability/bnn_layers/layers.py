@@ -151,6 +151,7 @@ class WithBNNLossCell(Cell):
         super().__init__(auto_prefix=False)
         for name, factor in (("dnn_factor", dnn_factor), ("bnn_factor", bnn_factor)):
             checks.between(factor, 0, float("inf"), name, self.cls_name)
+        checks.of_type(backbone, (Cell,), "backbone", self.cls_name)
         self._backbone, self._loss_fn = backbone, loss_fn
         self.dnn_factor, self.bnn_factor = dnn_factor, bnn_factor
         self.kl_loss = [layer.compute_kl_loss for _, layer in backbone.cells_and_names()
