@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import cellc as ms
+from cellc.core.dispatch import active_tracer
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.sharding import aligned_factors
 from cellc_compiler.ir.verify import verify
@@ -24,6 +25,7 @@ from cellc_runtime.container import parse_json
 
 from . import (
     alone,
+    arguments,
     campaign,
     concurrency,
     effects,
@@ -63,6 +65,26 @@ def test_networks_have_every_op_and_are_valid() -> None:
 def test_networks(seed: int) -> None:
     found = networks.trial(seed).finding
     assert found is None, f"{found.what}\n{found.case}"
+
+
+def test_arguments() -> None:
+    found = arguments.trial(18).finding
+    assert found is None, found.what
+
+
+def test_arguments_that_nobody_checks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def bare(x: Any) -> Any:
+        return {}[x.shape]
+
+    def one_mode_only(x: Any) -> Any:
+        if active_tracer() is None:
+            raise ValueError("in PyNative mode")
+        return x
+
+    for function, what in ((bare, "raises KeyError"), (one_mode_only, "graph gives a result")):
+        monkeypatch.setitem(arguments.functions(), "f", function)
+        assert what in arguments.symptom("f", ["t(2, 3)"])
+    assert len(arguments.functions()) > 700
 
 
 @pytest.mark.parametrize("seed", range(2))

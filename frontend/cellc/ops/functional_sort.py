@@ -117,7 +117,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
         if as_tuple:
             return tuple(axes)
         made: Tensor = apply("stack", *axes, axis=1) if axes else \
-            apply("reshape", flat, shape=(*flat.shape, 0))
+            fj.part(apply("reshape", flat, shape=(*flat.shape, 1)), 1, 0, 0)
         return made
     values = need_known(x, "nonzero")
     if not x.ndim:  # a scalar has no axis to say a position along

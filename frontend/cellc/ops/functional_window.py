@@ -33,6 +33,7 @@ from .arguments import (
     positive,
     ranked,
     repeated,
+    size,
     tensor,
 )
 
@@ -734,7 +735,8 @@ def lrn(
     """x / (bias + alpha * the sum of squares over `depth_radius` channels on each side) ** beta."""
     t = image_of(x, 2, "lrn")
     choice(norm_region, ("ACROSS_CHANNELS",), "lrn", "norm_region")
-    r = integer(depth_radius, "lrn", "depth_radius")
+    # (Further away there are no channels, and zeros are added one by one.)
+    r = min(size(depth_radius, "lrn", "depth_radius"), max(t.shape[1] - 1, 0))
     squares = fa.pad(m.mul(t, t), (0, 0, 0, 0, r, r))
     total = fr.sum(fj.stack([fj.part(squares, 1, k, k + t.shape[1]) for k in range(2 * r + 1)], 0),
                    0)
