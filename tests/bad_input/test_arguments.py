@@ -34,6 +34,8 @@ ROWS: list[Row] = [
     ("cosine_similarity", (ones(2, 3), ones(2, 3), 1, 1j), TypeError, "'eps' must be a float, but"),
     ("lp_pool1d", (ones(1, 2, 8), 1, object()), TypeError, "'kernel_size' must be an int, but got"),
     ("reverse_sequence", (ones(2, 3), ones(2), 1), TypeError, "'seq_lengths' must be ints, but go"),
+    ("index_fill", (ones(2, 3), 1, float("inf"), 1), TypeError, "'index' must be an int, or"),
+    ("index_fill", (ones(2, 3), 1, 0, ones(2)), ValueError, "'value' must be one number, but has"),
     ("gather", (ones(0, 3), ints(1), 0), IndexError, "indices must be in [0, 0), but got"),
     ("vander", (None,), TypeError, "'x' must be a Tensor, but got NoneType"),
     ("vander", (ones(),), ValueError, "'x' must have 1 axis, but has shape ()"),
@@ -122,6 +124,7 @@ def test_a_function(name: str, args: tuple[Any, ...], kind: type[Exception], tex
     (lambda x: x.fill(None), TypeError, "None of type NoneType is no number of the type Float32"),
     (lambda x: x.scatter_(0, ints(0), x, reduce="no"), ValueError, "'reduce' must be one of"),
     (lambda x: ms.mint.ones(size=3.5), TypeError, "For 'ones', 'shape' must be an int, or a tuple"),
+    (lambda x: ms.mint.select(x, -1, 7), IndexError, "For 'select', 'index' must be in [-3, 3), b"),
     (lambda x: ms.mint.remainder(x, ones(2)), ValueError, "For 'remainder', operands of mod of sh"),
     (lambda x: ms.numpy.arange((1,)), TypeError, "For 'arange', these arguments do not fit: start"),
     (lambda x: ms.numpy.ones(2, [None]), TypeError, "dtype must be one of"),
@@ -131,8 +134,8 @@ def test_a_function(name: str, args: tuple[Any, ...], kind: type[Exception], tex
     (lambda x: x + [[1], [2, 3]], TypeError, "contain unsupported element: pass nested lists"),
     (lambda x: ops.hardshrink(x, "a"), TypeError, "'lambd' of hard_shrink must be a number"),
     (lambda x: ops.adaptive_avg_pool2d(x, 1 << 40), ValueError, "output_size' of adaptive_avg"),
-], ids=["view_as", "type_as", "to", "fill", "scatter_", "ones", "remainder", "arange", "dtype",
-        "Split", "MatMul", "grid_sample", "list", "attribute", "bound"])
+], ids=["view_as", "type_as", "to", "fill", "scatter_", "ones", "select", "remainder", "arange",
+        "dtype", "Split", "MatMul", "grid_sample", "list", "attribute", "bound"])
 def test_what_stands_below_a_function(
     call: Callable[[Tensor], Any], kind: type[Exception], text: str
 ) -> None:

@@ -54,7 +54,7 @@ def told(
         return _with_name(error, name)
     if _fits_no_signature(error, frames, function, args, kwargs):
         return error
-    if isinstance(error, (RecursionError, MemoryError, OSError, ImportError)):
+    if isinstance(error, (RecursionError, MemoryError, NameError, OSError, ImportError)):
         return error
     return _of_arguments(error, name, function, args, kwargs)
 

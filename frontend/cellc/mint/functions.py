@@ -16,7 +16,7 @@ from .. import ops
 from ..ops import functional_create as fc
 from ..ops import functional_math as m
 from ..ops import functional_reduce as fr
-from ..ops.arguments import dtype_of, is_int, tensor
+from ..ops.arguments import dtype_of, is_int, own_axis, tensor
 from ..ops.functional_integer import gcd
 from ..ops.functional_orthogonal import triangular_solve
 from ..tensors.promotion import cast_to
@@ -35,6 +35,21 @@ def _size(size: Any) -> Any:
     if not isinstance(size, (tuple, list)):
         return size
     return size[0] if len(size) == 1 and not is_int(size[0]) else size
+
+
+def _select(input: Tensor, dim: int, index: Any) -> Tensor:
+    """The slice at a position along an axis, which goes.
+
+    Raises:
+        IndexError: a position out of range.
+    """
+    x = tensor(input, "select")
+    axis = own_axis(dim, x.ndim, "select", "dim")
+    n = x.shape[axis]
+    if is_int(index) and type(n) is int and not -n <= index < n:
+        raise IndexError(f"For 'select', 'index' must be in [{-n}, {n}), but got {index}.")
+    at = index % n if is_int(index) else index
+    return ops.squeeze(ops.narrow(x, axis, at, 1), axis)
 
 
 def _clone(input: Tensor) -> Tensor:
@@ -165,8 +180,7 @@ def _arranged() -> Table:
             else ops.diagonal(input, diagonal)),
         "tril": lambda input, diagonal=0: ops.tril(input, diagonal),
         "triu": lambda input, diagonal=0: ops.triu(input, diagonal),
-        "select": lambda input, dim, index: ops.squeeze(ops.narrow(
-            input, dim, index % input.shape[dim] if is_int(index) else index, 1), dim),
+        "select": _select,
         "index_select": lambda input, dim, index: ops.index_select(input, dim, index),
         "gather": lambda input, dim, index: ops.gather_elements(input, dim, index),
         "scatter": lambda input, dim, index, src: ops.scatter(input, dim, index, src),

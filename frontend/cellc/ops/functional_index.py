@@ -315,10 +315,19 @@ def index_add(
 
 @native
 def index_fill(x: Tensor, axis: int, index: Any, value: Any) -> Tensor:
-    """The slices of x along an axis at positions filled with one value."""
+    """The slices of x along an axis at positions filled with one value.
+
+    Raises:
+        ValueError: a tensor of more than one value.
+        IndexError: a position out of range, where it is known.
+    """
     t = tensor(x, "index_fill", "x")
     a = axis_of(axis, t.ndim, "index_fill")
-    i = fa.ravel(index if isinstance(index, Tensor) else Tensor(index, int64))
+    i = fa.ravel(index if isinstance(index, Tensor) else
+                 Tensor(ints_or_int(index, "index_fill", "index"), int64))
+    if isinstance(value, Tensor) and value.size != 1:
+        raise ValueError(f"For 'index_fill', 'value' must be one number, but has shape "
+                         f"{value.shape}.")
     cell = cast_to(value, t.dtype) if isinstance(value, Tensor) else constant(value, t.dtype)
     shape = (*t.shape[:a], i.size, *t.shape[a + 1 :])
     check_index(i, t.shape[a], "index_fill")

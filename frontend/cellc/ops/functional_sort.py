@@ -248,7 +248,9 @@ def _traced_runs(x: Tensor, inverse: bool, counts: bool, dim: int | None) -> Any
     if inverse:
         run = apply("sub", apply("cumsum", cast_to(fresh, int64), axis=0), constant(1, int64))
         out.append(apply("reshape", run, shape=x.shape) if dim is None else run)
-    if counts:
+    if counts and type(n) is int and not n:
+        out.append(starts)
+    elif counts:
         end = apply("broadcast_to", constant(n, int64), shape=(1,))
         ends = apply("concat", apply("slice", starts, start=(1,), stop=(found,)), end, axis=0)
         out.append(apply("sub", ends, starts))
