@@ -67,7 +67,7 @@ def functions() -> dict[str, Callable[..., Any]]:
     for module, names in (("ops", dir(ops)), ("mint", mint.__all__)):
         for name in names:
             function = getattr(ops if module == "ops" else mint, name)
-            home = getattr(function, "__module__", "")
+            home = getattr(inspect.unwrap(function), "__module__", "") if callable(function) else ""
             if isinstance(function, FunctionType) and home.startswith(_HOMES) \
                     and not any(part in home for part in _APART) and name not in _LEFT_OUT:
                 found[f"{module}.{name}"] = function

@@ -200,8 +200,8 @@ def reference(net: Network) -> None:
 def beyond(op: str, operands: Sequence[Array]) -> bool:
     """Whether float64 is no judge: an intermediate result leaves the range of a float that the
     result is within, an argument is so large that its rounding is a period, or an infinity meets
-    the zeros around an image (docs/limits.md)."""
-    if op in FILLED and not all(np.isfinite(a.astype(np.float64)).all() for a in operands):
+    the zeros around an image (docs/limits.md) or what is left of equal elements less their mean."""
+    if op in CANCELLING and not all(np.isfinite(a.astype(np.float64)).all() for a in operands):
         return True
     most = max((float(np.max(np.abs(a.astype(np.float64)), initial=0.0, where=np.isfinite(a)))
                 for a in operands if a.dtype.kind == "f" or a.dtype.name == "bfloat16"),
@@ -215,7 +215,8 @@ def next_to_zero(result: Array) -> bool:
     return result.dtype == np.float64 and bool(np.any(np.abs(result) < 0.125))
 
 
-FILLED = {op.name for op in GROWN if op.name.startswith("conv") and "backward" in op.name}
+CANCELLING = {op.name for op in GROWN if "norm" in op.name or (
+    op.name.startswith("conv") and "backward" in op.name)}
 PERIODIC = {op.name for op in GROWN if op.name.startswith("bessel")} | {"lgamma", "digamma"}
 
 

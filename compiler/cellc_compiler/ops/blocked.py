@@ -47,7 +47,8 @@ def groups_fit(channels: int, outputs: int, groups: int, block: int) -> bool:
     """Whether a convolution of blocked images may have so many groups: the channels of each fill
     blocks, or blocks hold whole groups with as many channels in as out."""
     c, oc = channels // groups, outputs // groups
-    return groups == 1 or (c % block == 0 == oc % block) or (c == oc and block % c == 0)
+    return groups == 1 or (outputs % groups == 0 and (
+        (c % block == 0 == oc % block) or (c == oc and block % c == 0)))
 
 
 def to_blocks(x: Array, block: int) -> Array:

@@ -167,7 +167,7 @@ def _around(given: F, body_of: Callable[[Any], Any]) -> F:
     return cast(F, wraps(fn)(own))
 
 
-def entry(function: F, name: str) -> F:
+def entry(function: F, name: str, module: str) -> F:
     """A public function of which errors name it.
 
     It costs a call more: what is called in tight loops has an entry of its own (`native`).
@@ -175,6 +175,7 @@ def entry(function: F, name: str) -> F:
     Args:
         function: a Python function; others, and those that are entries, are given back.
         name: what users call it by.
+        module: where they find it; pickled, it is that name.
     """
     call: Any = function
     if type(call) is not FunctionType or hasattr(call, "__wrapped__"):
@@ -187,4 +188,5 @@ def entry(function: F, name: str) -> F:
         except Exception as error:
             naming.raise_told(error, name, call, args, kwargs)
 
+    entered.__module__, entered.__name__, entered.__qualname__ = module, name, name
     return cast(F, entered)

@@ -21,5 +21,5 @@ def named(table: Table, module: str, place: str) -> dict[str, Callable[..., Any]
             function.__module__ = module
         if function.__doc__ is None:
             function.__doc__ = f"`ops.{name}` with the parameters of `mindspore.{place}.{name}`."
-        out[name] = function if thin else entry(function, name)
+        out[name] = function if thin else entry(function, name, module)
     return out

@@ -47,7 +47,7 @@ __all__ += elementwise.__all__
 __all__ += linear.__all__
 __all__ += reductions.__all__
 for _module in (applied, arrays, creation, elementwise, linear, reductions):
-    globals().update((_n, entry(getattr(_module, _n), _n)) for _n in _module.__all__)
+    globals().update((_n, entry(getattr(_module, _n), _n, __name__)) for _n in _module.__all__)
 __dir__ = public_names(__name__)
 if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:

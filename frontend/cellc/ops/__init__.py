@@ -119,7 +119,7 @@ else:
     from ._generated import *  # noqa: F403
     # (The functions of the other families are so thin that a call more would be seen.)
     for _family in (band, classes, fc, fg, fi, fj, fl, rnd, fs, solve, fo, st, win):
-        globals().update((_n, entry(getattr(_family, _n), _n)) for _n in _family.__all__)
+        globals().update((_n, entry(getattr(_family, _n), _n, __name__)) for _n in _family.__all__)
     globals().update(VIEWS)
 
 # Whoever has a Tensor has its methods, and an engine that runs them.
@@ -218,7 +218,7 @@ if not TYPE_CHECKING:
         if name in _MODULES:
             return import_module(_MODULES[name], __name__)
         if name in _NAMES or name == "function":
-            found = entry(_load(name), name)
+            found = entry(_load(name), name, __name__)
             setattr(sys.modules[__name__], name, found)
             return found
         found = None
