@@ -418,7 +418,7 @@ def test_attention_of_given_weights(forward: Any) -> None:
     (nn.Roll(2, 1), lambda x, y: np.roll(x, 2, 1)),
     (nn.Roll((1, -2), (0, 2)), lambda x, y: np.roll(x, (1, -2), (0, 2))),
     (nn.Upsample(6, mode="nearest"), lambda x, y: x[:, :, [0, 0, 1, 2, 3, 4]]),
-], ids=str)
+], ids=lambda case: getattr(case, "cls_name", "formula"))
 def test_by_formula(layer: Any, formula: Any) -> None:
     """What MindSpore has no version of for the CPU."""
     draw = np.random.RandomState(8)
