@@ -143,7 +143,7 @@ FORMS = {"either": either, "one side": one_side, "until": until, "left": left}
 def questions(form: str) -> Answers:
     """Of some pairs of kinds; where both ways give results, they are the same."""
     ms.set_context(mode=ms.GRAPH_MODE)
-    for a, b in PAIRS if form == "either" else FEW if form != "left" else FEW[-1:]:
+    for a, b in PAIRS if form == "either" else FEW:
         function = FORMS[form](a, b)
         compiled = ms.jit(function)
         for x in INPUTS[: 2 if form == "either" else 4]:

@@ -400,7 +400,8 @@ class Tracer:
                 f"fixed shape (where, masked_fill, tensor_scatter_update)"
             )
         known, shapes.found = shapes.found, shapes.found + 1
-        if known < len(shapes.measured):
+        # (A trace that is made for what was found may ask more than the one before, and earlier.)
+        if hint is None and known < len(shapes.measured):
             hint = shapes.measured[known]
         elif hint is None:
             many = 1 if most is None else evaluate(most, shapes.hints)
