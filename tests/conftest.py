@@ -44,6 +44,8 @@ LONG = re.compile("|".join((
     r"cuda/test_(products|convolutions|convolution_tensor_cores)\.py::test_assembled\[sm_(80|100a)",
     r"cuda/test_convolution_tensor_cores\.py::test_accesses\[(data|weight)-",
     r"cuda/test_attention_online\.py::test_gradients_of_large_heads",
+    r"cuda/test_parallelism\.py::test_long_lines\[(conv2d|adaptive_max_pool2d)_backward",
+    r"cuda/test_products\.py::test_accesses_of_odd_sizes\[size2-complex64",
     r"ranks/test_mpi\.py::test_training_by_nccl",
     r"endurance/test_endurance\.py::test_memory_is_flat\[(calls|cells)-pynative",
 )))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 import cellc as ms
@@ -207,7 +207,7 @@ def _sliding(kind: str, axes: Sequence[dict[str, int]], ceil_mode: bool, counted
 
 
 @pytest.mark.parametrize("kind", ["conv", "max", "avg", "pad"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(data=st.data())
 def test_windows_over_parts_of_rows_and_columns(kind: str, data: Any) -> None:
     """Whatever the windows and the parts: what a rank lacks comes from others, near or far, and
