@@ -88,20 +88,22 @@ def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
             return final
         if raised and (final.mixed or under_runtime(vm)):
             return _or_else(vm, node, final, frame,
-                            partial(raise_at_run_time, vm, error, node, frame))
+                            partial(raise_at_run_time, vm, error, node, frame), node)
         raise
     frame.finals -= 1
     final = vm.block(node.finalbody, frame)
-    return _or_else(vm, node, final, frame, lambda: outcome)
+    return _or_else(vm, node, final, frame, lambda: outcome, node)
 
 
 def _or_else(
-    vm: Interpreter, node: ast.Try, final: Outcome, frame: Frame, rest: Callable[[], Outcome]
+    vm: Interpreter, node: ast.Try, ended: Outcome, frame: Frame, rest: Callable[[], Outcome],
+    last: ast.stmt,
 ) -> Outcome:
-    """How a statement ends whose `finally` jumps, or jumps sometimes: else as it did before."""
-    if not final.kinds and final.falls:
+    """How a statement ends of which a part (its body, its `finally`) jumps, or jumps sometimes:
+    what follows that part is run where it did not; `last` is what comes last then."""
+    if not ended.kinds and ended.falls:
         return rest()
-    return under(vm, node, final, frame, rest, frame.source.live.after[node])
+    return under(vm, node, ended, frame, rest, frame.source.live.after[last])
 
 
 def _guarded(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
@@ -121,9 +123,10 @@ def _guarded(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
     finally:
         vm.catching, vm.try_region = saved
         vm.tracer.caught = caught
-    if outcome.falls and not outcome.mixed and node.orelse:
-        return vm.block(node.orelse, frame)
-    return outcome
+    if not outcome.falls or not node.orelse:
+        return outcome
+    return _or_else(vm, node, outcome, frame, lambda: vm.block(node.orelse, frame),
+                    node.orelse[-1])
 
 
 def _leaves(node: ast.AST, in_loop: bool = False) -> bool:

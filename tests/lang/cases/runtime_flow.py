@@ -653,3 +653,74 @@ def finally_within_finally(x: Any) -> Any:
             return x * 7
         x = x * 5
     return x
+
+
+# --- else of try ----------------------------------------------------------------------------------
+
+@case
+def else_of_a_try_that_breaks_sometimes(x: Any) -> Any:
+    total = x * 0
+    for limit in (1000, -1000):
+        for k in range(2):
+            try:
+                if x.sum() > limit:
+                    break
+                total = total + k
+            except KeyError:
+                total = total + 100
+            else:
+                total = total * 2 + 3
+        total = total + 10
+    return total
+
+
+@case
+def else_of_a_try_that_returns_sometimes(x: Any) -> Any:
+    for limit in (1000, 500, -1000):
+        try:
+            if x.sum() > limit:
+                return x * 7
+        except KeyError:
+            x = x * 3
+        else:
+            x = x + 1
+            if x.sum() > limit:
+                continue
+        finally:
+            x = x + 20
+        x = x + limit
+    return x
+
+
+@case
+def else_of_a_try_in_a_loop_of_the_run(x: Any) -> Any:
+    count, total = x.sum() * 0, x * 0
+    while count < 6:
+        count = count + 1
+        try:
+            if count > 3:
+                continue
+            total = total + 1
+        except KeyError:
+            total = total + 100
+        else:
+            total = total * 2
+    return total
+
+
+@case
+def else_of_a_try_leaves_the_loop(x: Any) -> Any:
+    total = x * 0
+    while total.sum() < 100:
+        try:
+            if x.sum() > total.sum():
+                total = total + x + 1
+                continue
+        except KeyError:
+            pass
+        else:
+            break
+        total = total + 1000
+    else:
+        return total * 5
+    return total
