@@ -69,7 +69,7 @@ def all_reduce(step: Step, x: Array, reduction: str) -> Array:
 
 
 def all_reduce_into(step: Step, x: Array, reduction: str, out: Array) -> None:
-    """The same, into memory without gaps."""
+    """The same, into memory without gaps, which may be that of `x`."""
     member(step)
     if len(step.group) == 1:
         np.copyto(out, x)
@@ -91,7 +91,8 @@ def _add_by_reading(
     step: Step, x: Array, out: Array, reduction: str, readers: Sequence[Read]
 ) -> None:
     """A sum by reading what the others have: each rank adds up one slice in the order of the
-    ranks, then takes the other slices from those who have added them."""
+    ranks, then takes the other slices from those who have added them. Of its own `x` the others
+    read none but their slices, so `out` may be `x`."""
     here, add, most = member(step), REDUCTIONS[reduction], _PIECE // x.itemsize
     ends = [x.size * i // len(readers) for i in range(len(readers) + 1)]
     room = np.empty((2, most), x.dtype)
@@ -105,10 +106,13 @@ def _add_by_reading(
 
     for at in range(ends[here], ends[here + 1], most):
         piece = slice(at, min(at + most, ends[here + 1]))
+        # The sum of the first two would overwrite what this rank adds later.
+        total = out[piece] if here < 2 else room[0, : piece.stop - piece.start]
         with np.errstate(all="ignore"):  # as `added` does
-            add(part(0, piece), part(1, piece), out=out[piece])
+            add(part(0, piece), part(1, piece), out=total)
             for rank in range(2, len(readers)):
-                add(out[piece], part(rank, piece), out=out[piece])
+                add(total, part(rank, piece), out=total if rank < here else out[piece])
+                total = total if rank < here else out[piece]
     world().meet(step)
     for rank, read in enumerate(readers):
         if rank != here:
@@ -234,6 +238,8 @@ KINDS: Mapping[str, Callable[..., Any]] = {
     )
 } | {"any_order_all_reduce": all_reduce, "any_order_reduce_scatter": reduce_scatter}
 """What has one operand and one result, by the names of the ops."""
+IN_PLACE = frozenset({all_reduce.__name__})
+"""Those of them whose result may be where their operand is."""
 MESSAGES: Mapping[str, Callable[..., None]] = {
     "send_to": send_to, "receive_from": receive_from,
 }

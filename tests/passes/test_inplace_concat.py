@@ -101,8 +101,16 @@ def odd(net, x):
         ops.cat((ops.tanh(x[0, :5]), ops.tanh(x[1, :59]))), x)
 
 
-IN_PLACE = (plain, dense, elementwise_parts, read_before_and_after, many_parts, shared)
-COPIED = (given, twice, returned, columns, renamed, odd)
+def mostly(net, x):
+    """Nine parts in place; one more time the first, and a few numbers that are none of its own."""
+    a = net.a(x)
+    parts = [a.reshape(-1), *(net.b(x + i).reshape(-1) for i in range(8))]
+    few = [ops.tanh(x[0, :5]), a[:8].reshape(-1)]
+    return ops.sort(ops.cat((*parts, *few, ops.tanh(x[1, :59]))))[0]
+
+
+IN_PLACE = (plain, dense, elementwise_parts, read_before_and_after, many_parts, shared, renamed)
+COPIED = (given, twice, returned, columns, odd, mostly)
 
 
 def work(body: Callable[..., Any]) -> tuple[nn.Cell, ms.Tensor]:
@@ -129,6 +137,14 @@ def test_parts_are_computed_where_they_belong(body: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("body", [given, twice, columns], ids=lambda f: f.__name__)
 def test_other_parts_are_copied(body: Callable[..., Any]) -> None:
     assert copies(body) >= 1
+
+
+def test_what_is_left_is_copied_alone() -> None:
+    """A few small parts, behind those that are in place."""
+    net, x = work(mostly)
+    low = lower(optimize(trace(net, (x,), {}).graph, target=AVX512), AVX512)
+    copied = [i.nbytes for i in walk(low.instructions) if isinstance(i, Copy)]
+    assert sorted(copied) == [4 * 5, 4 * 59, 4 * 8 * SIDE]
 
 
 @pytest.mark.parametrize("body", (*IN_PLACE, *COPIED), ids=lambda f: f.__name__)

@@ -20,8 +20,9 @@ from cellc.communication import comm_func, create_group, destroy_group, get_grou
 from cellc.mint import distributed as dist
 from cellc.ops import functional_collectives as c
 from cellc.testing.ranks import run_ranks
+from cellc_runtime import collectives
 from cellc_runtime.liveness import Liveness
-from cellc_runtime.world import CollectiveError
+from cellc_runtime.world import CollectiveError, Step
 
 Array = np.ndarray[Any, Any]
 NUMPY = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -104,6 +105,21 @@ def test_sums_of_many_pieces(read: bool, monkeypatch: pytest.MonkeyPatch) -> Non
         for got in on_ranks(count, lambda x, how=reduction: c.all_reduce(x, how) - 0,
                             (1_500_001,), dtype=dtype):
             assert got.tobytes() == in_order(parts, reduction).tobytes()
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_what_is_summed_may_be_replaced(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By each rank while the others read theirs, in pieces."""
+    monkeypatch.setattr(collectives, "_PIECE", 1 << 12)
+    parts = [values(r, (20_011,)) for r in range(count)]
+    step = Step("all_reduce sum", tuple(range(count)))
+
+    def run(rank: int) -> bytes:
+        given = parts[rank].copy()
+        collectives.all_reduce_into(step, given, "sum", given)
+        return given.tobytes()
+
+    assert set(run_ranks(count, run)) == {in_order(parts, "sum").tobytes()}
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])

@@ -31,6 +31,8 @@ from cellc_runtime.target import host_target
 from cellc_runtime.world import CollectiveError
 
 SIZE = 8
+LARGE = 64
+"""So that what is joined is computed where it belongs."""
 SECONDS = 30.0
 
 
@@ -48,9 +50,11 @@ def said(lowered: Lowered) -> list[str]:
     return [one(i) for i in lowered.instructions]
 
 
-def graph_of(build: Callable[[Builder, list[Value]], list[Value]], inputs: int = 2) -> Graph:
+def graph_of(
+    build: Callable[[Builder, list[Value]], list[Value]], inputs: int = 2, size: int = SIZE
+) -> Graph:
     graph = Graph("g")
-    given = [graph.add_input(TensorType((SIZE, SIZE), float32), f"x{i}") for i in range(inputs)]
+    given = [graph.add_input(TensorType((size, size), float32), f"x{i}") for i in range(inputs)]
     graph.outputs = build(Builder(graph), given)
     return graph
 
@@ -98,6 +102,42 @@ def test_a_device_with_memory_of_its_own_waits(monkeypatch: pytest.MonkeyPatch) 
 
 
 # --- memory and bits ------------------------------------------------------------------------------
+
+
+def exchanged(build: Callable[[Builder, list[Value]], list[Value]]) -> list[bool]:
+    """Of each sum over ranks, whether it is where what it adds was."""
+    lowered = driver.lower(graph_of(build, size=LARGE), host_target())
+    calls = [i for i in lowered.instructions if isinstance(i, Callback)]
+    return [i.places[0] == i.places[-1] for i in calls
+            if lowered.callbacks[i.number].phase != "wait"]
+
+
+def test_a_sum_replaces_what_nobody_reads_later() -> None:
+    def alone(b: Builder, xs: list[Value]) -> list[Value]:
+        return [b.emit("relu", summed(b, b.emit("matmul", *xs))), b.emit("matmul", xs[1], xs[1])]
+
+    def read(b: Builder, xs: list[Value]) -> list[Value]:
+        made = b.emit("matmul", *xs)
+        return [b.emit("relu", summed(b, made)), b.emit("matmul", made, xs[1])]
+
+    def joined(b: Builder, xs: list[Value], again: bool) -> list[Value]:
+        one, two = b.emit("matmul", *xs), b.emit("matmul", xs[1], xs[0])
+        total = summed(b, b.emit("join_copy", one, two, axis=0))
+        return [b.emit("relu", total), b.emit("matmul", two if again else xs[0], xs[0])]
+
+    def twice(b: Builder, xs: list[Value]) -> list[Value]:
+        made = b.emit("matmul", *xs)
+        return [b.emit("relu", summed(b, made)), b.emit("tanh", summed(b, made)),
+                b.emit("matmul", xs[1], xs[1])]
+
+    def given(b: Builder, xs: list[Value]) -> list[Value]:
+        return [b.emit("relu", summed(b, xs[0])), b.emit("matmul", *xs)]
+
+    assert exchanged(alone) == [True]
+    assert exchanged(read) == exchanged(given) == [False]
+    assert exchanged(lambda b, xs: joined(b, xs, again=True)) == [False]
+    assert exchanged(lambda b, xs: joined(b, xs, again=False)) == [True]
+    assert False in exchanged(twice)
 
 
 class Late(Channel):

@@ -200,7 +200,7 @@ class GraphBlock:
         self.absorbed: set[Node] = set()
         for pattern in low.machine.patterns:
             self._match(pattern)
-        self.parts = parts_of(graph)
+        self.parts = parts_of(graph, self.schedule.root)
         self.out: list[Instruction] = []
         self.replaced = replaced_by(graph)
         self.pending = PendingUpdates()
@@ -264,6 +264,9 @@ class GraphBlock:
     def _part_place(self, value: Value, cluster: Cluster) -> Place:
         """Where a part of a join belongs."""
         whole, offset = self.parts[value]
+        return self._within(whole, offset, cluster)
+
+    def _within(self, whole: Value, offset: int, cluster: Cluster) -> Place:
         begun = self.env.get(whole) or self.new_place(whole, cluster, None)
         return Place(begun.base, begun.offset + offset, begun.steps)
 
@@ -408,9 +411,14 @@ class GraphBlock:
         if rule is not None:
             rule(self, node, cluster)
             return
-        if node.op == "join_copy" and node.operands[0] in self.parts:
-            for v in node.operands:  # computed where they belong: nothing is left to copy
-                self.low.copy(self.out, self._part_place(v, cluster), self.place(v), v.type.nbytes)
+        if node.op == "join_copy" and any(
+                self.parts.get(self.schedule.root(v), (None,))[0] is node.result
+                for v in node.operands):
+            at = 0
+            for v in node.operands:  # most are where they belong: of them nothing is copied
+                to = self._within(node.result, at, cluster)
+                self.low.copy(self.out, to, self.place(v), v.type.nbytes)
+                at += v.type.nbytes
             return
         key = plan_key(node)
         plan = self.low.plans.get(key)
@@ -505,7 +513,11 @@ class GraphBlock:
         """A host callback: it reads the operands and writes the results. A collective that others
         need not wait for is started here."""
         places = [self.place(v) for v in node.operands]
-        places += [self.new_place(r, cluster, None) for r in node.results]
+        if self._may_sum_in_place(node):
+            self.env[node.result] = places[0]
+            places *= 2
+        else:
+            places += [self.new_place(r, cluster, None) for r in node.results]
         starts = self.low.machine.overlaps and overlap.exchanges(node) and self._is_read_late(node)
         asks = self.low.machine.asks and (
             node.op in collectives.KINDS or node.op in collectives.MESSAGES)
@@ -513,6 +525,21 @@ class GraphBlock:
                         places, places)
         if starts:
             self.flying[node.result] = node, places
+
+    def _may_sum_in_place(self, node: Node) -> bool:
+        """Whether a sum over ranks may replace what it adds: a temporary that nobody reads later,
+        nor what is joined in it. (The ranks' gradients pass the memory once less.)"""
+        if node.op not in collectives.IN_PLACE or not self.low.machine.overlaps \
+                or node.result in self.wanted or node.result in self.parts:
+            return False
+        old = self.schedule.root(node.operands[0])
+        joined = [part for part, (whole, _) in self.parts.items() if whole is old]
+        return (
+            old.node is not None and not old.node.is_constant and old not in self.parts
+            and old.reuse is not Reuse.FROZEN and isinstance(self.env[old].base, Buffer)
+            and not any(v in self.results or self.reads_later(v) for v in (old, *joined))
+            and not any(old is self.schedule.root(v)
+                        for flown, _ in self.flying.values() for v in flown.operands))
 
     def _call_host(
         self, node: Node, phase: str, given: Sequence[Place], touched: Sequence[Place]

@@ -2,53 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
+
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup
 from ..ir.types import normalize_axis, prod
 
 LEAST_BYTES = 1 << 14
 """A smaller join is copied as fast as one more kernel is called."""
+_COPIED = 8
+"""What has to be copied all the same is at most one of so many parts of a join."""
 _ALIGNED = 64
+Root = Callable[[Value], Value]
+Parts = dict[Value, int]
+"""Values that are computed in place, and how many bytes from the beginning of the join."""
 
 
-def in_place_concats(graph: Graph, op: str) -> list[Node]:
-    """The joins of a graph (of its own nodes) whose parts can be written in place."""
+def in_place_concats(graph: Graph, op: str, root: Root) -> dict[Node, Parts]:
+    """The joins of a graph (of its own nodes) whose parts can be written in place, and these.
+
+    Args:
+        graph: whose joins.
+        op: `join`, or `join_copy`.
+        root: the value whose memory a value shares; itself if it has its own.
+    """
     found = [n for n in graph.nodes if n.op == op]
     if not found:
-        return []
+        return {}
     own = set(graph.nodes)
-    results = set(graph.results())
+    taken = {root(v) for v in graph.results()}
     users = graph.users()
-    taken: set[Value] = set()
-    out = []
+    out: dict[Node, Parts] = {}
     for node in found:
-        if _in_place(node, own, results, taken) and any(
-                lookup(u.op).value is None for u in users.get(node.result, ())):
-            taken.update(node.operands)
-            out.append(node)
+        parts = _in_place(node, own, taken, root)
+        if parts and any(lookup(u.op).value is None for u in users.get(node.result, ())):
+            taken.update(parts)
+            out[node] = parts
     return out
 
 
-def _in_place(node: Node, own: set[Node], results: set[Value], taken: set[Value]) -> bool:
-    """Whether the parts of a join are results of the graph's nodes, each a whole number of cache
-    lines behind the other, and of no other join."""
-    kind, parts = node.result.type, node.operands
+def _in_place(node: Node, own: Container[Node], taken: Container[Value], root: Root) -> Parts:
+    """The parts of a join that are results of the graph's nodes, each a whole number of cache lines
+    behind the other, and of no other join; none if much would be left to copy."""
+    kind = node.result.type
     axis = normalize_axis(node.attrs["axis"], kind.rank)
-    if node.result in results or kind.nbytes < LEAST_BYTES or prod(kind.dims[:axis]) != 1:
-        return False
-    return len(set(parts)) == len(parts) and all(
-        v.node in own and not v.node.is_constant and not v.node.regions
-        and not lookup(v.node.op).may_alias and v not in results and v not in taken
-        and v.type.nbytes and v.type.nbytes % _ALIGNED == 0 for v in parts)
+    if root(node.result) in taken or kind.nbytes < LEAST_BYTES or prod(kind.dims[:axis]) != 1:
+        return {}
+    out: Parts = {}
+    at = left = 0
+    for part in node.operands:
+        v, nbytes = root(part), part.type.nbytes
+        if v.node in own and not v.node.is_constant and not v.node.regions and v not in taken \
+                and v not in out and v.type.nbytes == nbytes \
+                and not nbytes % _ALIGNED and not at % _ALIGNED:
+            out[v] = at
+        else:
+            left += nbytes
+        at += nbytes
+    return out if _COPIED * left <= at else {}
 
 
-def parts_of(graph: Graph) -> dict[Value, tuple[Value, int]]:
+def parts_of(graph: Graph, root: Root) -> dict[Value, tuple[Value, int]]:
     """The parts of joins that are computed in place: of which value, and how many bytes from its
     beginning."""
-    out: dict[Value, tuple[Value, int]] = {}
-    for node in in_place_concats(graph, "join_copy"):
-        at = 0
-        for v in node.operands:
-            out[v] = (node.result, at)
-            at += v.type.nbytes
-    return out
+    return {v: (node.result, at)
+            for node, parts in in_place_concats(graph, "join_copy", root).items()
+            for v, at in parts.items()}

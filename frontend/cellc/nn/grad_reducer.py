@@ -30,6 +30,7 @@ from .cell import Cell
 BUCKET_BYTES = 4 << 20
 """Gradients are sent together up to so many bytes, if nothing else is set: a collective costs time
 for itself, and the first of them may be sent while others are still computed."""
+_CACHE_LINE = 64
 
 
 class DistributedGradReducer(Cell):
@@ -158,8 +159,11 @@ def _summed(grads: Sequence[Tensor], group: str) -> list[Tensor]:
     """The sums of some gradients, by one collective."""
     if len(grads) == 1:
         return [collectives.all_reduce(grads[0], "sum", group)]
-    total = collectives.all_reduce(ops.concat([g.reshape(-1) for g in grads]), "sum", group)
-    return _taken(total, [g.shape for g in grads])
+    # Those of whole cache lines first: each begins at one, so its kernel writes where it is sent.
+    order = sorted(range(len(grads)), key=lambda i: grads[i].nbytes % _CACHE_LINE != 0)
+    joined = ops.concat([grads[i].reshape(-1) for i in order])
+    sums = _taken(collectives.all_reduce(joined, "sum", group), [grads[i].shape for i in order])
+    return [sums[order.index(i)] for i in range(len(grads))]
 
 
 def _scattered(grads: Sequence[Tensor], group: str) -> list[Tensor]:

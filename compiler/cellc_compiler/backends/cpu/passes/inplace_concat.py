@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....ir.graph import Builder, Graph, Node, Value
+from ....ir.op import lookup
 from ....lower.inplace_concat import in_place_concats
 from ....passes.base import Pass, rewrite
 
@@ -23,7 +24,7 @@ class InPlaceConcat(Pass):
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        chosen = set(in_place_concats(graph, "join"))
+        chosen = in_place_concats(graph, "join", _source)
         if not chosen:
             return False
 
@@ -33,3 +34,10 @@ class InPlaceConcat(Pass):
             return [b.emit("join_copy", *node.operands, axis=node.attrs["axis"])]
 
         return rewrite(graph, rule)
+
+
+def _source(value: Value) -> Value:
+    """What a value is a view of, most likely: fusion decides."""
+    while value.node is not None and lookup(value.node.op).may_alias:
+        value = value.node.operands[0]
+    return value
