@@ -63,22 +63,24 @@ class Liveness:
         self._asked: dict[int, float] = {}
         self._heard: dict[int, tuple[float, dict[str, Any]]] = {}
         self._waits: tuple[str, list[int], float] | None = None
+        self._since: tuple[float, float] | None = None
         self._activity: Watch | None = None
         self._outside: dict[int, tuple[float, Watch, float | None]] = {}
         self._sent: list[tuple[Any, Any]] = []
         self._next_look = 0.0
         self.left: dict[int, float] = {}
-        self.done()
 
     def done(self) -> None:
-        """A collective of this rank is done: what it reports counts from now."""
-        self._since, self._used = time.monotonic(), _processor_time()
-        self._waits = None
+        """A collective of this rank is done: what it reports counts from the next look on, since
+        asking the system for processor time takes longer than all else that is done here."""
+        self._waits = self._since = None
         if self._activity is not None:
             self._activity.forget()
 
     def attend(self) -> None:
         """Answer questions, and take in answers."""
+        if self._since is None:
+            self._since = time.monotonic(), _processor_time()
         status = self._mpi.Status()
         while self._comm.Iprobe(self._mpi.ANY_SOURCE, self._mpi.ANY_TAG, status):
             source, tag = status.Get_source(), status.Get_tag()
@@ -179,8 +181,9 @@ class Liveness:
         return {"text": self._report(), "idle": idle, "waits": waits}
 
     def _report(self) -> str:
-        passed = time.monotonic() - self._since
-        used = _processor_time() - self._used
+        assert self._since is not None  # (asked within `attend`)
+        passed = time.monotonic() - self._since[0]
+        used = _processor_time() - self._since[1]
         doing = "computes" if used > passed / 10 else "sleeps or waits"
         text = (f"{doing} at {_line()}: {used:.1f} s of processor time in the {passed:.1f} s since "
                 "its last collective")

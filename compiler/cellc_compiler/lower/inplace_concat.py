@@ -52,8 +52,9 @@ def _in_place(node: Node, own: Container[Node], taken: Container[Value], root: R
     at = left = 0
     for part in node.operands:
         v, nbytes = root(part), part.type.nbytes
-        if v.node in own and not v.node.is_constant and not v.node.regions and v not in taken \
-                and v not in out and v.type.nbytes == nbytes \
+        maker = v.node
+        if maker in own and maker is not None and not maker.is_constant and not maker.regions \
+                and v not in taken and v not in out and v.type.nbytes == nbytes \
                 and not nbytes % _ALIGNED and not at % _ALIGNED:
             out[v] = at
         else:
