@@ -17,6 +17,17 @@ F, G, S, I, N, B = "f", "g", "s", "i", "n", "b"  # noqa: E741
 TENSORS = (F, G, S, I, N)
 FLOATS = (F, G, S)
 PARAMETERS = (("x", F), ("y", G), ("n", N))
+HELD = """class Held:
+    def __init__(self, value):
+        self.value = value
+
+    def __enter__(self):
+        return self.value * 2
+
+    def __exit__(self, kind, error, trace):
+        return kind is KeyError
+"""
+"""What `with` is given in programs."""
 
 
 @dataclass
@@ -108,6 +119,10 @@ class Writer:
             lambda: f"({e()} if {self.number(kind, s)} < {e()}.sum() <= 3 else {e()})",
             lambda: f"dict([(f'{{{self.pick(('1', '2'))}}}', {e()})], x={e()}).popitem()[1]",
             lambda: f"max([({self.pick(('1', '2'))}, {e()})], key=lambda {k}: {k}[0])[1]",
+            lambda: f"[lambda v: v * {k} for {k} in (2, 3)][{self.pick(('0', '1'))}]({e()})",
+            lambda: f"[lambda v, {k}={k}: v * {k} for {k} in (2, 3)][0]({e()})",
+            lambda: f"(lambda {k}, *w: w[0] - {k} if w else {k})"
+                    f"(*[{e()}, {e()}][:{self.pick(('1', '2'))}])",
         ]
         return self.draw(st.sampled_from(forms))
 
@@ -206,9 +221,9 @@ class Writer:
             forms.append(self.fail)
         if self.budget > 0 and s.depth < 3:
             forms += [self.branch, self.branch, self.counted, self.repeated, self.rows, self.pairs,
-                      self.caught, self.matched]
+                      self.caught, self.matched, self.managed]
             if s.depth == 0:
-                forms += [self.function]
+                forms += [self.function, self.assigning, self.recursive]
         if s.loop:
             forms.append(self.leave)
         if s.depth in (1, 2):
@@ -230,13 +245,19 @@ class Writer:
         if self.draw(st.integers(0, 4)) == 0:
             w = self.pick(self.targets(s))
             if s.names[v] == s.names[w] and v != w:
-                return [f"{v}, {w} = {w}, {self.expr(s.names[v], s)}"]
+                e = self.expr(s.names[v], s)
+                return [self.pick((f"{v}, {w} = {w}, {e}", f"{v} = {w} = {e}",
+                                   f"{v} = ({w} := {e}) + {w}",
+                                   f"({w}, {v}), *_ = ([{v}, {e}], 2)"))]
         return [f"{v} = {self.expr(s.names[v], s)}"]
 
     def augment(self, s: Scope) -> list[str]:
-        """`v += e`."""
-        v = self.pick(self.targets(s))
+        """`v += e`, of a variable or of an element of a container."""
+        v = self.pick([*self.targets(s), *(v for v, t in sorted(s.names.items()) if ":" in t)])
         kind = s.names[v]
+        if ":" in kind:
+            v += self.pick(("['a']", "['b']") if kind[0] == "d" else ("[0]", "[-1]"))
+            kind = kind[2:]
         return [f"{v} {self.pick(('+=', '-=', '*='))} {self.expr(kind, s)}"]
 
     def container(self, s: Scope) -> list[str]:
@@ -283,15 +304,14 @@ class Writer:
         k = self.fresh("k")
         body = self.block(self.inner(s, known=k, loop="known"))
         lines = [f"for {k} in range({self.pick(('1', '2', '3'))}):", *indented(body)]
-        if self.draw(st.integers(0, 3)) == 0:
-            lines += ["else:", *indented(self.block(self.inner(s)))]
-        return lines
+        return lines + self.otherwise(s)
 
     def rows(self, s: Scope) -> list[str]:
         """`for row in y`."""
         row = self.fresh("r")
         body = self.block(self.inner(s, loop="known", **{row: F}))
-        return [f"for {row} in {self.pick(s.of(G) or ['y'])}:", *indented(body)]
+        over = self.pick(s.of(G) or ["y"])
+        return [f"for {row} in {over}:", *indented(body), *self.otherwise(s)]
 
     def repeated(self, s: Scope) -> list[str]:
         """`while` on a tensor, bounded by a counter."""
@@ -300,7 +320,14 @@ class Writer:
         test = f"{c} < {self.pick(('1', '2', '3'))}"
         if self.draw(st.booleans()):
             test += f" and {self.condition(s, 0)}"
-        return [f"{c} = n * 0", f"while {test}:", *indented([f"{c} = {c} + 1", *body])]
+        lines = [f"{c} = n * 0", f"while {test}:", *indented([f"{c} = {c} + 1", *body])]
+        return lines + self.otherwise(s)
+
+    def otherwise(self, s: Scope) -> list[str]:
+        """`else` of a loop, perhaps."""
+        if self.draw(st.integers(0, 3)):
+            return []
+        return ["else:", *indented(self.block(self.inner(s)))]
 
     def pairs(self, s: Scope) -> list[str]:
         """A loop over what Python pairs up."""
@@ -313,7 +340,7 @@ class Writer:
                           *[f"enumerate(list({b}.values()))" for b in boxes]])
         # (A dict has up to three entries: `k` is a Python int from 0 to 2 in each of these.)
         body = self.block(self.inner(s, known=k, loop="known", **{v: kind}), 2)
-        return [f"for {k}, {v} in {over}:", *indented(body)]
+        return [f"for {k}, {v} in {over}:", *indented(body), *self.otherwise(s)]
 
     def fail(self, s: Scope) -> list[str]:
         """An error that the run raises, under a condition."""
@@ -343,6 +370,15 @@ class Writer:
         for case in ("(1, _)", "[2, *_]", "0 | 1"):
             lines += [f"    case {case}:", *indented(indented(self.block(self.inner(s), 1)))]
         return [*lines, "    case _:", *indented(indented(self.block(self.inner(s), 1)))]
+
+    def managed(self, s: Scope) -> list[str]:
+        """`with`: what is entered is another value, and what leaves it may be dropped."""
+        v, kind = self.fresh("w"), self.pick((F, S, G))
+        known = self.pick(("False", "True", *[f"{k} == 1" for k in s.known]))
+        body = self.block(self.inner(s, **{v: kind}), 2)
+        if self.draw(st.booleans()):
+            body += [f"if {known}:", "    raise KeyError('dropped')"]
+        return [f"with Held({self.expr(kind, s, 1)}) as {v}:", *indented(body)]
 
     def leave(self, s: Scope) -> list[str]:
         """`break` or `continue`, under a condition."""
@@ -374,6 +410,37 @@ class Writer:
         s.functions.append((name, tuple(names.values()), kind))
         return [f"def {name}({', '.join(names)}):", *indented(body)]
 
+    def assigning(self, s: Scope) -> list[str]:
+        """A nested function that assigns a variable outside; a call of it, maybe in a branch."""
+        name, v = self.fresh("h"), self.pick(self.targets(s))
+        kind = s.names[v]
+        p = self.fresh("p")
+        inner = Scope({**s.names, p: kind}, list(s.functions), frozen=frozenset(s.names) - {v},
+                      depth=2)
+        saved, self.returns = self.returns, kind
+        body = [*self.block(inner, 2), f"{v} = {self.expr(kind, inner, 1)}",
+                f"return {self.expr(kind, inner, 0)}"]
+        self.returns = saved
+        made = [f"def {name}({p}):", *indented([f"nonlocal {v}", *body])]
+        call = [f"{self.pick([t for t in self.targets(s) if s.names[t] == kind])} = "
+                f"{name}({self.expr(kind, s, 1)})"]
+        if self.draw(st.booleans()):
+            call = [f"if {self.condition(s, 1)}:", *indented(call)]
+        return [*made, *call]
+
+    def recursive(self, s: Scope) -> list[str]:
+        """A function that calls itself."""
+        name, kind = self.fresh("h"), self.pick((F, S, G))
+        p, k = self.fresh("p"), self.fresh("k")
+        inner = Scope({**s.names, p: kind}, list(s.functions), (k,), frozen=frozenset(s.names),
+                      depth=2)
+        saved, self.returns = self.returns, kind
+        body = [f"if {k} == 0:", f"    return {self.expr(kind, inner, 1)}", *self.block(inner, 1),
+                f"return {name}({self.expr(kind, inner, 1)}, {k} - 1)"]
+        self.returns = saved
+        s.functions.append((name, (kind,), kind))
+        return [f"def {name}({p}, {k}={self.pick('12')}):", *indented(body)]
+
     def program(self) -> str:
         """The source of `program(x, y, n)`."""
         s = Scope(dict(PARAMETERS))
@@ -382,7 +449,8 @@ class Writer:
             lines += self.statement(s)
         lines.append(f"return {self.result(s)}")
         head = f"def program({', '.join(v for v, _ in PARAMETERS)}):"
-        return "\n".join([head, *indented(lines), ""])
+        text = "\n".join([head, *indented(lines), ""])
+        return f"{HELD}\n\n{text}" if "with Held(" in text else text
 
 
 def indented(lines: list[str]) -> list[str]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from functools import partial
+import dis
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache, partial
+from itertools import pairwise
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from ..tracing.tracer import SizeInside
@@ -50,19 +54,58 @@ def _with(vm: Interpreter, node: ast.With, index: int, frame: Frame) -> Outcome:
     value = _special(vm, manager, "__enter__", [], frame)
     if item.optional_vars is not None:
         assign_to(vm, item.optional_vars, value, frame)
+    drops = _may_drop(manager)
     try:
-        outcome = _with(vm, node, index + 1, frame)
+        with _catching(vm) if drops else nullcontext():
+            outcome = _with(vm, node, index + 1, frame)
     except (CompileError, Cascade, Diverged):
         _special(vm, manager, "__exit__", [None, None, None], frame)
         raise
     except Exception as e:
         vm.mark(e, frame)
         vm.frame = frame
-        if not _special(vm, manager, "__exit__", [type(e), e, e.__traceback__], frame):
-            raise
-        return Outcome()
+        if _special(vm, manager, "__exit__", [type(e), e, e.__traceback__], frame):
+            return Outcome()
+        if drops and under_runtime(vm):
+            raise_at_run_time(vm, e, node, frame)
+        raise
     _special(vm, manager, "__exit__", [None, None, None], frame)
     return outcome
+
+
+def _may_drop(manager: Any) -> bool:
+    """Whether a context manager may drop an exception: its `__exit__` returns something, or it is a
+    generator that catches one."""
+    leave = static_attribute(type(manager), "__exit__")
+    code = getattr(leave, "__code__", None)
+    if isinstance(manager, AbstractContextManager) and hasattr(manager, "gen"):
+        return any(i.opname == "CHECK_EXC_MATCH" for i in
+                   dis.get_instructions(manager.gen.gi_code))
+    return code is not None and _returns(code)
+
+
+@cache
+def _returns(code: CodeType) -> bool:
+    """Whether a function returns anything but None and False."""
+    instructions = list(dis.get_instructions(code))
+    said = {i.argval for i in instructions if i.opname == "RETURN_CONST"}
+    said |= {before.argval if before.opname == "LOAD_CONST" else ...
+             for before, i in pairwise(instructions) if i.opname == "RETURN_VALUE"}
+    return not said <= {None, False}
+
+
+@contextmanager
+def _catching(vm: Interpreter, may: bool = True) -> Iterator[None]:
+    """What is raised meanwhile may be caught here: who raises it under a condition of the run asks
+    for that."""
+    saved = vm.catching, vm.try_region, vm.tracer.caught
+    vm.catching += may
+    vm.try_region = vm.region_depth
+    vm.tracer.caught = partial(settled, vm) if vm.catching else None
+    try:
+        yield
+    finally:
+        vm.catching, vm.try_region, vm.tracer.caught = saved
 
 
 def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
@@ -71,7 +114,8 @@ def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
         return _guarded(vm, node, frame)
     frame.finals += 1
     try:
-        outcome = _guarded(vm, node, frame)
+        with _catching(vm, any(map(_leaves, node.finalbody))):
+            outcome = _guarded(vm, node, frame)
     except (KeyboardInterrupt, NotRollable):
         frame.finals -= 1
         raise
@@ -107,22 +151,14 @@ def _or_else(
 
 
 def _guarded(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
-    saved = vm.catching, vm.try_region
-    vm.catching += bool(node.handlers) or any(map(_leaves, node.finalbody))
-    vm.try_region = vm.region_depth
-    caught, vm.tracer.caught = vm.tracer.caught, partial(settled, vm) if vm.catching else None
     try:
-        outcome = vm.block(node.body, frame)
+        with _catching(vm, bool(node.handlers)):
+            outcome = vm.block(node.body, frame)
     except _OF_TRACING:
         raise
     except Exception as e:
-        vm.catching, vm.try_region = saved
-        vm.tracer.caught = caught
         vm.frame = frame
         return _handle(vm, node, e, frame)
-    finally:
-        vm.catching, vm.try_region = saved
-        vm.tracer.caught = caught
     if not outcome.falls or not node.orelse:
         return outcome
     return _or_else(vm, node, outcome, frame, lambda: vm.block(node.orelse, frame),

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -724,3 +725,105 @@ def else_of_a_try_leaves_the_loop(x: Any) -> Any:
     else:
         return total * 5
     return total
+
+
+# --- what drops an exception of the run -----------------------------------------------------------
+
+class Drops:
+    """Doubles what it is given, and drops a ValueError."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __enter__(self) -> Any:
+        return self.value * 2
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        return kind is ValueError
+
+
+@contextlib.contextmanager
+def guarded() -> Any:
+    try:
+        yield 3
+    except ValueError:
+        pass
+
+
+@case
+def with_drops_what_a_branch_raises(x: Any) -> Any:
+    with Drops(x) as twice:
+        if x.sum() > 0:
+            raise ValueError("dropped")
+        x = twice + 100
+    with Drops(x) as twice:
+        if x.sum() > 1000:
+            raise ValueError("not raised")
+        x = x + twice
+    return x
+
+
+@case
+def with_drops_behind_a_return(x: Any) -> Any:
+    with Drops(x) as twice:
+        if x.sum() > 1000:
+            return x
+        if x.sum() < 2000:
+            raise ValueError("dropped")
+        x = twice + 100
+    return x + 1
+
+
+@case
+def with_suppress_and_generators(x: Any) -> Any:
+    with contextlib.suppress(IndexError):
+        x = x + x[x.argmax() + 1]
+    with guarded() as k:
+        if x.sum() > 0:
+            raise ValueError("dropped")
+        x = x * k
+    for limit in (-1000, 1000):
+        with contextlib.suppress(ValueError):
+            if x.sum() > limit:
+                raise ValueError("dropped for the first")
+            x = x + limit
+    return x
+
+
+@case
+def with_inner_that_keeps(x: Any) -> Any:
+    try:
+        with contextlib.nullcontext(), Drops(x) as twice:
+            if x.sum() > 0:
+                raise KeyError("passes the inner one")
+            x = twice
+    except KeyError:
+        x = x + 7
+    return x
+
+
+@case
+def finally_drops_what_a_handler_raises(x: Any) -> Any:
+    try:
+        raise KeyError("handled")
+    except KeyError:
+        x = x + x[x.argmax() * 0 + 5]
+    finally:
+        if x.sum() < 1000:
+            return x * 3
+    return x
+
+
+@case
+def finally_drops_what_an_else_raises(x: Any) -> Any:
+    try:
+        x = x + 1
+    except KeyError:
+        x = x + 2
+    else:
+        if x.sum() > 0:
+            raise ValueError("dropped")
+    finally:
+        if x.sum() < 1000:
+            return x * 3
+    return x
