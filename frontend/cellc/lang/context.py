@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _OF_TRACING = CompileError, Cascade, Diverged, SizeInside
-"""What no `except` of the program catches (the last: of tracing, which may ask)."""
+"""What no `except` or `with` of the program catches (the last: of tracing, which may ask)."""
 
 
 def _special(vm: Interpreter, target: Any, name: str, args: list[Any], frame: Frame) -> Any:
@@ -58,7 +58,7 @@ def _with(vm: Interpreter, node: ast.With, index: int, frame: Frame) -> Outcome:
     try:
         with _catching(vm) if drops else nullcontext():
             outcome = _with(vm, node, index + 1, frame)
-    except (CompileError, Cascade, Diverged):
+    except _OF_TRACING:
         _special(vm, manager, "__exit__", [None, None, None], frame)
         raise
     except Exception as e:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc import ops
+
 from .table import Table
 
 case = Table(*[
@@ -826,4 +828,14 @@ def finally_drops_what_an_else_raises(x: Any) -> Any:
     finally:
         if x.sum() < 1000:
             return x * 3
+    return x
+
+
+@case
+def with_drops_around_a_size_of_the_run(x: Any) -> Any:
+    n = x.argmax() + 1
+    with Drops(x) as twice:
+        if (ops.ones((int(n) % 3, 2)).sum(axis=0) > twice).any():
+            twice = ops.ones((int(n) % 3, 2)).sum(axis=0)
+        x = x + twice
     return x
