@@ -500,3 +500,25 @@ def test_in_an_artifact(tmp_path: Any) -> None:
     assert 'net.py", line 4, in Net.construct' in caught.value.__notes__[0]
     with pytest.raises(IndexError, match="but got 2"):
         loaded.call("infer", x, i + 1)
+
+
+def sized_by_a_loop_that_fails(x, n):
+    if x[0] < 0:
+        raise ValueError("first")
+    while n < 1:
+        n = n + 1
+        assert x[1] < 1, "second"
+    return ops.ones((int(n), 3)).sum(axis=0)
+
+
+@pytest.mark.parametrize("before", [(), ((1.0, 0.0),)], ids=["while tracing", "compiled"])
+def test_of_two_errors_the_first_is_raised(before: Any) -> None:
+    """The second is met first by what works out a size."""
+    net = ms.jit(sized_by_a_loop_that_fails)
+    n = Tensor(0)
+    for good in before:
+        assert net(Tensor(np.float32(good)), n).asnumpy().tolist() == [1, 1, 1]
+    for bad, text in (((-1.0, 2.0), "first"), ((-1.0, 0.0), "first"), ((1.0, 2.0), "second")):
+        for call in (sized_by_a_loop_that_fails, net):
+            with pytest.raises((ValueError, AssertionError), match=text):
+                call(Tensor(np.float32(bad)), n)

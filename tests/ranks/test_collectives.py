@@ -308,11 +308,15 @@ def test_wrong_arguments(wrong: Any, text: str) -> None:
 
 def test_what_a_rank_says_it_is_at() -> None:
     """It computes if it has used the processor; all counts from its last collective."""
-    alive = Liveness(None, None, {})
-    alive._since -= 10
+    alive = Liveness(None, SimpleNamespace(Iprobe=lambda *_: False), {})
+    alive._mpi = SimpleNamespace(Status=lambda: None, ANY_SOURCE=0, ANY_TAG=0)
+    alive.attend()
+    since, used = alive._since
+    alive._since = since - 10, used
     said = alive._report()
     assert re.match(r"sleeps or waits at .*: 0\.\d s of processor time in the 10\.", said)
-    alive._used -= 9
+    alive._since = since - 10, used - 9
     assert re.match(r"computes at .*: 9\.\d s of processor time in the 10\.", alive._report())
     alive.done()
+    alive.attend()
     assert " in the 0." in alive._report()

@@ -2,7 +2,8 @@
 
 The graph is cut after the ops that find such sizes. A stage is compiled when the sizes that it
 needs are known, once for each; the last one gives the results and writes the parameters. What has
-an effect (prints, checks, calls of Python) stays in the last stage unless a size depends on it.
+an effect (prints, checks, calls of Python) stays in the last stage unless a size depends on it, or
+an error behind it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from cellc_compiler.ir.dims import Guard, symbols_of
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value, clone_into
-from cellc_compiler.ir.op import has_effect
+from cellc_compiler.ir.op import has_effect, lookup
 from cellc_runtime.records import dataclass, field, replace
 
 from ..core.later import instantiate
@@ -95,12 +96,33 @@ def _waits(node: Node) -> bool:
 
 
 def _early_effects(graph: Graph) -> set[Node]:
-    """Nodes that a size depends on."""
+    """Nodes that a size depends on, and checks before those of them that may fail: the first error
+    is raised."""
     found: set[Node] = set()
+    fails = False
     for node in reversed(graph.nodes):
+        if fails and _only_fails(node):
+            found.add(node)
         if node.op == "measure" or node in found:
             found.update(v.node for v in node.operands if v.node is not None)
+        fails = fails or (node in found and _may_fail(node))
     return found
+
+
+def _may_fail(node: Node) -> bool:
+    """Whether the node, or one inside it, may end the call with an error."""
+    return any(lookup(n.op).may_fail for n in _inside(node))
+
+
+def _only_fails(node: Node) -> bool:
+    """Whether an error is all that can be seen of a node: what is printed must not come twice,
+    where the sizes that are found ask for another trace."""
+    return _may_fail(node) and all(lookup(n.op).may_fail for n in _inside(node)
+                                   if lookup(n.op).effect)
+
+
+def _inside(node: Node) -> list[Node]:
+    return [node, *(n for r in node.regions for n in r.walk())]
 
 
 def _symbols(node: Node) -> set[str]:

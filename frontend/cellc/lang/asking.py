@@ -25,6 +25,7 @@ import numpy as np
 from cellc_compiler import interpret
 from cellc_compiler.ir.dims import Dim, active_shapes, symbols_of
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value, clone_into
+from cellc_compiler.ir.op import lookup
 from cellc_runtime import dtypes
 
 from ..core.dispatch import apply
@@ -347,10 +348,26 @@ class Foresight:
             return True
         if any(n.op == "host_call" for n in _within(node)):
             return False
-        results = interpret.evaluate(
-            for_sizes(node, self._sizes()), [self.known[v] for v in node.operands])
-        self.known.update(zip(node.results, results, strict=True))
+        try:
+            self.known.update(zip(node.results, self._evaluated(node), strict=True))
+        except Exception:
+            self._raise_earlier(node)
+            raise
         return True
+
+    def _evaluated(self, node: Node) -> Sequence[Any]:
+        return interpret.evaluate(
+            for_sizes(node, self._sizes()), [self.known[v] for v in node.operands])
+
+    def _raise_earlier(self, failed: Node) -> None:
+        """Raise the first error that the call meets before it gets to a node that fails."""
+        for region in self.tracer.regions:
+            for node in region.graph.nodes:
+                if node is failed:
+                    return
+                if any(lookup(n.op).may_fail for n in _within(node)) and all(
+                        map(self._work_out, node.operands)):
+                    self._evaluated(node)
 
     def _sizes(self) -> Mapping[str, int]:
         """The sizes of the call at hand, where types have symbols."""
