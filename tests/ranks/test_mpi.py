@@ -16,6 +16,7 @@ import cellc as ms
 from cellc import Tensor, nn
 from cellc.communication import init, get_rank, get_group_size, get_local_rank, comm_func as c
 from cellc.communication import create_group
+from cellc.parallel.distributed import DistributedDataParallel
 init()
 rank, size = get_rank(), get_group_size()
 assert size == int(sys.argv[1]) and get_local_rank() == rank
@@ -47,6 +48,14 @@ assert np.array_equal(out.asnumpy(), of((rank - 1) % size))
 if rank in (0, size - 1):
     create_group("ends", [size - 1, 0])
     assert c.all_reduce(Tensor([rank + 1]), group="ends")[0].asnumpy() == [size + 1]
+net = nn.Dense(4, 3, Tensor(of(rank, 12).reshape(3, 4)), "zeros")
+whole = DistributedDataParallel(net)
+for step in range(3):
+    whole.zero_grad()
+    found = ms.grad(lambda x: whole(x).sum(), None, net.weight)(Tensor(of(rank, 8).reshape(2, 4)))
+parts = [of(r, 8).reshape(2, 4).sum(0) * np.float32(1 / size) for r in range(size)]
+assert np.array_equal(found.asnumpy(), np.tile(sum(parts[1:], parts[0]), (3, 1)))
+assert np.array_equal(net.weight.asnumpy().ravel(), of(0, 12))
 c.barrier()
 print("rank", rank, "is right")
 """

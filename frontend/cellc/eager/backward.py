@@ -16,6 +16,7 @@ from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import seedable
 from cellc_runtime.executable import Executable
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
 from ..core import device as devices
@@ -23,9 +24,14 @@ from ..core import watching
 from ..core.later import autodiff, driver
 from ..core.lru import LRU
 from ..tensors.tensor import Tensor, Tensors, arrays_of, result_of
+from ..tracing.tracer import Tracer
 
 if TYPE_CHECKING:
+    from . import reductions
     from .recorder import Recording
+    from .reductions import Reduction
+else:  # what trains on several processes asks
+    reductions = lazy_module("cellc.eager.reductions")
 
 _LONG = 6
 """Steps from which a structure is compiled when it comes for the first time."""
@@ -93,23 +99,29 @@ _plans = _Plans()
 
 def run(
     recording: Recording, seeds: Sequence[int | None], sens: Tensors | None,
-    wanted: Sequence[int], last: bool = False,
+    wanted: Sequence[int], last: bool = False, passing: Sequence[Reduction] = (),
 ) -> list[Tensor | None] | None:
     """The cotangents of the wanted values by a compiled pass, or None to run it op by op.
 
     Args:
         last: nobody needs the recording any more.
+        passing: what happens to cotangents before they are given.
     """
-    key = _key(recording, seeds, sens, wanted)
+    key: Any = _key(recording, seeds, sens, wanted)
+    if passing:
+        state = arrays_of(reductions.states_of(passing))
+        key = *key, *[r.key for r in passing], *[(a.shape, a.dtype) for a in state]
     plan, make = _plans.find(key, recording)
     if plan is None:
         if not make:
             return None
-        plan = _make(recording, seeds, sens, wanted)
+        plan = _make(recording, seeds, sens, wanted, passing)
         _plans.put(key, plan)
     if plan.executable is None:
         return None if plan.count < 0 else [None] * len(wanted)
     given = arrays_of(sens or ())
+    if passing:
+        given += arrays_of(reductions.states_of(passing))
     arrays = arrays_of(map(recording.tensors.__getitem__, plan.reads))
     if last:
         recording.release()
@@ -133,11 +145,12 @@ def _key(
 
 
 def _make(
-    recording: Recording, seeds: Sequence[int | None], sens: Tensors | None, wanted: Sequence[int]
+    recording: Recording, seeds: Sequence[int | None], sens: Tensors | None, wanted: Sequence[int],
+    passing: Sequence[Reduction],
 ) -> _Plan:
     nodes, values, _ = recording.graph()
-    graph = Graph("backward")
-    b = Builder(graph)
+    tracer = Tracer("backward")
+    graph, b = tracer.graph, tracer.regions[0].builder
     cotangents: autodiff.Cotangents = {}
     for i, number in enumerate(seeds):
         given = None if sens is None else graph.add_input(sens[i]._type, f"sens{i}")
@@ -149,6 +162,8 @@ def _make(
     found = autodiff.reverse(b, nodes, cotangents, asked)
     if any(lookup(node.op).effect for node in graph.walk()):
         return _Plan(None, [], [], -1)
+    if passing:
+        found = reductions.traced(tracer, passing, found)
     outputs, places = distinct(found)
     reads = closed(graph, values, outputs)
     if not outputs:

@@ -11,13 +11,15 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import differentiable, seedable
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
@@ -29,6 +31,11 @@ from ..storage import writes
 from ..tensors.tensor import Grads, Tensor, Tensors, alias_of, tensor_of
 from . import backward
 from .composites import Composite
+
+if TYPE_CHECKING:
+    from . import reductions
+else:  # what trains on several processes asks
+    reductions = lazy_module("cellc.eager.reductions")
 
 CustomRule = Callable[[Tensors, Tensors, Tensors], Sequence[Any]]
 """(operands, results, cotangents) -> one cotangent (or None) for each operand."""
@@ -165,6 +172,7 @@ class Recording:
         self.tensors: list[Tensor] = []
         self._numbers: dict[int, tuple[Tensor, int]] = {}
         self.custom = False
+        self._reducers: list[tuple[reductions.Reducer, list[int | None]]] = []
 
     def track(self, tensor: Tensor) -> int:
         """Start to follow a tensor as an input of the recording."""
@@ -314,6 +322,40 @@ class Recording:
 
     # --- gradients ------------------------------------------------------------------------------
 
+    def reduce_by(self, reducer: reductions.Reducer, tensors: Tensors) -> None:
+        """Gradients of these tensors, where they are asked for, go through a reducer (once,
+        however often this is said)."""
+        if all(known is not reducer for known, _ in self._reducers):
+            self._reducers.append((reducer, [self.value_of(t) for t in tensors]))
+
+    def _reductions(self, wanted: Sequence[int], last: bool) -> list[reductions.Reduction]:
+        """What the reducers do with the gradients asked for.
+
+        Raises:
+            RuntimeError: they keep what they reduce, but this is not the one pass of a recording,
+                or is differentiated itself.
+        """
+        out = []
+        places = {n: place for place, n in enumerate(wanted)}
+        for reducer, numbers in self._reducers:
+            chosen = {i: places[n] for i, n in enumerate(numbers) if n in places}
+            if not chosen:
+                continue
+            if not last or _active.stack:
+                raise RuntimeError(
+                    f"gradients of the Parameters of a {type(reducer).__name__} are summed over "
+                    "processes and added up, once for each run of it: ask for them by 'grad' or "
+                    "'value_and_grad', outside of other gradients and of recompute()")
+            out.append(reducer.reduction(chosen, partial(self._first_reads, numbers)))
+        return out
+
+    def _first_reads(self, numbers: Sequence[int | None]) -> list[int]:
+        first: dict[int, int] = {}
+        for i, step in enumerate(self.steps):
+            for n in step.operands:
+                first.setdefault(n, i)
+        return [len(self.steps) if n is None else first.get(n, len(self.steps)) for n in numbers]
+
     def hooked(self) -> dict[int, Tensor]:
         """The tensors with hooks, by number."""
         if not tensor_hooks:
@@ -340,10 +382,11 @@ class Recording:
         """`gradients` of values by number; None counts for nothing."""
         self.absorb()
         hooked = self.hooked()
+        passing = self._reductions(wanted, last) if self._reducers else []
         if not _active.stack and not self.custom and not hooked and not watching.active:
-            found = backward.run(self, seeds, sens, wanted, last)
+            found = backward.run(self, seeds, sens, wanted, last, passing)
             if found is not None:
-                return found
+                return reductions.kept(passing, found) if passing else found
         nodes, values, custom = self.graph()
         walk = _BackwardWalk(nodes, custom, dict(zip(values, self.tensors, strict=True)),
                              {values[n]: t for n, t in hooked.items()})
@@ -354,7 +397,8 @@ class Recording:
                 autodiff.accumulate(walk.builder, walk.cotangents, values[number], cotangent)
         if last:
             self.release()
-        return walk.run([values[i] for i in wanted])
+        grads = walk.run([values[i] for i in wanted])
+        return reductions.applied(passing, grads) if passing else grads
 
     def release(self) -> None:
         """Let go of all that was recorded."""

@@ -102,7 +102,7 @@ class DistributedGradReducer(Cell):
         for bucket in buckets([g.dtype for g in sent], [g.size for g in sent], self.fusions,
                               list(zip(self.scattered, self.stages, strict=True)), self.limit,
                               self.ends):
-            add_up = _scattered if self.scattered[bucket[0]] else _summed
+            add_up = _scattered if self.scattered[bucket[0]] else summed
             for place, total in zip(bucket, add_up([sent[i] for i in bucket], self.group),
                                     strict=True):
                 sums[place] = total
@@ -155,7 +155,7 @@ def buckets(
     return out + [bucket for bucket, _ in filled.values()]
 
 
-def _summed(grads: Sequence[Tensor], group: str) -> list[Tensor]:
+def summed(grads: Sequence[Tensor], group: str) -> list[Tensor]:
     """The sums of some gradients, by one collective."""
     if len(grads) == 1:
         return [collectives.all_reduce(grads[0], "sum", group)]

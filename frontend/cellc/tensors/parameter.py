@@ -144,6 +144,8 @@ class Parameter(Tensor):
     comm_fusion = _Checked(int, 1, 0)
     key = _Checked(int, -1)
     storage_format: str = ""
+    grad: Tensor | None = None
+    """What `parallel.distributed.DistributedDataParallel` has added up of its gradients."""
     unique: bool = False  # type: ignore[assignment]  # in its place Tensor has a method
     sliced: bool = False
     cut: Any = None
