@@ -13,9 +13,15 @@ import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc.parallel.auto_parallel import AutoParallel
 from cellc.parallel.nn import Pipeline
+from cellc.parallel.strategy import (
+    enable_save_strategy_online,
+    get_current_strategy_metadata,
+    get_strategy_metadata,
+)
 from cellc.storage.elsewhere import is_elsewhere
 from cellc.testing.ranks import run_ranks
 from cellc.tools.pipeline_view import view
+from cellc_runtime.world import world
 
 from .conftest import Launch
 
@@ -108,6 +114,11 @@ def train(make: Callable[[], nn.Cell], micro: int, steps: int = 2) -> Trained:
     step = nn.TrainOneStepCell(nn.PipelineCell(losses_of(net), micro),
                                nn.Adam(net.trainable_params(), 0.01))
     found = [step(*data(i)).asnumpy() for i in range(steps)]
+    told = get_strategy_metadata(step)
+    if told is not None:
+        assert told[world().rank].keys() == held(step).keys()
+        assert get_current_strategy_metadata(step)[0].keys() == held(step).keys()
+        assert set().union(*told.values()) == {p.name for p in step.get_parameters()}
     return found, held(step)
 
 
@@ -177,6 +188,7 @@ def test_state_and_draws(kind: str) -> None:
 
 def test_a_shared_weight_has_one_home() -> None:
     want = train(lambda: Tied([0, 1]), 4)
+    enable_save_strategy_online()
     found = in_stages(2, lambda: train(lambda: Tied([0, 1]), 4))
     check(found, want)
     assert ["table" in parts for _, parts in found] == [True, False]

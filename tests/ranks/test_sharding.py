@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,12 @@ from cellc.lang.errors import CompileError
 from cellc.ops import reshard
 from cellc.parallel import Layout, shard
 from cellc.parallel.auto_parallel import AutoParallel
+from cellc.parallel.strategy import (
+    clear_strategy_metadata,
+    enable_save_strategy_online,
+    get_current_strategy_metadata,
+    get_strategy_metadata,
+)
 from cellc.ranks.layout import placements
 from cellc.testing.ranks import run_ranks
 from cellc_runtime.world import world
@@ -76,13 +83,25 @@ def whole_of(parts: list[Parameter]) -> np.ndarray[Any, Any]:
     return out
 
 
-def test_tensor_parallel_by_data_parallel() -> None:
+def test_tensor_parallel_by_data_parallel(tmp_path: Path) -> None:
     """A transformer on 2 x 2 ranks trains as one process does; each rank has parts of weights and
     of the optimizer's state."""
     want, alone = trained(a_step(block(laid=False)), 0, 1)
-    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel")
-    found = on_ranks(lambda rank: a_step(block(laid=True)),
-                     lambda rank, step: trained(step, rank, RANKS))
+    file = str(tmp_path / "strategy.ckpt")
+    ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel",
+                                 strategy_ckpt_config={"save_file": file, "load_file": ""})
+    enable_save_strategy_online()
+    steps = []
+
+    def make(rank: int) -> nn.Cell:
+        steps.append(a_step(block(laid=True)))
+        return steps[-1]
+
+    found = on_ranks(make, lambda rank, step: (
+        *trained(step, rank, RANKS), get_strategy_metadata(step),
+        get_current_strategy_metadata(step)))
+    _check_strategies(steps[0], found[0][2], [one for *_, one in found], file)
+    found = [(losses, net) for losses, net, *_ in found]
     for losses, _ in found:
         np.testing.assert_allclose(losses, want, 1e-5)
     nets = [net for _, net in found]
@@ -93,6 +112,32 @@ def test_tensor_parallel_by_data_parallel() -> None:
     for p in alone.get_parameters():
         parts = [net.parameters_dict()[p.name] for net in nets]
         np.testing.assert_allclose(whole_of(parts), p.asnumpy(), 2e-3, 2e-4)
+
+
+def _check_strategies(step: nn.Cell, every: Any, own: list[Any], file: str) -> None:
+    """What is said of layouts in the job and in the file is what `parameter_layout_dict` says."""
+    assert list(every) == list(range(RANKS))
+    for rank, one in enumerate(own):
+        assert list(one) == [0] and one[0].keys() == every[rank].keys()
+    saved = ms.build_searched_strategy(file)
+    for name, (matrix, tensor_map, part, *_) in step.parameter_layout_dict.items():
+        layout, kind, shape = every[RANKS - 1][name]
+        told = layout.to_dict()
+        assert [*told["device_matrix"]] == matrix and told["rank_list"] == list(range(RANKS))
+        assert [*told["tensor_map"]] == [tuple(a) if isinstance(a, list) else a
+                                         for a in tensor_map]
+        parameter = step.parameters_dict()[name]
+        assert kind == str(parameter.dtype) and len(shape) == len(part)
+        assert (name in saved) == parameter.requires_grad
+        if name in saved and all(isinstance(a, int) for a in tensor_map):
+            assert saved[name].dev_matrix[0].dim == matrix
+            assert saved[name].tensor_map[0].dim == tensor_map
+    assert every[0]["net.qkv"][2] == [WIDTH, 48]
+    clear_strategy_metadata()
+    assert get_strategy_metadata(step) is get_current_strategy_metadata(step) is None
+    for kind, given in ((TypeError, (3,)), (TypeError, (step, "0")), (ValueError, (step, 9))):
+        with pytest.raises(kind, match="For 'get_strategy_metadata'"):
+            get_strategy_metadata(*given)
 
 
 def test_network_is_called_again_for_other_sizes_and_after_training() -> None:

@@ -628,6 +628,8 @@ class EntryTable:
         traced, again = self._traced(key, fn, args, kwargs, call, known)
         if isinstance(traced, Entry):
             return traced, again
+        if world().size > 1:
+            sharding.keep_whole(fn, traced)
         if traced.pieces and call is not None and known is not None:
             return _with_pieces(traced, fn, args, kwargs, call, known), again
         return _plain(traced, fn, args, kwargs), again

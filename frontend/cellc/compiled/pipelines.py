@@ -187,7 +187,7 @@ def _leave(
                 p.shape, p.dtype.numpy,
                 f"the parameter {p.name} is held by stage {other} of the pipeline (ranks "
                 f"{list(settings.of_stage(other))}), and this is rank {world().rank} of stage "
-                f"{stage}: read it there"))
+                f"{stage}: read it there", other))
             gone.append(p)
     writes.written(gone)
 

@@ -33,8 +33,9 @@ from cellc_runtime.world import world
 
 from ..context import OPTIONS, get_context, in_graph_mode
 from ..core.invalidation import watch
-from ..ranks import settings
+from ..ranks import online, settings, strategies
 from ..ranks.layout import Placement, placements
+from ..ranks.online import Laid
 from ..ranks.parts import Cut, whole_shapes
 from ..ranks.settings import ParallelMode, get_auto_parallel_context
 from ..tensors.parameter import Parameter
@@ -94,10 +95,10 @@ def traced_part(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
         return (along, *rest) if i in batch else whole(v.type.rank)
 
     part = shard(graph, mesh, world().rank, given, outputs)
-    for p, layout in zip(traced.parameters, part.inputs[traced.arguments:], strict=True):
-        if isinstance(p, Parameter):
-            p.planned = mesh.sizes, layout
+    lying = _plan_parameters(traced, graph, mesh, part.inputs)
+    online.keep(fn, lying)
     if not staged:
+        _write_strategy(lying)
         cut_parameters(traced.parameters)
     traced.graph = part.graph
     traced.attributes.append((OPTIONS, "ranks"))
@@ -106,6 +107,38 @@ def traced_part(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
     if get_context("save_graphs"):
         _save(traced)
     return traced
+
+
+def _plan_parameters(
+    traced: Traced, graph: Graph, mesh: Mesh, inputs: Sequence[Cuts]
+) -> dict[str, Laid]:
+    """Parameters have the layouts of the graph's inputs; these by name."""
+    out: dict[str, Laid] = {}
+    for p, v, layout in zip(traced.parameters, graph.inputs[traced.arguments:],
+                            inputs[traced.arguments:], strict=True):
+        if isinstance(p, Parameter):
+            p.planned = mesh.sizes, layout
+            out[p.name] = Laid(p, v.type.dims, p.planned)
+    return out
+
+
+def keep_whole(fn: Any, traced: Traced) -> None:
+    """Keep for who asks that each rank of a stage has all of the parameters that the stage has."""
+    if get_auto_parallel_context("pipeline_stages") > 1:
+        size = settings.ranks_of_a_stage()
+        online.keep(fn, {p.name: Laid(p, p.shape, ((size,), whole(p.ndim)))
+                         for p in traced.parameters if isinstance(p, Parameter)})
+
+
+def _write_strategy(laid: Mapping[str, Laid]) -> None:
+    """The layouts into the strategy file that is asked for, by the first rank."""
+    config = get_auto_parallel_context("strategy_ckpt_config")
+    name = get_auto_parallel_context("strategy_ckpt_save_file") or config["save_file"]
+    if name and world().rank == 0:
+        trained = config.get("only_trainable_params", True)
+        strategies.write(name, strategies.made_of({
+            key: online.part_layout(one) for key, one in laid.items()
+            if one.parameter.requires_grad or not trained}))
 
 
 def _traced_whole(

@@ -15,12 +15,15 @@ class Elsewhere(State):
     Args:
         shape, dtype: of the array.
         where: who holds it, for the error of somebody who reads it.
+        stage: the stage of the pipeline that does.
     """
 
-    __slots__ = ("dtype", "shape", "where")
+    __slots__ = ("dtype", "shape", "stage", "where")
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> None:
-        self.shape, self.dtype, self.where = shape, dtype, where
+    def __init__(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], where: str, stage: int
+    ) -> None:
+        self.shape, self.dtype, self.where, self.stage = shape, dtype, where, stage
 
     def array(self) -> NoReturn:
         """Raise RuntimeError: nobody here has them."""
@@ -36,3 +39,9 @@ def leave(tensor: Stored, state: Elsewhere) -> None:
 def is_elsewhere(tensor: Stored) -> bool:
     """Whether another process holds a tensor's elements."""
     return isinstance(state_of(tensor), Elsewhere)
+
+
+def stage_of(tensor: Stored, own: int) -> int:
+    """The stage that holds a tensor's elements, if not this process's own."""
+    state = state_of(tensor)
+    return state.stage if isinstance(state, Elsewhere) else own
