@@ -184,6 +184,41 @@ def test_what_stages_share() -> None:
         ms.sync_pipeline_shared_parameters(3)  # type: ignore[arg-type]
 
 
+def test_ranks_with_the_same_part_get_that_of_the_first() -> None:
+    """Four ranks as 2 x 2: the last axis cuts the rows of `w`; what nobody names stays."""
+    class Two(nn.Cell):
+        def __init__(self, rank: int) -> None:
+            super().__init__()
+            for name in ("w", "other", "whole"):
+                setattr(self, name, Parameter(Tensor(np.full((2, 3), rank, np.float32)), name=name))
+            self.w.sliced = True
+
+    def run(rank: int, kind: str) -> list[float]:
+        net = Two(rank)
+        layouts: Any = {"w": [[2, 2], [0, -1], [2, 3]], "whole": [[4], [-1, -1], [2, 3]]}
+        if kind == "file":
+            layouts = strategy(layout=PartLayout((2, 2), ((0,), ()))).layouts
+        parallel.parameter_broadcast(net, layouts, rank)
+        return [float(p.asnumpy().mean()) for p in (net.w, net.other, net.whole)]
+
+    assert run_ranks(4, lambda rank: run(rank, "dict")) == [
+        [0, 0, 0], [1, 1, 0], [0, 2, 0], [1, 3, 0]]
+    assert [w for w, *_ in run_ranks(4, lambda rank: run(rank, "file"))] == [0, 1, 0, 1]
+    parallel.parameter_broadcast(Two(0), {"w": [[1], [-1, -1]]}, 5)  # one process has them
+
+    def refused(rank: int) -> None:
+        for said, layouts, ranks in (
+            ("'cur_rank' must be this process's", {"w": [[2], [0, -1]]}, (1 - rank,)),
+            ("'initial_rank' must be 0", {"w": [[2], [0, -1]]}, (rank, 1)),
+            ("expected a layout", {"w": 3}, (rank,)),
+            ("no parameter 'absent'", {"absent": [[2], [0, -1]]}, (rank,)),
+        ):
+            with pytest.raises(ValueError, match=said):
+                parallel.parameter_broadcast(Two(rank), layouts, *ranks)
+
+    run_ranks(2, refused)
+
+
 def test_smaller_functions(tmp_path: Path) -> None:
     for i in range(2):
         write(str(tmp_path / f"{i}.ckpt"), {f"p{i}": np.float32([i])}, "ckpt")

@@ -61,6 +61,11 @@ def all_reduce_ranks(x: Tensor, ranks: tuple[int, ...]) -> Tensor:
     return apply_one("all_reduce", x, reduction="sum", ranks=ranks)
 
 
+def broadcast_ranks(x: Tensor, ranks: tuple[int, ...]) -> Tensor:
+    """The tensor of the first of these ranks, of which this is one."""
+    return apply_one("broadcast_from", x, root=ranks[0], ranks=ranks)
+
+
 def own_ranks(groups: Any, what: str) -> tuple[int, ...]:
     """Of lists of ranks the one with this process; all ranks if there are no lists.
 

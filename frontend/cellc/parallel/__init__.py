@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cellc_runtime.lazy import lazy_names, public_names
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         load_distributed_checkpoint,
         load_segmented_checkpoints,
         merge_sliced_parameter,
+        parameter_broadcast,
         restore_group_info_list,
         sync_pipeline_shared_parameters,
     )
@@ -35,19 +36,6 @@ if TYPE_CHECKING:
         transform_checkpoints,
         unified_safetensors,
     )
-
-
-def parameter_broadcast(net: Any, layout: Any, cur_rank: int = 0, initial_rank: int = 0) -> None:
-    """Give parameters to the devices that have the same part: there is one device, which has them.
-
-    Raises:
-        ValueError: another rank than 0.
-
-    Source: `mindspore.parallel.parameter_broadcast`.
-    """
-    if cur_rank != 0 or initial_rank != 0:
-        raise ValueError("For 'parameter_broadcast', the ranks must be 0 where one process runs, "
-                         f"but got {cur_rank} and {initial_rank}.")
 
 
 def set_op_strategy_config(mode: str = "SAVE", path: str = "") -> None:
@@ -86,7 +74,8 @@ if not TYPE_CHECKING:  # of modules that build on networks and checkpoints
     __getattr__ = lazy_names("cellc.train", {
         ".distributed_checkpoints":
             "build_searched_strategy load_distributed_checkpoint load_segmented_checkpoints "
-            "merge_sliced_parameter restore_group_info_list sync_pipeline_shared_parameters",
+            "merge_sliced_parameter parameter_broadcast restore_group_info_list "
+            "sync_pipeline_shared_parameters",
         ".transforming":
             "convert_checkpoint_by_rank convert_checkpoints merge_pipeline_strategys "
             "rank_list_for_convert rank_list_for_transform transform_checkpoint_by_rank "

@@ -10,4 +10,5 @@ from ..nn.micro_batch import (
 GradAccumulation = GradAccumulationCell
 Pipeline = PipelineCell
 
-__all__ = ["GradAccumulation", "MicroBatchInterleaved", "Pipeline", "PipelineGradReducer"]
+__all__ = ["GradAccumulation", "MicroBatchInterleaved", "Pipeline", "PipelineCell",
+           "PipelineGradReducer"]

@@ -307,6 +307,61 @@ def sync_pipeline_shared_parameters(net: Cell) -> None:
                 collectives.receive(parameter.shape, parameter.dtype, other, tag))
 
 
+def parameter_broadcast(
+    net: Cell, layout: Mapping[str, Any], cur_rank: int = 0, initial_rank: int = 0
+) -> None:
+    """Give the ranks that have the same part of a parameter that of the first of them. All ranks of
+    a stage do it.
+
+    Args:
+        net: the network.
+        layout: layouts by the names of parameters, as `Cell.parameter_layout_dict` or
+            `build_searched_strategy` gives them.
+        cur_rank: this process.
+        initial_rank: the first process of its stage of a pipeline.
+
+    Raises:
+        TypeError: no Cell, or no dict.
+        ValueError: another rank than this process's, one that begins no stage, a name that the
+            network lacks, or what is no layout.
+
+    Source: `mindspore.parallel.parameter_broadcast`.
+    """
+    what = "parameter_broadcast"
+    of_kind(net, Cell, f"For '{what}', the argument 'net' should be a Cell, but got {{kind}}.")
+    of_kind(layout, Mapping, f"For '{what}', the argument 'layout' should be a dict, but got "
+            "{kind}.")
+    here = world()
+    if not layout or here.size == 1:
+        return
+    if cur_rank != here.rank:
+        raise ValueError(f"For '{what}', 'cur_rank' must be this process's, {here.rank}, but got "
+                         f"{cur_rank}.")
+    size = here.size // get_auto_parallel_context("pipeline_stages")
+    if initial_rank != here.rank // size * size:
+        raise ValueError(f"For '{what}', 'initial_rank' must be {here.rank // size * size}, where "
+                         f"this process's stage begins, but got {initial_rank}.")
+    if any(isinstance(one, ParallelLayouts) for one in layout.values()):
+        known = by_parameter(layout, cur_rank)
+    else:
+        known = {name: layout_of(one, f"{what}: {name}") for name, one in layout.items()}
+    own = net.parameters_dict()
+    for name in sorted(known):
+        if name not in own:
+            raise ValueError(f"For '{what}', the network has no parameter {name!r}.")
+        ranks = _alike(known[name], own[name], range(initial_rank, initial_rank + size))
+        if len(ranks) > 1:
+            own[name].set_data(collectives.broadcast_ranks(own[name].value(), ranks))
+
+
+def _alike(layout: PartLayout, part: Parameter, stage: range) -> tuple[int, ...]:
+    """The ranks of a stage that have the same part of a parameter as this one."""
+    shape = part.shape if part.cut is None and not part.sliced else layout.whole(part.shape)
+    first = stage.start
+    mine = layout.box(world().rank - first, shape, part.name)
+    return tuple(r for r in stage if layout.box(r - first, shape, part.name) == mine)
+
+
 def restore_group_info_list(group_info_file_name: str) -> list[int]:
     """The ranks that have the same checkpoint, from a file of groups.
 
