@@ -4,6 +4,8 @@ two of them, waited for at once and by handles: values, types and who gets anyth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from cellc.parallel import _auto_parallel_context as inner
 from cellc.parallel import _cost_model_context as cost
 from cellc.parallel import _utils
 from cellc.parallel.auto_parallel import AutoParallel
+from cellc.ranks import settings
 from cellc.testing.ranks import run_ranks
 
 Array = np.ndarray[Any, Any]
@@ -292,3 +295,45 @@ def test_one_process_is_not_cut(mode: int) -> None:
     network.pipeline(2)
     assert (around.get_pipeline_stages(), network.get_pipeline_stages()) == (1, 2)
     assert network.around(nn.Tanh()).get_pipeline_stages() == 2
+
+
+def test_settings_by_methods_of_auto_parallel(tmp_path: Path) -> None:
+    get = ms.get_auto_parallel_context
+    network, file = AutoParallel(nn.ReLU()), str(tmp_path / "strategy.json")
+    network.hsdp(4, 7, "level2")
+    assert get("enable_parallel_optimizer") and get("optimizer_weight_shard_size") == 4
+    assert settings.optimizer_sharding("parallel_optimizer_threshold") == 7
+    assert settings.optimizer_sharding("gradient_accumulation_shard")
+    network.comm_fusion(None)
+    network.comm_fusion({"allreduce": {"mode": "size", "config": 3}})
+    assert get("comm_fusion")["allreduce"] == {"mode": "size", "config": 3}
+    network.enable_fp32_communication()
+    network.disable_loss_repeated_mean()
+    assert get("force_fp32_communication") and not get("loss_repeated_mean")
+    network.save_param_strategy_file(file)
+    network.load_param_strategy_file("before.ckpt")
+    network.disable_strategy_file_only_for_trainable_params()
+    assert get("strategy_ckpt_config") == {
+        "load_file": "before.ckpt", "save_file": file, "only_trainable_params": False}
+    network.set_group_ckpt_save_file("group.pb")
+    network.transformer_opt(None)
+    norms: list[Callable[[], object]] = [
+        network.print_local_norm, network.enable_device_local_norm,
+        lambda: network.dump_local_norm("norms")]
+    files = [network.save_operator_strategy_file, network.load_operator_strategy_file]
+    for call in (*norms, *(partial(f, file) for f in files)):
+        call()
+        with pytest.raises(RuntimeError, match="AutoParallel"):
+            run_ranks(2, lambda rank, call=call: call())
+    for f in (*files, network.save_param_strategy_file, network.load_param_strategy_file,
+              network.set_group_ckpt_save_file, network.dump_local_norm):
+        with pytest.raises(TypeError, match="'file_path' must be str"):
+            f(3)  # type: ignore[arg-type]
+    for kind, wrong in ((ValueError, (0,)), (ValueError, (True,)), (ValueError, (1, -1)),
+                        (ValueError, (1, 1, "level0"))):
+        with pytest.raises(kind, match=r"must be|should in"):
+            network.hsdp(*wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must be dict"):
+        network.comm_fusion([])  # type: ignore[arg-type]
+    with pytest.raises(KeyError, match="absolute"):
+        network.save_operator_strategy_file("a.json")

@@ -10,6 +10,7 @@ from typing import Any
 from cellc_runtime.world import world
 
 from .. import context
+from ..core import checks
 from ..nn.cell import Cell
 from ..ranks.layout import check_strategy
 from ..ranks.settings import (
@@ -18,6 +19,7 @@ from ..ranks.settings import (
     parallel_within,
     set_auto_parallel_context,
 )
+from . import set_op_strategy_config
 
 _MODES = {
     "semi_auto": (ParallelMode.SEMI_AUTO_PARALLEL, "sharding_propagation"),
@@ -117,15 +119,125 @@ class AutoParallel(Cell):
         """Accepted for compatibility: parameters get their values when they are made, or, of those
         made within `no_init_parameters`, by a checkpoint that is loaded before `compile`."""
 
+    def hsdp(
+        self, shard_size: int = -1, threshold: int = 64, optimizer_level: str = "level1"
+    ) -> None:
+        """Part the optimizer's state among the ranks that have the same part of a parameter.
+
+        Args:
+            shard_size: among how many ranks; -1: all of them.
+            threshold: KiB of a parameter below which its state is not parted.
+            optimizer_level: `"level1"` or `"level2"` (sums of gradients, too).
+
+        Raises:
+            ValueError: a value of a wrong kind or size, or an unknown level.
+            RuntimeError: `"level3"`, which parts weights, over several processes.
+        """
+        if not checks.is_int(shard_size) or (shard_size < 1 and shard_size != -1):
+            raise ValueError(f"shard_size must be a positive integer or -1, but got {shard_size}.")
+        if not checks.is_int(threshold) or threshold < 0:
+            raise ValueError(f"threshold must be a positive integer or 0, but got {threshold}.")
+        set_auto_parallel_context(
+            parallel_optimizer_config={
+                "parallel_optimizer_threshold": threshold, "optimizer_level": optimizer_level,
+                "optimizer_weight_shard_size": shard_size},
+            optimizer_weight_shard_size=shard_size, enable_parallel_optimizer=True)
+
+    def comm_fusion(self, config: dict[str, Any] | None) -> None:
+        """Say which collectives are done together; see `set_auto_parallel_context`.
+
+        Raises:
+            TypeError, KeyError, ValueError: no dict, or none of its keys and values.
+        """
+        if config is not None:
+            if not isinstance(config, dict):
+                raise TypeError("For 'AutoParallel.comm_fusion', the argument 'config' must be "
+                                f"dict, but got the type : {type(config)}.")
+            set_auto_parallel_context(comm_fusion=config)
+
+    def enable_fp32_communication(self) -> None:
+        """Recorded: sums between ranks are made in a type that holds what was summed."""
+        set_auto_parallel_context(force_fp32_communication=True)
+
+    def disable_loss_repeated_mean(self) -> None:
+        """Recorded: the gradient is that of the one loss, however many ranks compute it."""
+        set_auto_parallel_context(loss_repeated_mean=False)
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def save_param_strategy_file(self, file_path: str) -> None:
+        """Write the layouts of trained parameters to a file, once graphs are cut.
+
+        Raises:
+            TypeError: no string.
+        """
+        _strategy_config(save_file=_path(file_path))
+
+    def load_param_strategy_file(self, file_path: str) -> None:
+        """Name the strategy file by which `load_distributed_checkpoint` reads a checkpoint.
+
+        Raises:
+            TypeError: no string.
+        """
+        _strategy_config(load_file=_path(file_path))
+
+    def disable_strategy_file_only_for_trainable_params(self) -> None:
+        """Write the layouts of all parameters."""
+        _strategy_config(only_trainable_params=False)
+
+    def save_operator_strategy_file(self, file_path: str) -> None:
+        """Strategies of ops are written nowhere: see `load_operator_strategy_file`."""
+        _operators(file_path, "SAVE")
+
+    def load_operator_strategy_file(self, file_path: str) -> None:
+        """Strategies of ops are read from no file: `shard` says them, or they follow.
+
+        Raises:
+            TypeError: no string.
+            KeyError: no absolute path, or no `.json`.
+            RuntimeError: several processes.
+        """
+        _operators(file_path, "LOAD")
+
+    def set_group_ckpt_save_file(self, file_path: str) -> None:
+        """Recorded: `parallel.strategy` says which ranks have the same parts.
+
+        Raises:
+            TypeError: no string.
+        """
+        set_auto_parallel_context(group_ckpt_save_file=_path(file_path))
+
+    def transformer_opt(self, file_path: str | None) -> None:
+        """Accepted for compatibility: options of other devices' collectives, which change no
+        result."""
+
+    # --- norms ----------------------------------------------------------------------------------
+
     def print_local_norm(self) -> None:
         """Print norms of what single ranks hold of gradients: nothing, as one process holds all.
 
         Raises:
             RuntimeError: several processes, whose parts of a gradient have no norms here.
         """
-        if world().size > 1:
-            raise RuntimeError("AutoParallel.print_local_norm: norms of the parts of gradients are "
-                               "not there. Use nn.Norm or ops.clip_by_global_norm on the whole.")
+        _no_norms("print_local_norm")
+
+    def dump_local_norm(self, file_path: str) -> None:
+        """Write such norms to a file: see `print_local_norm`.
+
+        Raises:
+            TypeError: no string.
+            RuntimeError: several processes.
+        """
+        _path(file_path)
+        _no_norms("dump_local_norm")
+
+    def enable_device_local_norm(self) -> None:
+        """Print such norms of all parameters: see `print_local_norm`.
+
+        Raises:
+            RuntimeError: several processes.
+        """
+        _no_norms("enable_device_local_norm")
 
     def around(self, network: Cell) -> AutoParallel:
         """Another network with the same settings: a training step of this one, say."""
@@ -148,6 +260,31 @@ class AutoParallel(Cell):
         """What the network gives."""
         _outermost(self._parallel["parallel_mode"])
         return self.network(*args, **kwargs)
+
+
+def _path(given: Any) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"the argument 'file_path' must be str, but got the type : {type(given)} .")
+    return given
+
+
+def _strategy_config(**given: Any) -> None:
+    known = get_auto_parallel_context("strategy_ckpt_config")
+    set_auto_parallel_context(strategy_ckpt_config={**known, **given})
+
+
+def _operators(path: Any, mode: str) -> None:
+    """Record the file of strategies of ops, where nothing is cut."""
+    set_op_strategy_config(mode, _path(path))
+    if world().size > 1:
+        raise RuntimeError("AutoParallel: strategies of ops are in no file. Say them with shard, "
+                           "or save the layouts of parameters (save_param_strategy_file).")
+
+
+def _no_norms(what: str) -> None:
+    if world().size > 1:
+        raise RuntimeError(f"AutoParallel.{what}: norms of the parts of gradients are not there. "
+                           "Use nn.Norm or ops.clip_by_global_norm on the whole.")
 
 
 def _graph_mode() -> None:
