@@ -297,6 +297,43 @@ def test_one_process_is_not_cut(mode: int) -> None:
     assert network.around(nn.Tanh()).get_pipeline_stages() == 2
 
 
+X = Tensor(np.ones((2, 2), np.float32))
+
+
+@pytest.mark.parametrize(("function", "name", "rest"), [
+    (dist.all_to_all_single, "output", {"input": X}),
+    (dist.all_to_all_single, "input", {"output": X}),
+    (dist.all_to_all_single, "input_split_sizes", {"output": X, "input": X}),
+    (dist.all_gather_into_tensor, "input_tensor", {"output_tensor": X}),
+    (dist.all_gather_into_tensor_uneven, "output", {"input": X}),
+    (dist.all_gather_into_tensor_uneven, "output_split_sizes", {"input": X, "output": X}),
+    (dist.reduce_scatter_tensor, "input", {"output": X}),
+    (dist.reduce_scatter_tensor_uneven, "input", {"output": X}),
+    (dist.reduce_scatter_tensor_uneven, "input_split_sizes", {"input": X, "output": X}),
+    (dist.gather_into_tensor, "input_tensor", {"output_tensor": X}),
+    (dist.scatter_tensor, "input_tensor", {"output_tensor": X}),
+    (dist.all_to_all_v_c, "output", {"input": X, "send_count_matrix": [4]}),
+    (dist.all_to_all_v_c, "send_count_matrix", {"input": X, "output": X}),
+    (dist.recv, "tensor", {}), (dist.irecv, "tensor", {}), (comm.recv, "tensor", {}),
+    (comm.irecv, "tensor", {}), (comm.isend, "tag", {"tensor": X}),
+    (comm.irecv, "tag", {"tensor": X}), (dist.irecv, "tag", {"tensor": X}),
+    (dist.broadcast_object_list, "object_list", {}),
+    (comm.all_to_all_single_with_output_shape, "tensor", {"output_shape": (2, 2)}),
+    (comm.all_to_all_single_with_output_shape, "output_shape", {"tensor": X}),
+    (comm.all_to_all_single_with_output_shape, "output_split_sizes",
+     {"tensor": X, "output_shape": (2, 2)}),
+    (comm.all_to_all_with_output_shape, "input_tensor_list", {"output_shape_list": [(2, 2)]}),
+    (comm.all_to_all_with_output_shape, "output_shape_list", {"input_tensor_list": [X]}),
+])
+def test_arguments_of_another_kind_are_named(
+    function: Callable[..., Any], name: str, rest: dict[str, Any]
+) -> None:
+    for wrong in (1.5, "a", object(), {}):
+        with pytest.raises(TypeError, match=f"For '{function.__name__}', .*'{name}'"
+                           if name != "tag" else "'tag' must be an int"):
+            function(**rest, **{name: wrong})
+
+
 def test_settings_by_methods_of_auto_parallel(tmp_path: Path) -> None:
     get = ms.get_auto_parallel_context
     network, file = AutoParallel(nn.ReLU()), str(tmp_path / "strategy.json")

@@ -297,7 +297,8 @@ def test_a_rank_that_raises_ends_the_others() -> None:
     (lambda: c.broadcast(Tensor([1.0]), 2), "one of the ranks"),
     (lambda: c.send(Tensor([1.0]), get_rank()), "one of the ranks"),
     (lambda: c.all_to_all(Tensor(np.zeros((4, 2))), 3, 0, 1), "number of processes"),
-    (lambda: c.all_to_all_rows(Tensor(np.zeros((4, 2))), [1, 1], [2, 2]), "2 rows are to be sent"),
+    (lambda: c.all_to_all_rows(Tensor(np.zeros((4, 2))), [1, 1], [1, 2]), "2 rows are to be sent"),
+    (lambda: c.all_to_all_rows(Tensor(np.zeros((4, 2))), [1, 3], [2, 2]), "expects 2 of itself"),
     (lambda: create_group("two", [0, 2]), "one of the ranks"),
     (lambda: create_group("two", [0, 1], {"hccl": 1}), "must be type of GroupOptions"),
 ])

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ops import functional_collectives as collectives
+from ..ops.arguments import ints, shape_of, tensors
+from ..ops.arguments import tensor as as_tensor
 from ..ops.communication import (
     CommHandle,
     P2POp,
@@ -108,9 +110,38 @@ def all_to_all_with_output_shape(
     group: str | None = None, async_op: bool = False,
 ) -> tuple[tuple[Tensor, ...], CommHandle | None]:
     """A tensor for each process; what each sends, of these shapes (or the shapes of tensors)."""
-    shapes = [s.shape if isinstance(s, Tensor) else s for s in output_shape_list]
-    return (collectives.all_to_all_tensors(input_tensor_list, shapes, group),
-            handle(async_op, "all_to_all_with_output_shape"))
+    what = "all_to_all_with_output_shape"
+    given = tensors(input_tensor_list, what, "input_tensor_list")
+    if not isinstance(output_shape_list, (list, tuple)):
+        raise TypeError(f"For '{what}', 'output_shape_list' must be a list of shapes or Tensors, "
+                        f"but got {type(output_shape_list).__name__}.")
+    shapes = [s.shape if isinstance(s, Tensor) else shape_of(s, what, "output_shape_list")
+              for s in output_shape_list]
+    count = len(ranks_of(group, what))
+    if len(given) != count or len(shapes) != count:
+        raise ValueError(f"For '{what}', 'input_tensor_list' and 'output_shape_list' must be as "
+                         f"long as there are processes, {count}, but have {len(given)} and "
+                         f"{len(shapes)} entries.")
+    return (collectives.all_to_all_tensors(given, shapes, group),
+            handle(async_op, what))
+
+
+def _row_counts(
+    shape: Sequence[int], sizes: Any, name: str, what: str, group: str | None
+) -> list[int]:
+    """How many of some rows belong to each process: equal parts if not given (or none).
+
+    Raises:
+        TypeError: no list of ints.
+        ValueError: not one for each process, or they are not all rows.
+    """
+    count, rows = len(ranks_of(group, what)), shape[0] if shape else 1
+    found = [] if sizes is None else list(ints(sizes, what, name))
+    found = found or [rows // count] * count
+    if len(found) != count or sum(found) != rows:
+        raise ValueError(f"For '{what}', '{name}' must hold the rows for each of {count} "
+                         f"processes, {rows} together, but got {sizes!r}.")
+    return found
 
 
 def all_to_all_single_with_output_shape(
@@ -126,10 +157,11 @@ def all_to_all_single_with_output_shape(
             parts if None.
     """
     what = "all_to_all_single_with_output_shape"
-    shape = output_shape.shape if isinstance(output_shape, Tensor) else tuple(output_shape)
-    count = len(ranks_of(group, what))
-    send = input_split_sizes or [tensor.shape[0] // count] * count
-    receive = output_split_sizes or [shape[0] // count] * count
+    as_tensor(tensor, what, "tensor")
+    shape = output_shape.shape if isinstance(output_shape, Tensor) else \
+        shape_of(output_shape, what, "output_shape")
+    send = _row_counts(tensor.shape, input_split_sizes, "input_split_sizes", what, group)
+    receive = _row_counts(shape, output_split_sizes, "output_split_sizes", what, group)
     return _exchange(
         what, async_op, tensor, lambda x: collectives.all_to_all_rows(x, send, receive, group),
         lambda: _rows(tensor, sum(receive)))
@@ -151,6 +183,7 @@ def send(tensor: Tensor, dst: int = 0, group: str = HCCL_WORLD_COMM_GROUP, tag: 
 
 def recv(tensor: Tensor, src: int = 0, group: str = HCCL_WORLD_COMM_GROUP, tag: int = 0) -> Tensor:
     """What another process sends, of the type and shape of `tensor`."""
+    as_tensor(tensor, "recv", "tensor")
     return collectives.receive(tensor.shape, tensor.dtype, src, tag, group)
 
 
@@ -167,6 +200,8 @@ def irecv(
 ) -> tuple[Tensor, CommHandle]:
     """A tensor of the type and shape of `tensor` that has what another process sends once its
     handle was waited for."""
+    as_tensor(tensor, "irecv", "tensor")
+    collectives.a_tag(tag, "irecv")
     collectives.another_rank(src, "src", "irecv", group)
     out = zeros_like(tensor)
 

@@ -29,7 +29,7 @@ from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_collectives as collectives
 from . import functional_join as fj
-from .arguments import boolean, is_int
+from .arguments import boolean, ints, is_int
 from .arguments import tensor as as_tensor
 from .functional_create import zeros_like
 from .tcp_store import TCPStore
@@ -300,10 +300,11 @@ def _parts(x: Tensor, sizes: Any, name: str, what: str, group: Any) -> list[int]
     """How many rows of `x` belong to each process of a group: equal parts if not given.
 
     Raises:
+        TypeError: no list of ints.
         ValueError: they do not add up to the rows.
     """
     count, rows = len(ranks_of(group, what)), x.shape[0] if x.ndim else 1
-    found = list(sizes) if sizes is not None else [rows // count] * count
+    found = [rows // count] * count if sizes is None else list(ints(sizes, what, name))
     if len(found) != count or sum(found) != rows:
         raise ValueError(f"For '{what}', '{name}' must hold the rows for each of {count} "
                          f"processes, {rows} together, but got {sizes!r}.")
@@ -361,7 +362,7 @@ def all_gather_into_tensor(
     or None."""
     what = "all_gather_into_tensor"
     ranks_of(group, what)
-    return _into(output_tensor, what, async_op, input_tensor,
+    return _into(output_tensor, what, async_op, as_tensor(input_tensor, what, "input_tensor"),
                  lambda x: collectives.all_gather(x, group))
 
 
@@ -371,6 +372,7 @@ def all_gather_into_tensor_uneven(
 ) -> CommHandle | None:
     """`all_gather_into_tensor` of tensors whose numbers of rows differ."""
     what = "all_gather_into_tensor_uneven"
+    as_tensor(output, what, "output")
     receive = _parts(output, output_split_sizes, "output_split_sizes", what, group)
     return _exchange(what, async_op, [as_tensor(input, what, "input")],
                      lambda x: collectives.all_gather_rows(x, receive, group),
@@ -398,7 +400,8 @@ def reduce_scatter_tensor(
     what = "reduce_scatter_tensor"
     ranks_of(group, what)
     collectives.checked_reduction(op, what)
-    return _into(output, what, async_op, input, lambda x: collectives.reduce_scatter(x, op, group))
+    return _into(output, what, async_op, as_tensor(input, what, "input"),
+                 lambda x: collectives.reduce_scatter(x, op, group))
 
 
 def reduce_scatter_tensor_uneven(
@@ -407,6 +410,7 @@ def reduce_scatter_tensor_uneven(
 ) -> CommHandle | None:
     """`reduce_scatter_tensor` whose parts have different numbers of rows."""
     what = "reduce_scatter_tensor_uneven"
+    as_tensor(input, what, "input")
     sizes = _parts(input, input_split_sizes, "input_split_sizes", what, group)
     collectives.checked_reduction(op, what)
     return _exchange(what, async_op, [input],
@@ -434,10 +438,11 @@ def gather_into_tensor(
 ) -> CommHandle | None:
     """The tensors of the processes along the first axis, written into `output_tensor` of the
     process `dst`."""
-    found = collectives.gather(input_tensor, dst, group)
+    what = "gather_into_tensor"
+    found = collectives.gather(as_tensor(input_tensor, what, "input_tensor"), dst, group)
     if world().rank == dst:
-        _write(output_tensor, found, "gather_into_tensor")
-    return handle(async_op, "gather_into_tensor")
+        _write(output_tensor, found, what)
+    return handle(async_op, what)
 
 
 def scatter_tensor(
@@ -445,8 +450,10 @@ def scatter_tensor(
     async_op: bool = False,
 ) -> CommHandle | None:
     """This process's rows of `input_tensor` of the process `src`, written into `output_tensor`."""
-    _write(output_tensor, collectives.scatter(input_tensor, src, group), "scatter_tensor")
-    return handle(async_op, "scatter_tensor")
+    what = "scatter_tensor"
+    given = as_tensor(input_tensor, what, "input_tensor")
+    _write(output_tensor, collectives.scatter(given, src, group), what)
+    return handle(async_op, what)
 
 
 def scatter(
@@ -483,6 +490,8 @@ def all_to_all_single(
 ) -> CommHandle | None:
     """Each process's rows for this one, written into `output`."""
     what = "all_to_all_single"
+    as_tensor(output, what, "output")
+    as_tensor(input, what, "input")
     receive = _parts(output, output_split_sizes, "output_split_sizes", what, group)
     send_sizes = _parts(input, input_split_sizes, "input_split_sizes", what, group)
     return _exchange(what, async_op, [input],
@@ -501,6 +510,8 @@ def all_to_all_v_c(
             Tensor, the same on all processes.
     """
     what = "all_to_all_v_c"
+    as_tensor(output, what, "output")
+    as_tensor(input, what, "input")
     send_sizes, receive = collectives.matrix_sizes(send_count_matrix, group, what)
     _write(output, collectives.all_to_all_rows(input, send_sizes, receive, group), what)
     return handle(async_op, what)
@@ -525,6 +536,7 @@ def send(tensor: Tensor, dst: int = 0, group: str | None = None, tag: int = 0) -
 
 def recv(tensor: Tensor, src: int = 0, group: str | None = None, tag: int = 0) -> Any:
     """`tensor` becomes what another process sends; 0."""
+    as_tensor(tensor, "recv", "tensor")
     found = collectives.receive(tensor.shape, tensor.dtype, src, tag, group)
     if "recv" in _apart:
         return found
@@ -540,6 +552,8 @@ def isend(tensor: Tensor, dst: int = 0, group: str | None = None, tag: int = 0) 
 
 def irecv(tensor: Tensor, src: int = 0, group: str | None = None, tag: int = 0) -> Any:
     """`recv`, done when the handle that it gives is waited for."""
+    as_tensor(tensor, "irecv", "tensor")
+    collectives.a_tag(tag, "irecv")
     collectives.another_rank(src, "src", "irecv", group)
     apart = "irecv" in _apart
     out = zeros_like(tensor) if apart else tensor
@@ -656,7 +670,10 @@ def broadcast_object_list(
     """
     what = "broadcast_object_list"
     ranks = ranks_of(group, what)
-    found = _all_objects(list(object_list), group)[ranks.index(a_rank(src, "src", what, ranks))]
+    if not isinstance(object_list, list):
+        raise TypeError(f"For '{what}', 'object_list' must be a list, but got "
+                        f"{type(object_list).__name__}.")
+    found = _all_objects(object_list, group)[ranks.index(a_rank(src, "src", what, ranks))]
     _fill(object_list, found, "object_list", what)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from cellc_runtime.world import world
 
+from ..core.checks import is_int
 from ..core.dispatch import apply, apply_one
 from ..ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, rank_in, ranks_of
 from ..tensors.tensor import Tensor
@@ -163,10 +164,15 @@ def all_to_all_rows(
 ) -> Tensor:
     """Consecutive rows for each process, so many; so many rows of each, one after the other."""
     what = "all_to_all"
-    return apply_one("all_to_all_v", tensor(x, what, "tensor"),
-                     send_sizes=tuple(map(int, send_sizes)),
-                     receive_sizes=tuple(map(int, receive_sizes)),
-                     ranks=ranks_of(group, what))
+    ranks, here = ranks_of(group, what), world().rank
+    sent, received = tuple(map(int, send_sizes)), tuple(map(int, receive_sizes))
+    if here in ranks and len(sent) == len(received) == len(ranks):
+        own = ranks.index(here)
+        if sent[own] != received[own]:
+            raise ValueError(f"For '{what}', this process sends {sent[own]} rows to itself, but "
+                             f"expects {received[own]} of itself.")
+    return apply_one("all_to_all_v", tensor(x, what, "tensor"), send_sizes=sent,
+                     receive_sizes=received, ranks=ranks)
 
 
 def all_gather_rows(
@@ -188,9 +194,15 @@ def reduce_scatter_rows(
 
 
 def counts(given: Any) -> list[int]:
-    """Numbers that are known when the op is made, in a list or a Tensor of any shape."""
-    return np.asarray(given.asnumpy() if isinstance(given, Tensor) else given,
-                      np.int64).reshape(-1).tolist()
+    """Numbers that are known when the op is made, in a list or a Tensor of any shape.
+
+    Raises:
+        TypeError: they are no ints.
+    """
+    found = np.asarray(given.asnumpy() if isinstance(given, Tensor) else given)
+    if found.size and found.dtype.kind not in "iu":
+        raise TypeError(f"expected ints, but got {given!r}")
+    return found.astype(np.int64).reshape(-1).tolist()
 
 
 def matrix_sizes(matrix: Any, group: str | None, what: str) -> tuple[list[int], list[int]]:
@@ -200,10 +212,15 @@ def matrix_sizes(matrix: Any, group: str | None, what: str) -> tuple[list[int], 
         matrix: what rank i sends to rank j, at i * n + j.
 
     Raises:
+        TypeError: no ints.
         ValueError: no square of the processes.
     """
     n, here = len(ranks_of(group, what)), rank_in(group, what)
-    flat = counts(matrix)
+    try:
+        flat = counts(matrix)
+    except (TypeError, ValueError) as e:
+        raise TypeError(f"For '{what}', 'send_count_matrix' must be a list or a Tensor of ints, "
+                        f"but got {matrix!r}.") from e
     if len(flat) != n * n:
         raise ValueError(f"For '{what}', 'send_count_matrix' must hold {n} x {n} sizes, one for "
                          f"each two processes, but got {len(flat)}.")
@@ -237,8 +254,9 @@ def send(x: Tensor, dst: int, tag: int = 0, group: str | None = HCCL_WORLD_COMM_
     Raises:
         TypeError, ValueError: no tensor, or none of the other processes of the group.
     """
-    to = another_rank(dst, "dst", "send", group)
-    apply("send_to", tensor(x, "send", "tensor"), rank=to, tag=tag)
+    given = tensor(x, "send", "tensor")
+    a_tag(tag, "send")
+    apply("send_to", given, rank=another_rank(dst, "dst", "send", group), tag=tag)
 
 
 def receive(
@@ -247,8 +265,19 @@ def receive(
 ) -> Tensor:
     """The tensor that the process `src` gives by `send` with the same tag."""
     what = "receive"
+    a_tag(tag, what)
     return apply_one("receive_from", rank=another_rank(src, "src", what, group),
                      dtype=dtype_of(dtype, what), shape=tuple(shape), tag=tag)
+
+
+def a_tag(tag: Any, what: str) -> None:
+    """Refuse what is no number of a message.
+
+    Raises:
+        TypeError: it is no int.
+    """
+    if not is_int(tag):
+        raise TypeError(f"For '{what}', 'tag' must be an int, but got {type(tag).__name__}.")
 
 
 def another_rank(rank: Any, name: str, what: str, group: Any) -> int:

@@ -212,7 +212,7 @@ def destroy(group: Any) -> None:
         TypeError, ValueError: no group's name, or that of all processes.
     """
     ranks_of(group, "destroy_group")
-    if group in WORLD_NAMES:
+    if group is None or group in WORLD_NAMES:
         raise ValueError("For 'destroy_group', the group of all processes cannot be destroyed.")
     del world().groups[group]
     changed(OPTIONS, "ranks")
