@@ -14,6 +14,7 @@ import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc.calls import inner_primitives, sharding
 from cellc.compiled.entries import trace
+from cellc.nn import layer
 from cellc.nn.layer.inner import INNER
 from cellc.ops import operations
 from cellc.ops.primitive import Primitive
@@ -84,6 +85,7 @@ LAYERS: list[tuple[Callable[[], nn.Cell], tuple[Tensor, ...], dict[str, Any], in
     (lambda: nn.SoftmaxCrossEntropyWithLogits(), PAIR, {"softmax_cross_entropy": (ROW, ROW)}, 2),
     (lambda: nn.SoftmaxCrossEntropyWithLogits(True, "mean"), (ROWS, ints(4)), {
         "sparse_softmax_cross_entropy": (ROW, (4,)), "one_hot": (ROW, (), ())}, 2),
+    (lambda: layer.CosineSimilarity(), PAIR, {"mul": (ROW, ROW), "maximum": ((4,), ())}, 7),
     (lambda: nn.MSELoss(), PAIR, {"reduce_mean": (NONE,), "mul": (ROW, ())}, 2),
     (lambda: nn.OneHot(depth=8), (ints(4),), {"onehot": (ROW, (), ())}, 2),
     *((lambda kind=kind: kind(), (ROWS,), {name: ((2, 2),)}, 1) for kind, name in (

@@ -109,7 +109,12 @@ def all_to_all_with_output_shape(
     output_shape_list: Sequence[Any], input_tensor_list: Sequence[Tensor],
     group: str | None = None, async_op: bool = False,
 ) -> tuple[tuple[Tensor, ...], CommHandle | None]:
-    """A tensor for each process; what each sends, of these shapes (or the shapes of tensors)."""
+    """A tensor for each process; what each sends, of these shapes (or the shapes of tensors).
+
+    Raises:
+        TypeError: no list of tensors, or of shapes.
+        ValueError: not one for each process.
+    """
     what = "all_to_all_with_output_shape"
     given = tensors(input_tensor_list, what, "input_tensor_list")
     if not isinstance(output_shape_list, (list, tuple)):

@@ -96,7 +96,7 @@ if TYPE_CHECKING:
     from .grad import *  # noqa: F403
     from .grad_reducer import *  # noqa: F403
     from .graph_cell import *  # noqa: F403
-    from .layer import *  # noqa: F403
+    from .layer import *  # type: ignore[assignment]  # noqa: F403
     from .learning_rate_schedule import *  # noqa: F403
     from .loss import *  # noqa: F403
     from .loss_scale import *  # noqa: F403

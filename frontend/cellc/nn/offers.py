@@ -4,30 +4,40 @@ them define, as MindSpore's packages of these names do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 from cellc_runtime.lazy import no_attribute
 
 
-def offers(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def offers(
+    package: str, own: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` for a package below `cellc.nn`.
 
     `nn` imports these packages' modules, so it is asked when a name is, not before.
+
+    Args:
+        own: what only the package has by its name (in `nn` it is something else, or nothing), with
+            the module that defines it.
 
     Raises:
         AttributeError: (the first of the two) there is no such name.
     """
 
+    apart = own or {}
+
     def names() -> list[str]:
         nn = import_module("cellc.nn")
-        return [n for n in nn.__all__
-                if getattr(getattr(nn, n), "__module__", "").startswith(package + ".")]
+        return [*apart, *(n for n in nn.__all__ if n not in apart and getattr(
+            getattr(nn, n), "__module__", "").startswith(package + "."))]
 
     def find(name: str) -> Any:
         if name == "__all__":
             return names()
+        if name in apart:
+            return getattr(import_module(apart[name]), name)
         if not name.startswith("_"):
             value = getattr(import_module("cellc.nn"), name, None)
             if getattr(value, "__module__", "").startswith(package + "."):

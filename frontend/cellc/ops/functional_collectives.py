@@ -162,7 +162,11 @@ def all_to_all_rows(
     x: Tensor, send_sizes: Sequence[int], receive_sizes: Sequence[int],
     group: str | None = HCCL_WORLD_COMM_GROUP,
 ) -> Tensor:
-    """Consecutive rows for each process, so many; so many rows of each, one after the other."""
+    """Consecutive rows for each process, so many; so many rows of each, one after the other.
+
+    Raises:
+        TypeError, ValueError: no tensor, or sizes that do not fit it or each other.
+    """
     what = "all_to_all"
     ranks, here = ranks_of(group, what), world().rank
     sent, received = tuple(map(int, send_sizes)), tuple(map(int, receive_sizes))

@@ -22,4 +22,4 @@ if TYPE_CHECKING:
     from .timedistributed import *  # noqa: F403
     from .transformer import *  # noqa: F403
 else:
-    __getattr__, __dir__ = offers(__name__)
+    __getattr__, __dir__ = offers(__name__, {"CosineSimilarity": "cellc.nn.layer.math"})

@@ -10,6 +10,8 @@ from cellc_runtime.dtypes import float16, float32, float64, int32
 
 from ... import ops
 from ...core import checks
+from ...ops.arguments import tensor
+from ...ops.operations import DivNoNan
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .base import Family
@@ -217,3 +219,33 @@ class MatrixSetDiag(Cell):
     def construct(self, input_x: Tensor, diagonal: Tensor) -> Tensor:
         """(..., m, n) and (..., min(m, n))."""
         return ops.matrix_set_diag(input_x, diagonal)
+
+
+class CosineSimilarity(Cell):
+    """Cosines of the angles between vectors; 0 where one has no length and `eps` is 0.
+
+    `nn.CosineSimilarity` is the metric.
+
+    Args:
+        dim: the axis that vectors lie along.
+        eps: the least product of two lengths.
+
+    Source: `mindspore.nn.layer.CosineSimilarity`.
+    """
+
+    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
+        super().__init__()
+        self.dim, self.eps = dim, eps
+
+    def construct(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Vectors of one shape, or of shapes that are broadcast, to their shape without `dim`.
+
+        Raises:
+            TypeError: no Tensor.
+        """
+        for name, x in (("x1", x1), ("x2", x2)):
+            tensor(x, "CosineSimilarity", name)
+        product, first, second = ((a * b).sum(self.dim)
+                                  for a, b in ((x1, x2), (x1, x1), (x2, x2)))
+        lengths = ops.maximum(first * second, self.eps * self.eps).sqrt()
+        return DivNoNan()(product, lengths)
