@@ -130,6 +130,7 @@ _HOMES: dict[str, dict[str, str]] = {
         "function": "ops.collectives",
         "_parallel_serialization": "parallel", "_ps_context": "ranks.settings",
         "algo_parameter_config": "ranks.settings", "checkpoint_transform": "parallel",
+        "checkpoint_convert": "parallel",
         "transform_safetensors": "parallel",
     },
     "parallel.function": {"reshard_func": "ops.collectives"},
