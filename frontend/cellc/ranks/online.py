@@ -46,9 +46,12 @@ def clear() -> None:
 
 
 def keep(network: Any, laid: Mapping[str, Laid]) -> None:
-    """A network has been compiled with these layouts; those of earlier graphs of it stay."""
+    """A network has been compiled with these layouts; those of earlier graphs of it stay. What is
+    no parameter of it (the state of draws, say) is left out."""
     if _saving and hasattr(network, "parameters_dict"):
-        _kept[network] = {**laid, **_kept.get(network, {})}
+        own = network.parameters_dict()
+        _kept[network] = {**{name: one for name, one in laid.items() if name in own},
+                          **_kept.get(network, {})}
 
 
 def of(network: Any) -> Mapping[str, Laid] | None:
