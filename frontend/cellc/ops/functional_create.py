@@ -27,6 +27,7 @@ from .arguments import (
     flag,
     integer,
     is_int,
+    need_known,
     number,
     plain_size,
     sequence,
@@ -142,8 +143,8 @@ def _open_arange(a: Any, z: Any, s: Any, to: DType) -> Tensor:
 
 
 def _bound(v: Any, what: str) -> int | float:
-    if isinstance(v, Tensor):
-        v = v.item()
+    if isinstance(v, Tensor) and (v.dtype.is_integer or v.dtype.is_float) and v.size == 1:
+        v = need_known(v, what).item()
     x = number(v, what, "bound")
     return plain_size(x) if is_int(x) else float(x)
 

@@ -484,6 +484,15 @@ def scatter_nd_add(
     return _written(input_x, tensor_scatter_add(input_x, indices, updates))
 
 
+def _places(indices: Any, n: int, what: str) -> Any:
+    """Positions that are known, one or several, of which an array of ints can be made."""
+    given = ints_or_int(indices, what, "indices")
+    for place in (given,) if isinstance(given, int) else given:
+        if place.bit_length() > 63:
+            raise IndexError(f"For '{what}', indices must be in [{-n}, {n}), but got {place}.")
+    return given
+
+
 def inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
     """x with rows replaced by those of v, at positions of its first axis.
 
@@ -494,7 +503,7 @@ def inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
     """
     t, rows = ranked(x, 1, None, "inplace_update", "x"), tensor(v, "inplace_update", "v")
     i = int_tensor(indices, "inplace_update", "indices") if isinstance(indices, Tensor) else \
-        tensor_of(np.array(ints_or_int(indices, "inplace_update", "indices"), np.int64))
+        tensor_of(np.array(_places(indices, t.shape[0], "inplace_update"), np.int64))
     want = (*i.shape, *t.shape[1:])
     if rows.shape != want:
         raise ValueError(f"For 'inplace_update', 'v' must have shape {want}, as 'indices' of shape "

@@ -17,7 +17,7 @@ from ..core.native import native
 from ..tensors.index_plan import check_range, known_elements
 from ..tensors.promotion import cast_to, inexact, operands
 from ..tensors.tensor import Tensor, tensor_of
-from .arguments import choice, integer, number, ranked, tensor
+from .arguments import choice, number, ranked, size, tensor
 from .families import fa, fi, fr, m
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -171,7 +171,7 @@ def _by_class(
     """A loss of one op per sample; negative classes and `ignore_index` count for nothing."""
     axis = 0 if ranked(x, 1, None, what, "inputs").ndim == 1 else 1
     _check_classes(x, t, axis, what)
-    ignored = integer(ignore_index, what, "ignore_index")
+    ignored = size(ignore_index, what, "ignore_index", -(1 << 63), (1 << 63) - 1)
     _check_labels(t, ignored, x.shape[axis], what)
     counts = m.ne(t, ignored)
     labels = m.where(counts, t, -1) if 0 <= ignored < x.shape[axis] else t
@@ -281,7 +281,7 @@ def _nll(
     axis = 0 if logp.ndim == 1 else 1
     _check_classes(logp, t, axis, what)
     index = cast_to(t, int64)
-    ignored = integer(ignore_index, what, "ignore_index")
+    ignored = size(ignore_index, what, "ignore_index", -(1 << 63), (1 << 63) - 1)
     _check_labels(index, ignored, logp.shape[axis], what)
     counts = m.ne(index, ignored)
     index = m.where(counts, index, 0)  # any class will do where the target does not count

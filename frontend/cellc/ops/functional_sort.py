@@ -133,9 +133,12 @@ def unique(input: Tensor) -> tuple[Tensor, Tensor]:
     """Distinct elements by first occurrence, and for each element its position.
 
     Raises:
-        TypeError: in a run-time branch or loop of a graph.
+        TypeError: complex numbers, which have no order; in a run-time branch or loop of a graph.
     """
     given = tensor(input, "unique")
+    if given.dtype.is_complex:
+        raise TypeError(f"For 'unique', 'input' must be real numbers or bool, but got "
+                        f"{given.dtype}.")
     if traced(given):
         return _traced_unique(given)
     x = need_known(given, "unique")
@@ -146,7 +149,7 @@ def unique(input: Tensor) -> tuple[Tensor, Tensor]:
     index = np.int64 if x.dtype == np.int64 else np.int32
     values = picked(given, x.reshape(-1)[first[order]], first[order], None)
     positions = rank[inverse.reshape(x.shape)].astype(index)
-    return values, tensor_of(np.ascontiguousarray(positions))
+    return values, tensor_of(np.ascontiguousarray(positions).reshape(x.shape))
 
 
 def picked(x: Tensor, found: Array, places: Array, axis: int | None) -> Tensor:
@@ -225,11 +228,11 @@ def unique_consecutive(
     kept = flat[starts] if dim is None else np.moveaxis(flat[starts], 0, dim)
     out: list[Array] = []
     if return_inverse:
-        run = np.cumsum(new) - 1
-        out.append((run.reshape(x.shape) if dim is None else run).astype(np.int64))
+        run = np.cumsum(new, dtype=np.int64) - 1
+        out.append(run.reshape(x.shape) if dim is None else run)
     if return_counts:
         out.append(np.diff(np.append(starts, flat.shape[0])).astype(np.int64))
-    made = (picked(given, kept, starts, dim), *(tensor_of(np.ascontiguousarray(a)) for a in out))
+    made = (picked(given, kept, starts, dim), *map(tensor_of, out))
     return made if len(made) > 1 else made[0]
 
 
