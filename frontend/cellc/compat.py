@@ -12,6 +12,7 @@ from cellc_compiler import __version__
 from . import ops as _ops  # noqa: F401  (whoever has a Tensor has its methods, and an engine)
 from .calls.saved_tensors import register_saved_tensors_hooks as register_saved_tensors_hooks
 from .calls.saved_tensors import saved_tensors_hooks as saved_tensors_hooks
+from .core.native import names_itself
 from .tensors.dtype import pytype_to_dtype
 from .tensors.seed import default_generator
 from .tensors.sharing import from_dlpack as from_dlpack
@@ -143,6 +144,7 @@ def no_inline(fn: Any = None) -> Any:
     return no_inline if fn is None else fn
 
 
+@names_itself
 class JitConfig:
     """Options of compilation. `jit_syntax_level="STRICT"` makes it an error that Python does a part
     of a network; all others are kept and have no effect. Source: `mindspore.JitConfig`.

@@ -17,6 +17,7 @@ from cellc_runtime.target import CUDA
 
 from . import context, options
 from .core.device import current
+from .core.native import names_itself
 
 _POOLS = {"common_mem_pool_stats": {"block_unit_size": 0, "block_counts": 0, "blocks_info": {}},
           "persistent_mem_pool_stats": {"block_counts": 0, "block_unit_size": 0, "blocks_info": {}}}
@@ -167,6 +168,7 @@ reset_max_memory_reserved = reset_peak_memory_stats = reset_max_memory_allocated
 _numbers = count(2)
 
 
+@names_itself
 class Stream:
     """What a device does in order: the stream of its programs, which is the only one.
 
@@ -240,6 +242,7 @@ class Stream:
                 f"stream id:{self.stream_id})")
 
 
+@names_itself
 class Event:
     """A mark in what a stream does.
 
@@ -298,6 +301,7 @@ class Event:
         return self._event.elapsed_time(end_event._event)
 
 
+@names_itself
 class StreamCtx:
     """Within the block, a stream is the current one.
 

@@ -3,6 +3,7 @@ argument, in both modes, of the kind that MindSpore raises where it has one."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import cellc as ms
+import cellc.dataset
 from cellc import Tensor, nn, ops
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.interpret import run
@@ -25,6 +27,15 @@ def ones(*shape: int, dtype: Any = np.float32) -> Tensor:
 
 def ints(*values: int) -> Tensor:
     return Tensor(np.array(values, np.int32))
+
+
+class OwnDense(nn.Dense):
+    """A user's class derived from one of the library."""
+
+    def __init__(self, n: Any, fails: bool = False) -> None:
+        if fails:
+            n.own()
+        super().__init__(n, 3)
 
 
 Row = tuple[str, tuple[Any, ...], type[Exception], str]
@@ -227,10 +238,27 @@ def test_what_is_made_one_by_one_is_bounded(make: Callable[[int], Any], count: i
     (lambda: nn.probability.distribution.Geometric(0.5, dtype=[1]), "'dtype' should be an int or"),
     (lambda: nn.Conv2d(1, 1, 3, dtype=np.ones(3)), "'dtype'"),
     (lambda: ms.Generator((1, 2)), "Seed must be an integer"),
-], ids=["flags", "Geometric", "Conv2d", "Generator"])
+    (lambda: nn.Transformer("x"), "^For 'Transformer', 'd_model' must be an int, but got 'x'"),
+    (lambda: nn.LazyAdam([ms.Parameter(ones(1))], weight_decay=""), "^For 'LazyAdam', the argum"),
+    (lambda: nn.SGD(3), "^For 'SGD', these arguments do not fit: params = 3 .For 'Optimizer', al"),
+    (lambda: ms.train.DynamicLossScaleManager(None), r"^For 'Dynam.*'init_loss_scale' must"),
+    (lambda: cellc.dataset.DictIterator(1, 2, 3, True), r"^For 'DictIterator', .*dataset = 1, col"),
+    (lambda: OwnDense("x"), "^For 'Dense', the 'in_channels' must be int, but got 'str'"),
+    (lambda: nn.ReLU(7), r"^ReLU.__init__\(\) takes 1 positional argument but 2 were given"),
+], ids=lambda x: x if isinstance(x, str) else "")
 def test_what_a_class_is_made_with(make: Callable[[], Any], text: str) -> None:
     with pytest.raises(TypeError, match=text):
         make()
+
+
+def test_constructors_are_as_they_were() -> None:
+    """Only those of the library's classes name the class; how they are called is what it was."""
+    assert OwnDense.__init__.__code__.co_filename == __file__
+    assert OwnDense.__init__.__code__.co_name == "__init__"
+    assert list(inspect.signature(nn.Dense).parameters)[:2] == ["in_channels", "out_channels"]
+    assert str(inspect.signature(ops.Softmax)) == "(axis=-1)"
+    with pytest.raises(AttributeError, match=r"^'str' object has no attribute 'own'"):
+        OwnDense("", fails=True)
 
 
 def test_a_network_of_the_user_fails_as_it_does() -> None:

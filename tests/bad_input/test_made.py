@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -267,9 +268,23 @@ def questions(area: str) -> Answers:
                 yield asked, answered(partial(made, call, star, given))
 
 
+def nameless(answers: list[tuple[str, str]]) -> list[str]:
+    """Errors of constructors that do not say which class could not be made; where Python refuses
+    the call itself, its words are not kept."""
+    found = []
+    for asked, answer in answers:
+        call = asked.partition("(")[0]
+        error = re.match(r"(?!TypeError$)\w+Error(?=$|: )", answer)
+        if error and inspect.isclass(value_of(call)) and call.rpartition(".")[2] not in answer:
+            found.append(f"{asked}: {answer}")
+    return found
+
+
 @pytest.mark.parametrize("area", CALLS)
 def test_made(area: str) -> None:
-    check(GOLDEN, area, questions(area))
+    answers = list(questions(area))
+    assert not nameless(answers)
+    check(GOLDEN, area, answers)
 
 
 if __name__ == "__main__":

@@ -195,8 +195,8 @@ def test_names_and_printed_form() -> None:
 
 
 ERRORS: tuple[tuple[str, dict[str, Any], type[Exception]], ...] = (
-    ("Adam", {"params": []}, ValueError, "For 'Optimizer', the argument params must not be empty"),
-    ("Adam", {"params": None}, ValueError, "For 'Optimizer', the argument params can not be None"),
+    ("Adam", {"params": []}, ValueError, "the argument params must not be empty"),
+    ("Adam", {"params": None}, ValueError, "the argument params can not be None"),
     ("Adam", {"lr": -0.1}, ValueError, "For 'Adam', the 'lr' must be >= 0.0, but got -0.1"),
     ("Adam", {"lr": "a"}, TypeError, "type of 'lr' should be 'float', but got type 'str'"),
     ("Adam", {"lr": 1}, TypeError, "type of 'lr' should be 'float', but got type 'int'"),

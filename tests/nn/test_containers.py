@@ -86,7 +86,7 @@ def test_a_change_of_a_sequential_cell_is_seen() -> None:
          "For 'Dense', the 'in_channels' must be int and must > 0, but got '0' with type 'int'"),
         (lambda: nn.Dense("a", 3), TypeError, "'in_channels' must be int, but got 'str'"),
         (lambda: nn.Dense(3, 4, activation="foo"), KeyError,
-         "\"The 'name' must be in ['softmin', 'softmax', 'softmax2d', 'logsoftmax'"),
+         "The 'name' must be in ['softmin', 'softmax', 'softmax2d', 'logsoftmax'"),
         (lambda: nn.Dense(3, 4, has_bias=1), TypeError, "'has_bias' must be a bool, but got int"),
         (lambda: nn.Dropout(p=1.0), ValueError,
          "For 'Dropout', the 'p' must be a number in range [0, 1), but got 1.0"),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from ..core.native import names_itself
 from ..nn.loss_scale import DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
 
 _MOST_BAD_STEPS = 1000
 
 
+@names_itself
 class LossScaleManager(ABC):
     """The base of loss scale managers. Source: `mindspore.amp.LossScaleManager`."""
 

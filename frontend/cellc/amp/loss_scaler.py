@@ -9,6 +9,7 @@ from cellc_runtime.dtypes import bool_, float32, int32
 
 from .. import ops
 from ..compat import jit_class
+from ..core.native import names_itself
 from ..nn.loss_scale import all_finite
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
@@ -26,6 +27,7 @@ def _grad_unscale_map(factor: Tensor, inputs: Any) -> Any:
     return _grad_scale_map(1 / factor, inputs)
 
 
+@names_itself
 class LossScaler(ABC):
     """The base of loss scalers. Source: `mindspore.amp.LossScaler`."""
 

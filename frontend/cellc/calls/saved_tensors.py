@@ -19,6 +19,7 @@ from cellc_runtime.records import dataclass
 from ..core import dispatch
 from ..core.dispatch import Attrs
 from ..core.later import autodiff
+from ..core.native import names_itself
 from ..eager.backward import closed, distinct
 from ..eager.recorder import Applied, active_recordings, aliases, applied
 from ..tensors.tensor import Tensor, Tensors
@@ -191,6 +192,7 @@ def _name(hook: Any) -> str:
     return getattr(hook, "__name__", None) or type(hook).__name__
 
 
+@names_itself
 class saved_tensors_hooks:
     """A context in which tensors kept for gradients pass through hooks.
 

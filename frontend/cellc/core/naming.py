@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 _RAISE = dis.opmap["RAISE_VARARGS"]
 _LIBRARY = ("cellc", "cellc_compiler", "cellc_runtime")
 _NUMERICAL = ("numpy", "ml_dtypes", "scipy", "networkx")
-_PLAIN = frozenset({TypeError, ValueError, IndexError, RuntimeError})
+_PLAIN = frozenset({TypeError, ValueError, IndexError, RuntimeError, KeyError})
 """What the library raises in words, where it has no class of its own."""
 _OF_TYPE = (TypeError, AttributeError, AssertionError)
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -29,6 +29,10 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "dict": (dict,), "list": (list,),
 }
 """What an annotation asks for, where it is as plain as that."""
+_OTHER = re.compile(r"For (?:'[^']*'|\w+), (?P<said>.*)", re.DOTALL)
+_LISTED = re.compile(
+    r"For '[^']*', these arguments do not fit: .*?(?<![=,]) \((?P<said>.*)\)\.$", re.DOTALL)
+"""Of a message: what it says of another function or class."""
 
 
 def told(
@@ -49,14 +53,73 @@ def told(
     frames = _frames(error)
     if not frames or not all(_is_ours(f) for f, _ in frames):
         return error
-    frame, at = frames[-1]
-    if frame.f_code.co_code[at] == _RAISE and _package(frame) in _LIBRARY:
-        return _with_name(error, name)
-    if _fits_no_signature(error, frames, function, args, kwargs):
+    if _in_words_of_ours(frames):
+        return _with_name(error, name, function, args, kwargs)
+    if _fits_no_signature(error, function, args, kwargs):
         return error
     if isinstance(error, (RecursionError, MemoryError, NameError, OSError, ImportError)):
         return error
     return _of_arguments(error, name, function, args, kwargs)
+
+
+def told_of_made(
+    error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Exception:
+    """As `told`, of the constructor of a class, which makes other objects by what it was given: an
+    error that is about one of those, or about no argument, says what the constructor was given.
+
+    Args:
+        error: was raised by the constructor.
+        name: the class's.
+        function: the constructor, without what it makes.
+        args, kwargs: what it was called with.
+    """
+    text = _words(error)
+    if not text or is_about(text, name):
+        return told(error, name, function, args, kwargs)
+    frames = _frames(error)
+    if _fits_no_signature(error, function, args, kwargs):
+        error.args = (re.sub(r"^\w+(?=\.__init__\(\))|^(?=missing|got|too many)",
+                             lambda base: name if base[0] else f"For '{name}', ", text),)
+    elif not all(_is_ours(f) for f, _ in frames) or not _in_words_of_ours(frames):
+        return told(error, name, function, args, kwargs)
+    else:
+        error.args = (_said_of_made(text, name, function, args, kwargs),)
+    return error
+
+
+def _said_of_made(
+    text: str, name: str, function: Callable[..., Any], args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> str:
+    """An error about something else in the words of the constructor: of the argument that it names,
+    if the constructor has one of that name, or of all."""
+    listed, other = _LISTED.match(text), _OTHER.match(text)
+    if listed is None:
+        said = other["said"] if other else text
+        if any(_has_word(said, key) for key, _, _ in _given(function, args, kwargs, bool(other))):
+            return _for(name, said)
+    reason = TypeError(listed["said"] if listed else text)
+    return str(_of_arguments(reason, name, function, args, kwargs))
+
+
+def is_about(text: str, name: str) -> bool:
+    """Whether a message is about a class or function, and not about one that it calls."""
+    said = re.match(r"For '([^']*)'", text)
+    return _letters(said[1]) == _letters(name) if said else _letters(name) in _letters(text)
+
+
+def _has_word(text: str, word: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _in_words_of_ours(frames: Sequence[tuple[FrameType, int]]) -> bool:
+    """Whether the library has raised an error on purpose; an object that has no such attribute says
+    so on Python's behalf."""
+    frame, at = frames[-1]
+    return frame.f_code.co_code[at] == _RAISE and _package(frame) in _LIBRARY \
+        and frame.f_code.co_name != "__getattr__"
 
 
 def _frames(error: Exception) -> list[tuple[FrameType, int]]:
@@ -78,11 +141,55 @@ def _is_ours(frame: FrameType) -> bool:
         package in sys.stdlib_module_names and package != "__main__")
 
 
-def _with_name(error: Exception, name: str) -> Exception:
-    text = error.args[0] if len(error.args) == 1 else None
-    if type(error) in _PLAIN and isinstance(text, str) and not is_named(text, name):
-        error.args = (f"For '{name}', {text}",)
+def _with_name(
+    error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Exception:
+    text = _words(error)
+    if text:
+        own = _of_parameters(text, function)
+        error.args = (_of_same_argument(own, name, function, args, kwargs)
+                      if is_named(own, name) else _for(name, own),)
     return error
+
+
+def _of_same_argument(
+    text: str, name: str, function: Callable[..., Any], args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> str:
+    """A message about an argument of another function, which a function of users was given under
+    the same name, is about that function."""
+    other = _OTHER.match(text)
+    if other is None or is_about(text, name):
+        return text
+    about = re.findall(r"'(\w+)'", other["said"])[:1]
+    same = [key for key, _, _ in _given(function, args, kwargs) if [key] == about]
+    return _for(name, other["said"]) if same else text
+
+
+def _of_parameters(text: str, function: Callable[..., Any]) -> str:
+    """A message with the function's own names of parameters: `keepdims` may be its `keepdim`."""
+    if "'" not in text:
+        return text
+    try:
+        own = {_letters(key).rstrip("s"): key for key in inspect.signature(function).parameters}
+    except (TypeError, ValueError):
+        return text
+    return re.sub(
+        r"'(\w+)'",
+        lambda word: f"'{own.get(_letters(word[1]).rstrip('s'), word[1])}'"
+        if word[1] not in own.values() else word[0], text)
+
+
+def _words(error: Exception) -> str:
+    """The sentence of an error of the library; "" if it is none, like the key of a KeyError."""
+    text = error.args[0] if len(error.args) == 1 else None
+    return text if type(error) in _PLAIN and isinstance(text, str) and " " in text else ""
+
+
+def _for(name: str, text: str) -> str:
+    """A sentence behind what it is about."""
+    return f"For '{name}', {text}"
 
 
 def is_named(text: str, name: str) -> bool:
@@ -96,11 +203,10 @@ def _letters(text: str) -> str:
 
 
 def _fits_no_signature(
-    error: Exception, frames: Sequence[Any], function: Callable[..., Any], args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    error: Exception, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> bool:
     """Whether Python refused the call itself: it says in words which argument is wanted."""
-    if not isinstance(error, TypeError) or len(frames) > 2:
+    if not isinstance(error, TypeError):
         return False
     try:
         inspect.signature(function).bind(*args, **kwargs)
@@ -123,13 +229,19 @@ def _of_arguments(
     shown = ", ".join(f"{key} = {described(value)}" for key, value, _ in given)
     said = re.sub(r"\bGraphTensor\b", "Tensor", str(error)) or type(error).__name__
     kind = TypeError if isinstance(error, _OF_TYPE) else ValueError
-    return kind(f"For '{name}', these arguments do not fit: {shown} ({said}).")
+    return kind(f"For '{name}', these arguments do not fit: {shown} ({said.rstrip('.')}).")
 
 
 def _given(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
+    changed: bool = True,
 ) -> list[tuple[str, Any, str]]:
-    """The arguments of a call: their names, values and annotations."""
+    """The arguments of a call: their names, values and annotations.
+
+    Args:
+        function, args, kwargs: what is called.
+        changed: those alone that are not as they are by default, unless all are.
+    """
     try:
         signature = inspect.signature(function)
         bound = signature.bind(*args, **kwargs).arguments
@@ -145,9 +257,9 @@ def _given(
             out += [(f"{key}[{i}]", v, text) for i, v in enumerate(value)]
         elif parameter.kind is parameter.VAR_KEYWORD:
             out += [(k, v, text) for k, v in value.items()]
-        else:
+        elif value is not parameter.default or not changed:
             out.append((key, value, text))
-    return out
+    return out or _given(function, args, kwargs, False) if changed else out
 
 
 def _fits(value: Any, wanted: str) -> bool:
@@ -216,7 +328,18 @@ def raise_told(
     kwargs: Mapping[str, Any],
 ) -> NoReturn:
     """Raise what `told` gives; where that is the error itself, as it came."""
-    found = told(error, name, function, args, kwargs)
+    _raise(told(error, name, function, args, kwargs), error)
+
+
+def raise_told_of_made(
+    error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> NoReturn:
+    """Raise what `told_of_made` gives; where that is the error itself, as it came."""
+    _raise(told_of_made(error, name, function, args, kwargs), error)
+
+
+def _raise(found: Exception, error: Exception) -> NoReturn:
     if found is error:
         raise
     raise found from error

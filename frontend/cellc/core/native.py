@@ -15,7 +15,10 @@ function itself until the engine runs its first op natively; then the first call
 site there (`cellc.eager.functions`), which learns what calls come to.
 
 A public function of the first kind, and one that `entry` gives, names itself in the errors that
-leave it (`naming`).
+leave it (`naming`). So do constructors of the library's classes, with what they were given:
+`@names_itself` before a class puts the rule around its `__init__`, and around that of each class of
+the library which is derived from it. Classes of users are as they were written; what an `__init__`
+of theirs gives to the library's passes by that one. A constructor that succeeds costs a call more.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ else:  # calls that fail ask
     naming = lazy_module("cellc.core.naming")
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T", bound=type)
 
 
 class Body:
@@ -190,3 +194,44 @@ def entry(function: F, name: str, module: str) -> F:
 
     entered.__module__, entered.__name__, entered.__qualname__ = module, name, name
     return cast(F, entered)
+
+
+def names_itself(cls: T) -> T:
+    """A class of which the errors of constructors name the class that was made; itself."""
+    before = cls.__dict__.get("__init_subclass__")
+    given: Any = cls
+
+    def derived(sub: Any, /, **kwargs: Any) -> None:
+        if before is not None:
+            before.__get__(None, sub)(**kwargs)
+        else:
+            super(given, sub).__init_subclass__(**kwargs)
+        name_constructor(sub)
+
+    given.__init_subclass__ = classmethod(derived)
+    name_constructor(cls)
+    return cls
+
+
+def name_constructor(cls: type) -> None:
+    """Put the rule around the `__init__` that a class of the library has of its own."""
+    init = cls.__dict__.get("__init__")
+    if not isinstance(init, FunctionType) or not _is_ours(cls):
+        return
+
+    @wraps(init)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            init(self, *args, **kwargs)
+        except Exception as error:
+            # Of the constructors of bases, which this may be, the user has called none.
+            made = next(c for c in type(self).__mro__ if _is_ours(c))
+            if made.__init__ is not __init__:  # type: ignore[misc]  # what the class has
+                raise
+            naming.raise_told_of_made(error, made.__name__, partial(init, self), args, kwargs)
+
+    cls.__init__ = __init__  # type: ignore[misc]  # the same, with its errors told
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.startswith("cellc.")

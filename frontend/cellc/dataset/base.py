@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.native import names_itself
 from . import arguments, checks, saving
 from .iterators import DictIterator, TupleIterator
 from .rows import Row, Run
 
 
+@names_itself
 class DatasetBase:
     """Rows of named columns, epoch after epoch.
 

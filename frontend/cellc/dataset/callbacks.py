@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from cellc_runtime.records import dataclass
 
+from ..core.native import names_itself
 from . import checks
 from .rows import Run, failed
 
@@ -31,6 +32,7 @@ class RunContext:
     cur_step_num: int = 0
 
 
+@names_itself
 class DSCallback:
     """Base of callbacks of `map`: override the methods of the moments that matter.
 

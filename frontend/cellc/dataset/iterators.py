@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.native import names_itself
 from .operations import Input
 from .rows import HIDDEN, Row, Run, Value, places_of, to_tensor
 
 
+@names_itself
 class RowIterator:
     """Base of iterators: rows of one epoch until StopIteration, then of the next.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.native import names_itself
 from . import checks, config
 from .checks import INT32_MAX, integer, of_type
 from .streams import MinimalStandard, Mt19937, Stream
@@ -79,6 +80,7 @@ class RecordDraw(Draw):
         return self.stream().order(count)
 
 
+@names_itself
 class Sampler:
     """Base of samplers: a subclass gives positions of rows in `__iter__`.
 

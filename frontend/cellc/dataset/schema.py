@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.native import names_itself
 from ..tensors import dtype as dtypes
 from . import checks
 
@@ -16,6 +17,7 @@ _TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"
           "float16", "float32", "float64", "string")
 
 
+@names_itself
 class Schema:
     """Columns: names, types and shapes.
 

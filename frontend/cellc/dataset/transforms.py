@@ -16,6 +16,7 @@ import numpy as np
 
 from cellc_runtime.lazy import lazy_names, public_names
 
+from ..core.native import names_itself
 from ..tensors import dtype as dtypes
 from ..tensors.tensor import Tensor
 from . import checks, config
@@ -25,6 +26,7 @@ from .streams import Mt19937, Stream
 __path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
 
 
+@names_itself
 class Transform:
     """Base of transforms."""
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.native import names_itself
 from ..dataset.pictures import IDX_IMAGES, IDX_LABELS, idx_array, pillow
 from ..records.tfrecord import TFRecordFile
 from ..records.writer import FileWriter
@@ -25,6 +26,7 @@ _AT_ONCE = 256
 _TFRECORD_TYPES = {"int64": "int64", "float32": "float32", "string": "string"}
 
 
+@names_itself
 class _Converter:
     """Base: `transform` writes files, and says what went wrong by raising it."""
 

@@ -22,6 +22,7 @@ from cellc_runtime.world import world
 from ..context import OPTIONS
 from ..core.dispatch import active_tracer
 from ..core.invalidation import changed
+from ..core.native import names_itself
 from ..eager.recorder import active_recordings
 from ..ranks import management as processes
 from ..ranks.groups import a_rank, ranks_of
@@ -564,6 +565,7 @@ def irecv(tensor: Tensor, src: int = 0, group: str | None = None, tag: int = 0) 
     return (out, CommHandle(finish)) if apart else CommHandle(finish)
 
 
+@names_itself
 class P2POp:
     """One message of `batch_isend_irecv`.
 

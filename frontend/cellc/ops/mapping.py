@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ..core.native import names_itself
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from .sparse_tensors import COOTensor, CSRTensor, RowTensorInner
@@ -35,6 +36,7 @@ def partial(func: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     return functools.partial(func, *args, **keywords)
 
 
+@names_itself
 class MultitypeFuncGraph:
     """A function that is chosen by the types of its arguments.
 
@@ -116,6 +118,7 @@ def _is_of(value: Any, name: str) -> bool:
     return isinstance(value, _KINDS.get(name, ()))
 
 
+@names_itself
 class Map:
     """Calls a function on the elements of sequences, at their outermost level.
 

@@ -17,6 +17,7 @@ from cellc_runtime.lazy import lazy_module, no_attribute
 
 from ..calls.recompute import result_again
 from ..core.invalidation import changed
+from ..core.native import name_constructor
 from ..tensors.seed import seeded
 from .arguments import integer
 
@@ -53,6 +54,11 @@ class Primitive:
     """
 
     __signature__ = _InitSignature()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        name_constructor(cls)
+
     function: ClassVar[Callable[..., Any]]
     parameters: ClassVar[Mapping[str, Any]] = {}
 

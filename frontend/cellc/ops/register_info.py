@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
+from ..core.native import names_itself
 from ..tensors.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,6 +41,7 @@ def _facts(kind: type, strings: dict[str, Any], more: dict[str, Any]) -> dict[st
     return {**{k: v for k, v in strings.items() if v is not None}, **more}
 
 
+@names_itself
 class CustomRegOp:
     """Registration information of a `Custom` operator. Source: `mindspore.ops.CustomRegOp`.
 

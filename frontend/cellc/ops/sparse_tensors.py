@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from cellc_runtime.dtypes import DType, int16, int32, int64
 
+from ..core.native import names_itself
 from ..tensors.index_plan import check_range, known_elements
 from ..tensors.printing import tensor_repr
 from ..tensors.promotion import cast_to
@@ -101,6 +102,7 @@ def _text(name: str, shape: Shape, dtype: DType, **parts: Tensor) -> str:
     return f"{name}(shape={list(shape)}, dtype={dtype!s}, {shown})"
 
 
+@names_itself
 @dataclass(init=False, repr=False, eq=False, frozen=True)
 class _Fields:
     """Fields of a frozen dataclass, set without its checks, or those of another one.

@@ -15,6 +15,8 @@ from typing import Any
 from xmlrpc.client import Binary, ServerProxy
 from xmlrpc.server import SimpleXMLRPCServer
 
+from ..core.native import names_itself
+
 _POLL = 0.02
 """Seconds between two questions of a process that waits."""
 
@@ -75,6 +77,7 @@ class _Table:
             return self._values.pop(key, None) is not None
 
 
+@names_itself
 class TCPStore:
     """A store of bytes by key, which the processes of a job share.
 

@@ -9,12 +9,14 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, uint8
 
+from ..core.native import names_itself
 from ..storage import storage_of
 from ..tensors.tensor import Tensor, tensor_of
 from .arguments import integer, not_negative, shape_of
 from .methods_overloaded import assign_value
 
 
+@names_itself
 class UntypedStorage:
     """The bytes of a tensor's elements, as `Tensor.untyped_storage` gives them.
 

@@ -13,11 +13,14 @@ from typing import Any
 
 from cellc_runtime.world import world
 
+from ..core.native import names_itself
+
 Placement = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
 """The sizes of an array of ranks, and for each axis of a tensor the axes of it that cut it, major
 first."""
 
 
+@names_itself
 class Layout:
     """Devices as an array with named axes; called with names, how a tensor is cut along them.
 

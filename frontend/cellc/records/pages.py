@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ..core.native import names_itself
 from .exceptions import MRMDefineCategoryError, ParamValueError
 from .reader import Records, check_consumers
 
 
+@names_itself
 class MindPage:
     """Rows grouped by an index, a page of them at a time.
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
+from ..core.native import names_itself
 from .exceptions import ParamValueError
 from .format import Shard
 from .schema import Schema
@@ -89,6 +90,7 @@ class Records:
             shard.close()
 
 
+@names_itself
 class FileReader:
     """The rows of MindRecord files, one by one.
 

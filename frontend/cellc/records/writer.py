@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 from .. import log
+from ..core.native import names_itself
 from .exceptions import (
     MRMAddSchemaError,
     MRMDefineIndexError,
@@ -161,6 +162,7 @@ def _remove(folder: str, stream: BinaryIO, base: sqlite3.Connection) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@names_itself
 class FileWriter:
     """Rows of numbers, strings, bytes and arrays, written into MindRecord files.
 

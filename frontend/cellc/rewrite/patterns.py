@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import checks
+from ..core.native import names_itself
 from ..nn.cell import Cell
 from ..ops.primitive import Primitive
 from .node import Node, NodeType
@@ -16,6 +17,7 @@ from .symbol_tree import SymbolTree
 Matched = OrderedDict[str, Node]
 
 
+@names_itself
 class PatternNode:
     """What one node of a pattern must be: a class of Cells, and what it takes.
 
@@ -132,6 +134,7 @@ class Replacement(abc.ABC):
         return self.build(pattern, is_chain_pattern, matched)
 
 
+@names_itself
 class PatternEngine:
     """Replaces each place of a tree that fits a pattern.
 

@@ -12,6 +12,7 @@ from typing import Any
 from cellc_runtime.records import dataclass
 
 from ..core import checks
+from ..core.native import names_itself
 from ..nn.cell import Cell
 from .names import Names
 from .node import Node, NodeType
@@ -30,6 +31,7 @@ class Position:
     before: bool
 
 
+@names_itself
 class SymbolTree:
     """The statements of a Cell's `construct`, each a node; see `create`.
 

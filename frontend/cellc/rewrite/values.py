@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import checks
+from ..core.native import names_itself
 
 
 class ValueType(enum.Enum):
@@ -25,6 +26,7 @@ class ValueType(enum.Enum):
 _CONTAINERS = {ValueType.TupleValue: tuple, ValueType.ListValue: list}
 
 
+@names_itself
 class ScopedValue:
     """A constant, or the name of a variable, possibly an attribute of one (its scope).
 

@@ -19,6 +19,7 @@ from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.lazy import public_names
 
 from ..core import checks
+from ..core.native import names_itself
 from .draws import Draw, fill_normal, fill_truncated, fill_uniform, new_seed
 from .tensor import Tensor
 
@@ -26,6 +27,7 @@ Array = np.ndarray[Any, Any]
 _MODES = ("fan_in", "fan_out")
 
 
+@names_itself
 class Initializer:
     """Base of initializers: a subclass gives `_initialize(arr)`, which fills an array.
 

@@ -10,10 +10,13 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType
 
+from ..core.native import names_itself
+
 ANY_RANK = (-2,)
 """The shape that a tensor of unknown rank shows."""
 
 
+@names_itself
 class Symbol:
     """What is known about a size that differs from call to call.
 

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..compiled.jit import jit
+from ..core.native import names_itself
 from ..nn.cell import Cell
 from ..tensors.tensor import Tensor
 from .checks import of_kind
 from .data import Batch, Batches
 
 
+@names_itself
 class DatasetHelper:
     """One epoch of a data set, to iterate over; or what a network fetches from.
 

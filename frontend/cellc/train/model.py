@@ -10,6 +10,7 @@ from .. import context as context
 from .. import nn
 from ..amp import LossScaleManager, build_train_network
 from ..amp.precision import LEVELS
+from ..core.native import names_itself
 from ..nn.boost.training import AutoBoost, BoostTrainOneStepCell
 from ..nn.cell import Cell
 from ..parallel.auto_parallel import AutoParallel
@@ -24,6 +25,7 @@ from .metrics import Loss, get_metrics
 _NETWORK_OPTIONS = ("loss_scale_manager", "keep_batchnorm_fp32", "boost_config_dict")
 
 
+@names_itself
 class Model:
     """Trains, evaluates and runs a network.
 

@@ -23,6 +23,7 @@ from ..compiled.entries import EntryTable
 from ..core import observers
 from ..core.dispatch import active_tracer
 from ..core.later import autodiff
+from ..core.native import names_itself
 from ..eager import implicit_recording
 from ..eager.recorder import active_recordings, aliases, recording, tensor_hooks
 from ..tensors import views
@@ -569,6 +570,7 @@ def get_grad(gradients: Any, identifier: Any) -> Tensor:
     raise RuntimeError(f"Can not find the gradient for position or Parameter {name!r}.")
 
 
+@names_itself
 class GradOperation:
     """Gradient functions in the older form. Source: `mindspore.ops.GradOperation`.
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
+from ...core.native import names_itself
 from ...tensors.tensor import Tensor
 
 T_co = TypeVar("T_co", covariant=True)
 
 
+@names_itself
 class Dataset(Generic[T_co]):
     """Base of data with positions: subclasses have `__getitem__`, and `__len__` for samplers.
 

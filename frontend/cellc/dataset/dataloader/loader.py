@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ... import log
+from ...core.native import names_itself
 from .. import checks
 from ..processes import WorkerError
 from ..workers import start_method
@@ -23,6 +24,7 @@ from .worker import Fetch, InWorker, Made, Processes, Threads
 T_co = TypeVar("T_co", covariant=True)
 
 
+@names_itself
 class DataLoader(Generic[T_co]):
     """Batches of a dataset, to iterate over.
 

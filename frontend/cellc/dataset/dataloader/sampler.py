@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ...core.native import names_itself
 from ...ranks.management import get_group_size, get_rank
 from .. import checks
 
@@ -21,6 +22,7 @@ _TOGETHER = 32
 """Positions that are drawn at once with replacement."""
 
 
+@names_itself
 class Sampler(Generic[T_co]):
     """Base of samplers: subclasses have `__iter__`, and `__len__` where it is known.
 

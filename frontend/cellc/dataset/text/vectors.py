@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ...core.native import names_itself
 from .. import checks
 from .base import TextTransform
 
 
+@names_itself
 class Vectors:
     """A vector for each word of a file: in each line the word, then its numbers.
 

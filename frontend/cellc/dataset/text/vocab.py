@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.native import names_itself
 from ...tensors import dtype as dtypes
 from .. import checks
 from ..pipeline import Dataset
@@ -16,6 +17,7 @@ from ..transforms import numpy_type
 from .base import TextTransform
 
 
+@names_itself
 class Vocab:
     """Words and their numbers: made by one of the methods `from_...`.
 

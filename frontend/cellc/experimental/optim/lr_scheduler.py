@@ -18,6 +18,7 @@ import numpy as np
 from cellc_runtime.lazy import public_names
 
 from ...core import checks
+from ...core.native import names_itself
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from .optimizer import Optimizer
@@ -92,6 +93,7 @@ def _per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
     return list(value)
 
 
+@names_itself
 class LRScheduler:
     """Base of schedulers: `get_lr` gives the groups' rates at `last_epoch`.
 
@@ -532,6 +534,7 @@ class CyclicLR(LRScheduler):
                 for low, high in zip(self._base(), self.max_lrs, strict=True)]
 
 
+@names_itself
 class SequentialLR:
     """Schedulers one after the other, each from its milestone on.
 
@@ -587,6 +590,7 @@ class SequentialLR:
         self._last_lr = scheduler.get_last_lr()
 
 
+@names_itself
 class ReduceLROnPlateau:
     """Rates times `factor` when a metric has not become better for `patience` epochs.
 

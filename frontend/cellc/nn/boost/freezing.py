@@ -11,6 +11,7 @@ from cellc_runtime.dtypes import int32
 
 from ... import ops
 from ...core import checks
+from ...core.native import names_itself
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..accumulation import GradientAccumulation
@@ -142,6 +143,7 @@ def freeze_cell(
     return tuple(_TrainFreezeCell(network, sens, grad, opt, steps) for opt in optimizer.opts)
 
 
+@names_itself
 class GradientFreeze:
     """Trains all layers in some steps, and the last ones only in the others.
 

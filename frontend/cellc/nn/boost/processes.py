@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core import checks
+from ...core.native import names_itself
 from ...tensors.parameter import Parameter
 from ..cell import Cell
 from ..layer.conv import Conv2d
@@ -46,6 +47,7 @@ def _listed(params: Any) -> list[Any]:
     return found
 
 
+@names_itself
 class OptimizerProcess:
     """Makes an optimizer again, with gradients centralised where that helps.
 
@@ -111,6 +113,7 @@ class OptimizerProcess:
         return remade(self.single_opt, self.origin_params)
 
 
+@names_itself
 class ParameterProcess:
     """Parameters in groups. Source: `mindspore.boost.ParameterProcess`."""
 

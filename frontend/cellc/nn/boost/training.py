@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...core.native import names_itself
 from ..accumulation import GradientAccumulation
 from ..cell import Cell
 from ..wrap import TrainOneStepCell
@@ -23,6 +24,7 @@ _OPTIONS = {"fn_flag": True, "gc_flag": True, "param_groups": 10, "freeze_type":
             "gradient_split_groups": None, "grad_accumulation_step": 1}
 
 
+@names_itself
 class AutoBoost:
     """Chooses how a training is made faster.
 

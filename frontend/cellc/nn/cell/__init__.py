@@ -15,6 +15,7 @@ from ...compiled.sites import calls_of
 from ...core import observers
 from ...core.console_source import hold_console_source
 from ...core.dispatch import active_tracer
+from ...core.native import name_constructor
 from ...tracing.inline import inline
 from .hooks import Hooking
 
@@ -41,6 +42,7 @@ class Cell(Hooking):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        name_constructor(cls)
         hold_console_source()
 
     if TYPE_CHECKING:

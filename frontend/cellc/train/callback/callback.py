@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from ...core.native import names_itself
 from ..checks import of_kind
 
 STAGES = ("begin", "epoch_begin", "step_begin", "step_end", "epoch_end", "end")
@@ -26,6 +27,7 @@ class CallbackParams(dict[str, Any]):
         self[name] = value
 
 
+@names_itself
 class RunContext:
     """What a run is at, and whether it shall stop.
 
@@ -69,6 +71,7 @@ def _moment(name: str, doc: str) -> Callable[[Any, RunContext], None]:
     return moment
 
 
+@names_itself
 class Callback:
     """Base of callbacks: override the methods of the moments that matter.
 

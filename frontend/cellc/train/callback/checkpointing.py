@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.world import world
 
+from ...core.native import names_itself
 from ...nn.cell import Cell
 from ...tensors.tensor import Tensor
 from ..checks import of_kind
@@ -34,6 +35,7 @@ _NAME = re.compile(r"(.+)-\d+_\d+(_breakpoint)?\.(ckpt|safetensors)(\.whole\.jso
 """Names of checkpoints, and of the manifests of those of several ranks."""
 
 
+@names_itself
 class CheckpointConfig:
     """When checkpoints are saved, which are kept, and what is in them.
 

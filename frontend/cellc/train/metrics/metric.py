@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ...core.native import names_itself
 from ...tensors.tensor import Tensor
 from ..checks import check_fit, counted, of_kind, updated
 
@@ -32,6 +33,7 @@ def rearrange_inputs(func: Function) -> Function:
     return rearranged  # type: ignore[return-value]  # a TypeVar keeps the signature for users
 
 
+@names_itself
 class Metric(metaclass=ABCMeta):
     """The base of metrics: `clear()`, then `update(...)` for each batch, then `eval()`.
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from cellc_compiler.ir.graph import Graph
 
+from ...core.native import names_itself
 from ...nn.cell import Cell
 from ...ops.summary import PENDING
 from ...records.tfrecord import framed
@@ -26,6 +27,7 @@ _PLUGINS = ("scalar", "tensor", "histogram", "image", "graph", "dataset_graph", 
 _MODES = ("train", "eval")
 
 
+@names_itself
 class SummaryRecord:
     """Writes values, tensors, images and graphs of a training to event files.
 
