@@ -224,18 +224,25 @@ def _of_call(shown: str, create: Callable[[], Callable[..., Any]], texts: list[s
         return call(*whole)
 
     graph = attempt(ms.jit(with_tensors), [args[k] for k in tensors])
+    differ = _differ(eager, graph)
+    return f"{shown}: {differ}" if differ else ""
+
+
+def _differ(eager: Any, graph: Any) -> str:
+    """How what the modes give differs; "" if it does not."""
     if isinstance(graph, Exception) and any(words in str(graph) for words in _OF_ELEMENTS):
         return ""
+    both = f"PyNative {_short(eager)}, graph {_short(graph)}"
     if isinstance(eager, Exception) != isinstance(graph, Exception):
-        return f"{shown}: PyNative {_short(eager)}, graph {_short(graph)}"
+        return both
     if not isinstance(eager, Exception):
-        return "" if same_arrays(arrays_of(eager), arrays_of(graph)) else f"{shown}: other bits"
+        if isinstance(eager, bool) and isinstance(graph, Tensor):  # one that the run alone knows
+            eager = Tensor(eager)
+        return "" if same_arrays(arrays_of(eager), arrays_of(graph)) else "other bits"
     if isinstance(eager, RunIndexError):  # a graph that is compiled looks at elements last
         return ""
     kinds = [c for c in (TypeError, IndexError, ValueError, RuntimeError) if isinstance(eager, c)]
-    if kinds and not isinstance(graph, kinds[0]):
-        return f"{shown}: PyNative {_short(eager)}, graph {_short(graph)}"
-    return ""
+    return both if kinds and not isinstance(graph, kinds[0]) else ""
 
 
 def same_arrays(eager: list[Array], graph: list[Array]) -> bool:

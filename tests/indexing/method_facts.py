@@ -261,7 +261,7 @@ ERRORS: dict[str, tuple[type[Exception], str]] = {
     "x.index_fill(0,Tensor([5]),7.)": (
         IndexError, "For 'index_fill', indices must be in [-2, 2), but got 5"),
     "x.index_select(3,Tensor([0]))": (
-        ValueError, "For 'gather', the 'axis' must be in [-2, 2), but got 3"),
+        ValueError, "For 'index_select', the 'axis' must be in [-2, 2), but got 3"),
     "x.gather_elements(1,Tensor([0,1]))": (
         ValueError, "For 'gather_elements', 'index' must have 2 axes, not 1"),
     "x.masked_fill(x,1.)": (

@@ -378,7 +378,7 @@ def test_errors_of_one_process(
     (lambda: mint.linalg.vector_norm(ops.ones((3, 3)), "a"), ValueError,
      "For 'vector_norm', 'ord' must be a bool, int or float, but got 'a'"),
     (lambda: mint.linalg.vector_norm(ops.ones((3, 3)), dim=(0, 0)), ValueError,
-     "For 'norm', 'axis' names an axis twice: (0, 0)"),
+     "For 'vector_norm', 'axis' names an axis twice: (0, 0)"),
     (lambda: mint.linalg.norm(ops.ones((3,)), "fro"), TypeError,
      "For 'norm', 'ord' must be a number for vectors, but got 'fro'"),
     (lambda: mint.triangular_solve(ops.ones((2, 1)), ops.ones((3, 3))), ValueError,

@@ -324,7 +324,7 @@ ERRORS: list[tuple[str, type[Exception]]] = [
     ("nn.Conv2dBnAct(3, 4, 3, activation=4)", TypeError,
      "For 'Conv2dBnAct', the 'activation' must be str or Cell or Primitive, but got int"),
     ("nn.Conv2dBnAct(3, 4, 3, activation='foo')", KeyError,
-     "\"The 'name' must be in ['softmin', 'softmax', 'softmax2d', 'logsoftmax', 'logsoftmaxExt'"),
+     "The 'name' must be in ['softmin', 'softmax', 'softmax2d', 'logsoftmax', 'logsoftmaxExt'"),
     ("nn.DenseBnAct(3, 4, after_fake=1)", TypeError, "'after_fake' must be a bool, but got int"),
     ("nn.LGamma()(Tensor([1]))", TypeError, "input must be float16 or float32, got Int64"),
     ("nn.MultilabelMarginLoss('x')", ValueError,

@@ -226,7 +226,7 @@ def _parameters() -> list[Any]:
         (lambda: nn.SGD(_parameters(), loss_scale=0.0), ValueError,
          "For 'SGD', the 'loss_scale' must be a number in range (0, inf), but got 0.0"),
         (lambda: nn.SGD([{"params": _parameters(), "foo": 1}]), KeyError,
-         "For 'Optimizer', the key in group params must be one of in ['params', 'lr'"),
+         "the key in group params must be one of in ['params', 'lr'"),
         (lambda: nn.SGD([{"params": []}]), ValueError, "group `params` must not be empty"),
         (lambda: nn.SGD([{"params": [1]}]), TypeError,
          "element in group parameters must be Parameter type, but got <class 'int'> at index 0"),

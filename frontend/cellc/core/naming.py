@@ -29,7 +29,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "dict": (dict,), "list": (list,),
 }
 """What an annotation asks for, where it is as plain as that."""
-_OTHER = re.compile(r"For (?:'[^']*'|\w+), (?P<said>.*)", re.DOTALL)
+_OTHER = re.compile(r"For '?(?P<name>[^',]+)'?(?:,|:)? (?P<said>.*)", re.DOTALL)
 _LISTED = re.compile(
     r"For '[^']*', these arguments do not fit: .*?(?<![=,]) \((?P<said>.*)\)\.$", re.DOTALL)
 """Of a message: what it says of another function or class."""
@@ -100,14 +100,25 @@ def _said_of_made(
         said = other["said"] if other else text
         if any(_has_word(said, key) for key, _, _ in _given(function, args, kwargs, bool(other))):
             return _for(name, said)
+    return _said_of_all(text, name, function, args, kwargs)
+
+
+def _said_of_all(
+    text: str, name: str, function: Callable[..., Any], args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> str:
+    """An error about something else, behind the arguments that it is due to."""
+    listed = _LISTED.match(text)
     reason = TypeError(listed["said"] if listed else text)
     return str(_of_arguments(reason, name, function, args, kwargs))
 
 
 def is_about(text: str, name: str) -> bool:
     """Whether a message is about a class or function, and not about one that it calls."""
-    said = re.match(r"For '([^']*)'", text)
-    return _letters(said[1]) == _letters(name) if said else _letters(name) in _letters(text)
+    other, short = _OTHER.match(text), _letters(name.rpartition(".")[2])
+    if other is None:
+        return short in _letters(text)
+    return _letters(other["name"].rpartition(".")[2]) == short
 
 
 def _has_word(text: str, word: str) -> bool:
@@ -148,23 +159,25 @@ def _with_name(
     text = _words(error)
     if text:
         own = _of_parameters(text, function)
-        error.args = (_of_same_argument(own, name, function, args, kwargs)
-                      if is_named(own, name) else _for(name, own),)
+        if not is_about(own, name):
+            own = _of_own_arguments(own, name, function, args, kwargs)
+        error.args = (own,)
     return error
 
 
-def _of_same_argument(
+def _of_own_arguments(
     text: str, name: str, function: Callable[..., Any], args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> str:
-    """A message about an argument of another function, which a function of users was given under
-    the same name, is about that function."""
+    """A message that does not name a function, or another one which that calls. An argument of the
+    same name is what the function was given; else it says which do not fit."""
     other = _OTHER.match(text)
-    if other is None or is_about(text, name):
-        return text
+    if other is None:
+        return _for(name, text)
     about = re.findall(r"'(\w+)'", other["said"])[:1]
-    same = [key for key, _, _ in _given(function, args, kwargs) if [key] == about]
-    return _for(name, other["said"]) if same else text
+    if any([key] == about for key, _, _ in _given(function, args, kwargs)):
+        return _for(name, other["said"])
+    return _said_of_all(text, name, function, args, kwargs)
 
 
 def _of_parameters(text: str, function: Callable[..., Any]) -> str:
@@ -172,12 +185,12 @@ def _of_parameters(text: str, function: Callable[..., Any]) -> str:
     if "'" not in text:
         return text
     try:
-        own = {_letters(key).rstrip("s"): key for key in inspect.signature(function).parameters}
+        own = {_stem(key): key for key in inspect.signature(function).parameters}
     except (TypeError, ValueError):
         return text
     return re.sub(
-        r"'(\w+)'",
-        lambda word: f"'{own.get(_letters(word[1]).rstrip('s'), word[1])}'"
+        r"(?<!For )'(\w+)'",
+        lambda word: f"'{own.get(_stem(word[1]), word[1])}'"
         if word[1] not in own.values() else word[0], text)
 
 
@@ -192,10 +205,8 @@ def _for(name: str, text: str) -> str:
     return f"For '{name}', {text}"
 
 
-def is_named(text: str, name: str) -> bool:
-    """Whether a message says which function it is about."""
-    return text.startswith(("For '", "For ops.", "For Tensor")) or \
-        _letters(name.rpartition(".")[2]) in _letters(text)
+def _stem(parameter: str) -> str:
+    return parameter.replace("_", "").rstrip("s")
 
 
 def _letters(text: str) -> str:

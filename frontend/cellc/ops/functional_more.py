@@ -33,8 +33,15 @@ def add_flags(fn: Any = None, **flags: Any) -> Any:
         fn: a Cell, whose `add_flags` is called, or a function; None gives a decorator.
         flags: by name.
 
+    Raises:
+        TypeError: `fn` is neither.
+
     Source: `mindspore.ops.add_flags`.
     """
+    if fn is not None and not callable(fn):
+        raise TypeError(f"For 'add_flags', 'fn' must be a Cell or a function, but got "
+                        f"{type(fn).__name__}.")
+
     def mark(target: Any) -> Any:
         if hasattr(target, "add_flags"):
             target.add_flags(**flags)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,9 +30,15 @@ from cellc_runtime.dtypes import (
     uint32,
     uint64,
 )
+from cellc_runtime.lazy import lazy_module
 
 from ..core.dispatch import apply_one
 from .tensor import Array, Tensor, short, tensor_of
+
+if TYPE_CHECKING:
+    from ..core import naming
+else:  # for what is no operand
+    naming = lazy_module("cellc.core.naming")
 
 _WIDE_UNSIGNED = (uint16, uint32, uint64)
 _SCALARS = (bool, int, float, complex, np.number, np.bool_)
@@ -152,10 +158,21 @@ def operand(x: Any, what: str, name: str = "input") -> Any:
     if isinstance(x, _TENSORS_AND_SCALARS):
         return x
     if isinstance(x, (list, tuple)):
-        return Tensor(x)
+        return _of_list(x, what, name)
     raise TypeError(
         f"For '{what}', '{name}' must be a Tensor or a number, but got {type(x).__name__}"
     )
+
+
+def _of_list(x: Any, what: str, name: str) -> Tensor:
+    try:
+        return Tensor(x)
+    except (TypeError, ValueError) as error:
+        if not str(error).startswith("For Tensor, the input_data"):
+            raise
+        raise type(error)(
+            f"For '{what}', '{name}' must be a Tensor, a number, or nested lists of numbers, all "
+            f"of one length on each level, but got {naming.described(x)}.") from None
 
 
 def operands(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
