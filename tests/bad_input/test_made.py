@@ -274,8 +274,9 @@ def nameless(answers: list[tuple[str, str]]) -> list[str]:
     found = []
     for asked, answer in answers:
         call = asked.partition("(")[0]
+        name, text = call.rpartition(".")[2].casefold(), answer.replace("_", "").casefold()
         error = re.match(r"(?!TypeError$)\w+Error(?=$|: )", answer)
-        if error and inspect.isclass(value_of(call)) and call.rpartition(".")[2] not in answer:
+        if error and inspect.isclass(value_of(call)) and name not in text:
             found.append(f"{asked}: {answer}")
     return found
 

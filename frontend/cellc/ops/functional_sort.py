@@ -324,13 +324,13 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         made: Tensor = apply("broadcast_to", constant(number, float64), shape=shape)
         return made
 
-    x = ranked(input, 1, 1, "bincount")
+    x = cast_to(ranked(input, 1, 1, "bincount"), int64)
     each = filled(1.0, x.shape) if weights is None else tensor(weights, "bincount", "weights")
     if each.shape != x.shape:
         raise ValueError(f"For 'bincount', 'weights' must have the shape of 'input', {x.shape}, "
                          f"but has {each.shape}.")
     room = filled(0.0, (bins(x, size(minlength, "bincount", "minlength"), "bincount"),))
-    return cast_to(apply_one("scatter", room, cast_to(x, int64), cast_to(each, float64), axis=0,
+    return cast_to(apply_one("scatter", room, x, cast_to(each, float64), axis=0,
                              mode="add"), float32)
 
 
