@@ -2,11 +2,11 @@
 
 Where a public function, primitive or layer is entered, an exception passes `told`: one that names
 nothing gets the function's name before its text, one about another function, which it calls, is
-told of the arguments that it was given, and one that Python or numpy raised within the library, over
-an argument that nobody had checked, becomes a TypeError or ValueError that says which argument does
-not fit. Constructors of the library's classes pass `told_of_made`. What a call that succeeds costs is an entry of the interpreter's exception
-table. Errors of a user's function that is called back, and those with a place in a network of their
-own (of compilation, of a run), pass as they are.
+told of the arguments that it was given, and one that Python or numpy raised within the library,
+over an argument that nobody had checked, becomes a TypeError or ValueError that says which argument
+does not fit. Constructors of the library's classes pass `told_of_made`. What a call that succeeds
+costs is an entry of the interpreter's exception table. Errors of a user's function that is called
+back, and those with a place in a network of their own (of compilation, of a run), pass as they are.
 """
 
 from __future__ import annotations
