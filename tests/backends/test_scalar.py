@@ -16,6 +16,7 @@ from cellc_compiler.driver import compile_graph
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.op import Op
 from cellc_compiler.ir.text import parse_graph
+from cellc_compiler.loops import order
 from cellc_compiler.lower.machine import NoRule, TooLarge
 from cellc_runtime import device
 from cellc_runtime.target import Target
@@ -148,15 +149,17 @@ graph loops(%x: float32[4,3] input, %n: int64[] input) {
 """  # noqa: E501
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-def test_a_column_is_summed_along_its_rows(dtype: str) -> None:
-    """A product by one column takes its sums in an order of its own, but for integers."""
-    graph = parse_graph(f"""graph g(%x: {dtype}[5,200] input, %v: {dtype}[200,1] input) {{
-  %0: {dtype}[5,1] = matmul(%x, %v) {{transpose_a=False, transpose_b=False}}
+@pytest.mark.parametrize(("dtype", "rows", "count"), [
+    ("float32", 5, 200), ("float64", 5, 200), ("int32", 5, 200), ("float32", 2, order.LONG_ROW)])
+def test_a_column_is_summed_along_its_rows(dtype: str, rows: int, count: int) -> None:
+    """A product by one column takes its sums in an order of its own, but for integers: that of a
+    row, in parts if it is long."""
+    graph = parse_graph(f"""graph g(%x: {dtype}[{rows},{count}] input, %v: {dtype}[{count},1] input) {{
+  %0: {dtype}[{rows},1] = matmul(%x, %v) {{transpose_a=False, transpose_b=False}}
   return %0
-}}""")
+}}""")  # noqa: E501
     rng = np.random.default_rng(2)
-    arrays = [(10 * rng.normal(size=shape)).astype(dtype) for shape in ((5, 200), (200, 1))]
+    arrays = [(10 * rng.normal(size=shape)).astype(dtype) for shape in ((rows, count), (count, 1))]
     ((mine, theirs),) = both(graph, arrays)
     assert bits(mine) == bits(theirs)
 

@@ -80,14 +80,18 @@ def on_ranks(
     return list(bits), list(logs)
 
 
-def exchange(orders: Sequence[Sequence[str]], shapes: Sequence[tuple[int, ...]] = ()) -> Make:
+def exchange(
+    orders: Sequence[Sequence[str]], shapes: Sequence[tuple[int, ...]] = (), met: bool = False
+) -> Make:
     """A program, by rank, of messages in an order: `">1:5"` sends to rank 1 with the tag 5,
     `"<0:5"` receives. What is sent is the sum of all that was received before, and so is the
-    result; each has a shape of its tag's."""
+    result; each has a shape of its tag's. Ranks that have `met` have added what they were given."""
     def make(rank: int) -> Graph:
         graph = Graph("exchange")
         x, b = graph.add_input(TensorType((2, 3), float32), "x"), Builder(graph)
         total = b.neg(x)
+        if met:
+            total = b.all_reduce(total, reduction="sum", ranks=tuple(range(len(orders))))
         for step in orders[rank]:
             peer, tag = map(int, step[1:].split(":"))
             shape = shapes[rank] if shapes else (1 + tag, 3)
@@ -129,14 +133,15 @@ def test_messages_have_the_bits_of_the_host(
         assert log.count("ncclRecv") == 2 * sum(step[0] == "<" for step in order)
 
 
+@pytest.mark.parametrize("met", [False, True])
 def test_ranks_that_do_not_know_each_other_begin_by_the_host(
-    tmp_path: Path, gpus: list[EmulatedDevice]
+    met: bool, tmp_path: Path, gpus: list[EmulatedDevice]
 ) -> None:
-    """Who has heard of the other sends by NCCL."""
-    orders = [[">1:0", "<1:1", ">1:2"], ["<0:0", ">0:1", "<0:2"]]
-    found, logs = on_ranks(2, exchange(orders), drawn, tmp_path, introduced=False)
-    assert found == on_ranks(2, exchange(orders), drawn, None)[0]
-    assert [log.count("ncclSend") for log in logs] == [1, 1]
+    """Who has heard of the other, by a message or in a collective, sends by NCCL."""
+    make = exchange([[">1:0", "<1:1", ">1:2"], ["<0:0", ">0:1", "<0:2"]], met=met)
+    found, logs = on_ranks(2, make, drawn, tmp_path, introduced=False)
+    assert found == on_ranks(2, make, drawn, None)[0]
+    assert [log.count("ncclSend") for log in logs] == [1 + met, 1]
 
 
 def test_ranks_whose_libraries_differ_go_by_the_host(

@@ -80,6 +80,9 @@ class Counting(nn.Cell):
         kept = x[x[:, 0] > 0]
         self.total = self.total + kept.sum()
         print("kept", kept)
+        few = kept[kept[:, 1] > 0]
+        print("few", few)
+        self.total = self.total - few.sum()
         return ops.matmul(kept, self.w) + self.total
 
 

@@ -258,13 +258,20 @@ def behind_an_early_return(x: Any) -> Any:
     return parts[-1]
 
 
+def value_under_a_key(x: Any) -> Any:
+    table = {"x": x, "last": x}
+    while table["x"].sum() < 30:
+        table = {"x": table["x"] * 0.5 + 10, "last": None}
+    return table
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
     appended_under_a_condition, appended_in_a_loop_of_the_run, broken_off, through_cells, drawn,
     written, popped, key_on_one_path,
     keys_of_a_loop, filtered, numbers_as_sizes, number_that_is_negative, size_in_a_branch,
     range_of_the_run, shapes_that_differ, nothing_on_one_path, functions_by_condition, matched,
     put_in_order, power_of_ints, recursive, caught, caught_of_numbers, branch_in_a_loop,
-    mask_in_a_loop_of_the_run, behind_an_early_return,
+    mask_in_a_loop_of_the_run, behind_an_early_return, value_under_a_key,
 ]
 
 

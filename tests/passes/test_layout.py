@@ -114,6 +114,25 @@ def test_a_convolution_alone_among_other_ops_stays() -> None:
     assert not Layout(AVX512).run(graph)
 
 
+@TARGETS
+def test_a_border_of_other_sides_is_left_out_where_nchw_is_read(target: Target) -> None:
+    attrs = "{stride=(1, 1), pads=(0, 2, 2, 0), dilation=(1, 1), groups=1}"
+    before = parse_graph(f"""graph g(%x: float32[1,32,9,11] input, %w: float32[32,32,3,3] param) {{
+      %0: float32[1,32,9,11] = conv2d(%x, %w) {attrs}
+      %1: float32[1,32,9,11] = relu(%0) {{}}
+      %2: float32[1,32,9,11] = conv2d(%1, %w) {attrs}
+      return %1, %2
+    }}""")
+    after = copy_graph(before)
+    assert Layout(target).run(after)
+    assert [n.op for n in after.nodes].count("conv2d_blocked") == 2
+    rng = np.random.default_rng(5)
+    given = [rng.standard_normal(v.shape).astype(np.float32) for v in before.inputs]
+    for a, b in zip(run(before, given, precise=True), run(after, given, precise=True),
+                    strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
 def test_training_keeps_nchw() -> None:
     net, x = network()
     weights = ms.ParameterTuple(net.trainable_params())

@@ -425,10 +425,10 @@ class Compilation:
     signature: str
     cause: str
     seconds: float
-    instance: bool = False
-    kind: str = ""
-    remedy: str = ""
-    parts: Mapping[str, Facet] = field(default_factory=dict)
+    instance: bool
+    kind: str
+    remedy: str
+    parts: Mapping[str, Facet]
 
 
 @dataclass(frozen=True, slots=True)
