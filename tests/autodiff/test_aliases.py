@@ -171,6 +171,12 @@ def test_where_the_order_cannot_matter_nothing_is_added() -> None:
             x = ops.sin(x)
         return x
 
+    def each_once(x: Tensor) -> tuple[Tensor, Tensor]:
+        z = x
+        if x[0] < 1:
+            z = ops.sin(x)
+        return ops.sin(z), ops.cos(x)
+
     def twice(x: Tensor) -> tuple[Tensor, Tensor]:
         z = x
         if x[0] < 1:
@@ -184,6 +190,7 @@ def test_where_the_order_cannot_matter_nothing_is_added() -> None:
         return a, b
 
     assert not [n for n in _slope(once).walk() if n.op == "alias"]
+    assert not [n for n in _slope(each_once).walk() if n.op == "alias"]
     assert not [n for n in _slope(apart).walk() if n.op == "alias"]
     assert [n for n in _slope(twice).walk() if n.op == "alias"]
 

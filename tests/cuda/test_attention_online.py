@@ -334,7 +334,18 @@ def twice(q: Any, k: Any, v: Any) -> Any:
     return sum(g.sum() for g in ms.grad(plain_loss, (0, 1, 2))(q, k, v))
 
 
-@pytest.mark.parametrize("function", [returned, ms.grad(twice)], ids=["weights", "second"])
+def with_largest(q: Any, k: Any, v: Any) -> Any:
+    """Like a gradient, but with the largest of a row where that has its sum."""
+    weights = ops.softmax(ops.matmul(q, k.swapaxes(-1, -2)) * SCALE, -1)
+    out = ops.matmul(weights, v)
+    dots = ops.matmul(out, v.swapaxes(-1, -2))
+    slope = weights * (dots - ops.amax(weights * dots, -1, True)) * SCALE
+    return (ops.matmul(slope, k), ops.matmul(slope.swapaxes(-1, -2), q),
+            ops.matmul(weights.swapaxes(-1, -2), out))
+
+
+@pytest.mark.parametrize("function", [returned, ms.grad(twice), with_largest],
+                         ids=["weights", "second", "largest"])
 def test_what_is_left_to_other_kernels(function: Any) -> None:
     given = random((1, 2, 20, 8))
     graph = traced(function, given)

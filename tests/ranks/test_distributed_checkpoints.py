@@ -171,15 +171,20 @@ def test_a_network_on_ranks_takes_its_parts(tmp_path: Path) -> None:
 
 
 def test_what_stages_share() -> None:
+    """What is not shared, or has a layout that does not tell, stays as each has it."""
     def sync(rank: int) -> Any:
         net = Net((2,))
         net.w.set_data(Tensor(np.float32([rank, rank + 1])))
-        net.parameter_layout_dict = {
-            "w": ([1], [-1], [2], 0, True, "", [2], 0, True, rank == 0, 1 - rank, 7)}
-        ms.sync_pipeline_shared_parameters(net)
-        return net.w.asnumpy().tolist()
+        found = []
+        whole = ([1], [-1], [2], 0, True, "", [2], 0)
+        for layout in (whole, (*whole, True), (*whole, False, rank == 0, 1 - rank, 7),
+                       (*whole, True, rank == 0, 1 - rank, 7)):
+            net.parameter_layout_dict = {"w": layout}
+            ms.sync_pipeline_shared_parameters(net)
+            found.append(net.w.asnumpy().tolist())
+        return found
 
-    assert run_ranks(2, sync) == [[0, 1], [0, 1]]
+    assert run_ranks(2, sync) == [[[0, 1]] * 4, [*[[1, 2]] * 3, [0, 1]]]
     with pytest.raises(TypeError, match="should be a Cell"):
         ms.sync_pipeline_shared_parameters(3)  # type: ignore[arg-type]
 

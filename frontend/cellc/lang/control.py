@@ -402,8 +402,6 @@ class _Join:
             return _always(DEAD)
         for x, y in ((a, b), (b, a)):
             if x is _ABSENT:
-                if y is MISSING or isinstance(y, Poison):
-                    return _always(y)
                 return self.merger.merge(*((MISSING, y) if x is a else (y, MISSING)))
         for value in (a, b):
             if isinstance(value, Poison):
