@@ -16,6 +16,7 @@ from cellc.ranks import strategies
 from cellc.ranks.layouts import PartLayout
 from cellc.ranks.strategies import Strategy
 from cellc.testing.ranks import run_ranks
+from cellc.train import transforming
 from cellc.train.weights_file import read, write
 from cellc_runtime.protobuf import field_of, number_of
 
@@ -137,6 +138,24 @@ def test_unified_safetensors_and_back(tmp_path: Path) -> None:
     ms.unified_safetensors(str(tmp_path / "in"), file, str(tmp_path / "named"),
                            choice_func=lambda name: f"new.{name}")
     assert list(read(str(tmp_path / "named" / "part0.safetensors"), "safetensors")) == ["new.w"]
+
+
+def test_shares_of_unified_safetensors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each writes its files; the first says where each parameter is."""
+    monkeypatch.setattr(transforming, "_PART_BYTES", 1)
+    file, source = str(tmp_path / "s.ckpt"), str(tmp_path / "in")
+    strategies.write(file, strategies.made_of({"w": LAYOUT, "v": LAYOUT}))
+    for rank in range(4):
+        inner = tmp_path / "in" / f"rank_{rank}"
+        inner.mkdir(parents=True)
+        part = WHOLE[LAYOUT.box(rank, WHOLE.shape)]
+        write(str(inner / "net-1_1.safetensors"), {"w": part, "v": -part}, "safetensors")
+    for i in range(2):
+        ms.unified_safetensors(source, file, str(tmp_path / f"{i}"), split_dst_file=(i + 1, 2))
+    assert [sorted(f.name for f in (tmp_path / f"{i}").iterdir()) for i in range(2)] == [
+        ["param_name_map.json", "part0.safetensors"], ["part1.safetensors"]]
 
 
 def test_a_network_on_ranks_takes_its_parts(tmp_path: Path) -> None:
