@@ -37,6 +37,13 @@ def test_the_top_level_has_all_of_train():
     assert own <= {"get_metrics"}  # MindSpore has it in nn only
 
 
+@pytest.mark.parametrize("path", ["", "  ", 3, None])
+def test_a_folder_without_a_name_is_refused(path):
+    made = importlib.import_module("cellc.train._utils")._make_directory
+    with pytest.raises(TypeError, match="must be a string that is not empty"):
+        made(path)
+
+
 def test_what_loads_late_loads_when_asked():
     program = (
         "import sys, cellc as ms\n"

@@ -100,7 +100,7 @@ class Nest:
             yield from phase.roots()
 
     def chains(self, phase: Phase) -> int:
-        """Partial results of each of a phase's reductions of rows, in each part (`order.chains`)."""
+        """Partial results of each reduction of rows in a phase, in each part (`order.chains`)."""
         return order.chains(self.accumulate, phase.loops[-1].extent // self.parts(phase))
 
     def parts(self, phase: Phase) -> int:
