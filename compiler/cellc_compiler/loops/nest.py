@@ -100,7 +100,9 @@ class Nest:
             yield from phase.roots()
 
     def chains(self, phase: Phase) -> int:
-        """Partial results of each reduction of rows in a phase, in each part (`order.chains`)."""
+        """Partial results of each of the phase's reductions, in each part (`order.chains`)."""
+        if self.mode == "column" or not phase.reduces:
+            return 1
         return order.chains(self.accumulate, phase.loops[-1].extent // self.parts(phase))
 
     def parts(self, phase: Phase) -> int:
