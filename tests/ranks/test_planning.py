@@ -97,7 +97,8 @@ def test_links_of_the_command_line() -> None:
     assert found == Links(Link(5e-6, 3e11), Link(1e-5, 2.5e10, 2e9), 8)
     assert found.between(4, 2) is found.intra and found.between(4, 4) is found.inter
     assert links.parsed(["inter=2ms:1kB/s"], None).intra == Link(2e-3, 1e3)
-    assert links.parsed([f"intra={found.inter}"], 8).intra == found.inter
+    for link in (found.inter, Link(1.21e-3, 2e13), Link(3e-9, 1e3)):  # as it is printed
+        assert links.parsed([f"intra={link}"], 8).intra == link
     for text in ("5us:1GB/s", "intra=5:1GB/s", "intra=5us", "intra=5us:1GB", "intra=1s:0GB/s",
                  "outer=5us:1GB/s"):
         with pytest.raises(ValueError, match="--link"):

@@ -16,8 +16,8 @@ from cellc_runtime.records import dataclass
 
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_TIME = re.compile(r"([0-9.]+(?:e-?\d+)?)(s|ms|us|ns)")
-_RATE = re.compile(r"([0-9.]+(?:e\d+)?)([kmgt]?)b/s", re.IGNORECASE)
+_TIME = re.compile(r"([0-9.]+(?:e[+-]?\d+)?)(s|ms|us|ns)")
+_RATE = re.compile(r"([0-9.]+(?:e[+-]?\d+)?)([kmgt]?)b/s", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

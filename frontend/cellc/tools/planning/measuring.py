@@ -39,7 +39,9 @@ def measure() -> Link:
 
     def reduce(x: np.ndarray[tuple[int], np.dtype[np.float32]]) -> Callable[[], object]:
         step = Step(collectives.described("all_reduce", x), group)
-        return lambda: collectives.all_reduce(step, x, "sum")
+        out = np.empty_like(x)  # (a program's memory is there before)
+        return lambda: collectives.in_order(
+            lambda: collectives.all_reduce_into(step, x, "sum", out), step.text)
 
     large = np.ones(_LARGE, np.float32)
     part = [np.ones(_LARGE // count, np.float32) for _ in group]
@@ -71,8 +73,8 @@ def _seconds(call: Callable[[], object]) -> float:
 def _slowest(seconds: float) -> float:
     group = tuple(range(world().size))
     x = np.array([seconds])
-    return float(collectives.all_reduce(
-        Step(collectives.described("all_reduce", x), group), x, "max")[0])
+    step = Step(collectives.described("all_reduce", x), group)
+    return float(collectives.perform("all_reduce", step, x, reduction="max")[0])
 
 
 def main() -> None:
