@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ops import functional_collectives as collectives
-from ..ops.arguments import ints, shape_of, tensors
+from ..ops.arguments import shape_of, tensors
 from ..ops.arguments import tensor as as_tensor
 from ..ops.communication import (
     CommHandle,
@@ -20,6 +20,7 @@ from ..ops.communication import (
     begin,
     goes_on,
     handle,
+    row_counts,
     send_all,
 )
 from ..ops.functional_collectives import checked_reduction
@@ -131,22 +132,9 @@ def all_to_all_with_output_shape(
             handle(async_op, what))
 
 
-def _row_counts(
-    shape: Sequence[int], sizes: Any, name: str, what: str, group: str | None
-) -> list[int]:
-    """How many of some rows belong to each process: equal parts if not given (or none).
-
-    Raises:
-        TypeError: no list of ints.
-        ValueError: not one for each process, or they are not all rows.
-    """
-    count, rows = len(ranks_of(group, what)), shape[0] if shape else 1
-    found = [] if sizes is None else list(ints(sizes, what, name))
-    found = found or [rows // count] * count
-    if len(found) != count or sum(found) != rows:
-        raise ValueError(f"For '{what}', '{name}' must hold the rows for each of {count} "
-                         f"processes, {rows} together, but got {sizes!r}.")
-    return found
+def _said(sizes: Any) -> Any:
+    """An empty list says nothing."""
+    return None if isinstance(sizes, (list, tuple)) and not sizes else sizes
 
 
 def all_to_all_single_with_output_shape(
@@ -165,8 +153,9 @@ def all_to_all_single_with_output_shape(
     as_tensor(tensor, what, "tensor")
     shape = output_shape.shape if isinstance(output_shape, Tensor) else \
         shape_of(output_shape, what, "output_shape")
-    send = _row_counts(tensor.shape, input_split_sizes, "input_split_sizes", what, group)
-    receive = _row_counts(shape, output_split_sizes, "output_split_sizes", what, group)
+    send = row_counts(
+        tensor.shape, _said(input_split_sizes), "input_split_sizes", what, group)
+    receive = row_counts(shape, _said(output_split_sizes), "output_split_sizes", what, group)
     return _exchange(
         what, async_op, tensor, lambda x: collectives.all_to_all_rows(x, send, receive, group),
         lambda: _rows(tensor, sum(receive)))

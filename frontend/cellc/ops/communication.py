@@ -298,13 +298,19 @@ def _list(given: Any, name: str, what: str, group: Any) -> list[Tensor]:
 
 
 def _parts(x: Tensor, sizes: Any, name: str, what: str, group: Any) -> list[int]:
-    """How many rows of `x` belong to each process of a group: equal parts if not given.
+    return row_counts(x.shape, sizes, name, what, group)
+
+
+def row_counts(
+    shape: Sequence[int], sizes: Any, name: str, what: str, group: str | None
+) -> list[int]:
+    """How many of some rows belong to each process of a group: equal parts if not given.
 
     Raises:
         TypeError: no list of ints.
         ValueError: they do not add up to the rows.
     """
-    count, rows = len(ranks_of(group, what)), x.shape[0] if x.ndim else 1
+    count, rows = len(ranks_of(group, what)), shape[0] if shape else 1
     found = [rows // count] * count if sizes is None else list(ints(sizes, what, name))
     if len(found) != count or sum(found) != rows:
         raise ValueError(f"For '{what}', '{name}' must hold the rows for each of {count} "
