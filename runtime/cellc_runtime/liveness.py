@@ -183,7 +183,7 @@ class Liveness:
     def _report(self) -> str:
         assert self._since is not None  # (asked within `attend`)
         passed = time.monotonic() - self._since[0]
-        used = _processor_time() - self._since[1]
+        used = max(0.0, _processor_time() - self._since[1])  # (two clocks: it may lack a digit)
         doing = "computes" if used > passed / 10 else "sleeps or waits"
         text = (f"{doing} at {_line()}: {used:.1f} s of processor time in the {passed:.1f} s since "
                 "its last collective")
