@@ -25,7 +25,7 @@ from . import regions
 from .analysis import Names, assigned
 from .asking import answer, avoidable, inside, is_asked
 from .assignment import assign_to
-from .control import Known, condition, ends_here, logical, truth, under
+from .control import DEAD, Known, condition, ends_here, logical, truth, under
 from .errors import CompileError
 from .iteration import LIMIT
 from .journal import Change, Element, Slot, Variable, unchanged
@@ -419,7 +419,8 @@ class RuntimeLoop:
 
     def _leaves_of(self, item: Carried, value: Any, gone: bool) -> list[Tensor]:
         """The leaves of a carried place after an iteration, checked against those before."""
-        if gone and isinstance(item.slot, Variable):
+        # (Dead: `else` of this loop assigns it, say, so what an iteration leaves is read nowhere.)
+        if isinstance(item.slot, Variable) and (gone or value is DEAD):
             return [as_tensor(MISSING, ty) for ty in item.types]
         if isinstance(value, Poison):
             self.vm.poisoned(value, self.frame)

@@ -658,6 +658,33 @@ def finally_within_finally(x: Any) -> Any:
     return x
 
 
+@case
+def else_of_a_while_assigns_what_its_body_does(x: Any) -> Any:
+    last, t = x, x[0] * 0
+    while t < 2:
+        t = t + 1
+        if x.sum() > 20:
+            return x, t
+        last = x * t
+    else:
+        last = x - t
+    return last, t
+
+
+@case
+def else_of_a_for_assigns_what_its_body_does(x: Any) -> Any:
+    last = x
+    for i in range(x.argmax() + 2):
+        if x.sum() > 20:
+            if x[0] > 0:
+                return x, x * i
+            last = x + i
+        last = last * i
+    else:
+        last = x - 1
+    return last, x
+
+
 # --- else of try ----------------------------------------------------------------------------------
 
 @case
