@@ -159,6 +159,19 @@ def test_gradients_go_in_buckets() -> None:
     assert half.data.seconds == pytest.approx(want.seconds / 2)
 
 
+def test_kernels_of_another_device() -> None:
+    """Kernels, the update and bubbles take 1 / speed; links and memory are what they were."""
+    link = Link(1e-3, 1e9)
+    blocks = [Block(f"b{i}", 0.5, 1.0, [64], [512], [100], sent=32) for i in range(4)]
+    work, mesh = Workload("w", 1, blocks, update=0.25), Mesh(2, 2, 2)
+    one, two = (meshes.predict(work, mesh, Links(link, link), Options(speed=s)) for s in (1.0, 4.0))
+    assert (two.compute, two.update) == (one.compute / 4, one.update / 4)
+    assert one.bubble / 4 < two.bubble < one.bubble  # (a stage's sums are in it)
+    assert (two.tensor, two.data, two.pipeline) == (one.tensor, one.data, one.pipeline)
+    assert two.activations == one.activations and two.weights == one.weights
+    assert work.blocks[0].whole == 1.0
+
+
 def test_a_step_is_read_from_its_program(
     gpt: Any, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -251,6 +264,8 @@ def step(net):
                        (["--mesh", "dp=2,dp=2", *link], "--mesh"),
                        (["--mesh", "pp=8", *link], "4 layers cannot be cut"),
                        (["--mesh", "dp=2", "--overlap", "2", *link], "--overlap"),
+                       (["--mesh", "dp=2", "--speed", "0", *link], "--speed"),
+                       (["--mesh", "dp=2", "--speed", "inf", *link], "--speed"),
                        (["--mesh", "dp=2", "--batch", "16", "--micro-batches", "1", *link],
                         "take --micro-batches away")):
         assert main([*given, *wrong]) == 2

@@ -155,6 +155,9 @@ def _plan(sub: Commands) -> None:
                    help="chunks of layers that each stage has (default 1)")
     p.add_argument("--overlap", type=float, default=0.0, metavar="PART", help="the part of the "
                    "gradients' communication that is hidden (default 0: cellc waits for it)")
+    p.add_argument("--speed", type=float, default=1.0, metavar="FACTOR", help="how many times as "
+                   "fast as here a rank computes: of another device, or 0.5 where two ranks share "
+                   "each processor (default 1)")
     p.add_argument("--memory", metavar="BYTES", help="what a rank has, as 80GiB: leave out meshes "
                    "that need more")
     p.add_argument("--runs", type=int, default=20, help="calls to measure (default 20)")

@@ -90,8 +90,11 @@ def _options(args: argparse.Namespace) -> meshes.Options:
         raise UserError("--batch says how many micro-batches there are: take --micro-batches away")
     if not 0 <= args.overlap <= 1:
         raise UserError(f"--overlap must be in [0, 1], but got {args.overlap}")
+    if not 0 < args.speed < float("inf"):
+        raise UserError(f"--speed must be positive, but got {args.speed}")
     memory = None if args.memory is None else parse(args.memory)
-    return meshes.Options(args.micro_batches, args.batch, args.overlap, args.interleaved, memory)
+    return meshes.Options(args.micro_batches, args.batch, args.overlap, args.interleaved, memory,
+                          args.speed)
 
 
 def mesh_of(text: str) -> meshes.Mesh:

@@ -47,6 +47,8 @@ class Options:
         overlap: the part of the gradients' communication that is hidden behind computation.
         interleaved: chunks of layers that each stage has, one after the other (virtual stages).
         memory: bytes that a rank has; None: any number.
+        speed: how many times as fast as here a rank's kernels run: of another device, or less than
+            1 of ranks that share processors.
     """
 
     micro_batches: int | None = None
@@ -54,6 +56,7 @@ class Options:
     overlap: float = 0.0
     interleaved: int = 1
     memory: float | None = None
+    speed: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,7 @@ def predict(work: Workload, mesh: Mesh, links: Links, options: Options | None = 
         CannotPlan: fewer layers than stages, or a batch that is not so many micro-batches.
     """
     chosen = options or Options()
+    work = work.at_speed(chosen.speed)
     count = _micro_batches(work, mesh, chosen)
     stages = _stages(work.blocks, mesh)
     near = links.between(mesh.tp, 1)

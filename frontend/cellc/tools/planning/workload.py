@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from cellc_compiler.ir.graph import Node, Value
-from cellc_runtime.records import dataclass, field
+from cellc_runtime.records import dataclass, field, replace
 
 from ...compiled.entries import Traced
 from ...tensors.parameter import Parameter
@@ -81,6 +81,11 @@ class Workload:
     def weights(self) -> int:
         """Bytes of trainable parameters."""
         return sum(sum(b.weights_cut) + sum(b.weights_whole) for b in self.blocks)
+
+    def at_speed(self, speed: float) -> Workload:
+        """The same step on a rank whose kernels run so many times as fast."""
+        blocks = [replace(b, cut=b.cut / speed, whole=b.whole / speed) for b in self.blocks]
+        return replace(self, blocks=blocks, update=self.update / speed)
 
 
 def from_profile(profile: Profile, traced: Traced, samples: int, bucket: int) -> Workload:
