@@ -79,9 +79,16 @@ def _may_drop(manager: Any) -> bool:
     leave = static_attribute(type(manager), "__exit__")
     code = getattr(leave, "__code__", None)
     if isinstance(manager, AbstractContextManager) and hasattr(manager, "gen"):
-        return any(i.opname == "CHECK_EXC_MATCH" for i in
-                   dis.get_instructions(manager.gen.gi_code))
+        return _catches(manager.gen.gi_code)
     return code is not None and _returns(code)
+
+
+@cache
+def _catches(code: CodeType) -> bool:
+    """Whether a function has a handler for some exceptions, or goes on behind all of them."""
+    return any(one.opname == "CHECK_EXC_MATCH"
+               or (one.opname == "POP_EXCEPT" and other.opname != "RERAISE")
+               for one, other in pairwise(dis.get_instructions(code)))
 
 
 @cache

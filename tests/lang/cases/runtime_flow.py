@@ -819,6 +819,33 @@ def with_suppress_and_generators(x: Any) -> Any:
     return x
 
 
+@contextlib.contextmanager
+def guarded_from_all() -> Any:
+    try:
+        yield 3
+    except:
+        pass
+
+
+@contextlib.contextmanager
+def guarded_within() -> Any:
+    with contextlib.suppress(ValueError):
+        yield 3
+
+
+@case
+def with_generators_that_name_no_exception(x: Any) -> Any:
+    with guarded_from_all() as k:
+        if x.sum() > 0:
+            raise ValueError("dropped")
+        x = x * k
+    with guarded_within() as k:
+        if x.sum() < 0:
+            raise ValueError("dropped")
+        x = x * k
+    return x
+
+
 @case
 def with_inner_that_keeps(x: Any) -> Any:
     try:
