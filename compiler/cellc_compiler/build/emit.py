@@ -79,6 +79,14 @@ def _target(triple: str) -> Any:
         return llvm.Target.from_triple(triple)
 
 
+@cache
+def _machine(triple: str, cpu: str, features: str, level: int) -> Any:
+    """LLVM's code generator for a target, kept: the first module that it compiles waits for what it
+    knows of the processor, 0.4 ms. (llvmlite's lock keeps threads from using it at once.)"""
+    return _target(triple).create_target_machine(
+        cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small")
+
+
 def emit_object(text: str, target: Target | Machine) -> bytes:
     """Compile a module to a relocatable object (position-independent, no pass pipeline); for a GPU
     to PTX, which is text.
@@ -105,10 +113,8 @@ def _emitted(text: str, target: Target | Machine, how: str) -> Any:
     try:
         llvm = load_llvm()
         module = llvm.parse_assembly(text)
-        machine = _target(target.triple).create_target_machine(
-            cpu=target.cpu, features=target.features, opt=0 if text.startswith(QUICK) else 3,
-            reloc="pic", codemodel="small",
-        )
+        machine = _machine(target.triple, target.cpu, target.features,
+                           0 if text.startswith(QUICK) else 3)
         module.triple = target.triple
         module.data_layout = str(machine.target_data)
         module.verify()

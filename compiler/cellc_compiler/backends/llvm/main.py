@@ -40,7 +40,8 @@ MAIN_PARAMS: Params = (("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts"))
 PRECOMPUTE_PARAMS: Params = (*MAIN_PARAMS, ("i64", "part"))
 
 QUICK_LINES = 400
-"""From so many lines on the function is compiled quickly: it calls kernels, and they take long."""
+"""From so many lines on the function is compiled quickly: it calls kernels, and they take long. So
+is one without branches: it is the same code at all levels, give or take a register."""
 
 
 class Kernels:
@@ -77,7 +78,8 @@ def write_main(
         declares.append(table)
     text = module([*functions, *writer.helpers], "\n".join(declares))
     lines = writer.calling_lines + sum(len(f.lines) for f in functions)
-    return QUICK + text if lines > QUICK_LINES else text
+    straight = not any(" br " in line for f in (*functions, *writer.helpers) for line in f.lines)
+    return QUICK + text if straight or lines > QUICK_LINES else text
 
 
 class FunctionWriter:
