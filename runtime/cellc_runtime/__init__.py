@@ -6,6 +6,7 @@ use.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 TYPE_CHECKING = False  # `typing` alone would cost ten times the rest; type checkers know the name
@@ -46,7 +47,21 @@ def _number(interpreter: Any) -> int:
     return int(interpreter[0] if isinstance(interpreter, tuple) else interpreter)
 
 
+def _refuse_free_threads() -> None:
+    """Raise unless threads take turns: tables of what is compiled are guarded by Python's lock.
+
+    Raises:
+        ImportError: this Python runs without its global lock.
+    """
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():  # from Python 3.13 on
+        raise ImportError(
+            "cellc needs Python's global lock, and this free-threaded Python runs without it: "
+            "start it with -X gil=1 or PYTHON_GIL=1 (kernels run in parallel and without the lock "
+            "in any case).")
+
+
 _refuse_subinterpreters()
+_refuse_free_threads()
 
 _HOME = {
     "Artifact": "artifact",

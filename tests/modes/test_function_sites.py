@@ -10,7 +10,7 @@ import pydoc
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -261,7 +261,7 @@ def test_errors_name_the_function_and_its_lines() -> None:
             fn("nonsense", *(["nonsense"] if fn is ops.isclose else []))
         frames = traceback.extract_tb(info.tb)
         assert all(f.line and Path(f.filename).exists() for f in frames)
-        assert all(isinstance(entry.locals, dict) for entry in info.traceback)
+        assert all(isinstance(entry.locals, Mapping) for entry in info.traceback)
 
 
 def test_arguments_by_name_are_learnt_too(monkeypatch: pytest.MonkeyPatch) -> None:
