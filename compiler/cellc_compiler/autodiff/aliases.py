@@ -10,7 +10,7 @@ cannot matter (fewer than three contributions) nothing is changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from cellc_runtime import dtypes
@@ -129,18 +129,31 @@ class _Uses:
         return out
 
     def alias(self, value: Value) -> Value:
-        """A new name of a value that may be others."""
-        pairs: list[Value] = []
-        for flag, other in self.known[value]:
-            pairs += [flag, self.alias(other) if other in self.known else other]
-        out: Value = self.b.alias(value, *pairs)
-        return out
+        """A new name of a value that may be others, which get new names, too."""
+        made: dict[Value, Value] = {}
 
-    def others(self, value: Value) -> Iterator[Value]:
+        def named(v: Value) -> Value:
+            if v in self.known and v not in made:
+                pairs = [x for flag, other in self.known[v] for x in (flag, named(other))]
+                made[v] = self.b.alias(v, *pairs)
+            return made.get(v, v)
+
+        return named(value)
+
+    def reached(self, value: Value) -> list[Value]:
+        """A value and all that it may be, each once: branches behind branches may lead to one value
+        in very many ways."""
+        found = {value: None}
+        todo = [value]
+        for v in todo:
+            new = [x for _, x in self.known.get(v, ()) if x not in found]
+            found.update(dict.fromkeys(new))
+            todo += dict.fromkeys(new)
+        return todo
+
+    def others(self, value: Value) -> list[Value]:
         """All values that one may be."""
-        for _, other in self.known.get(value, ()):
-            yield other
-            yield from self.others(other)
+        return self.reached(value)[1:]
 
     # --- regions --------------------------------------------------------------------------------
 
@@ -173,16 +186,14 @@ class _Uses:
         if loop:
             loop.finish()
 
-    def all_flags(self, value: Value) -> Iterator[Value]:
+    def all_flags(self, value: Value) -> list[Value]:
         """The flags of a value and of those that it may be."""
-        for flag, other in self.known.get(value, ()):
-            yield flag
-            yield from self.all_flags(other)
+        return [flag for v in self.reached(value) for flag, _ in self.known.get(v, ())]
 
     def contributed(self, value: Value, place: int) -> bool:
         """Whether a backward pass finds a cotangent of a value when it comes to a node."""
         return value in self.before or value in self.known \
-            or any(value in self.others(z) for z in self.known) \
+            or value in (x for pairs in self.known.values() for _, x in pairs) \
             or any(at > place for at, _ in self.read.get(value, ()))
 
     # --- what results are -----------------------------------------------------------------------
