@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dis
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, partial
 from itertools import pairwise
 from types import CodeType
@@ -126,10 +126,15 @@ def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
     except (KeyboardInterrupt, NotRollable):
         frame.finals -= 1
         raise
+    except _OF_TRACING:
+        # No error of the program: what the trace did on the host is undone, and nothing drops it.
+        frame.finals -= 1
+        with suppress(*_OF_TRACING):
+            vm.block(node.finalbody, frame)
+        raise
     except BaseException as error:
         frame.finals -= 1
-        raised = [error] if isinstance(error, Exception) and not isinstance(
-            error, _OF_TRACING) else []
+        raised = [error] if isinstance(error, Exception) else []
         vm.handled += raised
         try:
             final = vm.block(node.finalbody, frame)

@@ -893,3 +893,35 @@ def with_drops_around_a_size_of_the_run(x: Any) -> Any:
             twice = ops.ones((int(n) % 3, 2)).sum(axis=0)
         x = x + twice
     return x
+
+
+@case
+def finally_returns_behind_a_size_of_the_run(x: Any) -> Any:
+    n = x.argmax() + 1
+    try:
+        if x[0] < 0.5:
+            x = x + 1
+        else:
+            x = ops.ones((int(n) % 3, 2)).sum(axis=0)
+        n = n + n
+    finally:
+        if x[0] < 5:
+            return ops.ones((int(n) % 3, 2)).sum(axis=0), n
+    return x, n
+
+
+@case
+def finally_returns_behind_a_handler(x: Any) -> Any:
+    n = x.argmax() + 1
+    try:
+        if x[0] < 0.5:
+            x = x + 1
+        else:
+            x = ops.ones((int(n) % 3, 2)).sum(axis=0)
+        raise KeyError("handled")
+    except KeyError:
+        n = n + n
+    finally:
+        if x[0] < 5:
+            return ops.ones((int(n) % 3, 2)).sum(axis=0), n
+    return x, n
