@@ -31,6 +31,8 @@ from cellc_runtime.records import dataclass, field, replace
 Atom = Union[str, "Quotient"]
 Monomial = tuple[Atom, ...]
 Size = Union[int, "Dim"]
+Met = tuple[str, int]
+"""Where a trace asks for a size: a place in the source, and how often it has asked there before."""
 
 
 class Undecided(ValueError):
@@ -576,8 +578,10 @@ class Shapes:
         symbols: by name.
         hints: a value for each, those of the call that is traced.
         where: says where in the source the trace is; `expression` what stands there.
-        measured: what the sizes that follow from elements turned out to be, in order; `found`
-            counts those that the trace has met.
+        measured: what the sizes that follow from elements turned out to be, in order.
+        answered: what those turned out to be by where they are met: a place in the source, and for
+            which time. The run knows better than who foresees it by other rounding.
+        met: where the trace has met those that it has met; `asked` by the name of the symbol.
     """
 
     symbols: dict[str, SymbolInfo] = field(default_factory=dict)
@@ -586,7 +590,9 @@ class Shapes:
     where: Callable[[], str] = str
     expression: Callable[[], str] = str
     measured: list[int] = field(default_factory=list)
-    found: int = 0
+    answered: Mapping[Met, int] = field(default_factory=dict)
+    met: list[Met] = field(default_factory=list)
+    asked: dict[str, Met] = field(default_factory=dict)
     _known: dict[tuple[str, Size], bool] = field(default_factory=dict)
     _equal: dict[str, Size] = field(default_factory=dict)
 
@@ -606,7 +612,8 @@ class Shapes:
         """What is known and assumed so far."""
         return Shapes(dict(self.symbols), dict(self.hints), list(self.guards), self.where,
                       self.expression,
-                      list(self.measured), self.found, dict(self._known), dict(self._equal))
+                      list(self.measured), self.answered, list(self.met), dict(self.asked),
+                      dict(self._known), dict(self._equal))
 
     def restore(self, before: Shapes) -> None:
         """Forget what a trace that is thrown away has asked and assumed; what was measured stays.
@@ -615,7 +622,13 @@ class Shapes:
         """
         fresh = before.copy()
         self.symbols, self.hints, self.guards = fresh.symbols, fresh.hints, fresh.guards
-        self.found, self._known, self._equal = fresh.found, fresh._known, fresh._equal
+        self.met, self.asked = fresh.met, fresh.asked
+        self._known, self._equal = fresh._known, fresh._equal
+
+    def meet(self, place: str) -> Met:
+        """A size that follows from elements is asked for, at a place in the source."""
+        self.met.append((place, sum(p == place for p, _ in self.met)))
+        return self.met[-1]
 
     def shown(self, guard: Guard) -> str:
         """A guard for messages, without the value of a stand-in."""

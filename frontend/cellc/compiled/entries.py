@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.driver import callback_name, compile_program
-from cellc_compiler.ir.dims import Guard, Shapes, deciding
+from cellc_compiler.ir.dims import Guard, Met, Shapes, deciding
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.executable import Executable
@@ -130,6 +130,8 @@ class Traced:
     """The Cell that the paths of nodes begin in, which they leave out; None without one."""
     roots: list[tuple[str, Any]] = field(default_factory=list)
     """The Cells that no other one owns, with what the paths of their nodes begin with."""
+    asked: Mapping[str, Met] = field(default_factory=dict)
+    """Where sizes that follow from elements are asked for, by symbol."""
     written: tuple[int, ...] = ()
     """Which tensors of the arguments it changes in place: their new values are results, too."""
     layouts: str = ""
@@ -236,7 +238,7 @@ def _traced_once(
     attributes = state.own_attributes(list(outside.attributes.values()))
     traced = Traced(graph, len(leaves) + len(places), parameters, out, attributes, reads,
                     tracer.functions, guards=shapes.guards, state=changed, budget=tracer.budget,
-                    root=tracer.root, roots=tracer.roots, written=written,
+                    root=tracer.root, roots=tracer.roots, asked=shapes.asked, written=written,
                     returned=state.returned_arguments)
     if python is not None:
         traced.pieces, traced.changes = tuple(python.found), state.changes()
@@ -746,14 +748,18 @@ def _staged(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, A
     like_args, like_kwargs = copied(structure, [OpenTensor.of(ty) for ty in types],
                                     shared((args, kwargs)))
 
-    def entry(traced: Traced) -> StagedEntry:
+    def entry(traced: Traced, answered: Mapping[Met, int]) -> StagedEntry:
         return StagedEntry(
-            traced, traced.guards, lambda t: CompiledEntry(t, _name_of(fn)),
-            lambda found, arrays: entry(trace(
-                fn, like_args, like_kwargs, types, Shapes(measured=found), True, arrays=arrays)),
-        )
+            traced, traced.guards, lambda t: CompiledEntry(t, _name_of(fn)), again, answered)
 
-    return entry(traced)
+    def again(
+        found: Sequence[int], answered: Mapping[Met, int], arrays: Sequence[Any]
+    ) -> StagedEntry:
+        shapes = Shapes(measured=list(found), answered=answered)
+        made = trace(fn, like_args, like_kwargs, types, shapes, True, arrays=arrays)
+        return entry(made, answered)
+
+    return entry(traced, {})
 
 
 def _still_fresh(traced: Traced) -> bool:

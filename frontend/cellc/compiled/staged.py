@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_compiler.ir.dims import Guard, symbols_of
+from cellc_compiler.ir.dims import Guard, Met, symbols_of
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value, clone_into
 from cellc_compiler.ir.op import has_effect, lookup
 from cellc_runtime.records import dataclass, field, replace
@@ -168,21 +168,24 @@ class StagedEntry(Entry):
         traced: the call, its graph with symbols for what is found.
         guards: what the trace assumed about them.
         compiled: compiles a stage.
-        again: traces the call anew, for sizes that were found (in the order of the trace) and the
-            elements of its inputs.
+        again: traces the call anew, for sizes that were found, in the order of the trace and by
+            where they are asked for, and the elements of its inputs.
+        answered: what this was traced for.
     """
 
     several = True
 
     def __init__(
         self, traced: Traced, guards: Sequence[Guard], compiled: Callable[[Traced], CompiledEntry],
-        again: Callable[[list[int], Sequence[Any]], StagedEntry],
+        again: Callable[[Sequence[int], Mapping[Met, int], Sequence[Any]], StagedEntry],
+        answered: Mapping[Met, int],
     ) -> None:
         super().__init__(traced)
         self.guards = [(g, symbols_of(g.expr)) for g in guards]
         self.compiled = compiled
-        self.again = again
+        self.again, self.answered = again, answered
         self.stages = split(traced.graph)
+        self.symbols = [s for stage in self.stages for s in stage.measured]
         self.others: LRU[tuple[int, ...], StagedEntry] = LRU(KEPT)
 
     def run(self, arrays: Sequence[Any]) -> Any:
@@ -241,5 +244,10 @@ class StagedEntry(Entry):
     def _other(self, sizes: tuple[int, ...], arrays: Sequence[Any]) -> StagedEntry:
         found = self.others.get(sizes)
         if found is None or not found.fresh():
-            found = self.others[sizes] = self.again(list(sizes), arrays)
+            answered = {self.traced.asked[s]: n
+                        for s, n in zip(self.symbols, sizes, strict=False)}
+            if answered == self.answered:
+                raise RuntimeError("sizes that a call has found do not fit the program that was "
+                                   f"made for them: {answered}")
+            found = self.others[sizes] = self.again(sizes, answered, arrays)
         return found

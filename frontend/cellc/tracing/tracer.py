@@ -399,8 +399,9 @@ class Tracer:
                 f"cannot be in a run-time branch or loop: compute it before, or use a form of "
                 f"fixed shape (where, masked_fill, tensor_scatter_update)"
             )
-        known, shapes.found = shapes.found, shapes.found + 1
+        known, met = len(shapes.met), shapes.meet(self.place())
         # (A trace that is made for what was found may ask more than the one before, and earlier.)
+        hint = shapes.answered.get(met, hint)
         if hint is None and known < len(shapes.measured):
             hint = shapes.measured[known]
         elif hint is None:
@@ -409,6 +410,7 @@ class Tracer:
         bound = most if type(most) is int else None
         dim = shapes.new(f"found_{name}", hint, SymbolInfo(
             low, bound, f"the number that '{name}' found at {self.place()}"))
+        shapes.asked[str(dim)] = met
         out: Tensor = self.apply("measure", [count], {"symbol": str(dim)})
         return dim, out  # type: ignore[return-value]  # a Dim behaves as an int
 
