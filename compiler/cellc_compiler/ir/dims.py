@@ -579,9 +579,8 @@ class Shapes:
         hints: a value for each, those of the call that is traced.
         where: says where in the source the trace is; `expression` what stands there.
         measured: what the sizes that follow from elements turned out to be, in order.
-        answered: what those turned out to be by where they are met: a place in the source, and for
-            which time. The run knows better than who foresees it by other rounding.
-        met: where the trace has met those that it has met; `asked` by the name of the symbol.
+        answered: what those turned out to be by where they are met, before what is foreseen.
+        met: where the trace has met them; `asked` by the name of the symbol.
     """
 
     symbols: dict[str, SymbolInfo] = field(default_factory=dict)
@@ -624,11 +623,6 @@ class Shapes:
         self.symbols, self.hints, self.guards = fresh.symbols, fresh.hints, fresh.guards
         self.met, self.asked = fresh.met, fresh.asked
         self._known, self._equal = fresh._known, fresh._equal
-
-    def meet(self, place: str) -> Met:
-        """A size that follows from elements is asked for, at a place in the source."""
-        self.met.append((place, sum(p == place for p, _ in self.met)))
-        return self.met[-1]
 
     def shown(self, guard: Guard) -> str:
         """A guard for messages, without the value of a stand-in."""

@@ -748,18 +748,18 @@ def _staged(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, A
     like_args, like_kwargs = copied(structure, [OpenTensor.of(ty) for ty in types],
                                     shared((args, kwargs)))
 
-    def entry(traced: Traced, answered: Mapping[Met, int]) -> StagedEntry:
-        return StagedEntry(
-            traced, traced.guards, lambda t: CompiledEntry(t, _name_of(fn)), again, answered)
+    def entry(traced: Traced, answered: Mapping[Met, int], trusted: bool) -> StagedEntry:
+        return StagedEntry(traced, traced.guards, lambda t: CompiledEntry(t, _name_of(fn)), again,
+                           answered, trusted)
 
     def again(
-        found: Sequence[int], answered: Mapping[Met, int], arrays: Sequence[Any]
+        found: Sequence[int], answered: Mapping[Met, int], trusted: bool, arrays: Sequence[Any]
     ) -> StagedEntry:
-        shapes = Shapes(measured=list(found), answered=answered)
+        shapes = Shapes(measured=list(found), answered=answered if trusted else {})
         made = trace(fn, like_args, like_kwargs, types, shapes, True, arrays=arrays)
-        return entry(made, answered)
+        return entry(made, answered, trusted)
 
-    return entry(traced, {})
+    return entry(traced, {}, False)
 
 
 def _still_fresh(traced: Traced) -> bool:

@@ -399,7 +399,9 @@ class Tracer:
                 f"cannot be in a run-time branch or loop: compute it before, or use a form of "
                 f"fixed shape (where, masked_fill, tensor_scatter_update)"
             )
-        known, met = len(shapes.met), shapes.meet(self.place())
+        known, place = len(shapes.met), self.place()
+        met = place, sum(p == place for p, _ in shapes.met)
+        shapes.met.append(met)
         # (A trace that is made for what was found may ask more than the one before, and earlier.)
         hint = shapes.answered.get(met, hint)
         if hint is None and known < len(shapes.measured):
