@@ -252,5 +252,6 @@ class StagedEntry(Entry):
             if stuck and self.trusted:
                 raise RuntimeError("sizes that a call has found do not fit the program that was "
                                    f"made for them: {answered}")
-            found = self.others[sizes] = self.again(sizes, answered, stuck, arrays)
+            found = self.others[sizes] = self.again(
+                sizes, answered, stuck or self.trusted, arrays)
         return found
