@@ -43,7 +43,7 @@ class SidePad(Family):
                 f"For '{what}', the 'padding' must hold up to {self.spatial} pairs, got {padding}."
             )
         sides = tuple(checks.integer(p, "padding", what) for p in padding)
-        if self.mode == "reflect" and min(sides) < 0:
+        if self.mode == "reflect" and any(side < 0 for side in sides):
             raise ValueError(
                 f"For '{what}' every element in 'padding' must be >= 0, but got {sides}."
             )
