@@ -374,6 +374,53 @@ def test_training_and_what_it_changes() -> None:
     assert _results(_training, 0) == _results(_training, 1)
 
 
+class _Counted:
+    """Numbers of which each answer reads others."""
+
+    def __init__(self) -> None:
+        self.tried, self.failed, self.kinds = 0, 100, ["none"]
+
+    def __enter__(self) -> None:
+        self.tried += 1
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None:
+            self.failed += 3
+            self.kinds.append(kind.__name__)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_each_answer_reads_its_own_numbers(first: int) -> None:
+    """Not those that the answer before read at their places."""
+    def make() -> Any:
+        counted = _Counted()
+
+        def program(x: Any) -> Any:
+            try:
+                with counted:
+                    if x[0] > 2:
+                        raise ValueError("large")
+                if x[1] > 2:
+                    raise KeyError("large, too")
+                return x * counted.tried
+            except ValueError:
+                return x - counted.failed
+            except KeyError:
+                counted.failed += 7
+                return x * counted.failed + counted.tried
+
+        net = _net(program)()
+        return lambda x: (net(x), counted.tried, counted.failed, list(counted.kinds))
+
+    tensors = _tensors()[first:]
+    found = []
+    for mode in (0, 1):
+        ms.set_context(mode=mode)
+        call = make()
+        found.append([_plain(call(x)) for x in tensors])
+    assert found[0] == found[1]
+
+
 def test_prints_once(capfd: pytest.CaptureFixture[str]) -> None:
     def program(x: Any) -> Any:
         print("in", x.sum())

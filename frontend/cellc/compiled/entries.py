@@ -153,6 +153,10 @@ class Traced:
         """What the program takes for the arrays of a call's arguments."""
         return arrays if self.state is None else [*arrays, *self.state.arrays()]
 
+    def of_arguments(self, fed: Sequence[Any]) -> list[Any]:
+        """The arrays of a call's arguments among those that the program takes."""
+        return list(fed[: len(fed) - (0 if self.state is None else len(self.state.inputs))])
+
 
 def trace(
     fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
@@ -168,7 +172,7 @@ def trace(
         call: is made for these arguments: what only Python can do is done while it is traced, and
             by Python in each call of the program. Without it, that is an error.
         known: what is known of that from earlier calls.
-        arrays: the elements of the graph's inputs, where the arguments' tensors have none.
+        arrays: the elements of the arguments' tensors, where these have none.
 
     Raises:
         CompileError: an error in the network (of the builtin kind it is of).
@@ -218,7 +222,7 @@ def _traced_once(
             on_captured_read=outside.of_closure,
             state=state, pieces=python,
             elements=None if not arrays and any(isinstance(t, OpenTensor) for t in leaves) else
-            lambda: arrays or [elements_of(t) for t in (*leaves, *state.first_values)],
+            lambda: [*(arrays or map(elements_of, leaves)), *map(elements_of, state.first_values)],
         )
         with deciding(shapes), nullcontext() if call is None else pieces.running(call):
             result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)

@@ -169,7 +169,7 @@ class StagedEntry(Entry):
         guards: what the trace assumed about them.
         compiled: compiles a stage.
         again: traces the call anew, for sizes that were found, in the order of the trace and by
-            where they are asked for, and the elements of its inputs.
+            where they are asked for, and the elements of its arguments.
         answered: what this was traced for; `trusted`: and went by.
     """
 
@@ -201,7 +201,10 @@ class StagedEntry(Entry):
         for stage in self.stages:
             wrong = self._wrong(sizes)
             if wrong is not None:
-                return self._other(wrong, arrays).run(arrays)
+                # It may read other state of Python objects.
+                own = self.traced.of_arguments(arrays)
+                other = self._other(wrong, own)
+                return other.run(other.traced.fed(own))
             entry = self._instance(stage, sizes)
             out = entry.run([env[v] for v, i in zip(stage.feeds, stage.graph.inputs, strict=True)
                              if i.kind == "input"])
