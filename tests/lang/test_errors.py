@@ -398,6 +398,10 @@ import shutil  # (here: lines above are in the messages)
 def free_space(x):
     return x * shutil.disk_usage("/").free
 
+@fails("CE603", KeyError)
+def raised_key(x):
+    raise KeyError("no rate is set")
+
 @fails("CE204", TypeError)
 def operands_of_two_types(x):
     y = x.sum()

@@ -187,6 +187,41 @@ def list_in_dying_branch(x: Tensor) -> Tensor:
     return parts[0] + len(parts)
 
 
+class RaisesAnother:
+    """A context manager that raises another exception for one, each way differently."""
+
+    def __init__(self, way: str) -> None:
+        self.way = way
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *told: Any) -> None:
+        if self.way == "raise" and told[0] is not None:
+            raise KeyError("the second")
+        if self.way == "assert":
+            assert told[1] is None, f"not {told[1]}"
+        if self.way == "call":
+            self.refuse(*told)
+
+    def refuse(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is ValueError:
+            raise TypeError("called")
+
+
+def with_raises_another(x: Tensor) -> Tensor:
+    with RaisesAnother("raise"):
+        if x.sum() < -4:
+            raise ValueError("first")
+    with RaisesAnother("assert"):
+        if x.sum() < 0:
+            raise ValueError("first")
+    with RaisesAnother("call"):
+        if x.sum() < 4:
+            raise ValueError("first")
+    return x
+
+
 def unused(x: Tensor) -> Tensor:
     ops.gather(x, ops.cast(x.sum() + 1, ms.int32), 0)
     return x
@@ -203,7 +238,7 @@ PROGRAMS: tuple[Callable[[Tensor], Any], ...] = (
     raises_class, raises_in_else, raises_own, raises_on_each_path, raises_deep, raises_in_call,
     raises_in_unrolled_loop, raises_in_loop, raises_loop_body, raises_after_loop,
     breaks_and_raises, raises_through_finally, finally_raises_too, reraises_unhandled,
-    list_in_dying_branch, unused, dead_branch,
+    list_in_dying_branch, with_raises_another, unused, dead_branch,
 )
 
 

@@ -7,6 +7,7 @@ import dis
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, partial
+from inspect import CO_VARARGS
 from itertools import pairwise
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -54,9 +55,9 @@ def _with(vm: Interpreter, node: ast.With, index: int, frame: Frame) -> Outcome:
     value = _special(vm, manager, "__enter__", [], frame)
     if item.optional_vars is not None:
         assign_to(vm, item.optional_vars, value, frame)
-    drops = _may_drop(manager)
+    catches = _may_catch(manager)
     try:
-        with _catching(vm) if drops else nullcontext():
+        with _catching(vm) if catches else nullcontext():
             outcome = _with(vm, node, index + 1, frame)
     except _OF_TRACING:
         _special(vm, manager, "__exit__", [None, None, None], frame)
@@ -66,29 +67,42 @@ def _with(vm: Interpreter, node: ast.With, index: int, frame: Frame) -> Outcome:
         vm.frame = frame
         if _special(vm, manager, "__exit__", [type(e), e, e.__traceback__], frame):
             return Outcome()
-        if drops and under_runtime(vm):
+        if catches and under_runtime(vm):
             raise_at_run_time(vm, e, node, frame)
         raise
     _special(vm, manager, "__exit__", [None, None, None], frame)
     return outcome
 
 
-def _may_drop(manager: Any) -> bool:
-    """Whether a context manager may drop an exception: its `__exit__` returns something, or it is a
-    generator that catches one."""
+def _may_catch(manager: Any) -> bool:
+    """Whether a context manager may drop an exception or raise another one in its place: its
+    `__exit__` returns something, raises or looks at what it is told; or it is a generator that
+    catches exceptions or raises."""
     leave = static_attribute(type(manager), "__exit__")
     code = getattr(leave, "__code__", None)
     if isinstance(manager, AbstractContextManager) and hasattr(manager, "gen"):
         return _catches(manager.gen.gi_code)
-    return code is not None and _returns(code)
+    return code is not None and (_returns(code) or _looks(code))
 
 
 @cache
 def _catches(code: CodeType) -> bool:
-    """Whether a function has a handler for some exceptions, or goes on behind all of them."""
-    return any(one.opname == "CHECK_EXC_MATCH"
+    """Whether a function has a handler for some exceptions, goes on behind all of them, or
+    raises."""
+    return any(one.opname in ("CHECK_EXC_MATCH", "RAISE_VARARGS")
                or (one.opname == "POP_EXCEPT" and other.opname != "RERAISE")
                for one, other in pairwise(dis.get_instructions(code)))
+
+
+@cache
+def _looks(code: CodeType) -> bool:
+    """Whether a function raises, or reads an argument behind its first."""
+    told = set(code.co_varnames[1:code.co_argcount + bool(code.co_flags & CO_VARARGS)])
+    for i in dis.get_instructions(code):
+        read = i.argval if isinstance(i.argval, tuple) else (i.argval,)
+        if i.opname == "RAISE_VARARGS" or (i.opname.startswith("LOAD") and told & set(read)):
+            return True
+    return False
 
 
 @cache

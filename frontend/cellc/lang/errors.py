@@ -8,6 +8,7 @@ kind when it leaves the compiled function.
 
 from __future__ import annotations
 
+import dis
 import linecache
 import re
 from collections.abc import Hashable, Sequence
@@ -260,6 +261,18 @@ _KINDS: dict[type[BaseException], tuple[type[CompileError], str]] = {
 def kind(error: type[BaseException]) -> tuple[type[CompileError], str] | None:
     """The compile-error class and default code for an exception type; None for users' own."""
     return _KINDS.get(error)
+
+
+def in_words(error: KeyError) -> bool:
+    """Whether a `raise` says more than a key, which is all that a lookup says."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    raised = trace is not None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
+    return raised and (len(error.args) > 1 or any(" " in str(arg) for arg in error.args))
+
+
+_RAISE = dis.opmap["RAISE_VARARGS"]
 
 
 def explanation(code: str) -> str:

@@ -30,6 +30,7 @@ from .errors import (
     CompileError,
     CompileRecursionError,
     Place,
+    in_words,
     kind,
     trace_text,
 )
@@ -233,7 +234,7 @@ class Interpreter:
         message = str(error.args[0]) if len(error.args) == 1 else str(error)
         if cls is CompileError:
             message = f"{type(error).__name__}: {message}"
-        if isinstance(error, KeyError):
+        if isinstance(error, KeyError) and not in_words(error):
             message = f"there is no key {error.args[0]!r}" if error.args else "no such key"
         if isinstance(error, AssertionError) and not message:
             message = "the assertion is false"
