@@ -182,7 +182,7 @@ def run_on_arrays(program: list[tuple[Any, ...]], x: Array) -> list[Array]:
         elif kind == "expand":  # (numpy's own cannot be written)
             values.append(np.lib.stride_tricks.as_strided(v, rest[0], (0, *v.strides)))
         elif kind == "new":
-            values.append(v + 1)
+            values.append(np.asarray(v + 1))  # (of one element a number)
         elif not _overlaps(v):  # `write`, `add`; an error here otherwise
             if kind == "write":
                 v[rest[0]] = rest[1]
