@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cellc as ms
+from cellc import ops
 from cellc_compiler.backends.llvm.math.short import SHORT
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.ir.op import all_ops
@@ -86,6 +88,18 @@ def test_on_a_gpu(case: str, dtype: str) -> None:
     (want,) = compile_graph(_graph(case, dtype), host_targets()[-1])([x])
     (got,) = run_on(EmulatedDevice(), _graph(case, dtype), [x])
     assert bits(got) == bits(want)
+
+
+@pytest.mark.parametrize("dtype", [ms.float16, ms.bfloat16], ids=lambda t: str(t))
+@pytest.mark.parametrize("function", [
+    ops.silu, ops.mish, ops.sigmoid, ops.tanh, lambda x: ops.gelu(x, approximate="none")],
+    ids=["silu", "mish", "sigmoid", "tanh", "gelu"])
+def test_second_derivatives_vanish_at_the_ends(function: Any, dtype: Any) -> None:
+    """What is left of a slope is not multiplied by numbers without end."""
+    ends = np.array([100, 3e4, 1e20, 3e38, np.inf])
+    x = ms.Tensor(np.concatenate([ends, -ends])).astype(dtype)
+    second = ms.grad(lambda x: ms.grad(function)(x))(x).astype(ms.float32).asnumpy()
+    assert np.abs(second).max() < 2.0**-76
 
 
 @pytest.mark.parametrize("columns", [5, 300, 70_000])

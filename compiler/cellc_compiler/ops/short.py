@@ -84,6 +84,12 @@ def _twice(b: Builder, x: Value) -> Value:
     return b.add(x, x)
 
 
+def _within(b: Builder, x: Value) -> Value:
+    """x where a slope that has all but vanished is multiplied by it: the slope of 1e38 is 1e-28."""
+    end = _settled(np.array(np.inf)).item()
+    return b.minimum(b.maximum(x, b.scalar(-end, like=x)), b.scalar(end, like=x))
+
+
 def _sigmoid_bend(b: Builder, x: Value, y: Value, to: str) -> Value:
     """s (1 - s) (1 - 2s)."""
     return b.mul(y, _one_minus(b, _twice(b, b.short_sigmoid(x, to=to))))
@@ -92,7 +98,8 @@ def _sigmoid_bend(b: Builder, x: Value, y: Value, to: str) -> Value:
 def _silu_bend(b: Builder, x: Value, y: Value, to: str) -> Value:
     """s (1 - s) (2 + x (1 - 2s))."""
     flat = _one_minus(b, _twice(b, b.short_sigmoid(x, to=to)))
-    return b.mul(b.short_sigmoid_slope(x, to=to), b.add(b.scalar(2, like=x), b.mul(x, flat)))
+    turn = b.add(b.scalar(2, like=x), b.mul(_within(b, x), flat))
+    return b.mul(b.short_sigmoid_slope(x, to=to), turn)
 
 
 def _mish_bend(b: Builder, x: Value, y: Value, to: str) -> Value:
@@ -104,11 +111,12 @@ def _mish_bend(b: Builder, x: Value, y: Value, to: str) -> Value:
 def _mish_turn(b: Builder, x: Value, y: Value, to: str) -> Value:
     """q (2 + x (1 - s - 2 t s)): see `_mish_bend`."""
     q = b.short_mish_slope(x, to=to)
-    return b.add(_twice(b, q), b.mul(x, _mish_bend(b, x, q, to)))
+    return b.add(_twice(b, q), b.mul(_within(b, x), _mish_bend(b, x, q, to)))
 
 
 def _gelu_bend(b: Builder, x: Value, y: Value, to: str) -> Value:
     """(2 - x^2) times the density."""
+    x = _within(b, x)
     return b.mul(b.sub(b.scalar(2, like=x), b.mul(x, x)), b.short_normal_pdf(x, to=to))
 
 
@@ -121,7 +129,9 @@ def _mish_gate(x: Array) -> Array:
 
 
 def _mish_slope(x: Array) -> Array:
-    return (1 - _mish_gate(x) ** 2) * S.sigmoid(x)
+    w = np.exp(-np.abs(x))  # (1 less the gate's square keeps nothing where that is near 1)
+    rising = 4 * w * (1 + w) / (w * w + 2 * w + 2) ** 2
+    return np.where(x < 0, rising, 4 * w * w * (1 + w) / (1 + 2 * w + 2 * w * w) ** 2)
 
 
 def _silu_slope(x: Array) -> Array:
