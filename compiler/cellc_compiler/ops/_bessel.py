@@ -1,7 +1,9 @@
 """Bessel functions by integrals, for reference evaluation only (float64, elementwise).
 
 The trapezoidal rule converges geometrically for these (Trefethen & Weideman, 2014). Y0 comes from
-Neumann's series over J (Abramowitz & Stegun, 9.1.89), Y1 is minus its derivative.
+Neumann's series over J (Abramowitz & Stegun, 9.1.89), Y1 is minus its derivative. Far from 0,
+where the rule would need ever more points, Hankel's expansions are exact to rounding (9.2.5 to
+9.2.10, 9.7.1 and 9.7.2).
 """
 
 from __future__ import annotations
@@ -15,6 +17,10 @@ Array = np.ndarray[Any, Any]
 _EULER = 0.5772156649015329
 _POINTS = 256
 """Of the rule: J of orders below 100 is exact to rounding for arguments up to about 100."""
+_NEAR = 50.0
+"""Up to where the rule is used."""
+_TERMS = 14
+"""Of the expansions: 1e-20 of the first one is left at `_NEAR`."""
 
 
 def _wide(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -68,11 +74,50 @@ def _y(x: Array, order: int) -> Array:
     return np.where(x > 0, out, np.where(x == 0, -np.inf, np.nan))
 
 
+def _terms(x: Array, order: int) -> list[Array]:
+    """a_k / x^k, a_k the product of 4 order^2 - (2i - 1)^2 over 8i, i from 1 to k."""
+    terms = [np.ones_like(x)]
+    for i in range(1, _TERMS):
+        terms.append(terms[-1] * (4 * order**2 - (2 * i - 1) ** 2) / (8 * i * x))
+    return terms
+
+
+def _alternating(terms: list[Array]) -> Array:
+    total: Array = np.sum([t * (-1.0) ** k for k, t in enumerate(terms)], 0)
+    return total
+
+
+def _far(function: Callable[[Array, int], Array], x: Array, order: int) -> Array:
+    """What a function is far from 0."""
+    size = np.abs(x)
+    terms = _terms(size, order)
+    sign = np.sign(x) if order else 1.0
+    if function is _ke:
+        return np.where(x > 0, np.sqrt(np.pi / (2 * size)) * np.sum(terms, 0), np.nan)
+    if function is _ie:
+        ended: Array = sign * _alternating(terms) / np.sqrt(2 * np.pi * size)
+        return ended
+    even, odd = _alternating(terms[::2]), _alternating(terms[1::2])
+    # Of x less pi/4 or 3 pi/4, whose rounding would count.
+    cosine, sine = np.cos(size), np.sin(size)
+    cosine, sine = (sine - cosine, -sine - cosine) if order else (cosine + sine, sine - cosine)
+    scale = 1 / np.sqrt(np.pi * size)
+    if function is _j:
+        waves: Array = sign * scale * (even * cosine - odd * sine)
+        return waves
+    return np.where(x > 0, scale * (even * sine + odd * cosine), np.nan)
+
+
 def _ends(function: Callable[[Array, int], Array], order: int) -> Callable[[Array], Array]:
-    """With the limits at infinity, which are 0; K and Y are none below 0."""
+    """Near 0 and far from it, with the limits at infinity, which are 0; K and Y are none below
+    0."""
     def whole(x: Array) -> Array:
         limit = np.where(x < 0, np.nan, 0.0) if function in (_ke, _y) else 0.0
-        return np.where(np.isinf(x), limit, function(np.where(np.isinf(x), 1.0, x), order))
+        near = np.abs(x) <= _NEAR
+        far = _far(function, np.where(near | np.isinf(x), _NEAR, x), order)
+        finite = np.where(near | np.isnan(x), function(np.where(near | np.isnan(x), x, 1.0), order),
+                          far)
+        return np.where(np.isinf(x), limit, finite)
 
     return _wide(whole)
 

@@ -74,7 +74,7 @@ class Cast(Op):
     def reference(self, x: Array, *, dtype: DType) -> Array:
         if np.iscomplexobj(x) and not dtype.is_complex:
             return (x != 0) if dtype is dt.bool_ else x.real.astype(dtype.numpy)
-        if dtype is dt.uint32 and x.dtype.kind == "f":  # numpy's vectors have bits of their own
+        if dtype is dt.uint32 and x.dtype.kind in "fV":  # numpy's vectors have bits of their own
             x = x.astype(np.int64)
         return x.astype(dtype.numpy)
 

@@ -386,12 +386,23 @@ class _Extreme(Binary):
                     b.where(b.emit(self.loses, y, x), zero, shared))
 
 
+def _of_two(extreme: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """Of two zeros the second; numpy gives the first where they are of float16."""
+    def chosen(a: Array, b: Array) -> Array:
+        if a.dtype != np.float16:
+            return extreme(a, b)
+        return extreme(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
+
+    return chosen
+
+
+_larger, _smaller = _of_two(np.maximum), _of_two(np.minimum)
 define(_Extreme, "maximum",
        "The larger operand; NaN if either is. Source: `mindspore.ops.maximum`.",
-       np.maximum, primitive="Maximum", loses="lt")
+       _larger, primitive="Maximum", loses="lt")
 define(_Extreme, "minimum",
        "The smaller operand; NaN if either is. Source: `mindspore.ops.minimum`.",
-       np.minimum, primitive="Minimum", loses="gt")
+       _smaller, primitive="Minimum", loses="gt")
 
 
 @register
@@ -421,8 +432,8 @@ class Clamp(Composed):
         return low if max is None else b.minimum(low, b.scalar(max, like=x))
 
     def reference(self, x: Array, *, min: float | None, max: float | None) -> Array:
-        low = x if min is None else np.maximum(x, np.asarray(min, x.dtype))
-        return low if max is None else np.minimum(low, np.asarray(max, x.dtype))
+        low = x if min is None else _larger(x, np.asarray(min, x.dtype))
+        return low if max is None else _smaller(low, np.asarray(max, x.dtype))
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         (x,), dy = node.operands, dys[0]

@@ -22,7 +22,7 @@ from cellc_compiler.ir.graph import Graph, Node
 from cellc_compiler.ir.op import lookup
 from cellc_runtime.records import dataclass
 
-from .values import eps, is_inexact, largest_finite, same_bits, tiny, widened
+from .values import eps, is_inexact, largest_finite, same_bits, tiny, unlike_elements, widened
 
 Array = np.ndarray[Any, Any]
 
@@ -100,7 +100,7 @@ def judge_expansion(node: Node, expansion: Graph, operands: Sequence[Array]) -> 
 
 
 def _differs(i: int, got: Array, ref: Array) -> str:
-    unlike = np.asarray((got != ref) & ~((got != got) & (ref != ref)))
+    unlike = unlike_elements(got, ref)
     where = tuple(int(k) for k in np.unravel_index(int(np.argmax(unlike)), got.shape))
     at = f" at {where}" if where else ""
     return (f"result {i} differs from the reference in {max(1, int(unlike.sum()))} of {got.size} "

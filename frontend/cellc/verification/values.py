@@ -181,14 +181,20 @@ def difference(a: Any, b: Any, names: tuple[str, str]) -> str:
     return f"{_short(a)} in {names[0]}, {_short(b)} {names[1]}"
 
 
+def unlike_elements(a: Array, b: Array) -> Array:
+    """Where arrays that have other bits differ."""
+    unlike = np.asarray((a != b) & ~((a != a) & (b != b)))
+    if not unlike.any():  # zeros of other signs
+        unlike = np.asarray(np.signbit(a.real) != np.signbit(b.real))
+    return unlike
+
+
 def _of_arrays(a: Array, b: Array, names: tuple[str, str]) -> str:
     if same_bits(a, b):
         return ""
     if a.dtype != b.dtype or a.shape != b.shape:
         return (f"{a.dtype}{list(a.shape)} in {names[0]}, {b.dtype}{list(b.shape)} {names[1]}")
-    unlike = np.asarray((a != b) & ~((a != a) & (b != b)))
-    if not unlike.any():  # zeros of other signs
-        unlike = np.signbit(a.real) != np.signbit(b.real)
+    unlike = unlike_elements(a, b)
     where = tuple(int(k) for k in np.unravel_index(int(np.argmax(unlike)), a.shape))
     at = f" at {where}" if where else ""
     by = f"; by {ulps_between(b, a):.4g} ulps at most" if is_inexact(a) else ""
