@@ -7,7 +7,6 @@ import dis
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, partial
-from inspect import CO_VARARGS
 from itertools import pairwise
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -76,33 +75,27 @@ def _with(vm: Interpreter, node: ast.With, index: int, frame: Frame) -> Outcome:
 
 def _may_catch(manager: Any) -> bool:
     """Whether a context manager may drop an exception or raise another one in its place: its
-    `__exit__` returns something, raises or looks at what it is told; or it is a generator that
-    catches exceptions or raises."""
+    `__exit__` returns something or raises, or it is a generator that catches or raises."""
     leave = static_attribute(type(manager), "__exit__")
     code = getattr(leave, "__code__", None)
     if isinstance(manager, AbstractContextManager) and hasattr(manager, "gen"):
         return _catches(manager.gen.gi_code)
-    return code is not None and (_returns(code) or _looks(code))
+    return code is not None and (_returns(code) or _raises(code))
 
 
 @cache
 def _catches(code: CodeType) -> bool:
     """Whether a function has a handler for some exceptions, goes on behind all of them, or
     raises."""
-    return any(one.opname in ("CHECK_EXC_MATCH", "RAISE_VARARGS")
-               or (one.opname == "POP_EXCEPT" and other.opname != "RERAISE")
-               for one, other in pairwise(dis.get_instructions(code)))
+    return _raises(code) or any(
+        one.opname == "CHECK_EXC_MATCH"
+        or (one.opname == "POP_EXCEPT" and other.opname != "RERAISE")
+        for one, other in pairwise(dis.get_instructions(code)))
 
 
 @cache
-def _looks(code: CodeType) -> bool:
-    """Whether a function raises, or reads an argument behind its first."""
-    told = set(code.co_varnames[1:code.co_argcount + bool(code.co_flags & CO_VARARGS)])
-    for i in dis.get_instructions(code):
-        read = i.argval if isinstance(i.argval, tuple) else (i.argval,)
-        if i.opname == "RAISE_VARARGS" or (i.opname.startswith("LOAD") and told & set(read)):
-            return True
-    return False
+def _raises(code: CodeType) -> bool:
+    return any(i.opname == "RAISE_VARARGS" for i in dis.get_instructions(code))
 
 
 @cache
