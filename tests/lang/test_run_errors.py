@@ -201,6 +201,12 @@ class RaisesAnother:
             raise KeyError("the second")
         if self.way == "assert":
             assert told[1] is None, f"not {told[1]}"
+        if self.way == "call":
+            self.refuse(*told)
+
+    def refuse(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is ValueError:
+            raise TypeError("called")
 
 
 def with_raises_another(x: Tensor) -> Tensor:
@@ -209,6 +215,9 @@ def with_raises_another(x: Tensor) -> Tensor:
             raise ValueError("first")
     with RaisesAnother("assert"):
         if x.sum() < 0:
+            raise ValueError("first")
+    with RaisesAnother("call"):
+        if x.sum() < 4:
             raise ValueError("first")
     return x
 

@@ -7,13 +7,17 @@ import dis
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, partial
+from inspect import CO_VARARGS
 from itertools import pairwise
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cellc_compiler.ir.graph import Node
+from cellc_compiler.ir.op import has_effect
 
 from ..tracing.tracer import SizeInside
 from .access import static_attribute
-from .asking import settled
+from .asking import avoidable, settled, site
 from .assignment import assign_to
 from .control import under
 from .errors import Cascade, CompileError
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
 
 
+_Result = TypeVar("_Result")
 _OF_TRACING = CompileError, Cascade, Diverged, SizeInside
 """What no `except` or `with` of the program catches (the last: of tracing, which may ask)."""
 
@@ -55,22 +60,63 @@ def _with(vm: Interpreter, node: ast.With, index: int, frame: Frame) -> Outcome:
     if item.optional_vars is not None:
         assign_to(vm, item.optional_vars, value, frame)
     catches = _may_catch(manager)
+    tidies = _is_asked(vm, node, frame) or _is_told(manager)
+    checks = vm.tracer.checks
+    leave = partial(_special, vm, manager, "__exit__", [None, None, None], frame)
     try:
-        with _catching(vm) if catches else nullcontext():
+        with _catching(vm, catches, tidies) if catches or tidies else nullcontext():
             outcome = _with(vm, node, index + 1, frame)
+    except Diverged:
+        _leave(vm, node, frame, checks, leave)
+        raise
     except _OF_TRACING:
-        _special(vm, manager, "__exit__", [None, None, None], frame)
+        leave()
         raise
     except Exception as e:
         vm.mark(e, frame)
         vm.frame = frame
         if _special(vm, manager, "__exit__", [type(e), e, e.__traceback__], frame):
             return Outcome()
-        if catches and under_runtime(vm):
+        if (catches or tidies) and under_runtime(vm):
             raise_at_run_time(vm, e, node, frame)
         raise
-    _special(vm, manager, "__exit__", [None, None, None], frame)
+    _leave(vm, node, frame, checks, leave)
     return outcome
+
+
+def _is_asked(vm: Interpreter, node: ast.stmt, frame: Frame) -> bool:
+    """Whether the run is asked about what is raised in a statement that ends with changes."""
+    return site(frame, node) in vm.state.asked
+
+
+def _leave(
+    vm: Interpreter, node: ast.stmt, frame: Frame, checks: int, last: Callable[[], _Result]
+) -> _Result:
+    """What is done last in a statement, whatever is raised in it.
+
+    Args:
+        checks: how many exceptions of the run there were before it.
+
+    Raises:
+        CompileError: it changes Python objects or prints, which exceptions of the run would pass
+            by. The trace is made again, and the run asked about them (`_is_asked`), as far as it
+            can be.
+    """
+    passes = vm.tracer.checks > checks and not _is_asked(vm, node, frame)
+    before = _effects(vm) if passes else set()
+    result = last()
+    if passes and not _effects(vm) <= before:
+        vm.frame = frame
+        error = avoidable(vm, vm.error(
+            "CE403", RuntimeError, "an exception of the run passes by what is done last here",
+            frame, node), node)
+        if error.site not in vm.state.asked:
+            raise error
+    return result
+
+
+def _effects(vm: Interpreter) -> set[Node]:
+    return set(filter(has_effect, vm.tracer.regions[-1].graph.nodes))
 
 
 def _may_catch(manager: Any) -> bool:
@@ -81,6 +127,21 @@ def _may_catch(manager: Any) -> bool:
     if isinstance(manager, AbstractContextManager) and hasattr(manager, "gen"):
         return _catches(manager.gen.gi_code)
     return code is not None and (_returns(code) or _raises(code))
+
+
+def _is_told(manager: Any) -> bool:
+    """Whether a context manager looks at the exception, to do other things then."""
+    code = getattr(static_attribute(type(manager), "__exit__"), "__code__", None)
+    return code is not None and not hasattr(manager, "gen") and _looks(code)
+
+
+@cache
+def _looks(code: CodeType) -> bool:
+    """Whether a method reads an argument behind its first."""
+    told = {*code.co_varnames[1:code.co_argcount + bool(code.co_flags & CO_VARARGS)]}
+    return any(told & {*(i.argval if isinstance(i.argval, tuple) else (i.argval,))}
+               for i in dis.get_instructions(code)
+               if "LOAD_FAST" in i.opname or "LOAD_DEREF" in i.opname)
 
 
 @cache
@@ -109,17 +170,19 @@ def _returns(code: CodeType) -> bool:
 
 
 @contextmanager
-def _catching(vm: Interpreter, may: bool = True) -> Iterator[None]:
+def _catching(vm: Interpreter, may: bool = True, tidies: bool = False) -> Iterator[None]:
     """What is raised meanwhile may be caught here: who raises it under a condition of the run asks
-    for that."""
-    saved = vm.catching, vm.try_region, vm.tracer.caught
+    for that. With `tidies` it is asked for if that is possible: what is done last changes Python
+    objects."""
+    saved = vm.catching, vm.tidying, vm.try_region, vm.tracer.caught
     vm.catching += may
+    vm.tidying += tidies
     vm.try_region = vm.region_depth
-    vm.tracer.caught = partial(settled, vm) if vm.catching else None
+    vm.tracer.caught = partial(settled, vm) if vm.catching or vm.tidying else None
     try:
         yield
     finally:
-        vm.catching, vm.try_region, vm.tracer.caught = saved
+        vm.catching, vm.tidying, vm.try_region, vm.tracer.caught = saved
 
 
 def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
@@ -127,11 +190,17 @@ def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
     if not node.finalbody:
         return _guarded(vm, node, frame)
     frame.finals += 1
+    checks = vm.tracer.checks
     try:
-        with _catching(vm, any(map(_leaves, node.finalbody))):
+        with _catching(vm, any(map(_leaves, node.finalbody)), _is_asked(vm, node, frame)):
             outcome = _guarded(vm, node, frame)
     except (KeyboardInterrupt, NotRollable):
         frame.finals -= 1
+        raise
+    except Diverged:
+        frame.finals -= 1
+        with suppress(Cascade, Diverged, SizeInside):
+            _leave(vm, node, frame, checks, lambda: vm.block(node.finalbody, frame))
         raise
     except _OF_TRACING:
         # No error of the program: what the trace did on the host is undone, and nothing drops it.
@@ -144,7 +213,7 @@ def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
         raised = [error] if isinstance(error, Exception) else []
         vm.handled += raised
         try:
-            final = vm.block(node.finalbody, frame)
+            final = _leave(vm, node, frame, checks, lambda: vm.block(node.finalbody, frame))
         finally:
             del vm.handled[len(vm.handled) - len(raised):]
         if not final.falls:
@@ -154,7 +223,7 @@ def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
                             partial(raise_at_run_time, vm, error, node, frame), node)
         raise
     frame.finals -= 1
-    final = vm.block(node.finalbody, frame)
+    final = _leave(vm, node, frame, checks, lambda: vm.block(node.finalbody, frame))
     return _or_else(vm, node, final, frame, lambda: outcome, node)
 
 

@@ -103,6 +103,7 @@ class Interpreter:
         self.fault: Fault | None = None
         self.callee: Any = None
         self.catching = 0  # enclosing `try` statements with handlers
+        self.tidying = 0  # those whose `finally` (or exit) changes Python objects
         self.try_region = 0  # region depth of the innermost `try`
         self.handled: list[Exception] = []
         self.kept: list[Any] = []

@@ -134,7 +134,7 @@ def roll(
     """
     saved = regions.snapshot(vm.tracer)
     journal = vm.open_journal(frame)
-    errors, state = len(vm.errors), (vm.catching, vm.try_region, vm.fault)
+    errors, state = len(vm.errors), (vm.catching, vm.tidying, vm.try_region, vm.fault)
     rolled = False
     vm.rolling += 1
     try:
@@ -148,7 +148,7 @@ def roll(
     if not rolled:
         regions.restore(vm.tracer, saved)
         del vm.errors[errors:]
-        vm.catching, vm.try_region, vm.fault = state
+        vm.catching, vm.tidying, vm.try_region, vm.fault = state
         vm.frame = frame
         vm.at(node, frame)
         return False

@@ -11,7 +11,7 @@ from cellc_runtime.errors import RUN_ERRORS
 from ..tensors.tensor import Tensor
 from ..tracing.exceptions import name_class
 from ..tracing.tracer import GraphTensor
-from .asking import avoidable, decided
+from .asking import asked_truth, avoidable, decided
 from .control import condition
 from .errors import CompileError
 from .outcome import NEXT, Diverged, Outcome
@@ -34,9 +34,10 @@ def assert_statement(vm: Interpreter, node: ast.Assert, frame: Frame) -> Outcome
     vm.at(node.test, frame)
     error = AssertionError(*message)
     if isinstance(known, Tensor):
-        if vm.catching:
-            if decided(vm, known, lambda: _uncatchable(vm, node, frame)):
-                return NEXT
+        good = _told(vm, known, node, frame)
+        if good:
+            return NEXT
+        if good is False:
             raise error
         if vm.pieces is not None and operations.holds_object(error.args):
             operations.asserted(vm, known, error, frame)
@@ -46,6 +47,25 @@ def assert_statement(vm: Interpreter, node: ast.Assert, frame: Frame) -> Outcome
     if under_runtime(vm):
         raise_at_run_time(vm, error, node, frame)
     raise error
+
+
+def _told(vm: Interpreter, known: Tensor, node: ast.stmt, frame: Frame) -> bool | None:
+    """Whether an asserted condition holds, where it matters to what is around; None: where it does
+    not, or cannot be asked and need not."""
+    if vm.catching:
+        return decided(vm, known, lambda: _uncatchable(vm, node, frame))
+    if not vm.tidying:
+        return None
+    found = asked_truth(vm, known)
+    if found is None and _would_be_told(vm):
+        raise _uncatchable(vm, node, frame)
+    return found
+
+
+def _would_be_told(vm: Interpreter) -> bool:
+    """Whether the run could be asked if what is around were not a branch or loop of the run, which
+    it can be asked about, too, or rolled."""
+    return vm.rolling > 0 or (bool(vm.sites) and vm.sites[0] not in vm.state.asked)
 
 
 def check(vm: Interpreter, good: Tensor, error: Exception, frame: Frame) -> None:
@@ -152,14 +172,14 @@ def under_runtime(vm: Interpreter) -> bool:
     That is so too behind a check, which may end the call before, and behind a question.
     """
     return vm.region_depth > vm.try_region or (
-        vm.tracer.checks + vm.state.asks > 0 and not vm.catching)
+        vm.tracer.checks + vm.state.asks > 0 and not vm.catching and not vm.tidying)
 
 
 def raise_at_run_time(
     vm: Interpreter, error: BaseException, node: ast.stmt, frame: Frame
 ) -> NoReturn:
     """End the path: the network raises if it gets here."""
-    if vm.catching:
+    if vm.catching or (vm.tidying and _would_be_told(vm)):
         raise _uncatchable(vm, node, frame)
     if not isinstance(error, Exception):
         raise TypeError(f"a {type(error).__name__} cannot be raised by a compiled network")
