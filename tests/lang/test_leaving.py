@@ -12,6 +12,8 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor
+from cellc.lang import check_call
+from cellc.tracing.tracer import Tracer
 
 INPUTS = ((1, 2, 3, 4), (3, 1, -1, -2), (5, 4, 0, 0), (0, 0, 0, 0), (2, 3, -9, -9), (0, 1, 1, 1),
           (1, 1, 9, 1))
@@ -190,3 +192,12 @@ def test_modes_agree(
     assert len({str(w[0]) for w in want}) > 1
     for number, (a, b) in enumerate(zip(want, got, strict=True)):
         assert a == b, f"call {number}"
+
+
+@pytest.mark.parametrize("program", [depth_is_put_back, of_two_managers_of_one_statement, prints])
+def test_a_check_finds_no_error(program: Callable[[Any, State], Any]) -> None:
+    """What a call with other elements raises is none."""
+    state = State()
+    tracer = Tracer()
+    x = tracer.input(Tensor(np.full(4, 3, np.float32))._type, "x")
+    assert not check_call(tracer, lambda x: program(x, state), [x])

@@ -60,7 +60,7 @@ def _with(vm: Interpreter, node: ast.With, index: int, frame: Frame) -> Outcome:
     if item.optional_vars is not None:
         assign_to(vm, item.optional_vars, value, frame)
     catches = _may_catch(manager)
-    tidies = _is_asked(vm, node, frame) or _is_told(manager)
+    tidies = _is_asked(vm, node, frame) or (_is_told(manager) and not vm.collect)
     checks = vm.tracer.checks
     leave = partial(_special, vm, manager, "__exit__", [None, None, None], frame)
     try:
@@ -100,9 +100,9 @@ def _leave(
     Raises:
         CompileError: it changes Python objects or prints, which exceptions of the run would pass
             by. The trace is made again, and the run asked about them (`_is_asked`), as far as it
-            can be.
+            can be; not where errors are looked for: those of the way that is foreseen would count.
     """
-    passes = vm.tracer.checks > checks and not _is_asked(vm, node, frame)
+    passes = vm.tracer.checks > checks and not vm.collect and not _is_asked(vm, node, frame)
     before = _effects(vm) if passes else set()
     result = last()
     if passes and not _effects(vm) <= before:
