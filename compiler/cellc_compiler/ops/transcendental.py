@@ -93,6 +93,22 @@ def _define(base: type[Op], name: str, doc: str, numpy: Callable[..., Any],
 
 _define(_Analytic, "exp", "e to the power of each element. Source: `mindspore.ops.exp`.",
         np.exp, lambda b, dy, x, y: b.mul(dy, conj(b, y)), primitive="Exp")
+def _exp_of_square(sign: int) -> Callable[[Array], Array]:
+    """exp of a square, or of minus one, with what a float64 loses there by rounding (Dekker's
+    product)."""
+    def reference(x: Array) -> Array:
+        square = x * x
+        found: Array = np.exp(sign * square)
+        if x.dtype != np.float64:
+            return found
+        high = 134217729.0 * x - (134217729.0 * x - x)
+        low = x - high
+        lost = ((high * high - square) + 2 * high * low) + low * low
+        return found * (1 + sign * np.where(np.isfinite(lost), lost, 0))
+
+    return reference
+
+
 _define(_Function, "exp2", "2 to the power of each element. Source: `mindspore.ops.exp2`.",
         np.exp2, lambda b, dy, x, y: b.mul(_times(b, dy, math.log(2)), y), function=None)
 _define(_Function, "expm1", "exp(input) - 1, accurate near 0. Source: `mindspore.ops.expm1`.",
@@ -176,9 +192,9 @@ _define(_Function, "atanh",
 _define(_Function, "sigmoid", "1 / (1 + exp(-input)). Source: `mindspore.ops.sigmoid`.",
         S.sigmoid, lambda b, dy, x, y: b.mul(dy, b.mul(y, _one_minus(b, y))),
         primitive="Sigmoid", amp="promote")
-_define(_Function, "gauss", "exp(-input**2).", lambda x: np.exp(-x * x),
+_define(_Function, "gauss", "exp(-input**2).", _exp_of_square(-1),
         lambda b, dy, x, y: b.mul(_times(b, dy, -2), b.mul(x, y)), function=None, method=None)
-_define(_Function, "exp_square", "exp(input**2).", lambda x: np.exp(x * x),
+_define(_Function, "exp_square", "exp(input**2).", _exp_of_square(1),
         lambda b, dy, x, y: b.mul(_times(b, dy, 2), b.mul(x, y)), function=None, method=None)
 _define(_Function, "one_plus_square", "1 + input**2, rounded once.", lambda x: 1 + x * x,
         lambda b, dy, x, y: b.mul(_times(b, dy, 2), x), function=None, method=None)
