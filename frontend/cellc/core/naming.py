@@ -126,11 +126,21 @@ def _has_word(text: str, word: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
 
 
+def is_raised(error: Exception) -> bool:
+    """Whether a `raise` raised an error, and no operation of Python."""
+    frames = _frames(error)
+    return bool(frames) and _is_raise(*frames[-1])
+
+
+def _is_raise(frame: FrameType, at: int) -> bool:
+    return frame.f_code.co_code[at] == _RAISE
+
+
 def _in_words_of_ours(frames: Sequence[tuple[FrameType, int]]) -> bool:
     """Whether the library has raised an error on purpose; an object that has no such attribute says
     so on Python's behalf."""
-    frame, at = frames[-1]
-    return frame.f_code.co_code[at] == _RAISE and _package(frame) in _LIBRARY \
+    frame, _ = frames[-1]
+    return _is_raise(*frames[-1]) and _package(frame) in _LIBRARY \
         and frame.f_code.co_name != "__getattr__"
 
 

@@ -197,16 +197,18 @@ def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
     except (KeyboardInterrupt, NotRollable):
         frame.finals -= 1
         raise
-    except Diverged:
-        frame.finals -= 1
-        with suppress(Cascade, Diverged, SizeInside):
-            _leave(vm, node, frame, checks, lambda: vm.block(node.finalbody, frame))
-        raise
-    except _OF_TRACING:
+    except _OF_TRACING as e:
         # No error of the program: what the trace did on the host is undone, and nothing drops it.
         frame.finals -= 1
-        with suppress(*_OF_TRACING):
-            vm.block(node.finalbody, frame)
+
+        def undo() -> None:
+            with suppress(*_OF_TRACING):
+                vm.block(node.finalbody, frame)
+
+        if isinstance(e, Diverged):
+            _leave(vm, node, frame, checks, undo)
+        else:
+            undo()
         raise
     except BaseException as error:
         frame.finals -= 1

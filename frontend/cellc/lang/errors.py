@@ -8,7 +8,6 @@ kind when it leaves the compiled function.
 
 from __future__ import annotations
 
-import dis
 import linecache
 import re
 from collections.abc import Hashable, Sequence
@@ -18,6 +17,7 @@ from cellc_compiler.ir.graph import Node, Span
 from cellc_runtime.errors import InNotebook
 from cellc_runtime.records import dataclass
 
+from ..core.naming import is_raised
 from ..tracing.tracer import ElementsUnknown, SizeInside
 
 CODES: dict[str, str] = {
@@ -265,14 +265,7 @@ def kind(error: type[BaseException]) -> tuple[type[CompileError], str] | None:
 
 def in_words(error: KeyError) -> bool:
     """Whether a `raise` says more than a key, which is all that a lookup says."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    raised = trace is not None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
-    return raised and (len(error.args) > 1 or any(" " in str(arg) for arg in error.args))
-
-
-_RAISE = dis.opmap["RAISE_VARARGS"]
+    return is_raised(error) and (len(error.args) > 1 or any(" " in str(arg) for arg in error.args))
 
 
 def explanation(code: str) -> str:
