@@ -212,15 +212,17 @@ def mirror_pad(input_x: Tensor, paddings: Tensor, mode: str) -> Tensor:
         mode: `"REFLECT"`, which does not repeat the border itself, or `"SYMMETRIC"`, which does.
 
     Raises:
-        TypeError: `paddings` is no Tensor.
+        TypeError: `paddings` is no Tensor of ints.
         ValueError: another mode, or borders larger than the tensor.
 
     Source: `mindspore.ops.mirror_pad`.
     """
     what = "mirror_pad"
     t = tensor(input_x, what, "input_x")
-    counts = need_known(tensor(paddings, what, "paddings"), what)
     choice(mode, ("REFLECT", "SYMMETRIC"), what, "mode")
+    if not tensor(paddings, what, "paddings").dtype.is_integer:
+        raise TypeError(f"For '{what}', 'paddings' must hold ints, but got {paddings.dtype}.")
+    counts = need_known(paddings, what)
     if counts.shape != (t.ndim, 2):
         raise ValueError(f"For '{what}', 'paddings' must have shape ({t.ndim}, 2), but has shape "
                          f"{counts.shape}.")

@@ -25,6 +25,10 @@ _LOWEST = -1e5
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510,
               43867 / 798, -174611 / 330)
 """B2, B4, ..."""
+_LARGEST_FACTORIAL = 170
+"""The last order whose factorial a float64 holds."""
+_MOST_ORDERS = 1 << 53
+"""Zeta is 0 or infinite from far below on."""
 _TRIPS = 300
 """Terms of the continued fraction: enough for 1e-12 where a and b are at most 10000."""
 
@@ -98,7 +102,8 @@ def polygamma(n: Any, input: Tensor) -> Tensor:
     """The derivative of order n of `digamma`: (-1)**(n + 1) n! zeta(n + 1, input).
 
     Args:
-        n: an int of 0 or more, or a Tensor of one; the order.
+        n: an int of 0 or more, or a Tensor of one; the order. Above 170 its factorial is infinite,
+            and the result infinite or (where zeta is 0) NaN.
         input: floats above -1e5 (NaN below); infinite at 0, -1, -2, ...
 
     Raises:
@@ -131,8 +136,10 @@ def _polygamma_known(n: Any, x: Tensor) -> Tensor:
         known: Tensor = apply("digamma" if n == 0 else "trigamma", x)
         return known
     wide = cast_to(x, float64)
-    factor = float((-1) ** (n + 1) * math.factorial(n))
-    return cast_to(m.mul(_zeta(fc.full_like(wide, n + 1.0), wide), factor), x.dtype)
+    size = float(math.factorial(n)) if n <= _LARGEST_FACTORIAL else math.inf
+    factor = size if n % 2 else -size
+    order = float(min(n, _MOST_ORDERS)) + 1.0
+    return cast_to(m.mul(_zeta(fc.full_like(wide, order), wide), factor), x.dtype)
 
 
 # --- incomplete beta function ---------------------------------------------------------------------
