@@ -70,10 +70,14 @@ def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
             length can be given. A program is made for each length.)
 
     Raises:
-        TypeError: `input_data` is of another kind, or `dynamic_len` is set for what has no length.
+        TypeError: `input_data` is of another kind, or `dynamic_len` no bool or set for what has no
+            length.
 
     Source: `mindspore.mutable`.
     """
+    if not isinstance(dynamic_len, bool):
+        raise TypeError(
+            f"For 'mutable', 'dynamic_len' must be a bool, but got {type(dynamic_len).__name__}.")
     if dynamic_len and not isinstance(input_data, (tuple, list)):
         raise TypeError(
             "For 'mutable', when 'dynamic_len' is True, 'input_data' must be a list or tuple, but "
@@ -150,17 +154,23 @@ class JitConfig:
     of a network; all others are kept and have no effect. Source: `mindspore.JitConfig`.
 
     Raises:
-        ValueError: `jit_level` is none of `""`, `"O0"`, `"O1"`, `"O2"`.
+        ValueError: an option has no such value.
     """
 
     def __init__(
         self, jit_level: str = "", exc_mode: str = "auto", jit_syntax_level: str = "",
         debug_level: str = "RELEASE", infer_boost: str = "off", **kwargs: Any,
     ) -> None:
-        if jit_level not in ("", "O0", "O1", "O2"):
-            raise ValueError(
-                f"For 'jit_level' must be one of ['O0', 'O1', 'O2'], but got {jit_level!r}."
-            )
+        for name, value, known in (
+            ("jit_level", jit_level, ("", "O0", "O1", "O2")),
+            ("exc_mode", exc_mode, ("auto", "sink", "no_sink")),
+            ("jit_syntax_level", jit_syntax_level, ("", "STRICT", "LAX")),
+            ("debug_level", debug_level, ("RELEASE", "DEBUG")),
+            ("infer_boost", infer_boost, ("on", "off")),
+        ):
+            if not isinstance(value, str) or value not in known:
+                raise ValueError(f"For 'JitConfig', '{name}' must be one of "
+                                 f"{[k for k in known if k]}, but got {value!r}.")
         self.jit_config_dict = {
             **kwargs, "jit_level": jit_level, "exc_mode": exc_mode,
             "jit_syntax_level": jit_syntax_level, "debug_level": debug_level,

@@ -202,6 +202,8 @@ def gpu_named(device: str) -> hardware.Device | None:
                         f"{type(device).__name__}.")
     kind, _, number = device.partition(":")
     known = {d.lower(): d for d in options.DEVICES}
+    if kind.lower() not in known:
+        raise ValueError(f"a device is 'CPU', 'GPU' or 'GPU:' and a number, but got {device!r}")
     if options.device("device", known.get(kind.lower(), kind)) == "CPU":
         return None
     if number and not number.isdecimal():

@@ -73,7 +73,7 @@ def _choice(default: str, *values: str) -> Option:
 
 def _size(default: Any, number: bool = True) -> Option:
     def convert(name: str, value: Any) -> Any:
-        if isinstance(value, float) and number:
+        if isinstance(value, float) and number and value >= 0:
             return value  # as `get_context` gives it
         if not isinstance(value, str):
             raise wrong(name, "str like '4GB'", value)

@@ -35,6 +35,7 @@ from cellc.ranks import settings
 from cellc_runtime.dtypes import DType
 
 from ..nn.cases import ALL
+from . import about_networks as about
 from .recorded import Answers, answered, check, write
 
 GOLDEN = Path(__file__).with_name("made.json")
@@ -42,8 +43,8 @@ STOCK: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 7, 0.5, -0.5, 1.5, "", "mean", "valid", (), (1, 2),
     (2, 1, 3), [1], [2, 2], ((1, 1), (2, 0)), {}, {"a": 1}, ms.float16, ms.int32,
     Tensor([[1.0, 2.0]]), Tensor([1, 2]))
-_A_TIME = 1e4
-"""No other number that is kept is as large as a clock's."""
+_OF_THE_MOMENT = {"_epoch", "_minute_start", "_step_ended", "create_time", "id"}
+"""Attributes that clocks and addresses give."""
 _OF_OTHERS = ("nn.Transformer", "nn.TransformerEncoder", "nn.TransformerDecoder", "nn.LSTM")
 """Made of layers that are there themselves."""
 CLASSES = {"train": cellc.train, "initializers": initializer, "bijectors": bijector,
@@ -104,6 +105,8 @@ def layers(turn: int) -> list[str]:
     return list(longest.values())[turn::3]
 
 
+MORE = {"transforms": about.PLACES, "loops": about.PLACES}
+"""Values beside the stock, by area."""
 CALLS: dict[str, list[str]] = {
     **{f"layers {turn}": layers(turn) for turn in range(3)},
     "optimizers": [*optimizers(), "nn.LARS(nn.SGD(weights()))", "nn.Optimizer(0.1, weights())",
@@ -187,13 +190,14 @@ CALLS: dict[str, list[str]] = {
             "HalfNormal(0.5, 2.0)"))],
     **{area: [f"{module.__name__}.{name}()" for name in module.__all__
               if inspect.isclass(getattr(module, name))] for area, module in CLASSES.items()},
+    **about.CALLS,
 }
 
 
 NAMES: dict[str, Any] = {
     "AutoParallel": AutoParallel, "amp": amp, "bijector": bijector, "data": data,
     "distribution": distribution, "initializer": initializer, "Layout": Layout,
-    "Tensor": Tensor, "cellc": cellc,
+    "Tensor": Tensor, "about": about, "cellc": cellc,
     "collectives": collectives, "comm_func": comm_func, "communication": communication, "ms": ms,
     "nn": nn, "np": np, "set_algorithm": set_algorithm, "set_parallel": set_parallel,
     "settings": settings, "strategy": strategy, "weights": weights}
@@ -231,8 +235,8 @@ def value_of(text: str) -> Any:
 
 def shown(made: Any) -> str:
     """What was made, in words: its kind and what it keeps that can be said."""
-    if isinstance(made, Parameter):
-        return f"{made.name} {made.dtype}{made.shape}"
+    if isinstance(made, Parameter):  # without the number that a made-up name ends with
+        return f"{made.name.partition('#')[0]} {made.dtype}{made.shape}"
     if isinstance(made, Tensor):
         return f"{made.dtype}{made.shape}{made.asnumpy().ravel()[:9].tolist()}"
     if isinstance(made, tuple | list):
@@ -243,13 +247,14 @@ def shown(made: Any) -> str:
         return repr(made)
     kept = {k: shown(v) for k, v in sorted(getattr(made, "__dict__", {}).items())
             if isinstance(v, bool | int | float | str | tuple | DType) and "time" not in k
-            and not (isinstance(v, float) and v > _A_TIME)}
+            and k not in _OF_THE_MOMENT}
     own = [(p.name, shown(p.shape), str(p.dtype), p.requires_grad) for p in made.get_parameters()] \
         if isinstance(made, nn.Cell) else []
     return f"{type(made).__name__}{kept}{own}"
 
 
 def made(call: Any, star: Any, given: dict[str, Any]) -> str:
+    ms.set_seed(1)
     return shown(call(*star, **given))
 
 
@@ -259,7 +264,7 @@ def questions(area: str) -> Answers:
     for expression in CALLS[area]:
         call, named, star = parts(expression)
         for name in (None, *named):
-            for value in STOCK if name else (None,):
+            for value in (*STOCK, *MORE.get(area, ())) if name else (None,):
                 asked = f"{expression} {name}={shown(value)}"
                 if asked in seen:
                     continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import re
 import threading
@@ -15,7 +16,7 @@ import pytest
 import cellc as ms
 from cellc import nn
 from cellc.common import initializer as init
-from cellc.common.initializer import initializer
+from cellc.common.initializer import One, initializer
 from cellc.storage import deferred
 
 
@@ -75,6 +76,47 @@ def test_values_come_late() -> None:
     assert lazy.has_init
     assert lazy.init_data().asnumpy().sum() == 4.0
     assert not lazy.has_init
+
+
+@pytest.mark.parametrize("shape", [(3,), (300, 200)])
+def test_a_look_gives_the_values(shape: tuple[int, ...]) -> None:
+    """Whatever asks for elements gets those of the initializer, not the zeros before it."""
+    def ones() -> ms.Tensor:
+        return initializer("ones", shape)
+
+    add_one = ms.jit(lambda x: x + 1)
+    size = math.prod(shape)
+    for looked in (
+        ones().asnumpy(), np.asarray(ones()), (ones() + 0).asnumpy(), ms.Tensor(ones()).asnumpy(),
+        ones().copy().asnumpy(), copy.deepcopy(ones()).asnumpy(), (add_one(ones()) - 1).asnumpy(),
+        pickle.loads(pickle.dumps(ones())).asnumpy(), ms.Tensor(shape=shape, dtype=ms.float32,
+                                                               init=One()).asnumpy()):
+        assert looked.sum() == size
+    t = ones()
+    assert "<uninitialized>" in str(t) and "<uninitialized>" in repr(t) and t.init is not None
+    t.asnumpy()
+    assert not t.has_init and t.init is None and "uninitialized" not in repr(t)
+    t = ones()
+    t.assign_value(ms.ops.zeros(shape))
+    assert not t.has_init and t.asnumpy().sum() == 0
+    t = ones()
+    t[0] = 3.0
+    assert t.asnumpy().sum() == size + 2 * size // shape[0]
+
+
+@pytest.mark.parametrize("shape", [(3,), (300, 200)])
+def test_parameters_of_one_initializer_have_the_same_values(shape: tuple[int, ...]) -> None:
+    t = initializer("normal", shape)
+    a, b = ms.Parameter(t, name="a"), ms.Parameter(t, name="b")
+    a += 1.0
+    assert b.asnumpy().std() > 0
+    np.testing.assert_array_equal(a.asnumpy(), b.asnumpy() + 1)
+    np.testing.assert_array_equal(t.asnumpy(), b.asnumpy())
+
+
+def test_what_fills_nothing_is_refused() -> None:
+    with pytest.raises(TypeError, match="'init' must be an initializer"):
+        ms.Tensor(shape=(2,), dtype=ms.float32, init="ones")
 
 
 @pytest.mark.parametrize(

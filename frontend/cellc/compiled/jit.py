@@ -127,21 +127,16 @@ def jit(
             None or a `Symbol`: open from the start.
         jit_config: a `JitConfig`; with `jit_syntax_level="STRICT"` it is an error (CE309) where
             Python would do a part.
-        jit_level, fullgraph, backend, hash_args, compile_once, options: accepted for compatibility.
+        jit_level: `"O0"`, `"O1"` or `"O2"`; backend: `""`, `"ms_backend"` or `"GE"`; fullgraph: a
+            bool. They change nothing here.
+        hash_args, compile_once, options: accepted for compatibility.
 
     Raises:
-        TypeError: `function` is not callable, or `dynamic` no int.
-        ValueError: `dynamic` is neither 0 nor 1.
+        TypeError: `function` is not callable, `dynamic` no int, `fullgraph` no bool, or
+            `jit_config` no JitConfig.
+        ValueError: `dynamic` is neither 0 nor 1, or another mode, level or back end.
     """
-    if capture_mode not in ("ast", "bytecode", "trace"):
-        raise ValueError(
-            f"The value of argument 'capture_mode' must be one of 'ast', 'bytecode', 'trace', "
-            f"but got {capture_mode!r}."
-        )
-    if not isinstance(dynamic, int) or isinstance(dynamic, bool):
-        raise TypeError(f"For 'jit', 'dynamic' must be an int, but got {type(dynamic).__name__}.")
-    if dynamic not in (0, 1):
-        raise ValueError(f"For 'jit', 'dynamic' must be 0 or 1, but got {dynamic}.")
+    _check_options(capture_mode, jit_level, dynamic, fullgraph, backend, jit_config)
     if input_signature is not None and not isinstance(input_signature, (tuple, list)):
         input_signature = (input_signature,)
     signature = None if input_signature is None else tuple(input_signature)
@@ -152,6 +147,27 @@ def jit(
         raise TypeError(f"'function' must be callable, but got {type(function).__name__}.")
     config = getattr(jit_config, "jit_config_dict", {})
     return Jitted(function, signature, bool(dynamic), config.get("jit_syntax_level") == "STRICT")
+
+
+def _check_options(
+    capture_mode: Any, jit_level: Any, dynamic: Any, fullgraph: Any, backend: Any, jit_config: Any,
+) -> None:
+    for name, value, known in (("capture_mode", capture_mode, ("ast", "bytecode", "trace")),
+                               ("jit_level", jit_level, ("O0", "O1", "O2")),
+                               ("backend", backend, ("", "ms_backend", "GE"))):
+        if not isinstance(value, str) or value not in known:
+            raise ValueError(f"For 'jit', the value of argument '{name}' must be one of "
+                             f"{', '.join(map(repr, known))}, but got {value!r}.")
+    if not isinstance(dynamic, int) or isinstance(dynamic, bool):
+        raise TypeError(f"For 'jit', 'dynamic' must be an int, but got {type(dynamic).__name__}.")
+    if dynamic not in (0, 1):
+        raise ValueError(f"For 'jit', 'dynamic' must be 0 or 1, but got {dynamic}.")
+    if not isinstance(fullgraph, bool):
+        raise TypeError(
+            f"For 'jit', 'fullgraph' must be a bool, but got {type(fullgraph).__name__}.")
+    if jit_config is not None and not hasattr(jit_config, "jit_config_dict"):
+        raise TypeError("For 'jit', 'jit_config' must be a JitConfig or None, but got "
+                        f"{type(jit_config).__name__}.")
 
 
 def enable_dynamic(**kwargs: Any) -> Callable[[F], F]:

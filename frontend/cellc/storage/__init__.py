@@ -6,7 +6,7 @@ there is no such array:
 
     state                     elements                                          module
     (none)                    in the tensor's array
-    `Deferred`                initial values that nobody has asked for          `deferred`
+    `Deferred`, `Pending`     initial values that nobody has asked for          `deferred`
     `Prepacked`               in a block of compiled programs, weights packed   `prepacked`
     `LazyTranspose`           those of a Parameter, last two axes exchanged     `transposed`
     `OnDevice`                in the memory of a device                         `device`

@@ -1,4 +1,4 @@
-"""Deferred initialization: values that are drawn when somebody asks for them.
+"""Deferred initialization: values that are made when somebody asks for them.
 
 Most networks get trained weights before their first call, and drawing what these replace took
 longer than all the rest of a start.
@@ -18,13 +18,12 @@ LEAST = 1 << 16
 """Bytes from which on it is worth it."""
 
 
-class Deferred(State):
-    """Initial values that nobody has asked for.
+class _Filled(State):
+    """Values that a function fills in.
 
     Args:
         shape, dtype: of the array.
-        fill: fills an array of zeros. It gives the same numbers whenever it is called: the key of
-            the generator was taken when this was made.
+        fill: fills an array of zeros.
     """
 
     __slots__ = ("dtype", "fill", "shape")
@@ -39,3 +38,16 @@ class Deferred(State):
         out = aligned_zeros(self.shape, self.dtype)
         self.fill(out)
         return out
+
+
+class Deferred(_Filled):
+    """Initial values of a Parameter that nobody has asked for. They are the same whenever they are
+    made: the key of the generator was taken before."""
+
+    __slots__ = ()
+
+
+class Pending(_Filled):
+    """Values that the initializer of a Tensor, `fill`, is still to give."""
+
+    __slots__ = ()

@@ -20,7 +20,7 @@ from cellc_runtime.lazy import lazy_module
 
 from ..core.dispatch import active_tracer, precision, same_value
 from ..core.invalidation import changed
-from ..storage import Storage, storage_of, writes
+from ..storage import Storage, deferred, storage_of, writes
 from ..storage import device as on_device
 from ..storage.memory import Array, aligned_copy, aligned_zeros
 from .tensor import Tensor, cast_array, shared_of
@@ -28,10 +28,8 @@ from .views import LINKS, change
 
 if TYPE_CHECKING:
     from ..ranks import parts
-    from ..storage import deferred
     from . import initializer as initializers
-else:  # few programs fill a clone anew; small networks defer nothing
-    deferred = lazy_module("cellc.storage.deferred")
+else:  # few programs fill a clone anew
     initializers = lazy_module("cellc.tensors.initializer")
     parts = lazy_module("cellc.ranks.parts")
 
@@ -48,11 +46,11 @@ def _initial(value: Any) -> Tensor:
         raise ValueError("Parameter data can not be `bool`")
     if isinstance(value, int):
         return Tensor(value, dtypes.int32)
-    if isinstance(value, (float, np.ndarray, list, str)) or value is None:
+    if isinstance(value, (float, np.ndarray, list)):
         return Tensor(value)
     raise TypeError(
-        "The type of the argument 'default_input' must be in ['Tensor', 'int', 'float', "
-        f"'numpy.ndarray', 'list']. But got type {type(value)}."
+        "For 'Parameter', the type of the argument 'default_input' must be in ['Tensor', 'int', "
+        f"'float', 'numpy.ndarray', 'list']. But got type {type(value)}."
     )
 
 
@@ -77,12 +75,13 @@ class _Checked:
     def __set__(self, instance: Any, value: Any) -> None:
         if type(value) is not self.kind or not isinstance(value, int):
             raise TypeError(
-                f"The argument `{self.name}` must be {self.kind.__name__} type, but got "
-                f"{type(value).__name__}."
+                f"For 'Parameter', the argument `{self.name}` must be {self.kind.__name__} type, "
+                f"but got {type(value).__name__}."
             )
         if self.least is not None and value < self.least:
             raise ValueError(
-                f"The argument `{self.name}` must be at least {self.least}, but got {value}."
+                f"For 'Parameter', the argument `{self.name}` must be at least {self.least}, but "
+                f"got {value}."
             )
         own = instance.__dict__
         if own.get(self.name, value) != value:
@@ -155,6 +154,8 @@ class Parameter(Tensor):
     state_of: Parameter | None = None
     """Of an optimizer's state that may be parted where graphs are cut over ranks: the parameter."""
     is_in_parallel: bool = False
+    init: Any = None
+    """What `init_data` is still to fill it with, where it was made without a value."""
     init_mode: Any = None
     inited_param: Parameter | None = None
     """The parameter, once `init_data` has filled one that was made without a value."""
@@ -166,13 +167,14 @@ class Parameter(Tensor):
     ) -> None:
         self._serial, self._storage = next(_serial), Storage()
         self.name = name
-        if isinstance(default_input, Tensor) and callable(default_input.init):
-            self._begin(default_input, not _skipping)
-        else:
+        if not isinstance(default_input, Tensor) or not self._waits(default_input, not _skipping):
             self._host = aligned_copy(_initial(default_input)._snapshot())
         self.requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
         self.parallel_optimizer = parallel_optimizer
+        if not isinstance(storage_format, str):
+            raise TypeError("For 'Parameter', the argument `storage_format` must be str type, but "
+                            f"got {type(storage_format).__name__}.")
         if storage_format:
             self.storage_format = storage_format
         if device is not None and device != "Remote":
@@ -180,28 +182,29 @@ class Parameter(Tensor):
 
     __hash__ = object.__hash__
 
-    def _begin(self, pending: Tensor, now: bool) -> None:
-        """Take the values of an initializer, which are made when somebody asks for them if they
-        are many and do not depend on when that is.
+    def _waits(self, pending: Tensor, now: bool) -> bool:
+        """Whether the values of an initializer, if there is one, are made when somebody asks for
+        them: if they are many and do not depend on when that is.
 
         Args:
-            pending: has the initializer.
+            pending: may have an initializer.
             now: not only when `init_data` is called.
         """
-        shape, dtype = pending._data.shape, pending._data.dtype
-        self.init = pending.init
-        if now:
-            pending.init = None
-            later = getattr(type(self.init), "later", None)
-            if later is not None and math.prod(shape) * dtype.itemsize >= deferred.LEAST:
-                fill = later(self.init, shape, dtype)
-                if fill is not None:
-                    self.init = None
-                    storage_of(self).defer(self, deferred.Deferred(shape, dtype, fill))
-                    return
-        self._host = aligned_zeros(shape, dtype)
-        if now:
-            super().init_data()
+        if pending.init is None:
+            return False
+        shape, dtype = pending.shape, pending.dtype.numpy
+        if not now:
+            self.init, self._host = pending.init, aligned_zeros(shape, dtype)
+            return True
+        later = getattr(type(pending.init), "later", None)
+        if type(pending) is Tensor and later is not None \
+                and math.prod(shape) * dtype.itemsize >= deferred.LEAST:
+            fill = later(pending.init, shape, dtype)
+            if fill is not None:  # another Parameter that is made of the same Tensor has the same
+                for t in (self, pending):
+                    storage_of(t).defer(t, deferred.Deferred(shape, dtype, fill))
+                return True
+        return False
 
     # --- name and flags -------------------------------------------------------------------------
 
@@ -232,7 +235,8 @@ class Parameter(Tensor):
     def cache_shape(self, value: Sequence[int]) -> None:
         if not isinstance(value, (list, tuple)):
             raise TypeError(
-                f"The argument `cache_shape` must be list or tuple type, but got {type(value)}."
+                "For 'Parameter', the argument `cache_shape` must be list or tuple type, but got "
+                f"{type(value)}."
             )
         self.__dict__["cache_shape"] = list(value)
 
@@ -356,7 +360,8 @@ class Parameter(Tensor):
             set_sliced: the flag `sliced` afterwards, if True.
         """
         if self.init is not None:
-            super().init_data()
+            fill, self.init = self.init, None
+            fill(self._data)
             writes.written((self,))
             self.inited_param = self
         if set_sliced:
@@ -412,9 +417,7 @@ class Parameter(Tensor):
             out.init = self.init
         else:
             filled = initializers.initializer(init, self.shape, self.dtype)
-            if callable(filled.init) and filled.dtype is self.dtype:
-                out._begin(filled, True)
-            else:
+            if filled.dtype is not self.dtype or not out._waits(filled, True):
                 out._host = aligned_copy(cast_array(filled.init_data()._data, self.dtype))
         return out
 

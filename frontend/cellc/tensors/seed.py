@@ -34,7 +34,7 @@ def _random_seed() -> int:
 
 def _checked(seed: Any) -> None:
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-        raise TypeError(f"Seed must be an integer, but got {type(seed).__name__}.")
+        raise TypeError(f"For 'Generator', Seed must be an integer, but got {type(seed).__name__}.")
 
 
 class Generator:
@@ -44,6 +44,10 @@ class Generator:
         seed: where it starts.
         name: of its state in graphs.
 
+    Raises:
+        TypeError: `seed` is no int.
+        ValueError: `name` is no str.
+
     Attributes:
         state: Parameter uint64[2], (seed, offset).
     """
@@ -52,6 +56,9 @@ class Generator:
 
     def __init__(self, seed: int = 0, name: str = "generator") -> None:
         _checked(seed)
+        if not isinstance(name, str):
+            raise ValueError(
+                f"For 'Generator', 'name' must be a str, but got {type(name).__name__}.")
         self.state = Parameter(
             Tensor(np.array([seed % 2**64, 0], np.uint64)), name=name, requires_grad=False
         )

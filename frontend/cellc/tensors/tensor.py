@@ -27,6 +27,7 @@ from cellc_runtime.parallel_copy import copy_array
 from ..context import gpu_named
 from ..storage import Storage, storage_of
 from ..storage import device as on_device
+from ..storage.deferred import Pending
 from ..storage.memory import Array as Array
 from .printing import tensor_repr, tensor_str
 from .symbol import ANY_RANK, Axis, Described, Symbol, checked_axes, describes
@@ -156,15 +157,16 @@ class Tensor(TensorMethods):
             floats give float32, ints int64; numpy data keep their type. The data are copied.
         dtype: element type of the tensor; None keeps that of the data.
         shape: with `dtype` and without `input_data`, the shape of a tensor of zeros, or of one
-            that `init` fills when `init_data()` is called. With None or a `Symbol` for a size
-            it is no tensor but a type, for `set_inputs`; None alone leaves the rank open too.
+            that `init` fills at the first look at its elements, or by `init_data()`. With None or a
+            `Symbol` for a size it is no tensor but a type, for `set_inputs`; None alone leaves the
+            rank open too.
         init: an initializer: called with a numpy array, it fills it.
         const_arg: accepted for compatibility.
         device: `"CPU"` or `"GPU"`, where the elements are; None is `"CPU"`. (MindSpore's `"meta"`,
             a tensor without elements, has elements here.)
 
     Raises:
-        TypeError: the data, `dtype`, `shape` or `device` have a wrong type.
+        TypeError: the data, `dtype`, `shape`, `init` or `device` have a wrong type.
         ValueError: both `input_data` and `shape`, or one of `shape` and `dtype` without data; an
             unknown device.
         RuntimeError: a device this installation cannot use.
@@ -187,7 +189,6 @@ class Tensor(TensorMethods):
     """Functions that gradients of this tensor pass through; see `register_hook`."""
     _literal: bool = False
     """Whether it stands for a number in the source."""
-    init: Any = None
     const_arg: bool = False
 
     def __init__(
@@ -195,6 +196,8 @@ class Tensor(TensorMethods):
         init: Any = None, const_arg: bool = False, device: str | None = None,
     ) -> None:
         _check_dtype(dtype)
+        if not isinstance(const_arg, bool):
+            raise TypeError(f"For 'Tensor', 'const_arg' must be a bool, but got {const_arg!r}.")
         if input_data is None and dtype is not None and init is None and (
             shape is None or describes(shape)
         ) and type(self) is Tensor:
@@ -202,15 +205,20 @@ class Tensor(TensorMethods):
             self.axes, self.element = shape if shape is None else checked_axes(shape), dtype
             return
         if input_data is None and shape is not None and dtype is not None:
-            self._host = np.zeros(_check_shape(shape, dtype), dtype.numpy)
-            if init is not None:
-                self.init = init
+            dims = _check_shape(shape, dtype)
+            if init is None:
+                self._host = np.zeros(dims, dtype.numpy)
+            elif callable(init):
+                storage_of(self).defer(self, Pending(dims, dtype.numpy, init))
+            else:
+                raise TypeError("For 'Tensor', 'init' must be an initializer, which fills an array "
+                                f"when it is called, but got {init!r}.")
             if device is not None:
                 self._place(device)
             return
         if init is not None:
             raise ValueError(
-                "init, dtype and shape must have values at the same time, but got "
+                "For 'Tensor', init, dtype and shape must have values at the same time, but got "
                 f"dtype: {dtype}, shape: {shape}"
             )
         if input_data is not None and shape is not None:
@@ -242,9 +250,14 @@ class Tensor(TensorMethods):
 
     def _place(self, device: str) -> None:
         """Move the elements to a device, by its name."""
+        name = type(self).__name__
         if not isinstance(device, str):
-            raise TypeError(f"'device' must be None, 'CPU' or 'GPU', but got {device!r}")
-        gpu = None if device == "meta" else gpu_named(device)
+            raise TypeError(
+                f"For '{name}', 'device' must be None, 'CPU' or 'GPU', but got {device!r}")
+        try:
+            gpu = None if device == "meta" else gpu_named(device)
+        except ValueError as e:
+            raise ValueError(f"For '{name}', {e}") from None
         if gpu is not None:
             on_device.to_device(self, gpu)
 
@@ -331,6 +344,12 @@ class Tensor(TensorMethods):
         return "CPU" if elements is None else on_device.named(elements.device)
 
     @property
+    def init(self) -> Any:
+        """The initializer that is still to fill it; None else."""
+        state = self._storage.state if self._storage is not None else None
+        return state.fill if isinstance(state, Pending) else None
+
+    @property
     def has_init(self) -> bool:
         """Whether an initializer is still to be run by `init_data`."""
         return self.init is not None
@@ -364,9 +383,7 @@ class Tensor(TensorMethods):
             slice_index, shape, opt_shard_group: accepted for compatibility (no sharding).
         """
         if self.init is not None:
-            fill, self.init = self.init, None
-            if callable(fill):
-                fill(self._data)
+            self._snapshot()
         return self
 
     # --- its elements, as Python and numpy values -----------------------------------------------
@@ -534,13 +551,15 @@ class Tensor(TensorMethods):
         return tensor_of(array)
 
     def __repr__(self) -> str:
-        return tensor_repr(self._snapshot(), self.dtype)
-
-    def __str__(self) -> str:
         if self.init is not None:
             gap = "\n" if self.ndim > 1 else ""
             return (f"Tensor(shape={list(self.shape)}, dtype={self.dtype!s}, "
                     f"value={gap}<uninitialized>)")
+        return tensor_repr(self._snapshot(), self.dtype)
+
+    def __str__(self) -> str:
+        if self.init is not None:
+            return repr(self)
         return tensor_str(self._snapshot(), self.dtype)
 
     def __format__(self, spec: str) -> str:

@@ -93,7 +93,7 @@ def save_checkpoint(
     Source: `mindspore.save_checkpoint`.
     """
     _check_save(save_obj, ckpt_file_name, integrated_save, async_save, crc_check, format)
-    _no_encryption("save_checkpoint", "enc_key", enc_key)
+    _no_encryption("save_checkpoint", "enc", enc_key, enc_mode)
     path = os.path.realpath(ckpt_file_name)
     if not ckpt_file_name or os.path.isdir(path):
         raise IsADirectoryError(
@@ -130,9 +130,10 @@ def _check_save(
     of_kind(save_obj, (Cell, list, dict), "For 'save_checkpoint', the parameter 'save_obj' must be "
             "nn.Cell, list or dict, but got {kind}.")
     of_kind(name, str, "For 'save_checkpoint', 'ckpt_file_name' must be string, but got {kind}.")
-    for what, value in (("integrated_save", integrated), ("crc_check", crc)):
+    for what, value, error in (("integrated_save", integrated, TypeError),
+                               ("crc_check", crc, ValueError)):
         of_kind(value, bool, "For 'save_checkpoint', '{what}' must be a bool, but got {kind}.",
-                what=what)
+                error, what=what)
     of_kind(async_save, (bool, str),
             "For 'save_checkpoint', 'async_save' must be bool or string, got {kind}.")
     if isinstance(async_save, str) and async_save not in ("process", "thread"):
@@ -149,14 +150,16 @@ def _check_format(function: str, format: Any) -> None:
             f"For '{function}', the format must be 'safetensors' or 'ckpt', but got {format}.")
 
 
-def _no_encryption(function: str, argument: str, key: Any) -> None:
+def _no_encryption(function: str, argument: str, key: Any, way: Any) -> None:
+    of_kind(way, str, "For '{function}', '{argument}_mode' must be a str, but got {kind}.",
+            ValueError, function=function, argument=argument)
+    of_kind(key, (bytes, NoneType), "For '{function}', '{argument}_key' must be None or bytes, but "
+            "got {kind}.", ValueError, function=function, argument=argument)
     if key is None:
         return
-    of_kind(key, bytes, "For '{function}', '{argument}' must be None or bytes, got {kind}.",
-            function=function, argument=argument)
     raise ValueError(
-        f"For '{function}', encrypted checkpoints are not supported: leave '{argument}' out, and "
-        "encrypt the file, or the disk it is on, with a tool made for it."
+        f"For '{function}', encrypted checkpoints are not supported: leave '{argument}_key' out, "
+        "and encrypt the file, or the disk it is on, with a tool made for it."
     )
 
 
@@ -313,7 +316,10 @@ def load_checkpoint(
     """
     _check_format("load_checkpoint", format)
     _check_file(ckpt_file_name, format)
-    _no_encryption("load_checkpoint", "dec_key", dec_key)
+    _no_encryption("load_checkpoint", "dec", dec_key, dec_mode)
+    for what, value in (("crc_check", crc_check), ("remove_redundancy", remove_redundancy)):
+        of_kind(value, bool, "For 'load_checkpoint', '{what}' must be a bool, but got {kind}.",
+                ValueError, what=what)
     taken = _selection(filter_prefix, specify_prefix, choice_func)
     try:
         found = read(ckpt_file_name, format, crc_check)
@@ -375,6 +381,9 @@ def _prefixes(given: Any) -> tuple[str, ...]:
     if given is None:
         return ()
     many = (given,) if isinstance(given, str) else given
+    if many in ((), []):
+        raise ValueError("For 'load_checkpoint', the argument 'specify_prefix' or 'filter_prefix' "
+                         "can't be empty when it is a list or tuple.")
     if not isinstance(many, (list, tuple)) or not all(isinstance(p, str) for p in many):
         raise TypeError(
             "For 'load_checkpoint', the type of 'specify_prefix' or 'filter_prefix' must be "
@@ -470,6 +479,7 @@ def load_param_into_net(
     Raises:
         TypeError: `net` is no Cell, `parameter_dict` no dict of Parameters by name, or
             `strict_load` no bool.
+        ValueError: `remove_redundancy` is no bool.
         RuntimeError: a shape or a type does not fit.
 
     Source: `mindspore.load_param_into_net`.
@@ -478,6 +488,8 @@ def load_param_into_net(
             "For 'load_param_into_net', the argument 'net' should be a Cell, but got {kind}.")
     of_kind(strict_load, bool,
             "For 'load_param_into_net', 'strict_load' must be bool, but got {kind}.")
+    of_kind(remove_redundancy, bool, "For 'load_param_into_net', 'remove_redundancy' must be bool, "
+            "but got {kind}.", ValueError)
     given = _parameters(parameter_dict)
     own = _state_of(net)
     layouts = _parted(net)

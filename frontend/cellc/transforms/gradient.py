@@ -6,7 +6,7 @@ autodiff transforms and that is inlined; in graph mode the whole call is compile
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
@@ -409,29 +409,47 @@ def make_request(
     check_function(fn)
     if grad_position is None and weights is None:
         raise ValueError("`grad_position` and `weights` can not be None at the same time.")
-    single = isinstance(grad_position, int) and not isinstance(grad_position, bool)
-    positions = (grad_position,) if single else grad_position
-    if positions is not None:
-        if not isinstance(positions, tuple) or not all(
-            isinstance(p, int) and not isinstance(p, bool) for p in positions
-        ):
-            raise TypeError(
-                "'grad_position' must be None, a non-negative int or a tuple of them, but got "
-                f"{grad_position!r}."
-            )
-        if any(p < 0 for p in positions):
-            raise ValueError(f"'grad_position' must be >= 0, but got {grad_position}.")
-        if len(set(positions)) < len(positions):
-            raise ValueError(f"'grad_position' must not hold a position twice, but got "
-                             f"{grad_position}.")
+    single, positions = _checked_positions(grad_position)
+    if positions == () and weights is None:
+        raise RuntimeError("'grad_position' must not be empty where there are no weights.")
     one = isinstance(weights, Parameter)
-    params = None
-    if weights is not None:
-        params = (weights,) if one else tuple(weights)
-        if not all(isinstance(p, Parameter) for p in params):
-            raise TypeError("'weights' must be a Parameter, or a tuple or list of Parameters.")
+    params = (weights,) if one else checked_weights(weights)
     check_flags(has_aux=has_aux)
     return Request(fn, positions, single, params, one, has_aux, sens)
+
+
+def _checked_positions(grad_position: Any) -> tuple[bool, tuple[int, ...] | None]:
+    """Whether it is one, and all."""
+    single = isinstance(grad_position, int) and not isinstance(grad_position, bool)
+    positions = (grad_position,) if single else grad_position
+    if positions is None:
+        return single, None
+    if not isinstance(positions, tuple) or not all(
+        isinstance(p, int) and not isinstance(p, bool) for p in positions
+    ):
+        raise TypeError("'grad_position' must be None, a non-negative int or a tuple of them, but "
+                        f"got {grad_position!r}.")
+    if any(p < 0 for p in positions):
+        raise ValueError(f"'grad_position' must be >= 0, but got {grad_position}.")
+    if len(set(positions)) < len(positions):
+        raise ValueError(f"'grad_position' must not hold a position twice, but got "
+                         f"{grad_position}.")
+    return single, positions
+
+
+def checked_weights(weights: Any) -> tuple[Parameter, ...] | None:
+    """Several Parameters, or None.
+
+    Raises:
+        TypeError: something else.
+    """
+    if weights is None:
+        return None
+    found = tuple(weights) if isinstance(weights, Iterable) and not isinstance(
+        weights, (str, Mapping, Tensor)) else (weights,)
+    if not all(isinstance(p, Parameter) for p in found):
+        raise TypeError("'weights' must be a Parameter, or a tuple or list of Parameters.")
+    return found
 
 
 def check_function(fn: Any) -> None:

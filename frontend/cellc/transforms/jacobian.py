@@ -25,6 +25,7 @@ from ..compiled.entries import EntryTable
 from ..core.dispatch import active_tracer, apply, apply_one
 from ..eager import backward
 from ..eager.recorder import active_recordings, aliases, recording
+from ..tensors.parameter import Parameter
 from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
 from ..tracing.inline import call_here, inline
 from ..tracing.pytree import Box, Leaf, Structure, put_together, take_apart
@@ -34,6 +35,7 @@ from .gradient import (
     Inner,
     check_flags,
     check_function,
+    checked_weights,
     inlined,
     make_request,
     zeros_of,
@@ -383,7 +385,7 @@ def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> An
     if not inputs:
         raise TypeError("For 'vjp', 'fn' must take at least one input, but none is given.")
     args = tensors_of("vjp", "inputs", inputs)
-    listed = tuple(weights) if isinstance(weights, (tuple, list)) else weights
+    listed = weights if isinstance(weights, Parameter) else checked_weights(weights)
     value, *aux = _outputs(fn, has_aux)(args)
     return (value, Pullback(_cotangents(fn, listed, has_aux), args, value), *aux)
 
@@ -469,6 +471,9 @@ def _jacobian(name: str, fn: Any, grad_position: Any, has_aux: bool) -> Transfor
                         f"{grad_position!r}.")
     if any(p < 0 for p in positions):
         raise ValueError(f"For '{name}', grad_position must be >= 0, but got {grad_position}.")
+    if len(set(positions)) < len(positions):
+        raise ValueError(f"For '{name}', 'grad_position' must not hold a position twice, but got "
+                         f"{grad_position}.")
     check_flags("The ", has_aux=has_aux)
 
     def evaluate(*args: Any) -> Any:

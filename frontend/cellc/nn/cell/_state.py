@@ -99,8 +99,11 @@ def below(cell: Cell, path: str) -> Cell:
     """The cell at a path of attributes.
 
     Raises:
+        TypeError: the path is no string.
         AttributeError: there is none.
     """
+    if not isinstance(path, str):
+        raise TypeError(f"a path of attributes must be a str, but got {type(path).__name__}")
     for name in path.split(".") if path else ():
         found = cell._cells.get(name)
         if found is None:
@@ -181,6 +184,12 @@ def _walk(
         hook(cell, IncompatibleKeys(found.missing, found.unexpected))
 
 
+def _take(target: Tensor, value: Tensor) -> None:
+    target.copy_(value)
+    if isinstance(target, Parameter):
+        target.init = None  # whatever it was to be filled with
+
+
 def load_own(
     cell: Cell, given: Mapping[str, Any], prefix: str, strict: bool, found: Findings, *,
     copy: bool,
@@ -200,8 +209,7 @@ def load_own(
                 f"size mismatch for {key}: {given[key].shape} is given, {target.shape} is wanted"
             )
         elif copy:
-            target.copy_(given[key])
-            target.init = None  # whatever it was to be filled with
+            _take(target, given[key])
             changed(cell, name)  # compiled code may hold a buffer's old elements
     names = set(own)
     if _overrides(cell, "set_extra_state"):

@@ -46,7 +46,7 @@ class Parameters(Attributes):
             cells: cells that are left out, with those below them; the others are added.
             name_prefix: the path of this cell.
         """
-        seen = cells if cells is not None else set()
+        seen = cells or set()
         if as_cell(self) in seen:
             return
         seen.add(as_cell(self))
@@ -86,6 +86,7 @@ class Parameters(Attributes):
         """The cell at a path of attributes below this one (itself for an empty path).
 
         Raises:
+            TypeError: the path is no string.
             AttributeError: there is none.
         """
         return _state.below(as_cell(self), target)
@@ -106,8 +107,11 @@ class Parameters(Attributes):
 
         Raises:
             KeyError: the name is empty, holds a dot, or is taken by something else.
-            TypeError: no Parameter.
+            TypeError: no Parameter, or the name is no string.
         """
+        if not isinstance(param_name, str):
+            raise TypeError("For 'insert_param_to_cell', the name must be a str, but got "
+                            f"{type(param_name).__name__}.")
         if not param_name:
             raise KeyError("For 'insert_param_to_cell', the name must not be empty.")
         if check_name_contain_dot and "." in param_name:

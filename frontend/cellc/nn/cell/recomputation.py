@@ -50,14 +50,15 @@ class Recomputation(Modes):
         not the whole of it.
 
         Args:
-            use_reentrant, early_stop, context_fn: kept.
+            use_reentrant, early_stop: kept.
+            context_fn: a function, with `use_reentrant=False`; kept.
             output_recompute: kept; the cell's results are not computed again.
             kwargs: `mp_comm_recompute`, `parallel_optimizer_comm_recompute`,
                 `recompute_slice_activation`: bool, about communication; kept.
 
         Raises:
-            ValueError: another keyword.
-            TypeError: an option is no bool.
+            ValueError: another keyword, or `context_fn` with `use_reentrant`.
+            TypeError: an option is no bool, or `context_fn` no function.
         """
         for name, value in {"output_recompute": output_recompute, "use_reentrant": use_reentrant,
                             "early_stop": early_stop, **kwargs}.items():
@@ -70,6 +71,11 @@ class Recomputation(Modes):
                 raise TypeError(
                     f"For 'recompute', '{name}' must be bool, but got {type(value).__name__}."
                 )
+        if context_fn is not None and use_reentrant:
+            raise ValueError("For 'recompute', 'context_fn' goes with use_reentrant=False only.")
+        if context_fn is not None and not callable(context_fn):
+            raise TypeError("For 'recompute', 'context_fn' must be callable, but got "
+                            f"{type(context_fn).__name__}.")
         self._recompute_options = RecomputeOptions(
             output_recompute, use_reentrant, early_stop, context_fn, tuple(kwargs.items())
         )

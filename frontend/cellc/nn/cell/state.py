@@ -58,9 +58,10 @@ class State(Parameters):
         """The buffer at a path of attributes.
 
         Raises:
+            TypeError: the path is no string.
             AttributeError: there is none.
         """
-        path, _, name = target.rpartition(".")
+        path, _, name = target.rpartition(".") if isinstance(target, str) else (target, "", "")
         cell = _state.below(as_cell(self), path)
         if name not in cell._buffers:
             raise AttributeError(f"{type(cell).__name__} has no buffer named '{name}'")
@@ -94,10 +95,18 @@ class State(Parameters):
             args: the keyword arguments in order, as older scripts give them.
             destination: a dict to put them into, which is returned; None: a new OrderedDict.
             prefix: put before each path.
-            keep_vars: kept: a Parameter is given as itself in any case.
+            keep_vars: a bool, which changes nothing: a Parameter is given as itself in any case.
+
+        Raises:
+            TypeError: another kind of argument.
         """
         named = [destination, prefix, keep_vars]
         destination, prefix, keep_vars = [*args, *named[len(args) :]]
+        for name, value, kind in (("destination", destination, dict), ("prefix", prefix, str),
+                                  ("keep_vars", keep_vars, bool)):
+            if not isinstance(value, kind) and (name, value) != ("destination", None):
+                raise TypeError(f"For 'state_dict', '{name}' must be a {kind.__name__}, but got "
+                                f"{type(value).__name__}.")
         if destination is None:
             destination = _state.StateDict()
         metadata: dict[str, Any] = {}
