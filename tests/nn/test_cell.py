@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -249,6 +250,26 @@ def test_values_come_with_init_data_and_with_a_look() -> None:
     assert not c.weight.has_init and not c.bias.has_init
     step = ms.jit(lambda x: ms.ops.matmul(x, b.weight.T) + 0)
     assert step(Tensor([[1.0, 2.0, 3.0]])).asnumpy().tolist() == [[6.0, 6.0]]
+
+
+@BOTH
+@pytest.mark.parametrize("look", [
+    lambda p: p + 0, lambda p: p.sum() / 6, lambda p: p[0], Tensor, lambda p: p.value(),
+    lambda p: p.astype(ms.float16), lambda p: p.clone(), copy.deepcopy,
+    lambda p: pickle.loads(pickle.dumps(p)), lambda p: ms.ops.reshape(p, (6,))])
+def test_whatever_looks_at_a_parameter_without_a_value_gets_that_of_the_initializer(
+    mode: int, look: Callable[[Any], Any]
+) -> None:
+    ms.set_context(mode=mode)
+    with nn.utils.no_init_parameters():
+        p = nn.Dense(3, 2, weight_init="ones").weight
+    assert (look(p).asnumpy() == 1).all()
+    assert p.asnumpy().sum() == 6 and p.inited_param is p
+    with nn.utils.no_init_parameters():
+        q = nn.Dense(3, 2, weight_init="ones").weight
+    assert q.clone().has_init and q.has_init  # a copy draws nothing
+    q.set_data(ms.ops.zeros((2, 3)))
+    assert q.asnumpy().sum() == 0 and not q.has_init and q.inited_param is None
 
 
 def test_a_function_that_reads_a_parameter_without_a_value() -> None:

@@ -42,7 +42,7 @@ _UNLIKE_IN_CELLS = frozenset({"_create_time", "_entries", "_inner", "_param_pref
 """What Cells hold that a trace does not depend on."""
 _OF_EVERY_CELL = frozenset({"training", "requires_grad", "cls_name"})
 _UNLIKE_IN_PARAMETERS = frozenset(
-    {"_serial", "_storage", "_name", "auto_named", "init", "inited_param"})
+    {"_serial", "_storage", "_name", "auto_named", "_waited"})
 
 
 @cache

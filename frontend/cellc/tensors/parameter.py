@@ -22,7 +22,7 @@ from ..core.dispatch import active_tracer, precision, same_value
 from ..core.invalidation import changed
 from ..storage import Storage, deferred, storage_of, writes
 from ..storage import device as on_device
-from ..storage.memory import Array, aligned_copy, aligned_zeros
+from ..storage.memory import Array, aligned_copy
 from .tensor import Tensor, cast_array, shared_of
 from .views import LINKS, change
 
@@ -97,8 +97,8 @@ _skipping: list[bool] = []
 def no_init_parameters() -> Iterator[None]:
     """Within the block, parameters made from an initializer are not filled.
 
-    `Cell.init_parameters_data`, `Parameter.init_data` or the first call of the network fills those
-    that have got no value until then. Source: `mindspore.nn.utils.no_init_parameters`.
+    `Cell.init_parameters_data`, `Parameter.init_data` or the first look at their elements fills
+    those that have got no value until then. Source: `mindspore.nn.utils.no_init_parameters`.
     """
     _skipping.append(True)
     try:
@@ -154,11 +154,9 @@ class Parameter(Tensor):
     state_of: Parameter | None = None
     """Of an optimizer's state that may be parted where graphs are cut over ranks: the parameter."""
     is_in_parallel: bool = False
-    init: Any = None
-    """What `init_data` is still to fill it with, where it was made without a value."""
     init_mode: Any = None
-    inited_param: Parameter | None = None
-    """The parameter, once `init_data` has filled one that was made without a value."""
+    _waited: bool = False
+    """Whether it was made without a value, and has got none but that of its initializer."""
 
     def __init__(
         self, default_input: Any, name: str | None = None, requires_grad: bool = True,
@@ -188,13 +186,14 @@ class Parameter(Tensor):
 
         Args:
             pending: may have an initializer.
-            now: not only when `init_data` is called.
+            now: whether those that do are made now.
         """
         if pending.init is None:
             return False
         shape, dtype = pending.shape, pending.dtype.numpy
         if not now:
-            self.init, self._host = pending.init, aligned_zeros(shape, dtype)
+            self._waited = True
+            storage_of(self).defer(self, deferred.Pending(shape, dtype, pending.init))
             return True
         later = getattr(type(pending.init), "later", None)
         if type(pending) is Tensor and later is not None \
@@ -288,8 +287,6 @@ class Parameter(Tensor):
         return plain
 
     def _lent(self) -> Array:
-        if self.init is not None:
-            self.init_data()
         if on_device.elements_of(self) is not None:
             return self._snapshot()  # a copy: nobody writes the elements by it
         writes.before()
@@ -319,7 +316,7 @@ class Parameter(Tensor):
             value = given if given.dtype is self.dtype else given.astype(self.dtype)
         else:
             value = Tensor(data, self.dtype)
-        self.init = None
+        self._waited = False
         if active_tracer() is not None or value.shape == self.shape:
             change(self, value)  # where a recording sees it: old elements may be needed yet
         else:
@@ -359,14 +356,15 @@ class Parameter(Tensor):
             layout, opt_shard_group: accepted for compatibility (no sharding).
             set_sliced: the flag `sliced` afterwards, if True.
         """
-        if self.init is not None:
-            fill, self.init = self.init, None
-            fill(self._data)
-            writes.written((self,))
-            self.inited_param = self
+        super().init_data()
         if set_sliced:
             self.sliced = True
         return self
+
+    @property
+    def inited_param(self) -> Parameter | None:
+        """The parameter, once one that was made without a value has that of its initializer."""
+        return self if self._waited and self.init is None else None
 
     # --- parts over ranks -----------------------------------------------------------------------
 
@@ -410,11 +408,10 @@ class Parameter(Tensor):
         out = _without_value(type(self), state)
         if isinstance(init, str) and init == "same":
             found = on_device.elements_of(self)
-            if found is None:
-                out._host = aligned_copy(self._snapshot())
-            else:
+            if found is not None:
                 on_device.hold(out, found.copy())
-            out.init = self.init
+            elif self.init is None or not out._waits(self, False):
+                out._host = aligned_copy(self._snapshot())
         else:
             filled = initializers.initializer(init, self.shape, self.dtype)
             if filled.dtype is not self.dtype or not out._waits(filled, True):
@@ -438,7 +435,7 @@ class Parameter(Tensor):
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {k: v for k, v in self.__dict__.items() if k not in _OWN}
-        return _restore, (type(self), self._snapshot(), state, self.init)
+        return _restore, (type(self), self._snapshot(), state)
 
     def __repr__(self) -> str:
         return (f"Parameter (name={self._name}, shape={self.shape}, dtype={self.dtype!s}, "
@@ -447,7 +444,7 @@ class Parameter(Tensor):
     __str__ = __repr__
 
 
-_OWN = frozenset({"_serial", "_storage", "init", "inited_param"}) | LINKS
+_OWN = frozenset({"_serial", "_storage", "_waited"}) | LINKS
 """Attributes that belong to one parameter and not to copies of it."""
 
 
@@ -461,11 +458,9 @@ def _without_value(cls: type[Parameter], state: dict[str, Any]) -> Parameter:
     return out
 
 
-def _restore(cls: type[Parameter], data: Array, state: dict[str, Any], init: Any) -> Parameter:
+def _restore(cls: type[Parameter], data: Array, state: dict[str, Any]) -> Parameter:
     out = _without_value(cls, state)
     out._host = aligned_copy(data)
-    if init is not None:
-        out.init = init
     return out
 
 

@@ -184,12 +184,6 @@ def _walk(
         hook(cell, IncompatibleKeys(found.missing, found.unexpected))
 
 
-def _take(target: Tensor, value: Tensor) -> None:
-    target.copy_(value)
-    if isinstance(target, Parameter):
-        target.init = None  # whatever it was to be filled with
-
-
 def load_own(
     cell: Cell, given: Mapping[str, Any], prefix: str, strict: bool, found: Findings, *,
     copy: bool,
@@ -209,7 +203,7 @@ def load_own(
                 f"size mismatch for {key}: {given[key].shape} is given, {target.shape} is wanted"
             )
         elif copy:
-            _take(target, given[key])
+            target.copy_(given[key])
             changed(cell, name)  # compiled code may hold a buffer's old elements
     names = set(own)
     if _overrides(cell, "set_extra_state"):
