@@ -107,6 +107,24 @@ def test_what_was_summed() -> None:
     assert summed(node_of("reduce_prod", ROW, axes=(1,)), [ROW]) is None
 
 
+@pytest.mark.parametrize("name", [
+    "conv2d_blocked", "winograd_input", "winograd_output", "max_pool2d_backward",
+    "adaptive_max_pool2d_backward"])
+def test_what_internal_ops_sum(name: str) -> None:
+    """Each says so; where all terms have one sign, it is the result."""
+    op = lookup(name)
+    for sample in op.samples():
+        arrays = [np.abs(a) for a in operands(op, sample, dtypes.float32)]
+        node = node_of(name, *arrays, **sample.attrs)
+        terms, (want,) = summed(node, arrays), evaluate(node, arrays, precise=True)
+        assert terms is not None and terms.shape == want.shape
+        if not name.startswith("winograd"):
+            np.testing.assert_allclose(terms, want)
+        else:
+            assert (terms * (1 + 1e-9) >= np.abs(want)).all()
+            assert want.size < 2 or terms.sum() > want.sum()
+
+
 def test_the_reference_is_wide() -> None:
     """It adds in float64, not in the type of its operands."""
     x = np.array([1e8, 1.0, -1e8], np.float32)

@@ -183,6 +183,7 @@ class Conv2dBlocked(_Internal):
              "dilation": (1, 1), "groups": 1, "spread": (1, 1)}
     cost = "heavy"
     tolerance = 16.0
+    sums = True
 
     def infer(self, x: TensorType, w: TensorType, *, block: int, size: Pair, origin: Pair,
               stride: Pair, dilation: Pair, groups: int, spread: Pair) -> TensorType:

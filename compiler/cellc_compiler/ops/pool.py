@@ -390,6 +390,10 @@ class _MaxBackward(_Pool):
     def reference(self, x: Array, dy: Array, **attrs: Any) -> Array:
         return _max_backward_reference(x, dy, *self.windows(x.shape[2:], attrs))
 
+    def summed(self, *arrays: Array, **attrs: Any) -> Array:
+        """What goes to a maximum of several windows is added."""
+        return self.reference(arrays[0], np.abs(arrays[1]), **attrs)
+
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, dy = node.operands
         n, c = x.shape[:2]

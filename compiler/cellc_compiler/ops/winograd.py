@@ -9,6 +9,7 @@ The pass `winograd` of `numerics="fast"` makes them; they have no public functio
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -86,6 +87,13 @@ class WinogradInput(Op):
         return TensorType((36, x.dims[1], tiles_of(x, pads).count), x.dtype)
 
     def reference(self, x: Array, *, pads: tuple[int, int, int, int]) -> Array:
+        return self._by(B, x, pads).astype(x.dtype)
+
+    def summed(self, *arrays: Array, **attrs: Any) -> Array:
+        """Each sum of the transform."""
+        return self._by(np.abs(B), np.abs(arrays[0]), attrs["pads"])
+
+    def _by(self, matrix: Array, x: Array, pads: tuple[int, int, int, int]) -> Array:
         tiles = tiles_of(TensorType(x.shape, float32), pads)
         n, c = x.shape[:2]
         bottom = 4 * tiles.rows + 2 - x.shape[2] - pads[0]
@@ -96,8 +104,8 @@ class WinogradInput(Op):
             for j in range(tiles.columns):
                 patch = padded[:, :, 4 * i:4 * i + 6, 4 * j:4 * j + 6]
                 d[..., i, j] = np.moveaxis(patch, (2, 3), (0, 1))
-        out = _transformed(d, B).swapaxes(2, 3)
-        return out.reshape(36, c, tiles.count).astype(x.dtype)
+        out = _transformed(d, matrix).swapaxes(2, 3)
+        return out.reshape(36, c, tiles.count)
 
     def samples(self) -> Sequence[Sample]:
         return tuple(
@@ -134,11 +142,18 @@ class WinogradOutput(Op):
         return TensorType((n, m.dims[1], h, w), m.dtype)
 
     def reference(self, m: Array, *, n: int, h: int, w: int) -> Array:
-        tiles = Tiles(n, h, w)
+        return self._by(A, m, Tiles(n, h, w)).astype(m.dtype)
+
+    def summed(self, *arrays: Array, **attrs: Any) -> Array:
+        """Each sum of the transform."""
+        return self._by(np.abs(A), np.abs(arrays[0]), Tiles(**attrs))
+
+    def _by(self, matrix: Array, m: Array, tiles: Tiles) -> Array:
+        n, h, w = tiles.n, tiles.h, tiles.w
         parts = m.reshape(6, 6, m.shape[1], n, tiles.rows, tiles.columns)
-        out = _transformed(parts, A).transpose(3, 2, 4, 0, 5, 1)
+        out = _transformed(parts, matrix).transpose(3, 2, 4, 0, 5, 1)
         full = out.reshape(n, m.shape[1], 4 * tiles.rows, 4 * tiles.columns)
-        return full[:, :, :h, :w].astype(m.dtype)
+        return full[:, :, :h, :w]
 
     def samples(self) -> Sequence[Sample]:
         return tuple(
