@@ -516,7 +516,7 @@ def _named(init: Any) -> Initializer:
 
 
 def initializer(init: Any, shape: Any = None, dtype: DType = float32) -> Tensor:
-    """A Tensor that an initializer fills when `init_data()` is called (Parameter does that).
+    """A Tensor that an initializer fills at the first look at its elements, or by `init_data()`.
 
     Args:
         init: an initializer, its name in any case, a number, or a Tensor (returned as it is).

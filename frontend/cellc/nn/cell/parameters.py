@@ -46,7 +46,7 @@ class Parameters(Attributes):
             cells: cells that are left out, with those below them; the others are added.
             name_prefix: the path of this cell.
         """
-        seen = cells or set()
+        seen = cells if isinstance(cells, set) else set(cells or ())
         if as_cell(self) in seen:
             return
         seen.add(as_cell(self))
