@@ -41,7 +41,7 @@ _PREFIX = re.compile(r"\w+[\w.]*", re.ASCII)
 def _initial(value: Any) -> Tensor:
     """The Tensor of a parameter's `default_input`."""
     if isinstance(value, Tensor):
-        return value.init_data()
+        return value
     if isinstance(value, bool):
         raise ValueError("Parameter data can not be `bool`")
     if isinstance(value, int):
@@ -165,7 +165,7 @@ class Parameter(Tensor):
     ) -> None:
         self._serial, self._storage = next(_serial), Storage()
         self.name = name
-        if not isinstance(default_input, Tensor) or not self._waits(default_input, not _skipping):
+        if not isinstance(default_input, Tensor) or not self._defers(default_input, not _skipping):
             self._host = aligned_copy(_initial(default_input)._snapshot())
         self.requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
@@ -180,13 +180,13 @@ class Parameter(Tensor):
 
     __hash__ = object.__hash__
 
-    def _waits(self, pending: Tensor, now: bool) -> bool:
-        """Whether the values of an initializer, if there is one, are made when somebody asks for
-        them: if they are many and do not depend on when that is.
+    def _defers(self, pending: Tensor, now: bool) -> bool:
+        """Put off making the values of an initializer until somebody asks for them, if they are
+        many and do not depend on when that is; whether it was done.
 
         Args:
             pending: may have an initializer.
-            now: whether those that do are made now.
+            now: False puts off all.
         """
         if pending.init is None:
             return False
@@ -312,8 +312,7 @@ class Parameter(Tensor):
                 f"But with type {type(data)}."
             )
         if isinstance(data, Tensor):
-            given = data.init_data() if active_tracer() is None else data
-            value = given if given.dtype is self.dtype else given.astype(self.dtype)
+            value = data if data.dtype is self.dtype else data.astype(self.dtype)
         else:
             value = Tensor(data, self.dtype)
         self._waited = False
@@ -410,12 +409,12 @@ class Parameter(Tensor):
             found = on_device.elements_of(self)
             if found is not None:
                 on_device.hold(out, found.copy())
-            elif self.init is None or not out._waits(self, False):
+            elif not out._defers(self, False):
                 out._host = aligned_copy(self._snapshot())
         else:
             filled = initializers.initializer(init, self.shape, self.dtype)
-            if filled.dtype is not self.dtype or not out._waits(filled, True):
-                out._host = aligned_copy(cast_array(filled.init_data()._data, self.dtype))
+            if filled.dtype is not self.dtype or not out._defers(filled, True):
+                out._host = aligned_copy(cast_array(filled._data, self.dtype))
         return out
 
     def copy(self) -> Parameter:

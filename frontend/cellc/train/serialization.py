@@ -204,7 +204,7 @@ def _entry_of(name: Any, value: Any) -> tuple[str, Array | str]:
 
 
 def _array_of(tensor: Tensor) -> Array:
-    array: Array = tensor.init_data()._snapshot()
+    array: Array = tensor._snapshot()
     return array
 
 

@@ -412,8 +412,7 @@ def make_request(
     single, positions = _checked_positions(grad_position)
     if positions == () and weights is None:
         raise RuntimeError("'grad_position' must not be empty where there are no weights.")
-    one = isinstance(weights, Parameter)
-    params = (weights,) if one else checked_weights(weights)
+    params, one = checked_weights(weights), isinstance(weights, Parameter)
     check_flags(has_aux=has_aux)
     return Request(fn, positions, single, params, one, has_aux, sens)
 
@@ -429,16 +428,28 @@ def _checked_positions(grad_position: Any) -> tuple[bool, tuple[int, ...] | None
     ):
         raise TypeError("'grad_position' must be None, a non-negative int or a tuple of them, but "
                         f"got {grad_position!r}.")
-    if any(p < 0 for p in positions):
-        raise ValueError(f"'grad_position' must be >= 0, but got {grad_position}.")
-    if len(set(positions)) < len(positions):
-        raise ValueError(f"'grad_position' must not hold a position twice, but got "
-                         f"{grad_position}.")
+    check_distinct(positions)
     return single, positions
 
 
+def check_distinct(positions: tuple[int, ...], before: str = "") -> None:
+    """Refuse positions below 0, or one twice.
+
+    Args:
+        before: what a message begins with.
+
+    Raises:
+        ValueError: there is such a position.
+    """
+    if any(p < 0 for p in positions):
+        raise ValueError(f"{before}'grad_position' must be >= 0, but got {min(positions)}.")
+    if len(set(positions)) < len(positions):
+        raise ValueError(f"{before}'grad_position' must not hold a position twice, but got "
+                         f"{positions}.")
+
+
 def checked_weights(weights: Any) -> tuple[Parameter, ...] | None:
-    """Several Parameters, or None.
+    """Parameters, one or several, as a tuple; or None.
 
     Raises:
         TypeError: something else.

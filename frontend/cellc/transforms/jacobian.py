@@ -33,6 +33,7 @@ from ..tracing.tracer import Tracer
 from .gradient import (
     GradFunction,
     Inner,
+    check_distinct,
     check_flags,
     check_function,
     checked_weights,
@@ -469,11 +470,7 @@ def _jacobian(name: str, fn: Any, grad_position: Any, has_aux: bool) -> Transfor
     ):
         raise TypeError(f"For '{name}', 'grad_position' must be int or a tuple of int, but got "
                         f"{grad_position!r}.")
-    if any(p < 0 for p in positions):
-        raise ValueError(f"For '{name}', grad_position must be >= 0, but got {grad_position}.")
-    if len(set(positions)) < len(positions):
-        raise ValueError(f"For '{name}', 'grad_position' must not hold a position twice, but got "
-                         f"{grad_position}.")
+    check_distinct(positions, f"For '{name}', ")
     check_flags("The ", has_aux=has_aux)
 
     def evaluate(*args: Any) -> Any:
