@@ -2,8 +2,8 @@
 
 Threads play the ranks, which the interpreter computes. A graph of core ops, grown as in
 `growing.py`, lies at random on a random mesh; what a rank gives is its part of what one process
-gives. Sums of floats whose order a cut changes, and what is computed from them, are held to what
-rounding may do instead. A graph of micro-batches is cut into stages anywhere. Now and then it is a
+gives; in a third of the cases that is a graph with gradients. Sums of floats whose order a cut
+changes, and what is computed from them, are held to what rounding may do instead. A graph of micro-batches is cut into stages anywhere. Now and then it is a
 network of `samples/` that is cut, its layers' primitives told how (`placed.py`).
 """
 
@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+import cellc as ms
+from cellc.compiled.entries import trace
 from cellc.testing.cases import Case, load_case
 from cellc.testing.ranks import run_ranks
 from cellc.testing.reducing import reduce
@@ -35,7 +37,7 @@ from ..passes.test_stages import Random, check_cut
 from . import placed
 from .finding import Finding, Trial
 from .growing import GROWN, Faulty, network
-from .network import Different, same, widened
+from .network import Different, Network, same, scalar, smooth, widened
 from .rounding import RUNS, moved, within
 
 SUFFIX = ".txt"
@@ -46,6 +48,8 @@ _MOST = 12
 """Ops of a graph that is cut over ranks."""
 _STAGED = 4
 """Graphs that a trial cuts into stages."""
+_SLOPED = 0.3
+"""How often what is cut is a graph with gradients."""
 _PLACED = 8
 """Of so many trials one is of a network with strategies."""
 _PLAIN = tuple(op for op in GROWN if "random" not in op.name and op.name != LAY_OUT)
@@ -69,10 +73,13 @@ def layouts(salt: int, mesh: Mesh, arrays: Sequence[Array]) -> dict[int, Layout]
 
 
 def summed(graph: Graph) -> set[Value]:
-    """Values that a sum of floats is in, whose order a cut may change."""
+    """Values that a sum of floats is in, whose order a cut may change; so is a product of complex
+    numbers, which numpy, the interpreter, rounds by their places in an array."""
     found: set[Value] = set()
     for node in graph.nodes:
         floats = any(v.dtype.is_inexact for v in node.results)
+        if lookup(node.op).elementwise and any(v.dtype.is_complex for v in node.operands):
+            found.update(node.results)
         adds = lookup(node.op).elementwise is False and bool(
             factors_of(node).summed) and factors_of(node).combine in ("sum", "prod")
         if (floats and adds) or any(v in found for v in node.operands):
@@ -126,6 +133,14 @@ def staged(seed: int, stages: int, micro: int, schedule: str) -> None:
         raise Different(f"{e}".strip().split("\n")[0]) from e
 
 
+def with_gradients(net: Network) -> Graph:
+    """A network's outputs and the gradients of its inputs; the network alone if it has none."""
+    wanted = tuple(net.floats())
+    if not wanted or not smooth(net):
+        return net.graph
+    return trace(ms.value_and_grad(scalar(net), wanted), net.tensors(), {}).graph
+
+
 def symptom(check: Callable[[], None]) -> str:
     """What is found, in a line; "" if nothing."""
     try:
@@ -155,12 +170,16 @@ def trial(seed: int, ops: Sequence[Op] = _PLAIN) -> Trial:
     sizes, salt = MESHES[int(rng.integers(len(MESHES)))], int(rng.integers(1 << 30))
     counts = Counter({f"op {op}": n for op, n in growth.ops.items()})
     counts.update(graphs=1 + _STAGED, ops=sum(growth.ops.values()))
-    told = symptom(lambda: sharded(growth.graph, growth.arrays, sizes, salt))
+    graph = growth.graph
+    if rng.random() < _SLOPED:
+        graph = with_gradients(Network(graph, growth.arrays, growth.fitted))
+        counts["gradients"] = 1
+    told = symptom(lambda: sharded(graph, growth.arrays, sizes, salt))
     if not told:
         return Trial(counts)
     kind = told.split(":")[0]
     graph, arrays, _ = reduce(
-        growth.graph, growth.arrays,
+        graph, growth.arrays,
         lambda g, a: symptom(lambda: sharded(g, a, sizes, salt)).split(":")[0] == kind, seconds=60)
     case = Case(graph, arrays, options={"mesh": "x".join(map(str, sizes)), "salt": str(salt)})
     return Trial(counts, Finding("ranks", seed, f"mesh {sizes}: {told}", case.text()))

@@ -22,6 +22,9 @@ from ..modes.law import Array
 RUNS = 3
 ROOM = 64.0
 """How much further than the runs from one another a result may be."""
+COMMON = 16.0
+"""The same by how far runs are from one another in the middle of all elements, relative to these:
+of many elements one has runs that agree by chance."""
 
 
 def moved(graph: Graph, arrays: Sequence[Array], rng: np.random.Generator) -> list[Array]:
@@ -44,6 +47,12 @@ def nudged(a: Array, dtype: DType, rng: np.random.Generator) -> Array:
                        * rng.uniform(-1, 1, a.shape))
 
 
+def _usual(spread: Array, size: Array, known: Array) -> float:
+    """How far runs of an element are from one another, relative to it, in the middle of all."""
+    some = known & (size > 0)
+    return float(np.median(spread[some] / size[some])) if some.any() else 0.0
+
+
 def within(got: Array, want: Array, runs: Sequence[Array]) -> bool:
     """Whether elements agree as far as some runs agree with the one that was not moved."""
     if want.dtype.kind not in "fc":
@@ -52,7 +61,8 @@ def within(got: Array, want: Array, runs: Sequence[Array]) -> bool:
     with np.errstate(all="ignore"):
         known = np.isfinite(want) & np.logical_and.reduce([np.isfinite(r) for r in runs])
         spread = np.maximum.reduce([np.abs(r - want) for r in runs])
-        allowed = ROOM * spread + 2.0**-30 * np.abs(want)
+        size = np.abs(want)
+        allowed = ROOM * spread + (COMMON * _usual(spread, size, known) + 2.0**-30) * size
         fine = np.abs(got - want) <= allowed
         endless = ~np.isfinite(want)  # where all runs are so, the other graph is so too
         same = np.isnan(got) | np.isinf(got)

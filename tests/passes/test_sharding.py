@@ -100,9 +100,10 @@ def _splits() -> list[Any]:
                            for v in factors.operands for axes in v)
                 line = Mesh((count,), tuple(range(count)))
                 if count and used and factors.may_cut(line, f, (0,)):
-                    found.setdefault((op.name, f in factors.summed, f), (graph, arrays, f, count))
-    return [pytest.param(*case, id=f"{name}-{f}{'-summed' if summed else ''}")
-            for (name, summed, f), case in found.items()]
+                    found.setdefault((op.name, len(graph.outputs), f in factors.summed, f),
+                                     (graph, arrays, f, count))
+    return [pytest.param(*case, id=f"{name}-{results}-{f}{'-summed' if summed else ''}")
+            for (name, results, summed, f), case in found.items()]
 
 
 SPLITS = _splits()

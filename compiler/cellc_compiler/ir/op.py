@@ -215,9 +215,9 @@ class Op:
     factors: Callable[[Node], Factors] | None = None
     """`factors(node)`: along what the op splits over ranks, where `batch_axis` and `contracted` do
     not say it."""
-    part: Callable[[Builder, Node, Sequence[Value], Part], Value] | None = None
-    """`part(b, node, operands, part)`: a rank's part of the result from its parts of the operands;
-    without it that is the op on them."""
+    part: Callable[[Builder, Node, Sequence[Value], Part], Value | Sequence[Value]] | None = None
+    """`part(b, node, operands, part)`: a rank's part of the result, or of all results, from its
+    parts of the operands; without it that is the op on them."""
 
     # --- derived --------------------------------------------------------------------------------
 

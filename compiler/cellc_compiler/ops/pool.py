@@ -202,9 +202,11 @@ class _Pool(Op):
 
     def part(
         self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
-    ) -> Value:
+    ) -> Value | Sequence[Value]:
         """The same of the rows that this rank needs, which are padded at the border of the image
         alone. An image is made for all rows that windows cover; this rank's are cut out of it."""
+        if node.attrs.get("indices"):
+            return b.node(node.op, operands, node.attrs).results
         attrs, slides = dict(node.attrs), self._slides(node)
         dims = part.type.dims
         start, stop = [0] * len(dims), list(dims)

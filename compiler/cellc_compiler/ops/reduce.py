@@ -118,6 +118,7 @@ class Reduce(_Axes):
         return Reduction(self.kind, ty.dims, axes, accumulator(ty.dtype), lambda r, i: r.read(0, i))
 
     def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
+        axes = reduced_axes(axes, x.ndim)
         return getattr(np, self.kind)(x, axis=axes, keepdims=keepdims)
 
 
@@ -133,6 +134,7 @@ class ReduceSum(Reduce):
     tolerance = 16.0
 
     def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
+        axes = reduced_axes(axes, x.ndim)
         return np.sum(x, axis=axes, keepdims=keepdims, dtype=_wide(x)).astype(x.dtype)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
@@ -159,6 +161,7 @@ class ReduceProd(Reduce):
     tolerance = 32.0
 
     def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
+        axes = reduced_axes(axes, x.ndim)
         return np.prod(x, axis=axes, keepdims=keepdims, dtype=_wide(x)).astype(x.dtype)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
@@ -212,6 +215,7 @@ class _Extreme(_Filled, Reduce):
         return super().infer(x, axes=axes, keepdims=keepdims)
 
     def reference(self, x: Array, *, axes: Axes, keepdims: bool, first: bool = False) -> Array:
+        axes = reduced_axes(axes, x.ndim)
         return super().reference(x, axes=axes, keepdims=keepdims)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
@@ -317,6 +321,7 @@ class ReduceMean(_Axes):
         return to_dtype(b, mean, x.dtype)
 
     def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
+        axes = reduced_axes(axes, x.ndim)
         total = np.sum(x, axis=axes, keepdims=keepdims, dtype=_wide(x))
         return (total / np.asarray(x.size / max(total.size, 1), total.dtype)).astype(x.dtype)
 
@@ -351,7 +356,8 @@ class _Spread(_Axes):
 
     def summed(self, *arrays: Array, **attrs: Any) -> Array:
         """The mean square: the deviations have the rounding of what they are the deviations of."""
-        square: Array = np.mean(arrays[0] ** 2, axis=attrs["axes"], keepdims=attrs["keepdims"])
+        square: Array = np.mean(arrays[0] ** 2, axis=reduced_axes(attrs["axes"], arrays[0].ndim),
+                                keepdims=attrs["keepdims"])
         return square
 
     def samples(self) -> Sequence[Sample]:
@@ -374,6 +380,7 @@ class ReduceVar(_Spread):
         return to_dtype(b, b.div(total, n), x.dtype)
 
     def reference(self, x: Array, *, axes: Axes, keepdims: bool, correction: int) -> Array:
+        axes = reduced_axes(axes, x.ndim)
         wide = x.astype(_wide(x))
         count = np.asarray(x.size // max(np.sum(wide, axis=axes).size, 1), wide.dtype)
         centered = wide - np.sum(wide, axis=axes, keepdims=True) / count
@@ -457,6 +464,7 @@ class LogSumExp(_Filled):
         return out if keepdims else b.reshape(out, shape=reduced_shape(x.type, axes, False))
 
     def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
+        axes = reduced_axes(axes, x.ndim)
         wide = x.astype(_wide(x))
         top = np.max(wide, axis=axes, keepdims=True)
         top = np.where(np.isfinite(top), top, 0)
@@ -513,6 +521,7 @@ class Norm(_Axes):
         return b.pow(total, b.scalar(1 / p, like=total))
 
     def reference(self, x: Array, *, axes: Axes, keepdims: bool, p: float) -> Array:
+        axes = reduced_axes(axes, x.ndim)
         size = np.abs(x.astype(_wide(x)))
         if math.isinf(p):
             pick = np.max if p > 0 else np.min

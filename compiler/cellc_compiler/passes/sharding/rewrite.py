@@ -239,8 +239,9 @@ class _Rewriter:
         lies = choice.operands[0] if node.operands else choice.results[0]
         windows = self._widen(node, choice, operands)
         part = Part(types[0], self._extents(first, lies),
-                    self._extents(node.result, choice.computed[0]), windows)
-        return (rule(self.b, node, operands, part),)
+                    self._extents(node.results[0], choice.computed[0]), windows)
+        made = rule(self.b, node, operands, part)
+        return (made,) if isinstance(made, Value) else tuple(made)
 
     def _widen(
         self, node: Node, choice: Choice, operands: list[Value]
