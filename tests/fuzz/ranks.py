@@ -3,8 +3,10 @@
 Threads play the ranks, which the interpreter computes. A graph of core ops, grown as in
 `growing.py`, lies at random on a random mesh; what a rank gives is its part of what one process
 gives; in a third of the cases that is a graph with gradients. Sums of floats whose order a cut
-changes, and what is computed from them, are held to what rounding may do instead. A graph of micro-batches is cut into stages anywhere. Now and then it is a
-network of `samples/` that is cut, its layers' primitives told how (`placed.py`).
+changes, and what is computed from them, are held to what rounding may do instead.
+
+A graph of micro-batches is cut into stages anywhere. Now and then it is a network of `samples/`
+that is cut, its layers' primitives told how (`placed.py`).
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def _erfinv(y: float) -> float:
         return y
     a = abs(y)
     if a > 1e-3:
-        x = statistics.NormalDist().inv_cdf((1 + a) / 2) / math.sqrt(2)
+        x = -statistics.NormalDist().inv_cdf((1 - a) / 2) / math.sqrt(2)  # (1 - a is exact)
     else:
         x = a * math.sqrt(math.pi) / 2
     for _ in range(3):
