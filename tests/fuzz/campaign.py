@@ -18,8 +18,8 @@ from typing import Any
 
 from .finding import CORPUS, Finding
 
-KINDS = ("networks", "alone", "graphs", "ranks", "states", "effects", "training", "programs",
-         "arguments", "files", "concurrency", "processes")
+KINDS = ("networks", "alone", "graphs", "ranks", "states", "effects", "training", "spread",
+         "programs", "arguments", "files", "concurrency", "processes")
 ROOT = Path(__file__).parents[2]
 LEDGER = Path(__file__).with_name("ledger.jsonl")
 PATIENCE = 180.0

@@ -18,9 +18,11 @@ import pytest
 
 import cellc as ms
 from cellc.core.dispatch import active_tracer
+from cellc.nn import grad_reducer
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.sharding import aligned_factors
 from cellc_compiler.ir.verify import verify
+from cellc_compiler.passes.expand import Inline
 from cellc_runtime.container import parse_json
 
 from . import (
@@ -34,6 +36,7 @@ from . import (
     networks,
     processes,
     ranks,
+    spread,
     states,
     training,
 )
@@ -196,6 +199,29 @@ def test_a_training_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_training(seed: int) -> None:
     found = training.trial(seed).finding
     assert found is None, found.what
+
+
+@pytest.mark.parametrize("how", spread.WAYS[1:])
+def test_spread(how: str) -> None:
+    """A training of each way, none of which a fault of one of its parts leaves as it is."""
+    told = spread.told_by(next(s for s in map(spread.spread_of, range(99)) if s.how == how))
+    assert told == ""
+
+
+def test_a_fault_of_ranks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(how: str, owner: Any, name: str, fault: Any) -> str:
+        case = next(s for s in map(spread.spread_of, range(999)) if s.how == how and s.mean)
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, fault)
+            return spread.told_by(case)
+
+    nearly = [lambda grads, factor: [g * factor * 1.0000001 for g in grads],
+              lambda grads, group: [g * 2 for g in grads]]
+    assert told("summed", grad_reducer, "_scaled", nearly[0]).startswith("Different: ranks in")
+    assert told("parted", grad_reducer, "_scattered", nearly[1]) != ""
+    monkeypatch.setattr(Inline, "run", lambda self, graph: False)
+    recomputed = spread.spread_of(330)
+    assert "and one process: result 0 differs" in spread.told_by(recomputed)
 
 
 @pytest.mark.parametrize("name", sorted(files.FORMATS))

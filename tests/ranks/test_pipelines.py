@@ -186,6 +186,41 @@ def test_state_and_draws(kind: str) -> None:
     check(run_ranks(2, lambda rank: train(lambda: Net([0, 0, 1], kind), 2)), want)
 
 
+class Doubled(nn.Cell):
+    """A layer with a gradient of its own."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.dense = dense(WIDTH, WIDTH, seed)
+
+    def construct(self, x: Any) -> Any:
+        return self.dense(x)
+
+    def bprop(self, x: Any, out: Any, dout: Any) -> Any:
+        return (ops.matmul(dout, self.dense.weight) * 2,)
+
+
+@pytest.mark.parametrize("which", ["blocks", "network", "bprop"])
+def test_cells_in_graphs_of_their_own_keep_their_stages(which: str) -> None:
+    """Those that are computed again for gradients, and those that have a `bprop`."""
+    def make() -> nn.Cell:
+        net = Net([0, 0, 1, 1])
+        if which == "bprop":
+            net.blocks[3] = Doubled(3)
+            net.blocks[3].pipeline_stage = 1
+        for cell in {"network": [net], "blocks": net.blocks}.get(which, ()):
+            cell.recompute()
+        return net
+
+    def run() -> Trained:
+        return train(make, 4)
+
+    want = run()
+    found = in_stages(2, run)
+    check(found, want)
+    assert all(f"blocks.{i}.dense.weight" in found[i // 2][1] for i in range(4))
+
+
 def test_a_shared_weight_has_one_home() -> None:
     want = train(lambda: Tied([0, 1]), 4)
     enable_save_strategy_online()

@@ -29,6 +29,22 @@ class Expand(Pass):
         return None if node.op in self.keep else _expand(b, node)
 
 
+class Inline(Pass):
+    """Put the nodes of graphs that only gradients look at in the place of these."""
+
+    name = "inline"
+
+    def run(self, graph: Graph) -> bool:
+        """See the class."""
+        return rewrite(graph, _inline, again=True, asks=lambda name: lookup(name).inlined)
+
+
+def _inline(b: Builder, node: Node) -> Sequence[Value]:
+    with b.at(scope=""):
+        outputs, _ = clone_into(b, node.regions[0], node.operands)
+    return outputs
+
+
 def _expands(name: str) -> bool:
     op = lookup(name)
     return op.inlined or op.expand is not None
@@ -37,9 +53,7 @@ def _expands(name: str) -> bool:
 def _expand(b: Builder, node: Node) -> Sequence[Value] | None:
     op = lookup(node.op)
     if op.inlined:
-        with b.at(scope=""):
-            outputs, _ = clone_into(b, node.regions[0], node.operands)
-        return outputs
+        return _inline(b, node)
     if op.expand is None:
         return None
     out = op.expand(b, *node.operands, **node.attrs)

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 
 from cellc_runtime.records import dataclass
 
-from ..ir.graph import Builder, Graph, Node, Value, clone_into
+from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
 from .base import copy_graph
+from .expand import Inline
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class _Walk:
             outer: the inputs of the whole graph that its inputs stand for.
             backward: it belongs to a gradient: forward nodes in it compute again what was shown.
         """
-        _inline(graph)
+        Inline().run(graph)
         needed = set(graph.results())
         taken: list[tuple[Node, list[Node]]] = []
         for node in reversed(graph.nodes):
@@ -104,19 +105,3 @@ class _Walk:
 def _shown(value: Value) -> bool:
     return value.dtype.is_float or value.dtype.is_complex
 
-
-def _inline(graph: Graph) -> None:
-    """Put graphs that only gradients look at in the place of their nodes: those are made."""
-    while any(lookup(n.op).inlined for n in graph.nodes):
-        table: dict[Value, Value] = {}
-        b = Builder(Graph(graph.name))
-        for node in graph.nodes:
-            node.operands = [table.get(v, v) for v in node.operands]
-            if lookup(node.op).inlined:
-                outputs, _ = clone_into(b, node.regions[0], node.operands)
-                table.update(zip(node.results, outputs, strict=True))
-            else:
-                b.graph.nodes.append(node)
-        graph.nodes = b.graph.nodes
-        graph.outputs = [table.get(v, v) for v in graph.outputs]
-        graph.updates = [(old, table.get(new, new)) for old, new in graph.updates]

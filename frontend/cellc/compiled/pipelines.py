@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cellc_compiler.ir.graph import Graph, Value
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ops.control import Cotangent
+from cellc_compiler.passes.expand import Inline
 from cellc_compiler.passes.stages import cutting, ordering, placing, schedule
 from cellc_runtime import collectives
 from cellc_runtime.lazy import lazy_module
@@ -65,6 +66,7 @@ def planned(traced: Traced, stages: int, peer: Callable[[int], int] = lambda sta
         raise error_at("CE801", f"Python does a part of a pipeline's step: {what}{where}", None)
     if stray := next((n for n in graph.nodes if n.op == "measure"), None):
         raise error_at("CE801", "a pipeline's sizes must be known before it runs", stray)
+    Inline().run(graph)  # (Cells in what is computed again say stages, too)
     inputs = dict(zip(graph.inputs[traced.arguments:], traced.parameters, strict=True))
     trains = any(n.op == Cotangent.name for n in graph.nodes)
     updated = {old for old, _ in graph.updates}

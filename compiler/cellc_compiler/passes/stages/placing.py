@@ -163,12 +163,21 @@ class _Walk:
                 "pipeline_interleave=True)", node)
 
     def settle(self) -> None:
-        """What is computed from parameters goes to the first stage that reads it."""
+        """What is computed from parameters goes to the first stage that reads it; what nobody
+        reads (a new value without a gradient in it), to the first that reads these parameters."""
         users = self.graph.users()
         for node in reversed(self.graph.nodes):
             if self.stage[node] == _WITH_USERS:
-                read = [self.stage[u] for r in node.results for u in users.get(r, ())]
-                self.stage[node] = min((s for s in read if s is not None), default=0)
+                read = self._stages_of(users, node.results) or self._stages_of(
+                    users, [v for v in node.operands if v.node is None])
+                self.stage[node] = min(read, default=0)
+
+    def _stages_of(
+        self, users: Mapping[Value, Sequence[Node]], values: Sequence[Value]
+    ) -> list[int]:
+        """The stages that read some of these values, as far as they are known."""
+        found = [self.stage[u] for v in values for u in users.get(v, ())]
+        return [s for s in found if s is not None and s != _WITH_USERS]
 
 
 def _following(graph: Graph, sources: Collection[Value]) -> set[Node]:
