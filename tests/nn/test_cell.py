@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -270,6 +270,24 @@ def test_whatever_looks_at_a_parameter_without_a_value_gets_that_of_the_initiali
     assert q.clone().has_init and q.has_init  # a copy draws nothing
     q.set_data(ms.ops.zeros((2, 3)))
     assert q.asnumpy().sum() == 0 and not q.has_init and q.inited_param is None
+
+
+def test_whoever_looks_first_parameters_get_the_values_of_their_turn() -> None:
+    """Those of a network that is made at once; a stage of a pipeline looks at its own alone."""
+    def made() -> nn.Cell:
+        return nn.SequentialCell(nn.Dense(4, 4), nn.Dense(4, 300), nn.Dense(300, 2))
+
+    def seen(net: nn.Cell, order: Sequence[int]) -> list[bytes]:
+        found = {i: list(net.get_parameters())[i].asnumpy().tobytes() for i in order}
+        return [found[i] for i in sorted(found)]
+
+    ms.set_seed(1)
+    want = seen(made(), range(6))
+    for order in ([5, 0, 4, 1, 3, 2], [3], [0, 1, 2, 3, 4, 5]):
+        with nn.utils.no_init_parameters():
+            net = made()
+        ms.set_seed(1)
+        assert seen(net, order) == [want[i] for i in sorted(order)]
 
 
 def test_a_function_that_reads_a_parameter_without_a_value() -> None:

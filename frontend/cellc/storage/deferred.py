@@ -7,7 +7,10 @@ longer than all the rest of a start.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -48,6 +51,46 @@ class Deferred(_Filled):
 
 
 class Pending(_Filled):
-    """Values that the initializer of a Tensor, `fill`, is still to give."""
+    """Values that the initializer of a Tensor is still to give.
 
-    __slots__ = ()
+    Args:
+        shape, dtype: of the array.
+        fill: the initializer.
+        in_turn: it is one of a network's Parameters. The first of these that somebody looks at has
+            all that were made before it, and all that wait with it, take seeds, in the order in which
+            they were made: so each has one value, whoever looks at which first (the ranks of a
+            pipeline look at some each).
+    """
+
+    __slots__ = ("__weakref__", "drawn", "turn")
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], fill: Callable[[Array], None],
+        in_turn: bool = False,
+    ) -> None:
+        super().__init__(shape, dtype, fill)
+        self.drawn: Callable[[Array], None] | None = None
+        self.turn = next(_turns) if in_turn else -1
+        if in_turn:
+            _waiting[self.turn] = self
+
+    def array(self) -> Array:
+        """See `_Filled`."""
+        if self.turn in _waiting:
+            for turn, p in sorted(_waiting.items()):
+                _waiting.pop(turn, None)
+                p.take_seed()
+        out = aligned_zeros(self.shape, self.dtype)
+        (self.drawn or self.fill)(out)
+        return out
+
+    def take_seed(self) -> None:
+        """Be drawn from now on by the seed that comes next, if the initializer can tell."""
+        later = getattr(type(self.fill), "later", None)
+        if later is not None:
+            with suppress(ValueError, TypeError):  # who looks at this one is told
+                self.drawn = later(self.fill, self.shape, self.dtype)
+
+
+_waiting: WeakValueDictionary[int, Pending] = WeakValueDictionary()
+_turns = count()

@@ -193,7 +193,7 @@ class Parameter(Tensor):
         shape, dtype = pending.shape, pending.dtype.numpy
         if not now:
             self._waited = True
-            storage_of(self).defer(self, deferred.Pending(shape, dtype, pending.init))
+            storage_of(self).defer(self, deferred.Pending(shape, dtype, pending.init, True))
             return True
         later = getattr(type(pending.init), "later", None)
         if type(pending) is Tensor and later is not None \
