@@ -587,17 +587,20 @@ def test_under_mpirun(mpirun: Launch) -> None:
         np.testing.assert_allclose(found, losses, 1e-5)
 
 
-def test_state_is_parted_by_what_does_not_cut_weights() -> None:
+@pytest.mark.parametrize("late", [False, True])
+def test_state_is_parted_by_what_does_not_cut_weights(late: bool) -> None:
     """ZeRO's first stage beside tensor parallelism: a state lies as its weight, cut once more by
-    the ranks that have the same part; weights have the same bits."""
+    the ranks that have the same part; weights have the same bits. Scripts with `AutoParallel` say
+    it when the optimizer is made."""
     ms.set_auto_parallel_context(parallel_mode="semi_auto_parallel")
     whole = on_ranks(lambda rank: a_step(block(laid=True)),
                      lambda rank, step: (trained(step, rank, RANKS), step))
-    ms.set_auto_parallel_context(
-        enable_parallel_optimizer=True, parallel_optimizer_config={
-            "parallel_optimizer_threshold": 0})
-    parted = on_ranks(lambda rank: a_step(block(laid=True)),
-                      lambda rank, step: (trained(step, rank, RANKS), step))
+    asked: dict[str, Any] = {"enable_parallel_optimizer": True, "parallel_optimizer_config": {
+        "parallel_optimizer_threshold": 0}}
+    ms.set_auto_parallel_context(**{} if late else asked)
+    steps = run_ranks(RANKS, lambda rank: a_step(block(laid=True)))
+    ms.set_auto_parallel_context(**asked)
+    parted = run_ranks(RANKS, lambda rank: (trained(steps[rank], rank, RANKS), steps[rank]))
     for ((losses, net), step), ((same, other), before) in zip(parted, whole, strict=True):
         assert losses == same
         for p, q in zip(net.trainable_params(), other.trainable_params(), strict=True):

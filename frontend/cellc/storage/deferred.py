@@ -56,10 +56,9 @@ class Pending(_Filled):
     Args:
         shape, dtype: of the array.
         fill: the initializer.
-        in_turn: it is one of a network's Parameters. The first of these that somebody looks at has
-            all that were made before it, and all that wait with it, take seeds, in the order in which
-            they were made: so each has one value, whoever looks at which first (the ranks of a
-            pipeline look at some each).
+        in_turn: it is one of a network's Parameters. At the first look at one of these all that
+            wait take seeds, in the order in which they were made: so each has one value, whoever
+            looks at which first (the ranks of a pipeline look at some each).
     """
 
     __slots__ = ("__weakref__", "drawn", "turn")

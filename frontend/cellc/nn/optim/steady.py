@@ -83,7 +83,7 @@ class SteadySteps(Cell):
         given = ParameterTuple(self.parameters if parameters is None else parameters)
         if not self.sharded:
             whole: ParameterTuple = given.clone(prefix, init)
-            if self._parts():  # graphs are cut: the pass that cuts them parts it
+            if world().size > 1:  # where graphs are cut it may be parted; scripts say so later
                 for state, parameter in zip(whole, given, strict=True):
                     state.state_of = parameter
             return whole
