@@ -9,7 +9,13 @@ from typing import Any
 from cellc_compiler.ir.op import REQUIRED
 
 from ..calls import sharding
-from ..ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, ranks_of
+from ..ranks.groups import (
+    HCCL_WORLD_COMM_GROUP,
+    MCCL_WORLD_COMM_GROUP,
+    a_rank,
+    rank_in,
+    ranks_of,
+)
 from ..ranks.layout import Layout, check_strategy
 from ..ranks.settings import ranks_of_a_stage
 from ..tensors.tensor import Tensor
@@ -245,7 +251,59 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
                      "group_back": HCCL_WORLD_COMM_GROUP}),
 }
 
-PRIMITIVES = make_primitives({}, _WITH_INIT)
+_KINDS = {"group": str, "group_back": str, "op": str, "root_rank": int, "dest_rank": int,
+          "src_rank": int, "sr_tag": int, "split_count": int, "split_dim": int, "concat_dim": int}
+_KEPT: dict[str, Any] = {"no_eliminate": True}
+_SIZE, _PLACE = "rank_size", "rank_id"
+_ADDED: dict[str, dict[str, Any]] = {
+    "AllGather": {_SIZE: None, "fusion": 0, "mean_flag": False, **_KEPT},
+    "AllGatherV": {_SIZE: None, "mean_flag": False, _PLACE: None},
+    "AllReduce": {"fusion": 0, "index": 0, **_KEPT},
+    "AlltoAll": {**_KEPT, _SIZE: None},
+    "Barrier": {"side_effect_mem": True},
+    "Broadcast": _KEPT,
+    "CollectiveGather": {_SIZE: None, _PLACE: None},
+    "CollectiveScatter": {_PLACE: None, _SIZE: None},
+    "NeighborExchange": _KEPT,
+    "NeighborExchangeV2": _KEPT,
+    "Receive": _KEPT,
+    "ReduceScatter": {_SIZE: None, "fusion": 0, **_KEPT},
+    "ReduceScatterV": {_SIZE: None, _PLACE: None},
+    "Send": _KEPT,
+}
+"""Attributes that MindSpore's have besides, which scripts read and printed forms show; None: what
+follows from the group."""
+_UNRESOLVED = ("Barrier", "Send", "Receive")
+"""Those that keep the name of the group of all that they are given."""
+
+
+class Collective(Primitive):
+    """A Primitive of several processes. Its group is the name that the library in use has for it.
+
+    Raises:
+        TypeError: an argument of a wrong kind.
+        GroupError: its group is asked for its size, and there is none of that name.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        name, attrs = type(self).__name__, self.attrs
+        if attrs["group"] is None and name == "AlltoAllV":
+            attrs["group"] = HCCL_WORLD_COMM_GROUP
+        for key, kind in _KINDS.items():
+            value = attrs.get(key, kind())
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise TypeError(f"For '{name}', the type of '{key}' should be '{kind.__name__}', "
+                                f"but got type '{type(value).__name__}'.")
+        if name not in _UNRESOLVED and attrs["group"] == HCCL_WORLD_COMM_GROUP:
+            attrs["group"] = MCCL_WORLD_COMM_GROUP
+        found = {_SIZE: lambda: len(ranks_of(attrs["group"], name)),
+                 _PLACE: lambda: rank_in(attrs["group"], name)}
+        for key, value in _ADDED.get(name, {}).items():
+            self.add_prim_attr(key, found[key]() if value is None else value)
+
+
+PRIMITIVES = make_primitives({}, _WITH_INIT, Collective)
 """Every primitive class of this module by name."""
 
 

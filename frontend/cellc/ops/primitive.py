@@ -35,8 +35,8 @@ class _InitSignature:
     """The signature of a primitive class, for `inspect` and `help`: its table of arguments."""
 
     def __get__(self, instance: Any, owner: type[Primitive]) -> inspect.Signature:
-        if not hasattr(owner, "function") or owner.__init__ not in (
-                Primitive.__init__, SeededPrimitive.__init__):
+        made = next(c for c in owner.__mro__ if not {"__init__", "parameters"}.isdisjoint(vars(c)))
+        if not hasattr(owner, "function") or "parameters" not in vars(made):
             raise AttributeError("__signature__")  # its `__init__` says it
         return inspect.Signature([
             inspect.Parameter(

@@ -38,23 +38,27 @@ Seed = Generator | None
 
 
 def make_primitive(
-    name: str, function: Callable[..., Any], parameters: Mapping[str, Any] | None = None
+    name: str, function: Callable[..., Any], parameters: Mapping[str, Any] | None = None,
+    base: type[Primitive] = Primitive,
 ) -> type[Primitive]:
     """A Primitive class: `function(*operands, **arguments of init)`."""
     doc = function.__doc__ or f"The primitive {name}."
     body = {"function": staticmethod(function), "parameters": dict(parameters or {}),
             "__doc__": doc, "__module__": __name__, "__qualname__": name}
-    base = SeededPrimitive if {"seed2", "Seed1"} & set(parameters or ()) else Primitive
+    if {"seed2", "Seed1"} & set(parameters or ()):
+        base = SeededPrimitive
     return type(name, (base,), body)
 
 
 def make_primitives(
     plain: Mapping[str, Callable[..., Any]],
     with_init: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]],
+    base: type[Primitive] = Primitive,
 ) -> dict[str, type[Primitive]]:
     """The classes of tables: of functions, and of functions with the arguments of an init."""
-    return {name: make_primitive(name, f) for name, f in plain.items()} | {
-        name: make_primitive(name, f, parameters) for name, (f, parameters) in with_init.items()}
+    return {name: make_primitive(name, f, base=base) for name, f in plain.items()} | {
+        name: make_primitive(name, f, parameters, base)
+        for name, (f, parameters) in with_init.items()}
 
 
 # --- functions that only primitives need ----------------------------------------------------------

@@ -33,6 +33,11 @@ _COUNTS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "RANK_SIZE", "
 _BY_MPI = _COUNTS[:3]
 
 
+class GroupError(RuntimeError, ValueError):
+    """A group that there is not, or a rank that is not in it: of MindSpore's kind, RuntimeError,
+    and a ValueError, as other arguments that are none of the choices."""
+
+
 def started() -> tuple[int, str]:
     """How many processes a launcher started, and which variable says so."""
     for name in _COUNTS:
@@ -135,7 +140,7 @@ def ranks_of(group: Any, what: str) -> tuple[int, ...]:
 
     Raises:
         TypeError: no name.
-        ValueError: there is no such group.
+        GroupError: there is no such group.
     """
     if group is None:
         group = HCCL_WORLD_COMM_GROUP
@@ -146,7 +151,7 @@ def ranks_of(group: Any, what: str) -> tuple[int, ...]:
     if group in WORLD_NAMES:
         return tuple(range(here.size))
     if group not in here.groups:
-        raise ValueError(
+        raise GroupError(
             f"For '{what}', there is no group {group!r}; there are {WORLD_NAMES[-1]!r} and those "
             f"that 'create_group' made: {sorted(here.groups)}.")
     return here.groups[group]
@@ -170,24 +175,24 @@ def a_rank(rank: Any, name: str, what: str, ranks: Sequence[int]) -> int:
 
     Raises:
         TypeError: no int.
-        ValueError: none of these ranks.
+        GroupError: none of these ranks.
     """
     if isinstance(rank, bool) or not isinstance(rank, int):
         raise TypeError(
             f"For '{what}', '{name}' must be an int, but got {type(rank).__name__}.")
     if rank not in ranks:
-        raise ValueError(f"For '{what}', '{name}' must be one of the ranks {list(ranks)}, but got "
+        raise GroupError(f"For '{what}', '{name}' must be one of the ranks {list(ranks)}, but got "
                          f"{rank}.")
     return rank
 
 
 def create(group: Any, ranks: Any) -> None:
-    """Name some of the ranks. All of these ranks do it.
+    """Name some of the ranks. All of these ranks do it; doing it again changes nothing.
 
     Raises:
         TypeError: no name, or no list of ints.
         ValueError: a rank that there is not, or one twice.
-        RuntimeError: there is a group of that name, or this rank is not in it.
+        RuntimeError: there is a group of that name with other ranks, or this rank is not in it.
     """
     what, here = "create_group", world()
     if not isinstance(group, str) or not isinstance(ranks, (list, tuple)):
@@ -197,8 +202,9 @@ def create(group: Any, ranks: Any) -> None:
         a_rank(rank, "rank_ids", what, range(here.size))
     if not ranks or len(set(ranks)) != len(ranks):
         raise ValueError(f"For '{what}', 'rank_ids' must hold different ranks, but got {ranks}.")
-    if group in WORLD_NAMES or group in here.groups:
-        raise RuntimeError(f"For '{what}', there is a group {group!r} already.")
+    if group in WORLD_NAMES or here.groups.get(group, tuple(ranks)) != tuple(ranks):
+        raise RuntimeError(f"For '{what}', there is a group {group!r} already: of the ranks "
+                           f"{list(ranks_of(group, what))}.")
     if here.rank not in ranks:
         raise RuntimeError(f"For '{what}', rank {here.rank} is not in the group of the ranks "
                            f"{list(ranks)}: those in it make it.")

@@ -114,9 +114,13 @@ def _checked(name: str, value: Any) -> None:
         _checked_sharding(value)
     elif name == "pipeline_config":
         _pipeline(value, what)
+    elif name == "group_ckpt_save_file":
+        _kind(name, value, "", what)
     if name in _ONLY_SET:
         return
     _kind(name, value, _DEFAULTS[name], what)
+    if name == "strategy_ckpt_config":
+        _checked_files(value, what)
     if name in _CHOICES and value not in _CHOICES[name]:
         raise ValueError(f"For '{what}', '{name}' must be one of {_CHOICES[name]}, but got "
                          f"{value!r}.")
@@ -192,6 +196,20 @@ def optimizer_sharding(name: str) -> Any:
     return given.get(name, _SHARDING[name])
 
 
+def _checked_files(config: Mapping[str, Any], what: str) -> None:
+    """Check `strategy_ckpt_config`.
+
+    Raises:
+        TypeError, ValueError: none of its keys, or a value of a wrong kind.
+    """
+    known = _DEFAULTS["strategy_ckpt_config"]
+    for name, value in config.items():
+        if name not in known:
+            raise ValueError(f"For '{what}', 'strategy_ckpt_config' has no {name!r}: its keys are "
+                             f"{', '.join(map(repr, known))}.")
+        _kind(name, value, known[name], what)
+
+
 def _pipeline(config: Any, what: str) -> None:
     """Check `pipeline_config`: how stages take turns.
 
@@ -231,6 +249,9 @@ def set_auto_parallel_context(**kwargs: Any) -> None:
         _checked(name, value)
     if "comm_fusion" in kwargs:
         kwargs["comm_fusion"] = merged(_context["comm_fusion"], kwargs["comm_fusion"])
+    if "strategy_ckpt_config" in kwargs:
+        kwargs["strategy_ckpt_config"] = {
+            **_context["strategy_ckpt_config"], **kwargs["strategy_ckpt_config"]}
     _context.update(kwargs)
     _context.update(kwargs.get("pipeline_config", {}))
     changed(OPTIONS, "ranks")
