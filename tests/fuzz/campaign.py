@@ -19,12 +19,12 @@ from typing import Any
 from .finding import CORPUS, Finding
 
 KINDS = ("networks", "alone", "graphs", "ranks", "states", "effects", "training", "spread",
-         "programs", "arguments", "files", "concurrency", "processes")
+         "programs", "arguments", "files", "concurrency", "processes", "jobs")
 ROOT = Path(__file__).parents[2]
 LEDGER = Path(__file__).with_name("ledger.jsonl")
 PATIENCE = 180.0
 """Seconds after which a trial hangs, the making small of what it found included."""
-_SLOW = {"processes": 5.0}
+_SLOW = {"processes": 5.0, "jobs": 5.0}
 """Kinds whose trials start processes of their own may take so many times as long."""
 MEMORY = Path("/dev/shm")
 """Where caches are, if it is there: a trial writes a hundred files."""

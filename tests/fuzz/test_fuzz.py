@@ -33,6 +33,7 @@ from . import (
     effects,
     files,
     graphs,
+    jobs,
     networks,
     processes,
     ranks,
@@ -222,6 +223,17 @@ def test_a_fault_of_ranks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Inline, "run", lambda self, graph: False)
     recomputed = spread.spread_of(330)
     assert "and one process: result 0 differs" in spread.told_by(recomputed)
+
+
+def test_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that a rank's death ends, and that goes on as if nothing had happened; not so if it
+    began anew with the weights of the checkpoint."""
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+    job = jobs.Job(2, ms.GRAPH_MODE, "cut", fault="kill", rank=1, at=4)
+    jobs.check(job)
+    monkeypatch.setattr(jobs, "JOB", jobs.JOB.replace("first = int(", "first = 0 * int("))
+    with pytest.raises(AssertionError, match="started again it ends with 0"):
+        jobs.check(job)
 
 
 @pytest.mark.parametrize("name", sorted(files.FORMATS))

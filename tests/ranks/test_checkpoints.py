@@ -13,6 +13,7 @@ import pytest
 
 import cellc as ms
 from cellc import nn, train
+from cellc.storage.elsewhere import is_elsewhere
 from cellc.testing.ranks import run_ranks
 from cellc.train import parts
 
@@ -216,6 +217,60 @@ def test_model_checkpoint_keeps_whole_ones(tmp_path: Path) -> None:
     for rank in range(2):
         names = sorted(f.name for f in (tmp_path / f"rank_{rank}").iterdir())
         assert names == ["net-1_3.safetensors", "net-1_4.safetensors"]
+
+
+@pytest.mark.parametrize("mode", ["data_parallel", "semi_auto_parallel", "stages"])
+def test_what_a_job_goes_on_from_where_nothing_is_parted(tmp_path: Path, mode: str) -> None:
+    """The recipe of the guide: a file that each rank has all of, or parts, where each has other
+    stages; with any number of ranks that is what was there."""
+    ms.reset_auto_parallel_context()
+    ms.set_context(mode=ms.GRAPH_MODE)
+    stages = {"pipeline_stages": 2} if mode == "stages" else {}
+    ms.set_auto_parallel_context(
+        parallel_mode=mode if not stages else "semi_auto_parallel", **stages)
+
+    def made() -> nn.TrainOneStepCell:
+        draw = np.random.RandomState(9)
+        net = nn.SequentialCell([
+            nn.Dense(n, k, ms.Tensor(draw.randn(k, n).astype(np.float32)), "zeros")
+            for n, k in ((4, 5), (5, 3))])
+        for i, cell in enumerate(net):
+            cell.pipeline_stage = i
+        loss = nn.WithLossCell(net, nn.MSELoss())
+        return nn.TrainOneStepCell(nn.PipelineCell(loss, 2) if stages else loss,
+                                   nn.Adam(net.trainable_params(), 0.01))
+
+    def rows(i: int) -> list[ms.Tensor]:
+        draw = np.random.RandomState(i)
+        return [ms.Tensor(draw.rand(4, n).astype(np.float32)) for n in (4, 3)]
+
+    def run(rank: int) -> tuple[Any, dict[str, bytes]]:
+        step = made()
+        step(*rows(0))
+        ms.save_checkpoint(step, str(tmp_path / "net"), integrated_save=False)
+        loss = step(*rows(1)).asnumpy()
+        return loss, {p.name: p.asnumpy().tobytes() for p in step.get_parameters()
+                      if not is_elsewhere(p)}
+
+    want = run_ranks(2, run)
+    assert (tmp_path / "net.ckpt").exists() is (mode == "data_parallel")
+    last = train.latest_checkpoint(str(tmp_path), "net")
+    assert last == str(tmp_path / ("net.ckpt" + ".whole.json" * (mode != "data_parallel")))
+    assert train.latest_checkpoint(str(tmp_path), "other") is None
+
+    def again(rank: int) -> tuple[Any, dict[str, bytes]]:
+        step = made()
+        ms.load_distributed_checkpoint(step, last)
+        loss = step(*rows(1)).asnumpy()
+        return loss, {p.name: p.asnumpy().tobytes() for p in step.get_parameters()
+                      if not is_elsewhere(p)}
+
+    assert run_ranks(2, again) == want
+    ms.reset_auto_parallel_context()
+    loss, held = again(0)
+    assert loss == max(one for one, _ in want)
+    if mode != "data_parallel":  # (whose ranks add the gradients of two batches)
+        assert all(part.items() <= held.items() for _, part in want)
 
 
 RESTART = """

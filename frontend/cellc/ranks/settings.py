@@ -283,6 +283,11 @@ def cuts_networks() -> bool:
         get_auto_parallel_context("parallel_mode") in _CUTTING
 
 
+def divides_networks() -> bool:
+    """Whether no rank has all of a network: it is cut over ranks, or its stages are."""
+    return world().size > 1 and get_auto_parallel_context("parallel_mode") in _CUTTING
+
+
 def ranks_of_a_stage() -> int:
     """How many ranks work on a stage of the pipeline; all without one."""
     return world().size // stages()

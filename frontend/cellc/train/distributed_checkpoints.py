@@ -47,7 +47,8 @@ def load_distributed_checkpoint(
     Args:
         network: takes this rank's parts. None, with `format="safetensors"`: files are written.
         checkpoint_filenames: the files of the parts in the order of ranks; or the manifest that
-            was written with them (see `latest_checkpoint`), which is checked against them.
+            was written with them (see `latest_checkpoint`), which is checked against them; or one
+            file that has all of it.
         predict_strategy: the layouts that the network has now, by parameter; a strategy file, with
             `format="safetensors"`. None: those in its `parameter_layout_dict`, else whole.
         train_strategy_filename: the strategy file of the parts. None: the setting
@@ -103,6 +104,8 @@ def load_distributed_checkpoint(
 
 def _parts(given: Any, strategy: str | None, what: str) -> tuple[dict[str, dict[int, Any]], Any]:
     """The parts of each parameter by rank, and how they are parted."""
+    if isinstance(given, str) and given.endswith(tuple(f".{f}" for f in FORMATS)):
+        return {n: {0: v} for n, v in read_weights(given, kind_of(given)).items()}, {}
     if isinstance(given, str):
         manifest = Manifest(given)
         read_part: Callable[[int], Any] = manifest.entries

@@ -8,6 +8,7 @@ manifest says; parts without one, or others than it names, are none.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import zlib
@@ -25,9 +26,10 @@ from cellc_runtime.world import Step, world
 
 from ..nn.cell import Cell
 from ..ranks.layouts import PartLayout, assembled, from_json, layout_of, undivided
+from ..ranks.settings import divides_networks
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, host_arrays_of, tensor_of
-from .weights_file import Entries, read, write
+from .weights_file import FORMATS, Entries, read, write
 
 Array = np.ndarray[Any, Any]
 SUFFIX = ".whole.json"
@@ -285,21 +287,25 @@ def _beside(manifest: str, file: str) -> str:
 
 
 def latest_checkpoint(directory: str, prefix: str = "") -> str | None:
-    """The last checkpoint of several ranks in a folder that is whole; None: there is none.
+    """The last checkpoint in a folder that is whole; None: there is none.
 
     Args:
-        directory: where `ModelCheckpoint` or `save_checkpoint` wrote with integrated_save=False.
+        directory: where `ModelCheckpoint` or `save_checkpoint` wrote.
         prefix: how its name begins.
 
     Returns:
-        The name of its manifest, which `load_distributed_checkpoint` takes. All ranks get the same
-        as long as none of them writes or removes checkpoints meanwhile.
+        What `load_distributed_checkpoint` takes: the manifest of what several ranks wrote with
+        integrated_save=False; where no networks are cut over ranks, the file of one of them, which
+        has all of it. All ranks get the same as long as none of them writes or removes checkpoints
+        meanwhile.
 
     Only in cellc.
     """
-    found = [m for m in _manifests(directory, prefix) if not m.missing()]
-    newest = max(found, key=lambda m: (os.stat(m.name).st_mtime_ns, m.name), default=None)
-    return newest.name if newest is not None else None
+    found = [m.name for m in _manifests(directory, prefix) if not m.missing()]
+    if not divides_networks():
+        found += [str(f) for f in Path(directory).glob(f"{glob.escape(prefix)}*")
+                  if f.suffix[1:] in FORMATS and not f.name.startswith(".")]
+    return max(found, key=lambda name: (os.stat(name).st_mtime_ns, name), default=None)
 
 
 def manifest_of(path: str) -> str | None:

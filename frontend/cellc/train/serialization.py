@@ -23,6 +23,7 @@ from cellc_runtime.world import world
 
 from ..nn.cell import Cell
 from ..nn.cell.unregistered import look_through
+from ..ranks.settings import divides_networks
 from ..storage.elsewhere import is_elsewhere
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, tensor_of
@@ -74,7 +75,9 @@ def save_checkpoint(
         ckpt_file_name: the file; the suffix `.ckpt` or `.safetensors` is added if it is missing.
         integrated_save: of parameters that are parted among ranks, whether each rank's file has
             all of them; else its part, and a manifest is written (see `load_distributed_checkpoint`
-            and `latest_checkpoint`). Either way all ranks save.
+            and `latest_checkpoint`), also where graphs are cut and nothing is parted. Either way
+            all ranks save; those of several stages that write whole files each have one of their
+            own, with what their stage holds.
         async_save: whether a thread writes the file while the caller goes on; what is written is
             the value at the time of the call. "thread" and "process" both mean that thread.
         append_dict: more to save: int, float, bool, str, Parameter or Tensor by name.
@@ -108,7 +111,7 @@ def save_checkpoint(
     layouts = _parted(save_obj)
     if layouts and integrated_save:
         entries = parts.merged(entries, layouts)
-    elif layouts:
+    elif layouts or (not integrated_save and isinstance(save_obj, Cell) and divides_networks()):
         parts.save(path, entries, layouts, format, crc_check, not single)
         return
     _Background.wait_for(path)
