@@ -215,7 +215,6 @@ class _Extreme(_Filled, Reduce):
         return super().infer(x, axes=axes, keepdims=keepdims)
 
     def reference(self, x: Array, *, axes: Axes, keepdims: bool, first: bool = False) -> Array:
-        axes = reduced_axes(axes, x.ndim)
         return super().reference(x, axes=axes, keepdims=keepdims)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:

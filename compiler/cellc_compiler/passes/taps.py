@@ -104,4 +104,3 @@ class _Walk:
 
 def _shown(value: Value) -> bool:
     return value.dtype.is_float or value.dtype.is_complex
-
