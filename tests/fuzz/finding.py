@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
+T = TypeVar("T")
 CORPUS = Path(__file__).parent / "corpus"
 
 
@@ -48,3 +50,25 @@ class Trial:
 
     counts: Mapping[str, int] = field(default_factory=dict)
     finding: Finding | None = None
+
+
+def plainest(
+    thing: T, told: str, plainer: Callable[[T], Iterable[T]], shows: Callable[[T], str]
+) -> T:
+    """One that shows the same kind of fault, with no part it does not need.
+
+    Args:
+        told: what is wrong with it; the kind stands in front of a colon.
+        plainer: others with less in them.
+        shows: what is wrong with one; "" if nothing.
+    """
+    kind, tried = told.split(":")[0], 0
+    while tried < 60:
+        for other in plainer(thing):
+            tried += 1
+            if shows(other).split(":")[0] == kind:
+                thing = other
+                break
+        else:
+            break
+    return thing

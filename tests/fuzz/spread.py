@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from cellc.testing.ranks import run_ranks
 
 from ..modes.law import Array, arrays_of, mode
 from . import training
-from .finding import Finding, Trial
+from .finding import Finding, Trial, plainest
 from .layers import OPTIMIZERS, loss_of
 from .network import Different, same
 from .training import Plan, network
@@ -113,10 +113,7 @@ def spread_of(seed: int) -> Spread:
 def made(spread: Spread) -> tuple[nn.Cell, int]:
     """A network, and the size of what it gives; each time with the same elements."""
     ms.set_seed(spread.plan.seed % (1 << 31))
-    net, out = network(spread.plan)
-    for p in net.get_parameters():
-        p.init_data()
-    return net, out
+    return network(spread.plan)
 
 
 def rows_of(spread: Spread, step: int, rank: int, out: int) -> tuple[Tensor, Tensor]:
@@ -285,20 +282,6 @@ def plainer(spread: Spread) -> Iterator[Spread]:
             yield replace(spread, **{name: plain})
 
 
-def smallest(spread: Spread, told: str, shows: Callable[[Spread], str] = told_by) -> Spread:
-    """A training that shows the same kind of fault, with no part it does not need."""
-    kind, tried = told.split(":")[0], 0
-    while tried < 60:
-        for other in plainer(spread):
-            tried += 1
-            if shows(other).split(":")[0] == kind:
-                spread = other
-                break
-        else:
-            break
-    return spread
-
-
 def trial(seed: int) -> Trial:
     """A few steps of one network on ranks."""
     spread = spread_of(seed)
@@ -307,7 +290,7 @@ def trial(seed: int) -> Trial:
                       f"loss {spread.plan.loss}": 1, "processes": spread.ranks})
     if not told:
         return Trial(counts)
-    small = smallest(spread, told)
+    small = plainest(spread, told, plainer, told_by)
     names = ", ".join(name for name, _ in small.plan.layers)
     return Trial(counts, Finding(
         "spread", seed, f"{told} ({small.how}; {names}; {small.plan.optimizer})", small.text(),

@@ -41,7 +41,7 @@ from . import (
     states,
     training,
 )
-from .finding import CORPUS
+from .finding import CORPUS, plainest
 from .growing import GROWN, network
 
 ROOT = Path(__file__).parents[2]
@@ -184,14 +184,13 @@ def test_strategies_are_made_few() -> None:
     assert list(small.said) == [guilty]
 
 
-def test_a_training_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_is_made_small() -> None:
     """A plan keeps the layer that a fault is in, and nothing else."""
     plan = training.Plan(3, 4, 5, (("LayerNorm", 1), ("Residual", 2), ("Dense", 3)), "L1Loss",
                          "Adam", copied="deepcopy", threads=2)
     times = iter(range(1 << 30))
-    monkeypatch.setattr(training, "told_by", lambda p: (
+    small = plainest(plan, "Different: x", training.plainer, lambda p: (
         f"Different: {next(times)}" if ("Residual", 2) in p.layers else ""))
-    small = training.smallest(plan, "Different: x")
     assert small == training.Plan(3, 4, 2, (("Residual", 2),))
     assert training.read(small.text()) == small
 

@@ -22,7 +22,7 @@ from cellc import Tensor, nn
 from cellc_runtime import loader
 
 from ..modes.law import Array, arrays_of, mode
-from .finding import Finding, Trial
+from .finding import Finding, Trial, plainest
 from .layers import ACTIVATIONS, ALL, LAYERS, LOSSES, OPTIMIZERS, TOGETHER, loss_of
 from .network import Different, same
 
@@ -206,27 +206,12 @@ def plainer(plan: Plan) -> Iterator[Plan]:
             yield replace(plan, **{name: plain})
 
 
-def smallest(plan: Plan, told: str) -> Plan:
-    """A plan that shows the same kind of fault, with no part it does not need."""
-    kind = told.split(":")[0]
-    tried = 0
-    while tried < 60:
-        for other in plainer(plan):
-            tried += 1
-            if told_by(other).split(":")[0] == kind:
-                plan = other
-                break
-        else:
-            break
-    return plan
-
-
 def trial(seed: int) -> Trial:
     """A few steps of one network in both modes."""
     plan = plan_of(seed)
     told = told_by(plan)
     if told:
-        small = smallest(plan, told)
+        small = plainest(plan, told, plainer, told_by)
         names = ", ".join(name for name, _ in small.layers)
         return Trial(finding=Finding(
             "training", seed, f"{told} ({names}; {small.optimizer})", small.text(), SUFFIX))

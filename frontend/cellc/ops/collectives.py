@@ -278,7 +278,7 @@ _UNRESOLVED = ("Barrier", "Send", "Receive")
 
 
 class Collective(Primitive):
-    """A Primitive of several processes. Its group is the name that the library in use has for it.
+    """A Primitive of several processes. A group of all has the name that `GlobalComm` says.
 
     Raises:
         TypeError: an argument of a wrong kind.

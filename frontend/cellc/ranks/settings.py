@@ -277,15 +277,14 @@ def parallel_within(**settings: Any) -> Iterator[None]:
         _within.values = saved
 
 
-def cuts_networks() -> bool:
-    """Whether ops are cut over ranks: several run, or work on a stage, and the mode says so."""
-    return world().size > _context["pipeline_stages"] and \
-        get_auto_parallel_context("parallel_mode") in _CUTTING
-
-
 def divides_networks() -> bool:
     """Whether no rank has all of a network: it is cut over ranks, or its stages are."""
     return world().size > 1 and get_auto_parallel_context("parallel_mode") in _CUTTING
+
+
+def cuts_networks() -> bool:
+    """Whether ops are cut over ranks: several run, or work on a stage, and the mode says so."""
+    return world().size > _context["pipeline_stages"] and divides_networks()
 
 
 def ranks_of_a_stage() -> int:
