@@ -1,24 +1,43 @@
-"""A thread that does the collectives of one rank, in order, while the rank computes.
+"""What does the collectives of one rank, in order, while the rank computes: a thread, and programs
+where they call.
 
 A program starts a collective, computes on, and waits where it reads the result. What is started
-runs first in, first out, so all ranks of a group do the same collectives in the same order. The
+begins first in, first out, so all ranks of a group do the same collectives in the same order. The
 thread holds the interpreter's lock for the few lines between two waits, and none while a kernel
 runs.
+
+Collectives that come in *phases* (`Phases`) need not wait for each other: several are under way,
+and each goes on when the others have come. Where a rank has one processor, a program takes them on
+by itself wherever it starts or awaits one, since a thread beside it would only take its processor
+away; the thread looks seldom then, for others that wait while the program computes for long.
 """
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
 from contextvars import Context, copy_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import CollectiveError
 
+if TYPE_CHECKING:
+    from .meeting import Meeting, Phases
+
+DEPTH = 4
+"""How many that come in phases are under way at once."""
+_LOOK = 1e-3
+"""Seconds between the thread's looks at what is under way while the rank computes."""
+_SPIN = 0.05
+"""Seconds of waiting before a rank that does nothing else sleeps between its looks, so long:"""
+_NAP = 5e-5
 IDLE = 0.2
-"""Seconds after which a thread that has nothing to do looks at what it attends to."""
+"""Seconds after which a thread that has nothing to do, or leaves it to a program that helps, looks
+at what there is."""
 
 
 class Pending:
@@ -27,17 +46,23 @@ class Pending:
     Attributes:
         text: what it is, for messages.
         value: what it gave, once it is done.
+        phases: what it goes on by; None if it is done at one go.
+        meeting: what must be over before it goes on.
     """
 
-    __slots__ = ("_channel", "_done", "_work", "context", "error", "text", "value")
+    __slots__ = (
+        "_channel", "_done", "_work", "context", "error", "meeting", "phases", "text", "value",
+    )
 
-    def __init__(self, channel: Channel, work: Callable[[], Any], text: str) -> None:
+    def __init__(self, channel: Channel, work: Callable[[], Any] | Phases, text: str) -> None:
         self.text = text
         self.value: Any = None
         self.error: BaseException | None = None
         self.context: Context = copy_context()  # the world and the knobs of who asks
+        self.phases = work if isinstance(work, Generator) else None
+        self.meeting: Meeting | None = None
         self._channel = channel
-        self._work: Callable[[], Any] | None = work
+        self._work = None if isinstance(work, Generator) else work
         self._done = threading.Event()
 
     def run(self) -> None:
@@ -46,16 +71,52 @@ class Pending:
         try:
             self.value = self.context.run(self._work)
         except BaseException as error:  # raised where somebody waits
-            self._channel.failed = self._channel.failed or error
-            self.error = error
+            self._fail(error)
         self.end()
+
+    def go_on(self) -> bool:
+        """Take it as far as it goes without a wait; whether it went on."""
+        return self._guarded(self._gone_on)
+
+    def look(self) -> None:
+        """See that those who have not come will."""
+        if self.meeting is not None:
+            self._guarded(self.meeting.look)
+
+    def _guarded(self, function: Callable[[], Any]) -> bool:
+        try:
+            return bool(self.context.run(function))
+        except BaseException as error:
+            self._fail(error)
+            self.end()
+            if not isinstance(error, Exception):  # an interrupt of who computes
+                raise
+            return True
+
+    def _gone_on(self) -> bool:
+        went = False
+        if self.phases is None:
+            return went
+        while self.meeting is None or self.meeting.over():
+            went = True
+            self.meeting = next(self.phases, None)
+            if self.meeting is None:
+                self.end()
+                return True
+        return went
+
+    def _fail(self, error: BaseException) -> None:
+        self._channel.failed = self._channel.failed or error
+        self.error = error
 
     def end(self, error: BaseException | None = None) -> None:
         """It is done, or will not be."""
         if error is not None:
             self.error = CollectiveError(f"{self.text} is not done, since what was asked for "
                                          f"before it has failed: {error}")
-        self._work = None
+        if self.phases is not None:
+            self.phases.close()
+        self._work = self.phases = self.meeting = None
         self._done.set()
 
     def settle(self) -> None:
@@ -63,12 +124,19 @@ class Pending:
         channel = self._channel
         channel.awaited += 1
         try:
+            if channel.helped:
+                channel.help(self)
             self._done.wait()
         except BaseException as error:
-            channel.failed = channel.failed or error
+            channel.give_up(error)
             raise
         finally:
             channel.awaited -= 1
+
+    @property
+    def done(self) -> bool:
+        """Whether it is done, or will not be."""
+        return self._done.is_set()
 
     def done_within(self, seconds: float) -> bool:
         """Wait so long at most; whether it is done."""
@@ -88,23 +156,38 @@ class Pending:
 
 
 class Channel:
-    """The thread, and what waits for it.
+    """What was asked for, what is under way, and the thread.
 
     Args:
         name: the thread's.
         attend: called on it now and then while there is nothing else to do; a channel that has
-            such a function does everything on its thread, from the start on.
+            such a function does everything on its thread, from the start on, but what programs
+            help with.
+        alone: whether programs compute by one thread, so that they are to help; asked at each
+            launch.
 
     Attributes:
         failed: why nothing more is begun: one of the collectives failed, and nobody has been told.
+        given_up: the interrupt that gave up what was under way.
         awaited: how many wait for one of them now.
+        helped: whether programs take on what comes in phases.
     """
 
-    def __init__(self, name: str, attend: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, name: str, attend: Callable[[], None] | None = None,
+        alone: Callable[[], bool] = bool,
+    ) -> None:
         self.failed: BaseException | None = None
+        self.given_up: BaseException | None = None
         self.awaited = 0
-        self._attend = attend
-        self._queue: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
+        self.helped = False
+        self._attend, self._alone = attend, alone
+        self._turn = threading.Lock()  # of who goes on with what is under way
+        self._asked: deque[Pending] = deque()
+        self._under_way: list[Pending] = []
+        self._tokens: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._closed = False
+        self._helpers, self._helped_at = 0, -IDLE
         self._unfinished: list[Pending] = []
         self._flying: dict[int, Pending] = {}
         self._thread: threading.Thread | None = None
@@ -116,6 +199,12 @@ class Channel:
     def inside(self) -> bool:
         """Whether this is its thread."""
         return threading.current_thread() is self._thread
+
+    @property
+    def waits_in(self) -> str:
+        """What comes in phases and is waited for; "" if there is none."""
+        first = next(iter(self._under_way), None)
+        return first.text if first is not None and self.awaited else ""
 
     def do(self, work: Callable[[], Any], text: str) -> Any:
         """Do something behind all that was started, and wait for it.
@@ -129,15 +218,18 @@ class Channel:
 
     def start(self, work: Callable[[], Any], text: str) -> Pending:
         """Do something behind all that was started."""
-        pending = Pending(self, work, text)
-        self._begin()
-        self._unfinished.append(pending)
-        self._queue.put(pending)
+        pending = self._ask(work, text)
+        self.wake()
         return pending
 
-    def launch(self, key: int, work: Callable[[], Any], text: str) -> None:
+    def launch(self, key: int, work: Callable[[], Any] | Phases, text: str) -> None:
         """Start what a program waits for by `key`, the address of its result."""
-        self._flying[key] = self.start(work, text)
+        self._flying[key] = pending = self._ask(work, text)
+        self.helped = self._alone()
+        if self.helped and pending.phases is not None:
+            self._take_on()
+        else:
+            self.wake()
 
     def land(self, key: int) -> None:
         """Wait for what was launched.
@@ -149,6 +241,20 @@ class Channel:
         if pending is not None:
             pending.wait()
 
+    def help(self, pending: Pending) -> None:
+        """Take on what is under way, for who waits for one of them, as long as it comes in
+        phases."""
+        start = time.monotonic()
+        self._helpers += 1
+        try:
+            while not pending.done and self._take_on():
+                if time.monotonic() - start < _SPIN:
+                    os.sched_yield()
+                else:
+                    time.sleep(_NAP)
+        finally:
+            self._helpers -= 1
+
     def drain(self) -> None:
         """A program has ended with an error: wait until nothing uses its memory any more. (One
         that runs on this thread starts nothing.)"""
@@ -158,11 +264,17 @@ class Channel:
             self._flying.popitem()[1].settle()
         self.forgive()
 
+    def give_up(self, error: BaseException) -> None:
+        """Who waits was interrupted: nothing goes on."""
+        self.failed = self.failed or error
+        self.given_up = error
+        self.wake()
+
     def forgive(self) -> None:
         """The failure has been told: what is asked for from now on is tried."""
         for pending in self._waiting():
             pending.settle()
-        self.failed = None
+        self.failed = self.given_up = None
 
     def finish(self, seconds: float) -> bool:
         """Wait, so long at most, until all that was started is done; whether it is."""
@@ -172,13 +284,79 @@ class Channel:
     def close(self) -> None:
         """End the thread behind all that was started."""
         if self._thread is not None:
-            self._queue.put(None)
+            self._closed = True
+            self.wake()
             self._thread.join()
-            self._thread = None
+            self._thread, self._closed = None, False
+
+    def wake(self) -> None:
+        """The thread looks."""
+        self._tokens.put(None)
+
+    def _ask(self, work: Callable[[], Any] | Phases, text: str) -> Pending:
+        pending = Pending(self, work, text)
+        self._begin()
+        self._unfinished.append(pending)
+        self._asked.append(pending)
+        return pending
 
     def _waiting(self) -> list[Pending]:
-        self._unfinished = [p for p in self._unfinished if not p._done.is_set()]
+        self._unfinished = [p for p in self._unfinished if not p.done]
         return self._unfinished
+
+    def _take_on(self) -> bool:
+        """Go on with what comes in phases, by a thread that computes; whether there is more of it.
+        (What is done at one go is the channel's thread's.)"""
+        self._helped_at = time.monotonic()
+        if not self._turn.acquire(blocking=False):
+            return bool(self._under_way)
+        try:
+            self._go_on()
+            if self.awaited:
+                self._look()
+            if not self._under_way and self._asked:
+                self.wake()
+            return bool(self._under_way)
+        finally:
+            self._turn.release()
+
+    def _go_on(self) -> bool:
+        """Take all as far as it goes without a wait; whether anything went on."""
+        if self.given_up is not None:
+            _end_all(self._under_way, self.given_up)
+        went = False
+        for place, pending in enumerate(self._under_way):
+            went |= pending.go_on()
+            if pending.error is not None:  # what is before it goes on
+                _end_all(self._under_way[place + 1 :], pending.error)
+        self._leave_off()
+        while self._asked and len(self._under_way) < DEPTH and self._begin_next():
+            went = True
+        return went
+
+    def _begin_next(self) -> bool:
+        """Begin what was asked for first, unless it is done at one go; whether it was begun."""
+        if self.failed is not None:
+            self._asked.popleft().end(self.failed)
+            return True
+        if self._asked[0].phases is None:
+            return False
+        pending = self._asked.popleft()
+        self._under_way.append(pending)
+        pending.go_on()
+        self._leave_off()
+        return True
+
+    def _leave_off(self) -> None:
+        """Forget the first that are done. (One that is behind others holds its place: so many steps
+        at most lie between the first and the last, and have headers of their own.)"""
+        while self._under_way and self._under_way[0].done:
+            del self._under_way[0]
+
+    def _look(self) -> None:
+        """See that those who have not come will."""
+        if self._under_way:
+            self._under_way[0].look()
 
     def _begin(self) -> None:
         if self._thread is None:
@@ -186,17 +364,54 @@ class Channel:
             self._thread.start()
 
     def _run(self) -> None:
-        timeout = None if self._attend is None else IDLE
+        went_on = time.monotonic()
         while True:
-            try:
-                pending = self._queue.get(timeout=timeout)
-            except queue.Empty:
-                assert self._attend is not None
-                self._attend()
+            if self._is_helped():
+                self._token(IDLE)
                 continue
-            if pending is None:
+            with self._turn:
+                went = self._go_on()
+                if self._asked and not self._under_way and self._asked[0].phases is None:
+                    self._asked.popleft().run()
+                    went = True
+                elif not went:
+                    self._look()
+            if went:
+                went_on = time.monotonic()
+            elif self._closed and not self._asked and not self._under_way:
                 return
-            if self.failed is None:
-                pending.run()
             else:
-                pending.end(self.failed)
+                self._rest(time.monotonic() - went_on)
+
+    def _is_helped(self) -> bool:
+        """Whether a program goes on with what is next: it came by lately, and it does not wait for
+        this thread."""
+        first = next(iter(self._under_way or self._asked), None)
+        return first is not None and first.phases is not None and self.given_up is None \
+            and self._helpers >= self.awaited and time.monotonic() - self._helped_at < IDLE
+
+    def _rest(self, still: float) -> None:
+        """Until something may go on; `still`: for how long nothing has."""
+        if not self._under_way:
+            if not self._asked and not self._token(IDLE) and self._attend is not None:
+                with self._turn:
+                    self._attend()
+        elif not self.awaited or self._helpers:
+            self._token(_LOOK)
+        elif still < _SPIN:
+            os.sched_yield()
+        else:
+            time.sleep(_NAP)
+
+    def _token(self, seconds: float | None) -> bool:
+        try:
+            self._tokens.get(timeout=seconds)
+        except queue.Empty:
+            return False
+        return True
+
+
+def _end_all(pending: Iterable[Pending], error: BaseException) -> None:
+    for p in pending:
+        if not p.done:
+            p.end(error)

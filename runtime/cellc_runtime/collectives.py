@@ -11,13 +11,17 @@ is done by the world's channel while the rank computes, and all others stand beh
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .records import dataclass
-from .world import Bytes, CollectiveError, Read, Step, member, world
+from .world import Bytes, CollectiveError, Step, member, world
+
+if TYPE_CHECKING:
+    from .meeting import Meeting, Phases
 
 Array = np.ndarray[Any, Any]
 
@@ -64,65 +68,36 @@ def _gathered(step: Step, x: Array) -> list[Array]:
 def all_reduce(step: Step, x: Array, reduction: str) -> Array:
     """The sum (or another reduction) over the ranks, on each."""
     out = np.empty_like(x, order="C")
-    all_reduce_into(step, x, reduction, out)
+    all_reduce_into(step, x, out, reduction)
     return out
 
 
-def all_reduce_into(step: Step, x: Array, reduction: str, out: Array) -> None:
+def all_reduce_into(step: Step, x: Array, out: Array, reduction: str) -> None:
     """The same, into memory without gaps, which may be that of `x`."""
-    member(step)
+    if _read(phases(all_reduce.__name__, step, x, out, reduction=reduction)):
+        return
     if len(step.group) == 1:
         np.copyto(out, x)
-        return
-    if x.nbytes <= SMALL:
+    elif x.nbytes <= SMALL:
         np.copyto(out, added(_gathered(step, x), reduction))
-        return
-    flat, total = np.ascontiguousarray(x).reshape(-1), out.reshape(-1)
-    readers = world().readers(step, [_bytes(flat), _bytes(total)])
-    if readers is None:
-        slices = np.array_split(flat, len(step.group))
-        world().all_gather(step, _bytes(added(_exchanged(step, slices), reduction)),
-                           [_bytes(s) for s in np.array_split(total, len(step.group))])
     else:
-        _add_by_reading(step, flat, total, reduction, readers)
-
-
-def _add_by_reading(
-    step: Step, x: Array, out: Array, reduction: str, readers: Sequence[Read]
-) -> None:
-    """A sum by reading what the others have: each rank adds up one slice in the order of the
-    ranks, then takes the other slices from those who have added them. Of its own `x` the others
-    read none but their slices, so `out` may be `x`."""
-    here, add, most = member(step), REDUCTIONS[reduction], _PIECE // x.itemsize
-    ends = [x.size * i // len(readers) for i in range(len(readers) + 1)]
-    room = np.empty((2, most), x.dtype)
-
-    def part(rank: int, piece: slice) -> Array:
-        if rank == here:
-            return x[piece]
-        read = room[min(rank, 1), : piece.stop - piece.start]
-        readers[rank](0, piece.start * x.itemsize, _bytes(read))
-        return read
-
-    for at in range(ends[here], ends[here + 1], most):
-        piece = slice(at, min(at + most, ends[here + 1]))
-        # The sum of the first two would overwrite what this rank adds later.
-        total = out[piece] if here < 2 else room[0, : piece.stop - piece.start]
-        with np.errstate(all="ignore"):  # as `added` does
-            add(part(0, piece), part(1, piece), out=total)
-            for rank in range(2, len(readers)):
-                add(total, part(rank, piece), out=total if rank < here else out[piece])
-                total = total if rank < here else out[piece]
-    world().meet(step)
-    for rank, read in enumerate(readers):
-        if rank != here:
-            read(1, ends[rank] * x.itemsize, _bytes(out[ends[rank] : ends[rank + 1]]))
-    world().meet(step)
+        slices = np.array_split(np.ascontiguousarray(x).reshape(-1), len(step.group))
+        world().all_gather(step, _bytes(added(_exchanged(step, slices), reduction)),
+                           [_bytes(s) for s in np.array_split(out.reshape(-1), len(step.group))])
 
 
 def reduce_scatter(step: Step, x: Array, reduction: str) -> Array:
     """This rank's part, along the first axis, of the sum over the ranks."""
-    return added(_exchanged(step, np.split(np.ascontiguousarray(x), len(step.group))), reduction)
+    out = np.empty((x.shape[0] // len(step.group), *x.shape[1:]), x.dtype)
+    reduce_scatter_into(step, x, out, reduction)
+    return out
+
+
+def reduce_scatter_into(step: Step, x: Array, out: Array, reduction: str) -> None:
+    """The same, into memory without gaps."""
+    if not _read(phases(reduce_scatter.__name__, step, x, out, reduction=reduction)):
+        parts = np.split(np.ascontiguousarray(x), len(step.group))
+        np.copyto(out, added(_exchanged(step, parts), reduction))
 
 
 def reduce_to(step: Step, x: Array, reduction: str, root: int) -> Array:
@@ -133,11 +108,16 @@ def reduce_to(step: Step, x: Array, reduction: str, root: int) -> Array:
 
 def all_gather(step: Step, x: Array) -> Array:
     """What all ranks give, along the first axis."""
-    member(step)
-    n = len(step.group)
-    out = np.empty((n * x.shape[0], *x.shape[1:]), x.dtype)
-    world().all_gather(step, _bytes(x), [_bytes(p) for p in np.split(out, n)])
+    out = np.empty((len(step.group) * x.shape[0], *x.shape[1:]), x.dtype)
+    all_gather_into(step, x, out)
     return out
+
+
+def all_gather_into(step: Step, x: Array, out: Array) -> None:
+    """The same, into memory without gaps."""
+    if not _read(phases(all_gather.__name__, step, x, out)):
+        parts = np.split(out, len(step.group))
+        world().all_gather(step, _bytes(x), [_bytes(p) for p in parts])
 
 
 def broadcast_from(step: Step, x: Array, root: int) -> Array:
@@ -229,6 +209,118 @@ def other_rank(step: Step, rank: int) -> int:
     return rank
 
 
+# --- by reading what others have ------------------------------------------------------------------
+
+
+def phases(kind: str, step: Step, x: Array, out: Array, **attrs: Any) -> Phases | None:
+    """How ranks do something large that read each other's memory, into `out`; None: they send
+    messages.
+
+    Raises:
+        CollectiveError: this rank is not in the group.
+    """
+    made = _BY_READING.get(kind)
+    member(step)
+    if made is None or x.nbytes <= SMALL or not world().reads(step.group):
+        return None
+    return made(step, np.ascontiguousarray(x).reshape(-1), out.reshape(-1), **attrs)
+
+
+def _read(by_reading: Phases | None) -> bool:
+    """Do it, if there is something; whether there is."""
+    if by_reading is None:
+        return False
+    for meeting in by_reading:
+        world().wait(meeting)
+    return True
+
+
+@contextmanager
+def _met(step: Step, *own: Array) -> Iterator[Meeting]:
+    meeting = world().meeting(step, [_bytes(o) for o in own])
+    try:
+        yield meeting
+    finally:
+        meeting.leave()
+
+
+def _all_reduce(step: Step, x: Array, out: Array, reduction: str) -> Phases:
+    """Each rank adds up one slice in the order of the ranks, then takes the other slices from
+    those who have added them. Of its `x` others read none but their slices, so `out` may be `x`.
+    """
+    count, here = len(step.group), member(step)
+    ends = [x.size * i // count for i in range(count + 1)]
+    with _met(step, x, out) as meeting:
+        yield meeting
+        own = slice(ends[here], ends[here + 1])
+        _add_read(meeting, step, x, own, out[own], reduction)
+        meeting.again()
+        yield meeting
+        for place in range(count):
+            if place != here:
+                taken = out[ends[place] : ends[place + 1]]
+                meeting.read(place, 1, ends[place] * x.itemsize, _bytes(taken))
+        meeting.again()
+        yield meeting
+
+
+def _reduce_scatter(step: Step, x: Array, out: Array, reduction: str) -> Phases:
+    with _met(step, x) as meeting:
+        yield meeting
+        start = member(step) * out.size
+        _add_read(meeting, step, x, slice(start, start + out.size), out, reduction)
+        meeting.again()
+        yield meeting
+
+
+def _all_gather(step: Step, x: Array, out: Array) -> Phases:
+    with _met(step, x) as meeting:
+        yield meeting
+        here = member(step)
+        for place, part in enumerate(np.split(out, len(step.group))):
+            if place == here:
+                np.copyto(part, x)
+            else:
+                meeting.read(place, 0, 0, _bytes(part))
+        meeting.again()
+        yield meeting
+
+
+_BY_READING: Mapping[str, Callable[..., Phases]] = {
+    "all_reduce": _all_reduce, "any_order_all_reduce": _all_reduce,
+    "reduce_scatter": _reduce_scatter, "any_order_reduce_scatter": _reduce_scatter,
+    "all_gather": _all_gather,
+}
+
+
+def _add_read(
+    meeting: Meeting, step: Step, x: Array, own: slice, out: Array, reduction: str
+) -> None:
+    """Add up what all have in one slice, in the order of the ranks, a piece at a time; `out` may be
+    that slice of `x`, which is this rank's."""
+    add, most = REDUCTIONS[reduction], _PIECE // x.itemsize
+    here, count = member(step), len(step.group)
+    room = np.empty((2, most), x.dtype)
+
+    def part(place: int, piece: slice) -> Array:
+        if place == here:
+            return x[piece]
+        read = room[min(place, 1), : piece.stop - piece.start]
+        meeting.read(place, 0, piece.start * x.itemsize, _bytes(read))
+        return read
+
+    for at in range(own.start, own.stop, most):
+        piece = slice(at, min(at + most, own.stop))
+        result = out[piece.start - own.start : piece.stop - own.start]
+        # The sum of the first two would overwrite what this rank adds later.
+        total = result if here < 2 else room[0, : result.size]
+        with np.errstate(all="ignore"):  # as `added` does
+            add(part(0, piece), part(1, piece), out=total)
+            for place in range(2, count):
+                add(total, part(place, piece), out=total if place < here else result)
+                total = total if place < here else result
+
+
 # --- in order -------------------------------------------------------------------------------------
 
 KINDS: Mapping[str, Callable[..., Any]] = {
@@ -240,6 +332,10 @@ KINDS: Mapping[str, Callable[..., Any]] = {
 """What has one operand and one result, by the names of the ops."""
 IN_PLACE = frozenset({all_reduce.__name__})
 """Those of them whose result may be where their operand is."""
+_INTO: Mapping[Callable[..., Array], Callable[..., None]] = {
+    all_reduce: all_reduce_into, reduce_scatter: reduce_scatter_into, all_gather: all_gather_into,
+}
+"""Those that write where they are told to."""
 MESSAGES: Mapping[str, Callable[..., None]] = {
     "send_to": send_to, "receive_from": receive_from,
 }
@@ -329,24 +425,31 @@ class Called:
     ) -> None:
         self.kind, self.group, self.attrs, self.place = kind, group, attrs, place
         self._starts = starts
+        self._step: tuple[Any, Step] | None = None
 
     def step(self, x: Array) -> Step:
-        """What all ranks must come to."""
-        return Step(described(self.kind, x, self.attrs), self.group, self.place)
+        """What all ranks must come to; made once, since a program has operands of one type."""
+        kind = x.dtype, x.shape
+        if self._step is None or self._step[0] != kind:
+            made = Step(described(self.kind, x, self.attrs), self.group, self.place)
+            self._step = kind, made
+        return self._step[1]
 
     def __call__(self, x: Array, out: Array) -> None:
         step, function, channel = self.step(x), KINDS[self.kind], world().channel
+        text = step.text + step.place
 
         def work() -> None:
-            if function is all_reduce:
-                all_reduce_into(step, x, out=out, **self.attrs)
+            if function in _INTO:
+                _INTO[function](step, x, out, **self.attrs)
             else:
                 np.copyto(out, function(step, x, **self.attrs))
 
         if self._starts and channel is not None and not channel.inside:
-            channel.launch(out.ctypes.data, work, step.text + step.place)
+            channel.launch(out.ctypes.data, phases(self.kind, step, x, out, **self.attrs) or work,
+                           text)
         else:
-            in_order(work, step.text + step.place)
+            in_order(work, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """The ranks of MPI, by mpi4py (extra `cellc[mpi]`).
 
-One thread (`channel.py`) does all that is done with MPI, so that a rank can compute meanwhile. Its
-waits poll, so that a rank that does not come can be named (`liveness.py`): often while somebody
-waits for the result, seldom while the rank computes, whose processor it may share. Before the bytes
-of a step go, its group agrees about it.
+All that is done with MPI is done in turns by the thread of the channel (`channel.py`), so that a
+rank can compute meanwhile, and by programs that help it. Waits poll, so that a rank that does not
+come can be named (`waits.py`): often while somebody waits for the result, seldom while the rank
+computes, whose processor the thread may share. Before the bytes of a step go, its group agrees
+about it (`headers.py`).
 """
 
 from __future__ import annotations
@@ -17,37 +18,34 @@ from typing import Any
 
 import numpy as np
 
-from . import knobs, platform
-from .channel import Channel
-from .liveness import LEAST_LIMIT, Liveness
-from .world import Bytes, CollectiveError, Read, Step, disagreement
+from . import platform
+from .channel import DEPTH, Channel
+from .headers import Headers
+from .liveness import Liveness
+from .meeting import Bytes, Meeting
+from .waits import Wait
+from .world import CollectiveError, Step, disagreement
 
-_TEXT = 192
-"""Bytes by which ranks tell each other what step they are at."""
-_ADDRESSES = 2
-"""Buffers that others may read in a step."""
-_HEADER = np.dtype([("text", f"S{_TEXT}"), ("addresses", np.int64, _ADDRESSES)])
 _SPIN = 2e-4
 """Seconds of waiting before a rank lets others use its processor."""
 _EAGER, _OFTEN, _SELDOM = 5e-5, 2e-4, 1e-3
 """Seconds between two looks: while somebody waits; and while this rank computes and bytes are on
 their way, or others have not come."""
-_HEADERS_TAG = 1 << 14
-_NOTICE = 8.0
-"""Seconds of waiting after which a rank says so, and says it again after twice as long."""
+_PHASES = 3
+"""How often ranks come to a step, at most."""
+_FIRST_TAG = 1 << 14
 
 
 class MpiWorld:
     """See `cellc_runtime.world.World`.
 
-    Attributes:
-        waiting: the step that this rank waits in; "" if it does not.
+    Args:
+        alone: whether programs compute by one thread; see `Channel`.
     """
 
-    waiting = ""
-    _notice = _NOTICE
+    _waits_in = ""
 
-    def __init__(self) -> None:
+    def __init__(self, alone: Callable[[], bool] = bool) -> None:
         from mpi4py import MPI  # an extra: it loads a library of hundreds of kilobytes
 
         if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
@@ -68,9 +66,12 @@ class MpiWorld:
         self._alive = Liveness(MPI, self._world.Dup(), processes)
         self.groups: dict[str, tuple[int, ...]] = {}
         self._comms: dict[tuple[int, ...], Any] = {}
+        self._steps: dict[tuple[int, ...], int] = {}
+        self._headers: dict[tuple[tuple[int, ...], int, int], Headers] = {}
+        self._given_up: list[Any] = []  # what MPI may still write, for as long as the process lives
         self._sent: list[tuple[Any, Bytes]] = []
         self.channel: Channel | None = Channel(f"collectives of rank {self.rank}",
-                                               self._alive.attend)
+                                               self._alive.attend, alone)
         atexit.register(self.close)  # MPI ends behind Python, and nobody may use it then
 
     def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
@@ -104,27 +105,29 @@ class MpiWorld:
         comm = self._agreed(step)
         self._finish(step, comm.Ibcast([buffer, self._mpi.BYTE], step.group.index(root)))
 
-    def readers(self, step: Step, own: Sequence[Bytes]) -> Sequence[Read] | None:
-        """See `World.readers`."""
-        if not (self._readable and set(step.group) <= set(self.near)):
-            return None
-        places = self._told(step, [b.ctypes.data for b in own])
+    def reads(self, group: Sequence[int]) -> bool:
+        """See `World.reads`."""
+        return self._readable and len(group) > 1 and set(group) <= set(self.near)
 
-        def reader(rank: int, addresses: Sequence[int]) -> Read:
-            def read(which: int, start: int, out: Bytes) -> None:
-                try:
-                    platform.read_memory(self._processes[rank], addresses[which] + start, out)
-                except OSError as error:
-                    raise CollectiveError(f"{step.text}{step.place}: rank {rank} does not let "
-                                          f"itself be read any more: {error}") from None
+    def meeting(self, step: Step, own: Sequence[Bytes]) -> MpiMeeting:
+        """See `World.meeting`."""
+        return MpiMeeting(self, step, own)
 
-            return read
+    def read(self, step: Step, place: int, address: int, out: Bytes) -> None:
+        """Fill `out` with what is at an address of the rank at a place in a step's group."""
+        rank = step.group[place]
+        try:
+            platform.read_memory(self._processes[rank], address, out)
+        except OSError as error:
+            raise CollectiveError(f"{step.text}{step.place}: rank {rank} does not let itself be "
+                                  f"read any more: {error}") from None
 
-        return [reader(r, p) for r, p in zip(step.group, places, strict=True)]
-
-    def meet(self, step: Step) -> None:
-        """See `World.meet`."""
-        self._finish(step, self._comm(step.group).Ibarrier())
+    def wait(self, meeting: Meeting) -> None:
+        """See `World.wait`."""
+        assert isinstance(meeting, MpiMeeting)
+        while not meeting.over():
+            self._wait_a_little(meeting.waits, others=True)
+        self._waits_in = ""
 
     def send(self, step: Step, to: int, tag: int, buffer: Bytes) -> None:
         """See `World.send`."""
@@ -134,9 +137,8 @@ class MpiWorld:
 
     def receive(self, step: Step, source: int, tag: int, out: Bytes) -> None:
         """See `World.receive`."""
-        status = self._mpi.Status()
-        found = self._waited(step, lambda: self._world.Improbe(source, tag, status), [source],
-                             lambda: [source])
+        status, wait = self._mpi.Status(), self.begun(step, [source], lambda: [source])
+        found = self._until(lambda: self._world.Improbe(source, tag, status), wait, others=True)
         if status.Get_count(self._mpi.BYTE) != out.size:
             raise CollectiveError(
                 f"{step.text}: expected {out.size} bytes, but rank {source} sends "
@@ -176,6 +178,9 @@ class MpiWorld:
 
     def _free(self) -> None:
         self._mpi.Request.Waitall([r for r, _ in self._sent])
+        for headers in self._headers.values():
+            headers.free()
+        self._headers.clear()
         for comm in self._comms.values():
             comm.Free()
         self._comms.clear()
@@ -194,110 +199,141 @@ class MpiWorld:
 
     def _agreed(self, step: Step) -> Any:
         """The communicator of a step's group, whose ranks have all come to this step."""
-        self._told(step, ())
+        meeting = self.meeting(step, ())
+        try:
+            self.wait(meeting)
+        finally:
+            meeting.leave()
         return self._comm(step.group)
 
-    def _told(self, step: Step, addresses: Sequence[int]) -> list[list[int]]:
-        """All ranks of a step's group come to it, and tell each other addresses."""
-        comm = self._comm(step.group)
-        others = [i for i, r in enumerate(step.group) if r != self.rank]
-        said = np.zeros(len(step.group), _HEADER)
-        own = np.zeros((), _HEADER)
-        own["text"], own["addresses"][: len(addresses)] = step.text.encode(), addresses
-        said[step.group.index(self.rank)] = own
-        asked = {i: comm.Irecv([said[i : i + 1].view(np.uint8), self._mpi.BYTE], i, _HEADERS_TAG)
-                 for i in others}
-        sent = [comm.Isend([own, self._mpi.BYTE], i, _HEADERS_TAG) for i in others]
+    def place(self, group: tuple[int, ...]) -> int:
+        """Whose headers the next step of a group has: as many steps as may be under way have some
+        of their own."""
+        number = self._steps[group] = self._steps.get(group, -1) + 1
+        return number % DEPTH
 
-        def come() -> bool:
-            for i in [i for i, r in asked.items() if r.Test()]:
-                del asked[i]
-            return not asked
+    def headers(self, group: tuple[int, ...], place: int, phase: int) -> Headers:
+        """What the ranks of a group tell each other when they come to a step, so often."""
+        key = group, place, phase
+        if key not in self._headers:
+            self._headers[key] = Headers(self._mpi, self._comm(group),
+                                         _FIRST_TAG + place * _PHASES + phase)
+        return self._headers[key]
 
-        self._waited(step, come, step.group, lambda: [step.group[i] for i in asked])
-        self._finish(step, *sent)
-        wrong = disagreement(step.group, [t.decode(errors="replace") for t in said["text"]])
-        if wrong is not None:
-            raise CollectiveError(f"{wrong}. This is rank {self.rank}{step.place}")
-        found: list[list[int]] = said["addresses"].tolist()
-        return found
+    def forget(self, headers: Headers) -> None:
+        """Others may still answer what is told by these."""
+        self._given_up.append(headers)
+        self._headers = {k: h for k, h in self._headers.items() if h is not headers}
 
-    def _finish(self, step: Step, *requests: Any) -> None:
-        self._waited(step, lambda: self._mpi.Request.Testall(list(requests)), step.group)
+    def begun(
+        self, step: Step, whom: Sequence[int], absent: Callable[[], Sequence[int]] | None = None
+    ) -> Wait:
+        """A wait that begins now; see `Wait`."""
+        others = [r for r in whom if r != self.rank]
+        return Wait(self._alive, self.channel, step, self.rank, others, absent)
 
-    def _waited(
-        self, step: Step, done: Callable[[], Any], whom: Sequence[int],
-        absent: Callable[[], Sequence[int]] | None = None,
-    ) -> Any:
-        """Ask until there is an answer.
-
-        Raises:
-            CollectiveError: there was none in the time of `CELLC_COLLECTIVE_TIMEOUT`.
-        """
-        start, what = time.monotonic(), f"{step.text}{step.place}"
-        self.waiting, self._notice = what, _NOTICE
-        while not (found := done()):
-            waited = time.monotonic() - start
-            if waited > _SPIN or not self._wanted():
-                if self._alive.is_due():
-                    self._look(waited, what, whom, absent)
-                self._pause(waited, absent is not None)
-        self._alive.forget(whom)
-        self._alive.done()
-        self.waiting = ""
-        return found
-
-    def _look(
-        self, waited: float, what: str, whom: Sequence[int],
-        absent: Callable[[], Sequence[int]] | None,
-    ) -> None:
-        """See what those do who are waited for, now and then.
-
-        Raises:
-            CollectiveError: it has taken too long, one of those waited for does not answer, has
-                left or hangs, or nobody wants it any more.
-        """
-        if self.channel is not None and self.channel.failed is not None:
-            raise CollectiveError(f"{what} was given up: {self.channel.failed!r}")
-        missing = [r for r in (absent() if absent else whom) if r != self.rank]
-        waiting = f"rank {self.rank} waits in {what}"
-        self._alive.watch(missing, waited, waiting)
-        if waited > LEAST_LIMIT:
-            self._hold_out(waited, missing, what)
-        if absent is not None:
-            self._alive.check_left(missing, what)
-            self._alive.check_hung(missing, waited, waiting)
-
-    def _hold_out(self, waited: float, missing: Sequence[int], what: str) -> None:
-        """Go on waiting, up to the limit; others are told of it.
-
-        Raises:
-            CollectiveError: the limit is reached.
-        """
-        limit = knobs.read().collective_timeout
-        said = (f"{what}: rank {self.rank} has waited {waited:.0f} s for "
-                f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))} "
-                f"(CELLC_COLLECTIVE_TIMEOUT sets how long){self._alive.told(missing)}")
-        if waited > limit:
-            raise CollectiveError(said)
-        if waited > self._notice:
-            self._notice *= 2
-            sys.stderr.write(f"{said}\nIt goes on waiting, up to {limit} s.\n")
-            sys.stderr.flush()
-
-    def _pause(self, waited: float, others: bool) -> None:
-        """Leave the processor to others for a while; `others` are those who have not come."""
-        if self._wanted():
-            if waited < 0.05:
-                os.sched_yield()
-            else:
-                time.sleep(_EAGER)
+    def came(self, wait: Wait | None) -> None:
+        """Those who were waited for, if anybody was, are there."""
+        if wait is None:
+            self._alive.done()
         else:
+            wait.end()
+
+    def _finish(self, step: Step, request: Any) -> None:
+        wait = self.begun(step, step.group)
+        try:
+            self._until(request.Test, wait)
+        except BaseException:
+            self._given_up.append(request)
+            raise
+
+    def _until(self, done: Callable[[], Any], wait: Wait, others: bool = False) -> Any:
+        """Ask until there is an answer; `others`: of those who have not come."""
+        while not (found := done()):
+            self._wait_a_little(wait, others)
+        wait.end()
+        self._waits_in = ""
+        return found
+
+    def _wait_a_little(self, wait: Wait, others: bool) -> None:
+        self._waits_in, waited = wait.what, wait.seconds
+        if waited < _SPIN and self._wanted():
+            return
+        wait.look()
+        if not self._wanted():
             time.sleep(_SELDOM if others else _OFTEN)
+        elif waited < 0.05:
+            os.sched_yield()
+        else:
+            time.sleep(_EAGER)
+
+    @property
+    def waiting(self) -> str:
+        """The step that this rank waits in; "" if it does not."""
+        return self._waits_in or ("" if self.channel is None else self.channel.waits_in)
 
     def _wanted(self) -> bool:
         """Whether this rank does nothing meanwhile."""
         return self.channel is None or self.channel.awaited > 0
+
+
+class MpiMeeting:
+    """See `cellc_runtime.world.Meeting`."""
+
+    def __init__(self, world: MpiWorld, step: Step, own: Sequence[Bytes]) -> None:
+        self._world, self._step, self._phase = world, step, 0
+        self._place = world.place(step.group)
+        self._headers = world.headers(step.group, self._place, 0)
+        self._addresses: list[tuple[int, ...]] = []
+        self._wait: Wait | None = None
+        self._over = False
+        self._headers.begin(step.text, [b.ctypes.data for b in own])
+
+    @property
+    def waits(self) -> Wait:
+        """For the others; begins when it is asked for."""
+        if self._wait is None:
+            self._wait = self._world.begun(self._step, self._step.group,
+                                           self._missing if self._phase == 0 else None)
+        return self._wait
+
+    def _missing(self) -> list[int]:
+        return [self._step.group[i] for i in self._headers.missing()]
+
+    def over(self) -> bool:
+        """See `Meeting.over`."""
+        if not self._over and self._headers.over():
+            self._over = True
+            self._world.came(self._wait)
+            if self._phase == 0:
+                self._addresses = self._headers.addresses()
+                self._agree()
+        return self._over
+
+    def _agree(self) -> None:
+        wrong = disagreement(self._step.group, self._headers.texts())
+        if wrong is not None:
+            raise CollectiveError(f"{wrong}. This is rank {self._world.rank}{self._step.place}")
+
+    def again(self) -> None:
+        """See `Meeting.again`."""
+        self._phase += 1
+        self._headers = self._world.headers(self._step.group, self._place, self._phase)
+        self._wait, self._over = None, False
+        self._headers.begin("")
+
+    def read(self, place: int, buffer: int, start: int, out: Bytes) -> None:
+        """See `Meeting.read`."""
+        self._world.read(self._step, place, self._addresses[place][buffer] + start, out)
+
+    def look(self) -> None:
+        """See `Meeting.look`."""
+        self.waits.look()
+
+    def leave(self) -> None:
+        """See `Meeting.leave`."""
+        if not self._over:
+            self._world.forget(self._headers)
 
 
 def _all_read(comm: Any, processes: dict[int, int]) -> bool:

@@ -8,23 +8,19 @@ three: one process alone, the ranks of MPI (`mpi.py`), and threads that play ran
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Protocol
 
 from .errors import CollectiveError as CollectiveError
+from .meeting import Bytes as Bytes
 from .records import dataclass
 
 if TYPE_CHECKING:
     from .channel import Channel
+    from .meeting import Meeting
 
-Bytes = np.ndarray[Any, Any]
-"""A writable or readable array of uint8 with one axis."""
-Read = Callable[[int, int, Bytes], None]
-"""Read another rank's memory: the number of a buffer, where in it, and what to fill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +71,15 @@ class World(Protocol):
     def broadcast(self, step: Step, root: int, buffer: Bytes) -> None:
         """The bytes of the rank `root`, of all, on each."""
 
-    def readers(self, step: Step, own: Sequence[Bytes]) -> Sequence[Read] | None:
-        """How to read these buffers of each rank of the group, whose `own` may be read from here
-        on; None, for all, where ranks cannot read each other's memory. What is written is seen
-        behind `meet`, and all must meet before anybody writes what others read."""
+    def reads(self, group: Sequence[int]) -> bool:
+        """Whether the ranks of a group can read each other's memory; the same on all of them."""
 
-    def meet(self, step: Step) -> None:
-        """All ranks of the group have come."""
+    def meeting(self, step: Step, own: Sequence[Bytes]) -> Meeting:
+        """This rank comes to a step of ranks that read each other's memory; the others may read
+        its `own`. Nothing is waited for."""
+
+    def wait(self, meeting: Meeting) -> None:
+        """Until a meeting is over."""
 
     def send(self, step: Step, to: int, tag: int, buffer: Bytes) -> None:
         """Bytes for one rank, copied: it does not wait until they are received."""
@@ -121,12 +119,16 @@ class Alone:
     def broadcast(self, step: Step, root: int, buffer: Bytes) -> None:
         """It is there."""
 
-    def readers(self, step: Step, own: Sequence[Bytes]) -> Sequence[Read] | None:
+    def reads(self, group: Sequence[int]) -> bool:
         """There is nobody."""
-        return None
+        return False
 
-    def meet(self, step: Step) -> None:
-        """It is there."""
+    def meeting(self, step: Step, own: Sequence[Bytes]) -> Meeting:
+        """There is nobody."""
+        raise CollectiveError(f"{step.text}: one process runs")
+
+    def wait(self, meeting: Meeting) -> None:
+        """There is nobody."""
 
     def send(self, step: Step, to: int, tag: int, buffer: Bytes) -> None:
         """There is nobody."""

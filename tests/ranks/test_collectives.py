@@ -99,7 +99,7 @@ def test_extremes_of_zeros_and_nan_are_those_of_ops(dtype: Any) -> None:
 def test_sums_of_many_pieces(read: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By reading the others' memory, and by messages."""
     if not read:
-        monkeypatch.setattr("cellc.testing.ranks._ThreadWorld.readers", lambda self, *given: None)
+        monkeypatch.setattr("cellc.testing.ranks._ThreadWorld.reads", lambda self, group: False)
     for count, reduction, dtype in ((2, "max", np.float32), (3, "sum", np.float64)):
         parts = [values(r, (1_500_001,), dtype) for r in range(count)]
         for got in on_ranks(count, lambda x, how=reduction: c.all_reduce(x, how) - 0,
@@ -116,7 +116,7 @@ def test_what_is_summed_may_be_replaced(count: int, monkeypatch: pytest.MonkeyPa
 
     def run(rank: int) -> bytes:
         given = parts[rank].copy()
-        collectives.all_reduce_into(step, given, "sum", given)
+        collectives.all_reduce_into(step, given, given, "sum")
         return given.tobytes()
 
     assert set(run_ranks(count, run)) == {in_order(parts, "sum").tobytes()}

@@ -163,6 +163,52 @@ if sys.argv[1] == "locked":
 time.sleep(600)
 """
 
+OVERLAPPED = """
+import os, sys, time
+import numpy as np
+import cellc as ms
+from cellc import Tensor, nn, ops
+from cellc.communication import init, get_rank, comm_func
+from cellc.ops import functional_collectives as c
+ms.set_context(mode=ms.GRAPH_MODE)
+init()
+rank, fault = get_rank(), sys.argv[1]
+
+class Net(nn.Cell):
+    def construct(self, x):
+        sums, y = [], x
+        for i in range(7):  # more than are under way at once
+            y = ops.tanh(ops.matmul(y, y))
+            sums.append(c.all_reduce(y))
+        total = comm_func.all_gather_into_tensor(sums[0])[0].sum() + sums[0].sum()
+        for s in sums[1:]:
+            total = total + s.sum()
+        return total
+
+def given(rows):
+    return Tensor(np.random.RandomState(rank).randn(rows, rows).astype(np.float32) / 9)
+
+net, x = Net(), given(128)
+want = net(x).asnumpy()
+for _ in range(3):
+    assert (net(x).asnumpy() == want).all()
+ms.set_context(mode=ms.PYNATIVE_MODE)
+assert (net(x).asnumpy() == want).all()
+ms.set_context(mode=ms.GRAPH_MODE)
+print("right")
+comm_func.barrier()
+if rank == 1:
+    if fault == "die":
+        os.kill(os.getpid(), 9)
+    if fault == "leave":
+        sys.exit(0)
+    if fault == "late":
+        time.sleep(600)
+    if fault in ("shape", "small"):
+        net(given(130 if fault == "shape" else 8))
+net(x)
+"""
+
 RESTART = """
 import hashlib, os, sys
 from pathlib import Path
@@ -283,6 +329,31 @@ def test_a_fault_ends_all_ranks(mpirun: Launch, fault: str, said: list[str]) -> 
                   CELLC_HANG_TIMEOUT="2")
     assert done.returncode != 0
     assert time.monotonic() - start < 60
+    for text in said:
+        assert text in done.stderr
+
+
+@pytest.mark.parametrize(("fault", "said"), [
+    ("die", ["signal 9", "rank 0: ended while it waited in all_reduce sum of float32[128,128]"]),
+    ("shape", ["collective mismatch: rank 0 at all_reduce sum of float32[128,128]; rank 1 at "
+               "all_reduce sum of float32[130,130]"]),
+    ("small", ["collective mismatch: rank 0 at all_reduce sum of float32[128,128]; rank 1 at "
+               "all_reduce sum of float32[8,8]"]),
+    ("late", ["rank 0 waits in all_reduce sum of float32[128,128]", "rank 1 hangs. For ",
+              "Rank 1 sleeps or waits at", "script.py:4"]),
+    ("leave", ["all_reduce sum of float32[128,128]", "rank 1 has left without coming to it"]),
+])
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_fault_ends_ranks_whose_collectives_are_under_way(
+    mpirun: Launch, fault: str, said: list[str], threads: str
+) -> None:
+    """A program takes them on by itself, or leaves them to the thread."""
+    start = time.monotonic()
+    done = mpirun(2, OVERLAPPED, fault, CELLC_SILENCE_TIMEOUT="1", CELLC_HANG_TIMEOUT="2",
+                  CELLC_NUM_THREADS=threads)
+    assert done.returncode != 0
+    assert time.monotonic() - start < 60
+    assert done.stdout.split().count("right") == 2
     for text in said:
         assert text in done.stderr
 

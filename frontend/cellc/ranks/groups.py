@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_module
+from cellc_runtime.loader import num_threads
 from cellc_runtime.world import enter, leave, world
 
 from ..context import OPTIONS
@@ -63,7 +64,7 @@ def connect(what: str) -> None:
         try:
             from cellc_runtime.mpi import MpiWorld  # it loads MPI, which one process does without
             with _patient(what):
-                made = MpiWorld()
+                made = MpiWorld(lambda: num_threads() == 1)
         except ImportError as e:
             raise RuntimeError(
                 f"For '{what}', {name}={count} says that {count} processes take part, but mpi4py "

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from cellc_runtime.channel import Channel
+from cellc_runtime.meeting import Meeting
 from cellc_runtime.records import dataclass, field
-from cellc_runtime.world import Bytes, CollectiveError, Read, Step, disagreement, playing
+from cellc_runtime.world import Bytes, CollectiveError, Step, disagreement, playing
 
 _PATIENCE = 180.0
 """Seconds that a rank waits for another one, which may be compiling its stage of a pipeline."""
+_LOOK = 1e-3
+"""Seconds for which one that asks whether others have come waits for them."""
 
 
 @dataclass(eq=False)
@@ -28,13 +32,16 @@ class _Board:
             self.given.setdefault(key, {})[rank] = value
             self.changed.notify_all()
 
+    def come(self, key: Any, ranks: Sequence[int], seconds: float) -> bool:
+        """Wait so long at most; whether these ranks have given something, or one has failed."""
+        with self.changed:
+            return self.changed.wait_for(
+                lambda: self.failed or set(ranks) <= self.given.get(key, {}).keys(), seconds)
+
     def take(self, key: Any, ranks: Sequence[int], who: int, text: str) -> dict[int, Any]:
         """What these ranks gave, once all have; forgotten when each of them has taken it."""
-        def come() -> bool:
-            return self.failed or set(ranks) <= self.given.get(key, {}).keys()
-
         with self.changed:
-            self.changed.wait_for(come, _PATIENCE)
+            self.come(key, ranks, _PATIENCE)
             # (Another may have failed at this very step; then this one is told what is wrong, too.)
             missing = sorted(set(ranks) - self.given.get(key, {}).keys())
             if missing:
@@ -55,20 +62,20 @@ class _ThreadWorld:
         self.size = size
         self.near = tuple(range(size))
         self.groups: dict[str, tuple[int, ...]] = {}
-        self._own = Channel(f"collectives of rank {rank}")
+        # Every other rank takes on what it has started by itself.
+        self._own = Channel(f"collectives of rank {rank}", alone=lambda: rank % 2 == 0)
         self.channel: Channel | None = self._own
         self._board = board
         self._steps: dict[Any, int] = {}
 
     def _exchange(self, step: Step, value: Any) -> list[Any]:
-        number = self._steps[step.group] = self._steps.get(step.group, 0) + 1
-        key = step.group, number
+        key = self._key(step)
         self._board.put(key, self.rank, (step.text, value))
-        found = self._board.take(key, step.group, self.rank, step.text)
-        wrong = disagreement(step.group, [found[r][0] for r in step.group])
-        if wrong is not None:
-            raise CollectiveError(f"{wrong}. This is rank {self.rank}{step.place}")
-        return [found[r][1] for r in step.group]
+        return _agreed(self._board, key, self.rank, step)
+
+    def _key(self, step: Step) -> Any:
+        number = self._steps[step.group] = self._steps.get(step.group, 0) + 1
+        return step.group, number
 
     def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
         """See `World.all_to_all`."""
@@ -85,19 +92,19 @@ class _ThreadWorld:
         """See `World.broadcast`."""
         buffer[:] = self._exchange(step, buffer.copy())[step.group.index(root)]
 
-    def readers(self, step: Step, own: Sequence[Bytes]) -> Sequence[Read] | None:
-        """See `World.readers`."""
-        def reader(buffers: Sequence[Bytes]) -> Read:
-            def read(which: int, start: int, out: Bytes) -> None:
-                out[:] = buffers[which][start : start + out.size]
+    def reads(self, group: Sequence[int]) -> bool:
+        """See `World.reads`."""
+        return len(group) > 1
 
-            return read
+    def meeting(self, step: Step, own: Sequence[Bytes]) -> _ThreadMeeting:
+        """See `World.meeting`."""
+        return _ThreadMeeting(self._board, self.rank, step, self._key(step), own)
 
-        return [reader(buffers) for buffers in self._exchange(step, own)]
-
-    def meet(self, step: Step) -> None:
-        """See `World.meet`."""
-        self._exchange(step, None)
+    def wait(self, meeting: Meeting) -> None:
+        """See `World.wait`."""
+        assert isinstance(meeting, _ThreadMeeting)
+        while not meeting.over():
+            meeting.look()
 
     def _message(self, source: int, to: int, tag: int) -> Any:
         key = "message", self.rank, source, to, tag
@@ -131,6 +138,54 @@ class _ThreadWorld:
         with self._board.changed:
             self._board.failed = True
             self._board.changed.notify_all()
+
+
+class _ThreadMeeting:
+    """See `cellc_runtime.world.Meeting`."""
+
+    def __init__(
+        self, board: _Board, rank: int, step: Step, key: Any, own: Sequence[Bytes]
+    ) -> None:
+        self._board, self._rank, self._step, self._key = board, rank, step, key
+        self._start = time.monotonic()
+        self._buffers: list[Sequence[Bytes]] = []
+        self._over = False
+        board.put(key, rank, (step.text, own))
+
+    def over(self) -> bool:
+        """See `Meeting.over`."""
+        if not self._over and self._board.come(self._key, self._step.group, 0.0):
+            self._over = True
+            found = _agreed(self._board, self._key, self._rank, self._step)
+            self._buffers = self._buffers or found
+        return self._over
+
+    def again(self) -> None:
+        """See `Meeting.again`."""
+        self._key, self._over = (*self._key, "again"), False
+        self._board.put(self._key, self._rank, (self._step.text, None))
+
+    def read(self, place: int, buffer: int, start: int, out: Bytes) -> None:
+        """See `Meeting.read`."""
+        out[:] = self._buffers[place][buffer][start : start + out.size]
+
+    def look(self) -> None:
+        """See `Meeting.look`."""
+        if not self._board.come(self._key, self._step.group, _LOOK) \
+                and time.monotonic() - self._start > _PATIENCE:
+            self._board.take(self._key, self._step.group, self._rank, self._step.text)
+
+    def leave(self) -> None:
+        """Nothing is held."""
+
+
+def _agreed(board: _Board, key: Any, rank: int, step: Step) -> list[Any]:
+    """What each rank of a step's group gives, which all must call the same."""
+    found = board.take(key, step.group, rank, step.text)
+    wrong = disagreement(step.group, [found[r][0] for r in step.group])
+    if wrong is not None:
+        raise CollectiveError(f"{wrong}. This is rank {rank}{step.place}")
+    return [found[r][1] for r in step.group]
 
 
 def run_ranks(size: int, function: Callable[[int], Any]) -> list[Any]:

@@ -41,7 +41,7 @@ def measure() -> Link:
         step = Step(collectives.described("all_reduce", x), group)
         out = np.empty_like(x)  # (a program's memory is there before)
         return lambda: collectives.in_order(
-            lambda: collectives.all_reduce_into(step, x, "sum", out), step.text)
+            lambda: collectives.all_reduce_into(step, x, out, "sum"), step.text)
 
     large = np.ones(_LARGE, np.float32)
     part = [np.ones(_LARGE // count, np.float32) for _ in group]
