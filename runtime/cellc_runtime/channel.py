@@ -239,6 +239,8 @@ class Channel:
         """
         pending = self._flying.pop(key, None)
         if pending is not None:
+            if self.helped and self._under_way:
+                self._take_on()  # (it may be done, and others not)
             pending.wait()
 
     def help(self, pending: Pending) -> None:

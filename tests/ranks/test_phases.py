@@ -137,6 +137,22 @@ def test_a_program_that_helps_is_not_disturbed() -> None:
     s.channel.close()
 
 
+def test_a_program_takes_on_others_where_it_awaits_one_that_is_done() -> None:
+    s = steps(helped=True)
+    s.launch("0", "1")
+    s.come("0a")
+    s.channel._take_on()
+    s.come("0b")
+    s.channel._take_on()
+    s.come("1a")
+    assert "0 done" in s.seen and "1b" not in s.seen
+    s.land("0")
+    assert "1b" in s.seen
+    s.come("1b")
+    s.land("1")
+    s.channel.close()
+
+
 @HELPED
 def test_what_is_done_at_one_go_stands_between(helped: bool) -> None:
     s = steps(helped)
