@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,9 @@ import numpy as np
 from .finding import Finding, Trial
 
 SUFFIX = ".seed"
-STEPS = 9
+STEPS = 10
+"""A checkpoint follows every third one, so a job that is started again does one at least (ranks of
+stages have the Parameters of all of them before their first step)."""
 _SECONDS = 120.0
 """After which a job hangs."""
 _ENDING = 20.0
@@ -38,7 +40,10 @@ import numpy as np
 import cellc as ms
 from cellc import Tensor, nn, ops, train
 from cellc.communication import init, get_rank, comm_func
+from cellc_runtime import collectives
 told, folder = json.loads(sys.argv[1]), sys.argv[2]
+if told["read"]:  # small sums, too, by reading what others have
+    collectives.SMALL = 0
 init()
 rank = get_rank()
 ms.set_context(mode=told["mode"])
@@ -124,6 +129,8 @@ class Job:
         fault: what happens; "" for nothing.
         rank, at: to whom, in which step.
         late: so many seconds after its start, where it comes from outside.
+        read: small sums are read of the others' memory, too.
+        threads: a rank computes by so many; with one, programs take on their collectives.
     """
 
     ranks: int
@@ -134,6 +141,8 @@ class Job:
     rank: int = 0
     at: int = 0
     late: float = 0.0
+    read: bool = False
+    threads: int = 1
 
 
 def job_of(seed: int) -> Job:
@@ -147,7 +156,8 @@ def job_of(seed: int) -> Job:
     eager = way in ("summed", "parted") and rng.random() < 0.4
     return Job(2 if way == "cut" else ranks, int(eager), way, STEPS, pick(FAULTS),
                int(rng.integers(ranks if way != "cut" else 2)), int(rng.integers(STEPS)),
-               float(rng.uniform(0, 0.1) * rng.random()))
+               float(rng.uniform(0, 0.1) * rng.random()), bool(rng.random() < 0.7),
+               pick((1, 1, 2)))
 
 
 def run(job: Job, folder: Path) -> tuple[int, str, str, float]:
@@ -163,7 +173,7 @@ def run(job: Job, folder: Path) -> tuple[int, str, str, float]:
          sys.executable, str(script), json.dumps(asdict(job)), str(folder)],
         cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         start_new_session=True,
-        env={**os.environ, "CELLC_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        env={**os.environ, "CELLC_NUM_THREADS": str(job.threads), "OMPI_ALLOW_RUN_AS_ROOT": "1",
              "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PYTHONPATH": os.pathsep.join(sys.path)})
     try:
         out, err = process.communicate(timeout=_SECONDS)
@@ -211,7 +221,7 @@ def check(job: Job) -> None:
                 raise AssertionError(f"it ends with 0: {out!r}")
         elif f"rank {job.rank}" not in err and f"@1,{job.rank}]" not in err:  # (so says mpirun)
             raise AssertionError(f"nobody names rank {job.rank}: {err[-800:]!r}")
-        code, out, err, _ = run(Job(job.ranks, job.mode, job.way), folder)
+        code, out, err, _ = run(replace(job, fault=""), folder)
         if code or tuple(digests(out)) != want:
             raise AssertionError(f"started again it ends with {code}: {out!r}, {err[-500:]!r}")
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from cellc import Tensor, nn
 from cellc.parallel.distributed import DistributedDataParallel
 from cellc.storage.elsewhere import is_elsewhere
 from cellc.testing.ranks import run_ranks
+from cellc_runtime import collectives
 
 from ..modes.law import Array, arrays_of, mode
 from . import training
@@ -53,6 +55,7 @@ class Spread:
         micro: parts of a batch: accumulated, or those of a pipeline.
         schedule: of a pipeline.
         bucket: bytes of gradients that are sent together; negative: as it is at first.
+        read: small gradients are read of the others' memory, too.
     """
 
     plan: Plan
@@ -62,6 +65,7 @@ class Spread:
     micro: int = 1
     schedule: str = "1f1b"
     bucket: int = -1
+    read: bool = False
 
     def text(self) -> str:
         """As JSON."""
@@ -104,7 +108,8 @@ def spread_of(seed: int) -> Spread:
     return Spread(
         replace(plan, layers=layers, recomputed=again, rows=rows, optimizer=optimizer, way="",
                 copied="", threads=1),
-        ranks, how, bool(rng.integers(2)), micro, pick(("1f1b", "gpipe")), pick((-1, -1, 0, 64)))
+        ranks, how, bool(rng.integers(2)), micro, pick(("1f1b", "gpipe")), pick((-1, -1, 0, 64)),
+        pick((True, True, False)))
 
 
 # --- one process ----------------------------------------------------------------------------------
@@ -197,8 +202,10 @@ def on_ranks(spread: Spread) -> list[list[Array]]:
             for i, cell in enumerate(cells):
                 cell.pipeline_stage = i * spread.ranks // len(cells)
     ms.set_auto_parallel_context(**settings(spread))
+    small = 0 if spread.read else collectives.SMALL
     try:
-        return run_ranks(spread.ranks, lambda rank: _rank(spread, nets[rank][0], rank, out))
+        with mock.patch.object(collectives, "SMALL", small):
+            return run_ranks(spread.ranks, lambda rank: _rank(spread, nets[rank][0], rank, out))
     finally:
         ms.reset_auto_parallel_context()
 
@@ -277,7 +284,7 @@ def plainer(spread: Spread) -> Iterator[Spread]:
         if spread.how != "staged" or len(plan.layers) >= spread.ranks:
             yield replace(spread, plan=plan)
     for name, plain in (("ranks", 2), ("micro", 1), ("bucket", -1), ("mean", False),
-                        ("schedule", "gpipe")):
+                        ("read", False), ("schedule", "gpipe")):
         if getattr(spread, name) != plain and (spread.how != "staged" or name != "micro"):
             yield replace(spread, **{name: plain})
 
