@@ -20,6 +20,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ _LOOK = 1e-3
 _SPIN = 0.05
 """Seconds of waiting before a rank that does nothing else sleeps between its looks, so long:"""
 _NAP = 5e-5
+_ROUND = 0.1
+"""Seconds after which who waits for one that is done sees it, where another has seen it first."""
 IDLE = 0.2
 """Seconds after which a thread that has nothing to do, or leaves it to a program that helps, looks
 at what there is."""
@@ -45,13 +48,15 @@ class Pending:
 
     Attributes:
         text: what it is, for messages.
+        done: whether it is done, or will not be.
         value: what it gave, once it is done.
         phases: what it goes on by; None if it is done at one go.
         meeting: what must be over before it goes on.
     """
 
     __slots__ = (
-        "_channel", "_done", "_work", "context", "error", "meeting", "phases", "text", "value",
+        "_channel", "_gate", "_work", "context", "done", "error", "meeting", "phases", "text",
+        "value",
     )
 
     def __init__(self, channel: Channel, work: Callable[[], Any] | Phases, text: str) -> None:
@@ -63,7 +68,9 @@ class Pending:
         self.meeting: Meeting | None = None
         self._channel = channel
         self._work = None if isinstance(work, Generator) else work
-        self._done = threading.Event()
+        self.done = False
+        self._gate = threading.Lock()  # (no event: an interrupt within `set` leaves it locked)
+        self._gate.acquire()
 
     def run(self) -> None:
         """Do it, on the channel's thread."""
@@ -89,8 +96,8 @@ class Pending:
         except BaseException as error:
             self._fail(error)
             self.end()
-            if not isinstance(error, Exception):  # an interrupt of who computes
-                raise
+            if not isinstance(error, Exception) and not self._channel.inside:
+                raise  # an interrupt of who computes
             return True
 
     def _gone_on(self) -> bool:
@@ -117,7 +124,9 @@ class Pending:
         if self.phases is not None:
             self.phases.close()
         self._work = self.phases = self.meeting = None
-        self._done.set()
+        self.done = True
+        with suppress(RuntimeError):  # it is open
+            self._gate.release()
 
     def settle(self) -> None:
         """Wait until it is done; an interrupt gives up all that was asked for."""
@@ -126,21 +135,24 @@ class Pending:
         try:
             if channel.helped:
                 channel.help(self)
-            self._done.wait()
+            while not self.done:
+                self._pause(_ROUND)
         except BaseException as error:
             channel.give_up(error)
             raise
         finally:
             channel.awaited -= 1
 
-    @property
-    def done(self) -> bool:
-        """Whether it is done, or will not be."""
-        return self._done.is_set()
+    def _pause(self, seconds: float) -> None:
+        """Wait so long at most: not longer than until it is done, unless another waits, too."""
+        self._gate.acquire(timeout=seconds)
 
     def done_within(self, seconds: float) -> bool:
         """Wait so long at most; whether it is done."""
-        return self._done.wait(seconds)
+        end = time.monotonic() + seconds
+        while not self.done and (left := end - time.monotonic()) > 0:
+            self._pause(min(left, _ROUND))
+        return self.done
 
     def wait(self) -> Any:
         """What it gives, once it is done.
@@ -182,7 +194,7 @@ class Channel:
         self.awaited = 0
         self.helped = False
         self._attend, self._alone = attend, alone
-        self._turn = threading.Lock()  # of who goes on with what is under way
+        self._turn = threading.RLock()  # of who goes on with what is under way
         self._asked: deque[Pending] = deque()
         self._under_way: list[Pending] = []
         self._tokens: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -203,8 +215,8 @@ class Channel:
     @property
     def waits_in(self) -> str:
         """What comes in phases and is waited for; "" if there is none."""
-        first = next(iter(self._under_way), None)
-        return first.text if first is not None and self.awaited else ""
+        first = self._first()
+        return first.text if first is not None and first.phases is not None and self.awaited else ""
 
     def do(self, work: Callable[[], Any], text: str) -> Any:
         """Do something behind all that was started, and wait for it.
@@ -262,6 +274,7 @@ class Channel:
         that runs on this thread starts nothing.)"""
         if self.inside:
             return
+        self._let_go()
         while self._flying:
             self._flying.popitem()[1].settle()
         self.forgive()
@@ -270,6 +283,7 @@ class Channel:
         """Who waits was interrupted: nothing goes on."""
         self.failed = self.failed or error
         self.given_up = error
+        self._let_go()
         self.wake()
 
     def forgive(self) -> None:
@@ -298,9 +312,16 @@ class Channel:
     def _ask(self, work: Callable[[], Any] | Phases, text: str) -> Pending:
         pending = Pending(self, work, text)
         self._begin()
-        self._unfinished.append(pending)
         self._asked.append(pending)
+        self._unfinished.append(pending)
         return pending
+
+    def _first(self) -> Pending | None:
+        """What is next to go on or to begin, seen by whoever has no turn."""
+        for pending in (self._under_way, self._asked):
+            with suppress(IndexError):  # (another thread has just taken it)
+                return pending[0]
+        return None
 
     def _waiting(self) -> list[Pending]:
         self._unfinished = [p for p in self._unfinished if not p.done]
@@ -310,17 +331,23 @@ class Channel:
         """Go on with what comes in phases, by a thread that computes; whether there is more of it.
         (What is done at one go is the channel's thread's.)"""
         self._helped_at = time.monotonic()
-        if not self._turn.acquire(blocking=False):
-            return bool(self._under_way)
         try:
-            self._go_on()
-            if self.awaited:
-                self._look()
-            if not self._under_way and self._asked:
-                self.wake()
+            if self._turn.acquire(blocking=False):
+                self._go_on()
+                if self.awaited:
+                    self._look()
+                if not self._under_way and self._asked:
+                    self.wake()
             return bool(self._under_way)
         finally:
-            self._turn.release()
+            with suppress(RuntimeError):  # it was not its turn
+                self._turn.release()
+
+    def _let_go(self) -> None:
+        """End the turn of this thread, which an interrupt may have left unended."""
+        with suppress(RuntimeError):
+            while True:
+                self._turn.release()
 
     def _go_on(self) -> bool:
         """Take all as far as it goes without a wait; whether anything went on."""
@@ -338,13 +365,15 @@ class Channel:
 
     def _begin_next(self) -> bool:
         """Begin what was asked for first, unless it is done at one go; whether it was begun."""
+        pending = self._asked[0]
         if self.failed is not None:
-            self._asked.popleft().end(self.failed)
-            return True
-        if self._asked[0].phases is None:
+            pending.end(self.failed)
+        elif pending.phases is not None:
+            if pending not in self._under_way:  # an interrupt may come in between
+                self._under_way.append(pending)
+        elif not pending.done:
             return False
-        pending = self._asked.popleft()
-        self._under_way.append(pending)
+        self._asked.popleft()
         pending.go_on()
         self._leave_off()
         return True
@@ -388,7 +417,7 @@ class Channel:
     def _is_helped(self) -> bool:
         """Whether a program goes on with what is next: it came by lately, and it does not wait for
         this thread."""
-        first = next(iter(self._under_way or self._asked), None)
+        first = self._first()
         return first is not None and first.phases is not None and self.given_up is None \
             and self._helpers >= self.awaited and time.monotonic() - self._helped_at < IDLE
 

@@ -25,7 +25,7 @@ from cellc_compiler.ir.types import TensorType
 from cellc_compiler.lower.instructions import Call, Callback, Instruction
 from cellc_compiler.lower.lowered import Lowered
 from cellc_runtime import knobs
-from cellc_runtime.channel import Channel
+from cellc_runtime.channel import Channel, Pending
 from cellc_runtime.dtypes import float32
 from cellc_runtime.target import host_target
 from cellc_runtime.world import CollectiveError
@@ -328,11 +328,11 @@ def test_an_interrupt_gives_up_what_waits(monkeypatch: pytest.MonkeyPatch) -> No
     first = channel.start(lambda: gate.wait(SECONDS), "first")
     second = channel.start(lambda: None, "second")
 
-    def interrupted() -> None:
+    def interrupted(*given: Any) -> None:
         raise KeyboardInterrupt("by the user")
 
     with monkeypatch.context() as patch:
-        patch.setattr(first._done, "wait", interrupted)
+        patch.setattr(Pending, "_pause", interrupted)
         with pytest.raises(KeyboardInterrupt, match="by the user"):
             first.wait()
     gate.set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +14,7 @@ import pytest
 
 from cellc.testing.ranks import run_ranks
 from cellc_runtime import collectives
-from cellc_runtime.channel import DEPTH, IDLE, Channel
+from cellc_runtime.channel import DEPTH, IDLE, Channel, Pending
 from cellc_runtime.meeting import Phases
 from cellc_runtime.world import Bytes, CollectiveError, Step, world
 
@@ -206,7 +208,7 @@ def test_an_interrupt_gives_up_what_is_under_way(
 
     with monkeypatch.context() as patch:
         patch.setattr(Channel, "help", interrupted)
-        patch.setattr(s.channel._flying[s.keys["0"]]._done, "wait", interrupted)
+        patch.setattr(Pending, "_pause", interrupted)
         with pytest.raises(KeyboardInterrupt, match="by the user"):
             s.land("0")
     s.channel.drain()  # as the program does that ends with it
@@ -261,3 +263,55 @@ def test_sizes_on_both_sides_of_reading_are_told_apart() -> None:
 
     with pytest.raises(CollectiveError, match="collective mismatch"):
         run_ranks(2, run)
+
+
+class Comes(Meets):
+    """A meeting that is over after a few looks."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.looks = looks
+
+    def over(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+def three_meetings(draw: random.Random) -> Phases:
+    for _ in range(3):
+        yield Comes(draw.randrange(4))
+
+
+@pytest.mark.filterwarnings(  # Python drops one that comes while it collects garbage
+    "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no such clock")
+@HELPED
+def test_interrupts_at_any_moment_leave_nothing_behind(helped: bool) -> None:
+    """Nothing hangs, and what is asked for later is done."""
+    def interrupt(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    draw, interrupts, channel = random.Random(1), 0, Channel("test", alone=lambda: helped)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(250):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, 6e-4))
+                for key in range(6):
+                    channel.launch(key, (lambda: None) if key == 3 else three_meetings(draw), "")
+                for key in range(6):
+                    channel.land(key)
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
+            except KeyboardInterrupt:
+                interrupts += 1
+                channel.drain()  # as a program does that ends with an error
+            for key in range(3):
+                channel.launch(key, three_meetings(draw), "")
+            for key in range(3):
+                channel.land(key)
+            assert not channel._under_way and not channel._asked
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupts > 5
+    channel.close()
