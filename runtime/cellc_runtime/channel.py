@@ -398,7 +398,7 @@ class Channel:
         went_on = time.monotonic()
         while True:
             if self._is_helped():
-                self._token(IDLE)
+                self._idle()
                 continue
             with self._turn:
                 went = self._go_on()
@@ -424,15 +424,20 @@ class Channel:
     def _rest(self, still: float) -> None:
         """Until something may go on; `still`: for how long nothing has."""
         if not self._under_way:
-            if not self._asked and not self._token(IDLE) and self._attend is not None:
-                with self._turn:
-                    self._attend()
+            if not self._asked:
+                self._idle()
         elif not self.awaited or self._helpers:
             self._token(_LOOK)
         elif still < _SPIN:
             os.sched_yield()
         else:
             time.sleep(_NAP)
+
+    def _idle(self) -> None:
+        """Until there is something, attending to others now and then."""
+        if not self._token(IDLE) and self._attend is not None:
+            with self._turn:
+                self._attend()
 
     def _token(self, seconds: float | None) -> bool:
         try:

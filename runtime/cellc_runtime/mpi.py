@@ -26,8 +26,8 @@ from .meeting import Bytes, Meeting
 from .waits import Wait
 from .world import CollectiveError, Step, disagreement
 
-_SPIN = 2e-4
-"""Seconds of waiting before a rank lets others use its processor."""
+_SPIN, _YIELDS = 2e-4, 0.05
+"""Seconds of waiting before a rank lets others use its processor, and before it sleeps."""
 _EAGER, _OFTEN, _SELDOM = 5e-5, 2e-4, 1e-3
 """Seconds between two looks: while somebody waits; and while this rank computes and bytes are on
 their way, or others have not come."""
@@ -206,18 +206,18 @@ class MpiWorld:
             meeting.leave()
         return self._comm(step.group)
 
-    def place(self, group: tuple[int, ...]) -> int:
-        """Whose headers the next step of a group has: as many steps as may be under way have some
+    def next_slot(self, group: tuple[int, ...]) -> int:
+        """Which headers the next step of a group has: as many steps as may be under way have some
         of their own."""
         number = self._steps[group] = self._steps.get(group, -1) + 1
         return number % DEPTH
 
-    def headers(self, group: tuple[int, ...], place: int, phase: int) -> Headers:
-        """What the ranks of a group tell each other when they come to a step, so often."""
-        key = group, place, phase
+    def headers(self, group: tuple[int, ...], slot: int, phase: int) -> Headers:
+        """What the ranks of a group tell each other when they come to a step once more."""
+        key = group, slot, phase
         if key not in self._headers:
             self._headers[key] = Headers(self._mpi, self._comm(group),
-                                         _FIRST_TAG + place * _PHASES + phase)
+                                         _FIRST_TAG + slot * _PHASES + phase)
         return self._headers[key]
 
     def forget(self, headers: Headers) -> None:
@@ -256,13 +256,14 @@ class MpiWorld:
         return found
 
     def _wait_a_little(self, wait: Wait, others: bool) -> None:
+        """Look around, and leave the processor to others for a while."""
         self._waits_in, waited = wait.what, wait.seconds
         if waited < _SPIN and self._wanted():
             return
         wait.look()
         if not self._wanted():
             time.sleep(_SELDOM if others else _OFTEN)
-        elif waited < 0.05:
+        elif waited < _YIELDS:
             os.sched_yield()
         else:
             time.sleep(_EAGER)
@@ -278,12 +279,12 @@ class MpiWorld:
 
 
 class MpiMeeting:
-    """See `cellc_runtime.world.Meeting`."""
+    """See `cellc_runtime.meeting.Meeting`."""
 
     def __init__(self, world: MpiWorld, step: Step, own: Sequence[Bytes]) -> None:
         self._world, self._step, self._phase = world, step, 0
-        self._place = world.place(step.group)
-        self._headers = world.headers(step.group, self._place, 0)
+        self._slot = world.next_slot(step.group)
+        self._headers = world.headers(step.group, self._slot, 0)
         self._addresses: list[tuple[int, ...]] = []
         self._wait: Wait | None = None
         self._over = False
@@ -318,7 +319,7 @@ class MpiMeeting:
     def again(self) -> None:
         """See `Meeting.again`."""
         self._phase += 1
-        self._headers = self._world.headers(self._step.group, self._place, self._phase)
+        self._headers = self._world.headers(self._step.group, self._slot, self._phase)
         self._wait, self._over = None, False
         self._headers.begin("")
 

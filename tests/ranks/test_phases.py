@@ -139,6 +139,24 @@ def test_a_program_that_helps_is_not_disturbed() -> None:
     s.channel.close()
 
 
+def test_others_are_attended_to_while_a_program_helps() -> None:
+    """They may ask what this rank is at, however often the program comes by."""
+    attended: list[float] = []
+    s = Steps(Channel("test", lambda: attended.append(time.monotonic()), lambda: True))
+    s.launch("0")
+    start = time.monotonic() + 3 * IDLE
+
+    def asked() -> bool:
+        s.channel._take_on()
+        return bool(attended) and attended[-1] > start
+
+    until(asked)
+    s.come("0a")
+    threading.Thread(target=lambda: s.come("0b")).start()
+    s.land("0")
+    s.channel.close()
+
+
 def test_a_program_takes_on_others_where_it_awaits_one_that_is_done() -> None:
     s = steps(helped=True)
     s.launch("0", "1")

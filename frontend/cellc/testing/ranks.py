@@ -141,7 +141,7 @@ class _ThreadWorld:
 
 
 class _ThreadMeeting:
-    """See `cellc_runtime.world.Meeting`."""
+    """See `cellc_runtime.meeting.Meeting`."""
 
     def __init__(
         self, board: _Board, rank: int, step: Step, key: Any, own: Sequence[Bytes]
