@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .records import dataclass
-from .world import Bytes, CollectiveError, Step, member, world
+from .world import CollectiveError, Step, member, world
 
 if TYPE_CHECKING:
-    from .meeting import Meeting, Phases
+    from .meeting import Bytes, Meeting, Phases
 
 Array = np.ndarray[Any, Any]
 

@@ -14,12 +14,11 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
 
 from .errors import CollectiveError as CollectiveError
-from .meeting import Bytes as Bytes
 from .records import dataclass
 
 if TYPE_CHECKING:
     from .channel import Channel
-    from .meeting import Meeting
+    from .meeting import Bytes, Meeting
 
 
 

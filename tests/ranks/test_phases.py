@@ -15,8 +15,8 @@ import pytest
 from cellc.testing.ranks import run_ranks
 from cellc_runtime import collectives
 from cellc_runtime.channel import DEPTH, IDLE, Channel, Pending
-from cellc_runtime.meeting import Phases
-from cellc_runtime.world import Bytes, CollectiveError, Step, world
+from cellc_runtime.meeting import Bytes, Phases
+from cellc_runtime.world import CollectiveError, Step, world
 
 SECONDS = 30.0
 HELPED = pytest.mark.parametrize("helped", [True, False])

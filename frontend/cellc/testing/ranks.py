@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cellc_runtime.channel import Channel
-from cellc_runtime.meeting import Meeting
+from cellc_runtime.meeting import Bytes, Meeting
 from cellc_runtime.records import dataclass, field
-from cellc_runtime.world import Bytes, CollectiveError, Step, disagreement, playing
+from cellc_runtime.world import CollectiveError, Step, disagreement, playing
 
 _PATIENCE = 180.0
 """Seconds that a rank waits for another one, which may be compiling its stage of a pipeline."""
