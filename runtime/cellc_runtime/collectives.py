@@ -74,7 +74,7 @@ def all_reduce(step: Step, x: Array, reduction: str) -> Array:
 
 def all_reduce_into(step: Step, x: Array, out: Array, reduction: str) -> None:
     """The same, into memory without gaps, which may be that of `x`."""
-    if _read(phases(all_reduce.__name__, step, x, out, reduction=reduction)):
+    if _read(phases(all_reduce, step, x, out, reduction=reduction)):
         return
     if len(step.group) == 1:
         np.copyto(out, x)
@@ -95,7 +95,7 @@ def reduce_scatter(step: Step, x: Array, reduction: str) -> Array:
 
 def reduce_scatter_into(step: Step, x: Array, out: Array, reduction: str) -> None:
     """The same, into memory without gaps."""
-    if not _read(phases(reduce_scatter.__name__, step, x, out, reduction=reduction)):
+    if not _read(phases(reduce_scatter, step, x, out, reduction=reduction)):
         parts = np.split(np.ascontiguousarray(x), len(step.group))
         np.copyto(out, added(_exchanged(step, parts), reduction))
 
@@ -115,7 +115,7 @@ def all_gather(step: Step, x: Array) -> Array:
 
 def all_gather_into(step: Step, x: Array, out: Array) -> None:
     """The same, into memory without gaps."""
-    if not _read(phases(all_gather.__name__, step, x, out)):
+    if not _read(phases(all_gather, step, x, out)):
         parts = np.split(out, len(step.group))
         world().all_gather(step, _bytes(x), [_bytes(p) for p in parts])
 
@@ -212,14 +212,16 @@ def other_rank(step: Step, rank: int) -> int:
 # --- by reading what others have ------------------------------------------------------------------
 
 
-def phases(kind: str, step: Step, x: Array, out: Array, **attrs: Any) -> Phases | None:
-    """How ranks do something large that read each other's memory, into `out`; None: they send
-    messages.
+def phases(
+    function: Callable[..., Array], step: Step, x: Array, out: Array, **attrs: Any
+) -> Phases | None:
+    """How ranks that read each other's memory do one of `KINDS` with something large, into `out`;
+    None: they send messages.
 
     Raises:
         CollectiveError: this rank is not in the group.
     """
-    made = _BY_READING.get(kind)
+    made = _BY_READING.get(function)
     member(step)
     if made is None or x.nbytes <= SMALL or not world().reads(step.group):
         return None
@@ -286,10 +288,8 @@ def _all_gather(step: Step, x: Array, out: Array) -> Phases:
         yield meeting
 
 
-_BY_READING: Mapping[str, Callable[..., Phases]] = {
-    "all_reduce": _all_reduce, "any_order_all_reduce": _all_reduce,
-    "reduce_scatter": _reduce_scatter, "any_order_reduce_scatter": _reduce_scatter,
-    "all_gather": _all_gather,
+_BY_READING: Mapping[Callable[..., Array], Callable[..., Phases]] = {
+    all_reduce: _all_reduce, reduce_scatter: _reduce_scatter, all_gather: _all_gather,
 }
 
 
@@ -446,8 +446,8 @@ class Called:
                 np.copyto(out, function(step, x, **self.attrs))
 
         if self._starts and channel is not None and not channel.inside:
-            channel.launch(out.ctypes.data, phases(self.kind, step, x, out, **self.attrs) or work,
-                           text)
+            by_reading = phases(function, step, x, out, **self.attrs)
+            channel.launch(out.ctypes.data, by_reading or work, text)
         else:
             in_order(work, text)
 

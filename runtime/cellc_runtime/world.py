@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .meeting import Bytes, Meeting
 
 
-
 @dataclass(frozen=True, slots=True)
 class Step:
     """A collective as all ranks of its group must see it.
