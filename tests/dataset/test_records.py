@@ -542,9 +542,6 @@ def test_pictures_become_mindrecord(tmp_path):
     rows = read(str(tmp_path / "cifar"))
     assert [(r["id"], r["label"]) for r in rows] == list(enumerate([3, 1, 2] * 2))
     assert len(read(str(tmp_path / "cifar_test"))) == 3
-    (tmp_path / "test_batch").write_bytes(pickle.dumps(SimpleNamespace(a=1)))
-    with pytest.raises(RuntimeError, match="which no batch of CIFAR needs"):
-        mr.Cifar10ToMR(str(tmp_path), str(tmp_path / "other")).transform()
 
 
 def test_folders_become_mindrecord(tmp_path):

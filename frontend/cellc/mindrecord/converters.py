@@ -9,7 +9,6 @@ import csv
 import gzip
 import io
 import os
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -21,6 +20,7 @@ from ..core.native import names_itself
 from ..dataset.pictures import IDX_IMAGES, IDX_LABELS, idx_array, pillow
 from ..records.tfrecord import TFRecordFile
 from ..records.writer import FileWriter
+from .cifar import read_batch
 
 _AT_ONCE = 256
 _TFRECORD_TYPES = {"int64": "int64", "float32": "float32", "string": "string"}
@@ -83,23 +83,6 @@ def _png(pixels: np.ndarray[Any, Any], who: str) -> bytes:
     return stream.getvalue()
 
 
-class _Arrays(pickle.Unpickler):
-    """Reads a batch of CIFAR; what it names beyond numpy's arrays is refused."""
-
-    _allowed = ("_reconstruct", "ndarray", "dtype")
-
-    def find_class(self, module: str, name: str) -> Any:
-        """A name that a pickle asks for.
-
-        Raises:
-            pickle.UnpicklingError: it is none of an array.
-        """
-        if module.split(".")[0] == "numpy" and name in self._allowed:
-            return np.ndarray if name == "ndarray" else np.dtype if name == "dtype" else \
-                np.zeros(0).__reduce__()[0]
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no batch of CIFAR needs")
-
-
 class Cifar10ToMR(_Converter):
     """CIFAR-10 (the Python version): `destination`, and `destination`_test.
 
@@ -151,23 +134,18 @@ class Cifar10ToMR(_Converter):
         number = 0
         for path in paths:
             batch = self._batch(path)
-            for i, pixels in enumerate(np.asarray(batch[b"data"], np.uint8)):
+            for i, pixels in enumerate(batch[b"data"]):
                 image = pixels.reshape(3, 32, 32).transpose(1, 2, 0)
-                labels = {name: int(batch[key][i]) for name, key in self._labels.items()}
+                labels = {name: batch[key][i] for name, key in self._labels.items()}
                 yield {"id": number, **labels, "data": _png(image, type(self).__name__)}
                 number += 1
 
     def _batch(self, path: Path) -> dict[bytes, Any]:
         try:
-            with path.open("rb") as stream:
-                batch = _Arrays(stream, encoding="bytes").load()
-            rows = [len(batch[key]) for key in (b"data", *self._labels.values())]
-            if len(set(rows)) > 1 or np.shape(batch[b"data"])[1:] != (32 * 32 * 3,):
-                raise ValueError(f"it has {rows} rows")
-        except Exception as error:
+            return read_batch(path, tuple(self._labels.values()))
+        except (OSError, ValueError) as error:
             raise RuntimeError(f"{type(self).__name__}: {path} is no batch of the Python version: "
                                f"{error}") from error
-        return dict(batch)
 
 
 class Cifar100ToMR(Cifar10ToMR):
