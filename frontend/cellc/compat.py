@@ -151,7 +151,8 @@ def no_inline(fn: Any = None) -> Any:
 @names_itself
 class JitConfig:
     """Options of compilation. `jit_syntax_level="STRICT"` makes it an error that Python does a part
-    of a network; all others are kept and have no effect. Source: `mindspore.JitConfig`.
+    of a network ("COMPATIBLE" is "LAX"); all others are kept and have no effect.
+    Source: `mindspore.JitConfig`.
 
     Raises:
         ValueError: an option has no such value.
@@ -164,7 +165,7 @@ class JitConfig:
         for name, value, known in (
             ("jit_level", jit_level, ("", "O0", "O1", "O2")),
             ("exc_mode", exc_mode, ("auto", "sink", "no_sink")),
-            ("jit_syntax_level", jit_syntax_level, ("", "STRICT", "LAX")),
+            ("jit_syntax_level", jit_syntax_level, ("", "STRICT", "COMPATIBLE", "LAX")),
             ("debug_level", debug_level, ("RELEASE", "DEBUG")),
             ("infer_boost", infer_boost, ("on", "off")),
         ):

@@ -98,4 +98,7 @@ if not TYPE_CHECKING:
         for home in (functional, mint) if stem else ():
             if stem in home.__all__:
                 return getattr(home, stem)
+        ready = "".join(word.title() for word in name.split("_"))
+        if name.endswith("_") and hasattr(ops, ready):
+            return getattr(ops, ready)()
         raise no_attribute(__name__, name)

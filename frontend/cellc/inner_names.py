@@ -31,6 +31,16 @@ class PyNativeExecutor:
         """Accepted for compatibility."""
 
 
+class Security:
+    """What MindSpore's build says of its safe mode."""
+
+    @staticmethod
+    def enable_security() -> bool:
+        """Whether the build leaves out what writes data of a run: no."""
+        return False
+
+
+security = Security()
 pynative_executor = PyNativeExecutor()
 cells_compile_cache: dict[int, Any] = {}
 """MindSpore's table of compiled Cells: empty, since a Cell keeps its own."""

@@ -7,6 +7,7 @@ it is asked for.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.abc import Loader
@@ -34,8 +35,10 @@ _HOMES: dict[str, dict[str, str]] = {
         "less_batch_normalization": "boost nn.boost.less_bn",
     },
     "common": {
-        "hook_handle": "calls.hooks", "jit_config": "compat", "np_dtype": "common.dtype",
-        "sparse_tensor": "ops.sparse_tensors",
+        **dict.fromkeys(("lazy_inline", "mutable", "no_inline", "recompute"), "common"),
+        "dump": "train.other_names",
+        "generator": "tensors.seed compat", "hook_handle": "calls.hooks", "jit_config": "compat",
+        "np_dtype": "common.dtype", "sparse_tensor": "ops.sparse_tensors",
     },
     "dataset": {
         "callback": "dataset", "context": "context", "core": "dataset", "ds": "dataset",
@@ -112,11 +115,13 @@ _HOMES: dict[str, dict[str, str]] = {
     },
     "ops._utils": {"arg_dtype_cast": "ext_names"},
     "ops.auto_generate": dict.fromkeys(("gen_ops_def", "gen_ops_prim"), "ops ext_names"),
-    "ops.composite": dict.fromkeys(("base", "env_ops", "math_ops", "multitype_ops"), "ops"),
-    "ops.function": {"comm_func": "ops.communication"} | dict.fromkeys(
+    "ops.composite": {"base": "ops ops.functional_more"}
+    | dict.fromkeys(("env_ops", "math_ops", "multitype_ops"), "ops"),
+    "ops.function": {"comm_func": "ops.communication", "grad": "ops"} | dict.fromkeys(
         ("array_func", "clip_func", "debug_func", "fft_func", "image_func", "linalg_func",
          "math_func", "nn_func", "other_func", "parameter_func", "random_func", "sparse_func",
          "sparse_unary_func", "spectral_func", "vmap_func"), "ops ext_names"),
+    "ops.function.grad": {"grad_func": "ops"},
     "ops.operations": {
         **dict.fromkeys(
             ("_grad_ops", "_quant_ops", "_scalar_ops", "_sequence_ops", "_thor_ops",
@@ -148,9 +153,8 @@ _HOMES: dict[str, dict[str, str]] = {
         "model_thor": "train.train_thor",
     },
 }
-"""By package: modules of MindSpore's, each with the modules here that define its names. None but
-`ops.op_info_register` has the name of something that its package offers, which an import of the
-module hides."""
+"""By package: modules of MindSpore's, each with the modules here that define its names. An import
+of one that has the name of a function of its package (`common.mutable`) leaves that in place."""
 
 
 class OldPaths(Loader):
@@ -172,11 +176,23 @@ class OldPaths(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Give a new module the names of its homes."""
         package, _, last = module.__name__.removeprefix(_PREFIX).rpartition(".")
+        parent = sys.modules[module.__name__.rpartition(".")[0]]
+        if callable(getattr(parent, last, None)):
+            parent.__class__ = _Package
         homes = [import_module(_PREFIX + home) for home in _HOMES[package][last].split()]
         vars(module).update(
             __doc__=f"MindSpore's import path for names of {', '.join(h.__name__ for h in homes)}.",
             __getattr__=_names_of(module.__name__, homes),
             __dir__=lambda: sorted({n for home in homes for n in dir(home)}))
+
+
+class _Package(ModuleType):
+    """A package with functions that have the names of old paths below it. The import system sets
+    each module that it has loaded as an attribute of its package: here that hides no function."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not isinstance(value, ModuleType) or not callable(getattr(self, name, None)):
+            super().__setattr__(name, value)
 
 
 def _names_of(name: str, homes: list[ModuleType]) -> Callable[[str], Any]:

@@ -48,7 +48,19 @@ from mindspore.nn.utils import no_init_parameters
 from mindspore.nn.wrap import ForwardValueAndGrad
 from mindspore.nn.wrap.cell_wrapper import TrainOneStepCell, WithLossCell
 from mindspore.nn.wrap.loss_scale import TrainOneStepWithLossScaleCell
+from mindspore._c_expression import security
 from mindspore._extends import cell_attr_register
+from mindspore.common.mutable import mutable
+from mindspore.common.recompute import recompute
+from mindspore.common.api import jit_class
+from mindspore.common.dtype import get_py_obj_dtype
+from mindspore.common.dump import set_dump
+from mindspore.common.generator import default_generator, get_rng_state, initial_seed, set_rng_state
+from mindspore.ops.composite.base import add_flags, core
+from mindspore.ops.function.array_func import arg_max_with_value_, gather_
+from mindspore.ops.function.grad import grad, jvp, value_and_grad, vjp
+from mindspore.ops.function.grad.grad_func import jacfwd, jacrev
+from mindspore.common import mutable as the_same_mutable
 from mindspore.common.api import _pynative_executor, cells_compile_cache
 from mindspore.common.initializer import _assignment, _calculate_correct_fan, _calculate_gain
 from mindspore.common.initializer import _calculate_fan_in_and_fan_out, _register
@@ -101,6 +113,12 @@ assert _calculate_correct_fan((6, 4), "fan_out") == 6 and _calculate_gain("tanh"
 assert AnotherMomentum is Momentum is nn.Momentum and AnotherOptimizer is Optimizer
 assert sorted(nn.get_metrics({"mae", "acc"})) == ["acc", "mae"]
 """
+HERE = """
+assert mutable is the_same_mutable is mindspore.mutable and grad is mindspore.grad
+assert get_py_obj_dtype(1) == mindspore.int64 and security.enable_security() is False
+assert core(lambda: 0, k=1)._func_graph_flags == {"core": True, "k": 1}
+assert float(arg_max_with_value_(mindspore.Tensor([1.0, 5.0]))[1].asnumpy()) == 5.0
+"""
 SHIM = "from cellc.shim import install\ninstall()\n"
 
 
@@ -112,7 +130,7 @@ def _run(python: str, text: str) -> str:
 
 
 def test_the_paths_of_modules() -> None:
-    _run(sys.executable, SHIM + IMPORTS)
+    _run(sys.executable, SHIM + IMPORTS + HERE)
 
 
 def test_a_package_offers_what_is_made_in_it() -> None:
@@ -147,19 +165,29 @@ def test_each_older_path() -> None:
 
 
 def test_no_older_path_hides_a_name() -> None:
-    """But for four, where scripts use the module's path or the function's, never both."""
-    program = (
-        "from importlib import import_module\n"
-        "from types import ModuleType\n"
-        "from cellc.old_paths import _HOMES\n"
-        "for package, modules in _HOMES.items():\n"
-        "    home = import_module('.'.join(p for p in ('cellc', package) if p))\n"
-        "    for name in modules:\n"
-        "        found = getattr(home, name, None)\n"
-        "        assert found is None or isinstance(found, ModuleType) or (\n"
-        "            name in ('op_info_register', 'lazy_inline', 'mutable', 'no_inline')), "
-        "(package, name, found)\n")
-    _run(sys.executable, program)
+    """A function stays what its package offers when the module of its name loads after or before
+    it is asked for, under both names of the package; the module can be had, too."""
+    _run(sys.executable, SHIM + """
+import sys
+from importlib import import_module
+from cellc.old_paths import _HOMES
+functions = []
+for package, modules in _HOMES.items():
+    home = '.'.join(p for p in ('cellc', package) if p)
+    for name in modules:
+        if callable(getattr(import_module(home), name, None)):
+            functions.append((home, name))
+for home, name in functions:
+    function = getattr(import_module(home), name)
+    for path in (home, home.replace('cellc', 'mindspore')):
+        module = import_module(f'{path}.{name}')
+        assert module is sys.modules[f'{path}.{name}'] is not function
+        assert getattr(module, name) is function is getattr(import_module(path), name), (path, name)
+assert {('cellc.common', 'mutable'), ('cellc.ops.function', 'grad')} <= set(functions)
+from mindspore.common.lazy_inline import lazy_inline
+from mindspore.common import lazy_inline as again
+assert again is lazy_inline
+""")
 
 
 def test_a_path_that_is_nowhere() -> None:

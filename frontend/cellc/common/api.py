@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..compat import jit_class as jit_class
 from ..compiled.jit import jit
 from ..inner_names import cells_compile_cache as cells_compile_cache
 from ..inner_names import pynative_executor as _pynative_executor  # noqa: F401  (for scripts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cellc_runtime.lazy import public_names
 
+from ..compat import get_py_obj_dtype as get_py_obj_dtype
 from ..tensors.dtype import *  # noqa: F403
 from ..tensors.dtype import __all__ as __all__
 from ..tensors.dtype import all_types as all_types

@@ -52,6 +52,11 @@ def add_flags(fn: Any = None, **flags: Any) -> Any:
     return mark if fn is None else mark(fn)
 
 
+def core(fn: Any = None, **flags: Any) -> Any:
+    """`add_flags` with the flag `core`. Source: `mindspore.ops.composite.base.core`."""
+    return add_flags(fn, core=True, **flags)
+
+
 def scalar_to_array(input_x: Any) -> Tensor:
     """A number as a Tensor without axes. Source: `mindspore.ops.scalar_to_array`."""
     return fc.scalar_to_tensor(input_x)
