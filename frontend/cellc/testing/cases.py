@@ -35,7 +35,7 @@ from cellc_runtime.records import dataclass, field
 from ..compiled.entries import Traced, trace
 from ..tensors.tensor import host_arrays_of
 from ..tracing.pytree import take_apart_call
-from ..verification.runs import fresh
+from ..verification.runs import fresh, graph_mode
 from ..verification.snapshot import Snapshot
 
 Array = np.ndarray[Any, Any]
@@ -217,7 +217,8 @@ def traced_call(
     given, named = fresh(args), dict(kwargs or {})
     saved = Snapshot({"network": function, "arguments": (given, named)})
     try:
-        traced = trace(function, given, named)
+        with graph_mode():
+            traced = trace(function, given, named)
         leaves = take_apart_call(given, named)[1]
         arrays = [np.array(a) for a in
                   (*traced.fed(host_arrays_of(leaves)), *host_arrays_of(traced.parameters))]

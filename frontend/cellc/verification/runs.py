@@ -1,8 +1,9 @@
-"""A call in PyNative and compiled, from the same state, and what the two did.
+"""Calls in PyNative and compiled, from the same state, and what the two did.
 
-Each run begins with the same elements, attributes and seeds, gets copies of the inputs, and is
-watched from outside alone: what it returns or raises, prints, draws and changes. Afterwards all of
-that is as it was.
+Each run makes several calls, one after another, on the state that the call before left: a program
+that is right once may lose or repeat an effect when it is used again. A run begins with the same
+elements, attributes and seeds and gets copies of the inputs. After each call its result or error,
+prints, random states and changes are noted. Afterwards everything is put back.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from ..tensors.tensor import host_arrays_of, tensor_of
 from ..tracing.pytree import put_together, take_apart_call
 from .report import Report
 from .snapshot import Snapshot, random_table
-from .values import Table, difference, finite_all, kinds_of, table_of
+from .values import MISSING, Table, difference, finite_all, kinds_of, same_bits, table_of
 
 Array = np.ndarray[Any, Any]
 NAMES = ("PyNative", "compiled")
+CALLS = 3
+"""Of a run. The first call compiles. The second may compile again, for the state that the first
+one changed. The third is answered by a program that is there."""
 
 
 @dataclass(slots=True)
@@ -52,7 +56,7 @@ class Stage:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one run did.
+    """What one call did.
 
     Attributes:
         returned: the result itself; `results` it as a table.
@@ -86,8 +90,8 @@ def seeded(seed: int) -> None:
     random.seed(seed)
 
 
-def run(stage: Stage, seed: int, compiled: bool) -> Outcome:
-    """One run in a mode; everything is put back.
+def run(stage: Stage, seed: int, compiled: bool, report: Report) -> list[Outcome]:
+    """Some calls in a mode, up to the first error; everything is put back.
 
     Raises:
         CompileError: the network cannot be compiled.
@@ -95,26 +99,42 @@ def run(stage: Stage, seed: int, compiled: bool) -> Outcome:
     args = fresh(stage.args)
     inputs = {f"argument {i}": a for i, a in enumerate(args)}
     saved = Snapshot({**stage.roots, **inputs})
-    out, text = Outcome(), io.StringIO()
-    mode = _graph_mode() if compiled else context.running_op_by_op()
+    for path in saved.unknown:
+        report.not_compared[f"{stage.name}: {path}: an iterator, which cannot be put back"] = 1
+    fn = stage.compiled if compiled else stage.fn
+    calls: list[Outcome] = []
     try:
         seeded(seed)
-        with contextlib.redirect_stdout(text), mode:
-            try:
-                out.returned = (stage.compiled if compiled else stage.fn)(*args)
-                out.results = table_of(out.returned, "", aliases=False)
-            except CompileError:
-                raise
-            except Exception as e:
-                out.error = e
-        out.printed, out.random, out.state = text.getvalue(), random_table(), saved.table()
+        with graph_mode() if compiled else context.running_op_by_op():
+            while len(calls) < CALLS and not (calls and calls[-1].error is not None):
+                calls.append(_call(fn, args, saved, calls[-1].state if calls else Table()))
     finally:
         saved.restore()
+    return calls
+
+
+def _call(fn: Callable[..., Any], args: tuple[Any, ...], saved: Snapshot, state: Table) -> Outcome:
+    """One call; `state`: what the call before left, whose arrays serve again if they are equal."""
+    out, text = Outcome(), io.StringIO()
+    with contextlib.redirect_stdout(text):
+        try:
+            out.returned = fn(*args)
+            out.results = table_of(out.returned, "", aliases=False)
+        except CompileError:
+            raise
+        except Exception as e:
+            out.error = e
+    out.printed, out.random, out.state = text.getvalue(), random_table(), saved.table()
+    for path, a in out.state.items():
+        before = state.get(path)
+        if isinstance(a, np.ndarray) and isinstance(before, np.ndarray) and same_bits(a, before):
+            out.state[path] = before
     return out
 
 
 @contextlib.contextmanager
-def _graph_mode() -> Any:
+def graph_mode() -> Any:
+    """Within the block, calls of Cells are compiled."""
     before = context.get_context("mode")
     context.set_context(mode=context.GRAPH_MODE)
     try:
@@ -126,69 +146,86 @@ def _graph_mode() -> Any:
 # --- comparing ------------------------------------------------------------------------------------
 
 
-def compare(stage: Stage, eager: Outcome, graph: Outcome, report: Report) -> None:
-    """What the two runs of a stage did differently."""
+def compare(
+    stage: Stage, eager: Sequence[Outcome], graph: Sequence[Outcome], report: Report
+) -> None:
+    """Compare the calls of two runs of a stage, up to the first one that differs."""
+    report.compared[f"{stage.name}: calls"] += len(graph)
+    for number, (a, b) in enumerate(zip(eager, graph, strict=False), 1):
+        one = Report()
+        at = stage.name if number == 1 else f"{stage.name}: call {number}"
+        _compare(stage, at, a, b, one)
+        if number > 1:  # counted once
+            one.compared.clear()
+            one.findings = [f for f in one.findings if f.kind != "nonfinite"]
+        report.add(one)
+        if any(f.kind != "nonfinite" for f in one.findings):
+            return
+
+
+def _compare(stage: Stage, at: str, eager: Outcome, graph: Outcome, report: Report) -> None:
+    """What one call did differently in the two runs."""
     if eager.error is not None or graph.error is not None:
-        _errors(stage, eager.error, graph.error, report)
+        _errors(stage.name, at, eager.error, graph.error, report)
     else:
-        _tables(stage, eager.results, graph.results, report)
-        _finite(stage, graph.results, report)
+        _tables(stage, at, eager.results, graph.results, report)
+        _finite(stage, at, graph.results, report)
     if graph.error is not None and type(graph.error) is not type(eager.error) and \
             not isinstance(graph.error, RunError):
         return  # it was refused before it ran, so it has done nothing
-    _state(stage, eager.state, graph.state, report)
+    _state(stage.name, at, eager.state, graph.state, report)
     report.compared[f"{stage.name}: printed texts"] += 1
     if eager.printed != graph.printed:
-        report.find("print", f"{stage.name}: print", _texts(eager.printed, graph.printed))
+        report.find("print", f"{at}: print", _texts(eager.printed, graph.printed))
     report.compared[f"{stage.name}: random states"] += 1
     for name in eager.random.keys() | graph.random.keys():
         told = difference(eager.random.get(name), graph.random.get(name), NAMES)
         if told:
             if "numpy" in name or name == "random":
                 told = "one mode drew from it more often than the other"
-            report.find("random", f"{stage.name}: {name}", told)
+            report.find("random", f"{at}: {name}", told)
 
 
 def _errors(
-    stage: Stage, eager: Exception | None, graph: Exception | None, report: Report
+    stage: str, at: str, eager: Exception | None, graph: Exception | None, report: Report
 ) -> None:
     told = [f"{type(e).__name__}: {e}" if e is not None else "no error" for e in (eager, graph)]
     # Compiled code raises subclasses that also say where.
     alike = eager is not None and isinstance(graph, type(eager)) and str(eager) == str(graph)
     if not alike:
-        report.find("error", stage.name, f"{told[0]} in PyNative, {told[1]} compiled")
+        report.find("error", at, f"{told[0]} in PyNative, {told[1]} compiled")
     else:
-        report.compared[f"{stage.name}: errors"] += 1
-        report.not_compared[f"{stage.name}: results: both modes raise {told[0]}"] += 1
+        report.compared[f"{stage}: errors"] += 1
+        report.not_compared[f"{at}: results: both modes raise {told[0]}"] += 1
 
 
-def _tables(stage: Stage, eager: Table, graph: Table, report: Report) -> None:
+def _tables(stage: Stage, at: str, eager: Table, graph: Table, report: Report) -> None:
     for path in [*eager, *(p for p in graph if p not in eager)]:
         what, kind = stage.label(path)
         if path not in eager or path not in graph:
             missing = NAMES[path in eager]
-            report.find(kind, f"{stage.name}: {what}", f"there is none {missing}")
+            report.find(kind, f"{at}: {what}", f"there is none {missing}")
             continue
         if isinstance(eager[path], np.ndarray):
             report.compared[f"{stage.name}: {kind}s"] += 1
         told = difference(eager[path], graph[path], NAMES)
         if told:
-            report.find(kind, f"{stage.name}: {what}", told)
+            report.find(kind, f"{at}: {what}", told)
 
 
-def _state(stage: Stage, eager: Table, graph: Table, report: Report) -> None:
+def _state(stage: str, at: str, eager: Table, graph: Table, report: Report) -> None:
     counted = 0
     for path in [*eager, *(p for p in graph if p not in eager)]:
         counted += 1
-        a, b = eager.get(path, "nothing"), graph.get(path, "nothing")
+        a, b = eager.get(path, MISSING), graph.get(path, MISSING)
         told = difference(a, b, NAMES)
         if told:
             kind = "parameter" if isinstance(a, np.ndarray) else "state"
-            report.find(kind, f"{stage.name}: {path} afterwards", told)
-    report.compared[f"{stage.name}: parameters and attributes"] += counted
+            report.find(kind, f"{at}: {path} afterwards", told)
+    report.compared[f"{stage}: parameters and attributes"] += counted
 
 
-def _finite(stage: Stage, graph: Table, report: Report) -> None:
+def _finite(stage: Stage, at: str, graph: Table, report: Report) -> None:
     """Results that are not finite are findings also where the modes agree."""
     for path, a in graph.items():
         what, kind = stage.label(path)
@@ -196,7 +233,7 @@ def _finite(stage: Stage, graph: Table, report: Report) -> None:
             continue
         if stage.name == "gradient" and kind == "output":
             continue  # said of the forward stage
-        report.find("nonfinite", f"{stage.name}: {what}", f"it holds {kinds_of([a])}")
+        report.find("nonfinite", f"{at}: {what}", f"it holds {kinds_of([a])}")
 
 
 def _texts(a: str, b: str) -> str:

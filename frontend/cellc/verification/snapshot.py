@@ -1,18 +1,23 @@
 """What a run of a network can change, noted before it and put back after it.
 
 Everything that can be reached from the network is noted: elements of Parameters and Tensors,
-attributes, lists, dicts and sets, what its functions close over and read of their module, and the
-states of all random generators (cellc's, numpy's, Python's).
+attributes, containers, the data of classes, what functions close over, the globals that they read
+or set, also those of modules that they name, and the states of all random generators (cellc's,
+numpy's, Python's).
 """
 
 from __future__ import annotations
 
+import builtins
+import dis
 import os
 import random
 import sys
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from types import CellType, CodeType, FunctionType, MethodType
+from array import array
+from collections import ChainMap, UserDict, UserList, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,11 +31,10 @@ from ..storage.device import elements_of
 from ..tensors import seed as seeds
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import OpenTensor, Tensor, arrays_of
-from .values import Table, attributes, parts_of, same_bits, table_of
+from .values import MISSING, Table, attributes, parts_of, plainly, same_bits, table_of
 
 Array = np.ndarray[Any, Any]
 Undo = Callable[[], None]
-_MISSING: Any = object()
 _FOREIGN = frozenset(("cellc", "cellc_compiler", "cellc_runtime", "numpy", "ml_dtypes"))
 
 
@@ -41,7 +45,7 @@ class Snapshot:
         roots: what is looked at, by the names that messages use.
 
     Attributes:
-        unknown: paths of what cannot be put back: iterators.
+        unknown: paths of iterators, which cannot be put back.
     """
 
     def __init__(self, roots: Mapping[str, Any]) -> None:
@@ -50,6 +54,7 @@ class Snapshot:
         self._undo: list[Undo] = []
         self._places: dict[str, Callable[[], Any]] = {}
         self._seen: dict[int, Any] = {}
+        self._variables: set[tuple[int, str]] = set()
         for name, value in roots.items():
             self._places[name] = _constant(value)
             self._note(value, name)
@@ -64,7 +69,9 @@ class Snapshot:
         """What is there now, by path."""
         out = Table()
         for name, read in self._places.items():
-            out.update(table_of(read(), name))
+            value = read()
+            if value is not MISSING:
+                out.update(table_of(value, name))
         return out
 
     # --- noting -----------------------------------------------------------------------------------
@@ -77,7 +84,9 @@ class Snapshot:
         return True
 
     def _note(self, x: Any, path: str) -> None:
-        if not self._first(x) or isinstance(x, OpenTensor):
+        if isinstance(x, type):
+            self._class(x)
+        if isinstance(x, (type, OpenTensor)) or not self._first(x):
             return
         if isinstance(x, (MethodType, FunctionType)):
             self._callable(x, path)
@@ -85,11 +94,6 @@ class Snapshot:
             self._undo.append(_elements_undo(x))
         elif isinstance(x, Iterator):
             self.unknown.append(path)
-        elif isinstance(x, (list, dict, set, deque, tuple)):
-            if not isinstance(x, tuple):
-                self._undo.append(_container_undo(x))
-            for name, part in parts_of(x)[1]:
-                self._note(part, path + name)
         else:
             self._object(x, path)
 
@@ -101,50 +105,97 @@ class Snapshot:
             self._function(x)
 
     def _object(self, x: Any, path: str) -> None:
+        """A container, or anything with attributes."""
+        if isinstance(x, _CONTAINERS):
+            self._undo.append(_container_undo(x))
+        elif isinstance(x, random.Random):
+            state = x.getstate()
+            self._undo.append(lambda: x.setstate(state))
         own = dict(attributes(x))
-        if own or _is_data(x):
+        if own or isinstance(plainly(x, "__dict__"), dict):
             self._undo.append(_object_undo(x, own))
-        for name, value in own.items():
-            self._note(value, f"{path}.{name}")
-        wrapped = getattr(x, "fn", None)
+        for name, part in parts_of(x)[1]:
+            self._note(part, path + name)
+        for value in own.values():  # of them, `_params` and `_cells` are no part
+            self._note(value, path)
+        wrapped = plainly(x, "fn")
         if isinstance(wrapped, (FunctionType, MethodType)):  # of `jit`
             self._note(wrapped, path)
-        self._class(x if isinstance(x, type) else type(x))
+        self._class(type(x))
 
     def _class(self, kind: type) -> None:
         """The functions and the data of a user's class."""
         for base in kind.__mro__:
-            module = root(base.__module__)
-            if module in _FOREIGN or (module in sys.stdlib_module_names and module != "__main__"):
+            if _is_foreign(base.__module__) or not self._first(base):
                 continue
-            if not self._first(base):
-                continue
-            for name, value in list(vars(base).items()):
+            before = dict(vars(base))
+            for name, value in before.items():
                 value = getattr(value, "__func__", value)  # of static and class methods
                 if isinstance(value, FunctionType):
                     self._note(value, name)
                 elif not name.startswith("__") and _is_data(value):
-                    self._place(f"{base.__qualname__}.{name}", _of_class(base, name), value)
+                    self._place(f"{base.__qualname__}.{name}", _of_owner(base, name), value)
+            self._additions(base, base.__qualname__, before)
+
+    def _additions(self, owner: type | ModuleType, label: str, before: dict[str, Any]) -> None:
+        """Data that are set in a class or module where no such name was."""
+        def added() -> dict[str, Any]:
+            return {n: v for n, v in vars(owner).items()
+                    if n not in before and not n.startswith("__")}
+
+        def undo() -> None:
+            for name in added():
+                delattr(owner, name)
+
+        self._undo.append(undo)
+        self._places[f"new names of {label}"] = lambda: added() or MISSING
 
     def _function(self, fn: FunctionType) -> None:
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
-            value = _content(cell)
-            if self._first(cell) and value is not _MISSING:
-                self._variable(f"{fn.__name__}'s {name}", _of_cell(cell), value)
+            if self._first(cell):
+                self._variable(f"{fn.__name__}'s {name}", _of_cell(cell), _content(cell))
         for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
             if _is_data(value):
                 self._place(f"a default of {fn.__name__}", (_constant(value), _unset), value)
         if not is_user_function(fn):
             return
-        for name in dict.fromkeys(_names(fn.__code__)):
-            value = fn.__globals__.get(name, _MISSING)
-            if value is not _MISSING and f"global {name}" not in self._places:
-                self._variable(f"global {name}", _of_globals(fn.__globals__, name), value)
+        names = list(dict.fromkeys(_names(fn.__code__)))
+        unset = [n for n in names if n not in fn.__globals__ and not hasattr(builtins, n)]
+        stored = set(_stored(fn.__code__)) if unset else set()
+        for name in names:
+            value = fn.__globals__.get(name, MISSING)
+            if isinstance(value, ModuleType):
+                self._module(value, names)
+            elif value is not MISSING or name in stored:
+                self._global(fn.__globals__, name, value)
+
+    def _module(self, module: ModuleType, names: Sequence[str]) -> None:
+        """What a function reads or sets of a user's module that it names."""
+        if _is_foreign(module.__name__):
+            return
+        if self._first(module):
+            self._additions(module, module.__name__, dict(vars(module)))
+        for name in names:
+            value = vars(module).get(name, MISSING)
+            if isinstance(value, ModuleType):
+                if self._first((module.__name__, name)):
+                    self._module(value, names)
+            elif value is not MISSING:
+                self._global(vars(module), name, value)
+
+    def _global(self, space: dict[str, Any], name: str, value: Any) -> None:
+        if (id(space), name) in self._variables:
+            return
+        self._variables.add((id(space), name))
+        label = f"global {name}"
+        if label in self._places:  # one of another module
+            label = f"global {space.get('__name__')}.{name}"
+        self._variable(label, _of_globals(space, name), value)
 
     def _variable(self, label: str, place: _Place, value: Any) -> None:
-        if _is_data(value):
+        if value is MISSING or _is_data(value):
             self._place(label, place, value)
-        elif isinstance(value, (FunctionType, MethodType)) or \
+        elif isinstance(value, (FunctionType, MethodType, partial, type)) or \
                 root(type(value).__module__) == "cellc":  # gradients, Primitives with seeds
             self._note(value, label)
 
@@ -174,23 +225,35 @@ def _unset(value: Any) -> None:
     """A value that no run replaces by another."""
 
 
-def _of_class(kind: type, name: str) -> _Place:
-    return lambda: vars(kind).get(name), lambda value: setattr(kind, name, value)
+def _of_owner(kind: type, name: str) -> _Place:
+    return lambda: vars(kind).get(name, MISSING), lambda value: setattr(kind, name, value)
 
 
 def _of_globals(space: dict[str, Any], name: str) -> _Place:
-    return lambda: space.get(name), lambda value: space.__setitem__(name, value)
+    def write(value: Any) -> None:
+        if value is MISSING:
+            del space[name]
+        else:
+            space[name] = value
+
+    return lambda: space.get(name, MISSING), write
 
 
 def _of_cell(cell: CellType) -> _Place:
-    return lambda: _content(cell), lambda value: setattr(cell, "cell_contents", value)
+    def write(value: Any) -> None:
+        if value is MISSING:
+            del cell.cell_contents
+        else:
+            cell.cell_contents = value
+
+    return lambda: _content(cell), write
 
 
 def _content(cell: CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # the variable has no value yet
-        return _MISSING
+        return MISSING
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -201,19 +264,37 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(inner)
 
 
+def _stored(code: CodeType) -> Iterator[str]:
+    """The global names that a function's code sets, those of functions inside it included."""
+    yield from (i.argval for i in dis.get_instructions(code)
+                if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"))
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _stored(inner)
+
+
+_CONTAINERS = (list, dict, set, deque, bytearray, array)
+_DATA = (int, float, complex, str, bytes, tuple, frozenset, type(None), *_CONTAINERS, Tensor,
+         np.ndarray, np.random.Generator, random.Random, UserDict, UserList, ChainMap,
+         SimpleNamespace, Iterator)
+
+
+def _is_foreign(module: str) -> bool:
+    """Whether a module is of a library that networks do not change."""
+    name = root(module)
+    return name in _FOREIGN or (name in sys.stdlib_module_names and name != "__main__")
+
+
 def _is_data(value: Any) -> bool:
     """Whether a variable holds data that a network may change, not code."""
-    if isinstance(value, (int, float, complex, str, list, dict, set, deque, Tensor, np.ndarray,
-                          np.random.Generator, type(None))):
+    if isinstance(value, _DATA):
         return True
-    if isinstance(value, (type, FunctionType, MethodType)):
+    if isinstance(value, (type, FunctionType, MethodType, ModuleType)):
         return False
     if hasattr(type(value), "construct"):
         return True
-    module = root(type(value).__module__)
-    holds = hasattr(value, "__dict__") or hasattr(type(value), "__slots__")
-    return holds and module not in _FOREIGN and not (
-        module in sys.stdlib_module_names and module != "__main__")
+    holds = hasattr(type(value), "__slots__") or plainly(value, "__dict__") is not MISSING
+    return holds and not _is_foreign(type(value).__module__)
 
 
 # --- putting back ---------------------------------------------------------------------------------
@@ -252,25 +333,26 @@ def _elements_undo(x: Any) -> Undo:
 
 
 def _container_undo(x: Any) -> Undo:
-    if isinstance(x, dict):
-        return _dict_undo(x)
-    saved = list(x)
+    # The user's own `clear` and `update` may do more than that.
+    kind: Any = next(k for k in _CONTAINERS if isinstance(x, k))
+    saved: Any = dict.copy(x) if kind is dict else list(x)
+
+    def unchanged() -> bool:
+        if len(x) != len(saved):
+            return False
+        now = [*dict.keys(x), *dict.values(x)] if kind is dict else kind.__iter__(x)
+        before = [*saved.keys(), *saved.values()] if kind is dict else saved
+        return all(a is b or (kind in (bytearray, array) and a == b)
+                   for a, b in zip(now, before, strict=True))
 
     def undo() -> None:
-        if len(x) != len(saved) or any(a is not b for a, b in zip(x, saved, strict=True)):
-            x.clear()
-            x.update(saved) if isinstance(x, set) else x.extend(saved)
-
-    return undo
-
-
-def _dict_undo(x: dict[Any, Any]) -> Undo:
-    saved = dict(x)
-
-    def undo() -> None:
-        if list(x) != list(saved) or any(x[k] is not v for k, v in saved.items()):
-            x.clear()
-            x.update(saved)
+        if unchanged():
+            return
+        if kind is array:
+            x[:] = array(x.typecode, saved)
+            return
+        kind.clear(x)
+        kind.update(x, saved) if kind in (dict, set) else kind.extend(x, saved)
 
     return undo
 
@@ -282,7 +364,7 @@ def _object_undo(x: Any, saved: dict[str, Any]) -> Undo:
             object.__delattr__(x, name)
             changed(x, name)
         for name, value in saved.items():
-            if now.get(name, _MISSING) is not value:
+            if now.get(name, MISSING) is not value:
                 object.__setattr__(x, name, value)
                 changed(x, name)
 

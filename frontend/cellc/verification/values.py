@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import random
+from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,7 +24,8 @@ _PLAIN = (int, float, complex, bool, str, bytes, type(None), np.generic, Enum)
 _BESIDE = frozenset(("_entries", "_prepared", "_serial", "_storage", "_host", "_hooks", "_grad_fn",
                      "__compiled__", "_is_own", "_eager_steps"))
 """Attributes of ours that say nothing of what a network computes: what was compiled, and such."""
-_MISSING: Any = object()
+MISSING: Any = object()
+"""Where nothing is."""
 _INNER = ("cellc.compiled", "cellc.core", "cellc.eager", "cellc.lang", "cellc.storage",
           "cellc.tracing", "cellc_compiler", "cellc_runtime")
 
@@ -75,21 +80,30 @@ def parts_of(x: Any) -> tuple[Any, list[tuple[str, Any]]]:
     """A container's kind with what else tells it from others, and its parts by name."""
     kind = type(x).__qualname__
     parts: list[tuple[str, Any]] = []
-    if isinstance(x, Mapping):
-        parts = [(f"[{k!r}]", v) for k, v in x.items()]
-        return (kind, tuple(n for n, _ in parts)), parts
-    if isinstance(x, (set, frozenset)):
-        return (kind, tuple(sorted(map(repr, x)))), []
-    if isinstance(x, (list, tuple, deque)):
-        return (kind, len(x)), [(f"[{i}]", v) for i, v in enumerate(x)]
-    if isinstance(x, np.random.Generator):
-        return (kind, repr(x.bit_generator.state)), []
+    what: Any = None
+    if isinstance(x, (dict, MappingProxyType)):
+        # Its own class may define `items`, which is no business of a comparison.
+        items = dict.items(x) if isinstance(x, dict) else x.items()
+        parts = [(f"[{k!r}]", v) for k, v in items]
+    elif isinstance(x, (set, frozenset)):
+        what = tuple(sorted(map(repr, x)))
+    elif isinstance(x, (list, tuple, deque)):
+        what = len(x)
+        parts = [(f"[{i}]", v) for i, v in enumerate(x)]
+    elif isinstance(x, (bytearray, array)):
+        what = repr(x)
+    elif isinstance(x, np.random.Generator):
+        what = repr(x.bit_generator.state)
+    elif isinstance(x, random.Random):
+        what = hash(x.getstate())
+    elif isinstance(x, partial):
+        parts = [(".func", x.func), (".args", x.args), (".keywords", x.keywords)]
     for name, value in attributes(x):
         if name in ("_params", "_cells") and isinstance(value, dict):  # what a Cell registers
             parts += [(f".{n}", v) for n, v in value.items()]
         else:
             parts.append((f".{name}", value))
-    return (kind, tuple(n for n, _ in parts)), parts
+    return (kind, tuple(n for n, _ in parts) if what is None else what), parts
 
 
 def attributes(x: Any) -> Iterator[tuple[str, Any]]:
@@ -99,13 +113,21 @@ def attributes(x: Any) -> Iterator[tuple[str, Any]]:
         return
     if type(x).__module__.startswith(_INNER):
         return
-    own = getattr(x, "__dict__", None)
+    own = plainly(x, "__dict__")
     if isinstance(own, dict):
         yield from ((n, v) for n, v in own.items() if n not in _BESIDE)
     for name in _slots(type(x)):
-        value = getattr(x, name, _MISSING)
-        if value is not _MISSING and name not in _BESIDE:
+        value = plainly(x, name)
+        if value is not MISSING and name not in _BESIDE:
             yield name, value
+
+
+def plainly(x: Any, name: str) -> Any:
+    """An attribute without the `__getattr__` of the user's class; `MISSING` if there is none."""
+    try:
+        return object.__getattribute__(x, name)
+    except AttributeError:
+        return MISSING
 
 
 def _slots(kind: type) -> Iterator[str]:
@@ -209,13 +231,15 @@ def _same_plain(a: Any, b: Any) -> bool:
 
 
 def _short(x: Any) -> str:
+    if x is MISSING:
+        return "nothing"
     if isinstance(x, np.ndarray):
         return f"a tensor {x.dtype}{list(x.shape)}"
     if isinstance(x, tuple):
         kind, what = x
-        many = f"{what} elements" if isinstance(what, int) else ", ".join(map(str, what)) \
-            if isinstance(what, tuple) else str(what)
-        return f"a {kind} ({many})"
+        if isinstance(what, int):
+            return f"a {kind} ({what} element{'s' * (what != 1)})"
+        return f"a {kind} ({', '.join(map(str, what)) if isinstance(what, tuple) else what})"
     text = repr(x)
     return text if len(text) < 80 else text[:77] + "..."
 

@@ -22,7 +22,7 @@ from .gradients import Pair, check_gradient
 from .nodes import NodeJudge, link
 from .parting import report_parting
 from .report import Report
-from .runs import Outcome, Stage, compare, fresh, run, seeded
+from .runs import Outcome, Stage, compare, fresh, graph_mode, run, seeded
 from .snapshot import Snapshot
 
 TrainStep = Callable[..., Any]
@@ -37,15 +37,16 @@ def verify(
 ) -> Report:
     """Verify a network: compiled against PyNative, end to end and node by node, and float64.
 
-    Nothing of the network is changed: parameters, attributes and random generators are put back
-    after each run. What it prints is compared and not shown.
+    Each mode makes three calls, one after another, so that effects on Python objects that are lost
+    or repeated later are found. Nothing of the network is changed: parameters, attributes, globals
+    and random generators are put back. What it prints is compared and not shown.
 
     Args:
         net: a Cell or function.
         inputs: its arguments, as in a call.
         grad: also verify the gradients of inputs and parameters.
         train_step: a Cell that is one step of training, or a function that makes it of the
-            network; one step is made, and all parameters compared after it.
+            network; all parameters are compared after each step.
         train_inputs: arguments of the step (default: `inputs`).
         seeds: of the random generators; everything is done for each.
         reference: also hold each node against the float64 reference.
@@ -103,11 +104,13 @@ class _Run:
         """A stage end to end, then node by node.
 
         Returns:
-            What it did in PyNative and compiled, and its graph, if its nodes were compared.
+            What its first call did in PyNative and compiled, and its graph, if its nodes were
+            compared.
         """
-        eager, graph = (run(stage, self.seed, compiled) for compiled in (False, True))
+        calls, compiled = (run(stage, self.seed, c, self.report) for c in (False, True))
         before = len(self.report.findings)
-        compare(stage, eager, graph, self.report)
+        compare(stage, calls, compiled, self.report)
+        eager, graph = calls[0], compiled[0]
         if not self.nodes or graph.error is not None:
             return eager, graph, None
         differs = any(f.kind != "nonfinite" for f in self.report.findings[before:])
@@ -120,7 +123,8 @@ class _Run:
         saved = Snapshot({**stage.roots, "arguments": args})
         try:
             seeded(self.seed)
-            traced = trace(fn, args, {})
+            with graph_mode():
+                traced = trace(fn, args, {})
             leaves = take_apart_call(args, {})[1]
             fed = traced.fed(host_arrays_of(leaves))
             arrays = [np.array(a) for a in (*fed, *host_arrays_of(traced.parameters))]
@@ -165,7 +169,7 @@ class _Run:
                            self.report)
 
     def train(self, train_step: TrainStep, inputs: tuple[Any, ...]) -> None:
-        """One step of training."""
+        """Some steps of training."""
         saved = Snapshot({"net": self.net, "train_step": train_step})
         try:
             step = train_step if isinstance(train_step, Cell) else train_step(self.net)
