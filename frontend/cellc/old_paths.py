@@ -37,8 +37,8 @@ _HOMES: dict[str, dict[str, str]] = {
     "common": {
         **dict.fromkeys(("lazy_inline", "mutable", "no_inline", "recompute"), "common"),
         "dump": "train.other_names",
-        "generator": "tensors.seed compat", "hook_handle": "calls.hooks", "jit_config": "compat",
-        "np_dtype": "common.dtype", "sparse_tensor": "ops.sparse_tensors",
+        "hook_handle": "calls.hooks", "jit_config": "compat", "np_dtype": "common.dtype",
+        "sparse_tensor": "ops.sparse_tensors",
     },
     "dataset": {
         "callback": "dataset", "context": "context", "core": "dataset", "ds": "dataset",

@@ -352,6 +352,14 @@ def test_products_with_jacobians() -> None:
         assert of_x.asnumpy().tolist() == [6, 12] and of_y.asnumpy().tolist() == [4, 8]
         _, single = nn.Vjp(nn.ReLU())(a, b)
         assert single.asnumpy().tolist() == [3, 4]
+        for made, args in (
+            (nn.Jvp(nn.ReLU()), (a, (b, b))), (nn.Jvp(nn.ReLU()), (a, (b,))),
+            (nn.Jvp(Two()), (a, b, a)), (nn.Jvp(Two()), (a, b, (a, b, b))),
+            (nn.Jvp(Two()), ((a, b), (a, b))), (nn.Vjp(nn.ReLU()), (a, (b, b))),
+            (nn.Vjp(nn.ReLU()), (a, (b,))), (nn.Vjp(Two()), (a, b, a)),
+        ):
+            with pytest.raises(TypeError, match="the last argument must be a"):
+                made(*args)
 
 
 @pytest.mark.usefixtures("mode")

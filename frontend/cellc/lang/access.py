@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cellc_runtime import dtypes
+
 from ..core.dispatch import apply
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
@@ -20,6 +22,8 @@ from ..tracing.pytree import RunObject
 from . import _model
 from .asking import asked_index
 from .control import choose, truth
+from .iteration import VIEWS
+from .iteration import items as elements_of
 from .pieces import operations
 from .state import Stored
 from .trust import is_user_function, own_method
@@ -39,6 +43,8 @@ def mangle(name: str, frame: Frame) -> str:
 
 _PLAIN = (Tensor, ModuleType, type, FunctionType, str, int, float, list, tuple, dict, set,
           np.ndarray)
+_METHODS = {"has_key": "__contains__"}
+"""What MindSpore's graph mode has of dicts beside Python's methods."""
 
 
 def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
@@ -55,7 +61,7 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
         if name == "requires_grad" and isinstance(target, Parameter) \
                 and vm.hooks.on_attribute_read is not None:
             vm.hooks.on_attribute_read(target, name)
-        return getattr(target, name)
+        return getattr(target, _METHODS.get(name, name) if type(target) is dict else name)
     found = static_attribute(type(target), name)
     if isinstance(found, property) and isinstance(found.fget, FunctionType) \
             and is_user_function(found.fget):
@@ -92,8 +98,9 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
         return operations.subscript(vm, target, index, frame)
     if vm.pieces is not None and operations.holds_object(index):
         index = operations.index_of_tensor(vm, index, frame)
-    if isinstance(target, dict):
+    if isinstance(target, (dict, *VIEWS)):
         vm.templates.look_at(index)
+        target = target if isinstance(target, dict) else elements_of(vm, target)
     if is_runtime(index) and isinstance(target, (list, tuple)) and not isinstance(target, Tensor):
         return pick(vm, target, index, frame)
     if holds_runtime(index):
@@ -120,6 +127,8 @@ def pick(vm: Interpreter, target: Sequence[Any], index: Tensor, frame: Frame) ->
     node = frame.node
     if not target:
         raise IndexError("an empty list has no elements")
+    if index.dtype is dtypes.bool_:
+        index = apply("cast", index, dtype=dtypes.int64)
     if any(_model.is_cell(t) or callable(t) for t in target):
         raise vm.error(
             "CE404", TypeError, "functions and Cells cannot be stored by a run-time index",

@@ -35,7 +35,7 @@ from .control import under
 from .frames import Frame
 from .functions import Callback, InterpretedFunction, bind
 from .iteration import items
-from .operators import counted, of_the_graph
+from .operators import counted, of_the_graph, position
 from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
 from .pieces.calls import call_of_python
@@ -447,9 +447,10 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
         if fn.__name__ not in _PUTS:
             vm.templates.look_at(*args)
         vm.note_object(owner)
-        if fn.__name__ == "count" and isinstance(owner, (list, tuple)) and len(args) == 1 and \
-                of_the_graph([owner, args]):
-            return counted(vm, owner, args[0], frame)
+        if fn.__name__ in ("count", "index") and isinstance(owner, (list, tuple)) and \
+                len(args) == 1 and of_the_graph([owner, args]):
+            search = counted if fn.__name__ == "count" else position
+            return search(vm, owner, args[0], frame)
         if isinstance(owner, str) and fn.__name__ == "format":
             args, kwargs = in_text(args), in_text(kwargs)
             if any_runtime([*args, *kwargs.values()]):

@@ -47,7 +47,7 @@ class Rows(Sequence[Any]):
 
 
 _ITEMS: Any = type({}.items())
-_VIEWS: tuple[Any, ...] = (_ITEMS, type({}.keys()), type({}.values()))
+VIEWS: tuple[Any, ...] = (_ITEMS, type({}.keys()), type({}.values()))
 
 
 class Walk:
@@ -289,7 +289,7 @@ def returned(value: Any, depth: int = 4) -> Any:
     if isinstance(value, Walk):
         elements = [returned(v) for v in value]
         return tuple(elements) if getattr(value, "gives", list) is tuple else elements
-    if isinstance(value, _VIEWS):
+    if isinstance(value, VIEWS):
         elements = list(value)
         return elements if isinstance(value, _ITEMS) else tuple(elements)
     if type(value) is Dim:

@@ -7,8 +7,11 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ..core.dispatch import apply
 from ..tensors.tensor import Tensor
-from ..tracing.numbers import GraphNumber, kind_of
+from ..tracing.numbers import GraphNumber, as_kind, as_number, kind_of
 from .asking import asked_int, decided, is_asked_power, power
 from .control import Known, as_bool, logical, truth
 from .iteration import items
@@ -109,12 +112,45 @@ def _sequences(
     return COMPARE[type(op)](len(a), len(b))
 
 
+def _found(vm: Interpreter, element: Any, item: Any, frame: Frame) -> Known:
+    """Whether a search for `item` ends at `element`. A tensor is found by all its elements, as in
+    MindSpore's graph mode: Python has no answer there."""
+    if element is item:
+        return True
+    large = [isinstance(x, Tensor) and any(n != 1 for n in x.shape) for x in (element, item)]
+    if not any(large):
+        return equal(vm, element, item, frame)
+    if not all(isinstance(x, (Tensor, np.ndarray)) for x in (element, item)):
+        return False
+    a, b = (x if isinstance(x, Tensor) else Tensor(x) for x in (element, item))
+    return a.shape == b.shape and truth(vm, (a == b).all(), frame)
+
+
 def counted(vm: Interpreter, box: Sequence[Any], item: Any, frame: Frame) -> Any:
     """`box.count(item)`, where values of the run decide."""
     found: Any = 0
     for element in box:
-        found = found + as_bool(equal(vm, element, item, frame))
+        found = found + as_bool(_found(vm, element, item, frame))
     return found
+
+
+def position(vm: Interpreter, box: Sequence[Any], item: Any, frame: Frame) -> Any:
+    """`box.index(item)`, where values of the run decide."""
+    missing = f"{type(box).__name__}.index(x): x not in {type(box).__name__}"
+    place: Any = len(box)
+    for number, element in reversed([*enumerate(box)]):
+        here = _found(vm, element, item, frame)
+        if isinstance(here, Tensor):
+            behind = place if isinstance(place, Tensor) else as_kind(place, int)
+            place = apply("where", here, as_kind(number, int), behind)
+        elif here:
+            place = number
+    if isinstance(place, Tensor):
+        vm.tracer.check(place, "ValueError", (missing,), low=0, high=len(box))
+        return as_number(place, int)
+    if place == len(box):
+        raise ValueError(missing)
+    return place
 
 
 def operated(
@@ -162,7 +198,7 @@ def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
         return item in box
     result: Any = False
     for element in items(vm, box):
-        same = equal(vm, element, item, frame)
+        same = _found(vm, element, item, frame)
         if same is True:
             return True
         if isinstance(same, Tensor):

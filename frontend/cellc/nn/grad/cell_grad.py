@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...tensors.tensor import Tensor
 from ...transforms.jacobian import jvp, vjp
 from ..cell import Cell
+
+
+def _check_vector(what: str, v: Any, beside: tuple[Any, ...], kind: str) -> None:
+    """TypeError unless `v` is a Tensor, or a tuple of one for each of several tensors."""
+    if isinstance(v, Tensor) if len(beside) == 1 else \
+            isinstance(v, tuple) and len(v) == len(beside):
+        return
+    wanted = "a Tensor" if len(beside) == 1 else \
+        f"a tuple of {len(beside)} Tensors, one for each {kind}"
+    given = f"a tuple of {len(v)}" if isinstance(v, tuple) else type(v).__name__
+    raise TypeError(f"For '{what}', the last argument must be {wanted}, but got {given}.")
 
 
 class Jvp(Cell):
@@ -13,6 +25,9 @@ class Jvp(Cell):
 
     Args:
         fn: a function or Cell of Tensors.
+
+    Raises:
+        TypeError: the vector is no Tensor, or, for several tensors, no tuple of as many.
     """
 
     def __init__(self, fn: Any) -> None:
@@ -21,8 +36,8 @@ class Jvp(Cell):
 
     def construct(self, *args: Any) -> Any:
         """The arguments of the function, then the vector: a Tensor, or one for each argument."""
-        inputs = args[0] if len(args) == 2 else args[:-1]
-        return jvp(self.fn, inputs, args[-1])
+        _check_vector("Jvp", args[-1], args[:-1], "argument")
+        return jvp(self.fn, args[0] if len(args) == 2 else args[:-1], args[-1])
 
 
 class Vjp(Cell):
@@ -30,6 +45,9 @@ class Vjp(Cell):
 
     Args:
         fn: a function or Cell of Tensors.
+
+    Raises:
+        TypeError: the vector is no Tensor, or, for several tensors, no tuple of as many.
     """
 
     def __init__(self, fn: Any) -> None:
@@ -40,5 +58,6 @@ class Vjp(Cell):
         """The arguments of the function, then the vector: a Tensor, or one for each result."""
         outputs, pull = vjp(self.fn, *args[:-1])
         last = args[-1]
+        _check_vector("Vjp", last, outputs if isinstance(outputs, tuple) else (outputs,), "result")
         pulled = pull(*last) if isinstance(last, tuple) else pull(last)
         return outputs, pulled[0] if len(args) == 2 else pulled
