@@ -36,6 +36,30 @@ def test_types_of_integers_and_tensors() -> None:
         ms.TensorType(3)
 
 
+class Held(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.relu = ops.ReLU()
+
+    def construct(self, x: Tensor) -> Tensor:
+        return self.relu(x)
+
+
+@pytest.mark.parametrize(("call", "error", "message"), [
+    *((lambda p, k=k, v=v: nn.ASGD(p, **{k: v}), TypeError, f"'{k}' should be 'float'")
+      for k in ("lambd", "alpha", "t0") for v in (1, True, "1", None)),
+    *((lambda p, v=v: ops.gaussian_nll_loss(Tensor(X), Tensor(X), Tensor(X), full=v), TypeError,
+       "'full' must be a bool") for v in (0, 1, "a", None)),
+    *((lambda p, v=v: ops.gaussian_nll_loss(Tensor(X), Tensor(X), Tensor(X), eps=v), ValueError,
+       "'eps' must be a positive float") for v in (0.0, -1.0, 1, "a")),
+])
+def test_arguments_of_one_type(
+    call: Callable[..., Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        call([ms.Parameter(Tensor(X), name="p")])
+
+
 def test_around() -> None:
     found = ms.numpy.around(ms.numpy.array([1.25, -0.5, 2.5]), 1)
     np.testing.assert_array_equal(found.asnumpy(), np.array([1.2, -0.5, 2.5], np.float32))
@@ -132,7 +156,14 @@ def test_files_and_clusters(tmp_path: Path) -> None:
     assert ms.mindio_preload("a.ckpt") is False
     ms.set_mindio_server_info(10)
     ms.ms_memory_recycle()
-    ms.set_dump(nn.Dense(2, 2))
+    for enabled, name in ((True, "true"), (False, "false")):
+        net, relu = nn.SequentialCell(nn.Dense(2, 2), nn.CellList([Held()])), ops.ReLU()
+        ms.set_dump(net, enabled)
+        ms.set_dump(relu, enabled)
+        held = [v for _, c in net.cells_and_names() for v in vars(c).values()
+                if isinstance(v, ops.Primitive)]
+        assert net[1][0].relu in held
+        assert [p.attrs["dump"] for p in [relu, *held]] == [name] * (1 + len(held))
     with pytest.raises(ValueError, match='"target" parameter'):
         ms.set_dump(3)
     with pytest.raises(TypeError, match="should be 'int'"):

@@ -132,6 +132,11 @@ def test_the_last_to_float_counts() -> None:
 def test_marks_of_recompute() -> None:
     net = Net()
     net.a.recompute(output_recompute=True, mp_comm_recompute=False)
+    assert (net.get_scope(), net.a.get_scope()) == (None, "recompute_")
+    outer = nn.SequentialCell(nn.Dense(2, 2), nn.ReLU())
+    outer.recompute()
+    outer[0].recompute()
+    assert [c.get_scope() for c in (outer, *outer)] == ["recompute_"] * 3
     marked = [n for n, c in net.cells_and_names() if c._recompute_options is not None]
     assert marked == ["a"]
     assert net.a._recompute_options.output_recompute

@@ -339,7 +339,7 @@ class _Cube(B.Bijector):
         super().__init__(name="Cube", param={"param_dict": {}})
 
     def _forward(self, x: Any) -> Any:
-        return x**3
+        return self._check_value_dtype(x)**3  # the name that MindSpore has
 
     def _inverse(self, y: Any) -> Any:
         return ops.sign(y) * ops.abs(y) ** (1 / 3)

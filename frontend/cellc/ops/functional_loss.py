@@ -12,6 +12,7 @@ from typing import Any
 from cellc_compiler.ops.loss import SoftmaxCrossEntropy
 from cellc_runtime.dtypes import int32, int64
 
+from ..core import checks
 from ..core.dispatch import apply, apply_one, stays
 from ..core.native import native
 from ..tensors.index_plan import check_range, known_elements
@@ -96,8 +97,11 @@ def gaussian_nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """0.5 (log var + (x - target)**2 / var), var at least eps; plus 0.5 log(2 pi) if full."""
+    checks.boolean(full, "full", "gaussian_nll_loss")
+    if not isinstance(eps, float) or eps <= 0:
+        raise ValueError(f"For 'gaussian_nll_loss', 'eps' must be a positive float, but got {eps}.")
     a, b = _floats("gaussian_nll_loss", x, target)
-    v = m.maximum(tensor(var, "gaussian_nll_loss", "var"), float(eps))
+    v = m.maximum(tensor(var, "gaussian_nll_loss", "var"), eps)
     if v.ndim == a.ndim - 1 and v.shape == a.shape[:-1]:
         v = fa.expand_dims(v, -1)
     d = m.sub(a, b)

@@ -95,7 +95,8 @@ def ms_memory_recycle() -> None:
 
 
 def set_dump(target: Any, enabled: bool = True) -> None:
-    """Whether an Ascend device dumps the data of a Cell or Primitive: checked; a CPU dumps none.
+    """Whether an Ascend device dumps the data of a Cell or Primitive: the attribute `dump` of the
+    Primitive, or of all that the Cell holds. A CPU dumps none.
 
     Args:
         target: a Cell or Primitive.
@@ -112,6 +113,10 @@ def set_dump(target: Any, enabled: bool = True) -> None:
     if not isinstance(enabled, bool):
         raise ValueError('The "enabled" parameter must be bool, but got '
                          f"{type(enabled).__name__}.")
+    cells = [cell for _, cell in target.cells_and_names()] if isinstance(target, Cell) else []
+    held = [value for cell in cells for value in vars(cell).values()]
+    for primitive in [value for value in [target, *held] if isinstance(value, Primitive)]:
+        primitive.add_prim_attr("dump", str(enabled).lower())
 
 
 __all__ = [

@@ -29,6 +29,10 @@ class RecomputeOptions:
     communication: tuple[tuple[str, bool], ...] = ()
 
 
+_SCOPE = "recompute_"
+"""What the scopes of Cells begin with whose results are computed again."""
+
+
 class Recomputation(Modes):
     """`recompute`, and `offload`: recorded, as there is one memory here to hold activations.
 
@@ -80,6 +84,10 @@ class Recomputation(Modes):
             output_recompute, use_reentrant, early_stop, context_fn, tuple(kwargs.items())
         )
         self.add_flags(output_recompute=output_recompute)
+        for _, cell in self.cells_and_names():
+            scope = cell.get_scope() or ""
+            if not scope.startswith(_SCOPE):
+                object.__setattr__(cell, "_scope", _SCOPE + scope)
 
     def offload(self, backward_prefetch: int | str = "Auto") -> None:
         """Mark this cell. Activations are in the memory of the host here in any case.

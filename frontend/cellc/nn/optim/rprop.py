@@ -89,9 +89,9 @@ class ASGD(Optimizer):
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
         what = self.cls_name
-        self.lambd = checks.number(lambd, "lambd", what)
-        self.alpha = checks.number(alpha, "alpha", what)
-        self.t0 = checks.number(t0, "t0", what)
+        self.lambd = checks.floating(lambd, "lambd", what)
+        self.alpha = checks.floating(alpha, "alpha", what)
+        self.t0 = checks.floating(t0, "t0", what)
         self.mu = [_scalar(1.0, f"mu_{p.name}") for p in self.parameters]
         self.eta = [_scalar(0.0, f"eta_{p.name}") for p in self.parameters]
         for scalar in [*self.mu, *self.eta]:

@@ -78,6 +78,8 @@ class Bijector(Parametrized):
                             f"{self._dtype}, but got {found.dtype}.")
         return found
 
+    _check_value_dtype = _check_value  # MindSpore's name for it, which bijectors of users call
+
     @property
     def is_constant_jacobian(self) -> bool:
         """Whether the derivative is the same everywhere."""
