@@ -101,22 +101,28 @@ def net(x):
     ),
     Case(
         "CE103",
-        "A generator stops and goes on in the middle of a function, which a graph cannot do.",
+        "Generators are interpreted from one `yield` to the next, and what their `finally` and "
+        "`with` blocks do must be done, so one that has such blocks is walked to its end or "
+        "closed. A `yield` is evaluated first in its statement. A network itself is no generator.",
         '''
 def net(x):
-    def doubled():
-        for v in x:
-            yield v * 2
-    return list(doubled())
+    def rows():
+        try:
+            yield from x
+        finally:
+            print("done")
+    return next(rows())
 ''',
         '''
 def net(x):
-    doubled = []
-    for v in x:
-        doubled.append(v * 2)
-    return doubled
+    def rows():
+        try:
+            yield from x
+        finally:
+            print("done")
+    first, *_ = rows()
+    return first
 ''',
-        advice="A generator over values known at compile time, such as layer sizes, is fine.",
     ),
     Case(
         "CE201",

@@ -6,6 +6,7 @@ call. Where a compiled network cannot do the same, the program names the error.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import io
 import itertools
@@ -773,7 +774,7 @@ def generator_function() -> Made:
     return call, lambda: [helper.count, table]
 
 
-@program(code="CE103")
+@program
 def generator_function_that_changes() -> Made:
     def construct(self: Any, x: Tensor) -> Any:
         for k in numbers(self.helper):
@@ -786,6 +787,141 @@ def generator_function_that_changes() -> Made:
 
     helper = Helper()
     return cell(construct, helper=helper), lambda: helper.count
+
+
+@contextlib.contextmanager
+def entered(log: list[Any], tag: str, caught: Any = ()) -> Iterator[str]:
+    """A manager that tells what it does."""
+    log.append(f"{tag} in")
+    try:
+        yield tag
+    except caught:
+        log.append(f"{tag} caught")
+    finally:
+        log.append(f"{tag} out")
+
+
+@program
+def managers_of_generators() -> Made:
+    @contextlib.contextmanager
+    def plain(log: list[Any]) -> Iterator[list[Any]]:
+        with entered(log, "inner"):
+            yield log
+        log.append("end")
+
+    def construct(self: Any, x: Tensor) -> Any:
+        with plain(self.log) as log, entered(self.log, "b"):
+            log.append(len(self.log))
+            if x.sum() > 4:
+                return x
+        return x * 2
+
+    return net(construct, log=[])
+
+
+@program
+def managers_that_catch() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        with entered(self.log, "a", KeyError):
+            raise KeyError("k")
+        with entered(self.log, "b", ValueError), contextlib.suppress(KeyError):
+            if x.sum() > 4:
+                raise ValueError("large")
+            {}["k"]
+        return x
+
+    return net(construct, log=[])
+
+
+@program
+def exit_stack() -> Made:
+    class Tool:
+        def __init__(self, log: list[Any]) -> None:
+            self.log = log
+
+        def close(self) -> None:
+            self.log.append("closed")
+
+    def construct(self: Any, x: Tensor) -> Any:
+        with contextlib.ExitStack() as stack:
+            for tag in ("a", "b"):
+                stack.enter_context(entered(self.log, tag))
+            stack.enter_context(contextlib.closing(Tool(self.log)))
+            stack.callback(self.log.append, "called")
+            stack.push(lambda *error: self.log.append(error[0] is None))
+            kept = stack.pop_all()
+        self.log.append("between")
+        kept.close()
+        return x
+
+    return net(construct, log=[])
+
+
+@program
+def managers_as_decorators() -> Made:
+    log: list[Any] = []
+
+    class Own(contextlib.ContextDecorator):
+        def __enter__(self) -> None:
+            log.append("own in")
+
+        def __exit__(self, *error: Any) -> None:
+            log.append("own out")
+
+    @entered(log, "deco")
+    @Own()
+    def doubled(x: Tensor) -> Tensor:
+        log.append("body")
+        return x * 2
+
+    def construct(self: Any, x: Tensor) -> Any:
+        return doubled(x)
+
+    return cell(construct), lambda: list(log)
+
+
+@program
+def generators_over_tensors() -> Made:
+    def inner(x: Tensor, log: list[Any]) -> Iterator[Any]:
+        for i in range(2):
+            log.append((yield x * i))
+        return 5
+
+    def outer(x: Tensor, log: list[Any]) -> Iterator[Any]:
+        log.append((yield from inner(x, log)))
+        if x.sum() > 4:
+            log.append("large")
+            yield x
+
+    def construct(self: Any, x: Tensor) -> Any:
+        sent = inner(x, self.log)
+        next(sent)
+        total = sent.send("sent")
+        sent.close()
+        for part in outer(x, self.log):
+            total = total + part
+        return total
+
+    return net(construct, log=[])
+
+
+@program(code="CE308")
+def exit_stack_made_outside() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        self.stack.callback(len, "")
+        return x
+
+    return net(construct, "training", stack=contextlib.ExitStack())
+
+
+@program(code="CE501")
+def standard_output_redirected() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        with contextlib.redirect_stdout(self.text):
+            print(x.shape)
+        return x
+
+    return net(construct, "training", text=Helper())
 
 
 @program

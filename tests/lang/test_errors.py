@@ -104,10 +104,31 @@ def generator(x):
     yield x
 
 @fails("CE103", SyntaxError)
-def nested_generator(x):
+def yield_inside_an_expression(x):
     def rows():
-        yield x
+        yield 1 + (yield x)
     return list(rows())
+
+@fails("CE103", SyntaxError)
+def yield_under_a_condition_of_the_run(x):
+    def rows():
+        for i in range(3):
+            if x.sum() > i:
+                break
+            yield i
+    return sum(rows())
+
+@fails("CE103", SyntaxError)
+def generator_left_open(x):
+    def rows():
+        try:
+            yield x
+            yield x
+        finally:
+            print("done")
+    for row in rows():
+        break
+    return x
 
 # --- names ------------------------------------------------------------------------------------------
 

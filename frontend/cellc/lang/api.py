@@ -21,6 +21,7 @@ from .asking import asked_elements
 from .calls import call
 from .errors import Cascade, CompileError, CompileRuntimeError, kind
 from .frames import Frame
+from .generators import refuse_open
 from .interpreter import CALL_DEPTH, Hooks, Interpreter
 from .iteration import returned
 from .outcome import Diverged
@@ -143,6 +144,7 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
             result = returned(result)
             if vm.pieces is not None:
                 result = operations.complete(vm, result, frame)
+            refuse_open(vm)
             vm.state.settle(vm)
             if _holds_text(result):
                 raise vm.error(

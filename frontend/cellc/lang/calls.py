@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import sys
+from abc import ABCMeta
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -34,13 +35,14 @@ from .builtin_functions import BUILTINS, REFUSED
 from .control import under
 from .frames import Frame
 from .functions import Callback, InterpretedFunction, bind
+from .generators import generator
 from .iteration import items
 from .operators import counted, of_the_graph, position
 from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
 from .pieces.calls import call_of_python
 from .pieces.operations import is_piece, of_tensor
-from .source import FunctionSource, function_source
+from .source import function_source
 from .state import BOXES
 from .text import format_text, join_text
 from .trust import is_foreign_class, is_library, is_user_function
@@ -135,8 +137,6 @@ def _interpret(
     source = function_source(fn)
     if vm.rolling and (source.facts.generator or source.node.args.vararg):
         refuse_in(args, kwargs)
-    if source.facts.generator:
-        return _run_generator(vm, fn, args, kwargs, caller, source)
     node = source.node
     for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
         vm.state.default(f"a default of {fn.__qualname__}()", vm.tracer.place(), value)
@@ -152,6 +152,8 @@ def _interpret(
         depth=caller.depth + 1 if caller is not None else 1,
         first_argument=args[0] if args else MISSING, site=_site(vm, fn),
     )
+    if source.facts.generator:
+        return generator(vm, frame, caller)
     return run(vm, frame, caller)
 
 
@@ -176,17 +178,14 @@ def _nested(
     source, outer = fn.source, fn.frame
     if vm.rolling and source.node.args.vararg:
         refuse_in(args, kwargs)
-    if source.facts.generator:
-        raise vm.error(
-            "CE103", SyntaxError, f"the generator {fn.__name__}() cannot be compiled", caller,
-            hint="build and return a list",
-        )
     table = bind(fn.__name__, source.node.args, fn.defaults, fn.kwdefaults, args, kwargs)
     frame = Frame(
         source, source.facts, fn.__qualname__, outer.globals, outer.closure, caller.scope,
         outer.class_name, caller, outer, table, depth=caller.depth + 1,
         first_argument=outer.first_argument,
     )
+    if source.facts.generator:
+        return generator(vm, frame, caller)
     return run(vm, frame, caller)
 
 
@@ -214,61 +213,13 @@ def run(vm: Interpreter, frame: Frame, caller: Frame | None) -> Any:
     return result
 
 
-def _run_generator(
-    vm: Interpreter, fn: FunctionType, args: Args, kwargs: Kwargs, caller: Frame | None,
-    source: FunctionSource,
-) -> Any:
-    """A generator over values known now is run by Python."""
-    if any_runtime([*args, *kwargs.values()]) or _has_cell(args):
-        frame = Frame(source, source.facts, fn.__qualname__, {}, {}, "", "", caller)
-        asynchronous = isinstance(source.node, ast.AsyncFunctionDef)
-        what = "async function" if asynchronous else "generator"
-        raise vm.error(
-            "CE103", SyntaxError,
-            f"the {what} {fn.__qualname__}() cannot run on tensors while a graph is compiled",
-            frame, source.node, hint="" if asynchronous else "build and return a list",
-        )
-    _note_generator(vm, fn, args, source, caller)
-    return vm.fresh(fn(*args, **kwargs))
-
-
-def _note_generator(
-    vm: Interpreter, fn: FunctionType, args: Args, source: FunctionSource, caller: Frame | None
-) -> None:
-    """What Python reads in a generator that it runs: all names and attributes in reach.
-
-    Raises:
-        CompileSyntaxError: it changes what was there before (CE103).
-    """
-    changes = (ast.Global, ast.Nonlocal)
-    for part in ast.walk(source.node):
-        stored = isinstance(part, (ast.Attribute, ast.Subscript)) and \
-            not isinstance(part.ctx, ast.Load)
-        if stored or isinstance(part, changes):
-            raise vm.error(
-                "CE103", SyntaxError, f"the generator {fn.__qualname__}() changes Python objects",
-                Frame(source, source.facts, fn.__qualname__, {}, {}, "", "", caller), part,
-                hint="build and return a list",
-            )
-    if vm.hooks.on_global_read is None:
-        return
-    for name in fn.__code__.co_names:
-        if name in fn.__globals__:
-            vm.load_global(name, fn.__globals__)
-    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
-        vm.load_captured(name, cell)
-    for value in args:
-        for name in list(getattr(value, "__dict__", ())):
-            if vm.state.is_outside(value) and vm.state.note_read(value, name) \
-                    and vm.hooks.on_attribute_read is not None:
-                vm.hooks.on_attribute_read(value, name)
-
-
 _CYTHON = "cython_function_or_method"
 
 
 def _method(vm: Interpreter, fn: MethodType, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     function, owner = fn.__func__, fn.__self__
+    if isinstance(function, FunctionType) and function in BUILTINS:
+        return BUILTINS[function](vm, [owner, *args], kwargs, frame)
     if vm.rolling and not (isinstance(function, FunctionType) and is_user_function(function)):
         refuse_in(args, kwargs)
     if isinstance(function, FunctionType) and not is_library(
@@ -373,7 +324,7 @@ def _interpreted_object(
     vm: Interpreter, cls: type, init: Any, args: Args, kwargs: Kwargs, frame: Frame
 ) -> Any:
     """An instance of a user's class whose `__init__` is interpreted; MISSING if it has none."""
-    if type(cls) is not type or static_attribute(cls, "__new__") is not _OBJECT_NEW:
+    if type(cls) not in (type, ABCMeta) or static_attribute(cls, "__new__") is not _OBJECT_NEW:
         return MISSING
     if not isinstance(init, FunctionType) or not is_user_function(init) \
             or init.__code__.co_filename.startswith("<"):

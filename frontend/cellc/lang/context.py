@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import dis
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
 from inspect import CO_VARARGS
 from itertools import pairwise
@@ -21,7 +21,7 @@ from .asking import avoidable, settled, site
 from .assignment import assign_to
 from .control import under
 from .errors import Cascade, CompileError
-from .outcome import Diverged, Outcome
+from .outcome import NEXT, Diverged, Outcome
 from .per_trip import NotRollable
 from .runtime_errors import raise_at_run_time, under_runtime
 from .values import MISSING
@@ -32,11 +32,15 @@ if TYPE_CHECKING:
 
 
 _Result = TypeVar("_Result")
+GENERATED: Any = type(contextmanager(lambda: iter(()))())
+"""The class of the managers that `contextlib.contextmanager` gives."""
 _OF_TRACING = CompileError, Cascade, Diverged, SizeInside
 """What no `except` or `with` of the program catches (the last: of tracing, which may ask)."""
 
 
-def _special(vm: Interpreter, target: Any, name: str, args: list[Any], frame: Frame) -> Any:
+def special(
+    vm: Interpreter, target: Any, name: str, args: Sequence[Any], frame: Frame
+) -> Any:
     """Call a special method of a context manager."""
     found = static_attribute(type(target), name)
     if found is MISSING:
@@ -45,42 +49,100 @@ def _special(vm: Interpreter, target: Any, name: str, args: list[Any], frame: Fr
     return vm.call(found, [target, *args], {}, frame)
 
 
+Steps = Generator[Any, Any, Outcome]
+"""The work of a statement, which pauses where a generator of the program yields."""
+Body = Callable[["Interpreter", Sequence[ast.stmt], "Frame"], "Outcome | Steps"]
+"""Runs the statements inside: at once, or in steps."""
+
+
+def _at_once(vm: Interpreter, stmts: Sequence[ast.stmt], frame: Frame) -> Outcome:
+    return vm.block(stmts, frame)
+
+
+def ran(work: Outcome | Steps) -> Steps:
+    """The outcome of statements inside."""
+    return work if isinstance(work, Outcome) else (yield from work)
+
+
+def driven(steps: Steps) -> Outcome:
+    """Run what does not yield."""
+    try:
+        next(steps)
+    except StopIteration as done:
+        outcome: Outcome = done.value
+        return outcome
+    except RuntimeError as e:
+        raise unwrapped(e)  # noqa: B904  # the program's exception, with its own context
+    raise AssertionError("a statement outside of a generator yields")
+
+
+def unwrapped(error: BaseException) -> BaseException:
+    """An exception of the program; Python puts a StopIteration in a RuntimeError on its way out of
+    steps."""
+    cause = error.__cause__
+    wrapped = type(error) is RuntimeError and isinstance(cause, StopIteration) and \
+        error.args == ("generator raised StopIteration",) and not hasattr(error, "of_program")
+    return cause if wrapped and cause is not None else error
+
+
+class Closed(GeneratorExit):
+    """Raised where a generator of the program yields when the program closes it. (Python raises
+    the base class when it drops the steps: nothing of the program runs then.)"""
+
+
 def with_statement(vm: Interpreter, node: ast.With, frame: Frame) -> Outcome:
     """`with a as x, b: ...`"""
-    return _with(vm, node, 0, frame)
+    return driven(with_steps(vm, node, frame, _at_once))
 
 
-def _with(vm: Interpreter, node: ast.With, index: int, frame: Frame) -> Outcome:
+def with_steps(
+    vm: Interpreter, node: ast.With, frame: Frame, body: Body, index: int = 0
+) -> Steps:
+    """A `with` statement, from its `index`-th manager on."""
     if index == len(node.items):
-        return vm.block(node.body, frame)
+        return (yield from ran(body(vm, node.body, frame)))
     item = node.items[index]
     manager = vm.eval(item.context_expr, frame)
     vm.at(item.context_expr, frame)
-    value = _special(vm, manager, "__enter__", [], frame)
+    value = special(vm, manager, "__enter__", [], frame)
     if item.optional_vars is not None:
         assign_to(vm, item.optional_vars, value, frame)
-    catches = _may_catch(manager)
-    tidies = _is_asked(vm, node, frame) or (_is_told(manager) and not vm.collect)
+    of_generator = isinstance(manager, GENERATED)  # its own `try` does the rest
+    catches = not of_generator and _may_catch(manager)
+    tidies = not of_generator and (
+        _is_asked(vm, node, frame) or (_is_told(manager) and not vm.collect))
     checks = vm.tracer.checks
-    leave = partial(_special, vm, manager, "__exit__", [None, None, None], frame)
+
+    def leave(*error: Any) -> Any:
+        vm.frame = frame
+        return special(vm, manager, "__exit__", error or [None, None, None], frame)
+
     try:
         with _catching(vm, catches, tidies) if catches or tidies else nullcontext():
-            outcome = _with(vm, node, index + 1, frame)
-    except Diverged:
-        _leave(vm, node, frame, checks, leave)
+            outcome = yield from with_steps(vm, node, frame, body, index + 1)
+    except Diverged as e:
+        if of_generator:
+            leave(type(e), e, e.__traceback__)
+        else:
+            _leave(vm, node, frame, checks, leave)
         raise
-    except _OF_TRACING:
-        leave()
+    except _OF_TRACING as e:
+        leave(*((type(e), e, e.__traceback__) if of_generator else ()))
         raise
-    except Exception as e:
-        vm.mark(e, frame)
-        vm.frame = frame
-        if _special(vm, manager, "__exit__", [type(e), e, e.__traceback__], frame):
-            return Outcome()
+    except (Exception, Closed) as raised:
+        error = unwrapped(raised)
+        vm.mark(error, frame)
+        if leave(type(error), error, error.__traceback__):
+            vm.frame = frame
+            return NEXT
         if (catches or tidies) and under_runtime(vm):
-            raise_at_run_time(vm, e, node, frame)
+            raise_at_run_time(vm, error, node, frame)
         raise
-    _leave(vm, node, frame, checks, leave)
+    if of_generator:
+        leave()
+    else:
+        _leave(vm, node, frame, checks, leave)
+    vm.frame = frame
     return outcome
 
 
@@ -121,18 +183,16 @@ def _effects(vm: Interpreter) -> set[Node]:
 
 def _may_catch(manager: Any) -> bool:
     """Whether a context manager may drop an exception or raise another one in its place: its
-    `__exit__` returns something or raises, or it is a generator that catches or raises."""
+    `__exit__` returns something or raises."""
     leave = static_attribute(type(manager), "__exit__")
     code = getattr(leave, "__code__", None)
-    if isinstance(manager, AbstractContextManager) and hasattr(manager, "gen"):
-        return _catches(manager.gen.gi_code)
     return code is not None and (_returns(code) or _raises(code))
 
 
 def _is_told(manager: Any) -> bool:
     """Whether a context manager looks at the exception, to do other things then."""
     code = getattr(static_attribute(type(manager), "__exit__"), "__code__", None)
-    return code is not None and not hasattr(manager, "gen") and _looks(code)
+    return code is not None and _looks(code)
 
 
 @cache
@@ -142,16 +202,6 @@ def _looks(code: CodeType) -> bool:
     return any(told & {*(i.argval if isinstance(i.argval, tuple) else (i.argval,))}
                for i in dis.get_instructions(code)
                if "LOAD_FAST" in i.opname or "LOAD_DEREF" in i.opname)
-
-
-@cache
-def _catches(code: CodeType) -> bool:
-    """Whether a function has a handler for some exceptions, goes on behind all of them, or
-    raises."""
-    return _raises(code) or any(
-        one.opname == "CHECK_EXC_MATCH"
-        or (one.opname == "POP_EXCEPT" and other.opname != "RERAISE")
-        for one, other in pairwise(dis.get_instructions(code)))
 
 
 @cache
@@ -187,13 +237,18 @@ def _catching(vm: Interpreter, may: bool = True, tidies: bool = False) -> Iterat
 
 def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
     """`try/except/else/finally`: exceptions of compile-time work are caught."""
+    return driven(try_steps(vm, node, frame, _at_once))
+
+
+def try_steps(vm: Interpreter, node: ast.Try, frame: Frame, body: Body) -> Steps:
+    """A `try` statement."""
     if not node.finalbody:
-        return _guarded(vm, node, frame)
+        return (yield from _guarded(vm, node, frame, body))
     frame.finals += 1
     checks = vm.tracer.checks
     try:
         with _catching(vm, any(map(_leaves, node.finalbody)), _is_asked(vm, node, frame)):
-            outcome = _guarded(vm, node, frame)
+            outcome = yield from _guarded(vm, node, frame, body)
     except (KeyboardInterrupt, NotRollable):
         frame.finals -= 1
         raise
@@ -210,8 +265,12 @@ def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
         else:
             undo()
         raise
-    except BaseException as error:
+    except BaseException as caught:
         frame.finals -= 1
+        if type(caught) is GeneratorExit:
+            raise
+        error = unwrapped(caught)
+        vm.frame = frame
         raised = [error] if isinstance(error, Exception) else []
         vm.handled += raised
         try:
@@ -225,6 +284,7 @@ def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
                             partial(raise_at_run_time, vm, error, node, frame), node)
         raise
     frame.finals -= 1
+    vm.frame = frame
     final = _leave(vm, node, frame, checks, lambda: vm.block(node.finalbody, frame))
     return _or_else(vm, node, final, frame, lambda: outcome, node)
 
@@ -240,17 +300,19 @@ def _or_else(
     return under(vm, node, ended, frame, rest, frame.source.live.after[last])
 
 
-def _guarded(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
+def _guarded(vm: Interpreter, node: ast.Try, frame: Frame, body: Body) -> Steps:
     try:
         with _catching(vm, bool(node.handlers)):
-            outcome = vm.block(node.body, frame)
+            outcome = yield from ran(body(vm, node.body, frame))
     except _OF_TRACING:
         raise
-    except Exception as e:
+    except (Exception, Closed) as e:
         vm.frame = frame
-        return _handle(vm, node, e, frame)
+        return (yield from _handle(vm, node, unwrapped(e), frame, body))
     if not outcome.falls or not node.orelse:
         return outcome
+    if not outcome.kinds:
+        return (yield from ran(body(vm, node.orelse, frame)))
     return _or_else(vm, node, outcome, frame, lambda: vm.block(node.orelse, frame),
                     node.orelse[-1])
 
@@ -266,9 +328,11 @@ def _leaves(node: ast.AST, in_loop: bool = False) -> bool:
                for child in ast.iter_child_nodes(node))
 
 
-def _handle(vm: Interpreter, node: ast.Try, error: Exception, frame: Frame) -> Outcome:
+def _handle(
+    vm: Interpreter, node: ast.Try, error: BaseException, frame: Frame, body: Body
+) -> Steps:
     for handler in node.handlers:
-        kinds = Exception if handler.type is None else vm.eval(handler.type, frame)
+        kinds = BaseException if handler.type is None else vm.eval(handler.type, frame)
         if not isinstance(error, kinds):
             continue
         frame.node = handler
@@ -277,7 +341,7 @@ def _handle(vm: Interpreter, node: ast.Try, error: Exception, frame: Frame) -> O
             vm.store(frame, handler.name, raised.get(id(error), (None, error))[1])
         vm.handled.append(error)
         try:
-            return vm.block(handler.body, frame)
+            return (yield from ran(body(vm, handler.body, frame)))
         finally:
             vm.handled.pop()
             if handler.name is not None:

@@ -25,7 +25,7 @@ CODES: dict[str, str] = {
     "CE002": "the source of a function does not match the code that was loaded",
     "CE101": "a statement the compiler does not accept",
     "CE102": "an expression the compiler does not accept",
-    "CE103": "a generator or async function over tensors",
+    "CE103": "a generator that a graph cannot follow, or an async function",
     "CE201": "a name that is not defined",
     "CE202": "a local variable read before it is assigned",
     "CE203": "a variable defined in one branch only",

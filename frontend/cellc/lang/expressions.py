@@ -386,6 +386,16 @@ def _super(vm: Interpreter, frame: Frame, node: ast.AST) -> Any:
     return super(found.cell_contents, owner.first_argument)
 
 
+def _sent(vm: Interpreter, node: ast.Yield | ast.YieldFrom, frame: Frame) -> Any:
+    """The value of the `yield` that a generator goes on from."""
+    if frame.sent is MISSING:
+        raise vm.error(
+            "CE103", SyntaxError, "'yield' is supported where it is evaluated first in its "
+            "statement", frame, node, hint="assign it to a name first",
+        )
+    return frame.sent
+
+
 def _starred(vm: Interpreter, node: ast.Starred, frame: Frame) -> Any:
     raise vm.error("CE102", SyntaxError, "a starred expression is out of place", frame, node)
 
@@ -415,5 +425,7 @@ EXPRESSIONS: dict[type[ast.AST], Handler] = {
     ast.GeneratorExp: _generator,
     ast.Call: _call,
     ast.Starred: _starred,
+    ast.Yield: _sent,
+    ast.YieldFrom: _sent,
 }
 """Every accepted expression."""

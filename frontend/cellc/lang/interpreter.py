@@ -36,6 +36,7 @@ from .errors import (
 )
 from .expressions import EXPRESSIONS
 from .frames import Frame
+from .generators import GeneratorOfProgram
 from .hints import Fault, explain, in_layer
 from .journal import Attribute, Change, Content, Element, Journal, Slot, Variable
 from .origins import operand_notes
@@ -105,8 +106,9 @@ class Interpreter:
         self.catching = 0  # enclosing `try` statements with handlers
         self.tidying = 0  # those whose `finally` (or exit) changes Python objects
         self.try_region = 0  # region depth of the innermost `try`
-        self.handled: list[Exception] = []
+        self.handled: list[BaseException] = []
         self.kept: list[Any] = []
+        self.generators: list[GeneratorOfProgram] = []
         self.templates = CallTemplates(self)
         self.read_at: str | None = None  # where what is taken over from a template was read
 
@@ -453,7 +455,5 @@ _UNSUPPORTED: dict[type[ast.AST], tuple[str, str]] = {
     ast.AsyncFor: ("'async for'", ""),
     ast.AsyncWith: ("'async with'", ""),
     ast.Await: ("'await'", ""),
-    ast.Yield: ("'yield'", "build and return a list"),
-    ast.YieldFrom: ("'yield from'", "build and return a list"),
     ast.TryStar: ("'except*'", "use plain 'except'"),
 }

@@ -212,12 +212,23 @@ class Foreign(Walk):
     under a condition that only the run knows (but where it was made there)."""
 
     __slots__ = ("native",)
+    native: Any
 
     def __init__(self, vm: Interpreter, native: Iterator[Any]) -> None:
         super().__init__(vm)
         self.native = native
 
     def __next__(self) -> Any:
+        self._advance()
+        return next(self.native)
+
+    def _advance(self) -> None:
+        """One step more.
+
+        Raises:
+            CompileTypeError: it might be undone.
+            ValueError: there are too many.
+        """
         journal = self.vm.journal
         if journal is not None and not (id(self) in journal.fresh and id(self.native)
                                         in journal.fresh):
@@ -228,7 +239,6 @@ class Foreign(Walk):
             raise ValueError(f"the loop does not end: {type(self.native).__name__} gave {LIMIT} "
                              "elements")
         self.place = Position(taken + 1)
-        return next(self.native)
 
 
 _SEQUENCES: tuple[Any, ...] = (list, tuple, range, str, bytes, np.ndarray)

@@ -7,16 +7,20 @@ else is third-party: it may run, but only on values known at compile time.
 
 from __future__ import annotations
 
+import _collections_abc
 import sys
 from functools import lru_cache
 from types import FunctionType
 
-from .source import has_source
+from .source import has_source, register_source
 
 _FOREIGN = frozenset(
     ("numpy", "scipy", "torch", "pandas", "sklearn", "jax", "ml_dtypes", "PIL", "matplotlib",
      "networkx", "llvmlite", "numba", "cellc_compiler", "cellc_runtime", "_pytest", "pluggy")
 )
+
+
+_INTERPRETED = frozenset(("collections", "collections.abc", "contextlib"))
 
 
 def root(module: str) -> str:
@@ -54,9 +58,22 @@ def own_method(value: object, name: str) -> FunctionType | None:
     return None
 
 
+def _is_interpreted(fn: FunctionType, module: str) -> bool:
+    """Whether a function of the standard library is interpreted: methods of containers and context
+    managers written in Python, whose objects are the program's state."""
+    if module not in _INTERPRETED or "." not in fn.__code__.co_qualname:
+        return False
+    if module == "collections.abc" and not has_source(fn):  # a frozen module
+        with open(_collections_abc.__file__, encoding="utf-8") as file:
+            register_source(fn.__code__.co_filename, file.read())
+    return True
+
+
 def is_user_function(fn: FunctionType) -> bool:
     """Whether a Python function is to be interpreted from its source."""
     module = fn.__globals__.get("__name__") or ""
+    if _is_interpreted(fn, module):
+        return True
     if is_library(module) or _foreign_module(module):
         return False
     return has_source(fn) or not fn.__code__.co_filename.startswith("<frozen")
