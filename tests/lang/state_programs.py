@@ -6,6 +6,7 @@ call. Where a compiled network cannot do the same, the program names the error.
 
 from __future__ import annotations
 
+import array
 import contextlib
 import datetime
 import io
@@ -17,7 +18,7 @@ import sys
 import time
 import uuid
 import warnings
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -787,6 +788,137 @@ def generator_function_that_changes() -> Made:
 
     helper = Helper()
     return cell(construct, helper=helper), lambda: helper.count
+
+
+class Doubling(list):  # type: ignore[type-arg]
+    """A list that stores what it is not given."""
+
+    def __init__(self, *values: Any) -> None:
+        super().__init__(*values)
+        self.stored = 0
+
+    def append(self, value: Any) -> None:
+        self.stored += 1
+        super().append(value * 2)
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        super().__setitem__(place, value + 1)
+
+
+class Filling(dict):  # type: ignore[type-arg]
+    """A dict that stores more, fills itself and counts what is deleted."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value * 2)
+
+    def __missing__(self, key: Any) -> Any:
+        self[key] = 5
+        return self.get(key)
+
+    def __delitem__(self, key: Any) -> None:
+        super().__delitem__(key)
+        self["deleted"] = len(self)
+
+
+@program
+def containers_with_methods_of_their_own() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        self.some.append(3)
+        self.some[0] = self.some[0] + 1
+        self.named["new"] = self.named["asked"]
+        del self.named["new"]
+        own = Doubling([x.sum()])
+        self.kept.append(own)
+        own.append(1)
+        return x + len(self.some) + self.named["asked"]
+
+    kept: list[Any] = []
+    made, state = net(construct, some=Doubling([1]), named=Filling(a=1), kept=kept)
+    return made, lambda: [*state(), made.some.stored, [k.stored for k in kept]]
+
+
+@program
+def missing_keys() -> Made:
+    def made_and_told() -> list[Any]:
+        log.append("made")
+        return []
+
+    def inner() -> defaultdict[Any, int]:
+        return defaultdict(int)
+
+    def construct(self: Any, x: Tensor) -> Any:
+        self.lists["k"].append(len(self.lists))
+        if x.sum() > 4:
+            self.lists["large"].append(1)
+        self.told[len(self.told)].append(self.lists["k"])
+        self.deep["a"]["b"] += 1
+        return x + self.deep["a"]["b"] + self.deep["z"]["read"]
+
+    log: list[Any] = []
+    made, state = net(construct, lists=defaultdict(list), told=defaultdict(made_and_told),
+                      deep=defaultdict(inner))
+    return made, lambda: [*state(), list(log)]
+
+
+@program
+def containers_written_in_python() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        self.named["k"] = self.named["k"] + 1
+        self.named.setdefault("z", []).append(1)
+        self.listed.append(len(self.listed))
+        self.listed += [2]
+        self.listed.sort(key=lambda v: -v)
+        self.chain["k"] = self.chain["k"] + 1
+        self.counts.update("abc")
+        self.counts.subtract(a=2)
+        self.ordered.move_to_end("a")
+        self.ordered.popitem(last=False)
+        self.ordered[str(len(self.counts))] = x.sum()
+        return x * self.named["k"] + self.listed[0] + self.chain["k"]
+
+    made, state = net(
+        construct, named=UserDict(k=1), listed=UserList([1]), chain=ChainMap({}, {"k": 1}),
+        counts=Counter("aab"), ordered=OrderedDict(a=1, b=2))
+    return made, lambda: [made.named.data, made.listed.data, made.chain.maps, *state()[3:]]
+
+
+@program
+def containers_of_machine_numbers() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        self.ints.append(3)
+        self.ints[0] = self.ints[0] + 1
+        self.raw.extend(b"zz")
+        del self.raw[0]
+        own = array.array("d", [1.5])
+        self.kept.append(own)
+        own.append(2.5)
+        return x + self.ints[0] + len(self.raw)
+
+    made, _ = net(construct, ints=array.array("i", [1, 2]), raw=bytearray(b"ab"), kept=[])
+    return made, lambda: [made.ints.tolist(), list(made.raw), [k.tolist() for k in made.kept]]
+
+
+@program
+def iterators_into_containers() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        self.listed.extend(map(int, "12"))
+        self.listed += (i for i in (1, 2))
+        self.listed[0:1] = reversed([3, 4])
+        self.listed.sort(key=lambda v: -v)
+        self.named.update(zip("ab", enumerate((5, 6)), strict=True))
+        self.some.update(filter(None, (0, 1)))
+        return x + len(self.listed)
+
+    return net(construct, listed=[0], named={}, some={5})
+
+
+@program(code="CE501")
+def elements_of_a_view_of_memory() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        self.view[0] = 1
+        return x
+
+    return net(construct, "training", view=memoryview(bytearray(b"ab")))
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import operator
 import os
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FunctionType, ModuleType
@@ -25,7 +24,7 @@ from .control import choose, truth
 from .iteration import VIEWS
 from .iteration import items as elements_of
 from .pieces import operations
-from .state import Stored
+from .state import Stored, insert_missing
 from .trust import is_user_function, own_method
 from .values import MISSING, Text, holds_runtime, is_runtime
 
@@ -111,11 +110,11 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
     if _model.is_cell(target) and not isinstance(index, Tensor) and \
             vm.hooks.on_attribute_read is not None:
         vm.hooks.on_attribute_read(target, "_cells")
-    if isinstance(target, defaultdict):
-        return vm.state.mutate(vm, [target], operator.getitem, [target, index], {}, frame)
     found = own_method(target, "__getitem__")
     if found is not None:
         return vm.call(found, [target, index], {}, frame)
+    if isinstance(target, dict) and not dict.__contains__(target, index):
+        return insert_missing(vm, target, index, frame)
     if target is os.environ:
         vm.state.environment(index, vm)
     return target[index]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,13 @@ from ..tracing.tracer import GraphTensor
 from . import _model
 from .access import mangle, read_attribute, static_attribute, subscript
 from .iteration import items
-from .operators import IN_PLACE
+from .journal import BOXES
+from .operators import BINARY, IN_PLACE, operated
 from .per_trip import PerTrip, in_place, refuse_in
 from .pieces import operations
 from .pieces.operations import is_piece
 from .recipes import recipe_of
-from .state import BOXES, Stored
+from .state import Stored
 from .trust import is_user_function, own_method
 from .values import MISSING, describe, is_number, is_runtime, scalar
 
@@ -199,15 +200,38 @@ def set_item(vm: Interpreter, holder: Any, index: Any, value: Any) -> None:
         raise TypeError(
             f"a {type(holder).__name__} cannot be assigned at an index known only at run time"
         )
-    vm.note_object(holder)
-    found = own_method(holder, "__setitem__")
     assert vm.frame is not None
-    if found is not None:
-        vm.call(found, [holder, index, value], {}, vm.frame)
-    elif isinstance(holder, Tensor):
+    if isinstance(holder, Tensor):
+        vm.note_object(holder)
         holder[index] = value
     else:
-        vm.state.mutate(vm, [holder], operator.setitem, [holder, index, value], {}, vm.frame)
+        _change(vm, holder, operator.setitem, [index, value], vm.frame)
+
+
+def _change(
+    vm: Interpreter, holder: Any, function: Callable[..., Any], args: Sequence[Any], frame: Frame
+) -> None:
+    """`holder[...] = value` or `del holder[...]`, by the class's method if the user wrote it."""
+    vm.note_object(holder)
+    found = own_method(holder, f"__{function.__name__}__")
+    if found is not None:
+        vm.call(found, [holder, *args], {}, frame)
+        return
+    if not isinstance(holder, BOXES) and vm.state.is_outside(holder) \
+            and not _model.is_cell(holder):
+        raise vm.error(
+            "CE501", TypeError, f"elements of a {type(holder).__name__} that was made outside are "
+            "changed in a compiled function", frame, hint="keep them in a list, dict or array",
+        )
+    vm.state.mutate(vm, [holder], function, [holder, *args], {}, frame)
+
+
+def delete_item(vm: Interpreter, holder: Any, index: Any, frame: Frame) -> None:
+    """`del holder[index]`."""
+    if type(holder) is RunObject:
+        operations.delete_item(vm, holder, index, frame)
+    else:
+        _change(vm, holder, operator.delitem, [index], frame)
 
 
 def _note_tensors(vm: Interpreter, holder: Tensor) -> None:
@@ -279,10 +303,14 @@ def _operate(vm: Interpreter, operate: Any, node: ast.AugAssign, old: Any, frame
         return in_place(type(node.op), operate, old, value)
     found = own_method(old, f"__{operate.__name__}__")
     if found is not None:
-        return vm.call(found, [old, value], {}, frame)
-    if isinstance(old, BOXES):
+        result = vm.call(found, [old, value], {}, frame)
+        if result is not NotImplemented:
+            return result
+    elif isinstance(old, BOXES):
         return vm.state.mutate(vm, [old], operate, [old, value], {}, frame)
-    return operate(old, value)
+    elif own_method(old, f"__{BINARY[type(node.op)].__name__.strip('_')}__") is None:
+        return operate(old, value)
+    return operated(vm, BINARY[type(node.op)], old, value, frame)
 
 
 def _delete_outside(vm: Interpreter, slot: Stored, frame: Frame) -> None:
@@ -304,11 +332,7 @@ def delete(vm: Interpreter, target: ast.expr, frame: Frame) -> None:
         case ast.Subscript(value=owner, slice=index):
             holder, where = vm.eval(owner, frame), vm.eval(index, frame)
             vm.at(target, frame)
-            if type(holder) is RunObject:
-                operations.delete_item(vm, holder, where, frame)
-                return
-            vm.note_object(holder)
-            vm.state.mutate(vm, [holder], operator.delitem, [holder, where], {}, frame)
+            delete_item(vm, holder, where, frame)
         case ast.Attribute(value=owner, attr=attr):
             holder = vm.eval(owner, frame)
             vm.at(target, frame)

@@ -10,7 +10,7 @@ import functools
 import math
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.dims import Dim, is_symbolic
@@ -20,9 +20,9 @@ from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber, as_kind, as_number, item_of, kind_of
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import GraphTensor
-from .access import mangle, read_attribute
+from .access import mangle, read_attribute, subscript
 from .asking import Ordered, decided
-from .assignment import set_attribute
+from .assignment import delete_item, set_attribute, set_item
 from .control import Known, as_bool, choose, logical, truth
 from .errors import CompileError
 from .iteration import Through, Walk, backwards, items, walk
@@ -156,12 +156,31 @@ def _reversed(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 @_handles(sorted)
 def _sorted(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     elements = items(vm, args[0])
+    return vm.fresh([elements[i] for i in _order(vm, elements, kwargs, frame)])
+
+
+def _order(
+    vm: Interpreter, elements: Sequence[Any], kwargs: Kwargs, frame: Frame
+) -> tuple[int, ...]:
+    """The places of elements in the order that `sorted` gives them."""
     key = kwargs.get("key")
     keys = [e if key is None else vm.call(key, [e], {}, frame) for e in elements]
     if any_runtime(keys):
         keys = _ordered(vm, keys, frame)
-    order = sorted(range(len(keys)), key=keys.__getitem__, reverse=kwargs.get("reverse", False))
-    return vm.fresh([elements[i] for i in order])
+    return tuple(sorted(range(len(keys)), key=keys.__getitem__,
+                        reverse=kwargs.get("reverse", False)))
+
+
+@_handles(list.sort)
+def _sort(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    box: list[Any] = args[0]
+    vm.note_object(box)
+    order = _order(vm, list(box), kwargs, frame)
+    vm.state.mutate(vm, [box], _put_in_order, [box, order], {}, frame)
+
+
+def _put_in_order(box: list[Any], order: Sequence[int]) -> None:
+    list.__setitem__(box, slice(None), [box[i] for i in order])
 
 
 def _ordered(vm: Interpreter, keys: list[Any], frame: Frame) -> list[Any]:
@@ -439,6 +458,21 @@ def _not(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 @_handles(operator.contains)
 def _contains(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     return contains(vm, args[1], args[0], frame)
+
+
+@_handles(operator.getitem)
+def _getitem(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    return subscript(vm, args[0], args[1], frame)
+
+
+@_handles(operator.setitem)
+def _setitem(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    set_item(vm, args[0], args[1], args[2])
+
+
+@_handles(operator.delitem)
+def _delitem(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    delete_item(vm, args[0], args[1], frame)
 
 
 @_handles(id)

@@ -23,7 +23,8 @@ from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.tracer import GraphTensor
 from . import _model
-from .state import BOXES, State
+from .journal import BOXES
+from .state import State
 from .trust import is_user_function
 
 MOST_PARTS = 4000

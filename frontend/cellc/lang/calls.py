@@ -37,13 +37,13 @@ from .frames import Frame
 from .functions import Callback, InterpretedFunction, bind
 from .generators import generator
 from .iteration import items
+from .journal import BOXES
 from .operators import counted, of_the_graph, position
 from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
 from .pieces.calls import call_of_python
 from .pieces.operations import is_piece, of_tensor
 from .source import function_source
-from .state import BOXES
 from .text import format_text, join_text
 from .trust import is_foreign_class, is_library, is_user_function
 from .values import MISSING, any_runtime, holds_runtime, in_text
@@ -397,6 +397,8 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
     if isinstance(owner, (list, dict, set, tuple, str, frozenset)):
         if fn.__name__ not in _PUTS:
             vm.templates.look_at(*args)
+        if fn.__name__ == "sort" and isinstance(owner, list):
+            return BUILTINS[list.sort](vm, [owner, *args], kwargs, frame)
         vm.note_object(owner)
         if fn.__name__ in ("count", "index") and isinstance(owner, (list, tuple)) and \
                 len(args) == 1 and of_the_graph([owner, args]):

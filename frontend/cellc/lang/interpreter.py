@@ -38,12 +38,12 @@ from .expressions import EXPRESSIONS
 from .frames import Frame
 from .generators import GeneratorOfProgram
 from .hints import Fault, explain, in_layer
-from .journal import Attribute, Change, Content, Element, Journal, Slot, Variable
+from .journal import BOXES, Attribute, Change, Content, Element, Journal, Slot, Variable
 from .origins import operand_notes
 from .outcome import NEXT, Diverged, Outcome
 from .per_trip import NotRollable
 from .pieces.emit import Pieces
-from .state import BOXES, CapturedName, GlobalName, State
+from .state import CapturedName, GlobalName, State
 from .statements import STATEMENTS, block
 from .survey import lost, rest_of_statement
 from .values import MISSING, Poison

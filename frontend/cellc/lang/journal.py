@@ -7,7 +7,8 @@ journal is open, the first store to a place saves its value.
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
+from collections import OrderedDict, deque
 from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
@@ -15,9 +16,13 @@ import numpy as np
 
 from cellc_runtime.records import dataclass, field
 
+from ..tracing.arguments import CHANGEABLE
 from ..tracing.reads import content, holds_content
 from ..tracing.tracer import GraphTensor
 from .values import MISSING
+
+BOXES = (*CHANGEABLE, array, np.ndarray)
+"""What can be changed in place, by functions of Python and numpy."""
 
 
 class Slot(Protocol):
@@ -76,24 +81,25 @@ class Content:
         return "content", id(self.box)
 
     def get(self) -> Any:
-        return self.box.copy()
+        return self.box.copy() if isinstance(self.box, np.ndarray) else elements_in(self.box)
 
     def put(self, value: Any) -> None:
-        if isinstance(self.box, (list, bytearray)):
-            self.box[:] = value
-        elif isinstance(self.box, np.ndarray):
-            self.box[...] = value
-        elif isinstance(self.box, deque):
-            self.box.clear()
-            self.box.extend(value)
-        elif isinstance(self.box, dict):
-            if not same_elements(list(self.box), list(value)):
-                self.box.clear()
-            for key, element in value.items():  # (the `update` of a Counter adds.)
-                self.box[key] = element  # a walk over keys that stay is where it was
-        elif self.box != value:
-            self.box.clear()
-            self.box.update(value)
+        box, own = self.box, builtin_of(self.box)
+        if own is np.ndarray:
+            box[...] = value
+        elif own in (list, bytearray, array):
+            own.__setitem__(box, slice(None), value)
+        elif own is deque:
+            own.clear(box)
+            own.extend(box, value)
+        elif issubclass(own, dict):
+            if not same_elements(list(own.__iter__(box)), list(value)):
+                own.clear(box)
+            for key, element in value.items():
+                own.__setitem__(box, key, element)  # a walk over keys that stay is where it was
+        elif elements_in(box) != value:
+            own.clear(box)
+            own.update(box, value)
 
     def owner(self) -> Any:
         return self.box
@@ -203,20 +209,40 @@ def unchanged(change: Change) -> bool:
     return change.old is change.new
 
 
+_BUILTIN: tuple[Any, ...] = (
+    list, OrderedDict, dict, set, deque, bytearray, array, np.ndarray)
+
+
+def builtin_of(box: Any) -> Any:
+    """The class of Python that keeps what is in a container: its methods are not overridden."""
+    return next(k for k in _BUILTIN if isinstance(box, k))
+
+
+def elements_in(box: Any) -> Any:
+    """What a container holds, as a plain one."""
+    own = builtin_of(box)
+    if issubclass(own, dict):
+        return dict(own.items(box))
+    if own is array:
+        return own.__getitem__(box, slice(None))
+    return (own if own in (set, bytearray) else list)(own.__iter__(box))
+
+
 def shallow(box: Any) -> Any:
     """What a container holds, for `differs`."""
-    return content(box) if isinstance(box, np.ndarray) else box.copy()
+    return content(box) if isinstance(box, np.ndarray) else elements_in(box)
 
 
 def differs(box: Any, before: Any) -> bool:
     """Whether a container holds other objects than its shallow copy."""
     if isinstance(box, np.ndarray):
         return before is None or not holds_content(box, before)
+    now = elements_in(box)
+    if isinstance(box, array):
+        return bool(now.tobytes() != before.tobytes())
     if isinstance(box, (set, bytearray)):
-        return bool(box != before)
-    if len(box) != len(before):
-        return True
+        return bool(now != before)
     if isinstance(box, dict):
-        return any(a is not b or box[a] is not before[b]
-                   for a, b in zip(box, before, strict=True))
-    return any(a is not b for a, b in zip(box, before, strict=True))
+        return not same_elements(list(now), list(before)) or \
+            not same_elements(list(now.values()), list(before.values()))
+    return not same_elements(now, before)

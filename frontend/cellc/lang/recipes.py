@@ -6,8 +6,10 @@ handed over as it is.
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +19,12 @@ from cellc_runtime.records import dataclass, field
 
 from ..calls.callbacks import written_part
 from ..tensors.tensor import Tensor, tensor_of
+from ..tracing.arguments import CHANGEABLE
 from ..tracing.numbers import GraphNumber
 from ..tracing.pytree import RunObject
 from ..tracing.tracer import GraphTensor
 from .functions import Callback, InterpretedFunction
+from .journal import BOXES, builtin_of, elements_in
 from .per_trip import PerTrip
 from .text import flat, joined, shown
 from .values import Poison, RuntimeRange, Text, holds_runtime, scalar
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
 
 Build = Callable[[Sequence[Tensor]], Any]
+_VALUES: tuple[Any, Any] = (frozenset, tuple)
 
 
 @dataclass(slots=True)
@@ -98,7 +103,7 @@ class _Maker:
         if not known:
             return self._itself(value)
         build = self._made(value)
-        if not self.escape or not isinstance(value, (list, dict, set, deque, np.ndarray)):
+        if not self.escape or not isinstance(value, BOXES):
             return build
         place: list[Any] = [None]
         self.vm.state.escaped[id(value)] = value, place
@@ -160,49 +165,65 @@ class _Maker:
         kind: Any = type(value)
         self.recipe.marks.append((kind, len(value) if hasattr(value, "__len__") else 0))
         if isinstance(value, Tensor):
-            array = value._snapshot()
-            return lambda _: tensor_of(array.copy())
-        if isinstance(value, np.ndarray):
+            elements = value._snapshot()
+            return lambda _: tensor_of(elements.copy())
+        if isinstance(value, (np.ndarray, array)):
             self.recipe.marks.append(value.tobytes())
-            whole = value.copy()
-            return lambda _: whole.copy()
-        if isinstance(value, dict):
-            return self._dict(value)
-        if isinstance(value, tuple):
-            parts = [self.build(v) for v in value]
-            if hasattr(kind, "_fields"):
-                return lambda tensors: kind(*[p(tensors) for p in parts])
-            return lambda tensors: kind(p(tensors) for p in parts)
-        if isinstance(value, deque):
-            parts, most = [self.build(v) for v in value], value.maxlen
-            return lambda tensors: kind((p(tensors) for p in parts), most)
-        if isinstance(value, (list, set, frozenset)):
-            parts = [self.build(v) for v in value]
-            return lambda tensors: kind(p(tensors) for p in parts)
+            whole = copy(value)
+            return lambda _: copy(whole)
+        if isinstance(value, (tuple, frozenset)):
+            parts, own = [self.build(v) for v in value], _VALUES[isinstance(value, tuple)]
+            return lambda tensors: own.__new__(kind, [p(tensors) for p in parts])
+        if isinstance(value, CHANGEABLE):
+            return self._container(value)
         if isinstance(getattr(value, "__dict__", None), dict) and not isinstance(value, type):
             return self._object(value)
         return self._itself(value)
 
-    def _dict(self, value: dict[Any, Any]) -> Build:
+    def _container(self, value: Any) -> Build:
+        """A container, filled by the methods of Python's class, with what else it holds."""
         kind: Any = type(value)
-        self.recipe.marks.append(tuple(map(id, value)))
-        parts = {k: self.build(v) for k, v in value.items()}
-        factory = [value.default_factory] if isinstance(value, defaultdict) else []
+        own, held = builtin_of(value), elements_in(value)
+        if own is bytearray:
+            self.recipe.marks.append(bytes(held))
+        elif isinstance(held, dict):
+            self.recipe.marks.append(tuple(map(id, held)))
+        keys = list(held) if isinstance(held, dict) else None
+        inside = held.values() if isinstance(held, dict) else held
+        parts = [self.build(v) for v in inside]
+        attributes = self._attributes(value)
+        start = (((), value.maxlen) if own is deque else (value.default_factory,)
+                 if isinstance(value, defaultdict) else ())
 
         def make(tensors: Sequence[Tensor]) -> Any:
-            made = kind(*factory)
-            made.update({k: p(tensors) for k, p in parts.items()})
+            made = kind.__new__(kind)
+            (defaultdict if isinstance(made, defaultdict) else own).__init__(made, *start)
+            if keys is None:
+                (own.update if own is set else own.extend)(made, [p(tensors) for p in parts])
+            for key, part in zip(keys or (), parts, strict=False):
+                own.__setitem__(made, key, part(tensors))
+            attributes(made, tensors)
             return made
 
         return make
 
+    def _attributes(self, value: Any) -> Callable[[Any, Sequence[Tensor]], None]:
+        """What sets the attributes of an object like those of another."""
+        parts = {k: self.build(v) for k, v in getattr(value, "__dict__", {}).items()}
+
+        def put(made: Any, tensors: Sequence[Tensor]) -> None:
+            if parts:
+                vars(made).update({k: p(tensors) for k, p in parts.items()})
+
+        return put
+
     def _object(self, value: Any) -> Build:
         kind: Any = type(value)
-        parts = {k: self.build(v) for k, v in vars(value).items()}
+        attributes = self._attributes(value)
 
         def make(tensors: Sequence[Tensor]) -> Any:
             made = object.__new__(kind)
-            vars(made).update({k: p(tensors) for k, p in parts.items()})
+            attributes(made, tensors)
             return made
 
         return make

@@ -11,13 +11,12 @@ made again with the place as an input (`State.again`).
 
 from __future__ import annotations
 
+import operator
 import os
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from types import FunctionType, MemberDescriptorType, ModuleType
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from cellc_compiler.ir.graph import Node
 from cellc_compiler.ir.op import has_effect
@@ -34,7 +33,7 @@ from ..tracing.state_numbers import Answers, number_input
 from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
 from .errors import CompileRuntimeError, Place
-from .journal import Content, Slot, differs, shallow
+from .journal import BOXES, Content, Slot, differs, elements_in, shallow
 from .reads_log import ReadsLog
 from .recipes import Recipe, recipe_of
 from .values import MISSING, scalar
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
     from .frames import Frame
     from .interpreter import Interpreter
 
-BOXES = (*CHANGEABLE, np.ndarray)
-"""What can be changed in place, by functions of Python and numpy."""
 _HOLDERS = (*BOXES, tuple)
 
 
@@ -337,6 +334,9 @@ class State:
     def in_call(self, value: Any) -> Callable[[], Any]:
         """How the run finds what stands for an object of the trace: of the call's arguments, or
         the object itself."""
+        if id(value) in self.escaped:
+            place = self.escaped[id(value)][1]
+            return lambda: place[0]
         found = self.arguments.get(id(value))
         if found is None:
             return _always(value)
@@ -477,7 +477,11 @@ class State:
             vm.hooks.on_attribute_read(target, name)
         self.unseen[id(box)] = box
         what = f"a {type(box).__name__} in {Stored(target, name).label()}"
-        self.hand_over(vm, what, getattr(box, method), args, frame)
+        self.hand_over(vm, what, getattr(box, method), self._taken(args), frame)
+
+    def _taken(self, args: Sequence[Any]) -> list[Any]:
+        """Arguments for the run, which has no iterators of the trace: what these give."""
+        return [list(a) if isinstance(a, Iterator) and not self.is_outside(a) else a for a in args]
 
     def mutate(
         self, vm: Interpreter, boxes: Sequence[Any], fn: Callable[..., Any], args: Sequence[Any],
@@ -485,6 +489,8 @@ class State:
     ) -> Any:
         """Call a function that may change containers, and have the run make the change."""
         own = [b for b in boxes if isinstance(b, BOXES) and self.is_outside(b)]
+        if own:
+            args = self._taken(args)
         kept = [shallow(b) for b in own]
         for box in own:
             if id(box) in self.unseen:
@@ -494,13 +500,32 @@ class State:
         if any(map(differs, own, kept)):
             named, count, bound = list(kwargs), len(args), getattr(fn, "__self__", None)
 
-            def act(box: Any, *v: Any) -> None:
-                function = fn if box is None else getattr(box, fn.__name__)
-                function(*v[:count], **dict(zip(named, v[count:], strict=True)))
+            function = unbound(fn) if isinstance(bound, BOXES) else fn
+            first = [bound] if function is not fn else []
 
-            method = bound if isinstance(bound, BOXES) else None
-            self.hand_over(vm, _box(own[0]), act, [method, *args, *kwargs.values()], frame)
+            def act(*v: Any) -> None:
+                most = count + len(first)
+                function(*v[:most], **dict(zip(named, v[most:], strict=True)))
+
+            self.hand_over(vm, _box(own[0]), act, [*first, *args, *kwargs.values()], frame)
+            if not vm.region_depth:
+                self._refuse_unknown(vm, own, kept, fn, frame)
         return result
+
+    def _refuse_unknown(
+        self, vm: Interpreter, own: Sequence[Any], kept: Sequence[Any], fn: Any, frame: Frame
+    ) -> None:
+        """A container that a function has made and put into another is one that the run cannot
+        find: what is done to it later would be lost."""
+        for box, before in zip(own, kept, strict=True):
+            known = {id(v) for v in _parts(before)} if isinstance(before, BOXES) else set()
+            for part in _parts(box):
+                if id(part) not in known and isinstance(part, BOXES) and not self.is_outside(part):
+                    raise vm.error(
+                        "CE501", TypeError, f"{fn.__name__}() makes {_box(part)} and puts it into "
+                        f"{_box(box)} that was there before", frame,
+                        hint="make it in the network, and put it there",
+                    )
 
     def hand_over(
         self, vm: Interpreter, what: str, act: Callable[..., Any], values: list[Any], frame: Frame
@@ -538,11 +563,39 @@ def _always(value: Any) -> Callable[[], Any]:
 
 
 def _parts(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    if isinstance(value, (list, tuple, set, deque)):
-        return list(value)
-    return []
+    if isinstance(value, (list, dict, set, deque)):
+        found = elements_in(value)
+        return list(found.values() if isinstance(found, dict) else found)
+    return list(value) if isinstance(value, tuple) else []
+
+
+def unbound(method: Any) -> Any:
+    """A method of a container as a function of it: the very one, which its class may override."""
+    if isinstance(method, MethodType):
+        return method.__func__
+    owner = method.__self__
+    found = [c.__dict__[method.__name__] for c in type(owner).__mro__
+             if method.__name__ in c.__dict__]
+    return next(f for f in found if f.__get__(owner, type(owner)) == method)
+
+
+def insert_missing(vm: Interpreter, box: dict[Any, Any], key: Any, frame: Frame) -> Any:
+    """`box[key]` of a dict that has no such key: its class may make a value.
+
+    Raises:
+        KeyError: it makes none.
+    """
+    made = getattr(type(box), "__missing__", MISSING)
+    if made is defaultdict.__missing__:
+        factory = box.default_factory  # type: ignore[attr-defined]
+        if factory is None:
+            raise KeyError(key)
+        value = vm.call(factory, [], {}, frame)
+        vm.call(operator.setitem, [box, key, value], {}, frame)
+        return value
+    if made is MISSING:
+        raise KeyError(key)
+    return vm.call(made, [box, key], {}, frame)
 
 
 def _refuse(what: str, place: Place | None) -> None:

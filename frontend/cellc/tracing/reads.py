@@ -9,8 +9,10 @@ what was in them. A network that reads none of that pays nothing.
 from __future__ import annotations
 
 import types
+from array import array
 from collections import deque
 from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,8 +133,8 @@ def content(value: Any) -> Any:
         return list(value), inner
     if isinstance(value, dict):
         return list(value.items()), [content(v) for v in value.values()]
-    if isinstance(value, (set, bytearray)):
-        return (value.copy(),)
+    if isinstance(value, (set, bytearray, array)):
+        return (copy(value),)
     if isinstance(value, Tensor):
         if isinstance(value, (Parameter, GraphTensor)) or value._layout.size > BAKED:
             return None
@@ -150,7 +152,7 @@ def holds_content(value: Any, kept: Any) -> bool:
     if isinstance(value, np.ndarray):
         shape, dtype, raw = kept
         return value.shape == shape and value.dtype == dtype and bool(value.tobytes() == raw)
-    if isinstance(value, (set, bytearray)):
+    if isinstance(value, (set, bytearray, array)):
         return bool(value == kept[0])
     items, inner = kept
     if len(value) != len(items):
