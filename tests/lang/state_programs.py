@@ -28,6 +28,7 @@ import numpy as np
 
 import cellc as ms
 from cellc import Parameter, Tensor, nn, ops
+from cellc.common.initializer import initializer
 
 Made = tuple[Callable[..., Any], Callable[[], Any]]
 
@@ -910,6 +911,54 @@ def iterators_into_containers() -> Made:
         return x + len(self.listed)
 
     return net(construct, listed=[0], named={}, some={5})
+
+
+@program
+def attributes_of_numbers_of_the_run() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        self.n += 1
+        n, f = int(x[0] * 2), float(x[1])
+        self.seen = [n.real, n.imag, f.real, f.imag, n.bit_length(), n.numerator, n.denominator,
+                     n.conjugate(), f.is_integer(), f.as_integer_ratio(), f.hex(), pow(n, 2, 5),
+                     self.n.bit_length(), n.to_bytes(2, "big")]
+        return x, f.is_integer(), n.bit_length(), self.n.real
+
+    return net(construct, "seen", n=0, seen=None)
+
+
+@program
+def layer_without_parameters_made_in_construct() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        both = nn.SequentialCell([self.norm, nn.ReLU()])
+        return both(x) + ops.ones_like(initializer("ones", (2,), ms.float32).init_data())
+
+    return net(construct, "training", norm=nn.LayerNorm((2,)))
+
+
+@program(code="CE501")
+def layer_made_in_construct() -> Made:
+    return net(lambda self, x: nn.Dense(2, 2)(x), "training")
+
+
+@program(code="CE501")
+def cell_with_parameters_made_in_construct() -> Made:
+    class Scale(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = Parameter(ops.ones(2), name="scale")
+
+    def construct(self: Any, x: Tensor) -> Any:
+        return x * Scale().scale
+
+    return net(construct, "training")
+
+
+@program(code="CE501")
+def initial_values_drawn_in_construct() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        return x + initializer("normal", (2,), ms.float32).init_data()
+
+    return net(construct, "training")
 
 
 @program(code="CE501")

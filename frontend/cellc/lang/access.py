@@ -17,6 +17,7 @@ from cellc_runtime import dtypes
 from ..core.dispatch import apply
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
+from ..tracing.numbers import GraphNumber, kind_of
 from ..tracing.pytree import RunObject
 from . import _model
 from .asking import asked_index
@@ -57,10 +58,7 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
         vm.state.mark(value)
         return value
     if isinstance(target, _PLAIN) and not isinstance(target, type):
-        if name == "requires_grad" and isinstance(target, Parameter) \
-                and vm.hooks.on_attribute_read is not None:
-            vm.hooks.on_attribute_read(target, name)
-        return getattr(target, _METHODS.get(name, name) if type(target) is dict else name)
+        return _of_plain(vm, target, name, frame)
     found = static_attribute(type(target), name)
     if isinstance(found, property) and isinstance(found.fget, FunctionType) \
             and is_user_function(found.fget):
@@ -80,6 +78,16 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
         vm.state.mark(value)
         return value
     return vm.state.current(vm, Stored(target, name), value)
+
+
+def _of_plain(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
+    """An attribute of a value of Python's own, of numpy's or of a tensor."""
+    if isinstance(target, GraphNumber) and name[:1] != "_" and hasattr(kind_of(target), name):
+        return operations.attribute_of_number(vm, target, name, frame)
+    if name == "requires_grad" and isinstance(target, Parameter) \
+            and vm.hooks.on_attribute_read is not None:
+        vm.hooks.on_attribute_read(target, name)
+    return getattr(target, _METHODS.get(name, name) if type(target) is dict else name)
 
 
 def static_attribute(cls: type, name: str) -> Any:

@@ -304,7 +304,10 @@ def _construct(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Fr
         return _tensor(vm, cls, args, kwargs, runtime, frame)
     if not runtime and (is_library(cls.__module__) or _model.is_cell_class(cls)):
         with tracing(None):
-            return vm.state.new(cls(*_asked(args), **kwargs))
+            made = cls(*_asked(args), **kwargs)
+        if _model.is_cell(made):
+            _refuse_parameters(vm, made, [*args, *kwargs.values()], frame)
+        return vm.state.new(made)
     if issubclass(cls, BaseException) or is_library(cls.__module__):
         return vm.state.new(cls(*args, **kwargs))
     found = outside_call(vm, cls, args, kwargs, frame)
@@ -318,6 +321,48 @@ def _construct(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Fr
         return foreign(vm, cls, args, kwargs, frame)
     args = _asked(args)
     return vm.state.new(vm.fresh(cls(*args, **kwargs)))
+
+
+def _refuse_parameters(vm: Interpreter, cell: Any, given: Sequence[Any], frame: Frame) -> None:
+    """A Cell with Parameters of its own has new ones in each call of PyNative.
+
+    Raises:
+        CompileTypeError: it holds some that it was not given (CE501).
+    """
+    known = {id(p) for p in _parameters(given)}
+    for parameter in cell.get_parameters():
+        if id(parameter) not in known:
+            raise vm.error(
+                "CE501", TypeError, f"a {type(cell).__name__} holds the Parameter "
+                f"'{parameter.name}', and cannot be made while a graph is compiled", frame,
+                hint="make it in __init__",
+            )
+
+
+def _parameters(values: Iterable[Any]) -> Iterator[Parameter]:
+    for value in values:
+        if isinstance(value, Parameter):
+            yield value
+        elif _model.is_cell(value):
+            yield from value.get_parameters()
+        elif isinstance(value, (list, tuple, dict)):
+            yield from _parameters(value.values() if isinstance(value, dict) else value)
+
+
+def _refuse_drawn(vm: Interpreter, made: Any, frame: Frame) -> Any:
+    """`made`, unless it is a Tensor of initial values that each call of PyNative would draw.
+
+    Raises:
+        CompileTypeError: it is (CE501).
+    """
+    if type(made) is Tensor and made.init is not None and made.init.draws \
+            and made.init.seed is None:
+        raise vm.error(
+            "CE501", TypeError, f"initial values of {type(made.init).__name__} cannot be drawn "
+            "while a graph is compiled: each call would have the same", frame,
+            hint="draw them in __init__, or use ops.rand, ops.randn",
+        )
+    return made
 
 
 def _interpreted_object(
@@ -355,7 +400,7 @@ def _tensor(
         )
     if not runtime:
         with tracing(None):
-            return vm.state.new(cls(*args, **kwargs))
+            return vm.state.new(_refuse_drawn(vm, cls(*args, **kwargs), frame))
     source = args[0] if args else kwargs.get("input_data")
     dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
     if not isinstance(source, Tensor):
@@ -446,7 +491,8 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     if vm.pieces is not None and isinstance(owner, Parameter) and name in _ELEMENTS:
         return of_tensor(vm, fn, args, kwargs, frame)
     try:
-        result = vm.state.new_of_library(called(vm, fn, given, named))
+        result = _refuse_drawn(vm, called(vm, fn, given, named), frame)
+        vm.state.new_of_library(result)
     except ElementsUnknown as e:
         if vm.pieces is None:
             raise vm.error("CE601", TypeError, str(e), frame, hint=_UNCALLED) from None

@@ -16,7 +16,7 @@ from .calls import call
 from .control import as_bool, choose, logical, short_circuit, truth
 from .frames import Frame
 from .functions import InterpretedFunction
-from .iteration import Foreign, Walk, items, walk
+from .iteration import Foreign, Walk, asked_range, items, walk
 from .operators import BINARY, UNARY, compare, operated
 from .per_trip import PerTrip, binary, seen, unary
 from .per_trip import subscript as row_of
@@ -24,7 +24,7 @@ from .pieces import operations
 from .pieces.operations import comparable, holds_object, is_piece, of_run
 from .state import GROWTH, unseen_box
 from .text import formatted, percent_text
-from .values import MISSING, Text, holds_runtime, in_text, is_runtime, like
+from .values import MISSING, RuntimeRange, Text, holds_runtime, in_text, is_runtime, like
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
@@ -159,6 +159,8 @@ def _subscript(vm: Interpreter, node: ast.Subscript, frame: Frame) -> Any:
     vm.at(node, frame)
     if type(index) is PerTrip:
         return seen(row_of(target, index), node, frame)
+    if type(target) is RuntimeRange:
+        target = asked_range(vm, target)
     return subscript(vm, target, index, frame)
 
 

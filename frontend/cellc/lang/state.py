@@ -579,7 +579,7 @@ def unbound(method: Any) -> Any:
     return next(f for f in found if f.__get__(owner, type(owner)) == method)
 
 
-def insert_missing(vm: Interpreter, box: dict[Any, Any], key: Any, frame: Frame) -> Any:
+def insert_missing(vm: Interpreter, box: Any, key: Any, frame: Frame) -> Any:
     """`box[key]` of a dict that has no such key: its class may make a value.
 
     Raises:
@@ -587,7 +587,7 @@ def insert_missing(vm: Interpreter, box: dict[Any, Any], key: Any, frame: Frame)
     """
     made = getattr(type(box), "__missing__", MISSING)
     if made is defaultdict.__missing__:
-        factory = box.default_factory  # type: ignore[attr-defined]
+        factory = box.default_factory
         if factory is None:
             raise KeyError(key)
         value = vm.call(factory, [], {}, frame)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,9 @@ class Initializer:
     def __init_subclass__(cls) -> None:
         if cls.__module__ == __name__:
             cls.__module__ = Initializer.__module__
+
+    draws: ClassVar[bool] = True
+    """Whether the values are random: another array of each call."""
 
     def __init__(self, **kwargs: Any) -> None:
         self._kwargs = kwargs
@@ -107,6 +110,8 @@ class _Drawn(Initializer):
 class Zero(Initializer):
     """Every element is 0."""
 
+    draws = False
+
     def _initialize(self, arr: Array) -> None:
         arr[...] = 0
 
@@ -121,6 +126,8 @@ class Zero(Initializer):
 class One(Initializer):
     """Every element is 1."""
 
+    draws = False
+
     def _initialize(self, arr: Array) -> None:
         arr[...] = 1
 
@@ -134,6 +141,8 @@ class Constant(Initializer):
     Raises:
         ValueError: something else (when it fills).
     """
+
+    draws = False
 
     def __init__(self, value: Any) -> None:
         super().__init__(value=value)
@@ -157,6 +166,8 @@ class Identity(Initializer):
         ValueError: the array is no matrix (when it is filled).
     """
 
+    draws = False
+
     def _initialize(self, arr: Array) -> None:
         _check_matrix("Identity", arr)
         arr[...] = np.eye(*arr.shape)
@@ -179,6 +190,8 @@ class Dirac(Initializer):
     Raises:
         ValueError: an array of other than 3 to 5 axes, or axis 0 not divisible by `groups`.
     """
+
+    draws = False
 
     def __init__(self, groups: int = 1) -> None:
         super().__init__(groups=groups)
@@ -475,6 +488,8 @@ class BilinearFiller(Initializer):
     Raises:
         ValueError: the array is not (n, m, k, k).
     """
+
+    draws = False
 
     def _initialize(self, arr: Array) -> None:
         if arr.ndim != 4 or arr.shape[2] != arr.shape[3]:

@@ -94,7 +94,9 @@ class GraphNumber(GraphTensor):
     def __rdivmod__(self, other: Any) -> Any:
         return other // self, other % self
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: Any, modulus: Any = None) -> Any:
+        if modulus is not None:
+            raise TypeError("pow() with a modulus needs numbers known while compiling")
         return _power(self, other) if _plain(other) else GraphTensor.__pow__(self, other)
 
     def __rpow__(self, other: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -39,8 +40,8 @@ _OF_TEXT = (print, str, repr, format, isinstance, type, callable)
 """Builtins that the language understands for strings that hold values of the run."""
 _OF_ELEMENTS = (sum, min, max, any, all, sorted)
 """Builtins that look at what a container holds."""
-_OF_NUMBERS = (round, complex, bytes, bytearray)
-"""Builtins that are Python's for numbers that only the run knows."""
+_OF_NUMBERS = {round: 2, pow: 3, complex: 1, bytes: 1, bytearray: 1}
+"""Builtins that are Python's for numbers that only the run knows, given so many arguments."""
 _OF_DICTS = frozenset(("update", "fromkeys"))
 """Methods of dicts that take no key."""
 _PUTS = frozenset(("append", "extend", "insert", "update", "setdefault", "appendleft", "add"))
@@ -53,7 +54,7 @@ def call_of_python(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: 
     if is_piece(fn):
         return called(vm, fn, args, kwargs, frame)
     values = [*args, *kwargs.values()]
-    if fn in _OF_NUMBERS and (fn is not round or len(values) > 1) and any(map(of_run, values)):
+    if _is_of_numbers(fn, values) and any(map(of_run, values)):
         return called(vm, fn, args, kwargs, frame)
     if isinstance(getattr(fn, "__self__", None), dict) and args and fn.__name__ not in _OF_DICTS \
             and (is_key_of_run(args[0]) or type(args[0]) is Text):
@@ -76,6 +77,11 @@ def call_of_python(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: 
     if isinstance(fn, FunctionType) and is_library(fn.__globals__.get("__name__", "")):
         return _of_library(vm, fn, args, kwargs, frame)
     return MISSING
+
+
+def _is_of_numbers(fn: Any, values: Sequence[Any]) -> bool:
+    return isinstance(fn, (type, BuiltinFunctionType)) and \
+        len(values) >= _OF_NUMBERS.get(fn, len(values) + 1)
 
 
 def _measures_text(fn: Any) -> bool:

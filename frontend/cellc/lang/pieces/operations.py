@@ -16,7 +16,7 @@ from ...calls.pieces import itself
 from ...core.dispatch import apply
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
-from ...tracing.numbers import GraphNumber, as_number
+from ...tracing.numbers import GraphNumber, as_number, kind_of
 from ...tracing.pytree import RunObject
 from ...tracing.state_numbers import StateNumber
 from ..journal import differs, shallow
@@ -103,6 +103,31 @@ def attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
     fixed = issubclass(cls, (np.ndarray, np.generic)) and name in _LAYOUT
     return _emit(vm, f"{cls.__name__}.{name}", lambda v: getattr(v, name), [target], frame,
                  "fixed" if fixed else "")
+
+
+def attribute_of_number(vm: Interpreter, number: GraphNumber, name: str, frame: Frame) -> Any:
+    """`number.name`, which Python's number has; what needs its value is Python's, in the run.
+
+    Raises:
+        CompileTypeError: there is no call that has the value (CE301).
+    """
+    kind = kind_of(number) or int
+    if name in ("real", "numerator"):
+        return +number
+    if name == "imag":
+        return kind(0) + 0
+    if name == "denominator":
+        return 1
+    if name == "conjugate":
+        return number.__pos__
+    if type(number) is StateNumber:
+        return getattr(number.asked(), name)
+    if vm.pieces is not None:
+        return attribute(vm, held(vm, number, frame), name, frame)
+    raise vm.error(
+        "CE301", TypeError, f"'{name}' of {kind.__name__} needs the value of a number that only "
+        "the run knows", frame, hint="compute it from numbers known while compiling",
+    )
 
 
 def set_attribute(
