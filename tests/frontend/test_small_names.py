@@ -321,3 +321,67 @@ def test_names_of_generated_primitives() -> None:
     assert network.print_local_norm() is None and network.no_init_parameters_in_compile() is None
     with pytest.raises(TypeError, match="offline_analyse"):
         ms.Profiler.offline_analyse(3)
+
+
+@pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, ms.GRAPH_MODE])
+def test_small_findings_of_public_networks(mode: int) -> None:
+    ms.set_context(mode=mode)
+
+    class Pair(nn.Cell):
+        def construct(self, x: Tensor) -> Any:
+            positions = ops.cast(ops.tuple_to_array(range(x.shape[0])), ms.float32)
+            return ops.functional.identity((x, x + positions))
+
+    assert [v.asnumpy().tolist() for v in Pair()(Tensor(X))] == [[1, 2], [1, 3]]
+    assert ops.tuple_to_array((1, 2.5)).dtype is ms.int32
+    assert ops.TupleToArray()(range(3)).asnumpy().tolist() == [0, 1, 2]
+
+
+def test_a_sensitivity_is_the_one_argument_of_a_network_without_inputs() -> None:
+    ms.set_context(mode=ms.GRAPH_MODE)
+
+    class Energy(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.x = ms.Parameter(Tensor(X.copy()), name="x")
+
+        def construct(self) -> Tensor:
+            return (self.x ** 2).sum()
+
+    net = Energy()
+    gradient = ops.GradOperation(get_by_list=True, sens_param=True)(net, net.trainable_params())
+    assert gradient(Tensor(3.0))[0].asnumpy().tolist() == [6, 12]
+    with pytest.raises(TypeError, match="a sensitivity as its last argument"):
+        gradient()
+
+
+def test_functions_by_names_of_element_types() -> None:
+    scaled = ops.MultitypeFuncGraph("scaled")
+    scaled.register("Float32", "Tensor")(lambda a, b: a * b)
+    scaled.register("Int64", "Tensor")(lambda a, b: b + a)
+    assert scaled(2.0, Tensor(X)).asnumpy().tolist() == [2, 4]
+    assert scaled(2, Tensor(X)).asnumpy().tolist() == [3, 4]
+    with pytest.raises(TypeError, match="no type 'Float33'"):
+        scaled.register("Float33")
+
+
+def test_the_size_of_a_dataset_is_known_once_it_was_asked() -> None:
+    rows = ms.dataset.NumpySlicesDataset(np.zeros((8, 2)), shuffle=False).batch(2).repeat(2)
+    assert rows.dataset_size is None
+    assert rows.get_dataset_size() == rows.dataset_size == 8
+
+
+def test_an_error_within_an_error_is_told_once() -> None:
+    class Loss(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Dense(8, 4)
+
+        def construct(self, x: Tensor, y: Tensor) -> Tensor:
+            return (self.a(x) - y).sum()
+
+    net = Loss()
+    step = nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 0.1))
+    ms.set_context(mode=ms.GRAPH_MODE)
+    with pytest.raises(ValueError, match=r"\(2, 4\) \(For 'matmul', the last axis of input \(2"):
+        step(Tensor(np.zeros((2, 10, 16), np.float32)), Tensor(np.zeros((2, 4), np.float32)))

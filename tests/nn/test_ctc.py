@@ -113,3 +113,23 @@ def test_wrong_arguments(make: Any, error: type[Exception]) -> None:
     ms.set_context(mode=ms.PYNATIVE_MODE)
     with pytest.raises(error, match="For 'CTCLoss', "):
         make(ms.Tensor(_logs(4, 2, 3)), ms.Tensor([[1, 2], [2, 1]], ms.int32))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_blanks_after_the_labels_are_padding(mode: int) -> None:
+    """The values are those of MindSpore 2.10 on a CPU."""
+    ms.set_context(mode=mode)
+    scores = ms.Tensor(np.random.default_rng(0).standard_normal((7, 2, 4)).astype(np.float32))
+
+    def losses(rows: list[list[int]]) -> Any:
+        places = ms.Tensor([[r, i] for r, row in enumerate(rows) for i in range(len(row))])
+        values = ms.Tensor([v for row in rows for v in row], ms.int32)
+        reach = ms.Tensor([7, 7], ms.int32)
+        return ms.jit(lambda x, v, n: ops.CTCLoss()(x, places, v, n)[0])(
+            scores, values, reach).asnumpy()
+
+    for rows in ([[0, 1], [2]], [[0, 1, 3, 3], [2, 3]], [[0, 1, 3], [2, 5]]):
+        np.testing.assert_allclose(losses(rows), [4.7544413, 5.713857], rtol=1e-6)
+    assert np.isfinite(losses([[0], [1, *[3] * 9]])).all()
+    with pytest.raises(IndexError, match="no label may follow a blank"):
+        losses([[0, 3, 1], [2]])

@@ -31,8 +31,8 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 }
 """What an annotation asks for, where it is as plain as that."""
 _OTHER = re.compile(r"For '?(?P<name>[^',]+)'?(?:,|:)? (?P<said>.*)", re.DOTALL)
-_LISTED = re.compile(
-    r"For '[^']*', these arguments do not fit: .*?(?<![=,]) \((?P<said>.*)\)\.$", re.DOTALL)
+_LISTED = re.compile(r"For '[^']*', these arguments do not fit: .*?(?<![=,])(?<!shape) "
+                     r"\((?P<said>.*)\)\.$", re.DOTALL)
 """Of a message: what it says of another function or class."""
 
 

@@ -61,6 +61,11 @@ class DatasetBase:
             self._size = self._find_size()
         return self._size
 
+    @property
+    def dataset_size(self) -> int | None:
+        """What `get_dataset_size` found; None before it was called."""
+        return self._size
+
     def _find_size(self) -> int:
         return sum(1 for _ in self.rows(Run()))
 

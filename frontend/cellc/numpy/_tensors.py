@@ -13,9 +13,10 @@ import numpy as np
 
 from cellc_runtime.dtypes import BY_NAME, DType, bool_, float32, int32
 
+from ..ops import functional_array as fa
 from ..ops import functional_join as fj
 from ..tensors.dtype import convert
-from ..tensors.promotion import cast_to, is_scalar, promoted
+from ..tensors.promotion import cast_to, fresh, is_scalar, promoted
 from ..tensors.tensor import Tensor, tensor_of
 
 _PYTHON: dict[Any, DType] = {builtins.int: int32, builtins.float: float32, builtins.bool: bool_}
@@ -98,6 +99,12 @@ def many(xs: Any, what: str, name: str) -> list[Tensor]:
     if not xs:
         raise ValueError(f"For 'numpy.{what}', '{name}' must hold at least one array.")
     return [as_tensor(x, what, name) for x in xs]
+
+
+def repeated(x: Tensor, shape: Any) -> Tensor:
+    """A copy of `x`, broadcast to a shape."""
+    out = fa.broadcast_to(x, shape)
+    return fresh(x) if out is x else out
 
 
 def finished(x: Tensor, dtype: Any, what: str) -> Tensor:

@@ -16,7 +16,7 @@ from ..ops.arguments import axis_of, choice, integer, ints, is_int
 from ..ops.families import fa, fg, fi, fj, fo, fr, m
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
-from ._tensors import as_tensor, many, together
+from ._tensors import as_tensor, many, repeated, together
 
 _all, _any, _max, _range = builtins.all, builtins.any, builtins.max, builtins.range
 
@@ -141,13 +141,13 @@ def _each(function: Any, arys: tuple[Any, ...], what: str) -> Any:
 
 def broadcast_to(array: Any, shape: Any) -> Tensor:
     """Repeated along axes of length 1 and new axes. Source: `mindspore.numpy.broadcast_to`."""
-    return fa.broadcast_to(as_tensor(array, "broadcast_to", "array"),
-                           (shape,) if is_int(shape) else shape)
+    return repeated(as_tensor(array, "broadcast_to", "array"), (shape,) if is_int(shape) else shape)
 
 
 def broadcast_arrays(*args: Any) -> list[Tensor]:
     """Arrays broadcast to their common shape. Source: `mindspore.numpy.broadcast_arrays`."""
-    return list(fa.broadcast_tensors(*(as_tensor(a, "broadcast_arrays", "args") for a in args)))
+    xs = [as_tensor(a, "broadcast_arrays", "args") for a in args]
+    return [repeated(x, out.shape) for x, out in zip(xs, fa.broadcast_tensors(*xs), strict=True)]
 
 
 # --- joins ----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ..ops.arguments import Ints, axis_of, integer, shape_of
 from ..ops.families import fa, fc, fg, fj, m, rnd
 from ..tensors.promotion import cast_to, inexact
 from ..tensors.tensor import Tensor
-from ._tensors import as_tensor, finished, from_array, to_dtype
+from ._tensors import as_tensor, finished, from_array, repeated, to_dtype
 
 _range = builtins.range
 
@@ -246,7 +246,7 @@ def meshgrid(*xi: Any, sparse: bool = False, indexing: str = "xy") -> tuple[Tens
         raise ValueError(f"For 'numpy.meshgrid', 'indexing' must be 'xy' or 'ij', but got "
                          f"{indexing!r}.")
     lines, shape = fg.grid_lines(xs, indexing)
-    return lines if sparse else tuple(fa.broadcast_to(x, shape) for x in lines)
+    return lines if sparse else tuple(repeated(x, shape) for x in lines)
 
 
 class _Grid:

@@ -14,7 +14,7 @@ from cellc_runtime.lazy import names_of
 from ..core.dispatch import apply, apply_one
 from ..ops import functional_integer as integer
 from ..ops.families import fj, fx, m
-from ..tensors.promotion import cast_to, inexact
+from ..tensors.promotion import cast_to, fresh, inexact
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, to_dtype, together
 
@@ -112,7 +112,7 @@ _ONE: tuple[tuple[str, Function, str, str, bool], ...] = (
     ("log1p", _float("log1p"), "log(1 + x), exact near 0.", "x", True),
     ("log2", _float("log2"), "The logarithm to base 2.", "x", True),
     ("negative", m.neg, "-a.", "a", True),
-    ("positive", m.positive, "a itself.", "a", True),
+    ("positive", fresh, "A copy of a.", "a", True),
     ("reciprocal", _reciprocal, "1 / x (of ints in whole numbers).", "x", True),
     ("rint", lambda x: m.round(inexact(x)), "The nearest whole number, halves to even.", "x",
      True),

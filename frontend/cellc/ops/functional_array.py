@@ -15,6 +15,7 @@ from cellc_runtime.dtypes import DType, bool_
 
 from ..core.dispatch import apply_one
 from ..core.native import native, native_of_types
+from ..tensors.promotion import fresh
 from ..tensors.tensor import Tensor
 from .arguments import Ints, axes_of, axis_of, choice, ints, ints_or_int, tensor
 
@@ -120,10 +121,10 @@ def flatten(input: Tensor, order: str = "C", *, start_dim: int = 1, end_dim: int
     """
     x = tensor(input, "flatten")
     if x._eager and type(order) is str and order == "C" and type(start_dim) is type(end_dim) is int:
-        return to_shape(x, _flat(x._layout.shape, start_dim, end_dim))
+        return apply_one("reshape", x, shape=_flat(x._layout.shape, start_dim, end_dim))
     if choice(order, ("C", "F"), "flatten", "order") == "F":
         x = transpose(x, tuple(reversed(range(x.ndim))))
-    return to_shape(x, _flattened(x.shape, start_dim, end_dim))
+    return apply_one("reshape", x, shape=_flattened(x.shape, start_dim, end_dim))
 
 
 def _flattened(shape: Ints, start_dim: Any, end_dim: Any) -> Ints:
@@ -347,7 +348,7 @@ def flip(input: Tensor, dims: Any) -> Tensor:
     x = tensor(input, "flip")
     given = ints_or_int(dims, "flip", "dims")
     if not given or not x.ndim:
-        return x
+        return fresh(x)
     return apply_one("flip", x, axes=axes_of(given, x.ndim, "flip", "dims"))
 
 
@@ -406,9 +407,9 @@ def _fill_of(value: Any, x: Tensor) -> Any:
 # --- the tensor itself ----------------------------------------------------------------------------
 
 
-def identity(x: Tensor) -> Tensor:
-    """The tensor itself, not a copy."""
-    return tensor(x, "identity", "x")
+def identity(x: Any) -> Any:
+    """The argument itself, of any type, not a copy. (`ops.Identity()` copies a tensor.)"""
+    return x
 
 
 def deepcopy(input_x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.dims import is_symbolic
-from cellc_runtime.dtypes import DType, float32, int64
+from cellc_runtime.dtypes import DType, float32, int32, int64
 
 from ..core.dispatch import apply, apply_one
 from ..core.native import native, native_of_types
@@ -217,9 +217,14 @@ def scalar_to_tensor(input_x: Any, dtype: DType = float32) -> Tensor:
     return Tensor(input_x, dtype)
 
 
-def tuple_to_array(input_x: tuple[Any, ...]) -> Tensor:
-    """A 1-D tensor of the numbers of a tuple."""
-    return Tensor(list(sequence(input_x, "tuple_to_array", "input_x")))
+def tuple_to_array(input_x: Any) -> Tensor:
+    """A 1-D tensor of the numbers of a tuple, list or range: int32 if the first is an int, else
+    float32.
+    """
+    ranged = isinstance(input_x, builtins.range)
+    given = tuple(input_x) if ranged else sequence(input_x, "tuple_to_array", "input_x")
+    first = given[0] if given else 0
+    return cast_to(Tensor(list(given)), int32 if isinstance(first, int) else float32)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = int64) -> Tensor:

@@ -17,7 +17,7 @@ from ..core.native import native, native_body
 from ..tensors.index_plan import check_range, known_elements
 from ..tensors.indexing import become
 from ..tensors.parameter import Parameter
-from ..tensors.promotion import cast_to, constant, is_scalar
+from ..tensors.promotion import cast_to, constant, fresh, is_scalar
 from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_create as fc
@@ -410,8 +410,8 @@ def assign(variable: Parameter | Tensor, value: Any) -> Tensor:
     if v.shape != p.shape:
         v = fa.broadcast_to(fa.reshape(v, p.shape) if v.size == p.size else v, p.shape)
     become(p, v)
-    # A Parameter's elements may change later; what was assigned does not.
-    return apply_one("reshape", v, shape=v.shape) if isinstance(v, Parameter) else v
+    # A later change of the result leaves what was given as it is.
+    return fresh(v)
 
 
 def assign_add(variable: Parameter | Tensor, value: Any) -> Tensor:

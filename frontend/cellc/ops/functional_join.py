@@ -17,7 +17,7 @@ from cellc_runtime.dtypes import DType, uint8, uint16, uint32, uint64
 
 from ..core.dispatch import apply, apply_one
 from ..core.native import native
-from ..tensors.promotion import common, same_type
+from ..tensors.promotion import common, fresh, same_type
 from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_math as m
@@ -98,7 +98,7 @@ def tile(input: Tensor, dims: Any) -> Tensor:
         reps = (1,) * (x.ndim - len(reps)) + reps
     x = fa.to_shape(x, (1,) * (len(reps) - x.ndim) + x.shape)
     if builtins.all(surely_equal(r, 1) for r in reps):
-        return x
+        return fresh(x)
     return apply_one("tile", x, reps=reps)
 
 
@@ -173,7 +173,7 @@ def concat(tensors: Any, axis: int = 0) -> Tensor:
     """
     parts = _parts(tensors, "concat")
     if len(parts) == 1:
-        return parts[0]
+        return fresh(parts[0])
     a = axis_of(axis, parts[0].ndim, "concat")
     return apply_one("concat", *parts, axis=a)
 

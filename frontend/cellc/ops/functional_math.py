@@ -17,7 +17,16 @@ from cellc_runtime.lazy import lazy_module
 
 from ..core.dispatch import apply, apply_one
 from ..core.native import native, native_body, native_of_any_shape
-from ..tensors.promotion import cast_to, constant, inexact, is_scalar, operand, operands, weak
+from ..tensors.promotion import (
+    cast_to,
+    constant,
+    fresh,
+    inexact,
+    is_scalar,
+    operand,
+    operands,
+    weak,
+)
 from ..tensors.tensor import Tensor
 from .arguments import dtype_of, integer, tensor
 
@@ -188,7 +197,7 @@ def _power_of(base: Tensor, exponent: Any) -> Tensor | None:
     if exponent == 2:
         return apply_one("mul", base, base)
     if exponent == 1:
-        return base
+        return fresh(base)
     return None
 
 
@@ -229,7 +238,7 @@ def positive(input: Tensor) -> Tensor:
 @native_of_any_shape
 def abs(input: Tensor) -> Tensor:
     """|input| (the magnitude of complex elements, in their real type)."""
-    return input if tensor(input, "abs").dtype is bool_ else same("abs", input)
+    return fresh(input) if tensor(input, "abs").dtype is bool_ else same("abs", input)
 
 
 absolute = abs
@@ -284,7 +293,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """Round half to even, at `decimals` places after the point (before it if negative)."""
     x = tensor(input, "round")
     if not x.dtype.is_inexact:
-        return x
+        return fresh(x)
     if decimals == 0:
         return same("round", x)
     scale = 10.0 ** integer(decimals, "round", "decimals")
@@ -294,7 +303,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 @native_body(by_op=True, any_shape=True)
 def _rounding(op: str, input: Tensor) -> Tensor:
     x = tensor(input, op)
-    return same(op, x) if x.dtype.is_inexact else x
+    return same(op, x) if x.dtype.is_inexact else fresh(x)
 
 
 def floor(input: Tensor) -> Tensor:
@@ -632,7 +641,7 @@ def cast(input: Any, dtype: DType) -> Tensor:
 @native
 def real(input: Tensor) -> Tensor:
     """The real part."""
-    return same("real", input) if tensor(input, "real").dtype.is_complex else input
+    return same("real", input) if tensor(input, "real").dtype.is_complex else fresh(input)
 
 
 @native
@@ -645,7 +654,7 @@ def imag(input: Tensor) -> Tensor:
 @native
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate."""
-    return same("conj", input) if tensor(input, "conj").dtype.is_complex else input
+    return same("conj", input) if tensor(input, "conj").dtype.is_complex else fresh(input)
 
 
 @native

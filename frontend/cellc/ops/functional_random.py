@@ -15,7 +15,7 @@ from cellc_runtime.dtypes import DType, float32, int32, int64
 from cellc_runtime.lazy import lazy_module
 
 from ..core.dispatch import apply, apply_one
-from ..tensors.promotion import cast_to, common, constant, inexact, is_scalar
+from ..tensors.promotion import cast_to, common, constant, fresh, inexact, is_scalar
 from ..tensors.seed import Generator, next_key, stream_of
 from ..tensors.tensor import Tensor, tensor_of
 from . import functional_join as fj
@@ -296,8 +296,10 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, seed: Seed = N
     prob = float(number(p, "dropout", "p"))
     if not 0.0 <= prob < 1.0:
         raise ValueError(f"For 'dropout', 'p' must be in [0, 1), but got {prob}.")
-    if not boolean(training, "dropout", "training") or prob == 0.0:
+    if not boolean(training, "dropout", "training"):
         return x
+    if prob == 0.0:
+        return fresh(x)
     return apply_one("dropout", x, drawing_key(seed, "dropout"), p=prob)
 
 
@@ -309,8 +311,10 @@ def _channel_dropout(input: Tensor, p: float, training: bool, spatial: int, what
     if x.ndim not in (spatial + 1, spatial + 2):
         raise ValueError(f"For '{what}', {spatial + 1} or {spatial + 2} axes are needed, "
                          f"but got {x.shape}.")
-    if not training or prob == 0.0:
+    if not training:
         return x
+    if prob == 0.0:
+        return fresh(x)
     lead = x.shape[: x.ndim - spatial] + (1,) * spatial
     keep = cast_to(apply("random_bernoulli", next_key(), shape=lead, p=1.0 - prob), x.dtype)
     scale = 0.0 if prob == 1.0 else 1.0 / (1.0 - prob)

@@ -14,7 +14,7 @@ from cellc_runtime.lazy import lazy_module
 
 from ..core.dispatch import apply, apply_one
 from ..core.native import native, native_body
-from ..tensors.promotion import cast_to, common, constant, inexact
+from ..tensors.promotion import cast_to, common, constant, fresh, inexact
 from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_join as fj
@@ -31,7 +31,7 @@ def _reduce(
 ) -> Tensor:
     axes = axes_of(axis, x.ndim, what or op)
     if not x.ndim:
-        return x
+        return fresh(x)
     return apply_one(op, x, axes=axes, keepdims=flag(keepdims, what or op, "keepdims"), **attrs)
 
 
@@ -420,7 +420,7 @@ def cumprod(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
 
 def _running(op: str, x: Tensor, axis: int) -> Tensor:
     a = axis_of(axis, x.ndim, op)
-    return apply_one(op, x, axis=a) if x.ndim else x
+    return apply_one(op, x, axis=a) if x.ndim else fresh(x)
 
 
 def cummax(input: Tensor, axis: int) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from cellc_runtime.dtypes import complex128, float64
 
 from ..core.dispatch import apply, apply_one
 from ..core.native import native, native_body, native_of_types
-from ..tensors.promotion import cast_to, constant, inexact, operands
+from ..tensors.promotion import cast_to, constant, fresh, inexact, operands
 from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
@@ -199,7 +199,7 @@ def nan_to_num(
     """NaN and infinities replaced: by 0 and the largest and smallest finite numbers by default."""
     x = tensor(input, "nan_to_num")
     if not x.dtype.is_float:
-        return x
+        return fresh(x)
     top = float(m.largest(x.dtype))
 
     def instead(given: Any, name: str, usual: float) -> Tensor:

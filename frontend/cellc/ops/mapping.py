@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from cellc_runtime.dtypes import BY_NAME, bool_
+
 from ..core.native import names_itself
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
@@ -19,7 +21,10 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "Dictionary": (dict,), "TypeNone": (type(None),), "None": (type(None),),
     "RowTensor": (RowTensorInner,), "COOTensor": (COOTensor,), "CSRTensor": (CSRTensor,),
 }
-_OF_OTHERS = ("MapTensor", "UMonad", "Env")
+_KINDS.update({str(dtype): _KINDS["Int" if dtype.is_integer else "Float"]
+               for dtype in BY_NAME.values() if dtype is not bool_})
+_OF_OTHERS = ("MapTensor", "UMonad", "IOMonad", "Env", "EnvType", "Keyword", "Problem",
+              "SymbolicKey", "Slice", "Ellipsis")
 """Kinds that values here never have; scripts register functions for them."""
 
 

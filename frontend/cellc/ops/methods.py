@@ -17,13 +17,11 @@ from cellc_compiler.ir.op import lookup
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType, bool_, float32, int64
 
-from ..core.dispatch import apply
 from ..core.native import native, native_body, native_of_any_shape, native_of_types
 from ..tensors.dtype import convert
 from ..tensors.indexing import become, getitem, setitem, write
-from ..tensors.parameter import Parameter
-from ..tensors.promotion import cast_to, is_scalar
-from ..tensors.tensor import Tensor, arrays_of
+from ..tensors.promotion import cast_to, fresh, is_scalar
+from ..tensors.tensor import Tensor
 from ..tensors.views import recipe_of
 from ._generated import ALIASES, generated_methods, make_function
 from .arguments import is_int, own_axis, tensor
@@ -141,17 +139,6 @@ def astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
     if self.dtype is to:
         return fresh(self) if copy else self
     return cast_to(self, to)
-
-
-def fresh(x: Tensor) -> Tensor:
-    """A tensor of the same value with memory of its own (in a graph: the same value)."""
-    out: Tensor = apply("reshape", x, shape=x.shape)
-    if isinstance(x, Parameter) or not x._eager:
-        return out
-    made, held = arrays_of((out, x))
-    if isinstance(held, np.ndarray) and np.shares_memory(made, held):
-        out._set_data(held.copy())
-    return out
 
 
 @native

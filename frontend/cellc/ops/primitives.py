@@ -20,7 +20,7 @@ from cellc_runtime.lazy import names_of
 
 from ..core.dispatch import apply, apply_one
 from ..tensors.parameter import Parameter
-from ..tensors.promotion import cast_to, operands
+from ..tensors.promotion import cast_to, fresh, operands
 from ..tensors.seed import Generator
 from ..tensors.tensor import Tensor, tensor_of
 from ..tensors.views import viewing
@@ -28,7 +28,7 @@ from . import functional_control as control
 from . import functional_loss as loss
 from . import methods_overloaded
 from ._generated import make_function
-from .arguments import axis_of
+from .arguments import axis_of, tensor
 from .families import fa, fc, fg, fi, fj, fl, fn, fo, fr, fs, fx, m, rnd, win
 from .primitive import Primitive as Primitive
 from .primitive import SeededPrimitive
@@ -67,8 +67,13 @@ def make_primitives(
 def _reduce_sum(x: Tensor, axis: Any = (), keep_dims: bool = False, skip_mode: bool = False
                 ) -> Tensor:
     if skip_mode and axis == ():
-        return x
+        return fresh(x)
     return fr.sum(x, axis, keep_dims, dtype=x.dtype)
+
+
+def _copy_of(x: Tensor) -> Tensor:
+    """A tensor of the same value with elements of its own."""
+    return fresh(tensor(x, "Identity", "x"))
 
 
 def _reduce_prod(x: Tensor, axis: Any = (), keep_dims: bool = False) -> Tensor:
@@ -407,7 +412,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "Flatten": fa.flatten, "Tile": fj.tile, "Shape": fa.shape, "DType": fa.dtype, "Rank": fa.rank,
     "Size": fa.size,
     "TensorShape": _tensor_shape, "Diag": fg.diag, "DiagPart": _diag_part, "Trace": fg.trace,
-    "Slice": fj.slice, "Identity": fa.identity, "Eye": fc.eye, "Fill": fc.fill,
+    "Slice": VIEWS["slice"], "Identity": _copy_of, "Eye": fc.eye, "Fill": fc.fill,
     "Fills": fc.fills, "Ones": fc.ones, "Zeros": fc.zeros, "OnesLike": fc.ones_like,
     "ZerosLike": fc.zeros_like, "LinSpace": fc.linspace, "ScalarToTensor": fc.scalar_to_tensor,
     "GatherD": fi.gather_elements, "GatherNd": fi.gather_nd, "ScatterNd": fi.scatter_nd,

@@ -285,11 +285,11 @@ def _tuple_of(x: Tensor) -> tuple[Any, ...]:
 
 
 def _tuple_to_array(input_x: Any) -> Tensor:
-    """A tuple of numbers of one kind as a Tensor: int32 of ints, else float32."""
-    if not isinstance(input_x, tuple) or len({type(v) for v in input_x}) != 1:
+    """A tuple or range of numbers of one kind as a Tensor: int32 of ints, else float32."""
+    if not isinstance(input_x, (tuple, range)) or len({type(v) for v in input_x}) != 1:
         raise TypeError("For 'TupleToArray', 'input_x' must be a tuple of numbers of one type, but "
                         f"got {input_x!r}.")
-    return Tensor(np.array(input_x, np.int32 if isinstance(input_x[0], int) else np.float32))
+    return fc.tuple_to_array(input_x)
 
 
 def _repeated_to(x: Tensor, shape: Any) -> Tensor:
@@ -378,7 +378,7 @@ def _ctc(
     """Losses of scores (T, N, C) whose last class is the blank, and their gradients.
 
     Labels are those of a sparse matrix (N, S): their places, which must be known while a graph is
-    compiled, and values.
+    compiled, and values. Blanks (and what is no class) after the labels of a row are padding.
     """
     what = "CTCLoss"
     if preprocess_collapse_repeated or not ctc_merge_repeated:
@@ -393,9 +393,9 @@ def _ctc(
     counts = np.bincount(places[:, 0], minlength=batch)
     longest = max(int(counts.max()) if counts.size else 0, 1)
     labels = fi.tensor_scatter_update(
-        fc.zeros((batch, longest), int32), tensor_of(np.ascontiguousarray(places, np.int64)),
-        cast_to(labels_values, int32))
-    sizes = tuple(int(n) for n in counts)
+        fc.full((batch, longest), classes - 1, dtype=int32),
+        tensor_of(np.ascontiguousarray(places, np.int64)), cast_to(labels_values, int32))
+    sizes = _label_counts(labels, classes - 1)
     none = ignore_longer_outputs_than_inputs
 
     def losses(scores: Tensor) -> Tensor:
@@ -405,6 +405,17 @@ def _ctc(
     found, back = vjp(losses, scores)
     slope = back(fc.ones_like(found))
     return found, slope[0] if isinstance(slope, tuple) else slope
+
+
+def _label_counts(labels: Tensor, blank: int) -> Tensor:
+    """How many labels each row (N, S) begins with; none may follow a blank."""
+    known = m.logical_and(m.ge(labels, 0), m.lt(labels, blank))
+    ended = m.logical_not(fj.part(known, 1, 0, labels.shape[1] - 1))
+    late = m.logical_and(ended, fj.part(known, 1, 1, labels.shape[1]))
+    wrong = m.where(late, fj.part(labels, 1, 1, labels.shape[1]), -1)
+    check_range(fa.ravel(wrong), -1, 0, "For 'CTCLoss', no label may follow a blank in a row of "
+                "'labels_values', but one does: ", 0, ".")
+    return fr.sum(cast_to(known, int32), 1, dtype=int32)
 
 
 def _ctc_v2(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any,

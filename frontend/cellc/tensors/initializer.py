@@ -325,9 +325,29 @@ class Orthogonal(Initializer):
         rows, columns = arr.shape[0], int(np.prod(arr.shape[1:]))
         flat = np.empty((rows, columns), np.float32)
         fill_normal(self._drawing_seed(), flat, 0.0, 1.0)
-        q, r = np.linalg.qr(flat.T if rows < columns else flat)
-        q = q * np.sign(np.diag(r))  # the factorisation is unique with a positive diagonal
+        q = _orthonormal(flat.T if rows < columns else flat)
         arr[...] = self.gain * (q.T if rows < columns else q).reshape(arr.shape)
+
+
+def _orthonormal(tall: Array) -> Array:
+    """Q of the QR factorisation with a positive diagonal of R, which is unique, in float64.
+
+    R is the Cholesky factor of A^T A: products of matrices, which are several times faster than
+    Householder reflections. A second round restores orthogonality where A is ill-conditioned
+    (CholeskyQR2; Yamamoto et al., 2015).
+    """
+    q = tall.astype(np.float64)
+    try:
+        for _ in range(2):
+            factor = np.linalg.cholesky(q.T @ q)
+            q = q @ np.linalg.inv(factor).T
+            scales = np.diag(factor)
+            if scales.max(initial=1.0) < 1e2 * scales.min(initial=1.0):
+                break
+    except np.linalg.LinAlgError:  # the columns depend on each other, to within rounding
+        full, r = np.linalg.qr(tall.astype(np.float64))
+        q = full * np.copysign(1.0, np.diag(r))
+    return q
 
 
 # --- scaled by the number of connections ---------------------------------------------------------

@@ -149,6 +149,15 @@ def cast_to(x: Tensor, dtype: DType) -> Tensor:
     return apply_one("cast", x, dtype=dtype)
 
 
+def fresh(x: Tensor) -> Tensor:
+    """A tensor of the same value with elements of its own: a later change of one leaves the other.
+
+    A function that has nothing to compute returns it where MindSpore returns a copy. (In a graph
+    the reshape goes with the first pass.)
+    """
+    return apply_one("reshape", x, shape=x.shape)
+
+
 def operand(x: Any, what: str, name: str = "input") -> Any:
     """`x` if it is a Tensor or number, a Tensor of it if it is a list or tuple.
 

@@ -104,7 +104,7 @@ def _without_sens(
     """The arguments of the function, and the sensitivity: the last argument, or by name."""
     if "sens" in kwargs:
         return args, {k: v for k, v in kwargs.items() if k != "sens"}, kwargs["sens"]
-    if len(args) < 2:
+    if not args:
         raise TypeError("with sens_param the gradient function takes a sensitivity as its last "
                         "argument, but got none")
     return args[:-1], kwargs, args[-1]

@@ -101,7 +101,7 @@ def _table() -> Table:
         scale_grad_by_freq=False: ops.embedding(
             input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq),
         "dropout": lambda input, p=0.5, training=True, inplace=False: _into(
-            input, ops.dropout(input, p, training), inplace),
+            input, ops.dropout(input, p, training and p != 0), inplace),
         "dropout2d": lambda input, p=0.5, training=True, inplace=False: _into(
             input, ops.dropout2d(input, p, training), inplace),
         "layer_norm": lambda input, normalized_shape, weight=None, bias=None, eps=1e-05:
