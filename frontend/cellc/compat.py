@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
 from cellc_compiler import __version__
+from cellc_runtime.lazy import lazy_module
 
 from . import ops as _ops  # noqa: F401  (whoever has a Tensor has its methods, and an engine)
 from .calls.saved_tensors import register_saved_tensors_hooks as register_saved_tensors_hooks
@@ -21,6 +22,11 @@ from .tensors.sharing import swap_tensors as swap_tensors
 from .tensors.sharing import to_dlpack as to_dlpack
 from .tensors.tensor import Tensor
 from .tracing.numbers import MutableBool, MutableFloat, MutableInt
+
+if TYPE_CHECKING:
+    from .nn import cell as cells
+else:
+    cells = lazy_module("cellc.nn.cell")
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -107,12 +113,15 @@ def jit_class(cls: C) -> C:
     """The class itself: any class may be used in a graph.
 
     Raises:
-        TypeError: it is no class.
+        TypeError: it is no class, or one of Cells.
 
     Source: `mindspore.jit_class`.
     """
     if not isinstance(cls, type):
         raise TypeError(f"Decorator jit_class can only be used for class type, but got {cls!r}.")
+    if issubclass(cls, cells.Cell):
+        raise TypeError(f"For 'jit_class', the class must be no Cell, but got {cls.__name__}: a "
+                        "Cell is compiled when it is called.")
     return cls
 
 

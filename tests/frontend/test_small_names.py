@@ -52,6 +52,10 @@ class Held(nn.Cell):
        "'full' must be a bool") for v in (0, 1, "a", None)),
     *((lambda p, v=v: ops.gaussian_nll_loss(Tensor(X), Tensor(X), Tensor(X), eps=v), ValueError,
        "'eps' must be a positive float") for v in (0.0, -1.0, 1, "a")),
+    *((lambda p, f=f: f(Tensor(np.ones((2, 3), np.int32)), Tensor([1, 2])), TypeError,
+       "must be a Tensor of floats|these arguments do not fit")
+      for f in (ops.cross_entropy, nn.CrossEntropyLoss())),
+    *((lambda p, c=c: ms.jit_class(c), TypeError, "jit_class") for c in (nn.Cell, Held, len, 1)),
 ])
 def test_arguments_of_one_type(
     call: Callable[..., Any], error: type[Exception], message: str

@@ -131,10 +131,13 @@ def cross_entropy(
         label_smoothing: how much of the target is spread over all classes, in [0, 1].
 
     Raises:
+        TypeError: logits that are no floats.
         ValueError: shapes that do not fit, or an option out of range.
     """
     what = "cross_entropy"
     x, t = tensor(input, what), tensor(target, what, "target")
+    if not x.dtype.is_float:
+        raise TypeError(f"For '{what}', 'input' must be a Tensor of floats, but got {x.dtype}.")
     smoothing = _smoothing(label_smoothing, what)
     choice(reduction, _REDUCTIONS, f"{what}_loss", "reduction")
     axis = 0 if x.ndim == 1 else 1
