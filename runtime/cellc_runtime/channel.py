@@ -25,6 +25,7 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
 from .errors import CollectiveError
+from .forks import renewed
 
 if TYPE_CHECKING:
     from .meeting import Meeting, Phases
@@ -194,7 +195,7 @@ class Channel:
         self.awaited = 0
         self.helped = False
         self._attend, self._alone = attend, alone
-        self._turn = threading.RLock()  # of who goes on with what is under way
+        self._turn = renewed(threading.RLock())  # of who goes on with what is under way
         self._asked: deque[Pending] = deque()
         self._under_way: list[Pending] = []
         self._tokens: queue.SimpleQueue[None] = queue.SimpleQueue()

@@ -9,7 +9,6 @@ executable asks `device_of` for the device of its program's target.
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -19,6 +18,7 @@ from typing import ClassVar, Protocol
 
 from . import fastcall, knobs
 from .abi import ENTRY, MAIN, PRECOMPUTE, WIN64
+from .forks import in_child, renewed
 from .image import Image
 from .loader import Host, MappedImage, main_function, precompute_function
 from .platform import Scratch, uses_win64
@@ -427,7 +427,7 @@ class _Gpus:
     """The GPUs that were opened, by the knob `CELLC_GPU` and their number."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
         self._opened: dict[tuple[str, int], Device] = {}
         self.number = 0
         self.forked = False
@@ -468,7 +468,6 @@ class _Gpus:
 
     def fork(self) -> None:
         """In a child: what the parent opened is the parent's."""
-        self._lock = threading.RLock()
         for device in (*self._opened.values(), *_OTHERS):
             if device.own_memory:
                 device.gone = _FORKED
@@ -515,8 +514,7 @@ def _made(module: str, name: str, *arguments: object) -> Device:
 
 
 _GPUS = _Gpus()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_GPUS.fork)
+in_child(_GPUS.fork)
 
 
 def gpu(number: int | None = None) -> Device:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from .device import Device, Memory
 from .errors import run_error
+from .forks import renewed
 from .records import dataclass
 
 Raise = Callable[[int, int], None]
@@ -46,7 +47,7 @@ class Faults:
         self._seen = (ctypes.c_int64 * 2).from_address(seen)
         self._seen[0] = 0
         self._reset = reset
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._pending: dict[int, _Pending] = {}
 
     @property

@@ -26,14 +26,17 @@ else:
 
 def _imported(name: str, package: str | None = None) -> ModuleType:
     """`import_module` without looking for cyclic garbage: what an import makes stays, and going
-    over it again and again is a tenth of its time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        return import_module(name, package)
-    finally:
-        if enabled:
-            gc.enable()
+    over it again and again is a tenth of its time. Forks wait for it."""
+    from .forks import no_fork  # `import cellc` alone does not load it
+
+    with no_fork():
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return import_module(name, package)
+        finally:
+            if enabled:
+                gc.enable()
 
 
 class _Lazy(ModuleType):

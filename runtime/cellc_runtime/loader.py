@@ -8,7 +8,6 @@ runtime's one piece of process-wide state.
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,6 +22,7 @@ from .abi import (
     POOL_RUN,
     Ext,
 )
+from .forks import renewed
 from .image import Image
 
 _SPIN = 2000
@@ -112,7 +112,7 @@ class _Pool:
     """The process's thread pool: the image that lends its code, and the number of threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._home: MappedImage | None = None
         self._threads: int | None = None
         self._handler = 0
@@ -182,14 +182,8 @@ class _Pool:
                               ctypes.c_int32)  # fmt: skip
         configure(self.threads(), spin)
 
-    def reset_lock(self) -> None:
-        """In a forked child another thread may have held the lock: it is free here."""
-        self._lock = threading.Lock()
-
 
 _POOL = _Pool()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_POOL.reset_lock)
 
 
 def num_threads() -> int:

@@ -22,6 +22,7 @@ import numpy as np
 from .abi import SITE
 from .executable import Executable
 from .fastcall import MethodDef, canonical, layout, native_function
+from .forks import renewed
 from .platform import address_of
 from .records import dataclass
 
@@ -57,7 +58,7 @@ class Activity:
     def __init__(self) -> None:
         self.raw = _State()
         self.graph_mode = ctypes.c_int64(0)
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         # (a function of its own: what others declare of `pythonapi`'s does not change it)
         self._current = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))
 
@@ -256,7 +257,7 @@ class Site:
         guard: tuple[ctypes.c_int64, int], plain: Callable[..., Any],
     ) -> None:
         self._kept: dict[int, list[_Kept]] = {}
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
         self._buckets = buckets
         self._table = (ctypes.c_void_p * buckets)()
         self._guard = guard[0]

@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from cellc_runtime.forks import renewed
 from cellc_runtime.platform import joined, started
 from cellc_runtime.target import Target
 
@@ -68,7 +69,7 @@ class CompilePool:
         self._complete = False
         self._ended = False
         self._error: BaseException | None = None
-        self._changed = threading.Condition()
+        self._changed = renewed(threading.Condition())
         self._workers: list[Worker] = []
         self._threads: list[threading.Thread] = []
         self._working = 0

@@ -6,6 +6,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cellc_runtime.forks import no_fork
+
 if TYPE_CHECKING:  # a process that compiles imports little but LLVM
     from cellc_runtime.target import Target
 
@@ -110,6 +112,11 @@ def assembly(text: str, target: Target | Machine) -> str:
 
 def _emitted(text: str, target: Target | Machine, how: str) -> Any:
     """What a method of LLVM's code generator for the target makes of the module."""
+    with no_fork():
+        return _emitted_now(text, target, how)
+
+
+def _emitted_now(text: str, target: Target | Machine, how: str) -> Any:
     try:
         llvm = load_llvm()
         module = llvm.parse_assembly(text)

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import cellc_runtime
 from cellc_runtime import knobs
+from cellc_runtime.forks import in_child, renewed
 from cellc_runtime.platform import usable_cpus
 from cellc_runtime.target import Target
 
@@ -139,7 +140,7 @@ class Worker:
                     stream.close()
 
 
-_lock = threading.RLock()
+_lock = renewed(threading.RLock())
 _living: set[Worker] = set()
 _idle: list[Worker] = []
 _able = not getattr(sys, "frozen", False)
@@ -270,8 +271,6 @@ def _end_all() -> None:
 
 def _forget() -> None:
     """In a child made by fork: the workers are its parent's. They end when they are idle."""
-    global _lock
-    _lock = threading.RLock()
     _idle.clear()
     for worker in _living:
         worker.process.returncode = 0  # not this process's to wait for
@@ -283,8 +282,7 @@ _parents: list[Worker] = []
 """In a child made by fork: workers of its parent, whose streams must not be touched."""
 
 atexit.register(_end_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+in_child(_forget)
 
 
 def start_worker(*program: str, descriptors: Sequence[int] = ()) -> subprocess.Popen[bytes]:

@@ -21,6 +21,7 @@ import numpy as np
 from cellc_compiler.ir.dims import Guard, Shapes, symbols_of
 from cellc_compiler.ir.graph import Literal
 from cellc_compiler.ir.types import TensorType
+from cellc_runtime.forks import renewed
 from cellc_runtime.records import dataclass
 
 from ..core.lru import LRU
@@ -216,7 +217,7 @@ class Made:
 
 
 _made: LRU[tuple[CodeType, str], Made] = LRU(1024)
-_lock = threading.Lock()
+_lock = renewed(threading.Lock())
 
 
 def of_function(fn: Any, name: str) -> tuple[Cause, int]:

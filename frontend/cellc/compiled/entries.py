@@ -19,6 +19,7 @@ from cellc_compiler.ir.dims import Guard, Met, Shapes, deciding
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.executable import Executable
+from cellc_runtime.forks import in_child, renewed
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.prepacking import Source
 from cellc_runtime.records import dataclass, field
@@ -80,7 +81,7 @@ else:  # the construct compiler loads with the first network it compiles
     sharding = lazy_module("cellc.compiled.sharding")
     settings = lazy_module("cellc.ranks.settings")
 
-_compiling = threading.RLock()
+_compiling = renewed(threading.RLock())
 
 
 @contextmanager
@@ -89,11 +90,28 @@ def _uncollected() -> Iterator[None]:
     live about as long as it does, and going over them again and again is a quarter of its time."""
     enabled = gc.isenabled()
     gc.disable()
+    if enabled:
+        _collected_later.append(threading.get_ident())
     try:
         yield
     finally:
         if enabled:
+            _collected_later.pop()
             gc.enable()
+
+
+_collected_later: list[int] = []
+"""The thread for which cyclic garbage is not looked for."""
+
+
+def _collect_in_child() -> None:
+    """The thread that would look for garbage again is not in a child made by fork."""
+    if _collected_later and threading.get_ident() not in _collected_later:
+        _collected_later.clear()
+        gc.enable()
+
+
+in_child(_collect_in_child)
 
 
 @dataclass(slots=True)

@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from cellc_runtime.forks import renewed
+
 _Place = tuple[int, str]
 """The `id` of an object, and the name of an attribute."""
 
@@ -56,7 +58,7 @@ _readers: dict[_Place, weakref.WeakSet[Stale]] = {}
 _left: deque[_Place] = deque()
 """Places that have lost a reader: they are looked at by the next `watch`, for a destructor may run
 anywhere, also within one."""
-_lock = threading.RLock()
+_lock = renewed(threading.RLock())
 
 
 def watch(reads: Iterable[tuple[Any, str]], flag: Stale) -> None:

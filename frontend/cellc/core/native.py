@@ -30,6 +30,7 @@ from functools import partial, wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from cellc_runtime.forks import renewed
 from cellc_runtime.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class _First:
 _bodies: list[tuple[partial[Any], bool, bool, bool]] = []
 """What makes each `Body`: there are hundreds, and most programs need none."""
 _makers: list[Callable[[Body], Callable[..., Any]]] = []
-_lock = threading.RLock()
+_lock = renewed(threading.RLock())
 
 
 def connect(make: Callable[[Body], Callable[..., Any]]) -> None:

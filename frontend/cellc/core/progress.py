@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from cellc_runtime.forks import renewed
 from cellc_runtime.platform import started
 
 DELAY = 1.0
@@ -26,7 +27,7 @@ class _Stage:
         self.name, self.verb = name, verb
         self.start = time.perf_counter()
         self.what = ""
-        self.done = threading.Event()
+        self.done = renewed(threading.Event())
         self.thread = threading.Thread(target=self.run, daemon=True)
 
     def run(self) -> None:

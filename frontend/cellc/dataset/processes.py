@@ -220,8 +220,10 @@ class _Worker:
                         "seconds.", self.process.pid, number, waited)
 
 
-def _stop(workers: Sequence[_Worker]) -> None:
+def _stop(workers: Sequence[_Worker], process: int) -> None:
     """End processes: first all are told, then none is left."""
+    if os.getpid() != process:
+        return  # a child made by fork ends; they work for its parent
     for worker in workers:
         # Not closed: processes that were forked later have this end of the socket too.
         with socket.socket(fileno=os.dup(worker.channel.fileno())) as end:
@@ -256,7 +258,7 @@ class ProcessPool:
                          limit=limits[1])
         self._limit, self._sent = limits[0], 0
         self._workers: list[_Worker] = []
-        self.stop = weakref.finalize(self, _stop, self._workers)
+        self.stop = weakref.finalize(self, _stop, self._workers, os.getpid())
         """Ends the workers; so does losing the last reference to this."""
         for _ in range(count):
             self._workers.append(_Worker(method, target))

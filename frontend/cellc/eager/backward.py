@@ -16,6 +16,7 @@ from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import seedable
 from cellc_runtime.executable import Executable
+from cellc_runtime.forks import renewed
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
@@ -64,7 +65,7 @@ class _Plans:
     """Compiled passes by structure; None for one that came once and was not compiled."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._plans: LRU[Any, _Plan | None] = LRU(_KEPT)
         self._unproven: set[Any] = set()
 

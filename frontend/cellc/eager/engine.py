@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cellc_compiler.ir.op import lookup
 from cellc_runtime import shape_polymorphic
 from cellc_runtime.executable import Executable
+from cellc_runtime.forks import renewed
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
@@ -76,7 +77,7 @@ class EagerEngine:
         self.loops = loops = Loops(self.asked)
         self.scan, self.run_scan = loops.scan, loops.run
         self.site: sites.OpSite | None = None
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._connected = False
 
     def run(self, op: str, operands: Tensors, attrs: Attrs) -> Any:

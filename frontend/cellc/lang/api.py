@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from cellc_compiler.ir.dims import Shapes, deciding
+from cellc_runtime.forks import renewed
 from cellc_runtime.records import replace
 
 from ..core.dispatch import tracing
@@ -209,7 +210,7 @@ def entry_frame() -> Frame:
     return Frame(FunctionSource("<call>", [], _ENTRY_NODE, facts), facts, "<call>", {}, {}, "", "")
 
 
-_limit_lock = threading.Lock()
+_limit_lock = renewed(threading.Lock())
 _limit_users: list[int] = []
 """The recursion limits to go back to, one for each compilation under way (usually one)."""
 _PYTHON_FRAMES = 40

@@ -15,6 +15,8 @@ from typing import Any
 from xmlrpc.client import Binary, ServerProxy
 from xmlrpc.server import SimpleXMLRPCServer
 
+from cellc_runtime.forks import renewed
+
 from ..core.native import names_itself
 
 _POLL = 0.02
@@ -36,7 +38,7 @@ class _Table:
     """What the server holds."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._values: dict[str, bytes] = {}
         self._clients = 0
 
@@ -119,7 +121,7 @@ class TCPStore:
         self._patience = timeout.total_seconds()
         if is_master:
             self._serve()
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._proxy: Any = ServerProxy(f"http://{host_name}:{self.port}", allow_none=True)
         self._wait(self._join, "the server")
         if is_master and wait_for_workers and world_size is not None:

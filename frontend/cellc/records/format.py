@@ -8,14 +8,18 @@ says of each row which bytes of which pages it has, and the values of the fields
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sqlite3
 import struct
+import weakref
 from contextlib import closing
 from typing import Any
 
 import numpy as np
+
+from cellc_runtime.forks import in_child, no_fork
 
 from . import packing
 from .schema import Field, Schema
@@ -72,7 +76,7 @@ class Shard:
     def _query(self, text: str) -> list[tuple[Any, ...]]:
         address = f"file:{os.path.abspath(self.path + '.db')}?mode=ro"
         try:
-            with closing(sqlite3.connect(address, uri=True)) as base:
+            with no_fork(), closing(Database(address, uri=True)) as base:
                 return base.execute(text).fetchall()
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise damaged(self.path, f"its .db cannot be read: {error}") from error
@@ -171,7 +175,44 @@ def _header(path: str) -> dict[str, Any]:
     return found
 
 
-def create_index(path: str, shard_name: str, indexes: list[Field]) -> sqlite3.Connection:
+class Database(sqlite3.Connection):
+    """A database within which no other thread forks: SQLite's locks would stay held in the child.
+    """
+
+    def __init__(self, path: str, uri: bool = False) -> None:
+        with no_fork():
+            super().__init__(path, uri=uri)
+            _databases.add(self)
+
+    def execute(self, *given: Any) -> sqlite3.Cursor:
+        """As `sqlite3.Connection.execute`."""
+        with no_fork():
+            return super().execute(*given)
+
+    def commit(self) -> None:
+        """As `sqlite3.Connection.commit`."""
+        with no_fork():
+            super().commit()
+
+    def close(self) -> None:
+        """As `sqlite3.Connection.close`."""
+        with no_fork():
+            super().close()
+
+
+_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _leave_open() -> None:
+    """In a child made by fork: closing a database of the parent would undo its transaction."""
+    for base in _databases:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(base))
+
+
+in_child(_leave_open)
+
+
+def create_index(path: str, shard_name: str, indexes: list[Field]) -> Database:
     """A new database for a file.
 
     Args:
@@ -179,7 +220,7 @@ def create_index(path: str, shard_name: str, indexes: list[Field]) -> sqlite3.Co
         shard_name: the file it is beside, without folders.
         indexes: the fields whose values it has.
     """
-    base = sqlite3.connect(path)
+    base = Database(path)
     columns = [f"{c} INT NOT NULL" for c in _COLUMNS]
     for i, field in enumerate(indexes):
         columns += [f"INC_{i} INT", f'"{field.name}_0" {field.sql}']

@@ -25,7 +25,7 @@ from .exceptions import (
     ParamTypeError,
     ParamValueError,
 )
-from .format import HEADER_SIZE, PAGE_SIZE, VERSION, Shard, create_index, shard_names
+from .format import HEADER_SIZE, PAGE_SIZE, VERSION, Database, Shard, create_index, shard_names
 from .packing import join
 from .reader import paths_of
 from .schema import Field, Schema, checked
@@ -66,14 +66,15 @@ class _ShardWriter:
         self._stream = open(self._data, "r+b" if before is not None else "wb")  # noqa: SIM115
         self._blob: _Page | None = None
         self._raw: _Page | None = None
-        self.discard = weakref.finalize(self, _remove, self._folder, self._stream, self._base)
+        self.discard = weakref.finalize(self, _remove, os.getpid(), self._folder, self._stream,
+                                        self._base)
         """Leaves nothing behind but what is in its place."""
 
     def _continue(self, before: Shard) -> None:
         """Go on behind what a file has."""
         shutil.copyfile(before.path, self._data)
         shutil.copyfile(before.path + ".db", self._index)
-        self._base = sqlite3.connect(self._index)
+        self._base = Database(self._index)
         self.pages, self.count = list(before.header["page"]), len(before.places)
         self._groups = sum(p["page_type"] == "BLOB_DATA" for p in self.pages)
         self._raws, self._next = len(self.pages) - self._groups, len(self.pages)
@@ -154,7 +155,9 @@ class _ShardWriter:
         os.replace(self._data, self.path)
 
 
-def _remove(folder: str, stream: BinaryIO, base: sqlite3.Connection) -> None:
+def _remove(process: int, folder: str, stream: BinaryIO, base: sqlite3.Connection) -> None:
+    if os.getpid() != process:
+        return  # a child made by fork ends; the writer is its parent's
     with contextlib.suppress(sqlite3.Error):
         base.close()
     with contextlib.suppress(OSError):

@@ -13,11 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from cellc_runtime.device_array import DeviceArray
+from cellc_runtime.forks import renewed
 from cellc_runtime.parallel_copy import copy_array
 
 from .memory import Array, Lease, Owner, aligned_copy, owner_of
 
-LOCK = threading.RLock()
+LOCK = renewed(threading.RLock())
 """Held while a tensor with a Storage gets an array or gives one up."""
 versions = count(1)
 """Never the same number twice, also from two threads."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cellc_runtime.channel import Channel
+from cellc_runtime.forks import renewed
 from cellc_runtime.meeting import Bytes, Meeting
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.world import CollectiveError, Step, disagreement, playing
@@ -22,7 +23,8 @@ _LOOK = 1e-3
 class _Board:
     """What the ranks have given so far, by group and step."""
 
-    changed: threading.Condition = field(default_factory=threading.Condition)
+    changed: threading.Condition = field(
+        default_factory=lambda: renewed(threading.Condition()))
     given: dict[Any, dict[int, Any]] = field(default_factory=dict)
     failed: bool = False
     left: set[int] = field(default_factory=set)

@@ -22,6 +22,7 @@ from cellc_compiler.ir.graph import Graph, Node, Value, join_scope
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.passes import taps
 from cellc_runtime.executable import Executable
+from cellc_runtime.forks import renewed
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
@@ -273,7 +274,7 @@ def _is_float(t: Tensor) -> bool:
     return t.dtype.is_float or t.dtype.is_complex
 
 
-_lock = threading.Lock()
+_lock = renewed(threading.Lock())
 _taps: list[Taps] = []
 """The one there is, once something was watched: compiled taps call it."""
 

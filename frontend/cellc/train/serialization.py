@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cellc_runtime.forks import renewed
 from cellc_runtime.lazy import lazy_module, no_attribute
 from cellc_runtime.world import world
 
@@ -243,7 +244,7 @@ class _Background(threading.Thread):
     """One file written by a thread; the process does not end before it is done."""
 
     running: dict[str, _Background] = {}
-    _lock = threading.Lock()
+    _lock = renewed(threading.Lock())
 
     def __init__(self, path: str, work: Callable[[], None]) -> None:
         super().__init__(name="asyn_save_ckpt", daemon=False)

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import knobs
 from ..abi import DEVICE_FAILED, MAIN, PARTS, PRECOMPUTE, WIN64, Ext
+from ..forks import renewed
 from ..loader import Host, MappedImage, main_function, precompute_function
 from ..platform import address_of, uses_win64
 from ..program import Program
@@ -58,7 +59,7 @@ class CudaCode:
         self.launch: Callable[[int, int, int], int] = self._launch
         self._first = True
         self.timer: _Timer | None = None
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         capture = Capture(context, self._image, owns)
         self.graphs = Graphs(context, capture, self._main, len(program.slots))
         group = on_stream.group_of(callbacks)

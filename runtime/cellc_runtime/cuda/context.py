@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ..faults import Faults
+from ..forks import renewed
 from .driver import NON_BLOCKING, CudaError, DeviceLost, Driver
 
 _NAMED = 8
@@ -38,7 +39,7 @@ class Context:
         self._discarded: deque[tuple[str, int]] = deque()
         self._failures: dict[int, CudaError] = {}
         self._launched: deque[str] = deque(maxlen=_NAMED)
-        self._capture_lock = threading.Lock()
+        self._capture_lock = renewed(threading.Lock())
         self.fault = self.fault_seen = 0
         self.faults: Faults | None = None
         self.use()

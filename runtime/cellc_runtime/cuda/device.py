@@ -21,6 +21,7 @@ from ..device import (
     Stream,
 )
 from ..faults import Faults
+from ..forks import renewed
 from ..loader import Host
 from ..program import Program
 from ..records import dataclass
@@ -86,7 +87,7 @@ class CudaDevice(Device):
                               for part in cuda.PCI_PLACE)
         self.targets = self._targets()
         self.context = Context(driver, handle)
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
         wait = self.context.synchronize
         self._allocator = Allocator(self._take, self._give, wait, self._sizes)
         self._staging = Staging(driver, self.context.stream, wait)
@@ -347,7 +348,7 @@ class _Opened:
     """The driver and the GPUs that this process has opened."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._driver: Driver | None = None
         self._devices: dict[int, CudaDevice] = {}
 

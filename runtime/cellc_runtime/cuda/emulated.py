@@ -24,6 +24,7 @@ from ..abi import (
 )
 from ..device import Code, Device, Event, Memory, MemoryStatistics, host_memory
 from ..faults import Faults
+from ..forks import renewed
 from ..loader import Host, MappedImage, main_function, precompute_function
 from ..platform import Scratch
 from ..program import Program
@@ -110,7 +111,7 @@ class EmulatedDevice(Device):
         self._shared = Scratch(EMULATED_SHARED + 1024)
         self.set_state("shared", -(-self._shared.address // 1024) * 1024)
         self.set_state("seed", seed)
-        self.lock = threading.RLock()  # (a callback may run programs, too)
+        self.lock = renewed(threading.RLock())  # (a callback may run programs, too)
         self.overrun = False
         self._starts: list[int] | None = None
         self._sizes: dict[int, int] = {}

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any
 
 from ..abi import DEVICE_FAILED, MOST_PARTS, Ext
+from ..forks import renewed
 from ..loader import MappedImage
 from ..platform import address_of
 from .context import Context
@@ -265,7 +266,7 @@ class PartGraphs:
         self._nbytes = 8 * slots
         self._tables: OrderedDict[bytes, Table] = OrderedDict()
         self._seen = _Seen()
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._running = 0
         self.captures = 0
 

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ..device import Memory, MemoryStatistics
+from ..forks import renewed
 from ..records import dataclass
 
 GRANULE = 512
@@ -90,7 +91,7 @@ class Allocator:
     ) -> None:
         self._take, self._give, self._wait, self._sizes = take, give, wait, sizes
         # What the garbage collector ends may allocate, while this thread is at work here.
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
         self._returned: deque[_Block] = deque()
         self._free: dict[int, list[_Block]] = {}
         self._segments: set[_Segment] = set()

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from weakref import WeakValueDictionary
 
+from ..forks import renewed
 from ..program import DEVICE_KERNEL, DeviceKernel
 from .driver import (
     FUNCTION_SHARED_BYTES,
@@ -63,7 +64,7 @@ class Modules:
         self, driver: Driver, shared: int, discard: Callable[[str, int], None]
     ) -> None:
         self._driver, self._shared, self._discard = driver, shared, discard
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._kernels: WeakValueDictionary[bytes, Kernel] = WeakValueDictionary()
 
     def load(self, kernel: DeviceKernel, where: str, as_ptx: bool) -> Kernel:

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from cellc_runtime.forks import renewed
+
 from ...dataset import config
 from ...dataset.callbacks import DSCallback
 from ...dataset.callbacks import RunContext as Position
@@ -34,7 +36,7 @@ class WaitedDSCallback(Callback, DSCallback):
 
     def __init__(self, step_size: int = 1) -> None:
         DSCallback.__init__(self, step_size)
-        self.step_event, self.epoch_event = threading.Event(), threading.Event()
+        self.step_event, self.epoch_event = renewed(threading.Event()), renewed(threading.Event())
         self.step_run_context: RunContext | None = None
         self.epoch_run_context: RunContext | None = None
         self.training_ended = False
