@@ -13,6 +13,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import methodcaller
 from threading import get_ident
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ _PATIENCE = 5.0
 """Seconds that a fork waits for other threads."""
 _POLL = 2e-4
 
+_renew = methodcaller("_at_fork_reinit")  # what Python's own modules call in a child
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 _within: dict[int, int] = {}
 """How many times each thread is in what forks wait for. Each thread changes its own entry only, so
@@ -89,7 +91,7 @@ def _in_child() -> None:
     for lock in _locks:
         owned = getattr(lock, "_is_owned", None)
         if owned is None or not owned():
-            lock._at_fork_reinit()
+            _renew(lock)
 
 
 if hasattr(os, "register_at_fork"):

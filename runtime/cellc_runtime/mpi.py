@@ -155,6 +155,7 @@ class MpiWorld:
         if channel is not None:
             channel.do(self._leave, "close")
             channel.close()
+            platform.let_read_memory(False)  # (`_leave` waits until nobody reads any more)
 
     def _leave(self) -> None:
         """Say that this rank leaves, wait until all do, and give back what MPI has made for it.
@@ -349,7 +350,10 @@ def _all_read(comm: Any, processes: dict[int, int]) -> bool:
         except OSError:
             reads = False
         reads = reads and bytes(found) == held
-    return all(comm.allgather(reads))
+    all_do = all(comm.allgather(reads))
+    if not all_do:
+        platform.let_read_memory(False)
+    return all_do
 
 
 def _sizes(parts: Sequence[Bytes]) -> list[int]:

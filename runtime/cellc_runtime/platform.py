@@ -39,8 +39,8 @@ _THREAD_STACK = 8 << 20
 _HUGE = 4 << 20
 _ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA = 158, 0x1023, 18
 """The system call that asks for a part of the processor's state, and the tiles' number."""
-_PR_SET_PTRACER, _ANY = 0x59616D61, ctypes.c_ulong(-1)
-"""What Yama, a module of Linux, calls the processes that may read this one."""
+_PR_SET_PTRACER, _ANY, _NONE = 0x59616D61, ctypes.c_ulong(-1), ctypes.c_ulong(0)
+"""What Yama, a module of Linux, calls the processes that may debug this one."""
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _DARWIN_FEATURES = {
     "hw.optional.avx2_0": "avx2", "hw.optional.fma": "fma", "hw.optional.f16c": "f16c",
@@ -285,11 +285,12 @@ def _reads() -> Callable[..., int] | None:
     return found
 
 
-def let_read_memory() -> None:
-    """Let this user's other processes read the memory of this one, and debug it, where Yama would
-    not."""
+def let_read_memory(let: bool = True) -> None:
+    """Let every process of this user read and write the memory of this one and debug it, where
+    Yama would forbid it; or forbid it again. (Yama knows no permission to read alone, and none
+    for several processes but all.)"""
     if sys.platform == "linux":  # an error without Yama, where they may anyway
-        _libc().prctl(_PR_SET_PTRACER, _ANY, 0, 0, 0)
+        _libc().prctl(_PR_SET_PTRACER, _ANY if let else _NONE, 0, 0, 0)
 
 
 def read_memory(process: int, address: int, out: Any) -> None:

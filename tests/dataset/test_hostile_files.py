@@ -6,12 +6,18 @@ import pickle
 import pickletools
 import struct
 import sys
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import cellc.dataset as ds
 from cellc import mindrecord as mr
+from cellc.dataset import vision
+from cellc.dataset.pictures import decoded
+from cellc.dataset.speech import waveform
 
 PIXELS = np.arange(3 * 3072, dtype=np.uint32).astype(np.uint8).reshape(3, 3072)
 
@@ -115,3 +121,113 @@ def test_no_batch_runs_code(tmp_path, what, form):
     with pytest.raises(RuntimeError, match=f"is no batch of the Python version: .*({message})"):
         form(str(tmp_path), str(tmp_path / "out")).transform()
     assert not ran
+
+
+# --- files that unpack to much more, or say so ----------------------------------------------------
+
+
+def zeros(mib: int, form: int = 15) -> bytes:
+    """Some MiB of zeros, packed."""
+    stream = zlib.compressobj(9, wbits=form)
+    return b"".join(stream.compress(bytes(1 << 20)) for _ in range(mib)) + stream.flush()
+
+
+def mat(folder: Path, *parts: bytes) -> None:
+    head = bytearray(128)
+    head[124:] = b"\0\1IM"
+    (folder / "train_32x32.mat").write_bytes(
+        bytes(head) + b"".join(struct.pack("<II", 15, len(p)) + p for p in parts))
+
+
+def png(width: int, height: int) -> bytes:
+    """A picture of zeros."""
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + \
+            struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">2I5B", width, height, 8, 0, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head)
+            + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b""))
+
+
+def gif(width: int, height: int) -> bytes:
+    return (b"GIF89a" + struct.pack("<2H3B", width, height, 0x80, 0, 0) + bytes(6) + b"," +
+            struct.pack("<4HB", 0, 0, width, height, 0) + b"\2\2\x44\1\0;")
+
+
+def bmp(width: int, height: int) -> bytes:
+    return b"BM" + struct.pack("<3I", 58, 0, 54) + struct.pack(
+        "<3I2H6I", 40, width, height, 1, 24, 0, 0, 0, 0, 0, 0) + bytes(4)
+
+
+def svhn(folder: Path, *parts: bytes) -> None:
+    mat(folder, *parts)
+    ds.SVHNDataset(str(folder), "train").get_dataset_size()
+
+
+def mnist(folder: Path, data: bytes) -> None:
+    (folder / "train-images-idx3-ubyte.gz").write_bytes(data)
+    mr.MnistToMR(str(folder), str(folder / "out")).transform()
+
+
+def tfrecords(folder: Path, data: bytes, form: str) -> None:
+    (folder / "t").write_bytes(data)
+    ds.TFRecordDataset(str(folder / "t"), compression_type=form).get_dataset_size()
+
+
+def sound(folder: Path, size: int) -> None:
+    length, kind = struct.pack("<I", size), struct.pack("<IHHIIHH", 16, 1, 1, 8000, 16000, 2, 16)
+    (folder / "s.wav").write_bytes(
+        b"RIFF" + length + b"WAVEfmt " + kind + b"data" + length + bytes(8))
+    waveform(folder / "s.wav")
+
+
+def read_picture(folder: Path, data: bytes) -> None:
+    (folder / "p").write_bytes(data)
+    with pytest.raises(RuntimeError, match=r"read_image: .* is broken or no picture"):
+        vision.read_image(str(folder / "p"))
+    decoded(data, "Decode")
+
+
+MUCH = "unpacks to more than|have more than|too few for|bomb|instead of"
+BOMBS = {
+    "a mat": lambda f: svhn(f, zeros(200)),
+    "many arrays of a mat": lambda f: svhn(f, *[zeros(60)] * 4),
+    "a gz of idx": lambda f: mnist(f, zeros(200, 31)),
+    "members of a gz": lambda f: mnist(f, zeros(60, 31) * 4),
+    "records in gzip": lambda f: tfrecords(f, zeros(200, 31), "GZIP"),
+    "records in zlib": lambda f: tfrecords(f, zeros(200), "ZLIB"),
+    "a wav": lambda f: sound(f, (1 << 32) - 64),
+    "a png": lambda f: read_picture(f, png(9000, 9000)),
+    "a large png": lambda f: read_picture(f, png(1 << 20, 1 << 20)),
+    "a gif": lambda f: read_picture(f, gif(60000, 60000)),
+    "a bmp": lambda f: read_picture(f, bmp(9000, 9000)),
+}
+
+
+@pytest.mark.parametrize("what", BOMBS)
+def test_what_a_file_unpacks_to_is_bounded(tmp_path, what):
+    pytest.importorskip("PIL")
+    tracemalloc.start()
+    try:
+        with pytest.raises(RuntimeError, match=MUCH):
+            BOMBS[what](tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 200 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_picture_starts_no_program():
+    """Pillow hands EPS files to Ghostscript."""
+    pytest.importorskip("PIL")
+    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n0 0 moveto showpage\n"
+    ran.clear()
+    with pytest.raises(RuntimeError, match="broken or of an unknown kind"):
+        decoded(eps, "Decode")
+    assert not ran
+
+
+def test_a_manifest_without_entries(tmp_path):
+    (tmp_path / "m").write_text("")
+    with pytest.raises(RuntimeError, match=f"ManifestDataset can't find data in {tmp_path}/m"):
+        ds.ManifestDataset(str(tmp_path / "m")).get_dataset_size()

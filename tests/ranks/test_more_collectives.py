@@ -3,7 +3,11 @@ of keys: of ranks that threads play, in both modes."""
 
 from __future__ import annotations
 
+import http.client
+import socket
 import threading
+import time
+import xmlrpc.client
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -16,6 +20,7 @@ from cellc import Tensor, nn, ops
 from cellc.communication import comm_func, get_rank
 from cellc.ops import communication as dist
 from cellc.ops import functional_collectives as c
+from cellc.ops import tcp_store
 from cellc.testing.ranks import run_ranks
 from cellc_runtime import world
 
@@ -268,3 +273,72 @@ def test_a_store_that_is_gone_frees_its_port() -> None:
     del first
     second = ops.TCPStore("127.0.0.1", port, is_master=True)
     assert second.add("k", 1) == 1
+
+
+def request(port: int, **headers: str) -> int:
+    """The answer to a request that somebody else sends."""
+    body = xmlrpc.client.dumps(("k", xmlrpc.client.Binary(b"theirs")), "set")
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("POST", "/RPC2", body, {"Content-Type": "text/xml", **{
+        name.replace("_", "-"): value for name, value in headers.items()}})
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+@pytest.mark.parametrize("headers, status", [
+    ({"Content_Type": "text/plain"}, 403),
+    ({"X_Cellc_Store": "1", "Host": "elsewhere.example:1"}, 403),
+    ({"X_Cellc_Store": "1", "Origin": "http://elsewhere.example"}, 403),
+    ({"X_Cellc_Store": "1", "Content_Encoding": "gzip"}, 403),
+    ({"X_Cellc_Store": "1", "Content_Length": str(1 << 40)}, 413),
+    ({"X_Cellc_Store": "1", "Host": "localhost:1"}, 200),
+])
+def test_a_store_answers_stores_only(headers: dict[str, str], status: int) -> None:
+    server = ops.TCPStore("127.0.0.1", 0, is_master=True)
+    server.set("k", "ours")
+    assert request(server.port, **headers) == status
+    assert server.get("k") == (b"theirs" if status == 200 else b"ours")
+
+
+def test_a_store_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ops.TCPStore("127.0.0.1", 0, is_master=True)
+    with pytest.raises(ValueError, match="'key' and 'value' may have 33554432 bytes"):
+        server.set("k", bytes(1 << 26))
+    monkeypatch.setattr(tcp_store, "_MOST_IN_ALL", 100)
+    server.set("k", bytes(90))
+    with pytest.raises(RuntimeError, match="no more fit"):
+        server.set("l", bytes(90))
+    server.set("k", bytes(10))
+    server.set("l", bytes(80))
+    assert server.delete_key("l")
+    server.set("m", bytes(80))
+
+
+@pytest.mark.parametrize("answer", [
+    b"", b"HTTP/1.0 200 OK\r\n\r\n<methodResponse>", b"HTTP/1.0 404 no\r\n\r\n"])
+def test_a_server_that_is_no_store(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                kept.append(connection)
+                if answer:
+                    connection.recv(1 << 16)
+                    connection.sendall(answer)
+
+        kept: list[socket.socket] = []
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        start = time.monotonic()
+        port = listener.getsockname()[1]
+        with pytest.raises(RuntimeError, match=f"TCPStore at 127.0.0.1:{port}"):
+            ops.TCPStore("127.0.0.1", port, timeout=timedelta(seconds=0.5))
+        assert time.monotonic() - start < 10
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for connection in kept:
+            connection.close()

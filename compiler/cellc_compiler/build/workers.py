@@ -235,7 +235,7 @@ def pair() -> tuple[Worker, Worker]:
     Raises:
         OSError: they cannot be started.
     """
-    requests, answers = os.pipe(), os.pipe()
+    requests, answers = _pipe(), _pipe()
     theirs = (requests[0], answers[1])
     try:
         process = start_worker(descriptors=theirs)
@@ -247,6 +247,18 @@ def pair() -> tuple[Worker, Worker]:
         for descriptor in theirs:
             os.close(descriptor)
     return Worker(process), Worker(Forked(requests[1], answers[0]))
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe whose ends are no standard streams, though the process may have closed these."""
+    spare: list[int] = []
+    try:
+        while min(ends := os.pipe()) <= 2:
+            spare.extend(ends)
+        return ends
+    finally:
+        for end in spare:
+            os.close(end)
 
 
 def end_idle() -> None:

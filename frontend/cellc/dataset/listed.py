@@ -104,12 +104,16 @@ class ListedDataset(MappableDataset):
         """The entries, in order."""
         raise TypeError(f"{type(self).__name__} must find its files.")
 
+    def _place(self) -> Path:
+        """Where the list is."""
+        return self.dataset_dir
+
     def _entries(self) -> list[Entry]:
         if self._found is None:
             self._found = list(self._find())
             if not self._found:
                 raise RuntimeError(f"Invalid data, {type(self).__name__} can't find data in "
-                                   f"{self.dataset_dir}: check the path and the other arguments.")
+                                   f"{self._place()}: check the path and the other arguments.")
         return self._found
 
     def _count(self) -> int:
@@ -126,7 +130,7 @@ class ListedDataset(MappableDataset):
             return np.array(value, kind)
         except (OverflowError, TypeError, ValueError) as error:
             raise RuntimeError(
-                f"Invalid data, {type(self).__name__} of {self.dataset_dir}: {column} {value!r} is "
+                f"Invalid data, {type(self).__name__} of {self._place()}: {column} {value!r} is "
                 f"nothing of {np.dtype(kind)}: {error}.") from error
 
     def _picture(self, path: Any) -> np.ndarray[Any, Any]:
@@ -604,6 +608,9 @@ class ManifestDataset(ListedDataset):
         self.class_indexing = class_labels(class_indexing)
         self._listed(decode, num_samples, num_parallel_workers, shuffle, sampler, num_shards,
                      shard_id, cache)
+
+    def _place(self) -> Path:
+        return self.dataset_file
 
     def _read(self) -> list[tuple[str, list[str]]]:
         """The paths of the part, and the names of what each shows."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..records.unpacking import BASE, MOST_TIMES, ZLIB, unpacked
 from . import checks
 from .pictures import MnistDataset
 
@@ -58,7 +58,7 @@ def arrays_of(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     Raises:
         RuntimeError: there is no such file, or it is none of level 5.
     """
-    found = {}
+    found, total = {}, 0
     try:
         data = path.read_bytes()
         order = {b"IM": "<", b"MI": ">"}[data[126:_HEAD]]
@@ -66,12 +66,16 @@ def arrays_of(path: Path) -> dict[str, np.ndarray[Any, Any]]:
         while place < len(data):
             kind, part, place = _element(data, place, order)
             if kind == _COMPRESSED:
-                kind, part, _ = _element(zlib.decompress(part), 0, order)
+                part = unpacked(part, ZLIB)
+                total += len(part)
+                if total > MOST_TIMES * len(data) + BASE:
+                    raise ValueError(f"its arrays have more than {total} bytes")
+                kind, part, _ = _element(part, 0, order)
             if kind == _MATRIX:
                 name, values = _matrix(part, order)
                 if values is not None:
                     found[name] = values
-    except (OSError, KeyError, ValueError, IndexError, struct.error, zlib.error) as error:
+    except (OSError, KeyError, ValueError, IndexError, struct.error) as error:
         raise RuntimeError(f"Invalid file, {path} cannot be read as a MAT file of level 5: "
                            f"{type(error).__name__}: {error}") from error
     return found

@@ -38,15 +38,34 @@ def pillow(who: str) -> ModuleType:
     return Image
 
 
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""The kinds of pictures. Others of Pillow's start a program (EPS) or are hardly tested."""
+_PIXELS, _PER_BYTE = 1 << 26, 64
+"""A picture may have `_PIXELS`, or `_PER_BYTE` for each byte of the file if that is more."""
+
+
+def picture_of(data: bytes, who: str) -> Any:
+    """A picture of Pillow's over a file's contents, whose elements are not read yet.
+
+    Raises:
+        ModuleNotFoundError: Pillow is not installed.
+        ValueError: it has too many elements for its length.
+        Exception: it is no picture.
+    """
+    picture = pillow(who).open(io.BytesIO(data), formats=_FORMATS)
+    if math.prod(picture.size) > max(_PIXELS, _PER_BYTE * len(data)):
+        raise ValueError(f"{len(data)} bytes are too few for {picture.size} pixels")
+    return picture
+
+
 def decoded(data: bytes, who: str) -> np.ndarray[Any, Any]:
     """A picture file's contents as uint8[height, width, 3].
 
     Raises:
         RuntimeError: it is no picture.
     """
-    image = pillow(who)
     try:
-        with image.open(io.BytesIO(data)) as picture:
+        with picture_of(data, who) as picture:
             return np.asarray(picture.convert("RGB"))
     except Exception as error:  # what Pillow's readers of formats raise has no common kind
         raise RuntimeError(f"{who}: the image is broken or of an unknown kind: {error}") from error

@@ -36,8 +36,9 @@ def waveform(path: Path) -> tuple[np.ndarray[Any, Any], int]:
     try:
         with wave.open(str(path), "rb") as sound:
             width, rate, count = sound.getsampwidth(), sound.getframerate(), sound.getnframes()
-            data = sound.readframes(count)
             whole = count * width * sound.getnchannels()
+            # (`readframes` allocates what the file's head states.)
+            data = sound.readframes(count) if whole <= path.stat().st_size else b""
     except (OSError, EOFError, wave.Error) as error:
         raise RuntimeError(f"Invalid file, {path} cannot be read as a WAV file: {error}") from error
     if width != 2 or len(data) != whole:

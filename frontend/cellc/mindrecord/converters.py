@@ -6,7 +6,6 @@ Pictures are written as PNG files, which lose nothing. Source: `mindspore.mindre
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ import numpy as np
 from ..core.native import names_itself
 from ..dataset.pictures import IDX_IMAGES, IDX_LABELS, idx_array, pillow
 from ..records.tfrecord import TFRecordFile
+from ..records.unpacking import GZIP, unpacked
 from ..records.writer import FileWriter
 from .cifar import read_batch
 
@@ -319,8 +319,8 @@ class MnistToMR(_Converter):
                 continue
             data = path.read_bytes()
             try:
-                data = gzip.decompress(data) if path.suffix == ".gz" else data
-            except (OSError, EOFError) as error:
+                data = unpacked(data, GZIP) if path.suffix == ".gz" else data
+            except ValueError as error:
                 raise RuntimeError(f"MnistToMR: {path} cannot be unpacked: {error}") from error
             return idx_array(data, magic, path, "MnistToMR")
         raise RuntimeError(f"MnistToMR: there is no {name}.gz in {self.source}.")

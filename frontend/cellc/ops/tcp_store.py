@@ -6,14 +6,18 @@ Source: `mindspore.ops.communication.TCPStore`.
 
 from __future__ import annotations
 
+import http.client
+import ipaddress
+import socket
 import threading
 import time
 import weakref
 from datetime import timedelta
 from socketserver import ThreadingMixIn
 from typing import Any
-from xmlrpc.client import Binary, ServerProxy
-from xmlrpc.server import SimpleXMLRPCServer
+from xml.parsers.expat import ExpatError
+from xmlrpc.client import Binary, ProtocolError, ResponseError, ServerProxy, Transport
+from xmlrpc.server import SimpleXMLRPCRequestHandler, SimpleXMLRPCServer
 
 from cellc_runtime.forks import renewed
 
@@ -23,8 +27,101 @@ _POLL = 0.02
 """Seconds between two questions of a process that waits."""
 
 
+_HEADER = "X-Cellc-Store"
+"""Marks a request of a TCPStore. A page in a browser cannot send it to another site."""
+_MOST, _MOST_IN_ALL = 64 << 20, 1 << 30
+"""Bytes of a request or answer, and of all values."""
+_CONNECTIONS, _IDLE = 4096, 300.0
+"""Connections at a time, and the seconds after which one without a request is closed."""
+
+
+class _Handler(SimpleXMLRPCRequestHandler):
+    """Answers stores only."""
+
+    timeout = _IDLE
+    server: _Server
+
+    def log_error(self, format: str, *given: Any) -> None:
+        """Say nothing: whoever reaches the port could fill a log."""
+
+    def do_POST(self) -> None:
+        """Refuse what no store sends, before anything is read of it."""
+        size = self.headers.get("Content-Length", "")
+        if (self.headers.get(_HEADER) is None or self.headers.get("Origin") is not None
+                or self.headers.get("Content-Encoding") is not None
+                or not self.server.is_called(self.headers.get("Host", ""))):
+            self.send_error(403)
+        elif not size.isdecimal() or int(size) > _MOST:
+            self.send_error(413)
+        else:
+            super().do_POST()
+
+
 class _Server(ThreadingMixIn, SimpleXMLRPCServer):
     daemon_threads = True
+
+    def __init__(self, host: str, port: int) -> None:
+        # A page whose name is made to point here (DNS rebinding) says that name.
+        self._names = {host.casefold(), "localhost", socket.gethostname().casefold(),
+                       socket.getfqdn().casefold()}
+        self._free = renewed(threading.BoundedSemaphore(_CONNECTIONS))
+        super().__init__((host, port), _Handler, logRequests=False, allow_none=True)
+
+    def is_called(self, host: str) -> bool:
+        """Whether a request's Host is an address or a name of this machine."""
+        name = host.rpartition(":")[0].strip("[]").casefold()
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name in self._names
+        return True
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, unless there are too many."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection to its end."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
+class _Client(Transport):
+    """One connection, with an end for each request.
+
+    Attributes:
+        end: when the present request must be answered (`time.monotonic`).
+    """
+
+    end = 0.0
+
+    def __init__(self) -> None:
+        super().__init__(headers=[(_HEADER, "1")])
+
+    def make_connection(self, host: Any) -> http.client.HTTPConnection:
+        """The connection, which waits no longer than `end`."""
+        found = super().make_connection(host)
+        found.timeout = max(self.end - time.monotonic(), _POLL)
+        if found.sock is not None:
+            found.sock.settimeout(found.timeout)
+        return found
+
+    def parse_response(self, response: Any) -> Any:
+        """Read an answer in parts, for one that never ends must not be waited for."""
+        parser, unmarshaller = self.getparser()
+        size = 0
+        while data := response.read1(1 << 16):
+            size += len(data)
+            if size > 2 * _MOST or time.monotonic() > self.end:
+                raise TimeoutError("the answer does not end")
+            parser.feed(data)
+        parser.close()
+        return unmarshaller.close()
 
 
 def _stop(server: _Server, thread: threading.Thread) -> None:
@@ -40,6 +137,7 @@ class _Table:
     def __init__(self) -> None:
         self._lock = renewed(threading.Lock())
         self._values: dict[str, bytes] = {}
+        self._size = 0
         self._clients = 0
 
     def join(self) -> int:
@@ -53,9 +151,15 @@ class _Table:
         return self._clients
 
     def set(self, key: str, value: Binary) -> bool:
-        """Keep a value."""
+        """Keep a value; whether there is room."""
         with self._lock:
-            self._values[key] = value.data
+            return self._put(key, value.data)
+
+    def _put(self, key: str, value: bytes) -> bool:
+        size = self._size + len(key) + len(value) - len(self._values.get(key, b""))
+        if size > _MOST_IN_ALL:
+            return False
+        self._size, self._values[key] = size, value
         return True
 
     def get(self, key: str) -> list[Binary]:
@@ -70,20 +174,22 @@ class _Table:
                 total = int(self._values.get(key, b"0")) + int(amount)
             except ValueError:
                 return ""
-            self._values[key] = str(total).encode()
-            return str(total)
+            return str(total) if self._put(key, str(total).encode()) else ""
 
     def delete(self, key: str) -> bool:
         """Forget a value; whether there was one."""
         with self._lock:
-            return self._values.pop(key, None) is not None
+            value = self._values.pop(key, None)
+            self._size -= 0 if value is None else len(key) + len(value)
+            return value is not None
 
 
 @names_itself
 class TCPStore:
     """A store of bytes by key, which the processes of a job share.
 
-    Anyone who reaches the port can read and write it: use it inside a trusted network.
+    Any program that reaches the port can read and write it: use it inside a trusted network.
+    (Pages in browsers cannot.) A value has at most 32 MiB, all have 1 GiB.
 
     Args:
         host_name: where the store is served.
@@ -122,13 +228,15 @@ class TCPStore:
         if is_master:
             self._serve()
         self._lock = renewed(threading.Lock())
-        self._proxy: Any = ServerProxy(f"http://{host_name}:{self.port}", allow_none=True)
+        self._client = _Client()
+        self._proxy: Any = ServerProxy(f"http://{host_name}:{self.port}", self._client,
+                                       allow_none=True)
         self._wait(self._join, "the server")
         if is_master and wait_for_workers and world_size is not None:
             self._wait(lambda: self._ask("joined") >= world_size, f"{world_size} processes")
 
     def _serve(self) -> None:
-        server = _Server((self.host, self.port), logRequests=False, allow_none=True)
+        server = _Server(self.host, self.port)
         self.port = server.server_address[1]
         table = _Table()
         server.register_instance(table)
@@ -140,7 +248,16 @@ class TCPStore:
 
     def _ask(self, what: str, *given: Any) -> Any:
         with self._lock:  # a proxy is one connection
-            return getattr(self._proxy, what)(*given)
+            self._client.end = self._end or time.monotonic() + self._patience
+            try:
+                return getattr(self._proxy, what)(*given)
+            except TimeoutError as error:
+                self._client.close()
+                raise self._too_late() from error
+            except (ProtocolError, ResponseError, ExpatError, http.client.HTTPException) as error:
+                self._client.close()
+                raise RuntimeError(f"TCPStore at {self.host}:{self.port}: the server there is no "
+                                   f"TCPStore, or refuses {what!r}: {error}") from error
 
     def _join(self) -> bool:
         try:
@@ -149,23 +266,39 @@ class TCPStore:
             return False
 
     def _wait(self, done: Any, what: str) -> Any:
-        end = time.monotonic() + self._patience
-        while not (found := done()):
-            if time.monotonic() > end:
-                raise RuntimeError(f"TCPStore at {self.host}:{self.port}: waited "
-                                   f"{self._patience:.0f} s for {what}")
-            time.sleep(_POLL)
-        return found
+        self._end, self._awaited = time.monotonic() + self._patience, what
+        try:
+            while not (found := done()):
+                if time.monotonic() > self._end:
+                    raise self._too_late()
+                time.sleep(_POLL)
+            return found
+        finally:
+            self._end, self._awaited = 0.0, "an answer"
+
+    def _too_late(self) -> RuntimeError:
+        return RuntimeError(f"TCPStore at {self.host}:{self.port}: waited {self._patience:.0f} s "
+                            f"for {self._awaited}")
+
+    _end, _awaited = 0.0, "an answer"
+    """When the present wait ends, and what it is for."""
 
     def set(self, key: str, value: str | bytes) -> None:
         """Keep a value.
 
         Raises:
             TypeError: no text for the key, or neither text nor bytes for the value.
+            ValueError: it has more than 32 MiB.
+            RuntimeError: the store is full, or does not answer in time.
         """
         _check("TCPStore.set", "key", key, str)
         _check("TCPStore.set", "value", value, (str, bytes))
-        self._ask("set", key, Binary(value.encode() if isinstance(value, str) else value))
+        data = value.encode() if isinstance(value, str) else value
+        if len(key) + len(data) > _MOST // 2:
+            raise ValueError(f"For 'TCPStore.set', 'key' and 'value' may have {_MOST // 2} bytes "
+                             f"together, but got {len(key) + len(data)}.")
+        if not self._ask("set", key, Binary(data)):
+            raise RuntimeError(f"TCPStore.set: the values have {_MOST_IN_ALL} bytes, no more fit")
 
     def get(self, key: str) -> bytes:
         """A value, once somebody has set it.

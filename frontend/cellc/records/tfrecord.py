@@ -7,15 +7,15 @@ Formats: `tensorflow/core/example/{example,feature}.proto`.
 
 from __future__ import annotations
 
-import gzip
 import os
 import struct
-import zlib
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
+
+from .unpacking import GZIP, ZLIB, unpacked
 
 Feature = list[bytes] | np.ndarray[Any, Any]
 """The values of a feature: float32 or int64, or a list of bytes."""
@@ -187,8 +187,8 @@ def _decompressed(path: str, compression: str) -> bytes:
     with open(path, "rb") as stream:
         data = stream.read()
     try:
-        return gzip.decompress(data) if compression == "GZIP" else zlib.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
+        return unpacked(data, GZIP if compression == "GZIP" else ZLIB)
+    except ValueError as error:
         raise invalid(path, f"it is not compressed by {compression}: {error}") from error
 
 

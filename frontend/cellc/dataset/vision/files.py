@@ -12,7 +12,7 @@ import numpy as np
 
 from ...tensors.tensor import Tensor
 from .. import checks
-from ..pictures import pillow
+from ..pictures import picture_of, pillow
 from .base import is_picture
 
 Array = np.ndarray[Any, Any]
@@ -131,13 +131,15 @@ def read_image(filename: str, mode: ImageReadMode = ImageReadMode.UNCHANGED) -> 
     path = _source(filename)
     checks.of_type("mode", mode, ImageReadMode)
     try:
-        with pillow("read_image").open(path) as picture:
+        with picture_of(path.read_bytes(), "read_image") as picture:
             if mode is not ImageReadMode.UNCHANGED:
                 kept = "L" if mode is ImageReadMode.GRAYSCALE else "RGB"
             else:
                 kept = picture.mode if picture.mode in ("L", "RGB", "RGBA") else "RGB"
             array = np.asarray(picture.convert(kept))
-    except (OSError, ValueError, SyntaxError) as error:
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:  # what Pillow's readers of formats raise has no common kind
         raise RuntimeError(f"read_image: {filename} is broken or no picture: {error}") from error
     return (array[..., None] if array.ndim == 2 else array).copy()
 
