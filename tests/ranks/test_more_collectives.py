@@ -342,3 +342,11 @@ def test_a_server_that_is_no_store(answer: bytes) -> None:
         thread.join()
         for connection in kept:
             connection.close()
+
+
+def test_a_store_has_so_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp_store, "_CONNECTIONS", 1)
+    server = ops.TCPStore("127.0.0.1", 0, is_master=True)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10), \
+            socket.create_connection(("127.0.0.1", server.port), timeout=10) as last:
+        assert last.recv(1) == b""

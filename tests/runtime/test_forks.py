@@ -72,6 +72,11 @@ def test_a_lock_of_another_thread_is_free_in_a_child(make):
         pass
 
 
+def test_what_cannot_be_renewed_is_refused():
+    with pytest.raises(TypeError, match="BoundedSemaphore cannot be made free"):
+        forks.renewed(threading.BoundedSemaphore())
+
+
 def test_a_lock_of_the_forking_thread_stays_its_own():
     lock = forks.renewed(threading.RLock())
     with lock:

@@ -64,7 +64,7 @@ class _Server(ThreadingMixIn, SimpleXMLRPCServer):
         # A page whose name is made to point here (DNS rebinding) says that name.
         self._names = {host.casefold(), "localhost", socket.gethostname().casefold(),
                        socket.getfqdn().casefold()}
-        self._free = renewed(threading.BoundedSemaphore(_CONNECTIONS))
+        self._counting, self._served = renewed(threading.Lock()), 0
         super().__init__((host, port), _Handler, logRequests=False, allow_none=True)
 
     def is_called(self, host: str) -> bool:
@@ -78,17 +78,21 @@ class _Server(ThreadingMixIn, SimpleXMLRPCServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection, unless there are too many."""
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
+        with self._counting:
+            full = self._served >= _CONNECTIONS
+            self._served += not full
+        if full:
             self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serve a connection to its end."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            with self._counting:
+                self._served -= 1
 
 
 class _Client(Transport):
@@ -110,6 +114,23 @@ class _Client(Transport):
         if found.sock is not None:
             found.sock.settimeout(found.timeout)
         return found
+
+    def single_request(
+        self, host: Any, handler: str, request_body: Any, verbose: bool = False
+    ) -> Any:
+        """Send a request; what answers it. The response is closed, also after an error."""
+        response = None
+        try:
+            response = self.send_request(host, handler, request_body, verbose).getresponse()
+            if response.status != 200:
+                raise ProtocolError(f"{host}{handler}", response.status, response.reason, {})
+            return self.parse_response(response)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            if response is not None:
+                response.close()
 
     def parse_response(self, response: Any) -> Any:
         """Read an answer in parts, for one that never ends must not be waited for."""
