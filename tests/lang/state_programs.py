@@ -900,6 +900,17 @@ def containers_of_machine_numbers() -> Made:
 
 
 @program
+def containers_that_grow_by_what_is_in_them() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        self.listed.append(len(self.listed))
+        self.some.add(max(self.some) + 1)
+        self.kept.extend(self.kept)
+        return x + len(self.listed) + len(self.some) + len(self.kept)
+
+    return net(construct, listed=[1], some={1}, kept=[1])
+
+
+@program
 def iterators_into_containers() -> Made:
     def construct(self: Any, x: Tensor) -> Any:
         self.listed.extend(map(int, "12"))

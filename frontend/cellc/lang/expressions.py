@@ -331,6 +331,8 @@ def _grown(vm: Interpreter, node: ast.Call, frame: Frame) -> Any:
         return MISSING
     args = elements(vm, node.args, frame)
     vm.at(node, frame)
+    if unseen_box(vm, target, name) is not box:  # its own argument looks into it
+        return call(vm, getattr(box, func.attr), args, {}, frame)
     vm.state.grow(vm, target, name, box, func.attr, args, frame)
     return None
 
