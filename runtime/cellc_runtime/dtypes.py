@@ -137,3 +137,34 @@ def by_name(name: str) -> DType:
         return BY_NAME[name]
     except KeyError:
         raise ValueError(f"unknown dtype {name!r}; expected one of {', '.join(BY_NAME)}") from None
+
+
+def out_of_range(values: np.ndarray[Any, Any], to: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Which real values lie beyond the largest or smallest finite one of another type.
+
+    NaN and infinity are out of the range of integers, and in that of floats.
+    """
+    out: np.ndarray[Any, Any]
+    if to.kind in "iu":
+        limits = np.iinfo(to)
+        exact = values if values.dtype.kind in "biu" else values.astype(np.float64)
+        above = exact > limits.max if exact is values else exact >= float(limits.max) + 1
+        out = above | ~(exact >= limits.min)
+        return out
+    with np.errstate(over="ignore"):
+        out = np.isfinite(values) & ~np.isfinite(values.astype(to))
+    return out
+
+
+def inexact(values: np.ndarray[Any, Any], to: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Which real values another type does not hold as they are."""
+    out = out_of_range(values, to)
+    kept = np.where(out, 0, values).astype(values.dtype)
+    if values.dtype.kind in "biu" and to.kind not in "iu":
+        # Compared as Python's integers: numpy would round the wider ones first.
+        same = np.frompyfunc(lambda a, b: int(a) == int(b), 2, 1)(kept, kept.astype(to))
+        out |= ~np.asarray(same, np.bool_)
+        return out
+    back = kept.astype(to).astype(values.dtype)
+    out |= (back != kept) & ~((back != back) & (kept != kept))
+    return out

@@ -3,6 +3,7 @@ nothing that happens to it later is seen."""
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterable
@@ -15,9 +16,9 @@ from .errors import CutOff
 from .platform import sync_directory
 
 _NEW = ".cellc-new"
-"""How files end that are being written."""
+"""The suffix of files that are being written."""
 LEFT_SECONDS = 3600.0
-"""How long nobody has written to a file that its writer left behind, killed."""
+"""A file that is being written counts as abandoned when nobody has written to it for so long."""
 
 
 def read_file(path: str | os.PathLike[str]) -> memoryview:
@@ -45,39 +46,91 @@ def read_file(path: str | os.PathLike[str]) -> memoryview:
     return view.toreadonly()
 
 
-def write_atomically(path: str | os.PathLike[str], pieces: Iterable[bytes | memoryview]) -> None:
-    """Write the pieces to a temporary file beside `path`, flush it, and rename it into place.
+def write_atomically(
+    path: str | os.PathLike[str], pieces: Iterable[bytes | memoryview],
+    mode_of: str | os.PathLike[str] | None = None,
+) -> None:
+    """Write the pieces to a temporary file in the folder of `path`, flush it to the disk, and
+    rename it into place.
 
-    A new file is readable as the process's umask says, an older one keeps its mode. What killed
-    writers left in the folder is removed.
+    A symbolic link stays one. A device or pipe is written directly. Temporary files that killed
+    writers left in the folder are removed.
+
+    Args:
+        path: the file.
+        pieces: its bytes.
+        mode_of: the file whose permissions the new one gets, from before its first byte is
+            written; default: the older file at `path`. Without one the umask decides.
 
     Raises:
         OSError: the disk is full or the folder cannot be written; `path` is as it was.
     """
-    target = Path(path)
-    _remove_left_behind(target.parent)
-    name = target.with_name(f".{target.name[:40]}.{os.urandom(6).hex()}{_NEW}")
+    target = Path(os.path.realpath(path))
     try:
-        with open(name, "xb") as file:
-            for piece in pieces:
-                file.write(piece)
+        if target.exists() and not target.is_file():
+            with open(target, "wb") as file:
+                file.writelines(pieces)
+            return
+        _write_beside(target, pieces, Path(mode_of) if mode_of is not None else target)
+    except OSError as e:
+        if e.errno is None:
+            raise
+        why = "its folder does not exist, create it first" if e.errno == errno.ENOENT else \
+            e.strerror
+        raise OSError(e.errno, why, os.fspath(path)) from None  # not under its temporary name
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """`write_atomically` of a text, in UTF-8."""
+    write_atomically(path, [text.encode()])
+
+
+def _write_beside(target: Path, pieces: Iterable[bytes | memoryview], mode_of: Path) -> None:
+    folder = target.parent
+    _remove_abandoned(folder)
+    name = temporary(target)
+    mode = mode_to_keep(mode_of)
+    try:
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0),
+                         0o666 if mode is None else 0o600)
+        with open(handle, "wb") as file:
+            if mode is not None:
+                os.chmod(name, mode)
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
-        with suppress(OSError):
-            os.chmod(name, target.stat().st_mode & 0o777)
         os.replace(name, target)
     except BaseException:
         with suppress(OSError):
             os.unlink(name)
         raise
-    sync_directory(target.parent)
+    sync_directory(folder)
 
 
-def _remove_left_behind(folder: Path) -> None:
-    """Remove what writers have left that were killed before their rename."""
+def temporary(target: Path) -> Path:
+    """A new name in the folder of a file, under which it may be written."""
+    return target.with_name(f".{target.name[:40]}.{os.urandom(6).hex()}{_NEW}")
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name has the form of those of `temporary`."""
+    parts = name.removesuffix(_NEW).rsplit(".", 1)
+    return name.startswith(".") and name.endswith(_NEW) and len(parts[-1]) == 12
+
+
+def mode_to_keep(file: Path) -> int | None:
+    """The permissions of a file; None: there is no such file."""
+    try:
+        return file.stat().st_mode & 0o777
+    except OSError:
+        return None
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the files of writers that were killed before their rename."""
     with suppress(OSError):
         for file in os.scandir(folder):
-            if file.name.startswith(".") and file.name.endswith(_NEW):
+            if is_temporary(file.name):
                 with suppress(OSError):
                     if time.time() - file.stat().st_mtime > LEFT_SECONDS:
                         os.unlink(file.path)

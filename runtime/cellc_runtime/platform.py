@@ -160,6 +160,25 @@ def sync_directory(path: pathlib.Path) -> None:
         os.close(handle)
 
 
+def lock_directory(path: pathlib.Path) -> int | None:
+    """Open a directory and lock it until the handle is closed or the process ends.
+
+    Returns:
+        The handle; None: another process has locked it, or this system cannot lock directories.
+    """
+    if sys.platform == "win32":
+        return None
+    import fcntl  # Windows has none
+
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
 # --- processors ------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -143,14 +144,14 @@ def test_nothing_half_written_is_loaded(tmp_path: Path) -> None:
 
     def fails(rank: int) -> None:
         step = step_of()
-        folder = tmp_path / f"rank_{rank}"
         if rank == 1:
-            (folder / ".net-2_4.ckpt.part").mkdir()  # nothing can be written there
-        ms.save_checkpoint(step, str(tmp_path / "net-2_4"), integrated_save=False)
+            (tmp_path / "sub").mkdir()
+            (tmp_path / "sub" / "rank_1").touch()  # no folder: nothing can be written there
+        ms.save_checkpoint(step, str(tmp_path / "sub" / "net-2_4"), integrated_save=False)
 
     with pytest.raises(OSError, match=r"net-2_4.ckpt was not saved, as not all.*rank 1: .*rank_1"):
         run_ranks(2, fails)
-    assert not list(tmp_path.glob("rank_0/*2_4*")) and not list(tmp_path.glob("*2_4*"))
+    assert not list(tmp_path.rglob("*2_4*"))
     assert train.latest_checkpoint(str(tmp_path)) == older
     assert train.latest_checkpoint(str(tmp_path), "other") is None
 
@@ -171,6 +172,75 @@ def test_nothing_half_written_is_loaded(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no checkpoint of several ranks, or damaged"):
         Path(older).write_text("{}")
         ms.load_distributed_checkpoint(step_of(), older)
+
+
+def test_a_copy_is_a_backup(tmp_path: Path) -> None:
+    (then, _), *_ = saved(2, tmp_path / "a", integrated_save=False)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+
+    def overwrite(rank: int) -> None:
+        ms.save_checkpoint(step_of(), str(tmp_path / "a" / NAME), integrated_save=False)
+
+    run_ranks(2, overwrite)
+    copy = train.latest_checkpoint(str(tmp_path / "b"))
+    step = step_of()
+    ms.load_distributed_checkpoint(step, copy)
+    assert whole_state(step) == then
+    shutil.rmtree(tmp_path / "a")
+    ms.load_distributed_checkpoint(step_of(), copy)
+    part = tmp_path / "b" / "rank_1" / f"{NAME}.ckpt"
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1  # of the same size
+    part.write_bytes(data)
+    assert train.latest_checkpoint(str(tmp_path / "b")) is None
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../x.ckpt", "rank_0/../../x.ckpt"])
+def test_a_manifest_names_files_of_its_folder(tmp_path: Path, name: str) -> None:
+    saved(2, tmp_path, integrated_save=False)
+    manifest = Path(train.latest_checkpoint(str(tmp_path)) or "")
+    content = json.loads(manifest.read_text())
+    content["parts"][0]["new"] = name
+    manifest.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="is outside of its folder"):
+        ms.load_distributed_checkpoint(step_of(), str(manifest))
+
+
+@pytest.mark.parametrize("stop", range(4))
+def test_a_killed_overwrite_leaves_the_old_or_the_new(
+    tmp_path: Path, stop: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (then, later), *_ = saved(2, tmp_path, integrated_save=False)
+    mode = tmp_path / "rank_0" / f"{NAME}.ckpt"
+    mode.chmod(0o600)
+    folders = [tmp_path / "rank_0", tmp_path / "rank_1"]
+
+    class Killed(BaseException):
+        pass
+
+    def overwrite(rank: int) -> None:
+        step = step_of()
+        trained(rank, step, 0, 4)
+        ms.save_checkpoint(step, str(tmp_path / NAME), integrated_save=False)
+
+    real = os.replace
+    def replace(source: Any, target: Any) -> None:
+        folder = Path(target).parent
+        if (stop == 0 and str(target).endswith(parts.SUFFIX)) or (
+                Path(target).name == f"{NAME}.ckpt" and stop - 1 in (0, folders.index(folder) + 1)):
+            raise Killed("killed")
+        real(source, target)
+
+    with monkeypatch.context() as m:
+        m.setattr(os, "replace", replace)
+        with pytest.raises(BaseException, match="killed"):
+            run_ranks(2, overwrite)
+    found = train.latest_checkpoint(str(tmp_path))
+    step = step_of()
+    ms.load_distributed_checkpoint(step, found)
+    assert whole_state(step) == (then if stop == 0 else later)
+    run_ranks(2, overwrite)
+    assert not list(tmp_path.rglob(".*.part")) and mode.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_folder_that_moved(tmp_path: Path) -> None:

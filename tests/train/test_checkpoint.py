@@ -191,7 +191,8 @@ class Two(nn.Cell):
     ({"model_w": 5.0, "v": 6.0}, False, ([], ["model.w"]), (5, 6)),
     ({"model_w": 5.0, "model_v": 6.0}, True, (["w", "v"], ["model.w", "model.v"]), (1, 1)),
     ({"model_w": 5.0}, False, (["v"], ["model.w"]), (5, 1)),
-    ({"xw": 5.0, "xv": 6.0}, False, ([], ["xw", "xv"]), (5, 6)),
+    ({"xw": 5.0, "xv": 6.0}, False, (["w", "v"], ["xw", "xv"]), (1, 1)),
+    ({"a_w": 5.0, "m_a_w": 9.0}, False, (["v"], ["a.w", "m.a.w"]), (5, 1)),
     ({"a_w": 9.0, "m_w": 5.0, "m_v": 6.0}, False, ([], ["a.w", "m.w", "m.v"]), (5, 6)),
     ({}, False, (["w", "v"], []), (1, 1)),
 ])  # fmt: skip

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.dtypes import inexact
+
 from ..records.writer import FileWriter
 from .rows import Row
 
@@ -27,7 +29,8 @@ def save(names: Sequence[str], rows: Iterable[Row], file_name: str, num_files: i
         num_files: how many.
 
     Raises:
-        RuntimeError: there is no row, a value has no place in such a file, or files exist.
+        RuntimeError: there is no row, a value has no place in such a file or does not fit the type
+            of the first row, or files exist.
     """
     remaining = iter(rows)
     part = list(islice(remaining, _AT_ONCE))
@@ -36,9 +39,12 @@ def save(names: Sequence[str], rows: Iterable[Row], file_name: str, num_files: i
     schema = {name: _described(name, [row[i] for row in part]) for i, name in enumerate(names)}
     writer = FileWriter(file_name, num_files)
     writer.add_schema(schema)
+    start = 0
     while part:
         writer.write_raw_data([
-            {n: _value(n, v, schema[n]) for n, v in zip(names, row, strict=True)} for row in part])
+            {n: _value(n, v, schema[n], start + i) for n, v in zip(names, row, strict=True)}
+            for i, row in enumerate(part)])
+        start += len(part)
         part = list(islice(remaining, _AT_ONCE))
     writer.commit()
 
@@ -63,14 +69,32 @@ def _described(name: str, values: list[Any]) -> dict[str, Any]:
                                     *first.shape[1:]]}
 
 
-def _value(name: str, value: Any, described: dict[str, Any]) -> Any:
+def _value(name: str, value: Any, described: dict[str, Any], row: int) -> Any:
+    """A value as the schema has it.
+
+    Raises:
+        RuntimeError: it has another kind or shape, or its type cannot hold it as it is.
+    """
     array = np.asarray(value)
-    if described["type"] == "bytes":
+    kind, shape = described["type"], described.get("shape", [])
+    wanted = {"bytes": "S", "string": "U"}.get(kind, "number")
+    fits = array.size == 1 if wanted in "US" else array.ndim == len(shape) and all(
+        n in (-1, have) for n, have in zip(shape, array.shape, strict=True))
+    if not fits or wanted != (array.dtype.kind if array.dtype.kind in "US" else "number") or \
+            (wanted == "number" and array.dtype.name not in _TYPES):
+        raise RuntimeError(
+            f"For 'Dataset.save', column {name!r} is {described} by the first rows, but "
+            f"{array.dtype} with shape {list(array.shape)} in row {row}. Give all rows one type, "
+            "and shapes that differ in the first axis only.")
+    if kind == "bytes":
         return array.tobytes()
-    if described["type"] == "string":
+    if kind == "string":
         return str(array.reshape(()))
-    if array.dtype.name not in _TYPES or array.ndim != len(described.get("shape", ())):
-        raise RuntimeError(f"Dataset.save: column {name!r} is {described} in the first row, but "
-                           f"{array.dtype} with shape {list(array.shape)} in another.")
-    made = array.astype(described["type"])
+    lost = np.argwhere(inexact(array, np.dtype(kind)))
+    if len(lost):
+        raise RuntimeError(
+            f"For 'Dataset.save', column {name!r} is {kind} by the first row, but row {row} has "
+            f"{array[tuple(lost[0])]} ({array.dtype}), which {kind} cannot hold as it is. Convert "
+            "the column to one type before.")
+    made = array.astype(kind)
     return made if array.ndim else made.item()

@@ -4,6 +4,8 @@ A file is a header (its length, then JSON, filled up to `header_size`) and pages
 *raw* pages hold what a row has in numbers and strings, as MessagePack; *blob* pages hold its arrays
 and bytes. Before each row is its length. A database of SQLite beside the file (its name and `.db`)
 says of each row which bytes of which pages it has, and the values of the fields that are indexes.
+Both have the id of the commit that wrote them, and a reader refuses a file with the database of
+another commit. MindSpore ignores the ids, and drops that of the header when it appends rows.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import sqlite3
 import struct
 import weakref
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,7 @@ import numpy as np
 from cellc_runtime.forks import in_child, no_fork
 
 from . import packing
+from .commits import finish_for
 from .schema import Field, Schema
 
 VERSION = "3.0"
@@ -44,6 +48,20 @@ def shard_names(file_name: str, count: int) -> list[str]:
         return [file_name]
     digits = len(str(count - 1))
     return [f"{file_name}{i:0{digits}d}" for i in range(count)]
+COMMIT_KEY = "cellc_commit"
+"""Where the header has the id of its commit."""
+_OPERATIONS, _PER_BYTE, _TICK = 10_000_000, 10, 100_000
+"""How many operations of SQLite's virtual machine a query may take, in all and for each byte of the
+database (reading a table takes some twenty for each row of 30 bytes or more), and how many there
+are between two checks."""
+_READS = 3
+"""How often a file is read whose database is of another commit, as a process may be replacing both.
+"""
+
+
+def dataset_name(paths: list[str]) -> str:
+    """What the names of the files of a dataset begin with: the inverse of `shard_names`."""
+    return paths[0] if len(paths) == 1 else paths[0][: -len(str(len(paths) - 1))]
 
 
 class Shard:
@@ -57,12 +75,29 @@ class Shard:
     """
 
     def __init__(self, path: str) -> None:
+        self.path, self._file = path, -1
+        for _ in range(_READS):
+            self._read()
+            if self._is_of_one_commit():
+                return
+        raise damaged(path, "its .db is of another commit")
+
+    def _read(self) -> None:
+        """Read the header and the places of rows."""
+        path = self.path
+        try:
+            finish_for(path)
+        except OSError as error:
+            raise RuntimeError(f"{path} was being overwritten when the process died, and the "
+                               f"rest cannot be done: {error}. Make its folder writable, and "
+                               "open it again.") from error
         for each in (path, path + ".db"):
             if not os.path.isfile(each):
                 raise RuntimeError(f"The input: {each} is not exists. A MindRecord file and its "
                                    ".db, which lies beside it, are kept together.")
-        self.path, self._file = path, -1
-        self.header = _header(path)
+        with open(path, "rb") as stream:
+            self._text = _header_text(path, stream.fileno())
+        self.header = _header(path, self._text)
         try:
             described = self.header["schema"][0]
             self.schema = Schema(described["schema"], described["desc"])
@@ -71,26 +106,63 @@ class Shard:
             self.indexes = [str(i["index_field"]) for i in self.header["index_fields"] or ()]
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise damaged(path, f"its header lacks {error}") from error
+        self.commit = self.header.get(COMMIT_KEY)
         self.places = self._places()
 
-    def _query(self, text: str) -> list[tuple[Any, ...]]:
-        address = f"file:{os.path.abspath(self.path + '.db')}?mode=ro"
+    def _table(self, table: str, columns: list[str]) -> list[tuple[Any, ...]]:
+        """Columns of a table, by rows.
+
+        Raises:
+            RuntimeError: there is no such table; a view, which is a program, is none.
+        """
+        address = Path(os.path.abspath(self.path + ".db")).as_uri() + "?mode=ro"
+        limit = _Limit(_OPERATIONS + _PER_BYTE * os.path.getsize(self.path + ".db"))
         try:
             with no_fork(), closing(Database(address, uri=True)) as base:
-                return base.execute(text).fetchall()
+                base.execute("PRAGMA trusted_schema=OFF")
+                base.set_progress_handler(limit, _TICK)
+                kinds = base.execute("SELECT type FROM sqlite_master WHERE rootpage > 0 AND "
+                                     "name = ? COLLATE NOCASE", (table,)).fetchall()
+                if kinds != [("table",)]:
+                    raise damaged(self.path, f"its .db has no table {table}")
+                plain = {name for _, name, *_, hidden in
+                         base.execute(f"PRAGMA table_xinfo({table})") if not hidden}
+                if lacking := [c for c in columns if c not in plain]:
+                    raise damaged(self.path, f"the table {table} of its .db lacks {lacking[0]}")
+                listed = ", ".join('"' + c.replace('"', '""') + '"' for c in columns)
+                order = " ORDER BY ROW_ID" if table == "INDEXES" else ""
+                return base.execute(f"SELECT {listed} FROM {table}{order}").fetchall()
         except (sqlite3.Error, UnicodeDecodeError) as error:
+            if limit.left >= 0 and \
+                    getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+                # A signal's handler raised in `_Limit`; SQLite drops the exception.
+                raise KeyboardInterrupt from None
             raise damaged(self.path, f"its .db cannot be read: {error}") from error
 
     def _places(self) -> np.ndarray[Any, Any]:
-        rows = self._query(f"SELECT {', '.join(PLACES)} FROM INDEXES ORDER BY ROW_ID")
+        rows = self._table("INDEXES", list(PLACES))
         try:
             return np.array(rows, np.int64).reshape(len(rows), len(PLACES))
         except (TypeError, ValueError, OverflowError) as error:
             raise damaged(self.path, f"its .db has no places: {error}") from error
 
+    def _is_of_one_commit(self) -> bool:
+        """Whether header and database are. MindSpore drops the id of the header when it appends:
+        the header's pages then tell how many rows the database has."""
+        try:
+            found = self._table(*_COMMIT_TABLE)
+        except RuntimeError:
+            found = []  # MindSpore's own have none
+        if not found or self.commit is not None:
+            return bool(found == ([] if self.commit is None else [(self.commit,)]))
+        try:
+            return max(int(p["end_row_id"]) for p in self.header["page"]) == len(self.places)
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(self.path, f"its header lacks {error}") from error
+
     def values(self, field: str) -> list[Any]:
         """The values of an index, of all rows."""
-        return [v for (v,) in self._query(f'SELECT "{field}_0" FROM INDEXES ORDER BY ROW_ID')]
+        return [v for (v,) in self._table("INDEXES", [f"{field}_0"])]
 
     def _bytes(self, page: int, start: int, end: int) -> bytes:
         """A row's bytes, without their length."""
@@ -98,7 +170,11 @@ class Shard:
             raise damaged(self.path, f"a row lies from {start} to {end} of a page of "
                                      f"{self.page_size} bytes")
         if self._file < 0:
-            self._file = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            file = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            if _header_text(self.path, file) != self._text:
+                os.close(file)
+                raise damaged(self.path, "it was overwritten after it was opened: open it again")
+            self._file = file
         data = os.pread(self._file, end - start, self.header_size + page * self.page_size + start)
         if len(data) != end - start or struct.unpack("<Q", data[:8])[0] != len(data) - 8:
             raise damaged(self.path, f"page {page} has no row at {start}")
@@ -123,7 +199,8 @@ class Shard:
             if raws:
                 found = _unpacked(self._bytes(raw_page, raw_start, raw_end))
                 for field in raws:
-                    if why := field.fault(found[field.name]):
+                    value = found[field.name]
+                    if why := field.fault(value) or field.out_of_range(value):
                         raise ValueError(why)
                     row[field.name] = found[field.name]
             if blobs:
@@ -159,13 +236,15 @@ def _unpacked(data: bytes) -> dict[str, Any]:
     return found
 
 
-def _header(path: str) -> dict[str, Any]:
-    with open(path, "rb") as stream:
-        start = stream.read(8)
-        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
-        if not 2 <= length <= 1 << 27:
-            raise damaged(path, "it does not begin with a header")
-        text = stream.read(length)
+def _header_text(path: str, file: int) -> bytes:
+    start = os.pread(file, 8, 0)
+    length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+    if not 2 <= length <= 1 << 27:
+        raise damaged(path, "it does not begin with a header")
+    return os.pread(file, length, 8)
+
+
+def _header(path: str, text: bytes) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (UnicodeDecodeError, ValueError) as error:
@@ -212,6 +291,37 @@ def _leave_open() -> None:
 in_child(_leave_open)
 
 
+class _Limit:
+    """Stops a query after a number of operations. Signals are handled in it, so that a user can
+    interrupt a query."""
+
+    def __init__(self, operations: int) -> None:
+        self.left = operations // _TICK + 1
+
+    def __call__(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+_COMMIT_TABLE = ("CELLC_COMMIT", ["ID"])
+
+
+def open_index(path: str) -> Database:
+    """A database for writing; `commits` flushes it to the disk."""
+    base = Database(path)
+    base.execute("PRAGMA trusted_schema=OFF")
+    base.execute("PRAGMA synchronous=OFF")
+    return base
+
+
+def write_commit(base: Database, commit: str) -> None:
+    """Write the id of a commit."""
+    table, columns = _COMMIT_TABLE
+    base.execute(f"CREATE TABLE IF NOT EXISTS {table}({', '.join(columns)})")
+    base.execute(f"DELETE FROM {table}")
+    base.execute(f"INSERT INTO {table} VALUES(?)", (commit,))
+
+
 def create_index(path: str, shard_name: str, indexes: list[Field]) -> Database:
     """A new database for a file.
 
@@ -220,7 +330,7 @@ def create_index(path: str, shard_name: str, indexes: list[Field]) -> Database:
         shard_name: the file it is beside, without folders.
         indexes: the fields whose values it has.
     """
-    base = Database(path)
+    base = open_index(path)
     columns = [f"{c} INT NOT NULL" for c in _COLUMNS]
     for i, field in enumerate(indexes):
         columns += [f"INC_{i} INT", f'"{field.name}_0" {field.sql}']

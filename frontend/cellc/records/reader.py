@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core.native import names_itself
 from .exceptions import ParamValueError
-from .format import Shard
+from .format import Shard, damaged
 from .schema import Schema
 
 
@@ -35,6 +35,17 @@ def paths_of(file_name: Any) -> list[str]:
         if own in map(os.path.basename, names) else [file_name]
 
 
+def _check_commits(shards: list[Shard]) -> None:
+    """Refuse files that were written together, of which some were overwritten alone."""
+    together: dict[tuple[Any, ...], Shard] = {}
+    for shard in shards:
+        names = shard.header.get("shard_addresses") or ()
+        first = together.setdefault(
+            (os.path.dirname(os.path.abspath(shard.path)), *map(str, names)), shard)
+        if names and shard.commit != first.commit:
+            raise damaged(shard.path, f"it is of another commit than {first.path}")
+
+
 def _check(name: Any) -> None:
     if not isinstance(name, str) or not name:
         raise ParamValueError(f"File path: {name} is not string.")
@@ -57,6 +68,7 @@ class Records:
                 raise RuntimeError(f"The files have different schemas: {self.shards[0].path} has "
                                    f"{self.schema.content}, {shard.path} has "
                                    f"{shard.schema.content}.")
+        _check_commits(self.shards)
         self.ends = list(accumulate(len(shard.places) for shard in self.shards))
 
     @property

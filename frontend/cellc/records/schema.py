@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,20 @@ from .exceptions import MRMBuildSchemaError, MRMInvalidSchemaError
 _NUMBERS = ("int32", "int64", "float32", "float64")
 _SQL = {"int32": "INTEGER", "int64": "INTEGER", "float32": "REAL", "float64": "REAL",
         "string": "TEXT"}
+_FLOAT_ENDS = {"float32": 2.0**128 - 2.0**103, "float64": math.inf}
+"""From where on numbers are rounded to infinity."""
+
+
+def _holds_int(type_: str, value: int) -> bool:
+    """Whether a type of numbers holds an integer as it is."""
+    if type_.startswith("int"):
+        bounds = np.iinfo(type_)
+        return int(bounds.min) <= value <= int(bounds.max)
+    try:
+        exact = float(value)
+    except OverflowError:
+        return False
+    return exact == value and (type_ == "float64" or float(np.float32(exact)) == exact)
 
 
 class Field:
@@ -41,12 +56,17 @@ class Field:
             "float64": (float, np.float64, int)}
         if not isinstance(value, wanted[self.type]) or isinstance(value, bool):
             return f"{self.name!r} should be {self.type}, but got {type(value).__name__}"
-        return self._range_fault(value) if self.type.startswith("int") else ""
+        return ""
 
-    def _range_fault(self, value: Any) -> str:
-        bounds = np.iinfo(self.type)
-        fits = bounds.min <= value <= bounds.max
-        return "" if fits else f"{self.name!r} should be {self.type}, but got {value}"
+    def out_of_range(self, value: Any) -> str:
+        """Why the field's type cannot hold a number of the right kind; empty if it can."""
+        if self.blob or self.type == "string":
+            return ""
+        if isinstance(value, (int, np.integer)):
+            fits = _holds_int(self.type, int(value))
+        else:
+            fits = not math.isfinite(value) or abs(value) < _FLOAT_ENDS[self.type]
+        return "" if fits else f"{self.name!r} is {self.type}, which cannot hold {value}"
 
     def _array_fault(self, value: Any) -> str:
         shape = list(self.shape or ())
@@ -106,6 +126,10 @@ class Schema:
             if why := field.fault(row[name]):
                 return why
         return ""
+
+    def out_of_range(self, row: Mapping[str, Any]) -> str:
+        """Which number of a row its type cannot hold; empty if none."""
+        return next(filter(None, (f.out_of_range(row[f.name]) for f in self.raws)), "")
 
     def described(self) -> dict[str, Any]:
         """What the header of a file says of it."""

@@ -1,7 +1,7 @@
 """`FileWriter`: rows become MindRecord files.
 
-Rows are written into files beside those they become, which `commit` puts into their places. So what
-is not committed leaves nothing behind, and files that are overwritten stay until then.
+Rows are written into files beside those they become, which `commit` puts into their places, all or
+none (see `commits`). Header and database have an id of the commit, which readers compare.
 """
 
 from __future__ import annotations
@@ -12,20 +12,31 @@ import os
 import shutil
 import sqlite3
 import struct
-import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from .. import log
 from ..core.native import names_itself
+from .commits import Pending
 from .exceptions import (
     MRMAddSchemaError,
     MRMDefineIndexError,
     ParamTypeError,
     ParamValueError,
 )
-from .format import HEADER_SIZE, PAGE_SIZE, VERSION, Database, Shard, create_index, shard_names
+from .format import (
+    COMMIT_KEY,
+    HEADER_SIZE,
+    PAGE_SIZE,
+    VERSION,
+    Shard,
+    create_index,
+    dataset_name,
+    open_index,
+    shard_names,
+    write_commit,
+)
 from .packing import join
 from .reader import paths_of
 from .schema import Field, Schema, checked
@@ -51,11 +62,9 @@ class _ShardWriter:
     """One file: pages, and the database of its rows, both beside their places until committed."""
 
     def __init__(self, path: str, shard: int, header: dict[str, Any], indexes: list[Field],
-                 before: Shard | None) -> None:
+                 before: Shard | None, pending: Pending) -> None:
         self.path, self.shard, self.header, self.indexes = path, shard, header, indexes
-        folder = os.path.dirname(os.path.abspath(path))
-        self._folder = tempfile.mkdtemp(prefix=f".{os.path.basename(path)}.", dir=folder)
-        self._data, self._index = (os.path.join(self._folder, n) for n in ("data", "index"))
+        self._data, self._index = pending.file(path), pending.file(path + ".db")
         self.pages: list[dict[str, Any]] = []
         self.count, self._groups, self._raws, self._next = 0, 0, 0, 0
         self.saved = 0
@@ -66,15 +75,12 @@ class _ShardWriter:
         self._stream = open(self._data, "r+b" if before is not None else "wb")  # noqa: SIM115
         self._blob: _Page | None = None
         self._raw: _Page | None = None
-        self.discard = weakref.finalize(self, _remove, os.getpid(), self._folder, self._stream,
-                                        self._base)
-        """Leaves nothing behind but what is in its place."""
 
     def _continue(self, before: Shard) -> None:
         """Go on behind what a file has."""
         shutil.copyfile(before.path, self._data)
         shutil.copyfile(before.path + ".db", self._index)
-        self._base = Database(self._index)
+        self._base = open_index(self._index)
         self.pages, self.count = list(before.header["page"]), len(before.places)
         self._groups = sum(p["page_type"] == "BLOB_DATA" for p in self.pages)
         self._raws, self._next = len(self.pages) - self._groups, len(self.pages)
@@ -146,23 +152,25 @@ class _ShardWriter:
         self._stream.write(struct.pack("<Q", len(text)) + text)
         self._stream.truncate(max(size, self._stream.seek(0, os.SEEK_END)))
         self._stream.close()
+        write_commit(self._base, str(self.header[COMMIT_KEY]))
         self._base.commit()
         self._base.close()
 
-    def place(self) -> None:
-        """Put what is finished into its place."""
-        os.replace(self._index, self.path + ".db")
-        os.replace(self._data, self.path)
+    def close(self) -> None:
+        """Close the files, whatever is in them."""
+        with contextlib.suppress(sqlite3.Error):
+            self._base.close()
+        with contextlib.suppress(OSError):
+            self._stream.close()
 
 
-def _remove(process: int, folder: str, stream: BinaryIO, base: sqlite3.Connection) -> None:
+def _discard(process: int, pending: Pending, shards: list[_ShardWriter]) -> None:
+    """Leave nothing behind but what is in its place."""
     if os.getpid() != process:
         return  # a child made by fork ends; the writer is its parent's
-    with contextlib.suppress(sqlite3.Error):
-        base.close()
-    with contextlib.suppress(OSError):
-        stream.close()
-    shutil.rmtree(folder, ignore_errors=True)
+    for shard in shards:
+        shard.close()
+    pending.close()
 
 
 @names_itself
@@ -191,14 +199,17 @@ class FileWriter:
                                   "1000.")
         if not isinstance(overwrite, bool):
             raise ParamValueError("Parameter overwrite's type is not bool.")
-        self._paths, self._overwrite = shard_names(file_name, shard_num), overwrite
+        self._name, self._overwrite = file_name, overwrite
+        self._paths = shard_names(file_name, shard_num)
         self._schema: Schema | None = None
         self._indexes: list[str] | None = None
         self._header_size, self._page_size = HEADER_SIZE, PAGE_SIZE
         self._before: list[Shard] = []
         self._shards: list[_ShardWriter] = []
+        self._discard: Callable[[], Any] | None = None
         self._turn = 0
-        self._done = False
+        self._done, self._failure = False, ""
+        self._pending: Pending
 
     @classmethod
     def open_for_append(cls, file_name: str) -> FileWriter:
@@ -212,7 +223,7 @@ class FileWriter:
         """
         _check_name(file_name)
         before = [Shard(path) for path in paths_of(file_name)]
-        writer = cls(file_name)
+        writer = cls(dataset_name([s.path for s in before]))
         writer._paths, writer._before = [s.path for s in before], before
         writer._overwrite, writer._schema = True, before[0].schema
         writer._indexes = before[0].indexes
@@ -289,7 +300,8 @@ class FileWriter:
     def write_raw_data(self, raw_data: list[dict[str, Any]], parallel_writer: bool = False) -> None:
         """Write rows; of several files each gets its part.
 
-        A row that does not fit the schema is left out, with a warning in the log.
+        A row that lacks a field, or has one of another type or shape, is left out, with a warning
+        in the log, as MindSpore does. A number that its type cannot hold is an error.
 
         Args:
             raw_data: the rows.
@@ -297,8 +309,8 @@ class FileWriter:
 
         Raises:
             ParamTypeError, TypeError: no list of dicts, or no bool.
-            RuntimeError: no row fits, a row is longer than a page, the files exist, there is no
-                schema, or the disk refuses.
+            RuntimeError: no row fits, a number is out of the range of its type, a row is longer
+                than a page, the files exist, there is no schema, or the disk refuses.
         """
         if not isinstance(parallel_writer, bool):
             raise TypeError(f"parallel_writer should be bool, but got {type(parallel_writer)}.")
@@ -316,8 +328,8 @@ class FileWriter:
             for i, (raw, blob, values, saved) in self._dealt(packed):
                 shards[i].add(raw, blob, values)
                 shards[i].saved += saved
-        except OSError as error:
-            raise RuntimeError(f"{self._paths[0]} cannot be written: {error}") from error
+        except (OSError, sqlite3.Error) as error:
+            raise self._give_up(error) from error
 
     def _known(self) -> Schema:
         if self._schema is None:
@@ -359,6 +371,8 @@ class FileWriter:
         return list(zip(order, rows, strict=True))
 
     def _open(self, schema: Schema) -> list[_ShardWriter]:
+        if self._failure:
+            raise RuntimeError(f"Nothing can be written after a failure: {self._failure}")
         if self._shards:
             return self._shards
         there = [p for p in self._paths if os.path.exists(p) or os.path.exists(p + ".db")]
@@ -374,19 +388,26 @@ class FileWriter:
             "page": [], "page_size": self._page_size, "compression_size": 0,
             "schema": [schema.described()],
             "shard_addresses": [os.path.basename(p) for p in self._paths], "shard_id": 0,
-            "statistics": None, "version": VERSION}
+            "statistics": None, "version": VERSION, COMMIT_KEY: os.urandom(8).hex()}
         indexes = [schema.fields[n] for n in names]
-        made: list[_ShardWriter] = []
         try:
+            self._pending = Pending(self._name)
+            self._discard = weakref.finalize(
+                self, _discard, os.getpid(), self._pending, self._shards)
             for i, path in enumerate(self._paths):
                 before = self._before[i] if self._before else None
-                made.append(_ShardWriter(path, i, header, indexes, before))
-        except OSError as error:
-            for shard in made:
-                shard.discard()
-            raise RuntimeError(f"{path} cannot be written: {error}") from error
-        self._shards = made
-        return made
+                self._shards.append(
+                    _ShardWriter(path, i, header, indexes, before, self._pending))
+        except (OSError, sqlite3.Error) as error:
+            raise self._give_up(error) from error
+        return self._shards
+
+    def _give_up(self, error: Exception) -> RuntimeError:
+        """Remove what was written, as it is not all that was to be written; the error to raise."""
+        if self._discard is not None:
+            self._discard()
+        self._failure = f"{self._paths[0]} cannot be written: {error}"
+        return RuntimeError(self._failure)
 
     def commit(self) -> None:
         """Write what is left, and put the files into their places.
@@ -401,13 +422,9 @@ class FileWriter:
         try:
             for shard in shards:
                 shard.finish()
-            for shard in shards:
-                shard.place()
-        except OSError as error:
-            raise RuntimeError(f"{self._paths[0]} cannot be written: {error}") from error
-        finally:
-            for shard in shards:
-                shard.discard()
+            self._pending.commit()
+        except (OSError, sqlite3.Error) as error:
+            raise self._give_up(error) from error
         self._done = True
 
 
@@ -422,11 +439,15 @@ def _fitting(schema: Schema, rows: list[dict[str, Any]]) -> list[dict[str, Any]]
     """The rows that fit; the others are told of.
 
     Raises:
-        RuntimeError: none does.
+        RuntimeError: none does, or a number is out of the range of its type.
     """
     found, faults = [], []
     for number, row in enumerate(rows):
         fault = schema.fault(row)
+        misfit = "" if fault else schema.out_of_range(row)
+        if misfit:
+            raise RuntimeError(f"For 'FileWriter', row {number}: {misfit}. Write another value, or "
+                               "give the field a type that holds it.")
         if fault:
             faults.append(f"row {number}: {fault}")
         else:

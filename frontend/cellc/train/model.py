@@ -21,6 +21,7 @@ from .callback.monitors import not_negative
 from .checks import of_kind
 from .data import Batches
 from .metrics import Loss, get_metrics
+from .serialization import finish_saves
 
 _NETWORK_OPTIONS = ("loss_scale_manager", "keep_batchnorm_fp32", "boost_config_dict")
 
@@ -214,6 +215,7 @@ class Model:
                 if context.get_stop_requested():
                     break
             all_callbacks.call("on_train_end", context)
+            finish_saves()
 
     def _put_into_mode(self, network: Cell, training: bool) -> None:
         """Put one of the model's networks, and the layers it shares with the others, into training

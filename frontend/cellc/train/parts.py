@@ -1,9 +1,10 @@
 """Checkpoints of which each rank writes a part: whole or not at all, across ranks.
 
-Every rank writes its part under a name of the moment and tells the others how that went. Only when
-all parts are on the disk do they get their names, and only then the first rank writes the
-*manifest*, which names the parts with their sizes, checksums and layouts. A checkpoint is what a
-manifest says; parts without one, or others than it names, are none.
+Every rank writes its part under a new name and tells the others how that went. When all parts are
+on the disk, the first rank writes the *manifest*, which names the parts with their sizes, checksums
+and layouts: this one rename replaces an older checkpoint of the same name. Then each rank gives its
+part its final name. A reader takes a part under the one name or the other, whichever has the
+checksum. Names are relative to the manifest, so a copy of the folder is a checkpoint of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from cellc_runtime import checkpoint, collectives
-from cellc_runtime.files import read_file, write_atomically
+from cellc_runtime.files import read_file, write_text
+from cellc_runtime.platform import sync_directory
 from cellc_runtime.records import dataclass
 from cellc_runtime.world import Step, world
 
@@ -29,14 +31,16 @@ from ..ranks.layouts import PartLayout, assembled, from_json, layout_of, undivid
 from ..ranks.settings import divides_networks
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, host_arrays_of, tensor_of
-from .weights_file import FORMATS, Entries, read, write
+from .weights_file import FORMATS, Entries, is_whole, read, write
 
 Array = np.ndarray[Any, Any]
 SUFFIX = ".whole.json"
 """How the name of a manifest ends."""
 LAYOUTS_KEY = "cellc.layouts"
 """Where a safetensors file has the layouts of its parts."""
-_KIND, _VERSION = "cellc checkpoint of several ranks", 1
+_KIND, _VERSION = "cellc checkpoint of several ranks", 2
+_BLOCK = 1 << 24
+_PART = ".part"
 
 
 def layouts_of(net: Cell) -> dict[str, PartLayout]:
@@ -155,7 +159,8 @@ def save(
     rank = world().rank
     if len(set(folders)) == 1:
         folders = [os.path.join(folder, f"rank_{r}") for r, folder in enumerate(folders)]
-    final, pending = (os.path.join(folders[rank], n) for n in (name, f".{name}.part"))
+    final, pending = (os.path.join(folders[rank], n)
+                      for n in (name, f".{name}.{os.urandom(6).hex()}{_PART}"))
     if not redundant:
         entries = once(entries, layouts)
     report = _written(final, pending, entries, format, crc, metadata(layouts, redundant))
@@ -163,28 +168,37 @@ def save(
     reports = [json.loads(r) for r in _told(f"the part of the checkpoint {name}",
                                             json.dumps(report))]
     failed = [f"rank {r}: {p['error']}" for r, p in enumerate(reports) if "error" in p]
+    manifest = os.path.join(os.path.commonpath([*folders, os.path.dirname(folders[0])]),
+                            name + SUFFIX)
+    said = "; ".join(failed)
+    if rank == 0 and not failed:
+        try:
+            _write_manifest(manifest, reports)
+        except OSError as e:
+            said = f"rank 0: {e}"
+    failed = [text for text in _told(f"the checkpoint {name} is whole", said) if text]
     if failed:
         with suppress(OSError):
             os.unlink(pending)
-        _told(f"the checkpoint {name} is given up", "")
         raise OSError(f"the checkpoint {name} was not saved, as not all ranks could write their "
-                      f"parts: {'; '.join(failed)}")
-    manifest = os.path.join(os.path.commonpath([*folders, os.path.dirname(folders[0])]),
-                            name + SUFFIX)
-    if rank == 0:
-        with suppress(FileNotFoundError):
-            os.unlink(manifest)  # an older one of this name, whose parts go now
-    _told(f"parts of {name} written", "")
+                      f"parts: {failed[0]}")
     os.replace(pending, final)
+    for file in glob.glob(os.path.join(glob.escape(folders[rank]), f".{glob.escape(name)}.*")):
+        if file.endswith(_PART):
+            os.unlink(file)  # of a save that was killed
+    sync_directory(Path(final).parent)
     _told(f"parts of {name} named", "")
-    if rank == 0:
-        placed: dict[str, Any] = {}
-        for part in reports:  # stages of a pipeline have other parameters
-            placed |= part.pop("layouts")
-        content = {"kind": _KIND, "version": _VERSION, "parts": reports, "layouts": placed}
-        write_atomically(manifest, [json.dumps(content, indent=1).encode()])
-    _told(f"the checkpoint {name} is whole", "")
     return manifest
+
+
+def _write_manifest(manifest: str, parts: list[dict[str, Any]]) -> None:
+    placed: dict[str, Any] = {}
+    for part in parts:  # stages of a pipeline have other parameters
+        placed |= part.pop("layouts")
+        for key in ("file", "new"):
+            part[key] = os.path.relpath(part[key], os.path.dirname(manifest))
+    content = {"kind": _KIND, "version": _VERSION, "parts": parts, "layouts": placed}
+    write_text(manifest, json.dumps(content, indent=1))
 
 
 def _told(step: str, text: str) -> list[str]:
@@ -195,25 +209,26 @@ def _told(step: str, text: str) -> list[str]:
 def _written(
     final: str, pending: str, entries: Entries, format: str, crc: bool, more: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Write a part under a name of the moment; what the others are told of it."""
+    """Write a part under a new name; what the others are told of it."""
     try:
         os.makedirs(os.path.dirname(final), exist_ok=True)
-        write(pending, entries, format, crc, more)
-        data = read_file(pending)
-        return {"file": final, "bytes": len(data), "crc32": zlib.crc32(data), "format": format}
+        write(pending, entries, format, crc, more, final)
+        return {"file": final, "new": pending, "bytes": os.path.getsize(pending),
+                "crc32": _checksum(pending), "format": format}
     except OSError as e:
         return {"error": f"{final}: {e.strerror or e}"}
 
 
 def remove(manifest: str) -> None:
     """Remove a checkpoint: the manifest first, so that what is left is none. All ranks do it."""
-    parts = Manifest(manifest).parts if os.path.isfile(manifest) else []
+    parts = Manifest(manifest).parts if os.path.isfile(manifest) else []  # of this version
     _told(f"parts of {os.path.basename(manifest)} known", "")
     if world().rank == 0:
         Path(manifest).unlink(missing_ok=True)
     _told(f"{os.path.basename(manifest)} removed", "")
     for part in parts[world().rank : world().rank + 1]:
-        Path(part.file).unlink(missing_ok=True)
+        for file in part.names:
+            Path(file).unlink(missing_ok=True)
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -221,12 +236,28 @@ def remove(manifest: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A rank's part of a checkpoint, as the manifest has it."""
+    """A rank's part of a checkpoint, as the manifest has it.
 
-    file: str
+    Attributes:
+        names: where it may be; the first is the name that `save` gave it in the end.
+        bytes, crc32: of the file.
+        format: "ckpt" or "safetensors".
+    """
+
+    names: tuple[str, ...]
     bytes: int
     crc32: int
     format: str
+
+    def found(self) -> list[str]:
+        """The names under which there is a file of its size."""
+        return [n for n in self.names if os.path.isfile(n) and os.path.getsize(n) == self.bytes]
+
+    def is_whole(self) -> bool:
+        """Whether every byte of it is there."""
+        with suppress(OSError):
+            return any(_checksum(name) == self.crc32 for name in self.found())
+        return False
 
 
 class Manifest:
@@ -245,9 +276,9 @@ class Manifest:
         self.name = name
         try:
             content = json.loads(Path(name).read_text())
-            if content["kind"] != _KIND or content["version"] != _VERSION:
+            if content["kind"] != _KIND or content["version"] not in (1, _VERSION):
                 raise ValueError(f"it is {content['kind']!r}, version {content['version']}")
-            self.parts = [Part(_beside(name, str(p["file"])), int(p["bytes"]), int(p["crc32"]),
+            self.parts = [Part(_places(name, p), int(p["bytes"]), int(p["crc32"]),
                                str(p["format"])) for p in content["parts"]]
             self.layouts = {n: from_json(given) for n, given in content["layouts"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError,
@@ -255,9 +286,12 @@ class Manifest:
             raise ValueError(f"{name} is no checkpoint of several ranks, or damaged: {e}") from e
 
     def missing(self) -> list[str]:
-        """The parts that are not there, or not whole, with their ranks."""
-        return [f"{p.file} (rank {r})" for r, p in enumerate(self.parts)
-                if not os.path.isfile(p.file) or os.path.getsize(p.file) != p.bytes]
+        """The parts that are not there, or not in full length, with their ranks."""
+        return [f"{p.names[0]} (rank {r})" for r, p in enumerate(self.parts) if not p.found()]
+
+    def is_whole(self) -> bool:
+        """Whether every byte of every part is there."""
+        return all(part.is_whole() for part in self.parts)
 
     def entries(self, rank: int) -> Entries:
         """What the part of a rank holds, every byte of it checked.
@@ -266,24 +300,41 @@ class Manifest:
             ValueError: it is not there, or not what was written.
         """
         part = self.parts[rank]
+        what = f"the part of rank {rank} of the checkpoint {self.name} is"
         try:
-            same = zlib.crc32(read_file(part.file)) == part.crc32
+            for file in part.found():
+                if _checksum(file) == part.crc32:
+                    return read(file, part.format)
         except OSError as e:
-            raise ValueError(f"the part of rank {rank} of the checkpoint {self.name} is missing: "
-                             f"{part.file}: {e.strerror or e}.") from e
-        if not same:
-            raise ValueError(f"the part of rank {rank} of the checkpoint {self.name} is damaged or "
-                             f"of another save: {part.file}.")
-        return read(part.file, part.format)
+            raise ValueError(f"{what} not readable: {file}: {e.strerror or e}.") from e
+        how = "damaged or of another save" if part.found() else "missing"
+        raise ValueError(f"{what} {how}: {part.names[0]}.")
 
 
-def _beside(manifest: str, file: str) -> str:
-    """A part's file: where it was written, or as far from the manifest as it was, if all moved."""
-    if os.path.isfile(file):
-        return file
+def _checksum(file: str) -> int:
+    """The CRC-32 of a file, of which a block at a time is in memory."""
+    crc = 0
+    with open(file, "rb", buffering=0) as stream:
+        while block := stream.read(_BLOCK):
+            crc = zlib.crc32(block, crc)
+    return crc
+
+
+def _places(manifest: str, part: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where a manifest's part may be.
+
+    Raises:
+        ValueError: it would be outside of the manifest's folder.
+    """
     folder = os.path.dirname(os.path.abspath(manifest))
-    near = [os.path.join(folder, *Path(file).parts[-depth:]) for depth in (1, 2)]
-    return next((n for n in near if os.path.isfile(n)), file)
+    names = [str(part["file"]), *([str(part["new"])] if "new" in part else ())]
+    if os.path.isabs(names[0]):  # of version 1: a copy has its own parts
+        near = [os.path.join(folder, *Path(names[0]).parts[-depth:]) for depth in (1, 2)]
+        return (*near, names[0])
+    for name in names:
+        if os.path.isabs(name) or ".." in Path(name).parts:
+            raise ValueError(f"the part {name!r} is outside of its folder")
+    return tuple(os.path.join(folder, name) for name in names)
 
 
 def latest_checkpoint(directory: str, prefix: str = "") -> str | None:
@@ -297,15 +348,20 @@ def latest_checkpoint(directory: str, prefix: str = "") -> str | None:
         What `load_distributed_checkpoint` takes: the manifest of what several ranks wrote with
         integrated_save=False; where no networks are cut over ranks, the file of one of them, which
         has all of it. All ranks get the same as long as none of them writes or removes checkpoints
-        meanwhile.
+        meanwhile. It is read to the end: the checksums of a manifest's parts, the structure of a
+        file, and its CRC-32 if it has one.
 
     Only in cellc.
     """
-    found = [m.name for m in _manifests(directory, prefix) if not m.missing()]
+    manifests = {m.name: m for m in _manifests(directory, prefix)}
+    found = list(manifests)
     if not divides_networks():
         found += [str(f) for f in Path(directory).glob(f"{glob.escape(prefix)}*")
                   if f.suffix[1:] in FORMATS and not f.name.startswith(".")]
-    return max(found, key=lambda name: (os.stat(name).st_mtime_ns, name), default=None)
+    newest = sorted(found, key=lambda name: (os.stat(name).st_mtime_ns, name), reverse=True)
+    return next((name for name in newest if (
+        manifests[name].is_whole() if name in manifests
+        else is_whole(name, Path(name).suffix[1:]))), None)
 
 
 def manifest_of(path: str) -> str | None:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_runtime.forks import renewed
+from cellc_runtime.dtypes import out_of_range
+from cellc_runtime.forks import in_child, renewed
 from cellc_runtime.lazy import lazy_module, no_attribute
 from cellc_runtime.world import world
 
@@ -80,7 +81,9 @@ def save_checkpoint(
             all ranks save; those of several stages that write whole files each have one of their
             own, with what their stage holds.
         async_save: whether a thread writes the file while the caller goes on; what is written is
-            the value at the time of the call. "thread" and "process" both mean that thread.
+            the value at the time of the call. "thread" and "process" both mean that thread. If it
+            fails, the next `save_checkpoint` raises, or the end of `Model.train`; otherwise the
+            process ends with an error message and status 1.
         append_dict: more to save: int, float, bool, str, Parameter or Tensor by name.
         enc_key, enc_mode: encryption is not supported; a key is an error.
         choice_func: called with the name of a parameter; whether it is saved.
@@ -92,11 +95,13 @@ def save_checkpoint(
     Raises:
         TypeError: an argument has a wrong type.
         ValueError: `async_save` or `format` is not one of the above, or encryption is asked for.
-        OSError: the file cannot be written; an older one is as it was.
+        OSError: the file cannot be written; an older one is as it was. Or a thread could not
+            write the file of an earlier call; nothing is saved then.
 
     Source: `mindspore.save_checkpoint`.
     """
     _check_save(save_obj, ckpt_file_name, integrated_save, async_save, crc_check, format)
+    _Background.raise_failed()
     _no_encryption("save_checkpoint", "enc", enc_key, enc_mode)
     path = os.path.realpath(ckpt_file_name)
     if not ckpt_file_name or os.path.isdir(path):
@@ -116,6 +121,7 @@ def save_checkpoint(
         parts.save(path, entries, layouts, format, crc_check, not single)
         return
     _Background.wait_for(path)
+    _Background.raise_failed()
     if not async_save:
         write(path, entries, format, crc_check)
         return
@@ -241,9 +247,11 @@ def _appended(given: Any) -> dict[str, Array | str]:
 
 
 class _Background(threading.Thread):
-    """One file written by a thread; the process does not end before it is done."""
+    """Writes one file; the process does not end before it is done."""
 
     running: dict[str, _Background] = {}
+    failed: list[tuple[str, BaseException]] = []
+    """Files that could not be written, and why, until somebody is told."""
     _lock = renewed(threading.Lock())
 
     def __init__(self, path: str, work: Callable[[], None]) -> None:
@@ -255,8 +263,9 @@ class _Background(threading.Thread):
     def run(self) -> None:
         try:
             self.work()
-        except Exception as e:
+        except BaseException as e:
             _log().error("the checkpoint %s was not saved: %s", self.path, e)
+            self.failed.append((self.path, e))
         finally:
             with self._lock:
                 self.running.pop(self.path, None)
@@ -269,8 +278,61 @@ class _Background(threading.Thread):
         for thread in found:
             thread.join()
 
+    @classmethod
+    def raise_failed(cls) -> None:
+        """Raise the first failure that nobody was told of.
 
-atexit.register(_Background.wait_for)
+        Raises:
+            OSError: a file was not written.
+        """
+        if cls.failed:
+            (path, error), *others = cls.failed
+            cls.failed.clear()
+            more = f" (nor were {[p for p, _ in others]})" if others else ""
+            raise OSError(f"For 'save_checkpoint', the checkpoint {path} was not saved{more}: "
+                          f"the thread that wrote it failed: {error}") from error
+
+    @classmethod
+    def start_in_child(cls) -> None:
+        """A forked process has none of the threads, and none of their failures."""
+        cls.running.clear()
+        cls.failed.clear()
+
+
+class _ExitStatus:
+    """Ends the process with status 1 when its modules are cleared.
+
+    Python ignores what an atexit function raises, and `os._exit` there would skip the others.
+    """
+
+    def __del__(self, end: Callable[[int], Any] = os._exit) -> None:
+        end(1)
+
+
+_exit_status: _ExitStatus | None = None
+
+
+def finish_saves() -> None:
+    """Wait for the files that threads write.
+
+    Raises:
+        OSError: one was not written.
+    """
+    _Background.wait_for()
+    _Background.raise_failed()
+
+
+def _finish_at_exit() -> None:
+    global _exit_status
+    try:
+        finish_saves()
+    except OSError:
+        _exit_status = _ExitStatus()
+        raise
+
+
+atexit.register(_finish_at_exit)
+in_child(_Background.start_in_child)
 
 
 def async_ckpt_thread_status() -> bool:
@@ -471,8 +533,9 @@ def load_param_into_net(
         parameter_dict: Parameters by name, as `load_checkpoint` returns them; of those that are
             parted among ranks this rank's part, or the whole.
         strict_load: whether names and types must be equal. Otherwise a parameter that is not
-            there takes one whose name ends with its own (`backbone.conv.weight` for
-            `conv.weight`), and values are converted among floats and among signed integers.
+            there takes one whose name ends with a dot and its own (`backbone.conv.weight` for
+            `conv.weight`), and values are converted among floats and among signed integers, if
+            they are in the range of the new type.
         remove_redundancy: what this rank's file lacks comes from the ranks whose files have it;
             all ranks call it.
 
@@ -484,7 +547,7 @@ def load_param_into_net(
         TypeError: `net` is no Cell, `parameter_dict` no dict of Parameters by name, or
             `strict_load` no bool.
         ValueError: `remove_redundancy` is no bool.
-        RuntimeError: a shape or a type does not fit.
+        RuntimeError: a shape, a type or a value does not fit, or several names end alike.
 
     Source: `mindspore.load_param_into_net`.
     """
@@ -549,28 +612,35 @@ def _own_parts(
 
 
 def _match_suffixes(missing: Iterable[str], unused: list[str]) -> dict[str, str]:
-    """Which unused name each missing one takes: it ends with it, best after a whole component.
+    """Which unused name each missing one takes: a prefix, a dot and the missing name.
 
-    Of several, the one whose prefix serves most of the missing names.
+    Of several, the one whose prefix serves most of the missing names, and then the shortest, if
+    the others only prepend more to it (`backbone.w` and `moments.backbone.w` for `w`).
+
+    Raises:
+        RuntimeError: a name could take several.
     """
-    ending = {
-        name: [u for u in unused if u.endswith("." + name)]
-        or [u for u in unused if u.endswith(name)]
-        for name in missing
-    }
+    ending = {name: [u for u in unused if u.endswith("." + name)] for name in missing}
     uses = Counter(u.removesuffix(name) for name, candidates in ending.items() for u in candidates)
-    return {
-        name: max(candidates, key=lambda u: uses[u.removesuffix(name)])
-        for name, candidates in ending.items()
-        if candidates
-    }
+    out: dict[str, str] = {}
+    for name, candidates in ending.items():
+        most = max((uses[u.removesuffix(name)] for u in candidates), default=0)
+        best = sorted((u for u in candidates if uses[u.removesuffix(name)] == most), key=len)
+        if unclear := [u for u in best if not f".{u}".endswith(f".{best[0]}")]:
+            raise RuntimeError(
+                f"For 'load_param_into_net', {name} in the argument 'net' could take "
+                f"{_listed([best[0], *unclear])} of the argument 'parameter_dict'. Remove all but "
+                "one of them, or give strict_load=True, which takes none.")
+        if best:
+            out[name] = best[0]
+    return out
 
 
 def _fitted(name: str, old: Tensor, new: Parameter, strict: bool) -> Tensor:
     """The value that `old` takes from `new`.
 
     Raises:
-        RuntimeError: the shape or the type does not fit.
+        RuntimeError: the shape, the type or a value does not fit.
     """
     if old.shape != new.shape and not (old.shape == () and new.shape == (1,)):
         raise RuntimeError(
@@ -593,10 +663,23 @@ def _fitted(name: str, old: Tensor, new: Parameter, strict: bool) -> Tensor:
             "'net':%s, then the type convert from %s to %s in the network.",
             new.name, new.dtype, old.dtype, new.dtype, old.dtype,
         )
+        _check_range(name, old, new)
     value: Tensor = new.value().astype(old.dtype)
     if value.shape != old.shape:
         value = value.reshape(old.shape)
     return value
+
+
+def _check_range(name: str, old: Tensor, new: Parameter) -> None:
+    given = _array_of(new)
+    lost = np.argwhere(out_of_range(given, old.dtype.numpy))
+    if len(lost):
+        at = tuple(lost[0].tolist())
+        raise RuntimeError(
+            f"For 'load_param_into_net', {name} in the argument 'net' is {old.dtype}, which cannot "
+            f"hold {given[at]}, the value at {list(at)} of {new.name} in the argument "
+            f"'parameter_dict' ({new.dtype}). Build the network with {new.dtype}, or change the "
+            "value.")
 
 
 def _listed(names: list[str], most: int = 20) -> str:

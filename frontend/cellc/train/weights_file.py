@@ -30,7 +30,7 @@ def with_suffix(name: str, format: str) -> str:
 
 def write(
     path: str, entries: Entries, format: str, crc: bool = False,
-    more: Mapping[str, str] | None = None,
+    more: Mapping[str, str] | None = None, mode_of: str | None = None,
 ) -> None:
     """Write a checkpoint, whole or not at all.
 
@@ -40,20 +40,21 @@ def write(
         format: "ckpt" or "safetensors".
         crc: whether a CRC-32 is written.
         more: metadata of a safetensors file; a `.ckpt` has none.
+        mode_of: as in `write_atomically`.
 
     Raises:
         OSError: it cannot be written; an older file is as it was.
         TypeError: an element type that a tensor cannot hold.
     """
     if format == "ckpt":
-        ckpt.save(path, entries, crc)
+        write_atomically(path, ckpt.encode(entries, crc), mode_of)
         return
     arrays = {n: v for n, v in entries.items() if not isinstance(v, str)}
     metadata = {"format": "ms", **(more or {})}
     metadata |= {_TEXT_PREFIX + n: v for n, v in entries.items() if isinstance(v, str)}
     if crc:
         metadata[_CRC_KEY] = str(_crc_of(arrays))
-    write_atomically(path, checkpoint.encode(arrays, metadata))
+    write_atomically(path, checkpoint.encode(arrays, metadata), mode_of)
 
 
 def _crc_of(arrays: Mapping[str, Array]) -> int:
@@ -92,6 +93,18 @@ def read(
         raise ArtifactError(f"the {what} has no CRC-32 to check: it was saved without crc_check, "
                             "or it is cut off. Leave crc_check out if you know that it was")
     return found
+
+
+def is_whole(file: str, format: str) -> bool:
+    """Whether a file can be loaded: its structure, and its CRC-32 if it has one, are checked."""
+    try:
+        data = read_file(file)
+        _, has_crc = _decoded(data, file, format, False)
+        if has_crc:
+            _decoded(data, file, format, True)
+    except (ArtifactError, OSError):
+        return False
+    return True
 
 
 def _decoded(

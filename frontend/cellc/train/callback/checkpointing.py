@@ -20,7 +20,7 @@ from ...nn.cell import Cell
 from ...tensors.tensor import Tensor
 from ..checks import of_kind
 from ..export import export
-from ..serialization import save_checkpoint
+from ..serialization import finish_saves, save_checkpoint
 from .callback import Callback, RunContext
 from .monitors import not_negative
 
@@ -47,7 +47,8 @@ class CheckpointConfig:
             number.
         integrated_save: as in `save_checkpoint`: of parameters that are parted among ranks whole
             ones, or parts and a manifest; all ranks have the callback then.
-        async_save: as in `save_checkpoint`.
+        async_save: as in `save_checkpoint`. An older file is removed once the newer one is on the
+            disk: before the next save, or at the end of the training.
         saved_network: what is saved; default: the network with its optimizer.
         append_info: more to save: "epoch_num", "step_num", and dicts.
         enc_key, enc_mode: encryption is not supported; a key is an error.
@@ -205,8 +206,11 @@ class ModelCheckpoint(Callback):
     def end(self, run_context: RunContext) -> None:
         """Save what was done since the last time."""
         params = run_context.original_args()
-        if params.get("mode") != "eval" and params.cur_step_num != self._last_step:
+        if params.get("mode") == "eval":
+            return
+        if params.cur_step_num != self._last_step:
             self._save(params)
+        self._settle()
 
     def _is_time(self, params: Any) -> bool:
         steps, seconds = self._config.save_checkpoint_steps, self._config.save_checkpoint_seconds
@@ -232,7 +236,13 @@ class ModelCheckpoint(Callback):
                 self._own = f"{self._prefix}_{n}"
         return self._own
 
+    def _settle(self) -> None:
+        """Wait until all checkpoints are on the disk, then remove the older ones."""
+        finish_saves()
+        self._drop_old()
+
     def _save(self, params: Any, mark: str = "") -> None:
+        self._settle()
         folder = self._folder(params)
         config = self._config
         epoch = params.cur_epoch_num
@@ -249,12 +259,11 @@ class ModelCheckpoint(Callback):
         self._latest = str(file)
         self._last_step, self._last_time = params.cur_step_num, time.time()
         params["last_save_ckpt_step"], params["latest_ckpt_file"] = self._last_step, self._latest
-        self._drop_old(file)
+        self._kept = [old for old in self._kept if old != file] + [file]
+        if not config.async_save:
+            self._drop_old()
 
-    def _drop_old(self, newest: Path) -> None:
-        if newest in self._kept:
-            self._kept.remove(newest)
-        self._kept.append(newest)
+    def _drop_old(self) -> None:
         if self._config.keep_checkpoint_max:
             while len(self._kept) > self._config.keep_checkpoint_max:
                 _remove(self._kept.pop(0))
