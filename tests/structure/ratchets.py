@@ -126,7 +126,8 @@ def private_uses() -> Counts:
     """Reads and writes of another object's private attribute: `x._name` in the three packages.
 
     Not counted: attributes of `self`, `cls`, `mcs` and `super()`; dunder names; `os._exit`, which
-    Python documents; and names that the same file defines (a class's attribute or method, `self._name = ...`, a slot, a variable):
+    Python documents; and names that the same file defines (a class's attribute or method,
+    `self._name = ...`, a slot, a variable):
     what a module calls private, it may use on any of its objects.
     """
     return _count(product(), private_uses_of)
