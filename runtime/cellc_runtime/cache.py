@@ -3,7 +3,12 @@
 One file per entry, written to a temporary name and renamed, so that a reader sees all of it or
 nothing. A file whose checksum does not hold is a miss and is removed. Whatever goes wrong with
 the disk (full, read-only, not ours) means "no cache", never an error. The directory is kept for
-its owner alone: what is read from it is run as code.
+its owner alone: what is read from it is run as code. Each use opens it once, with all directories
+above it checked, and names its files from there without following links.
+
+The directory may hold other files: `CELLC_CACHE_DIR` can be any. A file `CACHEDIR.TAG` marks it as
+a cache of cellc; without it nothing is removed, and with it only regular files with the names of
+entries (or of entries that were not finished).
 
 Least recently used entries go when the total passes the cap; use is recorded in the file's
 modification time, at most once an hour.
@@ -12,9 +17,11 @@ modification time, at most once an hour.
 from __future__ import annotations
 
 import os
+import re
+import stat
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -24,15 +31,22 @@ from .records import dataclass
 
 if TYPE_CHECKING:
     import hashlib
-    import tempfile
     from pathlib import Path
 else:
     hashlib = lazy_module("hashlib")
-    tempfile = lazy_module("tempfile")
 
 _MAGIC = b"CELLCCH1"
 _HEAD = len(_MAGIC) + 32
 _SUFFIX = ".bin"
+_KEY = re.compile(r"[0-9a-f]{64}")
+_FOLDER = re.compile(r"[0-9a-f]{2}")
+_ENTRY = re.compile(r"([0-9a-f]{62})\.bin")
+_UNFINISHED = re.compile(r"\.new-[0-9a-f]{16}")
+_MARKER = "CACHEDIR.TAG"
+_MARK = b"""Signature: 8a477f597d28d172789f06886806bc55
+# A cache of cellc (see https://bford.info/cachedir/), which removes its own files here.
+"""
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _TOUCH_SECONDS = 3600.0
 
 
@@ -55,6 +69,88 @@ def make_key(*parts: str | bytes) -> str:
     return digest.hexdigest()
 
 
+class _Folder:
+    """An open directory, whose files are named from it. Closes it at the end of the block.
+
+    Args:
+        descriptor: of it; None where the system has no such (Windows): `path` is used.
+        path: of it.
+    """
+
+    def __init__(self, descriptor: int | None, path: str) -> None:
+        self._at, self._path = descriptor, path
+
+    def __enter__(self) -> _Folder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._at is not None:
+            os.close(self._at)
+
+    def _name(self, name: str) -> str:
+        return name if self._at is not None else os.path.join(self._path, name)
+
+    def inside(self, name: str) -> _Folder:
+        """A directory in it."""
+        if self._at is None:
+            return _Folder(None, self._name(name))
+        return _Folder(os.open(name, os.O_RDONLY | os.O_DIRECTORY | _NO_LINK, dir_fd=self._at), "")
+
+    def names(self) -> list[str]:
+        return os.listdir(self._path if self._at is None else self._at)
+
+    def mkdir(self, name: str) -> None:
+        os.mkdir(self._name(name), 0o700, dir_fd=self._at)
+
+    def stat(self, name: str) -> os.stat_result:
+        return os.stat(self._name(name), dir_fd=self._at, follow_symlinks=False)
+
+    def unlink(self, name: str) -> None:
+        os.unlink(self._name(name), dir_fd=self._at)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a regular file. Records its use, at most once an hour."""
+        handle = os.open(self._name(name), os.O_RDONLY | _NO_LINK, dir_fd=self._at)
+        with os.fdopen(handle, "rb") as file:
+            info, now = os.fstat(handle), time.time()
+            if not stat.S_ISREG(info.st_mode):
+                raise OSError(f"{name} is not a regular file")
+            data = file.read()
+            if now - info.st_mtime > _TOUCH_SECONDS:
+                with suppress(OSError):
+                    os.utime(handle if self._at is not None else self._name(name), (now, now))
+        return data
+
+    def write(self, name: str, *pieces: bytes) -> None:
+        """Write a file under a temporary name and rename it."""
+        new = f".new-{os.urandom(8).hex()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
+        handle = os.open(self._name(new), flags, 0o600, dir_fd=self._at)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                for piece in pieces:
+                    file.write(piece)
+            os.replace(self._name(new), self._name(name), src_dir_fd=self._at,
+                       dst_dir_fd=self._at)
+        except BaseException:
+            with suppress(OSError):
+                self.unlink(new)
+            raise
+
+    def mark(self) -> None:
+        """Mark it as a cache of cellc. A file of this name that is not ours stays."""
+        try:
+            self.stat(_MARKER)
+        except FileNotFoundError:
+            self.write(_MARKER, _MARK)
+
+    def is_marked(self) -> bool:
+        try:
+            return self.read(_MARKER) == _MARK
+        except OSError:
+            return False
+
+
 class Cache:
     """The cache in one directory.
 
@@ -70,37 +166,35 @@ class Cache:
 
     def get(self, key: str) -> bytes | None:
         """The bytes stored under `key`, or None."""
-        if self.limit <= 0 or not self._trusted():
+        if self.limit <= 0 or not _KEY.fullmatch(key):
             return None
-        path = self._path(key)
         try:
-            data = path.read_bytes()
+            with self._open() as top, top.inside(key[:2]) as folder:
+                data = folder.read(key[2:] + _SUFFIX)
+                payload = data[_HEAD:]
+                if data[: len(_MAGIC)] == _MAGIC and (
+                    hashlib.sha256(key.encode() + payload).digest() == data[len(_MAGIC) : _HEAD]
+                ):
+                    return payload
+                if top.is_marked():
+                    folder.unlink(key[2:] + _SUFFIX)
         except OSError:
-            return None
-        payload = data[_HEAD:]
-        if data[: len(_MAGIC)] != _MAGIC or (
-            hashlib.sha256(key.encode() + payload).digest() != data[len(_MAGIC) : _HEAD]
-        ):
-            with suppress(OSError):
-                path.unlink()
-            return None
-        with suppress(OSError):
-            now = time.time()
-            if now - path.stat().st_mtime > _TOUCH_SECONDS:
-                os.utime(path, (now, now))
-        return payload
+            pass
+        return None
 
     def put(self, key: str, payload: bytes) -> bool:
         """Store bytes under `key`; whether they are there now."""
         size = _HEAD + len(payload)
-        if size > self.limit:
+        if size > self.limit or not _KEY.fullmatch(key):
             return False
         try:
-            if not self._trusted():
-                self._prepare()
-                if not self._trusted():
-                    return False
-            self._write(key, payload)
+            with self._open(make=True) as top:
+                top.mark()
+                with suppress(FileExistsError):
+                    top.mkdir(key[:2])
+                with top.inside(key[:2]) as folder:
+                    head = _MAGIC + hashlib.sha256(key.encode() + payload).digest()
+                    folder.write(key[2:] + _SUFFIX, head, payload)
         except OSError:
             return False
         self._grow(size)
@@ -122,53 +216,48 @@ class Cache:
     def _path(self, key: str) -> Path:
         return self.directory / key[:2] / (key[2:] + _SUFFIX)
 
-    def _prepare(self) -> None:
-        self.directory.parent.mkdir(parents=True, exist_ok=True)
-        self.directory.mkdir(mode=0o700, exist_ok=True)
-
-    def _trusted(self) -> bool:
+    @contextmanager
+    def _open(self, make: bool = False) -> Iterator[_Folder]:
         # Code from a directory that others can write is code from others.
-        return platform.is_private_directory(self.directory)
-
-    def _write(self, key: str, payload: bytes) -> None:
-        path = self._path(key)
         try:
-            handle, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-        except FileNotFoundError:  # the first of its folder
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(_MAGIC + hashlib.sha256(key.encode() + payload).digest())
-                file.write(payload)
-            os.replace(name, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)
-            raise
+            descriptor = platform.open_private_directory(self.directory)
+        except FileNotFoundError:
+            if not make:
+                raise
+            self.directory.parent.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, exist_ok=True)
+            descriptor = platform.open_private_directory(self.directory)
+        with _Folder(descriptor, str(self.directory)) as top:
+            yield top
 
     def _scan(self) -> Iterator[Entry]:
-        if self.limit < 0 or not self._trusted():
+        if self.limit < 0:
             return
-        try:
-            folders = [f for f in os.scandir(self.directory) if len(f.name) == 2]
-        except OSError:
-            return
-        for folder in folders:
+        with suppress(OSError), self._open() as top:
+            marked = top.is_marked()
+            for name in filter(_FOLDER.fullmatch, top.names()):
+                with suppress(OSError), top.inside(name) as folder:
+                    yield from self._entries(name, folder, marked)
+
+    def _entries(self, start: str, folder: _Folder, marked: bool) -> Iterator[Entry]:
+        for name in folder.names():
+            entry = _ENTRY.fullmatch(name)
+            # Another process may remove a file between the listing and the stat.
             with suppress(OSError):
-                for file in os.scandir(folder.path):
-                    # Another process may remove a file between the listing and the stat.
-                    with suppress(OSError):
-                        info = file.stat()
-                        if file.name.endswith(_SUFFIX):
-                            key = folder.name + file.name[: -len(_SUFFIX)]
-                            yield Entry(key, info.st_size, info.st_mtime)
-                        elif time.time() - info.st_mtime > _TOUCH_SECONDS:
-                            os.unlink(file.path)  # a writer died before its rename
+                if entry is not None:
+                    info = folder.stat(name)
+                    if stat.S_ISREG(info.st_mode):
+                        yield Entry(start + entry[1], info.st_size, info.st_mtime)
+                elif _UNFINISHED.fullmatch(name) and marked \
+                        and time.time() - folder.stat(name).st_mtime > _TOUCH_SECONDS:
+                    folder.unlink(name)  # a writer died before its rename
 
     def _remove(self, key: str) -> bool:
         try:
-            self._path(key).unlink()
+            with self._open() as top, top.inside(key[:2]) as folder:
+                if not top.is_marked():
+                    return False
+                folder.unlink(key[2:] + _SUFFIX)
         except OSError:
             return False
         return True

@@ -137,16 +137,59 @@ def cache_home() -> pathlib.Path:
     return pathlib.Path(named) if os.path.isabs(named) else pathlib.Path.home() / ".cache"
 
 
-def is_private_directory(path: pathlib.Path) -> bool:
-    """Whether `path` is a directory of this user's that nobody else can write."""
+_LINKS = 40
+"""How many symbolic links a path may have, as Linux counts them."""
+
+
+def open_private_directory(path: pathlib.Path) -> int | None:
+    """A descriptor of a directory of this user's that nobody else can write or replace.
+
+    Every directory above it is opened in turn and checked: it belongs to this user or the system,
+    and others cannot rename what is in it. So the result stays that directory, whatever happens
+    to the path. The caller closes it.
+
+    Raises:
+        OSError: there is no such directory, or somebody else can change it.
+    """
+    if sys.platform == "win32":  # access lists protect it, which a profile's folders inherit
+        if not path.is_dir():
+            raise NotADirectoryError(f"{path} is not a directory")
+        return None
+    links, names = 0, list(reversed(path.absolute().parts[1:]))
+    here = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        info = os.stat(path)
-    except OSError:
-        return False
-    if not stat.S_ISDIR(info.st_mode):
-        return False
-    # Windows puts the protection in access lists that a profile's folders inherit.
-    return sys.platform == "win32" or (info.st_uid == os.getuid() and not info.st_mode & 0o022)
+        system = (0, os.fstat(here).st_uid, os.getuid())
+        while names:
+            info, name = os.fstat(here), names.pop()
+            if info.st_uid not in system or _others_rename_in(info):
+                raise PermissionError(f"other users can change a directory above {path}")
+            entry = os.stat(name, dir_fd=here, follow_symlinks=False)
+            if stat.S_ISLNK(entry.st_mode):
+                links += 1
+                if entry.st_uid not in system or links > _LINKS:
+                    raise PermissionError(f"a link to {path} is of another user")
+                target = pathlib.PurePosixPath(os.readlink(name, dir_fd=here))
+                names += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+                if not target.is_absolute():
+                    continue
+                name = "/"
+            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+            os.close(here)
+            here = below
+        info = os.fstat(here)
+        if info.st_uid != os.getuid() or info.st_mode & 0o022:
+            raise PermissionError(f"other users can write {path}")
+    except BaseException:
+        os.close(here)
+        raise
+    return here
+
+
+def _others_rename_in(info: os.stat_result) -> bool:
+    """Whether somebody else may rename what is in a directory. A group with the number of its user
+    is that user's own."""
+    others = 0o002 if info.st_gid == info.st_uid else 0o022
+    return bool(info.st_mode & others) and not info.st_mode & stat.S_ISVTX
 
 
 def sync_directory(path: pathlib.Path) -> None:

@@ -122,7 +122,7 @@ def _cached(path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = cache_file(Path(folder))
         store.put(_KEY, _PAYLOAD)
-        path.write_bytes(next(p for p in Path(folder).rglob("*") if p.is_file()).read_bytes())
+        path.write_bytes(next(Path(folder).rglob("*.bin")).read_bytes())
 
 
 def _cached_read(path: Path) -> None:
@@ -130,7 +130,7 @@ def _cached_read(path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         store = cache_file(Path(folder))
         store.put(_KEY, _PAYLOAD)
-        next(p for p in Path(folder).rglob("*") if p.is_file()).write_bytes(path.read_bytes())
+        next(Path(folder).rglob("*.bin")).write_bytes(path.read_bytes())
         found = store.get(_KEY)
     if found is None:
         raise ValueError("no entry")

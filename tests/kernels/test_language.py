@@ -18,6 +18,7 @@ from cellc_compiler.backends.llvm import numba_code
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.hybrid.language import KernelError, Source, read
 from cellc_compiler.hybrid.native import native
+from cellc_compiler.hybrid.python import _function
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import TensorType
@@ -256,8 +257,51 @@ def test_nothing_of_a_text_runs_but_the_language() -> None:
                  "output_tensor((boom(), 1)[1:], a.dtype)",
                  "output_tensor([boom for _ in a], 'int8')"):
         text = f"def g(a):\n    c = {call}\n    return c\n"
-        with pytest.raises(KernelError, match="must follow from"):
+        with pytest.raises(KernelError, match=r"\n  at f:\d+: ."):
             op.reference(x, text=text, constants=(), file="f", line=1)
+
+
+MADE = "def k(a, sh):\n    c = output_tensor((2, 2), 'float32')\n"
+
+
+@pytest.mark.parametrize(("text", "constants"), [
+    (MADE + "    for i, j, c[boom()] in grid(sh):\n        pass\n    return c\n", {"sh": (2, 2)}),
+    (MADE + "    for i, j, c[boom()] in grid((2, 2)):\n        pass\n    return c\n", {}),
+    (MADE + "    for c[boom()] in grid((2,)):\n        pass\n    return c\n", {}),
+    (MADE + "    for i, (j, c[boom()]) in grid((2, 2)):\n        pass\n    return c\n", {}),
+    (MADE + "    for i, *j in grid((2, 2)):\n        pass\n    return c\n", {}),
+    (MADE + "    return c\n", {"sh": (2, 2)}),
+    (MADE + "    return c\n", {"c": 1}),
+    (MADE + "    return c\n", {"range": 1}),
+    (MADE + "    return c\n", {"__builtins__": 1}),
+    (MADE + "    return c\n", {"x": None}),
+    (MADE + "    c[0, 0] = 'a' * 10 ** 10\n    return c\n", {}),
+    ("def k(a):\n    c = output_tensor((2,), 'int8', 'g', boom())\n    return c\n", {}),
+    ("def k(a):\n    c = output_tensor(boom(), 'int8', shape=(2,))\n    return c\n", {}),
+    ("def k(a):\n    c = output_tensor((max(1, 2, key=boom()),), 'int8')\n    return c\n", {}),
+    ("def k(a):\n    c = output_tensor((len((1, 2), boom()),), 'int8')\n    return c\n", {}),
+    ("def k(a):\n    c = output_tensor((1 << 60,), 'int8')\n    return c\n", {}),
+    ("def k(a):\n    b = allocate((1 << 30, 1 << 30), 'int8')\n    return a\n", {}),
+    ("def k(a):\n    _k_axis1_0 = 9\n    return a\n", {}),
+    ("def k(a):\n    x = (1, 1)\n" + "    x = (x, x)\n" * 3 + "    return a\n", {}),
+    ("def k(a):\n" + "".join(f"    x{i + 1} = (x{i}, x{i})\n" for i in range(50))
+     + "    c = output_tensor(x50, 'int8')\n    return c\n", {"x0": (1, 1)}),
+])
+def test_a_text_holds_nothing_but_the_language(text: str, constants: dict[str, Any]) -> None:
+    """Wherever Python evaluates an expression, and whatever a constant is called."""
+    given = {"text": text, "constants": tuple(constants.items()), "file": "f", "line": 1}
+    arrays = [np.ones(2, np.float32), np.ones(3, np.int32)][:1 + ("sh" in text)]
+    with pytest.raises(KernelError, match=r"\n  at f:\d+: ."):
+        lookup("custom_kernel").reference(*arrays, **given)
+
+
+def test_the_reference_runs_without_builtins() -> None:
+    source = Source("def range(a):\n    for i in serial(2):\n        a[i] = len(a)\n    return a\n")
+    function = _function(source)
+    assert set(function.__globals__["__builtins__"]) == {"__import__"}
+    with pytest.raises(ImportError, match="cannot import os"):
+        function.__globals__["__builtins__"]["__import__"]("os")
+    assert function(np.zeros(2)).tolist() == [2, 2]
 
 
 def test_shapes_do_not_compute_for_long() -> None:

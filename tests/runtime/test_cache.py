@@ -23,7 +23,7 @@ def store(cache_dir: Path) -> Cache:
 
 
 def only_file(store: Cache) -> Path:
-    files = [p for p in store.directory.rglob("*") if p.is_file()]
+    files = list(store.directory.rglob("*.bin"))
     assert len(files) == 1
     return files[0]
 
@@ -140,3 +140,95 @@ def test_knobs_are_overridden_for_a_scope(tmp_path: Path) -> None:
     with knobs.override(cache_dir=tmp_path, cache_size=5), knobs.override(cache_size=6):
         assert (knobs.read().cache_dir, knobs.read().cache_size) == (tmp_path, 6)
     assert knobs.read() == before
+
+
+def _others_files(folder: Path) -> list[Path]:
+    """Files of somebody else, old, some in folders as the cache has them."""
+    names = ["go/main.go", "ml/thesis.tex", "db/model.bin", "ab/keep.txt", "ab/.new-draft",
+             f"zz/{'0' * 62}.bin", f"ab/{'0' * 61}.bin", f"ab/{'A' * 62}.bin", f"{'0' * 62}.bin"]
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("precious")
+        os.utime(folder / name, (1000, 1000))
+    return [folder / name for name in names]
+
+
+def test_files_of_others_stay(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    files = _others_files(tmp_path)
+    store = Cache(tmp_path, 10_000)
+    for i in range(20):
+        assert store.put(make_key(str(i)), bytes(1000))
+    assert store.size() <= 10_000 and len(store.entries()) == store.clear() > 0
+    assert all(p.read_text() == "precious" for p in files)
+
+
+def test_without_the_marker_nothing_is_removed(store: Cache) -> None:
+    store.put(KEY, b"payload")
+    unfinished = only_file(store).with_name(".new-" + "0" * 16)
+    unfinished.write_text("")
+    os.utime(unfinished, (1000, 1000))
+    marker = store.directory / "CACHEDIR.TAG"
+    marker.write_text("another program's")
+    assert store.clear() == 0 and store.get(KEY) == b"payload" and unfinished.exists()
+    store.put(make_key("more"), b"")
+    assert marker.read_text() == "another program's"
+    marker.unlink()
+    store.put(make_key("more"), b"")
+    assert store.clear() == 2 and not unfinished.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and modes are POSIX's")
+def test_links_are_not_followed(store: Cache, tmp_path: Path) -> None:
+    store.put(KEY, b"payload")
+    path = only_file(store)
+    elsewhere = tmp_path / "elsewhere"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    assert store.get(KEY) is None and store.entries() == [] and elsewhere.exists()
+    path.unlink()
+    path.parent.rename(tmp_path / "folder")
+    elsewhere.rename(tmp_path / "folder" / path.name)
+    path.parent.symlink_to(tmp_path / "folder")
+    assert store.get(KEY) is None and not store.put(KEY, b"x") and store.entries() == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and modes are POSIX's")
+@pytest.mark.parametrize("above", ["writable", "another's", "link of another"])
+def test_directories_above_are_checked(tmp_path: Path, above: str) -> None:
+    """Whoever can write one of them can put another directory in the cache's place."""
+    folder = tmp_path / "a" / "b"
+    (folder / "cache").mkdir(mode=0o700, parents=True)
+    store = Cache(folder / "cache", 1 << 20)
+    assert store.put(KEY, b"payload")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    through = Cache(tmp_path / "link" / "b" / "cache", 1 << 20)
+    assert through.get(KEY) == b"payload"  # a link of our own
+    if above == "writable":
+        (tmp_path / "a").chmod(0o777)
+        (tmp_path / "a").chmod(0o1777)
+        assert store.get(KEY) == b"payload"  # as /tmp is
+        (tmp_path / "a").chmod(0o777)
+    elif os.getuid():
+        pytest.skip("only root gives a file to another")
+    elif above == "another's":
+        os.chown(tmp_path / "a", 65534, 65534)
+    else:
+        os.chown(tmp_path / "link", 65534, 65534, follow_symlinks=False)
+        assert store.get(KEY) == b"payload"
+        store = through
+    assert store.get(KEY) is None and not store.put(KEY, b"x") and store.clear() == 0
+    assert not Cache(folder / "fresh", 1 << 20).put(KEY, b"x") or above == "link of another"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
+def test_a_directory_that_is_swapped_is_not_read(tmp_path: Path) -> None:
+    """What is opened once stays the same directory."""
+    ours, theirs = Cache(tmp_path / "ours", 1 << 20), Cache(tmp_path / "theirs", 1 << 20)
+    ours.put(KEY, b"good")
+    theirs.put(KEY, b"poison")
+    with ours._open() as top:
+        ours.directory.rename(tmp_path / "aside")
+        theirs.directory.rename(ours.directory)
+        with top.inside(KEY[:2]) as folder:
+            assert folder.read(KEY[2:] + ".bin").endswith(b"good")

@@ -11,10 +11,11 @@ import pytest
 import cellc as ms
 from cellc import Tensor, nn, ops, testing
 from cellc.cli import main
-from cellc.testing import judging, reducing, rules, stages
+from cellc.testing import judging, probe, reducing, rules, stages
 from cellc.testing.cases import traced_call
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.backends.llvm.expressions import ExpressionEmitter
+from cellc_compiler.build import workers
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.ir.verify import verify
@@ -228,3 +229,18 @@ def test_nothing_to_write() -> None:
     found = testing.bisect(ops.exp, tensor(2), isolate=False)
     with pytest.raises(ValueError, match="nothing was found"):
         found.save("nowhere.txt")
+
+
+@pytest.mark.parametrize("name", ["json", "numpy", "cellc_runtime"])
+def test_modules_of_the_current_folder_are_not_imported(
+        name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the processes that judge a case, and that compile."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"{name}.py").write_text("open('ran', 'w')\n")
+    graph = parse_graph("graph g(%x: float32[2] input) {\n  %0: float32[2] = abs(%x) {}\n"
+                        "  return %0\n}\n")
+    with probe.ChildJudge() as judge:
+        assert judge.symptom(graph, [np.ones(2, np.float32)]) is None
+    worker = workers.start_worker("-c", f"import {name}")
+    worker.communicate()
+    assert worker.returncode == 0 and not (tmp_path / "ran").exists()

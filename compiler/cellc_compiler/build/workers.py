@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -304,17 +304,26 @@ def start_worker(*program: str, descriptors: Sequence[int] = ()) -> subprocess.P
         program: what its interpreter runs instead.
         descriptors: of pipes for a second process that it forks off.
     """
-    env = dict(os.environ)
-    env["PYTHONPATH"] = os.pathsep.join([*_roots(), *filter(None, [env.get("PYTHONPATH")])])
-    # -P: a module of the folder where the user happens to be must not stand for one of Python's.
     # A process group of its own: the terminal's Ctrl-C reaches the parent, which ends workers.
     group = -1 if sys.platform == "win32" else 0
     command = program or ("-m", "cellc_compiler.build.worker", *map(str, descriptors))
     return subprocess.Popen(
-        [sys.executable, "-P", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
-        process_group=group, pass_fds=descriptors,
+        [*ISOLATED_PYTHON, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env=isolated_environment(), process_group=group, pass_fds=descriptors,
     )
 
 
-def _roots() -> Iterable[str]:
-    return (str(Path(__file__).parent.parent), str(Path(cellc_runtime.__file__).parent.parent))
+ISOLATED_PYTHON = (sys.executable, "-P")
+"""How a process of Python starts that imports nothing from the current folder, which may hold a
+module with the name of one of ours or of Python's."""
+
+
+def isolated_environment(*roots: str) -> dict[str, str]:
+    """The environment for it: it finds the packages that this process uses.
+
+    Args:
+        roots: folders of further packages.
+    """
+    own = [str(Path(p).parents[n]) for p, n in ((__file__, 2), (cellc_runtime.__file__, 1))]
+    given = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*roots, *own, *given]))}

@@ -82,9 +82,10 @@ def grid(extents: Sequence[int]) -> Iterator[tuple[int, ...]]:
 PYTHON: Mapping[str, Any] = {
     **dict.fromkeys(BUFFERS, allocate), **dict.fromkeys(LOOPS, range), "grid": grid,
     **dict.fromkeys(SCOPES, lambda *_: nullcontext()), **FLOAT, **SAME, **TESTS, **PAIRS,
-    **{name: d.numpy.type for name, d in CASTS.items() if name not in ("int", "float", "bool")},
+    **{name: d.numpy.type for name, d in CASTS.items()},
+    "int": int, "float": float, "bool": bool, "max": max, "min": min, "len": len,
 }
 """What the names mean where a kernel runs as plain Python, over numpy arrays."""
 
-CALLABLE = frozenset({*PYTHON, *CASTS, "max", "min", "len"})
+CALLABLE = frozenset(PYTHON)
 """Every name that a kernel may call."""

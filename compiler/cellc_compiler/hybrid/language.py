@@ -4,6 +4,9 @@ A kernel is a function over tensors, read and written by element, with loops, br
 arithmetic of numbers; the rest of Python is refused with its line. Its text and the numbers it
 takes from around it say all about it, so they are what the graph holds. Shapes of what it makes
 must follow from shapes of what it is given: `Typed` works them out without running it.
+
+A text may come from a file, and the reference runs it. The reader therefore accepts a closed list
+of syntax: it visits every node of the tree, and refuses all that it does not know.
 """
 
 from __future__ import annotations
@@ -18,10 +21,13 @@ from typing import Any, NoReturn
 from cellc_runtime.dtypes import BY_NAME, DType
 from cellc_runtime.records import dataclass, field
 
+from ..ir.bounds import check_size
 from ..ir.dims import Dim
 from ..ir.types import TensorType, prod
 from .functions import ARITY, BUFFERS, CALLABLE, LOOPS, NUMBERS, SCOPES
 
+RESERVED = "_k_"
+"""How the names begin that compiled kernels use for themselves."""
 MEMBERS = ("shape", "dtype", "ndim", "size")
 """What may be asked of a tensor."""
 
@@ -159,6 +165,7 @@ class _Reader:
         self.depth = 0
         self.constants = dict(source.constants)
         self._gather(self.kernel.body)
+        self._check_names(function)
         self._results(last)
         self.names = {*params, *self.counts, *self.constants}
         self.made = set(params)
@@ -167,6 +174,21 @@ class _Reader:
         self.kernel.known = {n: e for n, e in self.kernel.known.items() if self.counts[n] == 1}
 
     # --- names ------------------------------------------------------------------------------------
+
+    def _check_names(self, function: ast.FunctionDef) -> None:
+        """Every name stands for one thing, and for none of Python's own."""
+        fail = self.source.fail
+        for name, value in self.constants.items():
+            if not isinstance(name, str) or not name.isidentifier() or not _is_constant(value):
+                fail(function, f"the constant {name!r} of a kernel must be a name and a number, a "
+                               f"dtype or a tuple of these")
+            if name in CALLABLE or name in self.kernel.tensors:
+                fail(function, f"{name!r} is a constant and also a "
+                               f"{'function' if name in CALLABLE else 'tensor'} of the kernel")
+        for name in (function.name, *self.kernel.params, *self.counts, *self.constants):
+            if name.startswith((RESERVED, "__")):
+                fail(function, f"a name of a kernel must not begin with {RESERVED!r} or '__', but "
+                               f"got {name!r}")
 
     def _gather(self, statements: Sequence[ast.stmt]) -> None:
         for s in statements:
@@ -258,6 +280,9 @@ class _Reader:
             return False
         if call.func.id == "output_tensor" and self.depth:
             self.source.fail(s, "output_tensor() must not stand in a loop or branch")
+        for value in (*call.args, *(k.value for k in call.keywords)):
+            if not (isinstance(value, ast.Constant) and isinstance(value.value, str)):
+                self._expression(value)
         self.made.add(s.targets[0].id)
         return True
 
@@ -270,8 +295,11 @@ class _Reader:
         most = 1 if name == "grid" else 3
         if call.keywords or not 1 <= len(call.args) <= most:
             self.source.fail(s, f"{name}() takes {'a shape' if most == 1 else '1 to 3 ints'}")
-        if name != "grid" and not isinstance(s.target, ast.Name):
-            self.source.fail(s, f"a loop over {name}() has one variable")
+        several = name == "grid" and isinstance(s.target, (ast.Tuple, ast.List))
+        names = s.target.elts if several else [s.target]  # type: ignore[attr-defined]  # as checked
+        if not all(isinstance(n, ast.Name) for n in names):
+            self.source.fail(s, f"a loop over {name}() has "
+                                f"{'variables' if name == 'grid' else 'one variable'}")
         if name == "grid" and any(isinstance(n, (ast.Break, ast.Continue)) for n in ast.walk(s)):
             self.source.fail(s, "a loop over grid() cannot hold break or continue")
         for each in call.args:
@@ -290,6 +318,8 @@ class _Reader:
         fail = self.source.fail
         if not isinstance(e, _EXPRESSIONS):
             fail(e, f"a kernel cannot hold {_name_of(e)}")
+        if isinstance(e, ast.Constant) and not isinstance(e.value, (bool, int, float)):
+            fail(e, f"a kernel computes with numbers, but got {e.value!r}")
         if isinstance(e, ast.Call):
             self._call(e)
             children: Sequence[ast.AST] = e.args
@@ -322,6 +352,11 @@ class _Reader:
         if e.keywords or any(isinstance(a, ast.Starred) for a in e.args) or not e.args or (
                 count is not None and len(e.args) != count):
             fail(e, f"{name}() takes {count or 'some'} number{'s' * (count != 1)}, by position")
+
+
+def _is_constant(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, str, DType, Dim)) or (
+        isinstance(value, tuple) and all(map(_is_constant, value)))
 
 
 _WORDS = {"ListComp": "a comprehension", "Lambda": "a lambda", "FunctionDef": "a function",
@@ -383,7 +418,8 @@ class Typed:
         fail = self.kernel.source.fail
         given = {**dict(zip(("shape", "dtype", "scope"), call.args, strict=False)),
                  **{k.arg or "": k.value for k in call.keywords}}
-        if not {"shape", "dtype"} <= set(given) <= {"shape", "dtype", "scope"}:
+        if not {"shape", "dtype"} <= set(given) <= {"shape", "dtype", "scope"} \
+                or len(given) != len(call.args) + len(call.keywords):
             fail(call, f"the tensor {name!r} must be made of a shape and a dtype")
         try:
             shape, dtype, _ = [self.value(x) for x in (
@@ -401,7 +437,12 @@ class Typed:
         for d in dims:
             if isinstance(d, bool) or not isinstance(d, (int, Dim)) or d < 0:
                 fail(call, f"the shape of {name!r} must hold non-negative ints, but is {shape!r}")
-        return TensorType(dims, dtype)
+        made = TensorType(dims, dtype)
+        try:
+            check_size(f"the tensor {name!r}", made)
+        except ValueError as error:
+            fail(call, str(error))
+        return made
 
     def value(self, e: ast.expr) -> Any:
         """What an expression is in every run: a number, a string, a dtype, or a tuple.
@@ -416,6 +457,12 @@ class Typed:
             return rule(self, e)
         except (TypeError, IndexError, ZeroDivisionError, OverflowError) as error:
             self.kernel.source.fail(e, f"this cannot be computed: {error}")
+
+    def _tuple(self, e: ast.Tuple | ast.List) -> tuple[Any, ...]:
+        parts = tuple(map(self.value, e.elts))
+        if any(isinstance(p, tuple) for p in parts):  # a few lines nest them without end
+            raise TypeError("a shape holds numbers, no shapes")
+        return parts
 
     def _name(self, e: ast.Name) -> Any:
         if e.id in self._constants:
@@ -490,8 +537,8 @@ def _numbers(*values: Any) -> bool:
 _STATIC: Mapping[type[ast.expr], Callable[[Typed, Any], Any]] = {
     ast.Constant: lambda t, e: e.value,
     ast.Name: Typed._name,
-    ast.Tuple: lambda t, e: tuple(map(t.value, e.elts)),
-    ast.List: lambda t, e: tuple(map(t.value, e.elts)),
+    ast.Tuple: Typed._tuple,
+    ast.List: Typed._tuple,
     ast.Attribute: Typed._attribute,
     ast.Subscript: Typed._subscript,
     ast.BinOp: Typed._binary,

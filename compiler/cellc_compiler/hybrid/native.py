@@ -21,10 +21,9 @@ from ..ir.dims import Dim
 from ..ir.types import TensorType
 from .analysis import Analysis
 from .functions import BUFFERS, CASTS, PAIRS
+from .language import RESERVED as PREFIX
 from .language import NotStatic, Source, Typed, read
 
-PREFIX = "_k_"
-"""How the functions that a back end provides begin."""
 LOW, HIGH = PREFIX + "low", PREFIX + "high"
 """Which rows are to be done."""
 STATUS = PREFIX + "status"

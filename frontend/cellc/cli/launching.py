@@ -19,6 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cellc_compiler.build.workers import ISOLATED_PYTHON
+
 from .errors import UserError
 
 _TAIL = 20
@@ -202,7 +204,7 @@ class _Job:
         for path in self.logs:
             path.unlink(missing_ok=True)
         cores = json.dumps(_bound(args.bind_core, args.worker_num))
-        command = [*mpi_command(args.worker_num), sys.executable, "-m", "cellc.cli.worker",
+        command = [*mpi_command(args.worker_num), *ISOLATED_PYTHON, "-m", "cellc.cli.worker",
                    self.log, cores, args.task_script, *args.task_script_args]
         with open(self.scheduler, "wb") as out:
             self.process: subprocess.Popen[Any] = subprocess.Popen(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from cellc_compiler.build.workers import ISOLATED_PYTHON
 
 from .. import context
 from ..calls.budget import parse
@@ -139,7 +140,7 @@ def measured_link(count: int) -> str:
     if count < 2:
         raise UserError(f"--measure-link {count}: a link is between 2 ranks or more")
     done: Any = subprocess.run(
-        [*mpi_command(count), sys.executable, "-m", "cellc.tools.planning.measuring"],
+        [*mpi_command(count), *ISOLATED_PYTHON, "-m", "cellc.tools.planning.measuring"],
         capture_output=True, text=True, env=mpi_environment(count), check=False)
     found = next((line for line in done.stdout.splitlines() if line.startswith("intra=")), None)
     if done.returncode or found is None:

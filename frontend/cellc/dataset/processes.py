@@ -22,7 +22,8 @@ import threading
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from multiprocessing import connection, reduction
 from typing import Any
@@ -173,6 +174,20 @@ def _send_result(channel: Any, text: str, value: Any, limit: int) -> None:
 # --- who asks -------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """A process that starts in the block imports nothing from the current folder."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
 class _Worker:
     """One process, and this side of its socket."""
 
@@ -184,7 +199,8 @@ class _Worker:
             # From Python 3.12 on a fork beside threads is warned of, those of numpy's BLAS too,
             # which are made for it.
             warnings.simplefilter("ignore", DeprecationWarning)
-            self.process.start()
+            with _safe_path() if method == "spawn" else nullcontext():
+                self.process.start()
         other.close()
 
     def ended(self, number: int) -> WorkerError:

@@ -25,6 +25,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from cellc_compiler.build.workers import ISOLATED_PYTHON, isolated_environment
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
 
@@ -106,13 +107,14 @@ class ChildJudge:
         return child
 
     def _start(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "cellc.testing.probe"]
+        command = [*ISOLATED_PYTHON, "-m", "cellc.testing.probe"]
         if self.setup is not None:
             command.append(self.setup)
         self.child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             text=True, start_new_session=True,
-            env={**os.environ, "CELLC_COMPILE_JOBS": "1"})  # its copies start no processes
+            env={**isolated_environment(str(Path(shim.__file__).parent.parent)),
+                 "CELLC_COMPILE_JOBS": "1"})  # its copies start no processes
         return self.child
 
     def _stop(self) -> None:

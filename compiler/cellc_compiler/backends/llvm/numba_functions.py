@@ -19,7 +19,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
 from ...hybrid.functions import FLOAT, NUMBERS, SAME, TESTS
-from ...hybrid.native import PREFIX
+from ...hybrid.language import RESERVED as PREFIX
 
 REGISTERS: dict[DType, Any] = {
     **{d: getattr(types, d.name) for d in NUMBERS if d.kind in ("int", "uint")},
