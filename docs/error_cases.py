@@ -56,15 +56,18 @@ exec(compile(text, "<made>", "exec"))
     ),
     Case(
         "CE002",
-        "The text that was found has another function where this one should be. The usual cause: "
-        "the file was edited after Python imported it.",
+        "cellc compiles the text of a function, and only a text that compiles to the very code "
+        "that Python loaded. The file was edited after Python imported it, so its text is not that "
+        "of the function any more. Texts that cellc saw earlier are tried, too: a function whose "
+        "file was compiled before goes on working.",
         '''
 def net(x):
     return x + 1
 
-# ... and then, after the import, a line is put above the function in the file
+# ... and then, after the import, `x + 1` is edited to `x + 500` in the file
 ''',
-        advice="Restart Python, or reload the module.",
+        advice="Reload the module (`importlib.reload`) and create its Cells again, or restart "
+        "Python. In a notebook `%autoreload 2` reloads it before each cell.",
         how="changed",
     ),
     Case(

@@ -8,6 +8,7 @@ from inspect import signature
 from typing import Any, NoReturn
 
 from ..core import naming
+from ..core.module_names import module_of
 from ..tensors.tensor import Tensor
 
 
@@ -36,7 +37,7 @@ def raise_told(
 ) -> NoReturn:
     """Raise an exception that left a layer, or what is to be said in its place; a Cell of the user
     fails as it does."""
-    if type(cell).construct.__module__.startswith("cellc."):
+    if module_of(type(cell).construct).startswith("cellc."):
         told = misfit(cell, args, kwargs) if isinstance(error, AttributeError) else None
         if told is not None:
             raise told from error

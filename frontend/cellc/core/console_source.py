@@ -18,10 +18,22 @@ kept: LRU[tuple[Any, ...], list[str]] = LRU(4096)
 
 
 def code_mark(code: CodeType) -> tuple[Any, ...]:
-    """What tells codes apart, but for their file."""
-    consts = tuple(c.co_name if isinstance(c, CodeType) else repr(c) for c in code.co_consts)
-    return (code.co_name, code.co_firstlineno, code.co_code, code.co_names, code.co_varnames,
-            code.co_freevars, consts)
+    """Everything that tells the behavior of two codes apart: all but their file and qualified name
+    (IPython's autoreload compiles methods in a class of another name)."""
+    return (code.co_name, code.co_firstlineno, code.co_code, code.co_names,
+            code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount,
+            code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags,
+            tuple(code.co_lines()), code.co_exceptiontable,
+            tuple([_constant_mark(c) for c in code.co_consts]))
+
+
+def _constant_mark(value: Any) -> Any:
+    if isinstance(value, CodeType):
+        return code_mark(value)
+    if isinstance(value, (tuple, frozenset)):
+        marks = [_constant_mark(v) for v in value]
+        return type(value), tuple(marks if isinstance(value, tuple) else sorted(marks, key=repr))
+    return type(value), repr(value)  # repr also tells -0.0 from 0.0, and NaN equals NaN
 
 
 def all_codes(code: CodeType) -> Iterator[CodeType]:

@@ -235,4 +235,4 @@ def name_constructor(cls: type) -> None:
 
 
 def _is_ours(cls: type) -> bool:
-    return cls.__module__.startswith("cellc.")
+    return (cls.__module__ or "").startswith("cellc.")

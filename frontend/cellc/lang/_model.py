@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, cast
 
+from ..core.module_names import module_of
+
 
 def _class(module: str, name: str) -> type | None:
     found = sys.modules.get(module)
@@ -63,7 +65,7 @@ def own_bprop(cell: Any) -> bool:
 
 def unwrap_jit(value: Any) -> Any:
     """The Python function inside an object that `jit` made, else the value itself."""
-    module = type(value).__module__
-    if module.startswith("cellc.") and hasattr(value, "__wrapped__") and not is_cell(value):
+    own = module_of(type(value)).startswith("cellc.")
+    if own and hasattr(value, "__wrapped__") and not is_cell(value):
         return value.__wrapped__
     return value

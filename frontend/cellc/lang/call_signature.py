@@ -19,6 +19,7 @@ import numpy as np
 from cellc_runtime.dtypes import DType
 
 from ..calls import inner_primitives
+from ..core.module_names import module_of
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.tracer import GraphTensor
@@ -49,8 +50,8 @@ _UNLIKE_IN_PARAMETERS = frozenset(
 @cache
 def _is_of_the_user(kind: type) -> bool:
     """Whether all that a Cell's class reads is seen: its own code is interpreted."""
-    own = [c for c in kind.__mro__ if not f"{c.__module__}.".startswith("cellc.nn.cell.")]
-    return not any(c.__module__.startswith("cellc.") for c in own) and all(
+    own = [c for c in kind.__mro__ if not f"{module_of(c)}.".startswith("cellc.nn.cell.")]
+    return not any(module_of(c).startswith("cellc.") for c in own) and all(
         name not in _READ_BY_PYTHON and _is_seen(value)
         for c in own if c is not object for name, value in vars(c).items())
 

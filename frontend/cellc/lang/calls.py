@@ -22,6 +22,7 @@ from ..calls.bprop import call_with_bprop
 from ..calls.hooks import call_hooked, hooks_of
 from ..core import invalidation
 from ..core.dispatch import apply, tracing
+from ..core.module_names import module_of
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber
@@ -93,14 +94,14 @@ def _function(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame
             return vm.templates.of_call(fn, args, kwargs, frame.scope,
                                         lambda: interpret(vm, fn, args, kwargs, frame))
         return foreign(vm, fn, args, kwargs, frame)
-    if is_library(fn.__globals__.get("__name__", "")):
+    if is_library(fn.__globals__.get("__name__")):
         return library(vm, fn, args, kwargs, frame)
     return foreign(vm, fn, args, kwargs, frame)
 
 
 def _installed(fn: FunctionType) -> bool:
     """Whether a function comes from an installed package, not from the user's own files."""
-    if (fn.__module__ or "").startswith("cellc."):
+    if module_of(fn).startswith("cellc."):
         return False  # cellc's own, wherever it is installed
     file = fn.__code__.co_filename
     return "site-packages" in file or "dist-packages" in file
@@ -159,7 +160,7 @@ def _interpret(
 
 def _site(vm: Interpreter, fn: FunctionType) -> Span | None:
     """The place nodes of a layer of cellc itself are said to come from: the user's call."""
-    own = fn.__module__ is not None and fn.__module__.startswith("cellc.")
+    own = module_of(fn).startswith("cellc.")
     return vm.tracer.span if own and vm.tracer.span is not NOWHERE else None
 
 
@@ -222,11 +223,9 @@ def _method(vm: Interpreter, fn: MethodType, args: Args, kwargs: Kwargs, frame: 
         return BUILTINS[function](vm, [owner, *args], kwargs, frame)
     if vm.rolling and not (isinstance(function, FunctionType) and is_user_function(function)):
         refuse_in(args, kwargs)
-    if isinstance(function, FunctionType) and not is_library(
-        function.__globals__.get("__name__", "")
-    ) and is_user_function(function):
+    if isinstance(function, FunctionType) and is_user_function(function):
         return interpret(vm, function, [owner, *args], kwargs, frame)
-    if isinstance(function, FunctionType) and is_library(function.__globals__.get("__name__", "")):
+    if isinstance(function, FunctionType) and is_library(function.__globals__.get("__name__")):
         return library(vm, fn, args, kwargs, frame)
     if isinstance(function, FunctionType) or type(function).__name__ == _CYTHON:
         return foreign(vm, fn, args, kwargs, frame)
@@ -302,13 +301,13 @@ def _construct(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Fr
     runtime = any_runtime([*args, *kwargs.values()])
     if issubclass(cls, Tensor):
         return _tensor(vm, cls, args, kwargs, runtime, frame)
-    if not runtime and (is_library(cls.__module__) or _model.is_cell_class(cls)):
+    if not runtime and (is_library(module_of(cls)) or _model.is_cell_class(cls)):
         with tracing(None):
             made = cls(*_asked(args), **kwargs)
         if _model.is_cell(made):
             _refuse_parameters(vm, made, [*args, *kwargs.values()], frame)
         return vm.state.new(made)
-    if issubclass(cls, BaseException) or is_library(cls.__module__):
+    if issubclass(cls, BaseException) or is_library(module_of(cls)):
         return vm.state.new(cls(*args, **kwargs))
     found = outside_call(vm, cls, args, kwargs, frame)
     if found is not MISSING:
@@ -417,8 +416,8 @@ def _object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         raise TypeError(f"a value of type {type(fn).__name__} cannot be called")
     if isinstance(found, FunctionType) and is_user_function(found):
         return interpret(vm, found, [fn, *args], kwargs, frame)
-    inherited = isinstance(found, FunctionType) and is_library(found.__globals__["__name__"])
-    if inherited or is_library(type(fn).__module__):  # a user's Primitive inherits its `__call__`
+    inherited = isinstance(found, FunctionType) and is_library(found.__globals__.get("__name__"))
+    if inherited or is_library(module_of(type(fn))):  # a user's Primitive inherits its `__call__`
         return library(vm, fn, args, kwargs, frame)
     return foreign(vm, fn, args, kwargs, frame)
 
@@ -557,7 +556,7 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         return set_attribute(vm, args[0], args[1], args[2], frame)
     owner = getattr(fn, "__self__", None)
     if _runtime_but_state([*args, *kwargs.values()]) or holds_runtime(owner):
-        module = getattr(fn, "__module__", None) or type(owner).__module__
+        module = module_of(fn) or module_of(type(owner))
         structural = module.partition(".")[0] in _STRUCTURAL
         if vm.pieces is not None and not isinstance(owner, BOXES) and (
                 not structural or any(map(is_piece, (*args, *kwargs.values())))):
@@ -613,7 +612,7 @@ def _runtime_but_state(values: list[Any]) -> bool:
 def _refuse(vm: Interpreter, fn: Any, frame: Frame) -> Exception:
     name = getattr(fn, "__name__", type(fn).__name__)
     owner = getattr(fn, "__self__", None)
-    module = getattr(fn, "__module__", None) or type(fn).__module__ or ""
+    module = module_of(fn) or module_of(type(fn))
     if isinstance(owner, np.ndarray):
         full = f"numpy.ndarray.{name}"
     else:

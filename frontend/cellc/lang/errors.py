@@ -22,7 +22,7 @@ from ..tracing.tracer import ElementsUnknown, SizeInside
 
 CODES: dict[str, str] = {
     "CE001": "the source of a function is not available",
-    "CE002": "the source of a function does not match the code that was loaded",
+    "CE002": "the source of a function changed after it was imported",
     "CE101": "a statement the compiler does not accept",
     "CE102": "an expression the compiler does not accept",
     "CE103": "a generator that a graph cannot follow, or an async function",

@@ -15,22 +15,12 @@ from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any
 
-from ..core.console_source import all_codes, code_mark, kept
+from ..core.console_source import code_mark, kept
+from .proved import gives, lines_of
 
-_FUTURES = 0x1FF0000
-"""The bits of `co_flags` that `from __future__` sets."""
 _SEARCHED = 2000
 """Lines of history that are searched, and of a block in it at most."""
 _BLOCK = 400
-
-def gives(text: str, code: CodeType) -> bool:
-    """Whether compiling a text gives this code."""
-    try:
-        whole = compile(text, code.co_filename, "exec", code.co_flags & _FUTURES, True)
-    except (SyntaxError, ValueError):
-        return False
-    want = code_mark(code)
-    return any(code_mark(c) == want for c in all_codes(whole))
 
 
 def recovered_lines(code: CodeType, names: dict[str, Any]) -> list[str]:
@@ -45,7 +35,7 @@ def recovered_lines(code: CodeType, names: dict[str, Any]) -> list[str]:
         return known
     for text in _texts(names):
         if gives(text, code):
-            return text.splitlines(keepends=True)
+            return lines_of(text)
     if code.co_filename.startswith(("<stdin>", "<console>")):
         return _typed(code, _history())
     return []
@@ -78,6 +68,8 @@ def _statements(lines: Sequence[str]) -> Iterator[str]:
     start = 0
     for i, line in enumerate(lines):
         if not line.strip() or line[0] not in " \t)]}#":
+            if i > start and lines[i - 1][:1] == "@":
+                continue  # a decorator belongs to what follows it
             if i > start:
                 yield from _ended(lines[start:i])
             start = i
@@ -108,14 +100,14 @@ def _typed(code: CodeType, lines: Sequence[str]) -> list[str]:
         while end < len(lines) and end - start < _BLOCK:
             text = "\n".join(lines[start:end]) + "\n"
             if gives(text, code):
-                return text.splitlines(keepends=True)
+                return lines_of(text)
             if lines[end][:1] not in (" ", "\t", "") and not first.startswith("@") \
                     and not _opens(text):
                 break
             end += 1
         text = "\n".join(lines[start:end]) + "\n"
         if gives(text, code):
-            return text.splitlines(keepends=True)
+            return lines_of(text)
     return []
 
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 def assert_statement(vm: Interpreter, node: ast.Assert, frame: Frame) -> Outcome:
-    """`assert test, message`."""
+    """`assert test, message`; nothing under `python -O`, as in Python."""
+    if not __debug__:
+        return NEXT
     known = condition(vm, node.test, frame)
     vm.at(node, frame)
     if known is True:

@@ -1,24 +1,27 @@
 """The syntax tree of a function, with exact positions.
 
 Text comes from `linecache`, which knows files, notebook cells, the interactive prompt of newer
-Pythons and whatever was registered with `register_source`; else from `recovered`. A `def` is parsed
-alone (its lines follow from the positions in its code object); a lambda is looked up in the tree of
-its file.
+Pythons and whatever was registered with `register_source`; else from `recovered`. It is used only
+if it compiles to the function's own code (`proved`). A `def` is parsed alone (its lines follow from
+the positions in its code object); a lambda is looked up in the tree of its file.
 """
 
 from __future__ import annotations
 
 import ast
 import linecache
+import os
 from functools import lru_cache
 from types import CodeType, FunctionType
+from typing import Any
 
 from cellc_compiler.ir.graph import Span
 from cellc_runtime.records import dataclass, field
 
 from ..core.lru import LRU
 from .analysis import Facts, Liveness, analyse, liveness
-from .errors import CompileRuntimeError, Place
+from .errors import CompileRuntimeError
+from .proved import proved_lines, reloaded_definition, remember
 from .recovered import recovered_lines
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -80,7 +83,7 @@ def register_source(filename: str, text: str) -> None:
 
     Example: `register_source("<made>", text); exec(compile(text, "<made>", "exec"))`.
     """
-    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    linecache.cache[filename] = (len(text), None, remember(filename, text), filename)
 
 
 def has_source(fn: FunctionType) -> bool:
@@ -96,12 +99,40 @@ def function_source(fn: FunctionType) -> FunctionSource:
         CompileRuntimeError: there is no source (CE001), or it is not that of this code (CE002).
     """
     code = fn.__code__
-    linecache.lazycache(code.co_filename, fn.__globals__)
-    if code not in _recovered and not linecache.getlines(code.co_filename):
-        lines = recovered_lines(code, fn.__globals__)
-        if lines:
-            _recovered[code] = lines
-    return _load(code, code.co_filename)
+    key = code, code.co_filename  # code objects compare equal across files
+    return _sources.get(key) or _sources.setdefault(key, _load(code, fn.__globals__))
+
+
+_sources: LRU[tuple[CodeType, str], FunctionSource] = LRU(4096)
+
+
+def source_lines(code: CodeType, names: dict[str, Any]) -> list[str]:
+    """The lines of the text that a code was compiled from.
+
+    Args:
+        code: of the function.
+        names: its globals.
+
+    Raises:
+        CompileRuntimeError: as `function_source`.
+    """
+    file, name = code.co_filename, code.co_qualname
+    lines, changed = proved_lines(code, names)
+    lines = lines or recovered_lines(code, names)
+    if lines:
+        return lines
+    if changed and file != "<string>":  # `python -c` and `exec` share this name
+        raise CompileRuntimeError(
+            "CE002",
+            f"the source of {name}() changed after it was imported: {file} now compiles to "
+            "other code than the function has",
+            hint="reload the module (importlib.reload) and create its Cells again, or restart "
+                 "Python; in a notebook, run the cell again",
+        )
+    raise CompileRuntimeError(
+        "CE001", f"the source of {name}() is not available (it was defined in {file})",
+        hint=_HINTS.get(file) or _HINTS["file" if os.path.isabs(file) else ""],
+    )
 
 
 _PROMPT = ("the prompt keeps no text here: use IPython, Python 3.13, a prompt with line history "
@@ -110,38 +141,24 @@ _HINTS = {
     "<stdin>": _PROMPT,
     "<console>": "put @jit on the function where it is typed (its text is kept then), or use a "
         "file",
+    "file": "the file was deleted or moved, cannot be read, or was installed without its text: "
+        "put it back",
     "": "define it in a file or a notebook cell; before exec(text), call "
         "cellc.lang.register_source(name, text) and compile(text, name, 'exec'), or give the "
         "text to it as the global __source__",
 }
-_recovered: LRU[CodeType, list[str]] = LRU(4096)
-"""The text behind codes that linecache does not know."""
 
 
-@lru_cache(maxsize=4096)
-def _load(code: CodeType, filename: str) -> FunctionSource:
-    # `filename` is part of the key because code objects compare equal across files.
-    lines = linecache.getlines(filename) or _recovered.get(code, [])
-    if not lines:
-        raise CompileRuntimeError(
-            "CE001",
-            f"the source of {code.co_qualname}() is not available (it was defined in {filename})",
-            hint=_HINTS.get(filename, _HINTS[""]),
-        )
+def _load(code: CodeType, names: dict[str, Any]) -> FunctionSource:
+    try:
+        lines = source_lines(code, names)
+    except CompileRuntimeError:
+        reloaded = reloaded_definition(code, names)
+        if reloaded is None:
+            raise
+        return FunctionSource(code.co_filename, *reloaded, analyse(reloaded[1]))
     node = _lambda(code, lines) if code.co_name == "<lambda>" else _definition(code, lines)
-    if node is None or not _fits(node, code):
-        raise CompileRuntimeError(
-            "CE002",
-            f"the source of {code.co_qualname}() does not match the code that was loaded",
-            Place(Span(file=filename, line=code.co_firstlineno, column=0),
-                  _line(lines, code.co_firstlineno), code.co_qualname),
-            hint="the file changed after it was imported: restart Python",
-        )
-    return FunctionSource(filename, lines, node, analyse(node))
-
-
-def _line(lines: list[str], number: int) -> str:
-    return lines[number - 1] if 0 < number <= len(lines) else ""
+    return FunctionSource(code.co_filename, lines, node, analyse(node))
 
 
 def _last_line(code: CodeType) -> int:
@@ -170,9 +187,7 @@ def _block(code: CodeType, lines: list[str]) -> tuple[str, int]:
     return (f"if 1:\n{text}", first - 1) if indent else (text, first)
 
 
-def _definition(code: CodeType, lines: list[str]) -> FunctionNode | None:
-    if not 0 < code.co_firstlineno <= len(lines):
-        return None
+def _definition(code: CodeType, lines: list[str]) -> FunctionNode:
     text, offset = _block(code, lines)
     try:
         tree = ast.parse(text)
@@ -185,32 +200,41 @@ def _definition(code: CodeType, lines: list[str]) -> FunctionNode | None:
                 if offset:
                     ast.increment_lineno(node, offset)
                 return node
-    return None
+    raise _unusual(code, "it is not a function definition")
+
+
+def _unusual(code: CodeType, why: str) -> CompileRuntimeError:
+    return CompileRuntimeError(
+        "CE001", f"the source of {code.co_qualname}() is not available: {why} "
+                 f"({code.co_filename}:{code.co_firstlineno})",
+        hint="define it with `def` on lines of its own",
+    )
 
 
 @lru_cache(maxsize=64)
 def _whole(text: str) -> ast.Module:
-    try:
-        return ast.parse(text)
-    except SyntaxError:
-        return ast.Module(body=[], type_ignores=[])
+    return ast.parse(text)
 
 
-def _lambda(code: CodeType, lines: list[str]) -> ast.Lambda | None:
+def _lambda(code: CodeType, lines: list[str]) -> ast.Lambda:
     """The lambda whose body holds every position of the code; the smallest such one."""
     marks = [(line, column) for line, _, column, _ in code.co_positions()
              if line is not None and column is not None and (line, column) != (line, 0)]
-    best: ast.Lambda | None = None
+    found: list[ast.Lambda] = []
     for node in ast.walk(_whole("".join(lines))):
         if not isinstance(node, ast.Lambda) or node.lineno != code.co_firstlineno:
             continue
         body = node.body
         start = body.lineno, body.col_offset
         end = body.end_lineno or 0, body.end_col_offset or 0
-        # The tree is walked outermost first, so the last fit is the innermost.
         if all(start <= m < end for m in marks) and _fits(node, code):
-            best = node
-    return best
+            found.append(node)
+    if not found:
+        raise _unusual(code, "no lambda stands where it was defined")
+    if not marks and len({ast.dump(n) for n in found}) > 1:
+        raise _unusual(code, "Python keeps no columns here (-X no_debug_ranges) that tell the "
+                             "lambdas of one line apart")
+    return found[-1]  # the tree is walked outermost first, so the last fit is the innermost
 
 
 def _fits(node: FunctionNode, code: CodeType) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from ..core.module_names import module_of
 from . import _model
 from .analysis import assigned
 from .errors import Cascade
@@ -162,7 +163,7 @@ def _call(vm: Interpreter, node: ast.Call, failed: ast.AST, frame: Frame) -> Non
 def takes_lost(fn: Any) -> bool:
     """Whether a function of the user can be looked into although values it is given are lost."""
     if _model.is_cell(fn):
-        fn = None if type(fn).__module__.startswith("cellc.") else fn.construct
+        fn = None if module_of(type(fn)).startswith("cellc.") else fn.construct
     fn = getattr(fn, "__func__", fn)
     if isinstance(fn, InterpretedFunction):
         return fn.source.node.args.vararg is None and fn.source.node.args.kwarg is None

@@ -12,6 +12,7 @@ import sys
 from functools import lru_cache
 from types import FunctionType
 
+from ..core.module_names import module_of
 from .source import has_source, register_source
 
 _FOREIGN = frozenset(
@@ -28,9 +29,9 @@ def root(module: str) -> str:
     return module.partition(".")[0]
 
 
-def is_library(module: str) -> bool:
+def is_library(module: str | None) -> bool:
     """Whether functions of a module are cellc's own and called directly."""
-    if root(module) != "cellc":
+    if module is None or root(module) != "cellc":
         return False
     return f"{module}.".startswith("cellc.nn.cell.") or not module.startswith(
         ("cellc.nn.", "cellc.train.", "cellc.experimental.", "cellc.mint.nn.layer.",
@@ -48,7 +49,7 @@ def _foreign_module(module: str) -> bool:
 def own_method(value: object, name: str) -> FunctionType | None:
     """A special method that a class of the user defines in Python, to be interpreted."""
     kind = type(value)
-    if kind.__module__ in ("builtins", "numpy") or root(kind.__module__) == "cellc":
+    if module_of(kind) in ("builtins", "numpy") or root(module_of(kind)) == "cellc":
         return None
     for base in kind.__mro__:
         found = base.__dict__.get(name)
@@ -76,13 +77,13 @@ def is_user_function(fn: FunctionType) -> bool:
         return True
     if is_library(module) or _foreign_module(module):
         return False
-    return has_source(fn) or not fn.__code__.co_filename.startswith("<frozen")
+    return not fn.__code__.co_filename.startswith("<frozen") or has_source(fn)
 
 
 def is_foreign_class(cls: type) -> bool:
     """Whether a class comes from the standard library or an installed package."""
-    root = cls.__module__.partition(".")[0]
-    if root in sys.stdlib_module_names and root != "__main__":
+    module = module_of(cls)
+    if root(module) in sys.stdlib_module_names and module != "__main__":
         return True
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
     return "site-packages" in file or "dist-packages" in file

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.types import TensorType
 
+from ..core.module_names import module_of
 from ..tracing.numbers import DTYPES, GraphNumber, Kind
 from ..tracing.tracer import GraphTensor
 from .recipes import recipe_of
@@ -114,9 +115,9 @@ def _identity(fn: Any) -> tuple[str, str]:
     if isinstance(owner, ModuleType):
         module = owner.__name__
     elif owner is not None and not isinstance(module, str):
-        module = (owner if isinstance(owner, type) else type(owner)).__module__
+        module = module_of(owner if isinstance(owner, type) else type(owner))
     if not isinstance(module, str):
-        module = type(fn).__module__
+        module = module_of(type(fn))
     if module.startswith("numpy.random"):
         module = "numpy.random"
     return module.lstrip("_"), getattr(fn, "__name__", type(fn).__name__)

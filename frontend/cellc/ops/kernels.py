@@ -26,6 +26,7 @@ from ..calls.bprop import with_gradient
 from ..calls.hooks import written
 from ..core import dispatch
 from ..core.dispatch import active_tracer, apply
+from ..lang.source import source_lines
 from ..tensors.index_plan import known_elements
 from ..tensors.tensor import Tensor
 from .functional_host import bprop_rule, call_python, plain_function, result_types
@@ -131,25 +132,23 @@ def source_of(function: Any) -> Source:
     """The text of a kernel, and what it takes from around it.
 
     Raises:
-        TypeError: it is not decorated with `kernel`, or has no text.
+        TypeError: it is not decorated with `kernel`.
+        CompileRuntimeError: it has no text, or its file has changed (CE001, CE002).
         KernelError: it is not written in the language.
     """
     if not getattr(function, "ms_kernel_flag", False):
         raise TypeError(f"For 'Custom' with 'func_type' hybrid, 'func' must be a function "
                         f"decorated by kernel, but got {function!r}.")
     inner = inspect.unwrap(function)
-    try:
-        lines, first = inspect.getsourcelines(inner)
-    except OSError:
-        raise TypeError(f"For 'Custom', the text of the kernel {inner.__name__}() is not known: "
-                        f"write it in a file or a notebook.") from None
-    text = textwrap.dedent("".join(lines))
+    code = inner.__code__
+    first = code.co_firstlineno
+    text = textwrap.dedent("".join(
+        inspect.getblock(source_lines(code, inner.__globals__)[first - 1:])))
     tree = ast.parse(text).body[0]
     start = getattr(tree, "lineno", 1) - 1  # behind the decorators
     own = "\n".join(text.splitlines()[start:getattr(tree, "end_lineno", None)]) + "\n"
-    file = inspect.getsourcefile(inner) or "<kernel>"
-    source = Source(own, (), file, first + start)
-    return Source(own, _constants(inner, source, tree), file, first + start)
+    source = Source(own, (), code.co_filename, first + start)
+    return Source(own, _constants(inner, source, tree), code.co_filename, first + start)
 
 
 def _constants(function: Any, source: Source, tree: ast.AST) -> tuple[tuple[str, Any], ...]:

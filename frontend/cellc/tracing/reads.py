@@ -20,6 +20,7 @@ import numpy as np
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
+from ..core.module_names import module_of
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from .tracer import BAKED, GraphTensor
@@ -238,7 +239,7 @@ class Reads:
             target = self.attributes.get((owner, name))
             own = target is not None and (
                 name in _BOOKS or (name not in _OFFERED
-                and type(target[0]).__module__.startswith("cellc."))
+                and module_of(type(target[0])).startswith("cellc."))
             )  # what a layer of cellc holds does not change in place
             read.content = None if own else content(read.value)
             read.before = short(read.value)
@@ -251,7 +252,7 @@ def _is_cell(kind: type) -> bool:
 
 def _fixed_in_class(owner: type, value: Any) -> bool:
     """Whether a class attribute is taken not to change: functions, and all of cellc's."""
-    return owner.__module__.split(".")[0] in ("cellc", "builtins") or callable(value) \
+    return module_of(owner).split(".")[0] in ("cellc", "builtins") or callable(value) \
         or hasattr(type(value), "__get__")
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from cellc_runtime.device_array import on_host
 
 from ..core.invalidation import changed
+from ..core.module_names import module_of
 from ..lang.trust import is_user_function, root
 from ..storage import writes
 from ..storage.device import elements_of
@@ -126,7 +127,7 @@ class Snapshot:
     def _class(self, kind: type) -> None:
         """The functions and the data of a user's class."""
         for base in kind.__mro__:
-            if _is_foreign(base.__module__) or not self._first(base):
+            if _is_foreign(module_of(base)) or not self._first(base):
                 continue
             before = dict(vars(base))
             for name, value in before.items():
@@ -196,7 +197,7 @@ class Snapshot:
         if value is MISSING or _is_data(value):
             self._place(label, place, value)
         elif isinstance(value, (FunctionType, MethodType, partial, type)) or \
-                root(type(value).__module__) == "cellc":  # gradients, Primitives with seeds
+                root(module_of(type(value))) == "cellc":  # gradients, Primitives with seeds
             self._note(value, label)
 
     def _place(self, label: str, place: _Place, value: Any) -> None:
@@ -294,7 +295,7 @@ def _is_data(value: Any) -> bool:
     if hasattr(type(value), "construct"):
         return True
     holds = hasattr(type(value), "__slots__") or plainly(value, "__dict__") is not MISSING
-    return holds and not _is_foreign(type(value).__module__)
+    return holds and not _is_foreign(module_of(type(value)))
 
 
 # --- putting back ---------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import finfo
 
+from ..core.module_names import module_of
 from ..tensors.tensor import OpenTensor, Tensor, host_arrays_of
 
 Array = np.ndarray[Any, Any]
@@ -109,9 +110,9 @@ def parts_of(x: Any) -> tuple[Any, list[tuple[str, Any]]]:
 def attributes(x: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of an object that a network may read or change."""
     if isinstance(x, type) or (callable(x) and not hasattr(type(x), "construct") and \
-            type(x).__module__ in ("builtins", "types")):
+            module_of(type(x)) in ("builtins", "types")):
         return
-    if type(x).__module__.startswith(_INNER):
+    if module_of(type(x)).startswith(_INNER):
         return
     own = plainly(x, "__dict__")
     if isinstance(own, dict):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
+from ...core.module_names import module_of
 from ...tensors.tensor import Tensor
 from ...tracing.numbers import GraphNumber
 from ...tracing.pytree import RunObject
@@ -74,7 +75,7 @@ def call_of_python(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: 
         return _made(vm, fn, args, kwargs, frame)
     if isinstance(fn, (BuiltinFunctionType, MethodType)):
         return _bound(vm, fn, args, kwargs, frame)
-    if isinstance(fn, FunctionType) and is_library(fn.__globals__.get("__name__", "")):
+    if isinstance(fn, FunctionType) and is_library(fn.__globals__.get("__name__")):
         return _of_library(vm, fn, args, kwargs, frame)
     return MISSING
 
@@ -87,7 +88,7 @@ def _is_of_numbers(fn: Any, values: Sequence[Any]) -> bool:
 def _measures_text(fn: Any) -> bool:
     """Whether a function looks into strings."""
     if isinstance(fn, type):
-        return fn.__module__ == "builtins" and fn not in _OF_TEXT and \
+        return module_of(fn) == "builtins" and fn not in _OF_TEXT and \
             not issubclass(fn, BaseException)
     return isinstance(fn, BuiltinFunctionType) and fn not in _OF_TEXT and \
         not isinstance(getattr(fn, "__self__", None), (*_BOXES, str))
@@ -98,11 +99,11 @@ def _made(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Frame) 
     direct = any(map(is_piece, [*args, *kwargs.values()]))
     if issubclass(cls, Tensor):
         return _of_library(vm, cls, args, kwargs, frame)
-    if cls.__module__ == "builtins" and cls not in _WALKS and not issubclass(cls, BaseException):
+    if module_of(cls) == "builtins" and cls not in _WALKS and not issubclass(cls, BaseException):
         if cls is range:
             return vm.call(range, [number_of(vm, a, frame) for a in args], kwargs, frame)
         return called(vm, cls, args, kwargs, frame) if direct else MISSING
-    if direct and cls.__module__ != "builtins" and is_foreign_class(cls) \
+    if direct and module_of(cls) != "builtins" and is_foreign_class(cls) \
             and not hasattr(cls, "_fields"):
         return called(vm, cls, args, kwargs, frame)
     return MISSING

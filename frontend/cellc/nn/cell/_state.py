@@ -12,6 +12,7 @@ from cellc_runtime.dtypes import ALL, DType
 
 from ... import context
 from ...core.invalidation import changed
+from ...core.module_names import module_of
 from ...storage import storage_of
 from ...storage.device import elements_of, to_device
 from ...tensors.parameter import Parameter
@@ -118,7 +119,7 @@ def has_extra_state(cell: Cell) -> bool:
 
 
 def _overrides(cell: Cell, method: str) -> bool:
-    return not getattr(type(cell), method).__module__.startswith("cellc.nn.cell")
+    return not module_of(getattr(type(cell), method)).startswith("cellc.nn.cell")
 
 
 # --- loading --------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_module
 
+from ...core.module_names import module_of
+
 if TYPE_CHECKING:
     import logging
 
@@ -38,7 +40,7 @@ def look_through(root: Any) -> None:
 def look_at(cell: Attributes, name: str, value: Any, known: set[int]) -> None:
     """Warn if an attribute holds Cells with Parameters that are not `known`, by identity."""
     kind = type(cell)
-    if not value or kind.__module__.startswith("cellc.") or (kind, name) in _told:
+    if not value or module_of(kind).startswith("cellc.") or (kind, name) in _told:
         return
     lost = [c for c in _cells(value)
             if id(c) not in known and next(c.get_parameters(), None) is not None]

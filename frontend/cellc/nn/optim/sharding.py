@@ -16,6 +16,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.world import world
 
 from ...core.dispatch import apply_one
+from ...core.module_names import module_of
 from ...ranks.groups import HCCL_WORLD_COMM_GROUP
 from ...ranks.settings import ParallelMode, get_auto_parallel_context, optimizer_sharding
 from ...tensors.initializer import initializer
@@ -61,7 +62,7 @@ def shares(parameters: Sequence[Parameter], optimizer: Any) -> tuple[Share | Non
             f"parallel_mode='data_parallel' or a mode that cuts graphs, but the mode is {mode!r}: "
             "set it before the optimizer is made, or leave enable_parallel_optimizer out.")
     kind = type(optimizer)
-    if not kind.construct.__module__.startswith("cellc."):
+    if not module_of(kind.construct).startswith("cellc."):
         raise RuntimeError(
             f"For 'Optimizer', enable_parallel_optimizer parts the state of cellc's optimizers, "
             f"but {kind.__name__} has a construct of its own, which reads whole states: leave "
