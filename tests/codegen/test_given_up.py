@@ -265,7 +265,7 @@ def test_explain_says_what_is_kept_and_what_is_given_up() -> None:
     assert facts.released_bytes == packed_weights
     assert facts.precomputed_bytes >= packed_weights
     text = str(ms.explain(net))
-    assert f"of which {packed_weights / 1024:.0f} KiB are given up" in text
+    assert f"{packed_weights / 1024:.0f} KiB of original weights are freed" in text
 
 
 def test_what_is_read_over_and_over_keeps_its_array() -> None:

@@ -108,16 +108,6 @@ class Mixed(nn.Cell):
         return self.lstm(self.first(x).astype(ms.float32).reshape((2, 2, 3)))
 
 
-class Bprop(nn.Cell):
-    """Its gradient is another than the derivative, as it may be."""
-
-    def construct(self, x: Tensor) -> Tensor:
-        return x * 2
-
-    def bprop(self, x: Tensor, out: Tensor, dout: Tensor) -> tuple[Tensor]:
-        return (dout * 7,)
-
-
 RIGHT: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "loop": (loop, (X,)), "jit and draws": (jitted, (X,)),
     "structures": (structure, ((X, X * 2), X)),
@@ -336,7 +326,6 @@ def test_an_origin_inside_a_loop() -> None:
 @pytest.mark.parametrize(("net", "reason"), [
     (calls_python, "what the Python function noted gives"),
     (lambda x: ops.masked_select(x, x > 0).sum(), "sizes follow from elements"),
-    (Bprop(), "rules of its own"),
     (steep, "too steep"),
 ])
 def test_what_cannot_be_compared_is_counted(net: Any, reason: str) -> None:

@@ -249,13 +249,15 @@ class CustomGrad(Control):
     Attributes:
         none: the operands that get no cotangent at all (what the gradient graph gives for them
             is not read).
+        rule: whose gradient it is, as messages name it; "" for one of the library.
+        differs: whether the user declares that it is not the derivative.
     """
 
     name = "custom_grad"
     inlined = True
     gradient_regions = 1
     operands = ("*operands",)
-    attrs = {"none": ()}
+    attrs = {"none": (), "rule": "", "differs": False}
 
     def region_types(self, node: Node) -> tuple[TensorType, ...]:
         forward, backward = node.regions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from cellc_compiler.ir.types import differentiable
@@ -18,18 +19,35 @@ Rule = Callable[[Tensors, Tensors, Tensors], Grads]
 
 
 def with_gradient(
-    operands: Tensors, forward: Callable[[list[Tensor]], Tensors], rule: Rule
+    operands: Tensors, forward: Callable[[list[Tensor]], Tensors], rule: Rule, owner: Any = None
 ) -> list[Tensor]:
-    """`forward(operands)`, whose gradient is what `rule` gives, in the mode at hand."""
+    """`forward(operands)`, whose gradient is what `rule` gives, in the mode at hand.
+
+    Args:
+        operands, forward, rule: see above.
+        owner: the user's class, object or function that has the rule, for verification.
+    """
     tracer = active_tracer()
     if tracer is not None:
-        return tracer.custom_gradient(operands, forward, rule)
+        return tracer.custom_gradient(operands, forward, rule, **described(owner))
     with paused():
         # A result that is an operand needs an identity of its own to be followed.
         results = [shared_of(t) if any(t is x for x in operands) else t
                    for t in forward(list(operands))]
     note_custom(operands, results, rule)
     return results
+
+
+def described(owner: Any) -> dict[str, Any]:
+    """The attributes of a `custom_grad` node that say whose rule it has."""
+    if owner is None:
+        return {}
+    kind = owner if isinstance(owner, type) else type(owner)
+    name = getattr(kind if kind is not FunctionType else owner, "__name__", kind.__name__)
+    # (Attributes are looked up without a `__getattr__` of the user's.)
+    spaces = [*(vars(k) for k in (kind.__mro__)), getattr(owner, "__dict__", {})]
+    declared = [s["bprop_differs"] for s in (spaces[-1], *spaces) if "bprop_differs" in s]
+    return {"rule": name, "differs": bool(declared and declared[0])}
 
 
 def call_with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:
@@ -49,7 +67,7 @@ def call_with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:
         grads = call_here(cell.bprop, (*given, out, dout))
         return bprop_grads(cell, grads, structure, len(inputs), inputs)
 
-    results = with_gradient(leaves, forward, rule)
+    results = with_gradient(leaves, forward, rule, cell)
     return put_together(shape[-1], results)
 
 

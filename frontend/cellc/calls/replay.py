@@ -95,5 +95,11 @@ def _custom(node: Node, operands: list[Tensor], effect: Effect | None) -> list[T
         found = replay(backward, [*inputs, *results, *dys])
         return [None if i in node.attrs["none"] else g for i, g in enumerate(found)]
 
-    return with_gradient(
-        operands, lambda given: replay(forward, given, (), effect), rule)
+    def run(given: list[Tensor]) -> list[Tensor]:
+        return replay(forward, given, (), effect)
+
+    tracer = active_tracer()
+    if tracer is not None:
+        return tracer.custom_gradient(operands, run, rule, **{
+            k: node.attrs[k] for k in ("rule", "differs")})
+    return with_gradient(operands, run, rule)

@@ -218,7 +218,8 @@ def code_fault(saved: Saved, arrays: Sequence[Array]) -> tuple[str, str]:
     updated = [old.name for old, _ in graph.updates]
     names = [*(f"output {i}" for i in range(len(outputs))), *(f"weight {n}" for n in updated)]
     made = [*outputs, *(trusted.weights[n] for n in updated)]
-    what = f"{len(outputs)} outputs and {len(updated)} updated weights on {target.name}"
+    what = (f"{len(outputs)} output{'s' * (len(outputs) != 1)} and {len(updated)} updated "
+            f"weight{'s' * (len(updated) != 1)} on {target.name}")
     for name, a, b in zip(names, made, want, strict=True):
         if not same_bits(a, b):
             return what, f"{name} of the code in the file differs from that of its graph"

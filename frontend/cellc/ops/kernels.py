@@ -253,7 +253,7 @@ class Custom(Primitive):
         else:
             rule = bprop_rule(self.func, self.bprop, operands, len(read(source).results) == 1)
             results = with_gradient(
-                list(operands), lambda given: run_kernel(source, *given), rule)
+                list(operands), lambda given: run_kernel(source, *given), rule, self.bprop)
         _compare(read(source).name, results, shape, dtype)
         return results[0] if len(results) == 1 else tuple(results)
 

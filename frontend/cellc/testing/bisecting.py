@@ -14,12 +14,13 @@ from typing import Any
 
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.ir.graph import Graph, Node
+from cellc_compiler.ir.printing import print_graph
 from cellc_runtime.records import dataclass, field
 
 from .. import context
 from ..compiled.entries import Traced
 from ..verification import verify
-from .cases import Case, load_case, traced_call, versions
+from .cases import Case, in_pynative, load_case, traced_call, versions
 from .judging import Array, Judge, NodeError, Symptom, alone_graph, refuse_unknown
 from .probe import ChildJudge
 from .reducing import reduce
@@ -38,7 +39,8 @@ class Bisection:
     Attributes:
         network: the name of what was bisected.
         symptom: what is wrong: `"error"`, `"crash"`, `"hang"`, `"modes"` (compiled against
-            PyNative), `"reference"` (against numpy), `"tracing"`, `"rule"`; "" if nothing is.
+            PyNative), `"reference"` (against numpy), `"tracing"`, `"mode"`
+            (`construct` depends on the mode), `"rule"`; "" if nothing is.
         what: it, in words.
         stage: where in cellc: `"pass expand"`, `"code generation"`, `"tracing"`,
             `"rules of matmul"`.
@@ -84,8 +86,8 @@ class Bisection:
                  f"stage: {self.stage}", f"node:  {node}", *(f"note:  {n}" for n in self.notes)]
         if self.case is not None and self.case.graph is not None:
             count = sum(not n.is_constant for n in self.case.graph.nodes)
-            lines += [f"smallest graph: {count} node{'s' * (count != 1)}, {self.tried} graphs "
-                      "tried", *map(_cut, self.case.text().splitlines())]
+            lines += [f"smallest graph: {count} node{'s' * (count != 1)}, {self.tried} graph"
+                      f"{'s' * (self.tried != 1)} tried", *map(_cut, self.case.text().splitlines())]
         return "\n".join(lines)
 
 
@@ -101,7 +103,7 @@ _SYMPTOMS: Mapping[str, str] = {
     "error": "it does not compile or run", "crash": "it crashes", "hang": "it does not end",
     "modes": "compiled and op by op differ", "reference": "it differs from the numpy reference",
     "tracing": "the graph is not what construct does in PyNative",
-    "rule": "an op's rule is wrong",
+    "rule": "an op's rule is wrong", "mode": "construct reads the mode, and the modes differ",
 }
 
 
@@ -212,10 +214,21 @@ class _Work:
         if not findings:
             return None
         at = next((f for f in findings if f.kind == "trace"), findings[0])
-        notes = [str(f) for f in findings[1:4]]
-        case = self.case(traced.graph, arrays, str(findings[0]))
-        return Bisection(name, "tracing", str(findings[0]), "tracing", at.op or "", at.scope or "",
-                         at.span or "", case, 1, tuple(notes))
+        notes = tuple(str(f) for f in findings[1:4])
+        case = self.case(traced.graph, arrays, str(findings[0]), "pynative",
+                         in_pynative(function, args, traced))
+        found = Bisection(name, "tracing", str(findings[0]), "tracing", at.op or "",
+                          at.scope or "", at.span or "", case, 1, notes)
+        lines = print_graph(traced.graph).splitlines()
+        other = print_graph(traced_call(function, args, mode=context.PYNATIVE_MODE)[0].graph)
+        if other.splitlines() == lines:
+            return found
+        # The first node that construct has in graph mode alone.
+        node = next((n for n in traced.graph.nodes if not n.is_constant and
+                     not any(f" {n.op}(" in line for line in other.splitlines())), None)
+        where = (node.op, node.scope, str(node.span)) if node else (found.op, found.scope,
+                                                                    found.span)
+        return Bisection(name, "mode", found.what, "the network", *where, case, 1, notes)
 
     def of_rules(self, name: str, graph: Graph, arrays: Sequence[Array]) -> Bisection | None:
         """Of a graph: the rules of its ops."""
@@ -227,11 +240,14 @@ class _Work:
         if symptom is None:
             return None
         node = graph.nodes[symptom.node]
-        small, few, tried = reduce(
-            alone_graph(node), [values[v] for v in node.operands],
-            lambda g, a: next(problems(g.nodes[0], a), None) is not None, 0, self.seconds)
+        small, few, tried = alone_graph(node), [values[v] for v in node.operands], 1
+        if not node.regions:  # of a `bprop` nothing is left when its nodes are inlined
+            small, few, tried = reduce(
+                small, few, lambda g, a: next(problems(g.nodes[0], a), None) is not None, 0,
+                self.seconds)
         text = next(problems(small.nodes[0], few), symptom.text)
-        return self.result(name, Symptom("rule", text, 0), Stage(f"rules of {node.op}", text),
+        whose = f"bprop of {node.attrs['rule']}" if node.regions else f"rules of {node.op}"
+        return self.result(name, Symptom("rule", text, 0), Stage(whose, text),
                            small, few, tried, check="rules")
 
     def result(
@@ -252,11 +268,12 @@ class _Work:
             node.scope if node else "", str(node.span) if node else "", case, tried, tuple(notes))
 
     def case(
-        self, graph: Graph, arrays: Sequence[Array], message: str, check: str = ""
+        self, graph: Graph, arrays: Sequence[Array], message: str, check: str = "",
+        outputs: Sequence[Array] = (),
     ) -> Case:
         """What reproduces it."""
         options = {"numerics": self.judge.numerics, **({"check": check} if check else {})}
-        return Case(graph, arrays, (), message, versions(), options)
+        return Case(graph, arrays, outputs, message, versions(), options)
 
 
 def _judged(

@@ -11,6 +11,8 @@ values would not fit in memory, before anything is computed.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -32,10 +34,11 @@ from cellc_runtime.errors import ArtifactError, in_file
 from cellc_runtime.files import read_file, write_atomically
 from cellc_runtime.records import dataclass, field
 
+from .. import context
 from ..compiled.entries import Traced, trace
 from ..tensors.tensor import host_arrays_of
-from ..tracing.pytree import take_apart_call
-from ..verification.runs import fresh, graph_mode
+from ..tracing.pytree import take_apart, take_apart_call
+from ..verification.runs import fresh, in_mode
 from ..verification.snapshot import Snapshot
 
 Array = np.ndarray[Any, Any]
@@ -104,6 +107,7 @@ class Case:
         options = "".join(f" {k}={v}" for k, v in self.options.items())
         lines = [f"{_MARK}{options}"]
         lines += [f"# in {print_attr(Literal(np.asarray(a)))}" for a in self.arrays]
+        lines += [f"# out {print_attr(Literal(np.asarray(a)))}" for a in self.outputs]
         return "\n".join(lines) + "\n" + print_graph(self.graph)
 
 
@@ -153,12 +157,14 @@ def _from_text(data: bytes) -> Case:
     lines = _decoded(data).splitlines()
     head = [line for line in lines if line.startswith("#")]
     try:
-        arrays = [parse_literal(line[5:]).array for line in head if line.startswith("# in ")]
+        arrays, outputs = ([parse_literal(line[len(kind):]).array for line in head
+                            if line.startswith(kind)] for kind in ("# in ", "# out "))
     except ParseError as e:
-        raise ArtifactError(f"an input of the case cannot be read: {e}") from None
+        raise ArtifactError(f"an array of the case cannot be read: {e}") from None
     options = dict(word.split("=", 1) for word in head[0][len(_MARK):].split() if "=" in word)
     text = "\n".join(line for line in lines if not line.startswith("#"))
-    return _checked(Case(untrusted_graph(text, "the case's graph"), arrays, options=options))
+    graph = untrusted_graph(text, "the case's graph")
+    return _checked(Case(graph, arrays, outputs, options=options))
 
 
 def _numbered(arrays: Mapping[str, Array], kind: str) -> list[Array]:
@@ -205,11 +211,31 @@ def versions() -> dict[str, str]:
     return found
 
 
+def in_pynative(function: Any, args: Sequence[Any], traced: Traced) -> list[Array]:
+    """What a call gives in PyNative, in the order of its graph's results; empty where the two
+    have other types. Nothing is changed by it."""
+    given = fresh(args)
+    saved = Snapshot({"network": function, "arguments": given})
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), context.running_op_by_op():
+            out = take_apart(function(*given))[1]
+        graph = traced.graph
+        after = dict(zip(graph.inputs[len(graph.inputs) - len(traced.parameters):],
+                         traced.parameters, strict=True))
+        tensors = [*out, *(after[old] for old, _ in graph.updates if old in after)]
+        arrays = [np.array(a) for a in host_arrays_of(tensors)]
+    finally:
+        saved.restore()
+    types = [(v.shape, v.dtype.numpy) for v in graph.results()]
+    return arrays if types == [(a.shape, a.dtype) for a in arrays] else []
+
+
 def traced_call(
-    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
+    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None,
+    mode: int = context.GRAPH_MODE,
 ) -> tuple[Traced, list[Array]]:
     """A call as a graph, and what it is given, in the order of the graph's inputs; nothing is
-    changed by it.
+    changed by it. `mode` is the one that `construct` sees.
 
     Raises:
         CompileError: it cannot be traced.
@@ -217,7 +243,7 @@ def traced_call(
     given, named = fresh(args), dict(kwargs or {})
     saved = Snapshot({"network": function, "arguments": (given, named)})
     try:
-        with graph_mode():
+        with in_mode(mode):
             traced = trace(function, given, named)
         leaves = take_apart_call(given, named)[1]
         arrays = [np.array(a) for a in

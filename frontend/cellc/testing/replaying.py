@@ -52,10 +52,13 @@ class Replay:
         else:
             lines.append("here: compiled and op by op agree to the bit, each node with the "
                          "reference")
-        lines += [f"other than there: {text}" for text in self.outputs]
+        than = "construct in PyNative gave something else" \
+            if self.case.options.get("check") == "pynative" else "other than there"
+        lines += [f"{than}: {text}" for text in self.outputs]
         if not self.outputs and self.case.outputs and self.symptom is None:
-            lines.append("what was recorded is given again, bit for bit: "
-                         f"{len(self.case.outputs)} tensors")
+            n = len(self.case.outputs)
+            lines.append(f"here it gives what was recorded, bit for bit: {n} "
+                         f"tensor{'s' * (n != 1)}")
         return "\n".join(lines)
 
 

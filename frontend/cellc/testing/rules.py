@@ -20,7 +20,7 @@ from cellc_compiler.interpret import run as interpret
 from cellc_compiler.ir.graph import Graph, Node, attrs_key
 from cellc_compiler.ir.op import has_effect, lookup
 
-from ..verification.derivatives import Unknown, check_rule, has_rule
+from ..verification.derivatives import Unknown, check_own, check_rule, has_rule, is_own
 from .judging import Array, Symptom, Values, alone_graph
 
 _EXAMPLES = 3
@@ -32,9 +32,12 @@ def wrong_rule(graph: Graph, values: Values) -> Symptom | None:
     """The first node of a graph with a wrong rule, judged on the values it has there."""
     seen: set[Any] = set()
     for position, node in enumerate(graph.nodes):
-        key = (node.op, attrs_key(node.attrs), tuple(v.type for v in node.operands))
-        if key in seen or node.regions or node.is_constant or has_effect(node) \
-                or not node.operands or any(v.type.size > _MOST for v in node.operands):
+        key: Any = node if node.regions else \
+            (node.op, attrs_key(node.attrs), tuple(v.type for v in node.operands))
+        if key in seen or (node.regions and not is_own(node)) or node.is_constant:
+            continue
+        if has_effect(node) or not node.operands or \
+                any(v.type.size > _MOST for v in node.operands):
             continue
         seen.add(key)
         problem = next(problems(node, [values[v] for v in node.operands]), None)
@@ -45,6 +48,14 @@ def wrong_rule(graph: Graph, values: Values) -> Symptom | None:
 
 def problems(node: Node, arrays: Sequence[Array]) -> Iterator[str]:
     """What is wrong with the rules of one node on these operands, in words."""
+    if node.regions:
+        try:
+            told = check_own(node, arrays) if is_own(node) else ""
+        except Unknown:
+            told = ""
+        if told:
+            yield told
+        return
     if has_rule(node):
         try:
             told = check_rule(node, arrays)

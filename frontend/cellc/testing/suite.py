@@ -25,6 +25,7 @@ from ..nn.cell import Cell
 from ..nn.optim import Optimizer
 from ..transforms.gradient import GradFunction
 from ..verification import Report, verify
+from ..verification.report import place_of
 from ..verification.runs import fresh
 
 Row = dict[str, Any]
@@ -179,7 +180,7 @@ def summary(rows: Sequence[Row]) -> tuple[list[str], bool]:
     if judged:
         row = max(judged, key=lambda r: float(r["worst"]["share"]))
         w = row["worst"]
-        lines.append(f"worst op: {w['op']} ({w['scope'] or 'top'}) at {w['span']} in "
+        lines.append(f"worst op: {place_of(w['op'], w['scope'], w['span'])} in "
                      f"{row['call']}: {w['ulps']:.2f} ulps, {w['share']:.0%} of what is allowed")
     for name, some, key in (("differs", bad, "differs"), ("not compared", skipped, "skipped")):
         for row in some[:_SHOWN]:

@@ -87,10 +87,11 @@ class Explanation:
             lines.append(f"  {i}. {e.signature}{stale}")
             lines.append(f"     {e.seconds:.3f} s{source}; {_count(e.nodes, 'node')}, "
                          f"{_count(e.kernels, 'kernel')}, {e.arena_bytes / 1024:.0f} KiB of "
-                         f"temporaries; {_count(e.calls, 'call')} through Python")
+                         f"temporaries; {_count(e.calls, 'call')}, native ones not counted")
             if e.precomputed_bytes:
-                lines.append(f"     {e.precomputed_bytes / 1024:.0f} KiB computed from the "
-                             f"parameters, of which {e.released_bytes / 1024:.0f} KiB are given up")
+                lines.append(f"     {_size(e.precomputed_bytes)} computed once from the parameters"
+                             + (f"; {_size(e.released_bytes)} of original weights are freed"
+                                if e.released_bytes else ""))
             lines += [f"     run by Python in each call: {p}" for p in e.python]
             lines += [f"     compared before each call: {d}" for d in e.depends]
             if e.recomputed is not None:
@@ -106,6 +107,10 @@ class Explanation:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _size(n: int) -> str:
+    return f"{n / 1024:.0f} KiB" if n >= 1024 else _count(n, "byte")
 
 
 def _count(n: int, what: str) -> str:

@@ -592,10 +592,11 @@ class Tracer:
         operands: Sequence[Tensor],
         forward: Callable[[list[Tensor]], Sequence[Tensor]],
         backward: Callable[[list[Tensor], list[Tensor], list[Tensor]], Sequence[Tensor | None]],
+        **attrs: Any,
     ) -> list[Tensor]:
         """`forward(operands)` with the gradient `backward(operands, results, cotangents)`.
 
-        What the two read from outside gets no gradient.
+        What the two read from outside gets no gradient. `attrs`: further ones of the node.
         """
         types = [self.lift(t).type for t in operands]
         n = len(types)
@@ -625,7 +626,7 @@ class Tracer:
         second.outputs += [b.zeros_like(v) for v in captured]
         nodes = self._node(
             "custom_grad", [*(self.lift(t) for t in operands), *outer],
-            {"none": (*none, *range(n, n + len(outer)))}, [first, second]
+            {"none": (*none, *range(n, n + len(outer))), **attrs}, [first, second]
         )
         return self._adopt(nodes, assigned)
 

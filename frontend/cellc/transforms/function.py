@@ -114,7 +114,7 @@ class _Call:
 
     def run(self) -> Any:
         """The outputs."""
-        results = with_gradient(self.operands, self.forward, self.backward)
+        results = with_gradient(self.operands, self.forward, self.backward, self.cls)
         shown = [apply("stop_gradient", t) if i in self.constant else t
                  for i, t in enumerate(results[: self.count])]
         return put_together(self.out, shown)

@@ -46,6 +46,44 @@ def rule_key(node: Node) -> Any:
     return node.op, attrs_key(node.attrs), tuple(v.type for v in node.operands)
 
 
+def is_own(node: Node) -> bool:
+    """Whether a node has a gradient of the user's that is meant to be the derivative."""
+    return node.op == "custom_grad" and bool(node.attrs["rule"]) and not node.attrs["differs"]
+
+
+def check_own(node: Node, operands: Sequence[Array]) -> str:
+    """What is wrong with a gradient of the user's (`is_own`), near these operands; "" if nothing.
+
+    Raises:
+        Unknown: it is not smooth or not finite there, or follows from a Python function.
+    """
+    forward, back = map(smooth, node.regions)
+    of = Forward(forward)
+    wanted = [i for i, v in enumerate(forward.inputs)
+              if v.dtype.is_inexact and i not in node.attrs["none"]]
+    if not wanted:
+        return ""
+    rng = np.random.default_rng(7)
+    seeds = [_noise(v, rng) if v.dtype.is_inexact else np.zeros(v.shape, v.dtype.numpy)
+             for v in forward.outputs]
+
+    def gradients(at: list[Array]) -> list[Array]:
+        out = run(back, [*at, *run(forward, at, precise=True), *seeds], precise=True)
+        return [out[i] for i in wanted]
+
+    def total(at: list[Array]) -> float:
+        return sum(_inner(s, o) for s, o in zip(seeds, of(at), strict=True)
+                   if o.dtype.kind in "fc")
+
+    quotient = Quotient(forward.inputs, wanted, list(operands), gradients, total)
+    if not quotient.check(ALLOWED_IN_ALL):
+        return ""
+    which, index, got, want = quotient.worst()
+    at = f"[{', '.join(map(str, index))}]" if index else ""
+    return (f"the bprop of {node.attrs['rule']} is not the derivative; the worst element: input "
+            f"{which}{at}: {got:.8g} by bprop, {want:.8g} by differences in float64")
+
+
 def has_rule(node: Node) -> bool:
     """Whether a node has a rule of its own that differentiates something."""
     op = lookup(node.op)
@@ -129,7 +167,8 @@ class Forward:
     in the first run.
 
     Attributes:
-        own_rules: whether a rule of the user is among its gradients.
+        declared: rules of the user that are declared to differ from the derivative.
+        unknown_rules: whether others are among its gradients that nothing is known of: hooks.
 
     Raises:
         Unknown: results follow from Python functions, or gradients stop inside a region.
@@ -137,7 +176,9 @@ class Forward:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = smooth(graph)
-        self.own_rules = any(n.op == "custom_grad" for n in graph.walk())
+        own = [n for n in graph.walk() if n.op == "custom_grad"]
+        self.declared = sorted({n.attrs["rule"] for n in own if n.attrs["differs"]})
+        self.unknown_rules = any(not n.attrs["rule"] for n in own)
         self._stopped: dict[Node, Array] = {}
         self._expansions: dict[Node, Graph] = {}
         if any(n.op == "stop_gradient" for top in graph.nodes for r in top.regions
@@ -162,8 +203,9 @@ class Forward:
         env = dict(zip(graph.inputs, arrays, strict=True))
         for node in graph.nodes:
             operands = [env[v] for v in node.operands]
-            if seen is not None and has_rule(node):
-                seen.setdefault(rule_key(node), (node, operands))
+            if seen is not None and (has_rule(node) or is_own(node)):
+                key = node if node.regions else rule_key(node)
+                seen.setdefault(key, (node, operands))
             results: Sequence[Array]
             op = lookup(node.op)
             if node.op == "stop_gradient":
@@ -240,6 +282,33 @@ class Quotient:
         if not found and unknown is not None:
             raise unknown
         return found
+
+    def worst(self) -> tuple[int, tuple[int, ...], float, float]:
+        """The element whose gradient is farthest off, found by halves: the number of its input,
+        its index, its gradient and the difference quotient."""
+        at = next(self._places())
+        grads = dict(zip(self.wanted, self.gradients(at), strict=True))
+        elements = [(i, k) for i in self.wanted for k in range(at[i].size)]
+        signs = self.rng.choice((-1.0, 1.0), len(elements))
+
+        def sides(part: Sequence[int]) -> tuple[float, float]:
+            moves = {i: np.zeros(at[i].shape, at[i].dtype) for i in self.wanted}
+            for e in part:
+                i, k = elements[e]
+                moves[i].flat[k] = signs[e]
+            step = 1e-6 * max(1.0, *(float(np.max(np.abs(at[i]), initial=0)) for i in moves))
+            want = (self._along(at, moves, step) - self._along(at, moves, -step)) / (2 * step)
+            return sum(_inner(grads[i], m) for i, m in moves.items()), want
+
+        part: Sequence[int] = range(len(elements))
+        while len(part) > 1:
+            half = len(part) // 2
+            part = max((part[:half], part[half:]),
+                       key=lambda p: abs(float(np.subtract(*sides(p)))))
+        signs[part[0]] = 1.0
+        got, want = sides(part)
+        i, k = elements[part[0]]
+        return i, tuple(int(n) for n in np.unravel_index(k, at[i].shape)), got, want
 
     def _places(self) -> Iterator[list[Array]]:
         """Arrays off their places, then further off. Those without a derivative are left out.

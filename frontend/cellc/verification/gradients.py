@@ -18,6 +18,7 @@ from .derivatives import (
     Forward,
     Quotient,
     Unknown,
+    check_own,
     check_rule,
     smooth,
 )
@@ -60,12 +61,13 @@ def check_gradient(pair: Pair, report: Report) -> None:
 def _rules(forward: Forward, arrays: Sequence[Array], report: Report) -> None:
     for node, operands in forward.nodes(arrays):
         try:
-            told = check_rule(node, operands)
+            told = check_own(node, operands) if node.regions else check_rule(node, operands)
         except Unknown:
             continue  # the whole network's gradient is judged all the same
         report.compared["gradient: op rules"] += 1
         if told:
-            report.find("rule", "gradient: the rule of an op", told, node)
+            what = f"bprop of {node.attrs['rule']}" if node.regions else "the rule of an op"
+            report.find("rule", f"gradient: {what}", told, node)
 
 
 def _whole(forward: Forward, pair: Pair, report: Report) -> None:
@@ -74,8 +76,12 @@ def _whole(forward: Forward, pair: Pair, report: Report) -> None:
         return
     if quotient.check(ALLOWED_IN_ALL):
         guilty = quotient.guilty(ALLOWED_IN_ALL)
-        if guilty and forward.own_rules:
-            raise Unknown("it differs, and the network has rules of its own (bprop)")
+        if guilty and forward.unknown_rules:
+            raise Unknown("it differs, and hooks or Python functions have gradients of their own")
+        if guilty and forward.declared:
+            report.notes.append("gradient: as a whole it is not the derivative, as bprop_differs "
+                                f"of {', '.join(forward.declared)} declares")
+            return
         for i, told in guilty:
             report.find("rule", f"gradient: of {names[i]}", told)
     report.compared["gradient: gradients in float64"] += len(quotient.wanted)

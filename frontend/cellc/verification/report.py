@@ -51,7 +51,7 @@ class Finding:
     def __str__(self) -> str:
         at = ""
         if self.op is not None:
-            at = f"{self.op} ({self.scope or 'top'}) at {self.span}: "
+            at = f"{place_of(self.op, self.scope, self.span)}: "
         return f"{self.where}: {at}{self.message}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class Report:
         lines = [line for stage in stages for line in self._told(stage)]
         if self.worst is not None:
             w = self.worst
-            lines.append(f"nearest to its tolerance: {w.op} ({w.scope or 'top'}) at {w.span}, "
+            lines.append(f"nearest to its tolerance: {place_of(w.op, w.scope, w.span)}, "
                          f"{w.ulps:.2f} ulps, {100 * w.share:.0f} % of what is allowed")
         lines += [f"not compared: {n} x {why}" for why, n in self.not_compared.items()]
         lines += [f"note: {n}" for n in self.notes]
@@ -174,13 +174,14 @@ class Report:
             lines.append(f"{stage}: PyNative and compiled {alike}: {', '.join(whole)}")
         nodes = [counts.get(what, 0) for what in NODES]
         if nodes[0]:
-            alike = "agree" if kinds.isdisjoint(NODE_KINDS) else "compared"
+            alike = "agree" + "s" * (nodes[0] == 1) if kinds.isdisjoint(NODE_KINDS) else "compared"
             regions = f", {_counted(nodes[2], 'regions')} gone into" if nodes[2] else ""
             lines.append(f"{stage}: {_counted(nodes[0], 'nodes')} {alike}: graph and eager to the "
                          f"bit, {nodes[1]} with the float64 reference{regions}")
         rules = [_counted(counts[what], what) for what in RULES if what in counts]
         if rules:
-            alike = "agree with" if "rule" not in kinds else "compared with"
+            one = len(rules) == 1 and rules[0].startswith("1 ")
+            alike = "compared with" if "rule" in kinds else f"agree{'s' * one} with"
             lines.append(f"{stage}: {' and '.join(rules)} {alike} difference quotients")
         return lines
 
@@ -224,6 +225,13 @@ class Report:
             ElementTree.SubElement(case(f"not compared: {_plain(why)}"), "skipped",
                                    {"message": f"{count} x {_plain(why)}"})
         return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+
+
+def place_of(op: str, scope: str | None, span: str | None) -> str:
+    """A node in words: those that cellc adds have no place in the user's source."""
+    if span is None or span.startswith("<cellc>"):
+        return f"{op} (added by cellc)"
+    return f"{op} ({scope or 'top'}) at {span}"
 
 
 def _counted(n: int, what: str) -> str:

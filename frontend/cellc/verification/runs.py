@@ -105,7 +105,7 @@ def run(stage: Stage, seed: int, compiled: bool, report: Report) -> list[Outcome
     calls: list[Outcome] = []
     try:
         seeded(seed)
-        with graph_mode() if compiled else context.running_op_by_op():
+        with in_mode(context.GRAPH_MODE) if compiled else context.running_op_by_op():
             while len(calls) < CALLS and not (calls and calls[-1].error is not None):
                 calls.append(_call(fn, args, saved, calls[-1].state if calls else Table()))
     finally:
@@ -133,10 +133,10 @@ def _call(fn: Callable[..., Any], args: tuple[Any, ...], saved: Snapshot, state:
 
 
 @contextlib.contextmanager
-def graph_mode() -> Any:
-    """Within the block, calls of Cells are compiled."""
+def in_mode(mode: int) -> Any:
+    """Within the block, a mode of the context holds."""
     before = context.get_context("mode")
-    context.set_context(mode=context.GRAPH_MODE)
+    context.set_context(mode=mode)
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import context
 from ..compiled.entries import Traced, trace
 from ..compiled.jit import Jitted
 from ..compiled.staged import is_staged
@@ -22,7 +23,7 @@ from .gradients import Pair, check_gradient
 from .nodes import NodeJudge, link
 from .parting import report_parting
 from .report import Report
-from .runs import Outcome, Stage, compare, fresh, graph_mode, run, seeded
+from .runs import Outcome, Stage, compare, fresh, in_mode, run, seeded
 from .snapshot import Snapshot
 
 TrainStep = Callable[..., Any]
@@ -123,7 +124,7 @@ class _Run:
         saved = Snapshot({**stage.roots, "arguments": args})
         try:
             seeded(self.seed)
-            with graph_mode():
+            with in_mode(context.GRAPH_MODE):
                 traced = trace(fn, args, {})
             leaves = take_apart_call(args, {})[1]
             fed = traced.fed(host_arrays_of(leaves))
