@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-ABI_VERSION = 10
+ABI_VERSION = 11
 
 
 class Ext(IntEnum):
@@ -119,6 +119,7 @@ WIN64 = "_win64"
 """Ending of the names of `MAIN` and `PRECOMPUTE` under the calling convention of Windows."""
 ENTRY = "cellc_entry"
 SITE = "cellc_site"
+WORDS = "cellc_words"
 POOL_RUN = "cellc_pool_run"
 POOL_CONFIGURE = "cellc_pool_configure"
 BLOCK_FUNCTIONS = tuple(f"cellc_block_{n}" for n in ("malloc", "calloc", "realloc", "free"))
@@ -166,7 +167,11 @@ STRUCTURES = {
     "case": _fields("ptr next", "i64 nargs", "ptr kwnames", "i64 total",
                     "ptr arguments function capsule entry", "i64 noperands", "ptr info params",
                     "i64 nparams weights_version sized nouts again",
-                    "ptr tape_function tape_capsule tape_entry", "i64 tape_nouts pick"),
+                    "ptr tape_function tape_capsule tape_entry", "i64 tape_nouts pick",
+                    "ptr words", "i64 nwords"),
+    # Words of memory that have to be what they were: where, which bits count, what they are.
+    "word": _fields("ptr at", "i64 mask value"),
+    "words": _fields("ptr words", "i64 count"),
     # kind: 0 the object, 1 a tensor, 2 an equal value, 3 a tensor of any shape, 4 a float of the
     # same bits, 5 a tuple, 6 a list, 7 a slice; place among the operands or -1; object, element
     # type or type; number of axes or items; dims, array or arguments.

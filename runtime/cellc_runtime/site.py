@@ -25,6 +25,7 @@ from .fastcall import MethodDef, canonical, layout, native_function
 from .forks import renewed
 from .platform import address_of
 from .records import dataclass
+from .words import Table
 
 MAX_OPERANDS = 16
 _CASES = 32
@@ -145,6 +146,7 @@ class _Kept:
         self, arguments: Sequence[Argument], kwnames: tuple[str, ...] | None,
         executable: Executable, info: object, params: Sequence[tuple[Any, Any]],
         weights_version: int, weak: object, several: bool, taped: Taped | None,
+        words: Table | None,
     ) -> None:  # fmt: skip
         native = executable.native
         assert native is not None
@@ -171,6 +173,9 @@ class _Kept:
         raw.sized = int(bool(executable.program.broadcasts))
         raw.nouts = len(executable.program.of_kind("output"))
         raw.again = int(several)
+        if words is not None:
+            raw.words, raw.nwords, kept = words.raw
+            self.keep += [kept, words]
         if not several:
             self._record_by(executable, -1)
         elif taped is not None:
@@ -287,7 +292,7 @@ class Site:
         self, arguments: Sequence[Argument], executable: Executable, info: object = None,
         kwnames: tuple[str, ...] | None = None, params: Sequence[tuple[Any, Any]] = (),
         first: int | None = None, weights_version: int = -1, weak: object = None,
-        several: bool = False, taped: Taped | None = None,
+        several: bool = False, taped: Taped | None = None, words: Table | None = None,
     ) -> Callable[[], None]:
         """Add a case, newest first; a function that takes it away again.
 
@@ -299,11 +304,12 @@ class Site:
             first: address of the first argument, for more than one bucket.
             weights_version: the only one for which the case holds, or -1.
             weak: an argument that the case does not keep; the case goes when that does.
+            words: have to be what they were; what they lie in is kept as long as the case is there.
             several: it answers for several ops: what fails is called anew by `plain`, which says
                 where, and while a thread records `taped` answers (None: `plain` does).
         """
         case = _Kept(arguments, kwnames, executable, info, params, weights_version, weak, several,
-                     taped)
+                     taped, words)
         bucket = ((first or 0) >> 4) & (self._buckets - 1)
         with self._lock:
             self._kept.setdefault(bucket, []).insert(0, case)

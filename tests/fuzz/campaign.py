@@ -18,7 +18,7 @@ from typing import Any
 
 from .finding import CORPUS, Finding
 
-KINDS = ("networks", "alone", "graphs", "ranks", "states", "effects", "training", "spread",
+KINDS = ("networks", "alone", "graphs", "ranks", "states", "effects", "edits", "training", "spread",
          "programs", "arguments", "files", "concurrency", "processes", "jobs")
 ROOT = Path(__file__).parents[2]
 LEDGER = Path(__file__).with_name("ledger.jsonl")

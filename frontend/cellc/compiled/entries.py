@@ -37,6 +37,7 @@ from ..storage import device as on_device
 from ..storage import storage_of, writes
 from ..tensors import views
 from ..tensors.tensor import OpenTensor, Tensor, arrays_of, elements_of, result_of, tensor_of
+from ..tracing import guards
 from ..tracing.arguments import copied, shared
 from ..tracing.exceptions import ERRORS
 from ..tracing.pytree import (
@@ -238,6 +239,9 @@ def _traced_once(
             on_attribute_read=outside.of_attribute,
             on_global_read=outside.of_globals,
             on_captured_read=outside.of_closure,
+            on_function_read=outside.of_function,
+            on_partial_read=outside.of_partial,
+            on_result_read=outside.of_result,
             state=state, pieces=python,
             elements=None if not arrays and any(isinstance(t, OpenTensor) for t in leaves) else
             lambda: [*(arrays or map(elements_of, leaves)), *map(elements_of, state.first_values)],
@@ -332,6 +336,7 @@ class CompiledEntry(Entry):
             self.callbacks = pieces.logged(
                 graph, self.callbacks, traced.functions, traced.changes, callback_name)
         self.executable = Executable(program, self.callbacks, ERRORS)
+        guards.use(self.executable)
         self.bound: list[tuple[Any, int, int]] = []
         device = self.executable.device
         self.on = device if device.own_memory else None

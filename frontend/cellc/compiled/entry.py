@@ -13,6 +13,7 @@ from ..core.invalidation import Stale, watch
 from ..tensors import views
 from ..tensors.tensor import Tensors, arrays_of
 from ..tracing.arguments import given
+from ..tracing.guards import Guards
 from .causes import Cause
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Entry:
         self.device = context.get_current_device()
         watch([*traced.attributes, (context.OPTIONS, "numerics"), (context.OPTIONS, "device"),
                (context.OPTIONS, "ranks")], self.flag)
-        self.compared = [r for r in traced.reads if r.compared]
+        self.read_guards = Guards(traced.reads)
         self.state = traced.state
         self.apart = traced.state is not None or bool(traced.written) or self.several
         """Whether a call does more than compute results and assign Parameters."""
@@ -51,10 +52,10 @@ class Entry:
         """Whether what was read at compile time still has its value."""
         if self.flag.stale:
             return False
-        for read in self.compared:
-            if read.changed():
-                self.flag.raise_(read.describe())
-                return False
+        guards = self.read_guards
+        if (guards.compared or guards.first_changed() >= 0) and not guards.hold():
+            self.flag.raise_(guards.cause)
+            return False
         return self.state is None or self.state.holds()
 
     def why(self) -> Cause:

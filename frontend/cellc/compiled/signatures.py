@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,10 @@ def form_of(structure: Structure, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 def _fingerprint(structure: Structure) -> Any:
-    """The structure as a key; arrays count by content, other values that cannot be hashed by
-    identity."""
+    """The structure as a key.
+
+    Arrays count by content, values of Python's and cellc's own types as they compare, all others by
+    identity: no method of the user is called."""
     if isinstance(structure, Leaf):
         return structure
     if isinstance(structure, Box):
@@ -49,11 +52,21 @@ def _fingerprint(structure: Structure) -> Any:
     value = structure.value
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return np.ndarray, Literal(value).digest
+    if not _compares_plainly(value):
+        return type(value), _Itself(value)
+    return type(value), value if not isinstance(value, float) else repr(value)
+
+
+def _compares_plainly(value: Any) -> bool:
+    """Whether a value is of a type of Python, numpy or cellc, and can be hashed."""
+    if type(value).__module__.partition(".")[0] not in ("builtins", "numpy", "cellc",
+                                                       "cellc_compiler", "cellc_runtime"):
+        return isinstance(value, Enum) and type(value).__hash__ is Enum.__hash__
     try:
         hash(value)
     except TypeError:
-        return type(value), _Itself(value)
-    return type(value), value if not isinstance(value, float) else repr(value)
+        return False
+    return True
 
 
 def describe_call(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:

@@ -57,6 +57,9 @@ def learn(cell: Any, args: Tensors, entry: CompiledEntry) -> None:
     """Answer such a call natively from now on, if it can be."""
     if entry.on is not None:  # native calls are of the host's programs
         return
+    if entry.read_guards.renewed and entry.flag.forget is not None:
+        entry.read_guards.renewed = False  # the case that there is answers again
+        return
     entry.learnt += 1
     kept = entry.executable.program.precomputed_bytes > 0
     if entry.learnt > _BUDGET or (kept and entry.weights_version < 0):
@@ -76,13 +79,14 @@ def learn(cell: Any, args: Tensors, entry: CompiledEntry) -> None:
         params=[(p, p._data) for p, read in zip(entry.traced.parameters, entry.read, strict=True)
                 if read],
         first=id(cell), weights_version=entry.weights_version if kept else -1, weak=cell,
+        words=entry.read_guards.table,
     )
 
 
 def _suits(entry: CompiledEntry, args: Tensors) -> bool:
     return (
-        entry.single and entry.state is None and not entry.updated and not entry.compared
-        and not entry.gradient
+        entry.single and entry.state is None and not entry.updated and not entry.gradient
+        and not entry.read_guards.compared
         and entry.executable.native is not None and 0 < len(args) < MAX_OPERANDS
         and all(plain(t._data) for t in args)
     )

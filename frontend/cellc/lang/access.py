@@ -19,6 +19,7 @@ from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber, kind_of
 from ..tracing.pytree import RunObject
+from ..tracing.reads import in_class, own_attributes
 from . import _model
 from .asking import asked_index
 from .control import choose, truth
@@ -26,7 +27,7 @@ from .iteration import VIEWS
 from .iteration import items as elements_of
 from .pieces import operations
 from .state import Stored, insert_missing
-from .trust import is_user_function, own_method
+from .trust import is_own_class, is_user_function
 from .values import MISSING, Text, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
@@ -48,32 +49,50 @@ _METHODS = {"has_key": "__contains__"}
 
 
 def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
-    """`target.name`; properties of user classes are interpreted, reads of Cells reported."""
+    """`target.name`; what a class of the user says of it is interpreted, the read is reported."""
     if vm.pieces is not None and type(target) in (RunObject, Text):
         return operations.attribute(vm, target, name, frame)
     if isinstance(target, ModuleType):
-        if vm.hooks.on_global_read is not None and not target.__name__.startswith("cellc"):
-            vm.hooks.on_global_read(target.__dict__, name)
         value = getattr(target, name)
+        if vm.hooks.on_global_read is not None and name in target.__dict__:
+            vm.hooks.on_global_read(target.__dict__, name)
         vm.state.mark(value)
         return value
-    if isinstance(target, _PLAIN) and not isinstance(target, type):
+    if type(target) is FunctionType and not name.startswith("__"):
+        vm.report(target, name)
+    if isinstance(target, _PLAIN) and not isinstance(target, type) and \
+            not is_own_class(type(target)):
         return _of_plain(vm, target, name, frame)
-    found = static_attribute(type(target), name)
+    found = in_class(type(target), name, MISSING)
     if isinstance(found, property) and isinstance(found.fget, FunctionType) \
             and is_user_function(found.fget):
-        if vm.hooks.on_attribute_read is not None:
-            vm.hooks.on_attribute_read(target, name)
+        vm.report(target, name)
         return vm.call(found.fget, [target], {}, frame)
+    return _found(vm, target, name, found, frame)
+
+
+def _found(vm: Interpreter, target: Any, name: str, found: Any, frame: Frame) -> Any:
+    """An attribute of an object; `found`: what its class has under that name."""
+    own = vm.special(target, "__getattribute__")
+    if own is not None:
+        return vm.call(own, [target, name], {}, frame)
+    getter = vm.special(found, "__get__") if found is not MISSING else None
+    if getter is not None and (in_class(type(found), "__set__", MISSING) is not MISSING
+                               or name not in (own_attributes(target) or {})):
+        vm.report(target, name)
+        return vm.call(getter, [found, target, type(target)], {}, frame)
+    fallback = vm.special(target, "__getattr__") if found is MISSING else None
+    if fallback is not None and name not in (own_attributes(target) or {}):
+        vm.report(target, name)
+        return vm.call(fallback, [target, name], {}, frame)
     if not vm.state.is_outside(target):
         return getattr(target, name)
-    if name == "__dict__":
-        raise vm.error("CE303", RuntimeError, "__dict__ is not available in a compiled function",
-                       frame, hint="use getattr and setattr")
     outside = vm.state.note_read(target, name)
-    if outside and vm.hooks.on_attribute_read is not None:
-        vm.hooks.on_attribute_read(target, name)
-    value = getattr(target, name)
+    try:
+        value = getattr(target, name)
+    finally:
+        if outside:
+            vm.report(target, name)
     if outside:
         vm.state.mark(value)
         return value
@@ -84,19 +103,9 @@ def _of_plain(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
     """An attribute of a value of Python's own, of numpy's or of a tensor."""
     if isinstance(target, GraphNumber) and name[:1] != "_" and hasattr(kind_of(target), name):
         return operations.attribute_of_number(vm, target, name, frame)
-    if name == "requires_grad" and isinstance(target, Parameter) \
-            and vm.hooks.on_attribute_read is not None:
-        vm.hooks.on_attribute_read(target, name)
+    if name == "requires_grad" and isinstance(target, Parameter):
+        vm.report(target, name)
     return getattr(target, _METHODS.get(name, name) if type(target) is dict else name)
-
-
-def static_attribute(cls: type, name: str) -> Any:
-    """A class attribute without running descriptors; MISSING if there is none."""
-    for base in cls.__mro__:
-        found = base.__dict__.get(name, MISSING)
-        if found is not MISSING:
-            return found
-    return MISSING
 
 
 def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
@@ -115,10 +124,9 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
             target = Tensor(target)
         elif isinstance(target, (list, tuple, str, range, bytes, dict)):
             index = asked_index(vm, index)
-    if _model.is_cell(target) and not isinstance(index, Tensor) and \
-            vm.hooks.on_attribute_read is not None:
-        vm.hooks.on_attribute_read(target, "_cells")
-    found = own_method(target, "__getitem__")
+    if _model.is_cell(target) and not isinstance(index, Tensor):
+        vm.report(target, "_cells")
+    found = vm.special(target, "__getitem__")
     if found is not None:
         return vm.call(found, [target, index], {}, frame)
     if isinstance(target, dict) and not dict.__contains__(target, index):

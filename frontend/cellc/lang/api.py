@@ -84,8 +84,8 @@ def position() -> str:
 def note_read(target: Any, name: str) -> None:
     """Library code has read an attribute that what is being compiled depends on."""
     vm = _active.vm
-    if vm is not None and vm.hooks.on_attribute_read is not None:
-        vm.hooks.on_attribute_read(target, name)
+    if vm is not None:
+        vm.report(target, name)
 
 
 def check_call(

@@ -13,9 +13,10 @@ from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tensors.views import hand_on
 from ..tracing.pytree import RunObject
+from ..tracing.reads import in_class
 from ..tracing.tracer import GraphTensor
 from . import _model
-from .access import mangle, read_attribute, static_attribute, subscript
+from .access import mangle, read_attribute, subscript
 from .iteration import items
 from .journal import BOXES
 from .operators import BINARY, IN_PLACE, operated
@@ -24,7 +25,7 @@ from .pieces import operations
 from .pieces.operations import is_piece
 from .recipes import recipe_of
 from .state import Stored
-from .trust import is_user_function, own_method
+from .trust import is_user_function
 from .values import MISSING, describe, is_number, is_runtime, scalar
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def set_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame: Fr
     if type(holder) is RunObject:
         operations.set_attribute(vm, holder, name, value, frame)
         return
-    found = static_attribute(type(holder), name)
+    found = in_class(type(holder), name, MISSING)
     if isinstance(found, property) and isinstance(found.fset, FunctionType) \
             and is_user_function(found.fset):
         vm.call(found.fset, [holder, value], {}, frame)
@@ -130,8 +131,8 @@ def _refuse_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame
     if isinstance(value, Parameter) or _model.is_cell(value):
         raise vm.error("CE501", TypeError, f"{what} cannot be set to a {type(value).__name__} in a "
                        "compiled function", frame, hint="set it in __init__")
-    setter = static_attribute(type(holder), "__setattr__")
-    described = static_attribute(type(holder), name)
+    setter = in_class(type(holder), "__setattr__", MISSING)
+    described = in_class(type(holder), name, MISSING)
     own = hasattr(type(described), "__set__") and \
         not isinstance(described, MemberDescriptorType)
     if own or isinstance(holder, (ModuleType, FunctionType, MethodType)) or (
@@ -213,7 +214,7 @@ def _change(
 ) -> None:
     """`holder[...] = value` or `del holder[...]`, by the class's method if the user wrote it."""
     vm.note_object(holder)
-    found = own_method(holder, f"__{function.__name__}__")
+    found = vm.special(holder, f"__{function.__name__}__")
     if found is not None:
         vm.call(found, [holder, *args], {}, frame)
         return
@@ -301,14 +302,14 @@ def _operate(vm: Interpreter, operate: Any, node: ast.AugAssign, old: Any, frame
         return operations.operated(vm, operate, [old, value], frame)
     if type(value) is PerTrip:
         return in_place(type(node.op), operate, old, value)
-    found = own_method(old, f"__{operate.__name__}__")
+    found = vm.special(old, f"__{operate.__name__}__")
     if found is not None:
         result = vm.call(found, [old, value], {}, frame)
         if result is not NotImplemented:
             return result
     elif isinstance(old, BOXES):
         return vm.state.mutate(vm, [old], operate, [old, value], {}, frame)
-    elif own_method(old, f"__{BINARY[type(node.op)].__name__.strip('_')}__") is None:
+    elif vm.special(old, f"__{BINARY[type(node.op)].__name__.strip('_')}__") is None:
         return operate(old, value)
     return operated(vm, BINARY[type(node.op)], old, value, frame)
 

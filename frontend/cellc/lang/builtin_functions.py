@@ -29,7 +29,6 @@ from .iteration import Through, Walk, backwards, items, walk
 from .operators import contains
 from .pieces import operations
 from .text import emit_print, flat, formatted, written
-from .trust import own_method
 from .values import (
     MISSING,
     RuntimeRange,
@@ -55,7 +54,7 @@ BUILTINS: dict[Any, Handler] = {}
 
 REFUSED = frozenset(
     getattr(builtins, n) for n in ("open", "input", "eval", "exec", "compile", "globals", "locals",
-                                   "vars", "breakpoint", "__import__")
+                                   "breakpoint", "__import__")
 )
 """Builtins that have no meaning while a graph is compiled."""
 
@@ -75,7 +74,7 @@ def _len(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
             raise TypeError("len() of a 0-d tensor")
         return args[0].shape[0]
     if len(args) == 1:
-        found = own_method(args[0], "__len__")
+        found = vm.special(args[0], "__len__")
         if found is not None:
             return vm.call(found, args, {}, frame)
     return len(*args, **kwargs)
@@ -292,6 +291,14 @@ def _getattr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
         if default:
             return default[0]
         raise
+
+
+@_handles(vars)
+def _vars(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    if len(args) != 1:
+        raise vm.error("CE303", RuntimeError, "vars() is not available in a compiled function",
+                       frame, hint="use vars(object), or getattr and setattr")
+    return read_attribute(vm, args[0], "__dict__", frame)
 
 
 @_handles(hasattr)

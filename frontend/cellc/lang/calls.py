@@ -26,10 +26,10 @@ from ..core.module_names import module_of
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber
+from ..tracing.reads import in_class
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import ElementsUnknown, GraphTensor
 from . import _model
-from .access import static_attribute
 from .asking import called
 from .assignment import set_attribute
 from .builtin_functions import BUILTINS, REFUSED
@@ -44,9 +44,10 @@ from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
 from .pieces.calls import call_of_python
 from .pieces.operations import is_piece, of_tensor
+from .protocols import of_builtin
 from .source import function_source
 from .text import format_text, join_text
-from .trust import is_foreign_class, is_library, is_user_function
+from .trust import is_foreign_class, is_library, is_readable, is_user_function
 from .values import MISSING, any_runtime, holds_runtime, in_text
 from .world import outside_call
 
@@ -66,6 +67,10 @@ def call(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> 
             return found
     if vm.rolling and type(fn) not in _INTERPRETED:
         refuse_in(args, kwargs)
+    if args and not kwargs and type(fn) in (type, BuiltinFunctionType):
+        found = of_builtin(vm, fn, args, frame)
+        if found is not MISSING:
+            return found
     handler = _BY_TYPE.get(type(fn))
     if handler is not None:
         return handler(vm, fn, args, kwargs, frame)
@@ -136,6 +141,8 @@ def _interpret(
     vm: Interpreter, fn: FunctionType, args: Args, kwargs: Kwargs, caller: Frame | None
 ) -> Any:
     source = function_source(fn)
+    if vm.hooks.on_function_read is not None and not (fn.__module__ or "").startswith("cellc."):
+        vm.hooks.on_function_read(fn)
     if vm.rolling and (source.facts.generator or source.node.args.vararg):
         refuse_in(args, kwargs)
     node = source.node
@@ -235,15 +242,14 @@ def _method(vm: Interpreter, fn: MethodType, args: Args, kwargs: Kwargs, frame: 
 # --- Cells --------------------------------------------------------------------------------------
 
 
+_READ_BY_CALLS = ("construct", "bprop", "_hooks", "_flags", "_recompute_options",
+                  "_recompute_budget", "_inner")
+
+
 def call_cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """Inline a Cell: its `construct`, or its own gradient through the hook."""
-    if vm.hooks.on_attribute_read is not None:
-        vm.hooks.on_attribute_read(cell, "construct")
-        vm.hooks.on_attribute_read(cell, "_hooks")
-        vm.hooks.on_attribute_read(cell, "_flags")
-        vm.hooks.on_attribute_read(cell, "_recompute_options")
-        vm.hooks.on_attribute_read(cell, "_recompute_budget")
-        vm.hooks.on_attribute_read(cell, "_inner")
+    for name in _READ_BY_CALLS:
+        vm.report(cell, name)
     vm.tracer.budget = budget.least(vm.tracer.budget, cell._recompute_budget)
     return vm.templates.of_call(cell, args, kwargs, vm.scope_of(cell, frame),
                                 lambda: _hooked(vm, cell, args, kwargs, frame))
@@ -312,7 +318,8 @@ def _construct(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Fr
     found = outside_call(vm, cls, args, kwargs, frame)
     if found is not MISSING:
         return found
-    init = static_attribute(cls, "__init__")
+    init = in_class(cls, "__init__", MISSING)
+    vm.report(cls, "__init__")
     made = _interpreted_object(vm, cls, init, args, kwargs, frame)
     if made is not MISSING:
         return made
@@ -368,10 +375,10 @@ def _interpreted_object(
     vm: Interpreter, cls: type, init: Any, args: Args, kwargs: Kwargs, frame: Frame
 ) -> Any:
     """An instance of a user's class whose `__init__` is interpreted; MISSING if it has none."""
-    if type(cls) not in (type, ABCMeta) or static_attribute(cls, "__new__") is not _OBJECT_NEW:
+    if type(cls) not in (type, ABCMeta) or in_class(cls, "__new__", MISSING) is not _OBJECT_NEW:
         return MISSING
     if not isinstance(init, FunctionType) or not is_user_function(init) \
-            or init.__code__.co_filename.startswith("<"):
+            or not is_readable(init):
         return MISSING
     made = vm.state.new(vm.fresh(object.__new__(cls)))
     interpret(vm, init, [made, *args], kwargs, frame)
@@ -411,7 +418,8 @@ def _tensor(
 
 def _object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """An instance with `__call__`."""
-    found = static_attribute(type(fn), "__call__")
+    found = in_class(type(fn), "__call__", MISSING)
+    vm.report(type(fn), "__call__")
     if found is MISSING:
         raise TypeError(f"a value of type {type(fn).__name__} cannot be called")
     if isinstance(found, FunctionType) and is_user_function(found):
@@ -425,6 +433,8 @@ def _object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
 def _partial(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     if fn is apply:  # what stands behind it while ops run eagerly is no concern of a graph
         return library(vm, fn, args, kwargs, frame)
+    if vm.hooks.on_partial_read is not None:
+        vm.hooks.on_partial_read(fn)
     return call(vm, fn.func, [*fn.args, *args], {**fn.keywords, **kwargs}, frame)
 
 
@@ -577,6 +587,9 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     result = vm.state.mutate(vm, boxes, fn, args, kwargs, frame)
     if isinstance(fn, functools._lru_cache_wrapper):  # what it gave before is given again
         vm.state.default(f"what {fn.__name__}() keeps", vm.tracer.place(), result)
+        if vm.hooks.on_result_read is not None:
+            vm.hooks.on_result_read(fn, f"{fn.__name__}{tuple(args)}",
+                                    functools.partial(fn, *args, **kwargs), result)
     if not any(result is v for v in (owner, *args)) and not isinstance(result, BOXES):
         vm.state.new(result)
         if isinstance(result, Iterator):

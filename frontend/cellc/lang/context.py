@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cellc_compiler.ir.graph import Node
 from cellc_compiler.ir.op import has_effect
 
+from ..tracing.reads import in_class
 from ..tracing.tracer import SizeInside
-from .access import static_attribute
 from .asking import avoidable, settled, site
 from .assignment import assign_to
 from .control import under
@@ -42,7 +42,7 @@ def special(
     vm: Interpreter, target: Any, name: str, args: Sequence[Any], frame: Frame
 ) -> Any:
     """Call a special method of a context manager."""
-    found = static_attribute(type(target), name)
+    found = in_class(type(target), name, MISSING)
     if found is MISSING:
         raise TypeError(f"'{type(target).__name__}' object does not support the context manager "
                         "protocol")
@@ -184,14 +184,14 @@ def _effects(vm: Interpreter) -> set[Node]:
 def _may_catch(manager: Any) -> bool:
     """Whether a context manager may drop an exception or raise another one in its place: its
     `__exit__` returns something or raises."""
-    leave = static_attribute(type(manager), "__exit__")
+    leave = in_class(type(manager), "__exit__", MISSING)
     code = getattr(leave, "__code__", None)
     return code is not None and (_returns(code) or _raises(code))
 
 
 def _is_told(manager: Any) -> bool:
     """Whether a context manager looks at the exception, to do other things then."""
-    code = getattr(static_attribute(type(manager), "__exit__"), "__code__", None)
+    code = getattr(in_class(type(manager), "__exit__", MISSING), "__code__", None)
     return code is not None and _looks(code)
 
 

@@ -24,7 +24,6 @@ from .outcome import NEVER, RETURN, Diverged, Outcome
 from .pieces import operations
 from .pieces.operations import held
 from .regions import close_cond, opened, reopened
-from .trust import own_method
 from .values import (
     MISSING,
     Build,
@@ -57,7 +56,7 @@ def truth(vm: Interpreter, value: Any, frame: Frame) -> Known:
     if vm.pieces is not None and type(value) in (RunObject, Text):
         return truth(vm, operations.truth(vm, value, frame), frame)
     if not isinstance(value, Tensor):
-        found = own_method(value, "__bool__") or own_method(value, "__len__")
+        found = vm.special(value, "__bool__") or vm.special(value, "__len__")
         if found is not None:
             return truth(vm, vm.call(found, [value], {}, frame), frame)
         if isinstance(value, (RuntimeRange, Text)):

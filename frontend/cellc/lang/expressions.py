@@ -22,8 +22,10 @@ from .per_trip import PerTrip, binary, seen, unary
 from .per_trip import subscript as row_of
 from .pieces import operations
 from .pieces.operations import comparable, holds_object, is_piece, of_run
+from .protocols import of_method
 from .state import GROWTH, unseen_box
 from .text import formatted, percent_text
+from .trust import is_own_class
 from .values import MISSING, RuntimeRange, Text, holds_runtime, in_text, is_runtime, like
 
 if TYPE_CHECKING:
@@ -70,7 +72,9 @@ def _unary(vm: Interpreter, node: ast.UnaryOp, frame: Frame) -> Any:
         return not known if isinstance(known, bool) else as_bool(logical("not", known))
     if is_piece(value):
         return operations.operated(vm, UNARY[type(node.op)], [value], frame)
-    return UNARY[type(node.op)](value)
+    operate = UNARY[type(node.op)]
+    result = of_method(vm, value, f"__{operate.__name__}__", [], lambda: operate(value), frame)
+    return operate(value) if result is MISSING else result
 
 
 def _bool_op(vm: Interpreter, node: ast.BoolOp, frame: Frame) -> Any:
@@ -188,7 +192,12 @@ def _formatted(vm: Interpreter, node: ast.FormattedValue, frame: Frame) -> Any:
         return operations.formatted(vm, value, spec, mark, frame)
     if isinstance(spec, Text):
         raise TypeError("a format specification must be known while compiling")
-    parts = formatted(value, spec, chr(node.conversion) if node.conversion > 0 else "")
+    mark = chr(node.conversion) if node.conversion > 0 else ""
+    if is_own_class(type(value)):
+        by = {"": format, "s": str, "r": repr, "a": ascii}[mark]
+        value = vm.call(by, [value, spec] if by is format else [value], {}, frame)
+        mark, spec = "", "" if by is format else spec
+    parts = formatted(value, spec, mark)
     return Text(tuple(parts)) if holds_runtime(parts) else "".join(parts)
 
 

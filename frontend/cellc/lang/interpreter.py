@@ -11,7 +11,7 @@ import ast
 import builtins
 import os.path
 from collections.abc import Callable, Hashable, Sequence
-from types import CellType
+from types import CellType, FunctionType
 from typing import Any, NoReturn
 
 from cellc_compiler.ir.graph import Value
@@ -46,6 +46,7 @@ from .pieces.emit import Pieces
 from .state import CapturedName, GlobalName, State
 from .statements import STATEMENTS, block
 from .survey import lost, rest_of_statement
+from .trust import is_own_class, own_method
 from .values import MISSING, Poison
 
 CALL_DEPTH = 1000
@@ -62,6 +63,10 @@ class Hooks:
         on_attribute_read: called with (object, name) for attributes of Cells and user objects.
         on_global_read: called with (globals, name) for global names.
         on_captured_read: called with (the closure's cell, name) for captured variables.
+        on_function_read: called with each function of the user whose source is interpreted.
+        on_partial_read: called with each `functools.partial` that is called.
+        on_result_read: called with (object, special method, how it is called, result) for methods
+            that Python calls.
         state: notes what the trace does to Python objects; None: it is put back at the end.
         pieces: has Python do, when the network runs, what only Python can; None: that is an error.
         elements: gives those of the graph's first inputs in the call at hand, if there is one.
@@ -70,6 +75,9 @@ class Hooks:
     on_attribute_read: Callable[[Any, str], None] | None = None
     on_global_read: Callable[[dict[str, Any], str], None] | None = None
     on_captured_read: Callable[[CellType, str], None] | None = None
+    on_function_read: Callable[[FunctionType], None] | None = None
+    on_partial_read: Callable[[Any], None] | None = None
+    on_result_read: Callable[[Any, str, Callable[[], Any], Any], None] | None = None
     state: State | None = None
     pieces: Pieces | None = None
     elements: Callable[[], Sequence[Any]] | None = None
@@ -327,9 +335,24 @@ class Interpreter:
         if name in table:
             return self.load_global(name, table)
         found = getattr(builtins, name, MISSING)
+        if self.hooks.on_global_read is not None:
+            self.hooks.on_global_read(table, name)
+            self.hooks.on_global_read(builtins.__dict__, name)
         if found is MISSING:
             raise NameError(f"the name '{name}' is not defined")
         return found
+
+    def report(self, target: Any, name: str) -> None:
+        """Say that an attribute was looked for, whether or not it is there."""
+        if self.hooks.on_attribute_read is not None:
+            self.hooks.on_attribute_read(target, name)
+
+    def special(self, value: object, name: str) -> FunctionType | None:
+        """A special method that a class of the user defines in Python, to be interpreted."""
+        if is_own_class(type(value)):
+            self.report(type(value), name)
+            return own_method(value, name)
+        return None
 
     def poisoned(self, value: Poison, frame: Frame) -> NoReturn:
         """Raise the error a poisoned variable stands for."""

@@ -17,9 +17,9 @@ from cellc_compiler.ir.dims import Dim
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import as_number
 from ..tracing.pytree import RunObject
+from . import _model
 from .asking import asked_int
 from .pieces import operations
-from .trust import own_method
 from .values import MISSING, Position, RuntimeRange, Text, scalar, with_parts
 from .world import refuse_iterators
 
@@ -264,12 +264,10 @@ def walk(vm: Interpreter, value: Any) -> Walk:
     """
     if isinstance(value, Walk):
         return value
-    if type(value) is RunObject and vm.pieces is not None:
+    if vm.pieces is not None and type(value) in (RunObject, RuntimeRange):
         assert vm.frame is not None
-        return Elements(vm, operations.items(vm, value, vm.frame))
-    if isinstance(value, RuntimeRange) and vm.pieces is not None:
-        assert vm.frame is not None
-        return Elements(vm, operations.known_range(vm, value, vm.frame))
+        known = operations.items if type(value) is RunObject else operations.known_range
+        return Elements(vm, known(vm, value, vm.frame))
     if isinstance(value, Tensor):
         if not value.shape:
             raise TypeError("iteration over a 0-d tensor")
@@ -282,7 +280,9 @@ def walk(vm: Interpreter, value: Any) -> Walk:
         return Elements(vm, value)
     assert vm.frame is not None
     refuse_iterators(vm, [value], vm.frame)
-    found = own_method(value, "__iter__")
+    if _model.is_cell(value):
+        vm.report(value, "_cells")
+    found = vm.special(value, "__iter__")
     if found is not None and not isinstance(value, Iterator):
         return walk(vm, vm.call(found, [value], {}, vm.frame))
     native = iter(value)

@@ -17,8 +17,8 @@ from .control import Known, as_bool, logical, truth
 from .iteration import items
 from .pieces import operations
 from .pieces.operations import is_piece
-from .trust import own_method
-from .values import holds_runtime, is_runtime
+from .protocols import of_operator
+from .values import MISSING, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -159,16 +159,14 @@ def operated(
     """`a op b`; the method of a user's class is interpreted."""
     if vm.pieces is not None and (is_piece(a) or is_piece(b)):
         return operations.operated(vm, operate, [a, b], frame)
-    name = operate.__name__.strip("_")
-    found = own_method(a, f"__{name}__")
-    if found is None:
-        if is_asked_power(operate.__name__, a, b):
-            return power(vm, a, b, frame)
-        if operate is operator.mul:
-            a, b = _repeated(vm, a, b)
-        return operate(a, b)
-    result = vm.call(found, [a, b], {}, frame)
-    return operate(a, b) if result is NotImplemented else result
+    result = of_operator(vm, operate, a, b, frame)
+    if result is not MISSING:
+        return result
+    if is_asked_power(operate.__name__, a, b):
+        return power(vm, a, b, frame)
+    if operate is operator.mul:
+        a, b = _repeated(vm, a, b)
+    return operate(a, b)
 
 
 def _repeated(vm: Interpreter, a: Any, b: Any) -> tuple[Any, Any]:
@@ -190,7 +188,7 @@ def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
         return as_bool(truth(vm, (box == item).any(), frame))
     if vm.pieces is not None and isinstance(box, (dict, str)) and operations.is_key_of_run(item):
         return operations.contains(vm, item, box, frame)
-    found = own_method(box, "__contains__")
+    found = vm.special(box, "__contains__")
     if found is not None:
         return as_bool(truth(vm, vm.call(found, [box, item], {}, frame), frame))
     tensors = isinstance(box, (list, tuple)) and any(isinstance(v, Tensor) for v in (item, *box))

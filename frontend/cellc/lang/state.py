@@ -28,7 +28,7 @@ from ..tensors.tensor import Tensor
 from ..tracing.arguments import CHANGEABLE, at_hand, objects_in, returned
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, kind_of
 from ..tracing.python_state import PythonState, StateInput, can_be_input
-from ..tracing.reads import Read, content, short
+from ..tracing.reads import Read, content, in_class, short
 from ..tracing.state_numbers import Answers, number_input
 from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
@@ -147,8 +147,7 @@ class CapturedName(Stored):
 
 
 def _in_class(target: Any, name: str) -> Any:
-    kind = target if isinstance(target, type) else type(target)
-    return next((c.__dict__[name] for c in kind.__mro__ if name in c.__dict__), MISSING)
+    return in_class(target if isinstance(target, type) else type(target), name, MISSING)
 
 
 @dataclass(slots=True)
@@ -473,8 +472,8 @@ class State:
         frame: Frame,
     ) -> None:
         """Have the run add to a container that the trace does not look into."""
-        if self.note_read(target, name) and vm.hooks.on_attribute_read is not None:
-            vm.hooks.on_attribute_read(target, name)
+        if self.note_read(target, name):
+            vm.report(target, name)
         self.unseen[id(box)] = box
         what = f"a {type(box).__name__} in {Stored(target, name).label()}"
         self.hand_over(vm, what, getattr(box, method), self._taken(args), frame)

@@ -13,7 +13,8 @@ from functools import lru_cache
 from types import FunctionType
 
 from ..core.module_names import module_of
-from .source import has_source, register_source
+from .errors import CompileError
+from .source import function_source, has_source, register_source
 
 _FOREIGN = frozenset(
     ("numpy", "scipy", "torch", "pandas", "sklearn", "jax", "ml_dtypes", "PIL", "matplotlib",
@@ -46,16 +47,22 @@ def _foreign_module(module: str) -> bool:
     return name in _FOREIGN or (name in sys.stdlib_module_names and name != "__main__")
 
 
+def is_own_class(kind: type) -> bool:
+    """Whether a class is neither Python's, numpy's nor cellc's."""
+    module = module_of(kind)
+    return module != "" and root(module) not in ("builtins", "numpy", "cellc")
+
+
 def own_method(value: object, name: str) -> FunctionType | None:
     """A special method that a class of the user defines in Python, to be interpreted."""
     kind = type(value)
-    if module_of(kind) in ("builtins", "numpy") or root(module_of(kind)) == "cellc":
+    if not is_own_class(kind):
         return None
     for base in kind.__mro__:
         found = base.__dict__.get(name)
         if found is not None:
             return found if isinstance(found, FunctionType) and is_user_function(found) \
-                and not found.__code__.co_filename.startswith("<") else None
+                and is_readable(found) else None
     return None
 
 
@@ -78,6 +85,15 @@ def is_user_function(fn: FunctionType) -> bool:
     if is_library(module) or _foreign_module(module):
         return False
     return not fn.__code__.co_filename.startswith("<frozen") or has_source(fn)
+
+
+def is_readable(fn: FunctionType) -> bool:
+    """Whether the source of a function can be had: that of generated methods cannot."""
+    try:
+        function_source(fn)
+    except CompileError:
+        return False
+    return True
 
 
 def is_foreign_class(cls: type) -> bool:

@@ -1,22 +1,24 @@
-"""What a trace read from outside, and whether it has changed since.
+"""What a trace read from outside, and whether Python would find the same now.
 
-Attributes of Cells need no look: setting one tells its readers (`watch`). Everything else is
-compared before each call of the entry that read it: variables and attributes of plain objects by
-identity (numbers and strings by value), lists, dicts, sets, small tensors and arrays by a copy of
-what was in them. A network that reads none of that pays nothing.
+A read is the path by which Python found a value: the object's own dictionary, the class along its
+MRO, a name that is missing there, a global, a builtin, a captured variable, the code and defaults
+of a function. Variables and attributes count by identity (numbers and strings by value), lists,
+dicts, sets, small tensors and arrays by a copy of their contents. `guards` compares them.
 """
 
 from __future__ import annotations
 
 import types
 from array import array
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cellc_runtime import words
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
@@ -40,6 +42,7 @@ _BOOKS = frozenset(
 _OFFERED = frozenset({"param_groups"})
 """What Cells of cellc hold for users to change in place."""
 _GONE = object()
+_NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _PLAIN = (bool, int, float, complex, str, bytes)
 
 
@@ -76,12 +79,54 @@ def short(value: Any) -> str:
     elif type(value).__name__ == "CellHooks":
         text = f"{len(value)} hook{'s' * (len(value) != 1)}"
     else:
-        name = getattr(value, "__qualname__", None)
-        text = f"{name}" if isinstance(name, str) else f"a {type(value).__name__}"
+        text = value.__qualname__ if isinstance(value, _NAMED) else f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Something by which Python goes that has words of its own (`cellc_runtime.words`).
+
+    Attributes:
+        key: equal for equal stamps.
+        words: as they are now; None if it has none.
+    """
+
+    key: tuple[str, int, str]
+    words: Callable[[], list[words.Word] | None]
+
+
+def class_stamp(cls: type) -> Stamp:
+    """A class and its bases."""
+    return Stamp(("class", id(cls), ""), lambda: words.of_class(cls))
+
+
+def dict_stamp(table: dict[Any, Any]) -> Stamp:
+    """A dictionary."""
+    return Stamp(("dict", id(table), ""), lambda: words.of_dict(table))
+
+
+def instance_stamp(owner: Any, table: dict[str, Any]) -> Stamp:
+    """The own attributes of an object."""
+    return Stamp(("instance", id(owner), ""), lambda: words.of_instance(owner, table))
+
+
+def name_stamp(table: dict[str, Any], name: str) -> Stamp:
+    """A name of a module."""
+    return Stamp(("name", id(table), name), lambda: words.of_name(table, name))
+
+
+def function_stamp(fn: types.FunctionType) -> Stamp:
+    """The code and the defaults of a function."""
+    return Stamp(("function", id(fn), ""), lambda: words.of_function(fn))
+
+
+def cell_stamp(cell: types.CellType) -> Stamp:
+    """A captured variable."""
+    return Stamp(("cell", id(cell), ""), lambda: words.of_cell(cell))
+
+
+@dataclass(slots=True, eq=False)
 class Read:
     """Something read while compiling.
 
@@ -92,8 +137,9 @@ class Read:
         value: what it was.
         before: `value` in words.
         content: a copy of what was in it, for what can change in place; None for the rest.
-        watched: setting it is told by `watch`; only changes in place need a look.
+        watched: only stamps and `watch` tell of it; where it has no words, no call looks at it.
         key: the identity of what holds it, and its name.
+        stamps: while these are what they were, `now` gives `value`.
     """
 
     label: str
@@ -104,17 +150,29 @@ class Read:
     content: Any = None
     watched: bool = False
     key: tuple[int, str] = (0, "")
+    stamps: tuple[Stamp, ...] = ()
 
     @property
     def compared(self) -> bool:
-        """Whether a call must look at it."""
+        """Whether a call must look at it where it has no words."""
         return not self.watched or self.content is not None
+
+    @property
+    def in_place(self) -> bool:
+        """Whether what is in it may change while its stamps stay what they are."""
+        return self.content is not None and not (
+            type(self.value) in _VERSIONED and all(c is None for c in self.content[1]))
 
     def changed(self) -> bool:
         """Whether it is another value, or another content, now."""
         if not self.watched and not same(self.now(), self.value):
             return True
         return self.content is not None and not holds_content(self.value, self.content)
+
+    def moved(self) -> bool:
+        """The same, where `watch` does not count."""
+        return not same(self.now(), self.value) or (
+            self.content is not None and not holds_content(self.value, self.content))
 
     def describe(self) -> str:
         """What it was and is, and where it was read."""
@@ -132,7 +190,7 @@ def content(value: Any) -> Any:
         if isinstance(value, tuple) and all(c is None for c in inner):
             return None
         return list(value), inner
-    if isinstance(value, dict):
+    if isinstance(value, (dict, types.MappingProxyType)):
         return list(value.items()), [content(v) for v in value.values()]
     if isinstance(value, (set, bytearray, array)):
         return (copy(value),)
@@ -158,9 +216,9 @@ def holds_content(value: Any, kept: Any) -> bool:
     items, inner = kept
     if len(value) != len(items):
         return False
-    if isinstance(value, dict):
+    if isinstance(value, (dict, types.MappingProxyType)):
         for (k, v), (old_k, old_v) in zip(value.items(), items, strict=True):
-            if not (same(k, old_k) or k == old_k) or not same(v, old_v):
+            if not same(k, old_k) or not same(v, old_v):
                 return False
         values: Any = value.values()
     else:
@@ -183,55 +241,119 @@ class Reads:
         self.attributes: dict[tuple[int, str], tuple[Any, str]] = {}
 
     def of_attribute(self, target: Any, name: str) -> None:
-        """An attribute of a Cell, a Parameter or a user's object."""
+        """An attribute of a Cell, a Parameter, a class or a user's object, as Python finds it."""
         key = id(target), name
         if key in self.attributes:
             return
         self.attributes[key] = target, name
+        if isinstance(target, super):
+            self._of_bases(target, name)
+            return
+        kind = type(target)
         if isinstance(target, type):
             self._of_class(target, name)
+            if kind is not type:
+                self._of_class(kind, name)
             return
-        kind, table = type(target), getattr(target, "__dict__", {})
-        tells = isinstance(target, Tensor) or _is_cell(kind)
+        if kind.__flags__ & _CHANGEABLE_TYPE and not module_of(kind).startswith("cellc."):
+            table = own_attributes(target)
+            self._note((id(target), "__class__"), f"the class of a {kind.__name__}",
+                       lambda: type(target), kind, True,
+                       *(() if table is None else (instance_stamp(target, table),)))
+        found = self._of_class(kind, name)
+        if isinstance(found, types.MemberDescriptorType):
+            self._note(key, f"{name} of {kind.__name__}", lambda: _slot(found, target, kind),
+                       _slot(found, target, kind))
+            return
+        told = issubclass(kind, Tensor) or _is_cell(kind)
+        table = own_attributes(target)
+        if table is None or (name not in table and name != "__dict__"
+                             and hasattr(type(found), "__set__")):
+            return  # a data descriptor comes before what the object has itself
+        if name == "__dict__":
+            self._note(key, f"the attributes of {kind.__name__}", lambda: own_attributes(target),
+                       table, False, instance_stamp(target, table))
+            return
         label = f"{'the hooks' if name == '_hooks' else name} of {kind.__name__}"
-        owner = next((c for c in kind.__mro__ if name in c.__dict__), None)
-        value = owner.__dict__[name] if owner is not None else _GONE
-        if name in table:
-            self._note(key, label, lambda: table.get(name, _GONE), table[name], tells)
-        elif owner is None and tells:  # a Parameter or Cell of a Cell
-            found = getattr(target, name, _GONE)
-            self._note(key, label, lambda: getattr(target, name, _GONE), found, True)
-        elif isinstance(value, types.MemberDescriptorType):
-            found = getattr(target, name, _GONE)
-            self._note(key, label, lambda: getattr(target, name, _GONE), found, False)
-        elif owner is not None and not _fixed_in_class(owner, value):
-            self._note(key, f"{name} of the class {owner.__name__}",
-                       lambda: owner.__dict__.get(name, _GONE), value, False)
+        value = table.get(name, _GONE)
+        self._note(key, label, lambda: (own_attributes(target) or {}).get(name, _GONE), value,
+                   told or (value is _GONE and callable(found)), instance_stamp(target, table))
+        if value is _GONE and found is _GONE and _is_cell(kind):
+            self._of_member(target, name, label)
 
-    def _of_class(self, target: type, name: str) -> None:
-        owner = next((c for c in target.__mro__ if name in c.__dict__), None)
-        if owner is not None and not _fixed_in_class(owner, owner.__dict__[name]):
-            self._note((id(target), name), f"{name} of the class {target.__name__}",
-                       lambda: getattr(target, name, _GONE), owner.__dict__[name], False)
+    def _of_member(self, cell: Any, name: str, label: str) -> None:
+        """A Parameter or Cell that a Cell holds in its tables."""
+        tables = [t for t in map(cell.__dict__.get, _TABLES) if type(t) is OrderedDict]
+        self._note((id(cell), f"{name} in its tables"), label, lambda: _member(cell, name),
+                   _member(cell, name), True, *map(dict_stamp, tables))
+
+    def _of_class(self, cls: type, name: str) -> Any:
+        """What Python finds in a class along its MRO, which is noted."""
+        now = partial(in_class, cls, name)
+        value = now()
+        owner = next((c for c in cls.__mro__ if name in c.__dict__), cls)
+        own = module_of(owner).startswith("cellc.")
+        if cls.__flags__ & _CHANGEABLE_TYPE and not (own and name.startswith("_")):
+            fixed = own or value is _GONE or callable(value) or hasattr(type(value), "__get__")
+            self._note((id(cls), name), f"{name} of the class {cls.__name__}",
+                       now, value, fixed, class_stamp(cls))
+        return value
+
+    def _of_bases(self, target: Any, name: str) -> None:
+        """What `super()` finds: in the classes after one of the MRO."""
+        cls, after = target.__self_class__, target.__thisclass__
+
+        def now() -> Any:
+            mro = cls.__mro__
+            bases = mro[mro.index(after) + 1:] if after in mro else ()
+            return next((b.__dict__[name] for b in bases if name in b.__dict__), _GONE)
+
+        self._note((id(cls), f"{name} after {id(after)}"), f"{name} of a base of {cls.__name__}",
+                   now, now(), True, class_stamp(cls))
 
     def of_globals(self, table: dict[str, Any], name: str) -> None:
-        """A global name; those of modules and of cellc itself do not change."""
-        value = table.get(name)
-        if not _fixed(value):
-            self._note((id(table), name), f"the variable {name}",
-                       lambda: table.get(name, _GONE), value, False)
+        """A name of a module, or of the builtins; it may be missing there."""
+        value = table.get(name, _GONE)
+        self._note((id(table), name), f"the variable {name}", lambda: table.get(name, _GONE), value,
+                   value is _GONE or _fixed(value), name_stamp(table, name))
 
     def of_closure(self, cell: types.CellType, name: str) -> None:
         """A captured variable."""
-        if not _fixed(cell.cell_contents):
-            self._note((id(cell), name), f"the variable {name}", lambda: _contents(cell),
-                       cell.cell_contents, False)
+        self._note((id(cell), name), f"the variable {name}", lambda: _contents(cell),
+                   cell.cell_contents, _fixed(cell.cell_contents), cell_stamp(cell))
+
+    def of_function(self, fn: types.FunctionType) -> None:
+        """The code and the defaults of a function whose source is read."""
+        stamp = function_stamp(fn)
+        for name, what in _PARTS_OF_FUNCTIONS.items():
+            value = getattr(fn, name)
+            self._note((id(fn), name), f"{what} of {fn.__qualname__}()", partial(getattr, fn, name),
+                       value, type(value) is not dict, stamp)
+
+    def of_partial(self, fn: Any) -> None:
+        """The arguments that a `functools.partial` holds."""
+        for name in ("func", "args", "keywords"):
+            self._note((id(fn), name), f"{name} of the partial", partial(getattr, fn, name),
+                       getattr(fn, name))
+
+    def of_result(self, target: Any, method: str, call: Callable[[], Any], result: Any) -> None:
+        """What Python gets from a special method of an object, which it calls again to compare."""
+        def now() -> Any:
+            try:
+                return call()
+            except Exception:
+                return _GONE  # the call that is made then raises it
+
+        self._note((id(call), method), f"{method} of {type(target).__name__}", now, result)
 
     def _note(
-        self, key: tuple[int, str], label: str, now: Callable[[], Any], value: Any, tells: bool
+        self, key: tuple[int, str], label: str, now: Callable[[], Any], value: Any,
+        watched: bool = False, *stamps: Stamp,
     ) -> None:
         if key not in self.found:
-            self.found[key] = Read(label, self.place(), now, value, "", None, tells, key)
+            self.found[key] = Read(label, self.place(), now, value, "", None, watched, key, stamps)
+            if _is_cell(type(value)) and hasattr(type(value), "__iter__"):
+                self.of_attribute(value, "_cells")
 
     def finish(self) -> list[Read]:
         """All reads, with what is in them now, at the end of the trace."""
@@ -242,18 +364,55 @@ class Reads:
                 and module_of(type(target[0])).startswith("cellc."))
             )  # what a layer of cellc holds does not change in place
             read.content = None if own else content(read.value)
+            if name in _TABLES and isinstance(read.value, OrderedDict):
+                read.content = list(read.value.items()), [None] * len(read.value)
+            if type(read.value) in _VERSIONED and read.content is not None and read.stamps:
+                read.stamps = (*read.stamps, dict_stamp(read.value))
             read.before = short(read.value)
         return list(self.found.values())
 
 
+_TABLES = ("_params", "_cells", "_inner")
+"""Where Cells hold what is no attribute of their own, in the order in which it is looked for."""
+_PARTS_OF_FUNCTIONS = {"__code__": "the code", "__defaults__": "the defaults",
+                       "__kwdefaults__": "the keyword defaults"}
+_VERSIONED = (dict, OrderedDict)
+_CHANGEABLE_TYPE = 1 << 9
+"""The flag of classes that a program has made (`Py_TPFLAGS_HEAPTYPE`)."""
+
+
+def in_class(cls: type, name: str, missing: Any = _GONE) -> Any:
+    """What a class has under a name along its MRO, without running descriptors."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return missing
+
+
+def own_attributes(target: Any) -> dict[str, Any] | None:
+    """The `__dict__` of an object, without a method of its class; None if it has none."""
+    for base in type(target).__mro__:
+        found = base.__dict__.get("__dict__")
+        if isinstance(found, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+            table = found.__get__(target)
+            return table if isinstance(table, dict) else None
+    return None
+
+
+def _slot(descriptor: types.MemberDescriptorType, target: Any, kind: type) -> Any:
+    try:
+        return descriptor.__get__(target, kind)
+    except AttributeError:
+        return _GONE
+
+
+def _member(cell: Any, name: str) -> Any:
+    tables = map(cell.__dict__.get, _TABLES)
+    return next((t[name] for t in tables if t is not None and name in t), _GONE)
+
+
 def _is_cell(kind: type) -> bool:
     return any(c.__module__ == "cellc.nn.cell" and c.__name__ == "Cell" for c in kind.__mro__)
-
-
-def _fixed_in_class(owner: type, value: Any) -> bool:
-    """Whether a class attribute is taken not to change: functions, and all of cellc's."""
-    return module_of(owner).split(".")[0] in ("cellc", "builtins") or callable(value) \
-        or hasattr(type(value), "__get__")
 
 
 def _fixed(value: Any) -> bool:

@@ -12,9 +12,37 @@ and it is the caller's, the call is appended to its tape.
 
 from __future__ import annotations
 
-from cellc_runtime.abi import SITE
+from cellc_runtime.abi import SITE, WORDS
 
 SITE_CODE = """
+; The position of the first word that is not what it was, or -1.
+define internal i64 @first_changed(ptr %words, i64 %n) nounwind {
+  loop %i < %n, else %all
+  %w = getelementptr %word, ptr %words, i64 %i
+  %at = load ptr, ptr %w
+  %mask = field %word.mask, ptr %w
+  %value = field %word.value, ptr %w
+  %now = load i64, ptr %at
+  %seen = and i64 %now, %mask
+  br eq i64 %seen, %value, label %same, label %other
+same:
+  next %i
+other:
+  ret i64 %i
+all:
+  ret i64 -1
+}
+
+; The same for a function of Python over a table of words.
+define hidden ptr @{WORDS}(ptr %self, ptr %unused) nounwind {
+  %table = call ptr {CAPSULE_GET_POINTER}(ptr %self, ptr null)
+  %words = field %words.words, ptr %table
+  %n = field %words.count, ptr %table
+  %i = call i64 @first_changed(ptr %words, i64 %n)
+  %number = call ptr {LONG_FROM_LONG}(i64 %i)
+  ret ptr %number
+}
+
 ; The array of a Tensor or Parameter, or null.
 define internal ptr @array_of(ptr %site, ptr %t) nounwind {
   %type = field %array.type, ptr %t
@@ -214,6 +242,11 @@ current:
   %present = icmp eq i64 %of, %epoch
   %valid = or i1 %any, %present
   if %valid, else %no
+  ; Would Python find what was read of its objects?
+  %words = field %case.words, ptr %case
+  %nwords = field %case.nwords, ptr %case
+  %moved = call i64 @first_changed(ptr %words, i64 %nwords)
+  if slt i64 %moved, 0, else %no
   %sized = field %case.sized, ptr %case
   if ne i64 %sized, 0, else %yes
   ; Do the operands lie over the result as the entry wants it?
@@ -433,4 +466,4 @@ long:
   %reply = tail call ptr {VECTORCALL}(ptr %callable, ptr %args, i64 %nargs, ptr %kwnames)
   ret ptr %reply
 }
-""".replace("{SITE}", SITE)
+""".replace("{SITE}", SITE).replace("{WORDS}", WORDS)

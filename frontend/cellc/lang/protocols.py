@@ -1,0 +1,90 @@
+"""Special methods of users' classes that builtins and operators call.
+
+They are interpreted, so that what they read is known. A method without a source (of a dataclass,
+say) is called by Python, now and before each call of the program: its result must be what it was.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..tracing.reads import in_class
+from .trust import is_own_class
+from .values import MISSING, any_runtime
+
+if TYPE_CHECKING:
+    from .frames import Frame
+    from .interpreter import Interpreter
+
+_OF_BUILTIN: dict[Any, tuple[str, ...]] = {
+    int: ("__int__", "__index__", "__trunc__"), float: ("__float__", "__index__"),
+    complex: ("__complex__", "__float__", "__index__"), str: ("__str__", "__repr__"),
+    repr: ("__repr__",), bytes: ("__bytes__",), abs: ("__abs__",), round: ("__round__",),
+    hash: ("__hash__",), reversed: ("__reversed__",), divmod: ("__divmod__",),
+    format: ("__format__", "__str__", "__repr__"), operator.index: ("__index__",),
+    math.floor: ("__floor__", "__float__"), math.ceil: ("__ceil__", "__float__"),
+    math.trunc: ("__trunc__",),
+}
+"""Builtin -> the special methods that it looks for, in order."""
+_RESULTS = (bool, int, float, complex, str, bytes, type(None))
+
+
+def of_builtin(vm: Interpreter, fn: Any, args: list[Any], frame: Frame) -> Any:
+    """What a builtin gives for an object of the user; MISSING if it calls no method of it."""
+    names = _OF_BUILTIN.get(fn)
+    if names is None or not is_own_class(type(args[0])):
+        return MISSING
+    for name in names:
+        if fn is format and name != "__format__" and args[1:] not in ([], [""]):
+            return MISSING
+        result = of_method(vm, args[0], name, args[1:], lambda: fn(*args), frame)
+        if result is not MISSING:
+            return float(result) if fn is float and type(result) is int else result
+    return MISSING
+
+
+def of_method(
+    vm: Interpreter, value: Any, name: str, args: list[Any], run: Callable[[], Any], frame: Frame
+) -> Any:
+    """The result of a special method; MISSING if the class of `value` has none of its own.
+
+    Args:
+        run: has Python call it.
+    """
+    if not is_own_class(type(value)):
+        return MISSING
+    found = vm.special(value, name)
+    if found is not None:
+        return vm.call(found, [value, *args], {}, frame)
+    if in_class(type(value), name, MISSING) in (MISSING, in_class(object, name, MISSING)) \
+            or any_runtime([value, *args]):
+        return MISSING
+    result = run()
+    if isinstance(result, _RESULTS) and vm.hooks.on_result_read is not None:
+        vm.hooks.on_result_read(value, name, run, result)
+    return result
+
+
+def of_operator(
+    vm: Interpreter, operate: Callable[[Any, Any], Any], a: Any, b: Any, frame: Frame
+) -> Any:
+    """`a op b` by a special method of either; MISSING if no class of the user has one."""
+    name = operate.__name__.strip("_")
+    reflected = _MIRRORED.get(name, f"r{name}")
+    order = [(a, f"__{name}__", b), (b, f"__{reflected}__", a)]
+    if type(b) is not type(a) and isinstance(b, type(a)):
+        order.reverse()
+    tried = False
+    for value, method, other in order:
+        result = of_method(vm, value, method, [other],
+                           lambda: operate(a, b), frame)
+        if result is not MISSING and result is not NotImplemented:
+            return result
+        tried = tried or result is NotImplemented
+    return operate(a, b) if tried else MISSING
+
+
+_MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
