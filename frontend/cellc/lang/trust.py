@@ -49,8 +49,8 @@ def _foreign_module(module: str) -> bool:
 
 def is_own_class(kind: type) -> bool:
     """Whether a class is neither Python's, numpy's nor cellc's."""
-    module = module_of(kind)
-    return module != "" and root(module) not in ("builtins", "numpy", "cellc")
+    stated = vars(kind).get("__module__")  # (a descriptor, or none, in classes written in C)
+    return isinstance(stated, str) and root(module_of(kind)) not in ("builtins", "numpy", "cellc")
 
 
 def own_method(value: object, name: str) -> FunctionType | None:
