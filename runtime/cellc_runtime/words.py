@@ -158,7 +158,7 @@ def _try_instance() -> bool:
     class Plain:
         a: int
 
-    class Sized(dict):  # type: ignore[type-arg]
+    class Sized(dict[str, int]):
         a: int
 
     def kept(owner: Any) -> bool:

@@ -40,7 +40,8 @@ def of_builtin(vm: Interpreter, fn: Any, args: list[Any], frame: Frame) -> Any:
     for name in names:
         if fn is format and name != "__format__" and args[1:] not in ([], [""]):
             return MISSING
-        result = of_method(vm, args[0], name, args[1:], lambda: fn(*args), frame)
+        more = args[1:] if name in ("__format__", "__round__", "__divmod__") else []
+        result = of_method(vm, args[0], name, more, lambda: fn(*args), frame)
         if result is not MISSING:
             return float(result) if fn is float and type(result) is int else result
     return MISSING

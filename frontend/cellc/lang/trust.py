@@ -47,10 +47,13 @@ def _foreign_module(module: str) -> bool:
     return name in _FOREIGN or (name in sys.stdlib_module_names and name != "__main__")
 
 
+_NOT_THE_USERS = frozenset(("builtins", "numpy", "cellc", "cellc_compiler", "cellc_runtime"))
+
+
 def is_own_class(kind: type) -> bool:
     """Whether a class is neither Python's, numpy's nor cellc's."""
     stated = vars(kind).get("__module__")  # (a descriptor, or none, in classes written in C)
-    return isinstance(stated, str) and root(module_of(kind)) not in ("builtins", "numpy", "cellc")
+    return isinstance(stated, str) and root(module_of(kind)) not in _NOT_THE_USERS
 
 
 def own_method(value: object, name: str) -> FunctionType | None:
