@@ -161,7 +161,8 @@ class Read:
     def in_place(self) -> bool:
         """Whether what is in it may change while its stamps stay what they are."""
         return self.content is not None and not (
-            type(self.value) in _VERSIONED and all(c is None for c in self.content[1]))
+            (type(self.value) is dict or self.key[1] in _TABLES)
+            and all(c is None for c in self.content[1]))
 
     def changed(self) -> bool:
         """Whether it is another value, or another content, now."""
@@ -366,7 +367,7 @@ class Reads:
             read.content = None if own else content(read.value)
             if name in _TABLES and isinstance(read.value, OrderedDict):
                 read.content = list(read.value.items()), [None] * len(read.value)
-            if type(read.value) in _VERSIONED and read.content is not None and read.stamps:
+            if isinstance(read.value, dict) and not read.in_place and read.content is not None and read.stamps:
                 read.stamps = (*read.stamps, dict_stamp(read.value))
             read.before = short(read.value)
         return list(self.found.values())
@@ -376,7 +377,6 @@ _TABLES = ("_params", "_cells", "_inner")
 """Where Cells hold what is no attribute of their own, in the order in which it is looked for."""
 _PARTS_OF_FUNCTIONS = {"__code__": "the code", "__defaults__": "the defaults",
                        "__kwdefaults__": "the keyword defaults"}
-_VERSIONED = (dict, OrderedDict)
 _CHANGEABLE_TYPE = 1 << 9
 """The flag of classes that a program has made (`Py_TPFLAGS_HEAPTYPE`)."""
 
