@@ -96,7 +96,12 @@ def gaussian_nll_loss(
     x: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-06,
     reduction: str = "mean",
 ) -> Tensor:
-    """0.5 (log var + (x - target)**2 / var), var at least eps; plus 0.5 log(2 pi) if full."""
+    """0.5 (log var + (x - target)**2 / var), var at least eps; plus 0.5 log(2 pi) if full.
+
+    Raises:
+        TypeError: `full` is not a bool, or `var` is not a Tensor.
+        ValueError: `eps` is not a positive float.
+    """
     checks.boolean(full, "full", "gaussian_nll_loss")
     if not isinstance(eps, float) or eps <= 0:
         raise ValueError(f"For 'gaussian_nll_loss', 'eps' must be a positive float, but got {eps}.")

@@ -367,7 +367,8 @@ class Reads:
             read.content = None if own else content(read.value)
             if name in _TABLES and isinstance(read.value, OrderedDict):
                 read.content = list(read.value.items()), [None] * len(read.value)
-            if isinstance(read.value, dict) and not read.in_place and read.content is not None and read.stamps:
+            if read.stamps and isinstance(read.value, dict) and read.content is not None \
+                    and not read.in_place:
                 read.stamps = (*read.stamps, dict_stamp(read.value))
             read.before = short(read.value)
         return list(self.found.values())
