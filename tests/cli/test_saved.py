@@ -121,7 +121,7 @@ def test_verify(cellc: Said) -> None:
     assert "nodes agree" in said and "are those of the graph, to the bit" in said
     assert "code: 1 output and 7 updated weights" in said
     for shape in ("1,3,4", "7,5,4", "70,3,4"):
-        assert "code: 1 outputs" in cellc("verify", "open.cellc", "-i", f"x=float32[{shape}]")
+        assert "code: 1 output and" in cellc("verify", "open.cellc", "-i", f"x=float32[{shape}]")
     assert "nodes agree" in cellc("verify", "net.cellc", "--grad")
 
 
