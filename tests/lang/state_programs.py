@@ -1657,7 +1657,7 @@ def tensor_written_in_place() -> Made:
     return net(construct, buffer=Tensor([0.0, 0.0]))
 
 
-@program(code="CE303")
+@program
 def dict_of_the_object() -> Made:
     def construct(self: Any, x: Tensor) -> Any:
         self.__dict__["n"] = self.n + 1

@@ -246,7 +246,7 @@ class State:
         known = {s.key() for s in self.inputs}
         more = [s for k, s in self.written.items() if k in self.read and k not in known
                 and k not in self.fixed and id(s.target) not in self.arguments
-                and can_be_input(s.now())]
+                and id(s.target) not in self.escaped and can_be_input(s.now())]
         if more or self.conflicts:
             return State((*self.inputs, *more), self.fixed, {**self.open, **self.conflicts},
                          self.asked)

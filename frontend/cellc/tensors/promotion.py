@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -152,9 +153,10 @@ def cast_to(x: Tensor, dtype: DType) -> Tensor:
 def fresh(x: Tensor) -> Tensor:
     """A tensor of the same value with elements of its own: a later change of one leaves the other.
 
-    A function that has nothing to compute returns it where MindSpore returns a copy. (In a graph
-    the reshape goes with the first pass.)
+    A function that has nothing to compute returns it where MindSpore returns a copy.
     """
+    if not x._eager:  # a value of a graph never changes
+        return copy(x)
     return apply_one("reshape", x, shape=x.shape)
 
 

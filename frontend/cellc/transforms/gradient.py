@@ -87,7 +87,7 @@ def compute(request: Request, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     """Values and gradients in the mode at hand (traced or eager)."""
     sens = None
     if request.sens:
-        args, kwargs, sens = _without_sens(args, kwargs)
+        args, kwargs, sens = _without_sens(request, args, kwargs)
     positions = _positions(request, (*args, *kwargs.values()))
     tracer = active_tracer()
     if tracer is not None:
@@ -99,12 +99,12 @@ def compute(request: Request, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
 
 
 def _without_sens(
-    args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    request: Request, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], Mapping[str, Any], Any]:
     """The arguments of the function, and the sensitivity: the last argument, or by name."""
     if "sens" in kwargs:
         return args, {k: v for k, v in kwargs.items() if k != "sens"}, kwargs["sens"]
-    if not args:
+    if not args or (len(args) == 1 and request.positions):
         raise TypeError("with sens_param the gradient function takes a sensitivity as its last "
                         "argument, but got none")
     return args[:-1], kwargs, args[-1]
