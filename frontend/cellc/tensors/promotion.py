@@ -155,7 +155,7 @@ def fresh(x: Tensor) -> Tensor:
 
     A function that has nothing to compute returns it where MindSpore returns a copy.
     """
-    if not x._eager:  # a value of a graph never changes
+    if hasattr(type(x), "ir_value"):  # a value of a graph never changes
         return copy(x)
     return apply_one("reshape", x, shape=x.shape)
 
