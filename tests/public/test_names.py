@@ -12,6 +12,7 @@ import cellc
 from cellc import ops
 
 from ..others import mindspore, needs_oracle
+from . import signatures
 from .places import LISTING, PLACES, listed, module_of, theirs
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -40,6 +41,11 @@ UNTOLD = {"get_metrics"}
 @pytest.mark.parametrize("place", PLACES)
 def test_lists_hold_no_other_names(place: str) -> None:
     assert set(listed(module_of(place))) - theirs()[place] == OURS.get(place, set())
+
+
+def test_signatures_are_those_recorded() -> None:
+    """`python -m tests.public.signatures` records those of an intended change."""
+    assert signatures.present() == signatures.RECORDED.read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("place", PLACES_OF_OURS)
