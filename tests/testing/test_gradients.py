@@ -136,12 +136,137 @@ def test_functions_that_no_graph_can_hold() -> None:
 @pytest.mark.parametrize(("args", "kwargs", "error", "told"), [
     ((X,), {"order": 3}, ValueError, "'order' must be 1 or 2, but got 3"),
     ((X,), {"modes": ("up",)}, ValueError, "'modes' holds 'fwd' and 'rev'"),
-    ((Tensor([1]),), {}, TypeError, "an input must be a Tensor of floats, but got Tensor"),
+    ((Tensor([1]),), {}, TypeError, "an input must be a Tensor of floats, or a trainable parameter "
+     "must be read, but got a Int64 tensor"),
     ((Tensor([1j]),), {}, TypeError, "only gradients of floats are checked"),
 ])
 def test_errors(args: Any, kwargs: Any, error: Any, told: str) -> None:
     with pytest.raises(error, match=told):
         check_grads(lambda x: x, *args, **kwargs)
+
+
+class Counter(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.seen, self.calls = nn.Dense(4, 4), 0, []
+
+    def construct(self, x: Tensor) -> Tensor:
+        self.seen += 1
+        self.calls.append(self.seen)
+        return self.fc(x) * self.seen * len(self.calls)
+
+
+class Noisy(nn.Cell):
+    def construct(self, x: Tensor) -> Tensor:
+        return ops.dropout(x * x, 0.5, True) * ops.randn(3, 4) * float(np.random.rand())
+
+
+def dropout() -> nn.Cell:
+    return nn.SequentialCell(nn.Dense(4, 8), nn.Dropout(p=0.5), nn.Dense(8, 2)).set_train()
+
+
+@pytest.mark.parametrize("make", [dropout, Counter, Noisy, lambda: nn.SequentialCell(
+    nn.Dense(4, 8), nn.BatchNorm1d(8)).set_train()])
+def test_draws_and_state_are_the_same_in_all_evaluations(mode: int, make: Any) -> None:
+    net = make()
+    before = [p.asnumpy().copy() for p in net.get_parameters()], dict(vars(net))
+    check_grads(net, X, order=2)
+    assert all(np.array_equal(a, p.asnumpy())
+               for a, p in zip(before[0], net.get_parameters(), strict=True))
+    assert getattr(net, "seen", 0) == 0 and getattr(net, "calls", []) == []
+
+
+class Embedded(nn.Cell):
+    """Its one input is of ints."""
+
+    def __init__(self, inner: nn.Cell | None = None) -> None:
+        super().__init__()
+        self.table, self.head, self.inner = nn.Embedding(10, 4), nn.Dense(4, 2), inner
+
+    def construct(self, ids: Tensor) -> Tensor:
+        out = self.head(self.table(ids))
+        return out if self.inner is None else self.inner(out)
+
+
+IDS = Tensor([1, 2, 3], ms.int32)
+
+
+def test_parameters_are_checked_without_float_inputs(mode: int) -> None:
+    net, wrong = Embedded(), Embedded(Half())
+    for right in (net, lambda ids: net(ids).sum(), ms.jit(lambda ids: net(ids).mean())):
+        check_grads(right, IDS)
+    for bad in (wrong, lambda ids: wrong(ids).sum()):
+        with pytest.raises(AssertionError, match=r"the worst: (table|head)[\s\S]*bprop of Half"):
+            check_grads(bad, IDS)
+    with pytest.raises(TypeError, match="must be read, but got a Int32 tensor of shape"):
+        check_grads(net, IDS, modes=("fwd",))
+
+
+def test_parameters_of_what_no_graph_can_hold() -> None:
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+
+    class Opaque(Embedded):
+        def construct(self, ids: Tensor) -> Tensor:
+            return super().construct(ids) * eval("2.0")
+
+    check_grads(Opaque(), IDS)
+    with pytest.raises(AssertionError, match=r"is wrong .*\n  cause: not found; graph"):
+        check_grads(Opaque(Half()), IDS)
+
+
+class Declared(Half):
+    bprop_differs = True
+
+
+ZEROS = Tensor(np.zeros((2, 2), np.float32))
+
+
+@pytest.mark.parametrize(("function", "x", "told"), [
+    (nn.ReLU(), ZEROS, r"cannot be checked at these inputs .*\n  cause: relu .* kink"),
+    (nn.MaxPool2d(2, 2), Tensor(np.ones((1, 1, 4, 4), np.float32)), r"cause: max_pool2d .*\(ties"),
+    (lambda x: x.max(), ZEROS, "cause: reduce_max .* kink"),
+    (lambda x: ops.sort(x)[0] * Tensor([1.0, 2.0]), ZEROS, "cause: sort .* kink"),
+    (lambda x: ops.where(x > 0, x + 1, x), ZEROS, "cause: where .* jump"),
+    (lambda x: ops.sqrt(x), ZEROS, r"is not finite .*\n  cause: the first value of the gradient "
+     r"that is not finite: div .*test_gradients.py"),
+    (lambda x: ops.where(x > 0, x, ops.log(x)), X, r"the first value that is not finite: log .*"
+     r"test_gradients.py.* makes NaN"),
+    (lambda x: (x * 4e4).astype(ms.float16), X + 5, "first value .*: cast .* makes infinity"),
+    (lambda x: x * 2, Tensor([np.nan, 1.0]), r"cause: input 0 \(x\) holds NaN"),
+    (Half(), X, r"is wrong .*\n  cause: bprop of Half: .* the worst element: input 0\["),
+    (Declared(), X, "cause: the bprop of Declared differs, as its bprop_differs declares"),
+    (lambda x: ops.stop_gradient(x) * x, X, "cause: stop_gradient .* stops gradients"),
+], ids=lambda v: v if isinstance(v, str) else "")
+def test_a_verdict_says_the_cause(mode: int, function: Any, x: Tensor, told: str) -> None:
+    with pytest.raises(AssertionError, match=told):
+        check_grads(function, x)
+
+
+def test_a_kink_hides_no_fault(mode: int) -> None:
+    relu = nn.SequentialCell(nn.ReLU(), Half())
+    with pytest.raises(AssertionError, match=r"is wrong .*\n  cause: bprop of Half"):
+        check_grads(relu, ops.concat([ZEROS, X[:2, :2]]))
+    check_grads(nn.ReLU(), Tensor([3e-6, -2e-6, 1.0]))  # near a kink, not on it
+
+
+def test_an_op_with_a_wrong_rule_is_named(mode: int, monkeypatch: pytest.MonkeyPatch,
+                                          tmp_path: Any) -> None:
+    monkeypatch.setenv("CELLC_CACHE_DIR", str(tmp_path))
+    op = type(lookup("tanh"))
+    old = op.gradient
+    monkeypatch.setattr(op, "gradient", lambda self, b, node, dys: [
+        g and b.add(g, g) for g in old(self, b, node, dys)])
+    with pytest.raises(AssertionError, match=r"cause: the rule of an op: tanh \(1\) at .*py:"):
+        check_grads(network(), X)
+
+
+def test_what_cannot_be_put_back_is_named() -> None:
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    rows, generator = iter(range(1, 1000)), np.random.default_rng
+    for function in (lambda x: x * next(rows), lambda x: x * float(generator().normal())):
+        with pytest.raises(AssertionError, match=r"cannot be checked .*\n  cause: two calls from "
+                           r"one state differ \(output\[0, 0\] is .*\[CE30[78]\]"):
+            check_grads(function, X, modes=("rev",))
 
 
 def test_outputs_must_be_floats() -> None:

@@ -52,13 +52,14 @@ def check_gradient(pair: Pair, report: Report) -> None:
     """Judge the rules of all ops in the network, then its gradient as a whole."""
     try:
         forward = Forward(pair.forward.graph)
-        _rules(forward, pair.arrays, report)
+        check_rules(forward, pair.arrays, report)
         _whole(forward, pair, report)
     except Unknown as e:
         report.not_compared[f"gradient: difference quotients: {e}"] += 1
 
 
-def _rules(forward: Forward, arrays: Sequence[Array], report: Report) -> None:
+def check_rules(forward: Forward, arrays: Sequence[Array], report: Report) -> None:
+    """Compare the rule of each op, and each `bprop`, with differences near its operands."""
     for node, operands in forward.nodes(arrays):
         try:
             told = check_own(node, operands) if node.regions else check_rule(node, operands)
