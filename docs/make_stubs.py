@@ -3,16 +3,18 @@
     python docs/make_stubs.py            # writes frontend/cellc/stubs
     python docs/make_stubs.py --check    # exit status 1 and a line of explanation if it is stale
 
-Functions made from op definitions or tables, Primitive classes and Tensor's methods have no `def`
-of their own that an editor or a type checker could read. Each gets one here, with the parameters
-that it has at run time and the annotations of the function behind it. Modules import the stubs
-under TYPE_CHECKING only; everything else of the public API is plain Python.
+Functions made from op definitions or tables, Primitive classes, Tensor's methods and constructors
+of datasets have no `def` of their own that an editor or a type checker could read. Each gets one
+here, with the parameters that it has at run time and the annotations of the function behind it.
+Modules import the stubs under TYPE_CHECKING only; everything else of the public API is plain
+Python.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import collections.abc
 import inspect
 import re
 import sys
@@ -26,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import cellc
+from cellc import dataset
 from cellc.common.tensor import Tensor
 from cellc.mint.functions import FUNCTIONS as MINT
 from cellc.mint.nn._functional import FUNCTIONS as MINT_FUNCTIONAL
@@ -173,7 +176,7 @@ def _of_call(node: ast.expr, known: Mapping[str, Any]) -> Function | None:
 
 
 def _default(value: Any) -> str:
-    simple = value is None or isinstance(value, (bool, int, float, str))
+    simple = value is None or type(value) in (bool, int, float, str)
     if isinstance(value, tuple):
         simple = all(isinstance(v, (bool, int, float, str)) for v in value)
     return repr(value) if simple and not (value != value or value in _INFINITE) else "..."
@@ -300,6 +303,24 @@ def _primitive(page: Page, name: str, cls: type[Primitive]) -> list[str]:
     return [*lines, definition(page, "__call__", left, given, home, "self", "    ")]
 
 
+# --- datasets -------------------------------------------------------------------------------------
+
+
+def datasets() -> str:
+    """The stub of the datasets whose constructors are made from lists of arguments."""
+    named = {name: getattr(dataset, name) for name in dataset.__all__}
+    made = {name: value for name, value in named.items() if getattr(value, "_takes", "")}
+    page = Page(taken=frozenset(made))
+    body = []
+    for name in sorted(made):
+        module = made[name].__module__.rpartition(".")[2]
+        page.imports[module] = f"from ..dataset import {module}"
+        body += [f"class {name}({module}.{name}):", definition(
+            page, "__init__", inspect.signature(made[name]).parameters.values(), "None",
+            vars(collections.abc) | vars(sys.modules[made[name].__module__]), "self", "    ")]
+    return _written(page, "Datasets whose constructors are made from lists of arguments.", body)
+
+
 # --- methods of Tensor ----------------------------------------------------------------------------
 
 
@@ -370,6 +391,7 @@ def _behind(method: Function) -> tuple[Function, dict[str, str]]:
 STUBS: dict[str, Callable[[], str]] = {
     "functions": lambda: functions("The functions of `cellc.ops` made from op definitions.", MADE),
     "primitives": primitives,
+    "datasets": datasets,
     "methods": methods,
     "mint": lambda: functions("The functions of `cellc.mint`.", MINT),
     "mint_functional": lambda: functions(

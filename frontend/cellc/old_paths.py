@@ -65,12 +65,12 @@ _HOMES: dict[str, dict[str, str]] = {
     "dataset.text": {"transforms": "dataset.text", "utils": "dataset.text"},
     "dataset.transforms": {
         "c_transforms": "dataset.transforms", "py_transforms": "dataset.transforms",
-        "transforms": "dataset.transforms", "validators": "dataset.old_checks",
+        "transforms": "dataset.transforms", "validators": "dataset.checks",
     },
     "dataset.vision": {
         "c_transforms": "dataset.vision", "py_transforms": "dataset.vision",
         "py_transforms_util": "dataset.vision.pillow", "transforms": "dataset.vision",
-        "utils": "dataset.vision dataset.vision.pillow", "validators": "dataset.old_checks",
+        "utils": "dataset.vision dataset.vision.pillow", "validators": "dataset.checks",
     },
     "experimental.optim": dict.fromkeys(
         ("adadelta", "adagrad", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop"),

@@ -4,6 +4,8 @@ Rows are numpy arrays from sources through operations to iterators, which give T
 is Python over numpy and runs when rows are asked for; `pipeline` says how it fits together.
 """
 
+# ruff: noqa: F403, F405  (the lists of the modules say which names these have)
+
 from __future__ import annotations
 
 from importlib import import_module
@@ -12,52 +14,9 @@ from typing import TYPE_CHECKING
 from cellc_runtime.lazy import no_attribute, public_names
 
 from . import config, transforms, vision
-from .annotated import CocoDataset, VOCDataset
 from .batching import BatchInfo
 from .callbacks import DSCallback
-from .corpora import (
-    AGNewsDataset,
-    AmazonReviewDataset,
-    CLUEDataset,
-    CoNLL2000Dataset,
-    DBpediaDataset,
-    EnWik9Dataset,
-    IMDBDataset,
-    Multi30kDataset,
-    PennTreebankDataset,
-    SogouNewsDataset,
-    SQuADDataset,
-    SST2Dataset,
-    UDPOSDataset,
-    WikiTextDataset,
-    YahooAnswersDataset,
-    YelpReviewDataset,
-)
-from .digits import EMnistDataset, QMnistDataset, SemeionDataset, STL10Dataset, USPSDataset
 from .iterators import DictIterator, TupleIterator
-from .listed import (
-    Caltech256Dataset,
-    CelebADataset,
-    FlickrDataset,
-    Food101Dataset,
-    LSUNDataset,
-    ManifestDataset,
-    OmniglotDataset,
-    Places365Dataset,
-    RenderedSST2Dataset,
-    SBUDataset,
-    SUN397Dataset,
-)
-from .matfiles import SVHNDataset
-from .pictures import (
-    Cifar10Dataset,
-    Cifar100Dataset,
-    FakeImageDataset,
-    FashionMnistDataset,
-    ImageFolderDataset,
-    KMnistDataset,
-    MnistDataset,
-)
 from .pipeline import (
     BatchDataset,
     ConcatDataset,
@@ -75,7 +34,6 @@ from .pipeline import (
     ZipDataset,
 )
 from .pipeline import zip_datasets as zip
-from .records import MindDataset, TFRecordDataset
 from .samplers import (
     BuiltinSampler,
     DistributedSampler,
@@ -90,21 +48,7 @@ from .samplers import (
     WeightedRandomSampler,
 )
 from .schema import Schema
-from .sources import (
-    GeneratorDataset,
-    MappableDataset,
-    NumpySlicesDataset,
-    PaddedDataset,
-    SourceDataset,
-)
-from .speech import (
-    CMUArcticDataset,
-    LibriTTSDataset,
-    LJSpeechDataset,
-    SpeechCommandsDataset,
-    YesNoDataset,
-)
-from .texts import CSVDataset, TextFileDataset
+from .sources import MappableDataset, PaddedDataset, SourceDataset
 
 __all__ = [
     "AGNewsDataset", "AmazonReviewDataset", "BatchDataset", "BatchInfo", "BuiltinSampler",
@@ -133,10 +77,29 @@ _MODULES = ("audio", "context", "core", "dataloader", "ds", "engine", "text")
 _ELSEWHERE = {"DatasetCache": "a list and NumpySlicesDataset"}
 """Names of MindSpore that are not here, and what does their work."""
 
-
 if TYPE_CHECKING:
+    from ..stubs.datasets import *
     from ..train.callback.waited import WaitedDSCallback
 else:
+    from .annotated import *
+    from .corpora import *
+    from .digits import *
+    from .listed import *
+    from .matfiles import *
+    from .pictures import (
+        Cifar10Dataset,
+        Cifar100Dataset,
+        FakeImageDataset,
+        FashionMnistDataset,
+        ImageFolderDataset,
+        KMnistDataset,
+        MnistDataset,
+    )
+    from .records import MindDataset, TFRecordDataset
+    from .sources import GeneratorDataset, NumpySlicesDataset
+    from .speech import *
+    from .texts import CSVDataset, TextFileDataset
+
     def __getattr__(name: str) -> object:
         if name == "WaitedDSCallback":  # a callback of the training loop, which is above this
             return import_module("..train.callback.waited", __name__).WaitedDSCallback

@@ -11,52 +11,37 @@ from xml.etree import ElementTree
 import numpy as np
 
 from . import checks
-from .listed import (
-    Entry,
-    ListedDataset,
-    checked_decrypt,
-    class_labels,
-    decrypted,
-    existing,
-    lines_of,
-    no_classes,
-)
-from .pictures import _folder
+from .declared import PICTURES, Argument
+from .listed import FILE, Entry, ListedDataset, lines_of
 from .rows import HIDDEN
 
-_FLOATS = dict.fromkeys(("bbox", "segmentation", "keypoints"), np.float32)
-_COUNTS = dict.fromkeys(
-    ("category_id", "iscrowd", "area", "num_keypoints", "label", "difficult", "truncate"),
-    np.uint32)
+_KINDS = {"target": FILE} | dict.fromkeys(("bbox", "segmentation", "keypoints"), np.float32) | \
+    dict.fromkeys(("category_id", "iscrowd", "area", "num_keypoints", "label", "difficult",
+                   "truncate"), np.uint32)
 
 
 class AnnotatedDataset(ListedDataset):
     """Base of pictures whose columns depend on a task."""
 
-    _kinds = {**_FLOATS, **_COUNTS}
+    task: str
+    extra_metadata: bool
     _tasks: dict[str, tuple[str, ...]] = {}
 
-    def _chosen(self, task: Any, extra_metadata: Any, decrypt: Any) -> None:
-        """Check and keep the arguments of both.
-
-        Raises:
-            TypeError, ValueError: one is wrong.
-        """
-        checks.of_type("task", task, str)
-        if task not in self._tasks:
-            raise ValueError(f"Invalid task type: {task}. There are {', '.join(self._tasks)}.")
-        self.task = task
-        self.extra_metadata = bool(checks.of_type("extra_metadata", extra_metadata, bool))
-        self.decrypt = checked_decrypt(decrypt)
-        self._columns = ("image", *self._tasks[task],
-                         *([f"{HIDDEN}filename"] if self.extra_metadata else []))
-
-    def _picture(self, path: Any) -> np.ndarray[Any, Any]:
-        return decrypted(self, path) if self.decrypt else super()._picture(path)
+    def _prepare(self) -> None:
+        super()._prepare()
+        if self.task not in self._tasks:
+            raise ValueError(f"Invalid task type: {self.task}. There are "
+                             f"{', '.join(self._tasks)}.")
+        names = [*self._tasks[self.task], *([f"{HIDDEN}filename"] if self.extra_metadata else [])]
+        self._columns = {"image": FILE, **{name: _KINDS.get(name) for name in names}}
 
     def _named(self, entry: Entry) -> Entry:
         """A row's entry, with the name of the picture where it is asked for."""
         return (*entry, Path(entry[0]).stem) if self.extra_metadata else entry
+
+
+def _task(default: str) -> Argument:
+    return Argument("str", lambda name, value: checks.of_type(name, value, str), default)
 
 
 def _column(values: list[Any]) -> list[list[Any]]:
@@ -69,7 +54,10 @@ def _padded(rows: list[list[float]], fill: float) -> list[list[float]]:
     return [[*row, *[fill] * (width - len(row))] for row in rows]
 
 
-class CocoDataset(AnnotatedDataset):
+class CocoDataset(
+    AnnotatedDataset, own={"task": _task("Detection")},
+    takes=f"dataset_dir annotation_file task {PICTURES} extra_metadata decrypt",
+):
     """COCO: pictures, and what a file of JSON says of them. Pictures of which it says nothing are
     left out.
 
@@ -85,41 +73,19 @@ class CocoDataset(AnnotatedDataset):
         dataset_dir: the folder of the pictures.
         annotation_file: the file of JSON.
         task: which of the above.
-        decode: whether pictures are uint8[height, width, 3] or the bytes of the files.
-        extra_metadata: whether there is a column `_meta-filename`, which is given when it is
-            renamed so that its name starts otherwise.
-        decrypt: called with a picture's path, gives its bytes; None: they are those of the file.
-        num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache: as for
-            `MnistDataset`; the sampler no `PKSampler`.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong, or there is no such folder or file.
-        RuntimeError: (when rows are asked for) the file is no such JSON, or a picture is not there
-            or broken.
-
-    Source: `mindspore.dataset.CocoDataset`; Lin et al., 2014.
+    Reference: Lin et al., 2014.
     """
 
+    annotation_file: Path
+    _has_classes = False
     _tasks = {
         "Detection": ("bbox", "category_id", "iscrowd"), "Stuff": ("segmentation", "iscrowd"),
         "Keypoint": ("keypoints", "num_keypoints"),
         "Panoptic": ("bbox", "category_id", "iscrowd", "area"), "Captioning": ("captions",),
     }
 
-    def __init__(
-        self, dataset_dir: str, annotation_file: str, task: str = "Detection",
-        num_samples: int | None = None, num_parallel_workers: int | None = None,
-        shuffle: Any = None, decode: bool = False, sampler: Any = None,
-        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
-        extra_metadata: bool = False, decrypt: Any = None,
-    ) -> None:
-        self.dataset_dir = _folder(dataset_dir)
-        self.annotation_file = existing("annotation_file", annotation_file)
-        self._chosen(task, extra_metadata, decrypt)
-        no_classes(self, sampler)
-        self._read_file: dict[str, Any] | None = None
-        self._listed(decode, num_samples, num_parallel_workers, shuffle, sampler, num_shards,
-                     shard_id, cache)
+    _read_file: dict[str, Any] | None = None
 
     def _file(self) -> dict[str, Any]:
         if self._read_file is None:
@@ -206,7 +172,13 @@ class _said:
                 f"{type(error).__name__}: {error}.") from error
 
 
-class VOCDataset(AnnotatedDataset):
+class VOCDataset(
+    AnnotatedDataset,
+    takes=f"dataset_dir task usage class_indexing {PICTURES} extra_metadata decrypt",
+    own={"task": _task("Segmentation"), "class_indexing": Argument("dict[str, int] | None",
+                                                                   default=None),
+         "usage": Argument("str", lambda name, value: checks.of_type(name, value, str), "train")},
+):
     """Pascal VOC: pictures, and what is in them.
 
     Columns: for "Segmentation" image and target (uint8); for "Detection", with a row for each
@@ -219,40 +191,24 @@ class VOCDataset(AnnotatedDataset):
         usage: which list of `ImageSets/Segmentation` or `ImageSets/Main`: "train", "val", ...
         class_indexing: for "Detection": which classes, and the label of each; None: all that the
             list's pictures have, in order of their names.
-        decode: whether pictures are uint8[height, width, 3] or the bytes of the files.
-        extra_metadata, decrypt: as for `CocoDataset`.
-        num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache: as for
-            `MnistDataset`.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong, or there is no such folder or list.
-        RuntimeError: (when rows are asked for) a file is not there, or broken.
-
-    Source: `mindspore.dataset.VOCDataset`; Everingham et al., 2010.
+    Reference: Everingham et al., 2010.
     """
 
+    class_indexing: dict[str, int] | None
     _tasks = {"Segmentation": ("target",),
               "Detection": ("bbox", "label", "difficult", "truncate")}
-    _files = ("image", "target")
+    _read_things: list[tuple[str, list[Any]]] | None = None
 
-    def __init__(
-        self, dataset_dir: str, task: str = "Segmentation", usage: str = "train",
-        class_indexing: dict[str, int] | None = None, num_samples: int | None = None,
-        num_parallel_workers: int | None = None, shuffle: Any = None, decode: bool = False,
-        sampler: Any = None, num_shards: int | None = None, shard_id: int | None = None,
-        cache: Any = None, extra_metadata: bool = False, decrypt: Any = None,
-    ) -> None:
-        self.dataset_dir = _folder(dataset_dir)
-        self.usage = str(checks.of_type("usage", usage, str))
-        self._chosen(task, extra_metadata, decrypt)
-        if task == "Segmentation" and class_indexing is not None:
+    def _prepare(self) -> None:
+        super()._prepare()
+        if self.task == "Segmentation" and self.class_indexing is not None:
             raise ValueError("class_indexing is not supported in Segmentation task.")
-        sets = "Main" if task == "Detection" else task
-        self._list = existing("usage", self.dataset_dir / "ImageSets" / sets / f"{usage}.txt")
-        self.class_indexing = class_labels(class_indexing)
-        self._read_things: list[tuple[str, list[Any]]] | None = None
-        self._listed(decode, num_samples, num_parallel_workers, shuffle, sampler, num_shards,
-                     shard_id, cache)
+        if self.class_indexing is not None:
+            self.class_indexing = checks.class_labels("class_indexing", self.class_indexing)
+        sets = "Main" if self.task == "Detection" else self.task
+        self._list = checks.existing(
+            "usage", self.dataset_dir / "ImageSets" / sets / f"{self.usage}.txt")
 
     def _names(self) -> list[str]:
         return [line.split()[0] for line in lines_of(self._list)]
@@ -324,4 +280,4 @@ def _things_in(path: Path) -> list[Any]:
     return found
 
 
-__all__ = ["AnnotatedDataset", "CocoDataset", "VOCDataset"]
+__all__ = ["CocoDataset", "VOCDataset"]

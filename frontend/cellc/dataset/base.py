@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.native import names_itself
-from . import arguments, checks, saving
+from . import checks, saving
 from .iterators import DictIterator, TupleIterator
 from .rows import Row, Run
 
@@ -135,7 +135,7 @@ class DatasetBase:
         Raises:
             TypeError, ValueError: an argument is wrong.
         """
-        arguments.iterator(num_epochs, output_numpy, do_copy)
+        checks.iterator(num_epochs, output_numpy, do_copy)
         names = None if columns is None else checks.names("columns", columns)
         return TupleIterator(self, names, num_epochs, output_numpy)
 
@@ -143,7 +143,7 @@ class DatasetBase:
         self, num_epochs: int = -1, output_numpy: bool = False, do_copy: bool = False
     ) -> DictIterator:
         """An iterator of rows as dicts; see `create_tuple_iterator`."""
-        arguments.iterator(num_epochs, output_numpy, do_copy)
+        checks.iterator(num_epochs, output_numpy, do_copy)
         return DictIterator(self, None, num_epochs, output_numpy)
 
     def __iter__(self) -> TupleIterator:

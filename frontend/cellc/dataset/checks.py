@@ -1,13 +1,22 @@
-"""Checks of arguments, with the texts all of `cellc.dataset` shares."""
+"""Checks of arguments, which all of `cellc.dataset` shares: the name first, then the value.
+
+A check returns the value as it is kept. Its errors have MindSpore's texts.
+"""
 
 from __future__ import annotations
 
+import glob
+import inspect
+import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
+F = TypeVar("F", bound=Callable[..., Any])
 INT32_MAX = 2**31 - 1
 UINT32_MAX = 2**32 - 1
 
@@ -64,7 +73,7 @@ def number(name: str, value: Any, low: float, high: float = float("inf")) -> flo
     return float(value)
 
 
-def row_sizes(value: Any) -> tuple[int, int]:
+def row_sizes(name: str, value: Any) -> tuple[int, int]:
     """Bytes of rows to and from worker processes, of MB as users give them.
 
     Args:
@@ -75,9 +84,8 @@ def row_sizes(value: Any) -> tuple[int, int]:
     """
     many = value if isinstance(value, list) else [value, value]
     if len(many) != 2:
-        raise ValueError("max_rowsize should be an int or a list of two, but got "
-                         f"{value!r}.")
-    sizes = [-1 if v is None else integer("max_rowsize", v, -1) for v in many]
+        raise ValueError(f"{name} should be an int or a list of two, but got {value!r}.")
+    sizes = [-1 if v is None else integer(name, v, -1) for v in many]
     there, back = (sys.maxsize if v < 0 else v << 20 for v in sizes)
     return there, back
 
@@ -109,6 +117,104 @@ def names(name: str, value: Any) -> list[str]:
     return list(found)
 
 
+def word(name: str, value: Any, known: Sequence[str]) -> str:
+    """One of some words.
+
+    Raises:
+        TypeError, ValueError: another value.
+    """
+    of_type(name, value, str)
+    if value not in known:
+        raise ValueError(f"Input {name} is not within the valid set of {list(known)}: it should be "
+                         f"one of them, but got {value!r}.")
+    return str(value)
+
+
+def callable_(name: str, value: Any) -> Any:
+    """A function.
+
+    Raises:
+        TypeError: it cannot be called.
+    """
+    if not callable(value):
+        raise TypeError(f"Argument {name} is not a callable object, but got {type(value)}")
+    return value
+
+
+def nothing(instead: str = "") -> Callable[[str, Any], Any]:
+    """The check of an argument that must be None.
+
+    Raises:
+        ValueError: (when it is called) always; it says what to use instead.
+    """
+    def refuse(name: str, value: Any) -> None:
+        raise ValueError(f"{name} must be None{instead and ': '}{instead}, but got {value!r}.")
+
+    return refuse
+
+
+def folder(name: str, value: Any) -> Path:
+    """The path of a folder.
+
+    Raises:
+        TypeError, ValueError: no path, or no such folder.
+    """
+    found = Path(of_type(name, value, (str, os.PathLike)))
+    if not found.is_dir():
+        raise ValueError(f"The folder {value} does not exist or is not a directory or permission "
+                         "denied!")
+    return found
+
+
+def existing(name: str, value: Any) -> Path:
+    """The path of a file.
+
+    Raises:
+        TypeError, ValueError: no path, or no such file.
+    """
+    found = Path(of_type(name, value, (str, Path)))
+    if not found.is_file():
+        raise ValueError(f"The file {value} does not exist or permission denied!")
+    return found
+
+
+def files(name: str, value: Any) -> list[str]:
+    """The files that paths and patterns name, sorted.
+
+    Raises:
+        TypeError, ValueError: other than paths, or one that matches no file.
+    """
+    many = [value] if isinstance(value, (str, os.PathLike)) else value
+    of_type(name, many, (list, tuple))
+    found: list[str] = []
+    missing = []
+    for each in many:
+        of_type(name, each, (str, os.PathLike))
+        matched = [p for p in glob.glob(os.fspath(each)) if os.path.isfile(p)]
+        missing += [] if matched else [os.fspath(each)]
+        found += matched
+    if missing or not found:
+        raise ValueError(f"The following patterns did not match any files: {missing}.")
+    return sorted(found)
+
+
+def extensions(name: str, value: Any) -> tuple[str, ...] | None:
+    """Endings of files' names in small letters; None if there are none."""
+    return tuple(e.lower() for e in names(name, value)) or None
+
+
+def class_labels(name: str, value: Any) -> dict[str, int] | None:
+    """The label of each class; None if there is none.
+
+    Raises:
+        TypeError, ValueError: no dict of ints by name.
+    """
+    for key, label in of_type(name, value, dict).items():
+        of_type(f"key in {name}", key, str)
+        integer(f"{name}[{key!r}]", label, 0)
+    return dict(value) or None
+
+
 def shards(num_shards: Any, shard_id: Any) -> None:
     """Check which part of the data is asked for.
 
@@ -127,7 +233,7 @@ def shards(num_shards: Any, shard_id: Any) -> None:
         raise ValueError("shard_id should be less than num_shards.")
 
 
-def indices(value: Any, who: str) -> list[int]:
+def indices(who: str, value: Any) -> list[int]:
     """Positions of rows: one or several.
 
     Raises:
@@ -145,3 +251,142 @@ def indices(value: Any, who: str) -> list[int]:
             raise TypeError(f"{who}: Type of indices element must be int, but got list[{i}]: "
                             f"{each}, type: {type(each)}.")
     return [int(each) for each in many]
+
+
+def iterator(num_epochs: Any, output_numpy: Any, do_copy: Any) -> None:
+    """Refuse wrong arguments of an iterator.
+
+    Raises:
+        TypeError, RuntimeError: one is of another type, or the number of epochs is none.
+    """
+    of_type("num_epochs", num_epochs, int)
+    if num_epochs != -1 and num_epochs < 1:
+        raise RuntimeError("num_epochs should be either -1 or positive integer, num_epochs: "
+                           f"{num_epochs}")
+    of_type("output_numpy", output_numpy, bool)
+    of_type("do_copy", do_copy, bool)
+
+
+def batch_size(size: Any) -> Any:
+    """Rows of a batch: a positive int, or a function that says it.
+
+    Raises:
+        TypeError, ValueError: it is neither.
+    """
+    if callable(size):
+        return size
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
+        raise TypeError(f"batch_size should either be an int or a callable, but got {size!r}.")
+    return integer("batch_size", size, 1)
+
+
+def pad_info(info: Any) -> Any:
+    """How columns are padded: (shape, fill) by column, or None.
+
+    Raises:
+        TypeError, ValueError: something else.
+    """
+    if info is None:
+        return None
+    of_type("pad_info", info, dict)
+    for name, each in info.items():
+        of_type("key in pad_info", name, str)
+        if not isinstance(each, tuple) or len(each) != 2:
+            raise TypeError(f"pad_info[{name!r}] should be a tuple (shape, value), but got "
+                            f"{each!r}.")
+        shape = each[0]
+        if shape is not None:
+            of_type(f"pad_info[{name!r}][0]", shape, (list, tuple))
+            for length in shape:
+                if length is not None:
+                    integer("each length in pad_shape", length, 1)
+    return info
+
+
+def only(what: str, given: dict[str, Any], *known: str) -> None:
+    """Refuse keyword arguments that a method does not know.
+
+    Raises:
+        TypeError: there is one.
+    """
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{what}() got an unexpected keyword argument {name!r}; there are "
+                            f"{', '.join(known)}.")
+
+
+def split_counts(sizes: Any, size: int) -> list[int]:
+    """How many rows each part has, of `Dataset.split`.
+
+    Args:
+        sizes: numbers of rows, or parts of 1.
+        size: how many rows there are.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: they do not fit.
+    """
+    of_type("sizes", sizes, (list, tuple))
+    if not sizes:
+        raise ValueError("sizes cannot be empty.")
+    if size <= 0:
+        raise RuntimeError("Dataset size is 0, so it cannot be split.")
+    if all(isinstance(s, (int, np.integer)) and not isinstance(s, bool) for s in sizes):
+        if any(s <= 0 for s in sizes):
+            raise ValueError("there should be no negative or zero numbers in sizes.")
+        if sum(sizes) != size:
+            raise RuntimeError(f"Sum of split sizes {sum(sizes)} is not equal to dataset size "
+                               f"{size}.")
+        return [int(s) for s in sizes]
+    if not all(isinstance(s, (float, np.floating)) for s in sizes):
+        raise ValueError("sizes should be list of int or list of float.")
+    if any(not 0 < s <= 1 for s in sizes):
+        raise ValueError("sizes is a list of float, but there should be numbers between (0, 1].")
+    if abs(sum(sizes) - 1) > 1e-6:
+        raise ValueError("sizes is a list of float, but the percentages do not sum up to 1.")
+    return _rounded([float(s) * size for s in sizes], size)
+
+
+def _rounded(wanted: list[float], size: int) -> list[int]:
+    """Whole numbers near the wanted ones that add up to `size`: what is left over goes to the
+    first, what is too much is taken from the first that keep at least one."""
+    counts = [round(w) for w in wanted]
+    if any(c == 0 for c in counts):
+        raise RuntimeError(f"The size of split {counts.index(0)} is 0, please provide other "
+                           "sizes.")
+    surplus = size - sum(counts)
+    if surplus > 0:
+        counts[0] += surplus
+    for i, count in enumerate(counts):
+        if surplus < 0:
+            taken = min(count - 1, -surplus)
+            counts[i] -= taken
+            surplus += taken
+    if surplus < 0:
+        raise RuntimeError(f"{size} rows cannot be split into {len(counts)} parts.")
+    return counts
+
+
+def check_random_transform_ops(method: F) -> F:
+    """A decorator of an `__init__` whose argument `transforms` is a list of functions.
+
+    Raises:
+        TypeError: (when the method is called) it is none, or holds something else.
+        ValueError: it is empty, or `prob` is not within [0, 1].
+    """
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(self, *args, **kwargs).arguments
+        transforms = of_type("transforms", given.get("transforms"), list)
+        if not transforms:
+            raise ValueError("transforms list can not be empty.")
+        for i, each in enumerate(transforms):
+            if not callable(each):
+                raise TypeError(f"transforms[{i}] is neither a transforms op (TensorOperation) nor "
+                                "a callable pyfunc.")
+        if "prob" in given:
+            number("prob", given["prob"], 0.0, 1.0)
+        return method(self, *args, **kwargs)
+
+    return checked  # type: ignore[return-value]  # the same function with checks before it

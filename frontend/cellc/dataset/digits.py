@@ -7,46 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from . import checks
+from .declared import REQUIRED, ROWS, flag, one_of
 from .listed import damaged, lines_of
-from .pictures import IDX_IMAGES, IDX_LABELS, Cifar10Dataset, MnistDataset, _folder, _usage
+from .pictures import IDX_IMAGES, IDX_LABELS, Cifar10Dataset, MnistDataset
 from .rows import Row
-from .samplers import Shuffle
-from .texts import FileDataset
+from .texts import FolderDataset
 
 QMNIST_LABELS = 0xC02
 """The magic number of a table of int32 in the IDX format."""
-_EMNIST = ("byclass", "bymerge", "balanced", "letters", "digits", "mnist")
 
 
-class EMnistDataset(MnistDataset):
-    """EMNIST: columns image, uint8[28, 28, 1], and label, uint32.
+class EMnistDataset(
+    MnistDataset, takes=f"dataset_dir name usage {ROWS}",
+    own={"name": one_of("byclass", "bymerge", "balanced", "letters", "digits", "mnist",
+                        default=REQUIRED)},
+):
+    """Images of handwritten digits and letters, EMNIST.
 
     Args:
         dataset_dir: the folder of the files (`emnist-digits-train-images-idx3-ubyte`, ...).
-        name: "byclass", "bymerge", "balanced", "letters", "digits" or "mnist".
-        usage, num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache:
-            as for `MnistDataset`.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong, or there is no such folder.
-        RuntimeError: (when rows are asked for) a file is not there, or broken.
-
-    Source: `mindspore.dataset.EMnistDataset`; Cohen et al., 2017.
+    Reference: Cohen et al., 2017.
     """
 
-    def __init__(
-        self, dataset_dir: str, name: str, usage: str | None = None,
-        num_samples: int | None = None, num_parallel_workers: int | None = None,
-        shuffle: Any = None, sampler: Any = None, num_shards: int | None = None,
-        shard_id: int | None = None, cache: Any = None,
-    ) -> None:
-        checks.of_type("name", name, str)
-        if name not in _EMNIST:
-            raise ValueError(f"Input name is not within the valid set of {list(_EMNIST)}.")
-        self.name = name
-        super().__init__(dataset_dir, usage, num_samples, num_parallel_workers, shuffle, sampler,
-                         num_shards, shard_id, cache)
+    name: str
 
     def _load(self) -> dict[str, Any]:
         parts = ["test", "train"] if self.usage == "all" else [self.usage]
@@ -63,37 +47,24 @@ class EMnistDataset(MnistDataset):
         return {"image": image[..., None], "label": label.astype(np.uint32)}
 
 
-class QMnistDataset(EMnistDataset):
-    """QMNIST: columns image, uint8[28, 28, 1], and label, uint32, or uint32[8] with what else is
-    known of a digit.
+class QMnistDataset(
+    EMnistDataset, takes=f"dataset_dir usage compat {ROWS}", own={"compat": flag(True)},
+    usages=("train", "test", "test10k", "test50k", "nist", "all"),
+):
+    """Images of handwritten digits, QMNIST: label is uint32[8] with all that is known of a digit
+    unless `compat`.
 
     Args:
         dataset_dir: the folder of the files (`qmnist-train-images-idx3-ubyte`,
             `qmnist-train-labels-idx2-int`, those of test, and of xnist).
         usage: "train", "test", "test10k" (the first of test), "test50k" (the rest), "nist" or
-            "all"; None for all.
+            "all"; None: "all".
         compat: whether a label is the digit alone.
-        num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache: as for
-            `MnistDataset`.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong, or there is no such folder.
-        RuntimeError: (when rows are asked for) a file is not there, or broken.
-
-    Source: `mindspore.dataset.QMnistDataset`; Yadav and Bottou, 2019.
+    Reference: Yadav and Bottou, 2019.
     """
 
-    _usages = ("train", "test", "test10k", "test50k", "nist", "all")
-
-    def __init__(
-        self, dataset_dir: str, usage: str | None = None, compat: bool = True,
-        num_samples: int | None = None, num_parallel_workers: int | None = None,
-        shuffle: Any = None, sampler: Any = None, num_shards: int | None = None,
-        shard_id: int | None = None, cache: Any = None,
-    ) -> None:
-        self.compat = bool(checks.of_type("compat", compat, bool))
-        MnistDataset.__init__(self, dataset_dir, usage, num_samples, num_parallel_workers, shuffle,
-                              sampler, num_shards, shard_id, cache)
+    compat: bool
 
     def _load(self) -> dict[str, Any]:
         parts = ["train", "test", "nist"] if self.usage == "all" else [self.usage]
@@ -105,25 +76,18 @@ class QMnistDataset(EMnistDataset):
         return self._joined(images, [each[:, 0] for each in labels] if self.compat else labels)
 
 
-class STL10Dataset(Cifar10Dataset):
-    """STL-10, binary version: columns image, uint8[96, 96, 3], and label, int32, from 0; -1 where
-    there is none.
+class STL10Dataset(Cifar10Dataset, usages=("train", "test", "unlabeled", "train+unlabeled", "all")):
+    """Pictures of things of ten kinds, binary version; label counts from 0, and is -1 where there
+    is none.
 
     Args:
         dataset_dir: the folder of the files (`train_X.bin`, `train_y.bin`, those of test, and
             `unlabeled_X.bin`).
-        usage: "train", "test", "unlabeled", "train+unlabeled" or "all"; None for all.
-        num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache: as for
-            `MnistDataset`.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong, or there is no such folder.
-        RuntimeError: (when rows are asked for) a file is not there, or broken.
-
-    Source: `mindspore.dataset.STL10Dataset`; Coates et al., 2011.
+    Reference: Coates et al., 2011.
     """
 
-    _usages = ("train", "test", "unlabeled", "train+unlabeled", "all")
+    _columns = {"image": "uint8[96, 96, 3]", "label": np.int32}
 
     def _load(self) -> dict[str, Any]:
         parts = ["test", "train", "unlabeled"] if self.usage == "all" else self.usage.split("+")
@@ -149,28 +113,16 @@ class STL10Dataset(Cifar10Dataset):
         return path
 
 
-class SemeionDataset(MnistDataset):
-    """Semeion's digits: columns image, uint8[16, 16], and label, uint32.
+class SemeionDataset(MnistDataset, takes=f"dataset_dir {ROWS}"):
+    """Images of handwritten digits.
 
     Args:
         dataset_dir: the folder of `semeion.data`.
-        num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache: as for
-            `MnistDataset`.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong, or there is no such folder.
-        RuntimeError: (when rows are asked for) the file is not there, or a line does not fit.
-
-    Source: `mindspore.dataset.SemeionDataset`; Buscema, 1998.
+    Reference: Buscema, 1998.
     """
 
-    def __init__(
-        self, dataset_dir: str, num_samples: int | None = None,
-        num_parallel_workers: int | None = None, shuffle: Any = None, sampler: Any = None,
-        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
-    ) -> None:
-        super().__init__(dataset_dir, None, num_samples, num_parallel_workers, shuffle, sampler,
-                         num_shards, shard_id, cache)
+    _columns = {"image": "uint8[16, 16]", "label": np.uint32}
 
     def _load(self) -> dict[str, Any]:
         path = self.dataset_dir / "semeion.data"
@@ -192,35 +144,17 @@ def _numbers(fields: list[str], path: Any, number: int) -> list[float]:
         raise damaged(path, number, f"numbers are wanted ({error})") from error
 
 
-class USPSDataset(FileDataset):
-    """Digits of the U.S. Postal Service: columns image, uint8[16, 16, 1], and label, uint32.
+class USPSDataset(FolderDataset):
+    """Digits of the U.S. Postal Service.
 
     Args:
         dataset_dir: the folder of `usps` and `usps.t`.
-        usage: "train", "test" or "all"; None for all.
-        num_samples, num_parallel_workers, shuffle, num_shards, shard_id, cache: as for
-            `TextFileDataset`.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong, or there is no such folder or file.
-        RuntimeError: (when rows are asked for) a line does not fit.
-
-    Source: `mindspore.dataset.USPSDataset`; Hull, 1994.
+    Reference: Hull, 1994.
     """
 
-    def __init__(
-        self, dataset_dir: str, usage: str | None = None, num_samples: int | None = None,
-        num_parallel_workers: int | None = None, shuffle: Any = Shuffle.GLOBAL,
-        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
-    ) -> None:
-        folder, self.usage = _folder(dataset_dir), _usage(usage, "train", "test", "all")
-        names = {"train": ["usps"], "test": ["usps.t"]}.get(self.usage, ["usps", "usps.t"])
-        super().__init__([folder / name for name in names], num_samples, num_parallel_workers,
-                         shuffle, num_shards, shard_id, cache)
-
-    def get_col_names(self) -> list[str]:
-        """The names of the columns, in order."""
-        return ["image", "label"]
+    _columns = {"image": "uint8[16, 16, 1]", "label": np.uint32}
+    _parts = {"train": "usps", "test": "usps.t"}
 
     def _read(self, path: str) -> list[Row]:
         rows: list[Row] = []

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..records.unpacking import BASE, MOST_TIMES, ZLIB, unpacked
 from . import checks
+from .declared import whole
 from .pictures import MnistDataset
 
 _HEAD = 128
@@ -81,36 +82,25 @@ def arrays_of(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     return found
 
 
-class SVHNDataset(MnistDataset):
-    """House numbers: columns image, uint8[32, 32, 3], and label, uint32.
+class SVHNDataset(
+    MnistDataset, usages=("train", "test", "extra", "all"),
+    own={"num_parallel_workers": whole(1, 1, "accepted for compatibility.")},
+    takes="dataset_dir usage num_samples num_parallel_workers shuffle sampler num_shards shard_id",
+):
+    """Pictures of house numbers' digits.
 
     Args:
         dataset_dir: the folder of the files (`train_32x32.mat`, `test_32x32.mat`,
             `extra_32x32.mat`).
-        usage: "train", "test", "extra" or "all"; None for all.
-        num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id: as for
-            `MnistDataset`.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong, or there is no such folder or file.
-        RuntimeError: (when rows are asked for) a file is broken.
-
-    Source: `mindspore.dataset.SVHNDataset`; Netzer et al., 2011.
+    Reference: Netzer et al., 2011.
     """
 
-    _usages = ("train", "test", "extra", "all")
+    _columns = {"image": "uint8[32, 32, 3]", "label": np.uint32}
 
-    def __init__(
-        self, dataset_dir: str, usage: str | None = None, num_samples: int | None = None,
-        num_parallel_workers: int = 1, shuffle: Any = None, sampler: Any = None,
-        num_shards: int | None = None, shard_id: int | None = None,
-    ) -> None:
-        checks.of_type("num_parallel_workers", num_parallel_workers, int)
-        super().__init__(dataset_dir, usage, num_samples, num_parallel_workers, shuffle, sampler,
-                         num_shards, shard_id)
+    def _prepare(self) -> None:
         for path in self._paths():
-            if not path.is_file():
-                raise ValueError(f"The file {path} does not exist or permission denied!")
+            checks.existing("dataset_dir", path)
 
     def _paths(self) -> list[Path]:
         parts = ("train", "test", "extra") if self.usage == "all" else (self.usage,)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from . import checks
+from .declared import ROWS, Argument, whole
 from .rows import Row
-from .samplers import choose
-from .sources import ArrayDataset, MappableDataset, _check_source
+from .sources import ArrayDataset, MappableDataset
 from .streams import Mt19937
 
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
@@ -71,24 +69,6 @@ def decoded(data: bytes, who: str) -> np.ndarray[Any, Any]:
         raise RuntimeError(f"{who}: the image is broken or of an unknown kind: {error}") from error
 
 
-def _folder(path: Any) -> Path:
-    checks.of_type("dataset_dir", path, (str, os.PathLike))
-    folder = Path(path)
-    if not folder.is_dir():
-        raise ValueError(f"The folder {path} does not exist or is not a directory or permission "
-                         "denied!")
-    return folder
-
-
-def _usage(given: Any, *known: str) -> str:
-    if given is None:
-        return "all"
-    checks.of_type("usage", given, str)
-    if given not in known:
-        raise ValueError(f"Input usage is not within the valid set of {list(known)}.")
-    return str(given)
-
-
 def idx_array(data: bytes, magic: int, path: Path, who: str) -> np.ndarray[Any, Any]:
     """What a file of the IDX format holds: a magic number, the lengths, then bytes or int32.
 
@@ -105,41 +85,19 @@ def idx_array(data: bytes, magic: int, path: Path, who: str) -> np.ndarray[Any, 
     return np.frombuffer(data, kind, offset=4 + 4 * axes).reshape(header[1:])
 
 
-class MnistDataset(ArrayDataset):
-    """Images of the MNIST format: columns image, uint8[28, 28, 1], and label, uint32.
+class MnistDataset(ArrayDataset, takes=f"dataset_dir usage {ROWS}"):
+    """Images of handwritten digits in the MNIST format.
 
     Args:
         dataset_dir: the folder of the files (`train-images-idx3-ubyte`, `train-labels-idx1-ubyte`,
             and those that start with `t10k`).
-        usage: "train", "test" or "all"; None for all.
-        num_samples: at most so many rows; None for all.
         num_parallel_workers: accepted for compatibility.
-        shuffle: whether rows come in random order; None: yes.
-        sampler: which rows, in which order.
-        num_shards, shard_id: take the part of one of several processes.
-        cache: must be None.
-
-    Raises:
-        TypeError, ValueError: an argument is wrong, or there is no such folder.
-        RuntimeError: (when rows are asked for) a file is not there, or broken.
-
-    Source: `mindspore.dataset.MnistDataset`.
     """
 
-    def __init__(
-        self, dataset_dir: str, usage: str | None = None, num_samples: int | None = None,
-        num_parallel_workers: int | None = None, shuffle: Any = None, sampler: Any = None,
-        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
-    ) -> None:
-        self.dataset_dir = _folder(dataset_dir)
-        self.usage = _usage(usage, *self._usages)
-        _check_source(num_samples, shuffle, num_shards, shard_id)
-        self._loaded: dict[str, Any] | None = None
-        super().__init__(choose(num_samples, sampler, shuffle, num_shards, shard_id),
-                         num_parallel_workers, cache)
-
-    _usages: tuple[str, ...] = ("train", "test", "all")
-    _columns: tuple[str, ...] = ("image", "label")
+    dataset_dir: Path
+    usage: str
+    _columns = {"image": "uint8[28, 28, 1]", "label": np.uint32}
+    _loaded: dict[str, Any] | None = None
 
     @property
     def _arrays(self) -> dict[str, Any]:  # type: ignore[override]  # read when first needed
@@ -182,30 +140,21 @@ class MnistDataset(ArrayDataset):
 
 
 class FashionMnistDataset(MnistDataset):
-    """Fashion-MNIST: files and columns as of `MnistDataset`.
-
-    Source: `mindspore.dataset.FashionMnistDataset`.
-    """
+    """Pictures of clothes, Fashion-MNIST, in the files of MNIST."""
 
 
 class KMnistDataset(MnistDataset):
-    """Kuzushiji-MNIST: files and columns as of `MnistDataset`.
-
-    Source: `mindspore.dataset.KMnistDataset`.
-    """
+    """Handwritten kana, Kuzushiji-MNIST, in the files of MNIST."""
 
 
 class Cifar10Dataset(MnistDataset):
-    """CIFAR-10, binary version: columns image, uint8[32, 32, 3], and label, uint32.
+    """Pictures of things of ten kinds, CIFAR-10, binary version.
 
     Args:
         dataset_dir: the folder of the files (`data_batch_1.bin`, ..., `test_batch.bin`).
-        usage, num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache:
-            as for `MnistDataset`.
-
-    Source: `mindspore.dataset.Cifar10Dataset`.
     """
 
+    _columns = {"image": "uint8[32, 32, 3]", "label": np.uint32}
     _files = {"train": "data_batch_*.bin", "test": "test_batch*.bin", "all": "*_batch*.bin"}
 
     def _load(self) -> dict[str, Any]:
@@ -213,7 +162,7 @@ class Cifar10Dataset(MnistDataset):
         rows = np.concatenate([self._file(p, labels + 32 * 32 * 3) for p in self._paths()])
         images = rows[:, labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
         found = {"image": np.ascontiguousarray(images)}
-        for i, name in enumerate(self._columns[1:]):
+        for i, name in enumerate([*self._columns][1:]):
             found[name] = rows[:, i].astype(np.uint32)
         return found
 
@@ -234,69 +183,42 @@ class Cifar10Dataset(MnistDataset):
 
 
 class Cifar100Dataset(Cifar10Dataset):
-    """CIFAR-100, binary version: columns image, coarse_label and fine_label.
+    """Pictures of things of a hundred kinds, CIFAR-100, binary version.
 
     Args:
         dataset_dir: the folder of the files (`train.bin`, `test.bin`).
-        usage, num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache:
-            as for `MnistDataset`.
-
-    Source: `mindspore.dataset.Cifar100Dataset`.
     """
 
-    _columns = ("image", "coarse_label", "fine_label")
+    _columns = {"image": "uint8[32, 32, 3]", "coarse_label": np.uint32, "fine_label": np.uint32}
     _files = {"train": "train.bin", "test": "test.bin", "all": "t[er]*.bin"}
 
 
-class ImageFolderDataset(MappableDataset):
-    """Pictures in folders, one folder for each class: columns image, uint8, and label, int32.
+class ImageFolderDataset(
+    MappableDataset,
+    takes="dataset_dir num_samples num_parallel_workers shuffle sampler extensions class_indexing "
+          "decode num_shards shard_id cache decrypt",
+    own={"decrypt": Argument("Any", checks.nothing(), None, text="must be None.")},
+):
+    """Pictures in folders, one folder for each class.
 
     Args:
         dataset_dir: the folder of the folders.
-        num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache: as for
-            `MnistDataset`.
-        extensions: which files, as [".jpg", ".png"]; None for all.
-        class_indexing: which folders, and the label of each; None: all, in order from 0.
-        decode: whether images are uint8[height, width, 3]; else the bytes of the files.
-        decrypt: must be None.
-
-    Raises:
-        TypeError, ValueError: an argument is wrong, or there is no such folder.
-        ModuleNotFoundError: `decode`, and Pillow is not installed.
-        RuntimeError: (when rows are asked for) there are no files, or one is no picture.
-
-    Source: `mindspore.dataset.ImageFolderDataset`.
     """
 
-    def __init__(
-        self, dataset_dir: str, num_samples: int | None = None,
-        num_parallel_workers: int | None = None, shuffle: Any = None, sampler: Any = None,
-        extensions: Any = None, class_indexing: dict[str, int] | None = None, decode: bool = False,
-        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
-        decrypt: Any = None,
-    ) -> None:
-        self.dataset_dir = _folder(dataset_dir)
-        _check_source(num_samples, shuffle, num_shards, shard_id)
-        checks.of_type("decode", decode, bool)
-        if decrypt is not None:
-            raise ValueError("ImageFolderDataset: decrypt must be None.")
-        if class_indexing is not None:
-            checks.of_type("class_indexing", class_indexing, dict)
-            for name, label in class_indexing.items():
-                checks.of_type("key in class_indexing", name, str)
-                checks.integer(f"class_indexing[{name!r}]", label, 0)
-        self.extensions = None if extensions is None else \
-            tuple(e.lower() for e in checks.names("extensions", extensions))
-        if decode:
+    dataset_dir: Path
+    extensions: tuple[str, ...] | None
+    class_indexing: dict[str, int] | None
+    decode: bool
+    _columns = {"image": np.uint8, "label": np.int32}
+    _files: list[tuple[Path, int]] | None = None
+
+    def _prepare(self) -> None:
+        if self.decode:
             pillow("ImageFolderDataset(decode=True)")
-        self.decode, self.class_indexing = decode, class_indexing
-        self._files: list[tuple[Path, int]] | None = None
-        super().__init__(choose(num_samples, sampler, shuffle, num_shards, shard_id),
-                         num_parallel_workers, cache)
 
     def get_col_names(self) -> list[str]:
         """The names of the columns, in order."""
-        return ["image", "label"]
+        return list(self._columns)
 
     def get_class_indexing(self) -> dict[str, int]:
         """The label of each folder."""
@@ -338,50 +260,40 @@ class ImageFolderDataset(MappableDataset):
         return np.array([label for _, label in self._found()])
 
 
-class FakeImageDataset(MappableDataset):
-    """Images of random numbers, MindSpore's: columns image, uint8, and label, uint32.
+def _size(name: str, value: Any) -> tuple[int, ...]:
+    checks.of_type(name, value, (list, tuple))
+    if len(value) != 3:
+        raise ValueError(f"{name} should be a list or tuple of length 3, but got {len(value)}")
+    return tuple(checks.integer(f"{name}[{i}]", n, 1) for i, n in enumerate(value))
+
+
+class FakeImageDataset(
+    MappableDataset, takes=f"num_images image_size num_classes base_seed {ROWS}",
+    own={"num_images": whole(1000, 1, "how many there are."),
+         "image_size": Argument("Sequence[int]", _size, (224, 224, 3), text="height, width and "
+                                "channels."),
+         "num_classes": whole(10, 1, "labels are below it."),
+         "base_seed": whole(0, -checks.INT32_MAX - 1, "of the first image; the next have the seeds "
+                            "that follow.")},
+):
+    """Images of random numbers, MindSpore's.
 
     An image is the bytes of float64 numbers, the positive ones of a normal distribution and zeros.
 
-    Args:
-        num_images: how many there are.
-        image_size: height, width and channels.
-        num_classes: labels are below it.
-        base_seed: of the first image; the next have the seeds that follow.
-        num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id, cache: as for
-            `MnistDataset`.
-
     Raises:
         TypeError, ValueError: an argument is wrong.
-
-    Source: `mindspore.dataset.FakeImageDataset`.
     """
 
+    num_images: int
+    image_size: tuple[int, ...]
+    base_seed: int
     num_classes: Any
     """How many labels there are: a number, as in MindSpore, where other datasets have a method."""
-
-    def __init__(
-        self, num_images: int = 1000, image_size: Sequence[int] = (224, 224, 3),
-        num_classes: int = 10, base_seed: int = 0, num_samples: int | None = None,
-        num_parallel_workers: int | None = None, shuffle: Any = None, sampler: Any = None,
-        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
-    ) -> None:
-        self.num_images = checks.integer("num_images", num_images, 1)
-        checks.of_type("image_size", image_size, (list, tuple))
-        if len(image_size) != 3:
-            raise ValueError("image_size should be a list or tuple of length 3, but got "
-                             f"{len(image_size)}")
-        self.image_size = tuple(
-            checks.integer(f"image_size[{i}]", n, 1) for i, n in enumerate(image_size))
-        self.num_classes = checks.integer("num_classes", num_classes, 1)
-        self.base_seed = checks.integer("base_seed", base_seed, -checks.INT32_MAX - 1)
-        _check_source(num_samples, shuffle, num_shards, shard_id)
-        super().__init__(choose(num_samples, sampler, shuffle, num_shards, shard_id),
-                         num_parallel_workers, cache)
+    _columns = {"image": np.uint8, "label": np.uint32}
 
     def get_col_names(self) -> list[str]:
         """The names of the columns, in order."""
-        return ["image", "label"]
+        return list(self._columns)
 
     def _count(self) -> int:
         return self.num_images

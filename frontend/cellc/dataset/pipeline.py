@@ -11,13 +11,13 @@ Source: `mindspore.dataset`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from . import arguments, batching, callbacks, checks, config
+from . import batching, callbacks, checks, config
 from . import operations as _operations
 from .base import DatasetBase
 from .operations import Operation
@@ -62,9 +62,9 @@ class Dataset(DatasetBase):
             RuntimeError: (when rows are asked for) shapes differ, or a function fails.
         """
         checks.workers(num_parallel_workers)
-        size = arguments.batch_size(batch_size)
+        size = checks.batch_size(batch_size)
         checks.of_type("drop_remainder", drop_remainder, bool)
-        arguments.only("batch", kwargs, "per_batch_map", "input_columns", "output_columns",
+        checks.only("batch", kwargs, "per_batch_map", "input_columns", "output_columns",
               "python_multiprocessing", "max_rowsize")
         function, taken = kwargs.get("per_batch_map"), kwargs.get("input_columns")
         given = kwargs.get("output_columns")
@@ -77,7 +77,7 @@ class Dataset(DatasetBase):
             size, drop_remainder, function,
             None if taken is None else checks.names("input_columns", taken),
             None if given is None else checks.names("output_columns", given),
-            arguments.workers(num_parallel_workers, kwargs)))
+            _workers(num_parallel_workers, kwargs)))
 
     def padded_batch(
         self, batch_size: int | Callable[[batching.BatchInfo], int], drop_remainder: bool = False,
@@ -95,9 +95,9 @@ class Dataset(DatasetBase):
         """
         checks.workers(num_parallel_workers)
         checks.of_type("drop_remainder", drop_remainder, bool)
-        size = arguments.batch_size(batch_size)
+        size = checks.batch_size(batch_size)
         return BatchDataset(
-            self, batching.PaddedBatch(size, drop_remainder, pad_info=arguments.pad_info(pad_info),
+            self, batching.PaddedBatch(size, drop_remainder, pad_info=checks.pad_info(pad_info),
                                        workers=Workers(num_parallel_workers)))
 
     def bucket_batch_by_length(
@@ -139,7 +139,7 @@ class Dataset(DatasetBase):
         checks.of_type("drop_remainder", drop_remainder, bool)
         return BatchDataset(self, batching.Buckets(
             names, list(bucket_boundaries), list(bucket_batch_sizes), element_length_function,
-            arguments.pad_info(pad_info), pad_to_bucket_boundary, drop_remainder))
+            checks.pad_info(pad_info), pad_to_bucket_boundary, drop_remainder))
 
     # --- rows ------------------------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ class Dataset(DatasetBase):
             RuntimeError: (when rows are asked for) a function fails.
         """
         checks.workers(num_parallel_workers)
-        arguments.only("map", kwargs, "python_multiprocessing", "max_rowsize", "cache", "callbacks",
+        checks.only("map", kwargs, "python_multiprocessing", "max_rowsize", "cache", "callbacks",
               "offload")
         if kwargs.get("cache") is not None:
             raise ValueError("map: 'cache' must be None.")
@@ -181,7 +181,7 @@ class Dataset(DatasetBase):
         taken = None if input_columns is None else checks.names("input_columns", input_columns)
         given = None if output_columns is None else checks.names("output_columns", output_columns)
         return MapDataset(self, _operations.Map(
-            list(functions), taken, given, arguments.workers(num_parallel_workers, kwargs),
+            list(functions), taken, given, _workers(num_parallel_workers, kwargs),
             callbacks.checked(kwargs.get("callbacks"))))
 
     def filter(
@@ -278,7 +278,7 @@ class Dataset(DatasetBase):
             RuntimeError: the sizes do not fit.
         """
         checks.of_type("randomize", randomize, bool)
-        counts = arguments.split_counts(sizes, self.get_dataset_size())
+        counts = checks.split_counts(sizes, self.get_dataset_size())
         chosen = config.chosen_seed()
         seed = int.from_bytes(os.urandom(4), "little") if chosen is None else chosen
         starts = np.cumsum([0, *counts]).tolist()
@@ -407,6 +407,13 @@ class Dataset(DatasetBase):
         """The dataset, for a device that fetches it: there is one memory, so it stays as it is."""
         return TransferDataset(self, Operation())
 
+
+
+def _workers(count: int | None, options: Mapping[str, Any]) -> Workers:
+    """The workers that the options of `map` and `batch` ask for."""
+    processes = checks.of_type(
+        "python_multiprocessing", options.get("python_multiprocessing", False), bool)
+    return Workers(count, processes, checks.row_sizes("max_rowsize", options.get("max_rowsize")))
 
 
 class _Derived(Dataset):

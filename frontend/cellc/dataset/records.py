@@ -11,6 +11,7 @@ from ..records.reader import Records
 from ..records.schema import Field
 from ..records.tfrecord import Feature, TFRecordFile
 from . import checks
+from .declared import Argument, flag
 from .rows import Row, Run, own_value
 from .samplers import (
     BuiltinSampler,
@@ -24,7 +25,7 @@ from .samplers import (
     choose,
 )
 from .schema import Schema
-from .sources import MappableDataset, _check_source
+from .sources import MappableDataset
 from .texts import FileDataset, Place
 
 _PART = 1_000_000
@@ -55,60 +56,72 @@ class _InFiles(BuiltinSampler):
         return [place for part in parts for place in part]
 
 
-class MindDataset(MappableDataset):
+def _existing(name: str, files: Any) -> Any:
+    many = [files] if isinstance(files, str) else files
+    checks.of_type(name, many, (list, tuple))
+    for each in many:
+        checks.of_type(name, each, str)
+        try:
+            with open(each, "rb"):
+                pass
+        except OSError as error:
+            raise ValueError(
+                f"The file {each} does not exist or permission denied!") from error
+    return files if isinstance(files, str) else list(files)
+
+
+COLUMNS = Argument("Any", checks.names, None, text="which columns; None for all.")
+
+
+class MindDataset(
+    MappableDataset,
+    takes="dataset_files columns_list num_parallel_workers shuffle num_shards shard_id sampler "
+          "padded_sample num_padded num_samples cache",
+    own={"dataset_files": Argument("str | list[str]", _existing), "columns_list": COLUMNS,
+         "padded_sample": Argument("Mapping[str, Any] | None", default=None, text="a row that is "
+                                   "added after the others; it needs `columns_list`."),
+         "num_padded": Argument("int | None", default=None, text="how many times.")},
+):
     """Rows of MindRecord files; the columns are the fields, sorted by name.
 
     Numbers and strings are scalars, bytes an array of one, arrays have the shape the file says.
 
     Args:
         dataset_files: one of the files that were written together, or a list of files.
-        columns_list: which columns; None for all.
-        num_parallel_workers: how many threads read rows; None: see `Dataset`.
         shuffle: None, True, `Shuffle.GLOBAL` or `Shuffle.ADAPTIVE`: all rows (the last, of more
             than 100 million, by the million, as `Shuffle.PARTIAL`); `Shuffle.FILES`: the order of
             files; `Shuffle.INFILE`: rows within each file; False: none.
-        num_shards, shard_id: take the part of one of several processes.
-        sampler: which rows, in which order.
-        padded_sample: a row that is put behind the others; it needs `columns_list`.
-        num_padded: how many times.
-        num_samples: at most so many rows; None for all.
-        cache: must be None.
 
     Raises:
         TypeError, ValueError: an argument is wrong, or there is no such file.
         RuntimeError: a file is damaged, or there is no such column.
-
-    Source: `mindspore.dataset.MindDataset`.
     """
 
-    def __init__(
-        self, dataset_files: str | list[str], columns_list: Any = None,
-        num_parallel_workers: int | None = None, shuffle: Any = None,
-        num_shards: int | None = None, shard_id: int | None = None, sampler: Any = None,
-        padded_sample: Mapping[str, Any] | None = None, num_padded: int | None = None,
-        num_samples: int | None = None, cache: Any = None,
+    dataset_files: str | list[str]
+    columns_list: list[str] | None
+    padded_sample: Mapping[str, Any] | None
+    num_padded: int
+
+    def _prepare(self) -> None:
+        self._records = Records(self.dataset_files)
+        fields = self._records.schema.fields
+        if self.columns_list is not None:
+            self._records.check_names(self.columns_list)
+        self._fields = [field for name, field in fields.items()
+                        if self.columns_list is None or name in self.columns_list]
+        self._padded, self.num_padded = self._padding(
+            self.columns_list, self.padded_sample, self.num_padded)
+
+    def _choose(
+        self, num_parallel_workers: int | None = None, cache: Any = None, **choice: Any
     ) -> None:
-        _check_source(num_samples, shuffle, num_shards, shard_id)
-        if sampler is not None and shuffle is not None:
+        sampler = choice["sampler"]
+        if sampler is not None and choice["shuffle"] is not None:
             raise RuntimeError("sampler and shuffle cannot be specified at the same time.")
         if isinstance(sampler, Sampler) and isinstance(sampler, BuiltinSampler) and \
                 type(sampler).__name__ not in _CHOOSERS:
             raise ValueError(f"The sampler is not supported yet: expected one of {_CHOOSERS}.")
-        self.dataset_files = dataset_files
-        self._records = Records(_existing(dataset_files))
-        self._fields = self._chosen(columns_list)
-        self._padded, self.num_padded = self._padding(columns_list, padded_sample, num_padded)
-        super().__init__(
-            self._order(num_samples, sampler, shuffle, num_shards, shard_id),
-            num_parallel_workers, cache)
-
-    def _chosen(self, columns_list: Any) -> list[Field]:
-        fields = self._records.schema.fields
-        if columns_list is None:
-            return list(fields.values())
-        names = checks.names("columns_list", columns_list)
-        self._records.check_names(names)
-        return [fields[n] for n in fields if n in names]
+        MappableDataset.__init__(self, self._order(**choice), num_parallel_workers, cache)
 
     def _padding(
         self, columns_list: Any, sample: Mapping[str, Any] | None, count: int | None
@@ -179,20 +192,6 @@ class MindDataset(MappableDataset):
         return tuple(_value(field, row[field.name]) for field in self._fields)
 
 
-def _existing(files: Any) -> Any:
-    many = [files] if isinstance(files, str) else files
-    checks.of_type("dataset_files", many, (list, tuple))
-    for each in many:
-        checks.of_type("dataset_files", each, str)
-        try:
-            with open(each, "rb"):
-                pass
-        except OSError as error:
-            raise ValueError(
-                f"The file {each} does not exist or permission denied!") from error
-    return files if isinstance(files, str) else list(files)
-
-
 def _value(field: Field, value: Any) -> np.ndarray[Any, Any]:
     what = f"MindDataset: column {field.name!r}"
     if field.shape is not None:
@@ -204,59 +203,61 @@ def _value(field: Field, value: Any) -> np.ndarray[Any, Any]:
     return np.array(str(value)) if field.type == "string" else np.array(value, field.type)
 
 
-class TFRecordDataset(FileDataset):
+def _schema(name: str, value: Any) -> Schema:
+    return Schema(value) if isinstance(value, str) else checks.of_type(name, value, Schema)
+
+
+def _compression(name: str, value: Any) -> str:
+    if value not in ("", "GZIP", "ZLIB"):
+        raise ValueError(f"Input {name} can only be either '' (no compression), 'ZLIB', or 'GZIP', "
+                         f"but got {value!r}.")
+    return str(value)
+
+
+class TFRecordDataset(
+    FileDataset,
+    takes="dataset_files schema columns_list num_samples num_parallel_workers shuffle num_shards "
+          "shard_id shard_equal_rows cache compression_type",
+    own={"schema": Argument("str | Schema | None", _schema, None,
+                            text="a `Schema`, or the path of its JSON file."),
+         "columns_list": COLUMNS,
+         "shard_equal_rows": flag(False, "take a run of rows instead, so that all parts are "
+                                         "equally long."),
+         "compression_type": Argument("str | None", _compression, None, "",
+                                      '"GZIP" or "ZLIB"; "" or None for none.')},
+):
     """Rows of TFRecord files of `tf.train.Example` messages.
 
     Without a schema the columns are the features of the first row, sorted by name: int64, float32,
     or bytes as uint8; with one they are its columns, with its types and shapes.
 
     Args:
-        dataset_files: a path or pattern, or a list of them.
-        schema: a `Schema`, or the path of its JSON file.
-        columns_list: which columns; None for all.
         num_samples: at most so many rows; None: as many as the schema says, or all.
-        num_parallel_workers: how many files are read in turn; None: as the configuration says.
-        shuffle: `Shuffle.GLOBAL` (or True): all rows; `Shuffle.FILES`: only the order of files;
-            False: neither.
         num_shards, shard_id: take the part of one of several processes: every so manieth file.
-        shard_equal_rows: take a run of rows instead, so that all parts are equally long.
-        cache: must be None.
-        compression_type: "GZIP" or "ZLIB"; "" or None for none.
 
     Raises:
         TypeError, ValueError: an argument is wrong, or there is no such file.
         RuntimeError: a file is damaged, or its features do not fit the schema.
-
-    Source: `mindspore.dataset.TFRecordDataset`.
     """
 
-    def __init__(
-        self, dataset_files: Any, schema: str | Schema | None = None, columns_list: Any = None,
-        num_samples: int | None = None, num_parallel_workers: int | None = None,
-        shuffle: Any = Shuffle.GLOBAL, num_shards: int | None = None,
-        shard_id: int | None = None, shard_equal_rows: bool = False, cache: Any = None,
-        compression_type: str | None = None,
+    schema: Schema | None
+    columns_list: list[str] | None
+    shard_equal_rows: bool
+    compression_type: str
+    _read_columns: list[dict[str, Any]] | None = None
+
+    def _choose(
+        self, num_parallel_workers: int | None = None, cache: Any = None, **choice: Any
     ) -> None:
-        checks.of_type("shard_equal_rows", shard_equal_rows, bool)
-        if compression_type not in (None, "", "GZIP", "ZLIB"):
-            raise ValueError("Input compression_type can only be either '' (no compression), "
-                             f"'ZLIB', or 'GZIP', but got {compression_type!r}.")
-        self.schema = Schema(schema) if isinstance(schema, str) else schema
         if self.schema is not None:
-            checks.of_type("schema", self.schema, Schema)
-            num_samples = num_samples or self.schema.num_rows or None
-        self.compression_type, self.shard_equal_rows = compression_type or "", shard_equal_rows
-        self.columns_list = None if columns_list is None else \
-            checks.names("columns_list", columns_list)
-        super().__init__(dataset_files, num_samples, num_parallel_workers, shuffle, num_shards,
-                         shard_id, cache)
-        if num_shards is not None and not shard_equal_rows and \
-                len(self.dataset_files) < num_shards:
+            choice["num_samples"] = choice["num_samples"] or self.schema.num_rows or None
+        super()._choose(num_parallel_workers, cache, **choice)
+        if self.num_shards is not None and not self.shard_equal_rows and \
+                len(self.dataset_files) < self.num_shards:
             raise RuntimeError(
                 "Invalid file, numbers of tfrecord file should not less than num_shards when "
                 "shard_equal_rows is false, but got numbers of tfrecord file: "
-                f"{len(self.dataset_files)}, num_shards: {num_shards}.")
-        self._columns: list[dict[str, Any]] | None = None
+                f"{len(self.dataset_files)}, num_shards: {self.num_shards}.")
 
     def _own(self, places: list[Place]) -> list[Place]:
         if self.num_shards is None or self.shard_equal_rows:
@@ -276,7 +277,7 @@ class TFRecordDataset(FileDataset):
 
     def _described(self) -> list[dict[str, Any]]:
         """The columns: names, types, and shapes where the schema has them."""
-        if self._columns is None:
+        if self._read_columns is None:
             found = self.schema.columns if self.schema is not None else self._first()
             if self.columns_list is not None:
                 known = {c["name"]: c for c in found}
@@ -285,8 +286,8 @@ class TFRecordDataset(FileDataset):
                         raise RuntimeError("Invalid columns_list, tfrecord file failed to find "
                                            f"column name: {name}; there are {list(known)}.")
                 found = [known[n] for n in self.columns_list]
-            self._columns = found
-        return self._columns
+            self._read_columns = found
+        return self._read_columns
 
     def _first(self) -> list[dict[str, Any]]:
         """Columns as the first row has them."""

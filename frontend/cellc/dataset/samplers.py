@@ -168,7 +168,7 @@ class Sampler:
         self.reset()
         found: list[int] = []
         for each in self:
-            found.extend(checks.indices(np.asarray(each).tolist(), type(self).__name__))
+            found.extend(checks.indices(type(self).__name__, np.asarray(each).tolist()))
             if self.num_samples and len(found) >= self.num_samples:
                 break
         return found
@@ -306,7 +306,7 @@ class SubsetSampler(BuiltinSampler):
     """
 
     def __init__(self, indices: Any, num_samples: int | None = None) -> None:
-        self.indices = checks.indices(indices, type(self).__name__)
+        self.indices = checks.indices(type(self).__name__, indices)
         super().__init__(num_samples)
 
     def _limit(self) -> int | None:

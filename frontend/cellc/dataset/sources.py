@@ -11,6 +11,7 @@ import numpy as np
 from ..tensors import dtype as dtypes
 from . import checks
 from .batching import BatchInfo, _column, stack
+from .declared import ARGUMENTS, Argument, Declared, flag
 from .operations import name_of
 from .pipeline import Dataset
 from .rows import Row, Run, failed, own_value
@@ -18,7 +19,7 @@ from .samplers import Draw, FixedSampler, Sampler, SequentialSampler, as_sampler
 from .workers import ONE, Workers, in_thread, rows_of
 
 
-class SourceDataset(Dataset):
+class SourceDataset(Declared, Dataset):
     """Base of datasets that are made from no others. Source: `mindspore.dataset`."""
 
 
@@ -30,11 +31,21 @@ class MappableDataset(SourceDataset):
         num_parallel_workers, cache: see `Dataset`.
     """
 
+    _has_classes = True
+    """Whether a sampler may choose rows by class."""
+
     def __init__(
         self, sampler: Sampler | None, num_parallel_workers: int | None = None, cache: Any = None
     ) -> None:
         super().__init__(None, num_parallel_workers, cache)
         self.sampler = sampler
+
+    def _choose(
+        self, num_parallel_workers: int | None = None, cache: Any = None, **choice: Any
+    ) -> None:
+        if type(choice["sampler"]).__name__ == "PKSampler" and not self._has_classes:
+            raise ValueError(f"{type(self).__name__} doesn't support PKSampler.")
+        MappableDataset.__init__(self, choose(**choice), num_parallel_workers, cache)
 
     def _count(self) -> int:
         """How many rows there are to choose among."""
@@ -135,16 +146,42 @@ class ArrayDataset(MappableDataset):
         return super()._labels(column) if found is None else np.asarray(found)
 
 
-class GeneratorDataset(MappableDataset):
+def _gives_rows(name: str, value: Any) -> Any:
+    if not (callable(value) or hasattr(value, "__getitem__") or hasattr(value, "__iter__")
+            or hasattr(value, "__next__")):
+        raise TypeError(
+            f"Input `{name}` function of GeneratorDataset should be callable, iterable or random "
+            "accessible, commonly it should implement one of the method like yield, __getitem__ or "
+            f"__next__(__iter__), but got {type(value)}.")
+    return value
+
+
+_FEW = {"num_parallel_workers": ARGUMENTS["num_parallel_workers"].but(
+    kind="int", default=1, none=None)}
+
+
+class GeneratorDataset(
+    MappableDataset,
+    takes="source column_names column_types schema num_samples num_parallel_workers shuffle "
+          "sampler num_shards shard_id python_multiprocessing max_rowsize batch_sampler collate_fn",
+    own={"source": Argument("Any", _gives_rows),
+         "column_names": Argument("Any", checks.names, None, text="one or several."),
+         "column_types": Argument("Any", default=None, text="the dtypes that values must have; "
+                                  "None for any."),
+         "schema": Argument("Any", checks.nothing(
+             "give column_names, and column_types where types are to be checked"), None,
+             text="must be None."),
+         "python_multiprocessing": flag(True),
+         "max_rowsize": Argument("Any", checks.row_sizes, None,
+                                 checks.row_sizes("max_rowsize", None)),
+         "batch_sampler": Argument("Any", default=None),
+         "collate_fn": Argument("Callable[..., Any] | None", default=None), **_FEW},
+):
     """Rows from Python: a function that gives an iterator, something iterable, or an object with
     `__getitem__` and `__len__`.
 
     Args:
         source: gives rows: tuples with a value for each column, or a single value.
-        column_names: one or several.
-        column_types: the dtypes the values must have; None for any.
-        schema: must be None.
-        num_samples: at most so many rows; None for all.
         num_parallel_workers: how many workers ask for rows with positions; of others one thread
             asks ahead if there are to be several.
         python_multiprocessing, max_rowsize: whether workers are processes, and what of a row
@@ -158,57 +195,46 @@ class GeneratorDataset(MappableDataset):
     Raises:
         TypeError, ValueError: an argument is wrong.
         RuntimeError: (when rows are asked for) the source fails, or its rows do not fit.
-
-    Source: `mindspore.dataset.GeneratorDataset`.
     """
 
-    def __init__(
-        self, source: Any, column_names: Any = None, column_types: Any = None, schema: Any = None,
-        num_samples: int | None = None, num_parallel_workers: int = 1, shuffle: Any = None,
-        sampler: Any = None, num_shards: int | None = None, shard_id: int | None = None,
-        python_multiprocessing: bool = True, max_rowsize: Any = None, batch_sampler: Any = None,
-        collate_fn: Callable[..., Any] | None = None,
-    ) -> None:
-        if not (callable(source) or hasattr(source, "__getitem__")
-                or hasattr(source, "__iter__") or hasattr(source, "__next__")):
-            raise TypeError(
-                "Input `source` function of GeneratorDataset should be callable, iterable or "
-                "random accessible, commonly it should implement one of the method like yield, "
-                f"__getitem__ or __next__(__iter__), but got {type(source)}.")
-        if schema is not None:
-            raise ValueError("GeneratorDataset: schema must be None: give column_names, and "
-                             "column_types where types are to be checked.")
-        if column_names is None:
+    source: Any
+    column_names: list[str]
+    column_types: Any
+    python_multiprocessing: bool
+    max_rowsize: tuple[int, int]
+    batch_sampler: Any
+    collate_fn: Callable[..., Any] | None
+    num_samples: int | None
+    _has_classes = False
+
+    def _prepare(self) -> None:
+        if self.column_names is None:
             raise ValueError("Neither columns_names nor schema are provided.")
-        self.source, self.column_names = source, checks.names("column_names", column_names)
-        self.column_types = _types(column_types, self.column_names)
-        self.python_multiprocessing = checks.of_type(
-            "python_multiprocessing", python_multiprocessing, bool)
-        self.max_rowsize = checks.row_sizes(max_rowsize)
-        self._places = hasattr(source, "__getitem__") and hasattr(source, "__len__")
-        _check_source(num_samples, shuffle, num_shards, shard_id)
+        self.column_types = _types(self.column_types, self.column_names)
+        self._places = hasattr(self.source, "__getitem__") and hasattr(self.source, "__len__")
+
+    def _choose(
+        self, num_parallel_workers: int | None = None, cache: Any = None, **choice: Any
+    ) -> None:
+        sampler, shuffle = choice["sampler"], choice["shuffle"]
         if not self._places:
-            for name, value in (("sampler", sampler), ("num_shards", num_shards),
-                                ("batch_sampler", batch_sampler)):
+            for name, value in (("sampler", sampler), ("num_shards", choice["num_shards"]),
+                                ("batch_sampler", self.batch_sampler)):
                 if value is not None:
                     raise ValueError(f"{name} is not supported if source does not have attribute "
                                      "'__getitem__'.")
-        if collate_fn is not None and batch_sampler is None:
+        if self.collate_fn is not None and self.batch_sampler is None:
             raise ValueError("collate_fn can be specified only when batch_sampler is set.")
-        if batch_sampler is not None and any(
-                x is not None for x in (num_samples, shuffle, num_shards, shard_id, sampler)):
+        if self.batch_sampler is not None and any(x is not None for x in choice.values()):
             raise ValueError("batch_sampler is mutually exclusive with num_samples, shuffle, "
                              "num_shards, shard_id and sampler.")
-        self.num_samples, self.batch_sampler, self.collate_fn = (
-            num_samples, batch_sampler, collate_fn)
-        chosen = None
-        if self._places and batch_sampler is None:
-            # A sampler beside shuffle=False is what MindSpore accepts here too.
-            mixed = None if sampler is not None and shuffle is False else shuffle
-            chosen = choose(num_samples, sampler, mixed, num_shards, shard_id)
-            if type(chosen).__name__ == "PKSampler":
-                raise ValueError("GeneratorDataset doesn't support PKSampler.")
-        super().__init__(chosen, num_parallel_workers)
+        self.num_samples = choice["num_samples"]
+        if self._places and self.batch_sampler is None:
+            # A sampler together with shuffle=False is what MindSpore accepts here too.
+            choice["shuffle"] = None if sampler is not None and shuffle is False else shuffle
+            super()._choose(num_parallel_workers, cache, **choice)
+        else:
+            MappableDataset.__init__(self, None, num_parallel_workers, cache)
 
     def get_col_names(self) -> list[str]:
         """The names of the columns, in order."""
@@ -333,41 +359,36 @@ def _types(given: Any, names: list[str]) -> list[Any] | None:
     return [np.dtype(dtypes.dtype_to_nptype(dtypes.convert(t, "column_types"))) for t in many]
 
 
-def _check_source(num_samples: Any, shuffle: Any, num_shards: Any, shard_id: Any) -> None:
-    if num_samples is not None:
-        checks.integer("num_samples", num_samples, 0)
-    if shuffle is not None and not isinstance(shuffle, str):
-        checks.of_type("shuffle", shuffle, bool)
-    checks.shards(num_shards, shard_id)
+def _data(name: str, value: Any) -> Any:
+    checks.of_type(name, value, (list, tuple, dict, np.ndarray))
+    if not len(value):
+        raise ValueError(f"NumpySlicesDataset: {name} cannot be empty.")
+    return value
 
 
-class NumpySlicesDataset(ArrayDataset):
+class NumpySlicesDataset(
+    ArrayDataset, own={"data": Argument("Any", _data),
+                       "column_names": Argument("Any", checks.names, None), **_FEW},
+    takes="data column_names num_samples num_parallel_workers shuffle sampler num_shards shard_id",
+):
     """Rows of arrays: one for each position along the first axis.
 
     Args:
         data: an array or list (one column), a tuple of them (several), or a dict by column name.
         column_names: None: those of the dict, or column_0, column_1 and so on.
-        num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id: as for
-            `GeneratorDataset`.
 
     Raises:
         TypeError, ValueError: an argument is wrong, or columns are of different lengths.
-
-    Source: `mindspore.dataset.NumpySlicesDataset`.
     """
 
-    def __init__(
-        self, data: Any, column_names: Any = None, num_samples: int | None = None,
-        num_parallel_workers: int = 1, shuffle: Any = None, sampler: Any = None,
-        num_shards: int | None = None, shard_id: int | None = None,
-    ) -> None:
-        checks.of_type("data", data, (list, tuple, dict, np.ndarray))
-        if not len(data):
-            raise ValueError("NumpySlicesDataset: data cannot be empty.")
-        _check_source(num_samples, shuffle, num_shards, shard_id)
+    data: Any
+    column_names: list[str] | None
+
+    def _prepare(self) -> None:
+        data, given = self.__dict__.pop("data"), self.__dict__.pop("column_names")
         columns = list(data.values()) if isinstance(data, dict) else \
             list(data) if isinstance(data, tuple) else [data]
-        names = _column_names(column_names, data, len(columns))
+        names = _column_names(given, data, len(columns))
         for name, column in zip(names, columns, strict=True):
             if not hasattr(column, "__len__") or not hasattr(column, "__getitem__"):
                 raise TypeError(f"NumpySlicesDataset: column {name!r} should be an array or list, "
@@ -376,16 +397,13 @@ class NumpySlicesDataset(ArrayDataset):
             raise ValueError("Data length in each column is not equal: "
                              f"{ {n: len(c) for n, c in zip(names, columns, strict=True)} }.")
         self._arrays = dict(zip(names, columns, strict=True))
-        super().__init__(choose(num_samples, sampler, shuffle, num_shards, shard_id),
-                         num_parallel_workers)
 
 
-def _column_names(given: Any, data: Any, count: int) -> list[str]:
-    if given is None:
+def _column_names(names: list[str] | None, data: Any, count: int) -> list[str]:
+    if names is None:
         if isinstance(data, dict):
             return checks.names("keys of data", list(data))
         return [f"column_{i}" for i in range(count)]
-    names = checks.names("column_names", given)
     if len(names) != count:
         raise ValueError(f"Num of input column names is {len(names)}, but required is {count}.")
     return names

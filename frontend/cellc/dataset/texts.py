@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import csv
-import glob
-import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain, zip_longest
+from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from . import checks, config
+from .declared import LINES, Argument
 from .operations import shuffled
 from .rows import Row, Run
 from .samplers import Shuffle
-from .sources import SourceDataset, _check_source
+from .sources import SourceDataset
 from .streams import Mt19937, Mt19937x64
 
 _BUFFER = 10000
@@ -25,7 +25,18 @@ Place = tuple[int, int]
 """A file's number, and that of a row in it."""
 
 
-class FileDataset(SourceDataset):
+def _order(name: str, value: Any) -> Shuffle:
+    checks.of_type(name, value, (bool, Shuffle))
+    return value if isinstance(value, Shuffle) else Shuffle.GLOBAL if value else Shuffle.FALSE
+
+
+ORDER = Argument(
+    "Any", _order, Shuffle.GLOBAL,
+    text="`Shuffle.GLOBAL` (or True): all rows; `Shuffle.FILES`: only the order of files; False: "
+         "neither.")
+
+
+class FileDataset(SourceDataset, own={"shuffle": ORDER}):
     """Base of datasets whose files are read from the start to the end.
 
     As many files as there are workers are read at once, and their rows come in turn, one of each. A
@@ -33,20 +44,20 @@ class FileDataset(SourceDataset):
     as in MindSpore, whose orders of files and rows these are, too.
     """
 
-    def __init__(
-        self, dataset_files: Any, num_samples: int | None = None,
-        num_parallel_workers: int | None = None, shuffle: Any = Shuffle.GLOBAL,
-        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
+    dataset_files: list[str]
+    _columns: Mapping[str, Any] = {}
+    _read_files: list[Sequence[Row]] | None = None
+
+    def _choose(
+        self, num_parallel_workers: int | None = None, cache: Any = None, **choice: Any
     ) -> None:
         super().__init__(None, num_parallel_workers, cache)
-        self.dataset_files = _paths(dataset_files)
-        if not isinstance(shuffle, Shuffle):
-            checks.of_type("shuffle", shuffle, (bool, Shuffle))
-        _check_source(num_samples, None, num_shards, shard_id)
-        self._mode = shuffle if isinstance(shuffle, Shuffle) else \
-            Shuffle.GLOBAL if shuffle else Shuffle.FALSE
-        self.num_samples, self.num_shards, self.shard_id = num_samples, num_shards, shard_id
-        self._read_files: list[Sequence[Row]] | None = None
+        self._mode, self.num_samples = choice["shuffle"], choice["num_samples"]
+        self.num_shards, self.shard_id = choice["num_shards"], choice["shard_id"]
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return list(self._columns)
 
     def _read(self, path: str) -> Sequence[Row]:
         """The rows of a file."""
@@ -88,22 +99,6 @@ class FileDataset(SourceDataset):
         return [places[(start + i) % len(places)] for i in range(each)]
 
 
-def _paths(given: Any) -> list[str]:
-    """The files that paths and patterns name, sorted."""
-    many = [given] if isinstance(given, (str, os.PathLike)) else given
-    checks.of_type("dataset_files", many, (list, tuple))
-    found: list[str] = []
-    missing = []
-    for each in many:
-        checks.of_type("dataset_files", each, (str, os.PathLike))
-        matched = [p for p in glob.glob(os.fspath(each)) if os.path.isfile(p)]
-        missing += [] if matched else [os.fspath(each)]
-        found += matched
-    if missing or not found:
-        raise ValueError(f"The following patterns did not match any files: {missing}.")
-    return sorted(found)
-
-
 def _in_turn(places: list[Place], workers: int) -> list[Place]:
     """Rows of several files, one of each worker's in turn; a worker has every so manieth file."""
     by_file: dict[int, list[Place]] = {}
@@ -128,71 +123,84 @@ def _text(path: str) -> str:
         return stream.read()
 
 
-class TextFileDataset(FileDataset):
-    """The lines of text files that are not empty: a column text.
+class FolderDataset(FileDataset, takes=f"dataset_dir usage {LINES}"):
+    """Base of collections with a file for each part, which `usage` names."""
 
-    Args:
-        dataset_files: a path or pattern, or a list of them.
-        num_samples: at most so many rows; None for all.
-        num_parallel_workers: how many files are read in turn; None: as the configuration says.
-        shuffle: `Shuffle.GLOBAL` (or True): all lines; `Shuffle.FILES`: only the order of files;
-            False: neither.
-        num_shards, shard_id: take the part of one of several processes.
-        cache: must be None.
+    dataset_dir: Path
+    usage: str
+    _parts: Mapping[str, str] = {}
+    """The file of each part."""
 
-    Raises:
-        TypeError, ValueError: an argument is wrong, or there is no such file.
+    def __init_subclass__(cls, usages: tuple[str, ...] = (), **more: Any) -> None:
+        parts = vars(cls).get("_parts", ())
+        super().__init_subclass__(usages=usages or ((*parts, "all") if parts else ()), **more)
 
-    Source: `mindspore.dataset.TextFileDataset`.
-    """
+    def _prepare(self) -> None:
+        self.dataset_files = self._files_of(self._parts)
 
-    def get_col_names(self) -> list[str]:
-        """The names of the columns, in order."""
-        return ["text"]
+    def _files_of(self, parts: Mapping[str, str]) -> list[str]:
+        """The files of the chosen part, sorted.
+
+        Raises:
+            ValueError: one is not there.
+        """
+        names = parts.values() if self.usage == "all" else [parts[self.usage]]
+        paths = [self.dataset_dir / name for name in names]
+        for path in paths:
+            if not path.is_file():
+                raise ValueError(f"There is no {path.name} in {self.dataset_dir}.")
+        return sorted(map(str, paths))
+
+
+def _lines(path: str) -> list[Row]:
+    """A row for each line that is not empty."""
+    return [(np.array(line),) for line in _text(path).split("\n") if line]
+
+
+class TextFileDataset(FileDataset, takes=f"dataset_files {LINES}"):
+    """The lines of text files that are not empty."""
+
+    _columns = {"text": None}
 
     def _read(self, path: str) -> list[Row]:
-        return [(np.array(line),) for line in _text(path).split("\n") if line]
+        return _lines(path)
 
 
-class CSVDataset(FileDataset):
+def _delimiter(name: str, value: Any) -> str:
+    checks.of_type(name, value, str)
+    if len(value) != 1 or value in '"\r\n':
+        raise ValueError(f"{name} should be one character, no quote and no line end, but got "
+                         f"{value!r}.")
+    return str(value)
+
+
+def _defaults(name: str, value: Any) -> Any:
+    for i, each in enumerate(checks.of_type(name, value, (list, tuple))):
+        checks.of_type(f"{name}[{i}]", each, (int, float, str))
+    return value
+
+
+class CSVDataset(
+    FileDataset, takes=f"dataset_files field_delim column_defaults column_names {LINES}",
+    own={"field_delim": Argument("str", _delimiter, ",", text="what is between the fields."),
+         "column_defaults": Argument("Any", _defaults, None),
+         "column_names": Argument("Any", checks.names, None, text="None: the first line of each "
+                                  "file has them.")},
+):
     """The rows of files of comma-separated values.
 
     Args:
-        dataset_files: a path or pattern, or a list of them.
-        field_delim: what is between the fields.
         column_defaults: a value for each column that says its type: int (int32), float (float32)
             or str; None: all are strings.
-        column_names: None: the first line of each file has them.
-        num_samples, num_parallel_workers, shuffle, num_shards, shard_id, cache: as for
-            `TextFileDataset`.
-
-    Raises:
-        TypeError, ValueError: an argument is wrong, or there is no such file.
-        RuntimeError: (when rows are asked for) a line does not fit.
-
-    Source: `mindspore.dataset.CSVDataset`.
     """
 
-    def __init__(
-        self, dataset_files: Any, field_delim: str = ",", column_defaults: Any = None,
-        column_names: Any = None, num_samples: int | None = None,
-        num_parallel_workers: int | None = None, shuffle: Any = Shuffle.GLOBAL,
-        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
-    ) -> None:
-        checks.of_type("field_delim", field_delim, str)
-        if len(field_delim) != 1 or field_delim in '"\r\n':
-            raise ValueError("field_delim should be one character, no quote and no line end, but "
-                             f"got {field_delim!r}.")
-        if column_defaults is not None:
-            checks.of_type("column_defaults", column_defaults, (list, tuple))
-            for i, each in enumerate(column_defaults):
-                checks.of_type(f"column_defaults[{i}]", each, (int, float, str))
-        self.field_delim, self.column_defaults = field_delim, column_defaults
-        self.column_names = None if column_names is None else \
-            checks.names("column_names", column_names)
-        self._header = column_names is None
-        super().__init__(dataset_files, num_samples, num_parallel_workers, shuffle, num_shards,
-                         shard_id, cache)
+    field_delim: str
+    column_defaults: Sequence[Any] | None
+    column_names: list[str] | None
+    _header = False
+
+    def _prepare(self) -> None:
+        self._header = self.column_names is None
 
     def get_col_names(self) -> list[str]:
         """The names of the columns, in order."""

@@ -375,7 +375,7 @@ class Slice(Transform):
     def __init__(self, *slices: Any) -> None:
         for each in slices:
             if each is not None and each is not Ellipsis and not isinstance(each, slice):
-                checks.indices(each, "Slice")
+                checks.indices("Slice", each)
         self.slices = slices
 
     def _apply(self, *args: Any) -> Any:
@@ -392,7 +392,7 @@ class Slice(Transform):
                                         f"{value.shape[axis]} elements.")
                 value = value[(slice(None),) * axis + (chosen,)]
                 continue
-            wanted = checks.indices(chosen, "Slice")
+            wanted = checks.indices("Slice", chosen)
             if any(not -value.shape[axis] <= w < value.shape[axis] for w in wanted):
                 raise self._refused(f"{wanted} is out of axis {axis}, which has "
                                     f"{value.shape[axis]} elements.")
