@@ -37,7 +37,7 @@ def is_library(module: str | None) -> bool:
     return f"{module}.".startswith("cellc.nn.cell.") or not module.startswith(
         ("cellc.nn.", "cellc.train.", "cellc.experimental.", "cellc.mint.nn.layer.",
          "cellc.mint.optim.", "cellc.ops._control_source",
-         "cellc.numpy.applied")
+         "cellc.ops.optimizer_rules.", "cellc.numpy.applied")
     )
 
 

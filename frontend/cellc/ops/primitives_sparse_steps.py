@@ -17,6 +17,7 @@ from ..tensors.tensor import Tensor
 from . import primitives_optim as dense
 from .arguments import tensor
 from .families import fc, fi, m
+from .optimizer_rules.adam import lars
 from .primitive import Primitive
 from .primitives import make_primitives
 
@@ -73,21 +74,21 @@ def _adadelta(var: Tensor, accum: Tensor, accum_update: Tensor, lr: Any, rho: An
 def _adagrad(var: Tensor, accum: Tensor, grad: Tensor, indices: Tensor, lr: float,
              update_slots: bool, use_locking: bool) -> _State:
     return _by_rows("SparseApplyAdagrad", (var, accum), grad, indices,
-                    lambda w, a, g: dense.adagrad(w, a, lr, g, update_slots))
+                    lambda w, a, g: dense.adagrad(w, a, lr, g, update_slots=update_slots))
 
 
 def _adagrad_eps(var: Tensor, accum: Tensor, grad: Tensor, indices: Tensor, lr: float,
                  epsilon: float, use_locking: bool, update_slots: bool) -> _State:
     return _by_rows("SparseApplyAdagradV2", (var, accum), grad, indices,
-                    lambda w, a, g: dense.adagrad_eps(w, a, lr, g, epsilon, update_slots))
+                    lambda w, a, g: dense.adagrad_eps(w, a, lr, g, epsilon=epsilon,
+                                                     update_slots=update_slots))
 
 
 def _ftrl(what: str) -> Callable[..., _State]:
     def function(var: Tensor, accum: Tensor, linear: Tensor, grad: Tensor, indices: Tensor,
                  lr: float, l1: float, l2: float, lr_power: float, use_locking: bool) -> _State:
         return _by_rows(what, (var, accum, linear), grad, indices,
-                        lambda w, a, z, g: dense.ftrl(w, a, z, g, lr, l1, l2, lr_power,
-                                                       use_locking))
+                        lambda w, a, z, g: dense.ftrl(w, a, z, g, lr, l1, l2, lr_power))
 
     return function
 
@@ -99,7 +100,7 @@ def _ftrl_shrinking(
     """`SparseApplyFtrl`, whose linear part also takes 2 l2_shrinkage var (not the squares)."""
     def step(w: Tensor, a: Tensor, z: Tensor, g: Tensor) -> None:
         dense.stored((z, m.add(z, m.mul(w, 2.0 * l2_shrinkage))))
-        dense.ftrl(w, a, z, g, lr, l1, l2, lr_power, use_locking)
+        dense.ftrl(w, a, z, g, lr, l1, l2, lr_power)
 
     return _by_rows("SparseApplyFtrlV2", (var, accum, linear), grad, indices, step)
 
@@ -108,7 +109,7 @@ def _proximal(what: str) -> Callable[..., _State]:
     def function(var: Tensor, accum: Tensor, lr: Any, l1: Any, l2: Any, grad: Tensor,
                  indices: Tensor, use_locking: bool) -> _State:
         return _by_rows(what, (var, accum), grad, indices,
-                        lambda w, a, g: dense.proximal_adagrad(w, a, lr, l1, l2, g, use_locking))
+                        lambda w, a, g: dense.proximal_adagrad(w, a, lr, l1, l2, g))
 
     return function
 
@@ -117,7 +118,7 @@ def _rms(var: Tensor, ms: Tensor, mom: Tensor, lr: Any, grad: Tensor, indices: T
          momentum: float, epsilon: float, use_locking: bool) -> _State:
     return _by_rows(
         "SparseApplyRMSProp", (var, ms, mom), grad, indices,
-        lambda w, s, v, g: dense.rms(w, s, v, lr, g, rho, momentum, epsilon, use_locking))
+        lambda w, s, v, g: dense.rms(w, s, v, lr, g, rho, momentum, epsilon))
 
 
 def _adam(
@@ -128,7 +129,7 @@ def _adam(
     """`Adam` of a gradient that is zero in all other rows: their moments decay, too."""
     _checked("FusedSparseAdam", var, gradient, indices)
     return tuple(dense.adam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon,
-                             _spread(var, gradient, indices), use_locking, use_nesterov))
+                             _spread(var, gradient, indices), use_nesterov=use_nesterov))
 
 
 def _lazy_adam(
@@ -140,7 +141,7 @@ def _lazy_adam(
     return _by_rows(
         "FusedSparseLazyAdam", (var, m, v), gradient, indices,
         lambda w, a, b, g: dense.adam(w, a, b, beta1_power, beta2_power, lr, beta1, beta2,
-                                       epsilon, g, use_locking, use_nesterov))
+                                       epsilon, g, use_nesterov=use_nesterov))
 
 
 def _adam_change(
@@ -150,7 +151,7 @@ def _adam_change(
     """What `Adam` adds to a parameter; the moments are stepped."""
     change = fc.zeros_like(m)
     dense.adam(change, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, gradient,
-                use_locking, use_nesterov)
+               use_nesterov=use_nesterov)
     return change
 
 
@@ -161,14 +162,9 @@ def _lars(
     """The gradient times the layer's rate of You et al. (2017), with the weights' decay."""
     w, g, wn, gn, decay, rate = dense.wider(
         "LARSUpdate", weight, gradient, norm_weight, norm_gradient, weight_decay, learning_rate)
-    wn, gn = m.sqrt(wn), m.sqrt(gn)
-    below = m.add(m.add(gn, m.mul(decay, wn)), float(epsilon))
-    trust = m.div(m.mul(wn, float(hyperpara)), below)
-    moving = m.logical_and(m.gt(wn, 0.0), m.gt(gn, 0.0))
-    trust = m.where(moving, trust, 1.0)
-    if use_clip:
-        trust = m.minimum(m.div(trust, rate), 1.0)
-    return cast_to(m.mul(m.add(g, m.mul(w, decay)), trust), gradient.dtype)
+    scaled = lars(w, g, (m.sqrt(wn), m.sqrt(gn)), decay, float(epsilon), float(hyperpara),
+                  rate if use_clip else None)
+    return cast_to(scaled, gradient.dtype)
 
 
 _LOCK = {"use_locking": False}

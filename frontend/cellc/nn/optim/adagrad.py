@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import ops
 from ...core import checks
+from ...ops.optimizer_rules import squares
 from ..registering import opt_init_args_register
-from .optimizer import Optimizer, complement
-from .sgd import non_negative_float
+from .by_rule import RuleOptimizer, non_negative_float, positive_float
 
 
-class RMSProp(Optimizer):
+class RMSProp(RuleOptimizer):
     """s = decay s + (1 - decay) g**2; v = momentum v + lr g / sqrt(s + epsilon); p -= v.
 
     Args:
@@ -24,6 +23,12 @@ class RMSProp(Optimizer):
     Source: `mindspore.nn.RMSProp` (Tieleman and Hinton, 2012).
     """
 
+    _rule = staticmethod(squares.rms_prop)
+    _state: tuple[str, ...] = ("ms", "moment")
+    _decays, _constants = ("decay",), ("momentum", "epsilon")
+    _checks = {"decay": non_negative_float, "momentum": non_negative_float,
+               "epsilon": positive_float}
+
     @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any = 0.1, decay: float = 0.9, momentum: float = 0.0,
@@ -31,40 +36,16 @@ class RMSProp(Optimizer):
         loss_scale: float = 1.0, weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
-        what = self.cls_name
-        self.decay = non_negative_float(decay, "decay", what)
-        self.rest = complement(self.decay)
-        self.momentum = non_negative_float(momentum, "momentum", what)
-        self.epsilon = checks.above_zero(
-            checks.floating(epsilon, "epsilon", what), "epsilon", what)
-        checks.boolean(use_locking, "use_locking", what)
-        self.centered = checks.boolean(centered, "centered", what)
+        self._set_options(decay=decay, momentum=momentum, epsilon=epsilon, use_locking=use_locking,
+                          centered=centered)
         if centered:
+            self._state = (*self._state, "mg")
             self.mg = self.state_of("mean_grad", "zeros")
         self.ms = self.state_of("mean_square", "ones")
         self.moment = self.state_of("moment", "zeros")
 
-    def construct(self, gradients: Any) -> tuple[bool, ...]:
-        """Assign new values to the parameters and their statistics."""
-        gradients = self.prepared(gradients)
-        lr = self.next_rate()
-        for i in range(self.param_length):
-            weight, gradient, square, moment = self.wide(
-                i, self.own_part(i), gradients[i], self.ms[i], self.moment[i])
-            square = square * self.decay + ops.square(gradient) * self.rest
-            below = square + self.epsilon
-            if self.centered:
-                mean = ops.cast(self.mg[i], gradient.dtype) * self.decay + gradient * self.rest
-                below = below - ops.square(mean)
-                ops.assign(self.mg[i], mean)
-            step = moment * self.momentum + self.rate_of(lr, i) * gradient / ops.sqrt(below)
-            ops.assign(self.ms[i], square)
-            ops.assign(self.moment[i], step)
-            self.put_part(i, weight - step)
-        return self.done()
 
-
-class Adagrad(Optimizer):
+class Adagrad(RuleOptimizer):
     """s += g**2; p -= lr g / sqrt(s).
 
     Args:
@@ -74,6 +55,9 @@ class Adagrad(Optimizer):
 
     Source: `mindspore.nn.Adagrad` (Duchi et al., 2011).
     """
+
+    _rule = staticmethod(squares.adagrad)
+    _state, _constants = ("accum",), ("update_slots",)
 
     @opt_init_args_register
     def __init__(
@@ -85,23 +69,8 @@ class Adagrad(Optimizer):
         self.update_slots = checks.boolean(update_slots, "update_slots", self.cls_name)
         self.accum = self.state_of("accum", first)
 
-    def construct(self, gradients: Any) -> tuple[bool, ...]:
-        """Assign new values to the parameters and their `accum`."""
-        gradients = self.prepared(gradients)
-        lr = self.next_rate()
-        for i in range(self.param_length):
-            weight, gradient, total = self.wide(
-                i, self.own_part(i), gradients[i], self.accum[i])
-            if self.update_slots:
-                total = total + ops.square(gradient)
-            step = self.rate_of(lr, i) * gradient / ops.sqrt(total)
-            self.put_part(i, weight - step)
-            if self.update_slots:
-                ops.assign(self.accum[i], total)
-        return self.done()
 
-
-class Adadelta(Optimizer):
+class Adadelta(RuleOptimizer):
     """Steps scaled by the ratio of past steps and past gradients (Zeiler, 2012).
 
     Args:
@@ -112,6 +81,10 @@ class Adadelta(Optimizer):
     Source: `mindspore.nn.Adadelta`.
     """
 
+    _rule = staticmethod(squares.adadelta)
+    _state = ("accum", "accum_update")
+    _decays, _constants = ("rho",), ("epsilon",)
+
     @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any = 1.0, rho: float = 0.9, epsilon: float = 1e-6,
@@ -119,28 +92,12 @@ class Adadelta(Optimizer):
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         self.rho = checks.between(rho, 0.0, 1.0, "rho", self.cls_name)
-        self.rest = complement(self.rho)
         self.epsilon = non_negative_float(epsilon, "epsilon", self.cls_name)
         self.accum = self.state_of("accum", "zeros")
         self.accum_update = self.state_of("accum_update", "zeros")
 
-    def construct(self, gradients: Any) -> tuple[bool, ...]:
-        """Assign new values to the parameters and their statistics."""
-        gradients = self.prepared(gradients)
-        lr = self.next_rate()
-        for i in range(self.param_length):
-            weight, gradient, square, later = self.wide(
-                i, self.own_part(i), gradients[i], self.accum[i], self.accum_update[i])
-            square = square * self.rho + ops.square(gradient) * self.rest
-            step = ops.sqrt(later + self.epsilon) / ops.sqrt(square + self.epsilon) * gradient
-            later = later * self.rho + ops.square(step) * self.rest
-            ops.assign(self.accum[i], square)
-            ops.assign(self.accum_update[i], later)
-            self.put_part(i, weight - self.rate_of(lr, i) * step)
-        return self.done()
 
-
-class ProximalAdagrad(Optimizer):
+class ProximalAdagrad(RuleOptimizer):
     """Adagrad steps followed by the proximal operator of l1 and l2 penalties.
 
     Args:
@@ -152,6 +109,10 @@ class ProximalAdagrad(Optimizer):
     Source: `mindspore.nn.ProximalAdagrad` (Duchi and Singer, 2009).
     """
 
+    _rule = staticmethod(squares.proximal_adagrad)
+    _state, _constants = ("accum",), ("l1", "l2")
+    _checks = {"l1": non_negative_float, "l2": non_negative_float}
+
     @opt_init_args_register
     def __init__(
         self, params: Any, accum: float = 0.1, learning_rate: Any = 0.001, l1: float = 0.0,
@@ -159,30 +120,11 @@ class ProximalAdagrad(Optimizer):
         weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
-        what = self.cls_name
-        self.l1 = non_negative_float(l1, "l1", what)
-        self.l2 = non_negative_float(l2, "l2", what)
-        checks.boolean(use_locking, "use_locking", what)
-        self.accum = self.state_of("accum", non_negative_float(accum, "accum", what))
-
-    def construct(self, gradients: Any) -> tuple[bool, ...]:
-        """Assign new values to the parameters and their `accum`."""
-        gradients = self.prepared(gradients)
-        lr = self.next_rate()
-        for i in range(self.param_length):
-            weight, gradient, total = self.wide(
-                i, self.own_part(i), gradients[i], self.accum[i])
-            total = total + ops.square(gradient)
-            rate = self.rate_of(lr, i) / ops.sqrt(total)
-            near = weight - rate * gradient
-            if self.l1 > 0:
-                near = ops.sign(near) * ops.maximum(ops.abs(near) - rate * self.l1, 0.0)
-            ops.assign(self.accum[i], total)
-            self.put_part(i, near / (1.0 + rate * self.l2))
-        return self.done()
+        self._set_options(l1=l1, l2=l2, use_locking=use_locking)
+        self.accum = self.state_of("accum", non_negative_float(accum, "accum", self.cls_name))
 
 
-class FTRL(Optimizer):
+class FTRL(RuleOptimizer):
     """Follow the regularised leader (McMahan et al., 2013). Source: `mindspore.nn.FTRL`.
 
     Args:
@@ -197,6 +139,10 @@ class FTRL(Optimizer):
         ValueError: the rate is not one constant, or `lr_power` is positive.
     """
 
+    _rule = staticmethod(squares.ftrl)
+    _state, _constants = ("moments", "linear"), ("l1", "l2", "lr_power")
+    _checks = {"l1": non_negative_float, "l2": non_negative_float}
+
     @opt_init_args_register
     def __init__(
         self, params: Any, initial_accum: float = 0.1, learning_rate: Any = 0.001,
@@ -210,31 +156,10 @@ class FTRL(Optimizer):
         if checks.number(lr_power, "lr_power", what) > 0:
             raise ValueError(f"For '{what}', 'lr_power' must not be positive, got {lr_power}.")
         self.lr_power = float(lr_power)
-        self.l1 = non_negative_float(l1, "l1", what)
-        self.l2 = non_negative_float(l2, "l2", what)
         if not self.is_group:
             self.decay_flags = (True,) * self.param_length
             self.exec_weight_decay = self.dynamic_weight_decay or float(self.weight_decay) > 0
-        checks.boolean(use_locking, "use_locking", what)
+        self._set_options(l1=l1, l2=l2, use_locking=use_locking)
         first = non_negative_float(initial_accum, "initial_accum", what)
         self.moments = self.state_of("moments", first)
         self.linear = self.state_of("linear", "zeros")
-
-    def construct(self, gradients: Any) -> tuple[bool, ...]:
-        """Assign new values to the parameters and their statistics."""
-        gradients = self.prepared(gradients)
-        lr = self.next_rate()
-        for i in range(self.param_length):
-            weight, gradient, moment, linear = self.wide(
-                i, self.own_part(i), gradients[i], self.moments[i], self.linear[i])
-            rate = self.rate_of(lr, i)
-            total = moment + ops.square(gradient)
-            before = ops.pow(moment, -self.lr_power)
-            after = ops.pow(total, -self.lr_power)
-            linear = linear + gradient - (after - before) / rate * weight
-            below = after / rate + 2.0 * self.l2
-            new = (ops.sign(linear) * self.l1 - linear) / below
-            ops.assign(self.moments[i], total)
-            ops.assign(self.linear[i], linear)
-            self.put_part(i, ops.where(ops.abs(linear) > self.l1, new, 0.0))
-        return self.done()

@@ -11,6 +11,7 @@ from cellc_runtime.dtypes import float32
 
 from ... import ops
 from ...core import checks
+from ...ops.optimizer_rules import adam as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..registering import opt_init_args_register
@@ -106,16 +107,7 @@ class LARS(Optimizer):
     def _by_layer(self, gradient: Any, weight: Any, decay: Any, rate: Any) -> Any:
         """A gradient with its decay, times its layer's trust ratio; in the gradient's type."""
         w, g = ops.cast(weight, float32), ops.cast(gradient, float32)
-        ratio = self._trust_ratio(_norm(w), _norm(g), decay)
-        if self.use_clip:
-            ratio = ops.minimum(ratio / rate, 1.0)
-        return ops.cast(ratio * (g + decay * w), gradient.dtype)
-
-    def _trust_ratio(self, weight: Any, gradient: Any, decay: Any) -> Any:
-        """The paper's local rate, of the norms of a layer; 1 where a norm is 0."""
-        ratio = self.coefficient * weight / (gradient + decay * weight + self.epsilon)
-        return ops.where(ops.logical_and(weight > 0, gradient > 0), ratio, 1.0)
-
-
-def _norm(x: Any) -> Any:
-    return ops.sqrt(ops.sum(ops.square(x)))
+        norms = rules.norm(w), rules.norm(g)
+        scaled = rules.lars(w, g, norms, decay, self.epsilon, self.coefficient,
+                            rate if self.use_clip else None)
+        return ops.cast(scaled, gradient.dtype)

@@ -92,12 +92,6 @@ def wide(parameter: Parameter, *states: Any) -> list[Any]:
     return [ops.cast(state, kind) for state in (parameter, *states)]
 
 
-def complement(rate: float) -> float:
-    """1 - rate in float32 arithmetic, as MindSpore's kernels have it: not the nearest to 1 - rate.
-    """
-    return float(np.float32(1.0) - np.float32(rate))
-
-
 @dataclass(slots=True)
 class _Group:
     """Parameters that share their options; None: the optimizer's."""

@@ -8,6 +8,7 @@ from cellc_runtime.dtypes import float32
 
 from ... import ops
 from ...core import checks
+from ...ops.optimizer_rules import momentum as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..registering import opt_init_args_register
@@ -57,13 +58,11 @@ class Rprop(Optimizer):
             gradient = ops.cast(gradients[i], weight.dtype)
             start = ops.broadcast_to(self.rate_of(lr, i), weight.shape)
             size = ops.where(first, start, self.step_size[i])
-            turn = gradient * self.prev[i]
-            factor = ops.where(turn > 0, self.etas[1], ops.where(turn < 0, self.etas[0], 1.0))
-            size = ops.clamp(size * ops.cast(factor, weight.dtype), *self.step_sizes)
-            gradient = ops.where(turn < 0, 0.0, gradient)
+            new, gradient, size = rules.rprop(
+                weight, gradient, self.prev[i], size, self.etas, self.step_sizes)
             ops.assign(self.prev[i], gradient)
             ops.assign(self.step_size[i], size)
-            self.put_part(i, weight - ops.sign(gradient) * size)
+            self.put_part(i, new)
         return True
 
 
@@ -88,10 +87,8 @@ class ASGD(Optimizer):
         t0: float = 1e6, weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
-        what = self.cls_name
-        self.lambd = checks.floating(lambd, "lambd", what)
-        self.alpha = checks.floating(alpha, "alpha", what)
-        self.t0 = checks.floating(t0, "t0", what)
+        for name, value in (("lambd", lambd), ("alpha", alpha), ("t0", t0)):
+            setattr(self, name, checks.floating(value, name, self.cls_name))
         self.mu = [_scalar(1.0, f"mu_{p.name}") for p in self.parameters]
         self.eta = [_scalar(0.0, f"eta_{p.name}") for p in self.parameters]
         for scalar in [*self.mu, *self.eta]:
@@ -104,17 +101,14 @@ class ASGD(Optimizer):
         lr = self.next_rate()
         count = ops.cast(ops.reshape(self.global_step, ()), float32)
         for i in range(self.param_length):
-            weight = ops.cast(self.own_part(i), float32)
-            gradient = ops.cast(gradients[i], float32)
             rate = lr[i] if self.is_group_lr else lr
-            eta = ops.where(ops.equal(count, 1), rate, self.eta[i])
-            new = weight * (1.0 - eta * self.lambd) - eta * gradient
-            average = ops.cast(self.ax[i], float32)
-            later = average + (new - average) * self.mu[i]
-            average = ops.where(ops.equal(self.mu[i], 1), new, later)
+            new, average, eta = rules.averaged(
+                ops.cast(self.own_part(i), float32), ops.cast(gradients[i], float32), rate,
+                ops.cast(self.ax[i], float32), ops.where(ops.equal(count, 1), rate, self.eta[i]),
+                self.mu[i], count, self.lambd, self.alpha)
             ops.assign(self.ax[i], average)
             self.put_part(i, new)
-            ops.assign(self.eta[i], rate / ops.pow(1.0 + self.lambd * rate * count, self.alpha))
+            ops.assign(self.eta[i], eta)
             ops.assign(self.mu[i], 1.0 / ops.maximum(count - self.t0, 1.0))
         return True
 

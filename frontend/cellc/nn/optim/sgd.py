@@ -10,29 +10,12 @@ from cellc_runtime.dtypes import float32
 
 from ... import ops
 from ...core import checks
+from ...ops.optimizer_rules import momentum as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..registering import opt_init_args_register
-from .optimizer import Optimizer, complement, wide
-
-
-def non_negative_float(value: Any, name: str, what: str) -> float:
-    """A float of zero or more (an int will do).
-
-    Raises:
-        TypeError: it is no number.
-        ValueError: it is negative.
-    """
-    if not isinstance(value, bool) and not checks.is_number(value):
-        raise TypeError(
-            f"For '{what}', the type of '{name}' should be 'float', but got type "
-            f"'{type(value).__name__}'."
-        )
-    if value < 0:
-        raise ValueError(
-            f"For '{what}', the argument '{name}' must be at least 0.0, but got {value}"
-        )
-    return float(value)
+from .by_rule import RuleOptimizer, decay_pair, non_negative_float
+from .optimizer import Optimizer, wide
 
 
 class SGD(Optimizer):
@@ -59,7 +42,6 @@ class SGD(Optimizer):
         what = self.cls_name
         rate = non_negative_float(momentum, "momentum", what)
         self.dampening = non_negative_float(dampening, "dampening", what)
-        self.undampened = complement(self.dampening)
         self.nesterov = checks.boolean(nesterov, "nesterov", what)
         if nesterov and (rate == 0.0 or self.dampening != 0.0):
             raise ValueError(
@@ -76,31 +58,31 @@ class SGD(Optimizer):
         gradients = self.prepared(gradients)
         lr = self.next_rate()
         momentum = self.momentum if self.has_momentum else None
-        how = self.undampened, self.nesterov
+        rest = decay_pair(self.dampening)[1]
         for i in range(self.param_length):
             new = _sgd(self.own_part(i), gradients[i], self.accum[i], self.stat[i], momentum,
-                       lr[i] if self.is_group_lr else lr, how)
+                       lr[i] if self.is_group_lr else lr, rest, self.nesterov)
             self.put_part(i, new)
         return self.done()
 
 
 def _sgd(
-    parameter: Any, gradient: Any, accum: Parameter, stat: Parameter,
-    momentum: Parameter | None, lr: Any, how: tuple[float, bool],
+    parameter: Any, gradient: Any, accum: Parameter, stat: Parameter, momentum: Parameter | None,
+    lr: Any, rest: float, nesterov: bool,
 ) -> Any:
     """The value that `SGD` gives to one parameter; its state is assigned."""
-    undampened, nesterov = how
-    weight, step, before = wide(parameter, gradient, accum)
-    if momentum is not None:
-        rate = ops.cast(momentum, weight.dtype)
-        new = ops.where(stat > 0, step, before * rate + step * undampened)
-        step = step + new * rate if nesterov else new
-        ops.assign(accum, new)
-        ops.assign(stat, ops.zeros_like(stat))
-    return weight - step * ops.cast(lr, weight.dtype)
+    weight, gradient, rate, velocity = wide(parameter, gradient, lr, accum)
+    if momentum is None:
+        return weight - gradient * rate
+    new, velocity = rules.momentum(
+        weight, gradient, rate, velocity, momentum=ops.cast(momentum, weight.dtype), rest=rest,
+        fresh=stat > 0, use_nesterov=nesterov)
+    ops.assign(accum, velocity)
+    ops.assign(stat, ops.zeros_like(stat))
+    return new
 
 
-class Momentum(Optimizer):
+class Momentum(RuleOptimizer):
     """v = momentum v + g; p -= lr v (with Nesterov, lr (g + momentum v)).
 
     Args:
@@ -111,6 +93,9 @@ class Momentum(Optimizer):
     Source: `mindspore.nn.Momentum`.
     """
 
+    _rule = staticmethod(rules.momentum)
+    _state, _constants = ("moments",), ("momentum", "use_nesterov")
+
     @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any, momentum: float, weight_decay: Any = 0.0,
@@ -118,29 +103,7 @@ class Momentum(Optimizer):
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         rate = non_negative_float(momentum, "momentum", self.cls_name)
-        self.use_nesterov = checks.boolean(use_nesterov, "use_nesterov", self.cls_name)
+        self._set_options(use_nesterov=use_nesterov)
         self.momentum = Parameter(Tensor(np.float32(rate)), name="momentum")
         self.params = self.parameters
         self.moments = self.state_of("moments", "zeros")
-
-    def construct(self, gradients: Any) -> tuple[bool, ...]:
-        """Assign new values to the parameters and their `moments`."""
-        gradients = self.prepared(gradients)
-        lr = self.next_rate()
-        for i in range(self.param_length):
-            new = _momentum(self.own_part(i), gradients[i], self.moments[i], self.momentum,
-                            lr[i] if self.is_group_lr else lr, self.use_nesterov)
-            self.put_part(i, new)
-        return self.done()
-
-
-def _momentum(
-    parameter: Any, gradient: Any, moment: Parameter, momentum: Parameter, lr: Any,
-    nesterov: bool,
-) -> Any:
-    """The value that `Momentum` gives to one parameter; its state is assigned."""
-    weight, gradient, before, rate = wide(parameter, gradient, moment, momentum)
-    new = before * rate + gradient
-    step = gradient + new * rate if nesterov else new
-    ops.assign(moment, new)
-    return weight - step * ops.cast(lr, weight.dtype)
