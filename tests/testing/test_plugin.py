@@ -62,16 +62,82 @@ def test_afterwards():
                                  "*test_threads?graph-1threads? PASSED*"])
 
 
+def test_dtypes_and_shapes(suite: pytest.Pytester) -> None:
+    suite.makeconftest(NET.replace("X =", "#") + """
+@pytest.fixture
+def x(cellc_dtype, cellc_shape):
+    return Tensor(np.ones(cellc_shape)).astype(cellc_dtype)
+""")
+    suite.makepyfile("""
+import pytest
+import cellc as ms
+from cellc import ops
+
+SEEN = []
+
+@pytest.mark.cellc_modes(modes=("graph",))
+class TestAll:
+    @pytest.mark.cellc_modes(dtypes=("float32", ms.float16), shapes=((), (2, 3)))
+    def test_fixture(self, x, cellc_shape):
+        assert ms.get_context("mode") == ms.GRAPH_MODE and x.shape == cellc_shape
+        SEEN.append((ops.exp(x).dtype, x.shape))
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.cellc_modes(dtypes=["int8"])
+def test_product(cellc_dtype, cellc_mode, k):
+    assert cellc_dtype == ms.int8
+
+def test_afterwards():
+    assert SEEN == [(d, s) for d in (ms.float32, ms.float16) for s in ((), (2, 3))]
+""")
+    result = suite.runpytest_subprocess("-v")
+    result.assert_outcomes(passed=9)
+    result.stdout.fnmatch_lines(["*test_fixture?float32-scalar-graph? PASSED*",
+                                 "*test_fixture?float16-2x3-graph? PASSED*",
+                                 "*test_product?int8-pynative-1? PASSED*"])
+
+
 @pytest.mark.parametrize(("mark", "told"), [
-    ("threads=(0,)", "threads holds positive ints, but got (0,)"),
-    ("modes=('eager',)", "modes holds 'graph' and 'pynative', but got ('eager',)"),
-    ("device='CPU'", "cellc_modes takes modes= and threads=, but got device"),
+    ("cellc_modes(threads=(0,))", "threads must be a tuple of positive ints, but got (0,)"),
+    ("cellc_modes(modes=('eager',))", "modes must be a tuple of 'graph' and 'pynative', but got"),
+    ("cellc_modes(modes='graph')", "modes must be a tuple of 'graph' and 'pynative', but got 'g"),
+    ("cellc_modes(modes=())", "modes must be a tuple of 'graph' and 'pynative', but got ()"),
+    ("cellc_modes(device='CPU')", "cellc_modes takes modes=, threads=, dtypes=, shapes=, but "),
+    ("cellc_modes('graph')", "cellc_modes takes modes=, threads=, dtypes=, shapes=, but "),
+    ("cellc_modes(dtypes=('float33',))", "dtypes must be a tuple of element types of cellc or"),
+    ("cellc_modes(shapes=(2, 3))", "shapes must be a tuple of tuples of sizes, but got (2, 3)"),
+    ("cellc_modes(shapes=((-1,),))", "shapes must be a tuple of tuples of sizes, but got ((-1"),
+    ("cellc_modes(dtypes=('int8',))", "gives dtypes=, but the test does not take the fixture c"),
+    ("cellc_mode", "there is no marker 'cellc_mode': did you mean 'cellc_modes'?"),
+    ("cellc_sweep(dtypes=('int8',))", "there is no marker 'cellc_sweep': did you mean"),
+    ("celc_modes", "there is no marker 'celc_modes': did you mean 'cellc_modes'?"),
 ])
 def test_wrong_marks(suite: pytest.Pytester, mark: str, told: str) -> None:
-    suite.makepyfile(f"import pytest\n@pytest.mark.cellc_modes({mark})\ndef test_it(): pass\n")
+    suite.makeini("[pytest]\naddopts = -p cellc.testing.pytest_plugin\n"
+                  "filterwarnings = ignore::pytest.PytestUnknownMarkWarning\n")
+    suite.makepyfile(f"import pytest\n@pytest.mark.{mark}\ndef test_it(): pass\n")
     result = suite.runpytest_inprocess()
     assert result.ret != 0
     assert told in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.parametrize(("test", "told"), [
+    ("def test_it(cellc_dtype): pass", "takes cellc_dtype, but no cellc_modes gives dtypes="),
+    ("import unittest, pytest\n@pytest.mark.cellc_modes\nclass TestIt(unittest.TestCase):\n"
+     "    def test_it(self): pass", "a TestCaseFunction, which pytest does not parametrize"),
+])
+def test_sweeps_that_would_do_nothing(suite: pytest.Pytester, test: str, told: str) -> None:
+    suite.makepyfile(test)
+    result = suite.runpytest_inprocess()
+    assert result.ret != 0
+    assert told in result.stdout.str() + result.stderr.str()
+
+
+def test_markers_of_others_are_theirs(suite: pytest.Pytester) -> None:
+    suite.makeconftest("def pytest_configure(config):\n"
+                       "    config.addinivalue_line('markers', 'cell_modes: ours')\n")
+    suite.makepyfile("import pytest\n@pytest.mark.cell_modes\ndef test_it(): pass\n")
+    suite.runpytest_inprocess().assert_outcomes(passed=1)
 
 
 SUITE = NET + """
@@ -131,6 +197,81 @@ def test_bad(planted):
         "*cellc-verify: Odd(x: float32?3,4?): forward: output: * elements differ*",
         "2 signatures of 2 Cells verified: 1 differ*",
         "differs: Odd(x: float32?3,4?) (*test_bad): forward: output: *"])
+
+
+def test_functions_under_jit_are_verified(suite: pytest.Pytester) -> None:
+    suite.makepyfile(NET + """
+net = Net()
+opt = nn.SGD(net.trainable_params())
+
+class Half(nn.Cell):
+    def construct(self, x):
+        return x * x
+    def bprop(self, x, out, dout):
+        return (dout * x,)
+
+half = Half()
+
+@ms.jit
+def good(x):
+    return net(x).sum()
+
+@ms.jit
+def wrong(x):
+    return half(net(x)).sum()
+
+class Holder:
+    scale = 3.0
+    @ms.jit
+    def method(self, x):
+        return x * self.scale
+
+step_of = ms.value_and_grad(lambda x: net(x).sum(), None, opt.parameters)
+
+@ms.jit
+def step(x):
+    loss, grads = step_of(x)
+    opt(grads)
+    return loss
+
+def test_good():
+    ms.set_context(mode=ms.GRAPH_MODE)
+    good(X)
+    good(X)
+    Holder().method(X)
+    ms.grad(lambda x: net(x).sum())(X)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    step(X)
+
+def test_wrong():
+    wrong(X)
+
+def test_wrong_cell():
+    Half()(X)
+""")
+    result = suite.runpytest_subprocess("--cellc-verify")
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines([
+        "*cellc-verify: wrong(x: float32?3,4?): gradient: bprop of Half: custom_grad*not the der*",
+        "*cellc-verify: Half(x: float32?3,4?): gradient: bprop of Half: custom_grad*not the der*",
+        "6 signatures of 1 Cell and 5 functions verified: 2 differ, 0 not compared*"])
+
+
+def test_a_cell_with_an_eq_of_its_own_is_verified(suite: pytest.Pytester) -> None:
+    suite.makepyfile(NET + """
+class Odd(Net):
+    def __eq__(self, other):
+        raise AttributeError("eq")
+    def __hash__(self):
+        raise AttributeError("hash")
+
+def test_it():
+    Odd()(X)
+    Odd()(X)
+""")
+    result = suite.runpytest_subprocess("--cellc-verify")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["2 signatures of 1 Cell verified: 0 differ, 0 not compared*"])
 
 
 def test_what_cannot_be_compared_is_told(suite: pytest.Pytester) -> None:

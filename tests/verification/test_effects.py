@@ -181,3 +181,19 @@ def test_an_iterator_is_not_compared() -> None:
 
     report = verify(Net(), X, grad=False)
     assert "forward: net.numbers: an iterator, which cannot be put back" in report.not_compared
+
+
+def test_a_cell_that_a_call_registers_is_taken_out_again() -> None:
+    class Registers(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Dense(2, 2)
+
+        def construct(self, x: Tensor) -> Tensor:
+            self.last = self.inner
+            return self.inner(x)
+
+    net = Registers()
+    with pytest.raises(TypeError, match="cannot be set to a Dense"):
+        verify(net, X)
+    assert list(net._cells) == ["inner"] and [n for n, _ in net.cells_and_names()] == ["", "inner"]

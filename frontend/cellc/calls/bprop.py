@@ -9,6 +9,7 @@ from typing import Any
 from cellc_compiler.ir.types import differentiable
 
 from ..core.dispatch import active_tracer
+from ..core.module_names import plain
 from ..eager.recorder import note_custom, paused
 from ..tensors.tensor import Grads, Tensor, Tensors, shared_of
 from ..tracing.inline import call_here
@@ -45,7 +46,7 @@ def described(owner: Any) -> dict[str, Any]:
     kind = owner if isinstance(owner, type) else type(owner)
     name = getattr(kind if kind is not FunctionType else owner, "__name__", kind.__name__)
     # (Attributes are looked up without a `__getattr__` of the user's.)
-    spaces = [*(vars(k) for k in (kind.__mro__)), getattr(owner, "__dict__", {})]
+    spaces = [*(vars(k) for k in (kind.__mro__)), plain(owner, "__dict__", {})]
     declared = [s["bprop_differs"] for s in (spaces[-1], *spaces) if "bprop_differs" in s]
     return {"rule": name, "differs": bool(declared and declared[0])}
 

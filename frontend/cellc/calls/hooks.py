@@ -21,6 +21,7 @@ from cellc_compiler.ir.types import differentiable
 
 from ..core.dispatch import active_tracer, apply, reader, reading
 from ..core.invalidation import changed
+from ..core.module_names import function_name, plain
 from ..eager.recorder import active_recordings, recording, tensor_hooks
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, Tensors, alias_of, tensor_of
@@ -128,7 +129,7 @@ class _Reader:
             return tensor if self.outer is None else self.outer(tensor)
         with reading(None):
             made = call_here(hook, (tensor,))
-            name = getattr(hook, "__name__", None) or type(hook).__name__
+            name = function_name(hook)
             what = f"the hook {name} on the Parameter {tensor.name}"
             if not isinstance(made, Tensor):
                 raise TypeError(f"{what} must return a Tensor, but returned {type(made).__name__}")
@@ -519,7 +520,7 @@ def _in_turn(hooks: Sequence[Hook], grad: Tensor) -> tuple[Tensor]:
 def written(hook: Hook) -> Hook:
     """A hook as the program has it: the construct compiler wraps Python's functions."""
     inside = type(hook).__module__.startswith("cellc.lang.")
-    found: Hook = getattr(hook, "__wrapped__", hook) if inside else hook
+    found: Hook = plain(hook, "__wrapped__", hook) if inside else hook
     return found
 
 

@@ -19,6 +19,7 @@ from cellc_runtime.records import dataclass
 from ..core import dispatch
 from ..core.dispatch import Attrs
 from ..core.later import autodiff
+from ..core.module_names import function_name, plain
 from ..core.native import names_itself
 from ..eager.backward import closed, distinct
 from ..eager.recorder import Applied, active_recordings, aliases, applied
@@ -189,7 +190,7 @@ def is_constant(tensor: Tensor) -> bool:
 
 
 def _name(hook: Any) -> str:
-    return getattr(hook, "__name__", None) or type(hook).__name__
+    return function_name(hook)
 
 
 @names_itself
@@ -252,7 +253,7 @@ def register_saved_tensors_hooks(pack_hook: Hook, unpack_hook: Hook) -> Callable
             return under(hooks, lambda: fn(*args, **kwargs) if tracer is None else
                          inline(tracer, fn, args, kwargs))
 
-        saving.__name__, saving.__doc__ = _name(fn), getattr(fn, "__doc__", None)
+        saving.__name__, saving.__doc__ = _name(fn), plain(fn, "__doc__")
         return saving
 
     return decorate

@@ -25,6 +25,7 @@ from cellc_runtime.forks import renewed
 from cellc_runtime.records import dataclass
 
 from ..core.lru import LRU
+from ..core.module_names import plain
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.reads import Read, short
@@ -227,7 +228,7 @@ def of_function(fn: Any, name: str) -> tuple[Cause, int]:
         fn: what was called: a Cell is each time one of its own, and so is a method.
         name: what it is called; "grad_forward", say.
     """
-    inner = fn if _is_cell(fn) else getattr(fn, "transformed", fn)
+    inner = fn if _is_cell(fn) else plain(fn, "transformed", fn)
     if not isinstance(inner, FunctionType):
         return FIRST, 1
     key = inner.__code__, name

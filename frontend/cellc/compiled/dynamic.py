@@ -30,6 +30,7 @@ from cellc_runtime.records import dataclass, field, replace
 
 from ..core.later import batch_axis, instantiate
 from ..core.lru import LRU
+from ..core.module_names import plain
 from ..tensors.symbol import Axis, Described, Symbol
 from ..tensors.tensor import Tensor, Tensors
 from ..tracing.pytree import Box, Leaf, Structure
@@ -396,7 +397,7 @@ def open_key(structure: Any, types: Sequence[TensorType], axes: Mapping[int, Axe
 
 def parameter_names(fn: Any) -> list[str]:
     """The names of the positional parameters of a function or of a Cell's `construct`."""
-    code = getattr(getattr(fn, "construct", fn), "__code__", None)
+    code = plain(plain(fn, "construct", fn), "__code__")
     names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
     return names[1:] if names[:1] == ["self"] else names
 

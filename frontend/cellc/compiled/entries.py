@@ -33,6 +33,7 @@ from ..core import observers, timeline, watching
 from ..core.dispatch import tracing
 from ..core.invalidation import Stale, watch
 from ..core.lru import LRU
+from ..core.module_names import function_name, plain
 from ..storage import device as on_device
 from ..storage import storage_of, writes
 from ..tensors import views
@@ -285,7 +286,7 @@ def _pieces(
 
 
 def _name_of(fn: Any) -> str:
-    return getattr(fn, "__name__", None) or type(fn).__name__
+    return function_name(fn)
 
 
 def _argument_names(fn: Any, structure: Structure) -> list[str]:
@@ -733,7 +734,7 @@ class EntryTable:
 
 def _is_strict(fn: Any) -> bool:
     """Whether a Cell's `set_jit_config` says that Python may do no part of it."""
-    config: Mapping[str, Any] = getattr(fn, "jit_config_dict", {})
+    config: Mapping[str, Any] = plain(fn, "jit_config_dict", {})
     return config.get("jit_syntax_level") == "STRICT"
 
 

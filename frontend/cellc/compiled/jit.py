@@ -10,6 +10,7 @@ from .. import context
 from ..core import observers
 from ..core.console_source import hold_console_source
 from ..core.dispatch import active_tracer, auto_precision, precision
+from ..core.module_names import plain
 from ..eager.recorder import active_recordings
 from ..tensors.tensor import Tensor
 from ..tracing.inline import inline
@@ -49,13 +50,13 @@ class Jitted:
         self.methods.clear()
 
     def __repr__(self) -> str:
-        code = getattr(self.fn, "__code__", None)
+        code = plain(self.fn, "__code__")
         where = f" at {code.co_filename}:{code.co_firstlineno}" if code is not None else ""
         tables = [self.table, *(table for _, table in self.methods.values())]
         made = list(dict.fromkeys(c.signature for t in tables for c in t.history))
         held = "; ".join(made[:_SHOWN]) + ("; ..." if len(made) > _SHOWN else "")
         state = f"{len(made)} compiled: {held}" if made else "nothing compiled yet"
-        name = getattr(self.fn, "__qualname__", type(self.fn).__name__)
+        name = plain(self.fn, "__qualname__", type(self.fn).__name__)
         return f"<jit of {name}{where}, {state}>"
 
     def _table(self) -> entries.EntryTable:

@@ -306,7 +306,7 @@ def _is_a(value: Any, wanted: str) -> bool:
         return is_tensor(value)
     if is_tensor(value):
         return value.size == 1 and wanted in ("int", "float", "bool")  # they stand for a number
-    if wanted in ("int", "float") and hasattr(value, "__index__"):
+    if wanted in ("int", "float") and hasattr(type(value), "__index__"):
         return not isinstance(value, bool)
     return isinstance(value, _KINDS[wanted])
 

@@ -20,6 +20,7 @@ from cellc_runtime.records import dataclass, field
 from .. import context
 from ..core import invalidation
 from ..core.dispatch import active_tracer, scope
+from ..core.module_names import plain
 from ..tensors.tensor import Tensor, Tensors, alias_of, copy_of
 from ..tracing.pytree import Structure, put_together, take_apart
 from .recorder import Recording, recording
@@ -121,7 +122,7 @@ def wanted(cell: Any) -> bool:
 
 def take(fn: Any, structure: Structure, leaves: Tensors) -> Run | None:
     """The run of a Cell that a gradient can go on from; it serves once."""
-    memory: Memory | None = getattr(fn, "__dict__", {}).get(_NAME)
+    memory: Memory | None = plain(fn, "__dict__", {}).get(_NAME)
     if memory is None:
         return None
     memory.unused = 0

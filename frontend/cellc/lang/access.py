@@ -50,7 +50,7 @@ _METHODS = {"has_key": "__contains__"}
 
 def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
     """`target.name`; what a class of the user says of it is interpreted, the read is reported."""
-    if vm.pieces is not None and type(target) in (RunObject, Text):
+    if vm.pieces is not None and (type(target) is RunObject or type(target) is Text):
         return operations.attribute(vm, target, name, frame)
     if isinstance(target, ModuleType):
         value = getattr(target, name)

@@ -15,6 +15,7 @@ from cellc_runtime.forks import renewed
 from cellc_runtime.records import replace
 
 from ..core.dispatch import tracing
+from ..core.module_names import plain
 from ..tracing.tracer import Tracer
 from . import _model, regions
 from .analysis import analyse
@@ -125,7 +126,7 @@ def _errors(
 
 
 def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    root = fn if _model.is_cell(fn) else getattr(fn, "__self__", None)
+    root = fn if _model.is_cell(fn) else plain(fn, "__self__")
     if _model.is_cell(root):
         vm.add_root(root)
         if vm.tracer.root is None:

@@ -30,6 +30,7 @@ from cellc_runtime import dtypes
 
 from ..core.dispatch import apply
 from ..core.later import instantiate
+from ..core.module_names import plain
 from ..tensors.tensor import Tensor, elements_of
 from ..tracing.numbers import GraphNumber, item_of, kind_of, power_of_ints
 from ..tracing.state_numbers import StateNumber
@@ -200,7 +201,7 @@ def called(
                 raise avoidable(vm, vm.located(e, vm.frame)) from None
             raise
         regions.rewind(vm.tracer, mark)
-        name = getattr(fn, "__name__", "a function")
+        name = plain(fn, "__name__", "a function")
         sizes: dict[Value, Any] = {}
         given = [_sized(vm, a, name, sizes) for a in args]
         named = {k: _sized(vm, v, name, sizes) for k, v in kwargs.items()}

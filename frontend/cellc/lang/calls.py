@@ -22,7 +22,7 @@ from ..calls.bprop import call_with_bprop
 from ..calls.hooks import call_hooked, hooks_of
 from ..core import invalidation
 from ..core.dispatch import apply, tracing
-from ..core.module_names import module_of
+from ..core.module_names import function_name, module_of, plain
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber
@@ -67,11 +67,12 @@ def call(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> 
             return found
     if vm.rolling and type(fn) not in _INTERPRETED:
         refuse_in(args, kwargs)
-    if args and not kwargs and type(fn) in (type, BuiltinFunctionType):
+    kind = type(fn)
+    if args and not kwargs and (kind is type or kind is BuiltinFunctionType):
         found = of_builtin(vm, fn, args, frame)
         if found is not MISSING:
             return found
-    handler = _BY_TYPE.get(type(fn))
+    handler = _BY_TYPE.get(id(kind))
     if handler is not None:
         return handler(vm, fn, args, kwargs, frame)
     if _model.is_cell(fn):
@@ -302,7 +303,7 @@ def _construct_of(
 
 
 def _construct(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    if cls in BUILTINS:
+    if type(cls).__hash__ is type.__hash__ and cls in BUILTINS:  # (a metaclass may have its own)
         return BUILTINS[cls](vm, args, kwargs, frame)
     runtime = any_runtime([*args, *kwargs.values()])
     if issubclass(cls, Tensor):
@@ -480,16 +481,16 @@ _PUTS = frozenset(("append", "extend", "insert"))
 
 def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """Call a function of cellc with tensors of the graph."""
-    name = getattr(fn, "__name__", "")
-    owner = getattr(fn, "__self__", None)
+    name = plain(fn, "__name__", "")
+    owner = plain(fn, "__self__")
     if name == "__setattr__" and owner is not None:
         return set_attribute(vm, owner, args[0], args[1], frame)
     if vm.journal is not None and (
         name == "register_hook" or (name.endswith("_") and not name.endswith("__"))
     ):
-        for value in (getattr(fn, "__self__", None), *args):
+        for value in (plain(fn, "__self__"), *args):
             vm.note_object(value)
-    if name not in _WITH_NUMBERS and not isinstance(getattr(fn, "__self__", None), StateNumber) \
+    if name not in _WITH_NUMBERS and not isinstance(plain(fn, "__self__"), StateNumber) \
             and any(map(any_state, (*args, *kwargs.values()))):
         args = _asked(args)
         kwargs = dict(zip(kwargs, _asked(kwargs.values()), strict=True))
@@ -562,9 +563,9 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     Raises:
         CompileTypeError: an argument is a run-time tensor (CE301).
     """
-    if fn in (object.__setattr__, type.__setattr__):
+    if fn is object.__setattr__ or fn is type.__setattr__:
         return set_attribute(vm, args[0], args[1], args[2], frame)
-    owner = getattr(fn, "__self__", None)
+    owner = plain(fn, "__self__")
     if _runtime_but_state([*args, *kwargs.values()]) or holds_runtime(owner):
         module = module_of(fn) or module_of(type(owner))
         structural = module.partition(".")[0] in _STRUCTURAL
@@ -623,8 +624,8 @@ def _runtime_but_state(values: list[Any]) -> bool:
 
 
 def _refuse(vm: Interpreter, fn: Any, frame: Frame) -> Exception:
-    name = getattr(fn, "__name__", type(fn).__name__)
-    owner = getattr(fn, "__self__", None)
+    name = function_name(fn)
+    owner = plain(fn, "__self__")
     module = module_of(fn) or module_of(type(fn))
     if isinstance(owner, np.ndarray):
         full = f"numpy.ndarray.{name}"
@@ -660,12 +661,9 @@ Handler = Callable[["Interpreter", Any, Args, Kwargs, "Frame"], Any]
 _INTERPRETED = (FunctionType, MethodType, InterpretedFunction, Callback, functools.partial)
 """What may be given a number that differs from trip to trip of a loop being rolled: its body is
 interpreted, or it refuses itself."""
-_BY_TYPE: dict[type, Handler] = {
-    FunctionType: _function,
-    MethodType: _method,
-    BuiltinFunctionType: _builtin,
-    type: _construct,
-    InterpretedFunction: _nested,
-    Callback: _callback,
-    functools.partial: _partial,
-}
+_BY_TYPE: dict[int, Handler] = {id(kind): handler for kind, handler in (
+    (FunctionType, _function), (MethodType, _method), (BuiltinFunctionType, _builtin),
+    (type, _construct), (InterpretedFunction, _nested), (Callback, _callback),
+    (functools.partial, _partial),
+)}
+"""By the identity of the type of what is called, for a metaclass may define `__hash__`."""

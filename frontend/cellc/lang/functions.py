@@ -7,6 +7,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..core.module_names import plain
 from .values import MISSING, any_runtime
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class Callback:
     def __init__(self, vm: Interpreter, fn: Any, frame: Frame) -> None:
         self.vm, self.fn, self.frame = vm, fn, frame
         self.__wrapped__ = fn
-        self.__name__ = getattr(fn, "__name__", "function")
+        self.__name__ = plain(fn, "__name__", "function")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.vm.call(self.fn, list(args), kwargs, self.frame)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.records import dataclass
 
+from ..core.module_names import plain
 from ..tensors.tensor import Tensor
 from . import _model
 from .errors import Place
@@ -170,8 +171,8 @@ def for_call(message: str, callee: Any) -> tuple[str, str]:
     if callee is None or not _ARGUMENTS.search(message):
         return "", ""
     name = message.partition("()")[0].rpartition(".")[2]
-    fn = getattr(callee, "construct", callee)
-    if getattr(fn, "__name__", None) != name:
+    fn = callee.construct if _model.is_cell(callee) else callee
+    if plain(fn, "__name__") != name:
         return "", ""
     try:
         signature = inspect.signature(fn)

@@ -18,6 +18,7 @@ from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.records import dataclass, field
 
 from ..calls.callbacks import written_part
+from ..core.module_names import plain
 from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.arguments import CHANGEABLE
 from ..tracing.numbers import GraphNumber
@@ -27,6 +28,7 @@ from .functions import Callback, InterpretedFunction
 from .journal import BOXES, builtin_of, elements_in
 from .per_trip import PerTrip
 from .text import flat, joined, shown
+from .trust import own_method
 from .values import Poison, RuntimeRange, Text, holds_runtime, scalar
 
 if TYPE_CHECKING:
@@ -163,7 +165,8 @@ class _Maker:
     def _made(self, value: Any) -> Build:
         """A container or object that the trace made: each call makes one."""
         kind: Any = type(value)
-        self.recipe.marks.append((kind, len(value) if hasattr(value, "__len__") else 0))
+        sized = hasattr(kind, "__len__") and own_method(value, "__len__") is None
+        self.recipe.marks.append((kind, len(value) if sized else 0))
         if isinstance(value, Tensor):
             elements = value._snapshot()
             return lambda _: tensor_of(elements.copy())
@@ -176,7 +179,7 @@ class _Maker:
             return lambda tensors: own.__new__(kind, [p(tensors) for p in parts])
         if isinstance(value, CHANGEABLE):
             return self._container(value)
-        if isinstance(getattr(value, "__dict__", None), dict) and not isinstance(value, type):
+        if isinstance(plain(value, "__dict__"), dict) and not isinstance(value, type):
             return self._object(value)
         return self._itself(value)
 
@@ -209,7 +212,7 @@ class _Maker:
 
     def _attributes(self, value: Any) -> Callable[[Any, Sequence[Tensor]], None]:
         """What sets the attributes of an object like those of another."""
-        parts = {k: self.build(v) for k, v in getattr(value, "__dict__", {}).items()}
+        parts = {k: self.build(v) for k, v in plain(value, "__dict__", {}).items()}
 
         def put(made: Any, tensors: Sequence[Tensor]) -> None:
             if parts:

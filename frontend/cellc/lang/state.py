@@ -24,6 +24,7 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field, replace
 
 from ..core.dispatch import apply
+from ..core.module_names import plain
 from ..tensors.tensor import Tensor
 from ..tracing.arguments import CHANGEABLE, at_hand, objects_in, returned
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, kind_of
@@ -56,7 +57,7 @@ class Stored:
         return "attribute", id(self.target), self.name
 
     def get(self) -> Any:
-        table = getattr(self.target, "__dict__", None)
+        table = plain(self.target, "__dict__")
         if table is not None and self.name in table:
             return table[self.name]
         if isinstance(_in_class(self.target, self.name), MemberDescriptorType):
@@ -65,7 +66,7 @@ class Stored:
 
     def put(self, value: Any) -> None:
         target, name = self.target, self.name
-        table = getattr(target, "__dict__", None)
+        table = plain(target, "__dict__")
         if isinstance(target, type) or not isinstance(table, dict):
             if value is not MISSING:
                 setattr(target, name, value)
@@ -497,7 +498,7 @@ class State:
             self.keep(Content(box))
         result = fn(*args, **kwargs)
         if any(map(differs, own, kept)):
-            named, count, bound = list(kwargs), len(args), getattr(fn, "__self__", None)
+            named, count, bound = list(kwargs), len(args), plain(fn, "__self__")
 
             function = unbound(fn) if isinstance(bound, BOXES) else fn
             first = [bound] if function is not fn else []

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from ..core.module_names import module_of
+from ..core.module_names import module_of, plain
 from . import _model
 from .analysis import assigned
 from .errors import Cascade
@@ -164,7 +164,7 @@ def takes_lost(fn: Any) -> bool:
     """Whether a function of the user can be looked into although values it is given are lost."""
     if _model.is_cell(fn):
         fn = None if module_of(type(fn)).startswith("cellc.") else fn.construct
-    fn = getattr(fn, "__func__", fn)
+    fn = plain(fn, "__func__", fn)
     if isinstance(fn, InterpretedFunction):
         return fn.source.node.args.vararg is None and fn.source.node.args.kwarg is None
     flags = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS

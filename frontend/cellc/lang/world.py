@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.types import TensorType
 
-from ..core.module_names import module_of
+from ..core.module_names import function_name, module_of, plain
 from ..tracing.numbers import DTYPES, GraphNumber, Kind
 from ..tracing.tracer import GraphTensor
 from .recipes import recipe_of
@@ -99,19 +99,19 @@ def outside_call(
             f"{_shown(fn, module, name)}() reads or changes what is outside of the network, which "
             "a compiled function would do only once", frame, hint=_instead(module),
         )
-    refuse_iterators(vm, (getattr(fn, "__self__", None), *args, *kwargs.values()), frame)
+    refuse_iterators(vm, (plain(fn, "__self__"), *args, *kwargs.values()), frame)
     return MISSING
 
 
 def _shown(fn: Any, module: str, name: str) -> str:
-    owner = getattr(fn, "__self__", None)
+    owner = plain(fn, "__self__")
     return f"{module}.{owner.__name__}.{name}" if isinstance(owner, type) else f"{module}.{name}"
 
 
 def _identity(fn: Any) -> tuple[str, str]:
     """The module (without the underscores of C) and the name of a function or class."""
-    owner = getattr(fn, "__self__", None)
-    module = getattr(fn, "__module__", None)
+    owner = plain(fn, "__self__")
+    module = plain(fn, "__module__")
     if isinstance(owner, ModuleType):
         module = owner.__name__
     elif owner is not None and not isinstance(module, str):
@@ -120,7 +120,7 @@ def _identity(fn: Any) -> tuple[str, str]:
         module = module_of(type(fn))
     if module.startswith("numpy.random"):
         module = "numpy.random"
-    return module.lstrip("_"), getattr(fn, "__name__", type(fn).__name__)
+    return module.lstrip("_"), function_name(fn)
 
 
 _GENERATORS = frozenset(("Random", "RandomState", "default_rng", "Generator", "SeedSequence",
@@ -135,7 +135,7 @@ def _seeded(
         return False
     if name in _GENERATORS:
         return bool(args or kwargs)
-    owner = getattr(fn, "__self__", None)
+    owner = plain(fn, "__self__")
     return owner is not None and not isinstance(owner, (type, ModuleType)) and \
         not vm.state.is_outside(owner)
 
@@ -152,7 +152,7 @@ def _number(module: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> 
 
 
 def _of_environment(fn: Any, name: str) -> bool:
-    return getattr(fn, "__self__", None) is os.environ and name in ("get", "__getitem__",
+    return plain(fn, "__self__") is os.environ and name in ("get", "__getitem__",
                                                                    "__contains__")
 
 
@@ -161,7 +161,7 @@ def _reads_world(fn: Any, module: str, name: str) -> bool:
     if top == "numpy":
         return module == "numpy.random" or name in _NUMPY_FILES
     if top == "pathlib":
-        owner = getattr(fn, "__self__", None)
+        owner = plain(fn, "__self__")
         return owner is not None and not any(
             name in c.__dict__ for c in type(owner).__mro__ if c.__name__ == "PurePath")
     if top == "os" and name in ("fspath", "fsencode", "fsdecode"):

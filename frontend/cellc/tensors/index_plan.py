@@ -377,7 +377,7 @@ def _span(s: slice, d: int) -> Span:
         start, stop, step = slice(_bound(s.start), _bound(s.stop), _bound(s.step)).indices(d)
     except TypeError:
         bad = next(v for v in (s.start, s.stop, s.step)
-                   if v is not None and not hasattr(v, "__index__"))
+                   if v is not None and not hasattr(type(v), "__index__"))
         raise TypeError(
             f"the bounds and the step of a slice must be ints or None, but got {bad!r}"
         ) from None
@@ -503,7 +503,7 @@ def _scalar(bound: Any) -> Any:
             )
         flat = bound if bound.ndim == 0 else apply("reshape", bound, shape=())
         return cast_to(flat, int64)
-    if bound is not None and not hasattr(bound, "__index__"):
+    if bound is not None and not hasattr(type(bound), "__index__"):
         raise TypeError(
             f"the bounds and the step of a slice must be ints or None, but got {bound!r}")
     return None if bound is None else int(bound)

@@ -19,6 +19,7 @@ from cellc_runtime.records import dataclass, field
 
 from .. import context
 from ..compiled.entries import Traced
+from ..core.module_names import function_name
 from ..verification import verify
 from .cases import Case, in_pynative, load_case, traced_call, versions
 from .judging import Array, Judge, NodeError, Symptom, alone_graph, refuse_unknown
@@ -162,7 +163,7 @@ class _Work:
 
     def of_call(self, function: Any, args: Sequence[Any], grad: bool) -> Bisection:
         """Of a call: the graph, against PyNative, then the gradient and the rules."""
-        name = getattr(function, "__name__", None) or type(function).__name__
+        name = function_name(function)
         traced, arrays = traced_call(function, args)
         found = self.of_graph(name, traced.graph, arrays)
         found = found or self.of_trace(name, function, args, traced, arrays)

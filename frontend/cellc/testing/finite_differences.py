@@ -22,6 +22,7 @@ from cellc_runtime.records import dataclass
 from ..compiled.dynamic import parameter_names
 from ..compiled.entries import trace
 from ..core.dispatch import active_tracer
+from ..core.module_names import function_name
 from ..core.naming import described
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter
@@ -233,7 +234,7 @@ def _problem(
         step = float(dtypes.finfo(dtypes.by_name(coarse).numpy).eps) ** (1 / 3)
         allowed = max(allowed, 10 * step)
     eps, tolerance = limits
-    name = getattr(function, "__name__", None) or type(function).__name__
+    name = function_name(function)
     return _Problem(function, name, call, tensors, weights, [*labels, *(p.name for p in weights)],
                     evaluate, saved.restore, traced, refused,
                     eps or step, allowed if tolerance is None else tolerance)

@@ -1,23 +1,26 @@
 """A suite of tests whose Cells are verified: what the plugin of pytest does when it is used.
 
-Every top-level call of a Cell is seen through `core.observers`. After the call, the Cell is
-verified with the arguments it had: once for each signature. What a verification runs is not seen
-again.
+Every top-level call of a Cell or a function under `jit` is seen through `core.observers`. After the
+call, it is verified with the arguments it had: once for each signature. What a verification runs is
+not seen again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import getclosurevars
+from types import FunctionType, MethodType
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import ref
 
-from cellc_runtime import loader
+from cellc_runtime import dtypes, loader
 from cellc_runtime.records import dataclass, field
 
 from .. import context
 from ..compiled.dynamic import parameter_names
 from ..compiled.signatures import describe_call
+from ..core.module_names import plain
 from ..core.observers import unwatched, watching_calls
 from ..eager.recorder import active_recordings
 from ..lang import CompileError
@@ -50,14 +53,25 @@ def running(mode: str, threads: int | None) -> Iterator[int]:
             loader.set_num_threads(count)
 
 
+def dtype_of(value: Any) -> Any:
+    """An element type, which may be given by its name; None if it is none."""
+    if isinstance(value, dtypes.DType):
+        return value
+    try:
+        return dtypes.by_name(value)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
 @dataclass(slots=True)
 class _Verified:
-    """One signature of a Cell."""
+    """One signature of a Cell or function."""
 
     test: str
     call: str
     report: Report | None
     reason: str = ""
+    cell: bool = True
 
     def differs(self) -> list[str]:
         """What differs; values that are not finite in both modes are the test's own matter."""
@@ -71,7 +85,7 @@ class _Verified:
         worst = report.worst if report is not None else None
         skipped = dict(report.not_compared) if report is not None else {self.reason: 1}
         infinite = report is not None and any(f.kind == "nonfinite" for f in report.findings)
-        return {"test": self.test, "call": self.call, "differs": self.differs(),
+        return {"test": self.test, "call": self.call, "cell": self.cell, "differs": self.differs(),
                 "skipped": [str(reason) for reason in skipped], "not_finite": infinite,
                 "worst": worst.to_dict() if worst is not None else None}
 
@@ -81,12 +95,13 @@ class Suite:
     """What a process of a suite has verified."""
 
     found: list[_Verified] = field(default_factory=list)
-    seen: WeakKeyDictionary[Cell, set[str]] = field(default_factory=WeakKeyDictionary)
+    seen: dict[int, tuple[Any, set[str]]] = field(default_factory=dict)
+    """By identity, for users' Cells may define `__eq__`: a weak reference, and the known calls."""
     later: list[Callable[[], None]] = field(default_factory=list)
 
     @contextmanager
     def watching(self, test: str) -> Iterator[None]:
-        """Within the block, the Cells that a test calls are verified."""
+        """Within the block, what a test calls is verified."""
         def answer(
             function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any],
             run: Callable[[], Any],
@@ -103,42 +118,49 @@ class Suite:
         self, test: str, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any],
         run: Callable[[], Any],
     ) -> Any:
-        """Make a call of a test; verify the Cell if it is new."""
+        """Make a call of a test; verify what it calls if it is new."""
         with unwatched():
-            # Of a gradient function, its Cell is verified: with its gradients.
-            cell = function.request.fn if isinstance(function, GradFunction) else function
-            words = describe_call(cell, args, kwargs)
+            # Of a gradient function, what it differentiates is verified: with its gradients.
+            net = function.request.fn if isinstance(function, GradFunction) else function
+            words = describe_call(net, args, kwargs)
             given = fresh(args)
             out = run()
-            if not isinstance(cell, Cell):
+            if not isinstance(net, (Cell, FunctionType, MethodType)):
                 return out
-            known = self.seen.setdefault(cell, set())
-            key = f"{words} training={cell.training}"
+            key, known = f"{words} training={_training(net)}", self._known(net)
             if key in known:
                 return out
             known.add(key)
-            call = type(cell).__name__ + words
+            call = _name(net) + words
             if active_recordings():  # a gradient is being recorded: its verification waits
-                self.later.append(lambda: self.verify(test, call, cell, given, kwargs))
+                self.later.append(lambda: self.verify(test, call, net, given, kwargs))
             else:
-                self.verify(test, call, cell, given, kwargs)
+                self.verify(test, call, net, given, kwargs)
         return out
 
+    def _known(self, net: Any) -> set[str]:
+        """The calls of a Cell or function that were verified; the methods of an object are one."""
+        owner = net.__self__ if isinstance(net, MethodType) else net
+        held, known = self.seen.get(id(owner), (None, set()))
+        if held is None or held() is not owner:
+            known = set()
+            self.seen[id(owner)] = ref(owner), known
+        return known
+
     def verify(
-        self, test: str, call: str, cell: Cell, args: Sequence[Any], kwargs: Mapping[str, Any]
+        self, test: str, call: str, net: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        """Verify a Cell on the arguments of a call."""
-        trains = any(isinstance(c, Optimizer) for _, c in cell.cells_and_names())
+        """Verify a Cell or function on the arguments of a call."""
         try:
-            inputs = _positional(cell, args, kwargs)
-            report = verify(cell, *inputs, grad=not trains)
+            inputs = _positional(net, args, kwargs)
+            report = verify(net, *inputs, grad=not _trains(net))
         except CompileError as e:
             report, reason = None, f"it cannot be compiled: {str(e).splitlines()[0]}"
         except Exception as e:  # of the verification: the suite goes on, and the summary tells
             report, reason = None, f"verify failed: {type(e).__name__}: {e}"
         else:
             reason = ""
-        self.found.append(_Verified(test, call, report, reason))
+        self.found.append(_Verified(test, call, report, reason, isinstance(net, Cell)))
 
     def findings_of(self, test: str) -> list[str]:
         """What differs in the Cells that a test was the first to call."""
@@ -150,13 +172,34 @@ class Suite:
         return [v.row() for v in self.found]
 
 
-def _positional(cell: Cell, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+def _name(net: Any) -> str:
+    return type(net).__name__ if isinstance(net, Cell) else net.__qualname__.rpartition(".")[2]
+
+
+def _training(net: Any) -> Any:
+    """Whether a Cell, or that of a method, is in training: its calls may differ."""
+    owner = plain(net, "__self__", net)
+    return owner.training if isinstance(owner, Cell) else None
+
+
+def _trains(net: Any) -> bool:
+    """Whether it makes steps of training, or takes gradients, which have no gradient to verify."""
+    if isinstance(net, Cell):
+        return any(isinstance(c, Optimizer) for _, c in net.cells_and_names())
+    read = getclosurevars(net)
+    used = [*read.nonlocals.values(), *read.globals.values()]
+    if isinstance(net, MethodType) and isinstance(net.__self__, Cell):
+        used.append(net.__self__)
+    return any(isinstance(u, GradFunction) or (isinstance(u, Cell) and _trains(u)) for u in used)
+
+
+def _positional(net: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """All arguments by position.
 
     Raises:
         TypeError: a named one leaves a gap.
     """
-    names, out = parameter_names(cell), list(args)
+    names, out = parameter_names(net), list(args)
     rest = dict(kwargs)
     for name in names[len(out):]:
         if name not in rest:
@@ -169,12 +212,14 @@ def _positional(cell: Cell, args: Sequence[Any], kwargs: Mapping[str, Any]) -> l
 
 def summary(rows: Sequence[Row]) -> tuple[list[str], bool]:
     """The lines of a summary, and whether anything differs."""
-    cells = {row["call"].partition("(")[0] for row in rows}
+    cells, functions = (len({row["call"].partition("(")[0] for row in rows if row["cell"] == kind})
+                        for kind in (True, False))
+    counts = f"{cells} Cell{'s' * (cells != 1)}"
+    counts += f" and {functions} function{'s' * (functions != 1)}" if functions else ""
     bad = [row for row in rows if row["differs"]]
     skipped = [row for row in rows if row["skipped"]]
-    lines = [f"{len(rows)} signature{'s' * (len(rows) != 1)} of {len(cells)} "
-             f"Cell{'s' * (len(cells) != 1)} verified: {len(bad)} differ, {len(skipped)} not "
-             "compared in full, "
+    lines = [f"{len(rows)} signature{'s' * (len(rows) != 1)} of {counts} verified: {len(bad)} "
+             f"differ, {len(skipped)} not compared in full, "
              f"{sum(row['not_finite'] for row in rows)} not finite"]
     judged = [row for row in rows if row["worst"] is not None]
     if judged:

@@ -12,6 +12,7 @@ from cellc_runtime.records import dataclass
 
 from ..compiled.entries import Compilation, EntryTable
 from ..compiled.entry import Entry
+from ..core.module_names import function_name
 
 if TYPE_CHECKING:
     from cellc_compiler.lower.budget import Plan
@@ -139,7 +140,7 @@ def explain(target: Any) -> Explanation:
         )
     last = {c.key: c for c in table.history}
     entries = tuple(_facts(e, last[key]) for key, e in table.entries.items() if key in last)
-    name = getattr(target, "__name__", None) or type(target).__name__
+    name = function_name(target)
     return Explanation(name, entries, tuple(table.history))
 
 

@@ -12,6 +12,7 @@ from cellc_runtime.records import dataclass
 
 from ..compiled.entries import trace
 from ..compiled.pipelines import Plan, planned
+from ..core.module_names import function_name
 from ..ranks.settings import get_auto_parallel_context
 from .budget_view import size
 
@@ -101,7 +102,7 @@ def view_of(traced: Any, stages: int, name: str) -> View:
 
 
 def _name(step: Any) -> str:
-    return getattr(step, "__name__", None) or type(step).__name__
+    return function_name(step)
 
 
 def _title(name: str, table: Timetable) -> str:

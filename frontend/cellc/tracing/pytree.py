@@ -13,6 +13,7 @@ from typing import Any
 
 from cellc_runtime.records import dataclass
 
+from ..core.module_names import plain
 from ..tensors.parameter import Parameter, ParameterTuple
 from ..tensors.tensor import Tensor
 from .numbers import MUTABLE, Kind, as_input, as_number
@@ -137,7 +138,7 @@ def parts_of(value: Any) -> dict[str, Any]:
     if isinstance(value, type) or not is_dataclass(value):
         return {}
     found = {f.name: getattr(value, f.name) for f in fields(value) if hasattr(value, f.name)}
-    found.update(getattr(value, "__dict__", {}))
+    found.update(plain(value, "__dict__", {}))
     return found if _holds(found, Tensor) else {}
 
 
@@ -148,7 +149,7 @@ def _fields(value: Any) -> dict[str, Any]:
         return {}
     if is_dataclass(value):
         return parts_of(value)
-    own = getattr(value, "__dict__", None)
+    own = plain(value, "__dict__")
     return own if type(own) is dict and _holds(own, GraphTensor) else {}
 
 

@@ -52,13 +52,21 @@ def same(a: Any, b: Any) -> bool:
         return True
     if type(a) is not type(b) or not isinstance(a, _PLAIN):
         return False
-    return repr(a) == repr(b) if isinstance(a, (float, complex)) else bool(a == b)
+    kind = _builtin(a)  # (a class derived from it may have an `__eq__` of its own)
+    return bool(kind.__repr__(a) == kind.__repr__(b) if kind in (float, complex)
+                else kind.__eq__(a, b))
+
+
+def _builtin(value: Any) -> Any:
+    """The class of Python that a plain value is of, or is derived from."""
+    kind = type(value)
+    return kind if kind in _PLAIN else next(k for k in _PLAIN if isinstance(value, k))
 
 
 def short(value: Any) -> str:
     """A value in a few words."""
-    if isinstance(value, (*_PLAIN, type(None))):
-        text = repr(value)
+    if value is None or isinstance(value, _PLAIN):
+        text = "None" if value is None else _builtin(value).__repr__(value)
     elif isinstance(value, GraphTensor):
         text = f"a tensor {value._type}"
     elif isinstance(value, Tensor):

@@ -23,6 +23,7 @@ from ..compiled.entries import EntryTable
 from ..core import observers
 from ..core.dispatch import active_tracer
 from ..core.later import autodiff
+from ..core.module_names import function_name, plain
 from ..core.native import names_itself
 from ..eager import implicit_recording
 from ..eager.recorder import active_recordings, aliases, recording, tensor_hooks
@@ -391,7 +392,7 @@ class Inner:
 
     def __init__(self, name: str, fn: Any, evaluate: Callable[..., Any]) -> None:
         self.transformed, self.evaluate = fn, evaluate
-        self.__name__ = f"{name}_{getattr(fn, '__name__', None) or type(fn).__name__}"
+        self.__name__ = f"{name}_{function_name(fn)}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.evaluate(*args, **kwargs)
@@ -623,7 +624,7 @@ class GradOperation:
         params = None
         if self.get_by_list:
             if weights is None:  # a function has none of its own
-                weights = fn.trainable_params() if hasattr(fn, "trainable_params") else ()
+                weights = fn.trainable_params() if plain(fn, "trainable_params") else ()
             params = weights
         positions: Any = None if self.get_by_list and not self.get_all else grad_position
         request = make_request(fn, positions, params, False, self.sens_param)

@@ -14,7 +14,7 @@ import os
 import random
 import sys
 from array import array
-from collections import ChainMap, UserDict, UserList, deque
+from collections import ChainMap, OrderedDict, UserDict, UserList, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
@@ -32,6 +32,7 @@ from ..storage.device import elements_of
 from ..tensors import seed as seeds
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import OpenTensor, Tensor, arrays_of
+from ..tracing.reads import in_class
 from .values import MISSING, Table, attributes, parts_of, plainly, same_bits, table_of
 
 Array = np.ndarray[Any, Any]
@@ -93,7 +94,7 @@ class Snapshot:
             self._callable(x, path)
         elif isinstance(x, (Tensor, np.ndarray, np.random.Generator)):
             self._undo.append(_elements_undo(x))
-        elif isinstance(x, Iterator):
+        elif _is_iterator(x):
             self.unknown.append(path)
         else:
             self._object(x, path)
@@ -274,10 +275,10 @@ def _stored(code: CodeType) -> Iterator[str]:
             yield from _stored(inner)
 
 
-_CONTAINERS = (list, dict, set, deque, bytearray, array)
+_CONTAINERS = (list, OrderedDict, dict, set, deque, bytearray, array)
 _DATA = (int, float, complex, str, bytes, tuple, frozenset, type(None), *_CONTAINERS, Tensor,
          np.ndarray, np.random.Generator, random.Random, UserDict, UserList, ChainMap,
-         SimpleNamespace, Iterator)
+         SimpleNamespace)
 
 
 def _is_foreign(module: str) -> bool:
@@ -286,15 +287,21 @@ def _is_foreign(module: str) -> bool:
     return name in _FOREIGN or (name in sys.stdlib_module_names and name != "__main__")
 
 
+def _is_iterator(value: Any) -> bool:
+    """Whether it has a `__next__` (`Iterator` would hash its class, which may define that)."""
+    return in_class(type(value), "__next__", None) is not None
+
+
 def _is_data(value: Any) -> bool:
     """Whether a variable holds data that a network may change, not code."""
-    if isinstance(value, _DATA):
+    if isinstance(value, _DATA) or _is_iterator(value):
         return True
     if isinstance(value, (type, FunctionType, MethodType, ModuleType)):
         return False
     if hasattr(type(value), "construct"):
         return True
-    holds = hasattr(type(value), "__slots__") or plainly(value, "__dict__") is not MISSING
+    holds = in_class(type(value), "__slots__", None) is not None or \
+        plainly(value, "__dict__") is not MISSING
     return holds and not _is_foreign(module_of(type(value)))
 
 
@@ -336,13 +343,14 @@ def _elements_undo(x: Any) -> Undo:
 def _container_undo(x: Any) -> Undo:
     # The user's own `clear` and `update` may do more than that.
     kind: Any = next(k for k in _CONTAINERS if isinstance(x, k))
-    saved: Any = dict.copy(x) if kind is dict else list(x)
+    mapping = issubclass(kind, dict)
+    saved: Any = kind(kind.items(x)) if mapping else list(kind.__iter__(x))
 
     def unchanged() -> bool:
-        if len(x) != len(saved):
+        if kind.__len__(x) != len(saved):
             return False
-        now = [*dict.keys(x), *dict.values(x)] if kind is dict else kind.__iter__(x)
-        before = [*saved.keys(), *saved.values()] if kind is dict else saved
+        now = [*kind.keys(x), *kind.values(x)] if mapping else kind.__iter__(x)
+        before = [*saved.keys(), *saved.values()] if mapping else saved
         return all(a is b or (kind in (bytearray, array) and a == b)
                    for a, b in zip(now, before, strict=True))
 
@@ -353,7 +361,7 @@ def _container_undo(x: Any) -> Undo:
             x[:] = array(x.typecode, saved)
             return
         kind.clear(x)
-        kind.update(x, saved) if kind in (dict, set) else kind.extend(x, saved)
+        kind.update(x, saved) if mapping or kind is set else kind.extend(x, saved)
 
     return undo
 

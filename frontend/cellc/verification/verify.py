@@ -14,6 +14,7 @@ from .. import context
 from ..compiled.entries import Traced, trace
 from ..compiled.jit import Jitted
 from ..compiled.staged import is_staged
+from ..core.module_names import function_name
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import host_arrays_of, tensor_of
@@ -73,7 +74,7 @@ def verify(
 
 
 def _name(net: Any) -> str:
-    return getattr(net, "__name__", None) or type(net).__name__
+    return function_name(net)
 
 
 class _Run:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from ...core.module_names import module_of
+from ...core.module_names import function_name, module_of, plain
 from ...tensors.tensor import Tensor
 from ...tracing.numbers import GraphNumber
 from ...tracing.pytree import RunObject
@@ -57,7 +57,7 @@ def call_of_python(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: 
     values = [*args, *kwargs.values()]
     if _is_of_numbers(fn, values) and any(map(of_run, values)):
         return called(vm, fn, args, kwargs, frame)
-    if isinstance(getattr(fn, "__self__", None), dict) and args and fn.__name__ not in _OF_DICTS \
+    if isinstance(plain(fn, "__self__"), dict) and args and fn.__name__ not in _OF_DICTS \
             and (is_key_of_run(args[0]) or type(args[0]) is Text):
         return of_container(vm, fn, args, kwargs, frame)
     if any(type(v) is Text for v in values) and _measures_text(fn):
@@ -66,7 +66,7 @@ def call_of_python(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: 
     assert vm.pieces is not None
     if not vm.pieces.found or not any(map(holds_object, values)):
         return MISSING
-    if fn in (isinstance, type) and type(args[0]) is RunObject:
+    if (fn is isinstance or fn is type) and type(args[0]) is RunObject:
         return instance(vm, args[0], args[1], frame) if fn is isinstance else \
             type_of(vm, args[0], frame)
     if fn is getattr and len(args) > 2 and type(args[0]) is RunObject:
@@ -81,7 +81,7 @@ def call_of_python(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: 
 
 
 def _is_of_numbers(fn: Any, values: Sequence[Any]) -> bool:
-    return isinstance(fn, (type, BuiltinFunctionType)) and \
+    return (isinstance(fn, BuiltinFunctionType) or type(fn) is type) and \
         len(values) >= _OF_NUMBERS.get(fn, len(values) + 1)
 
 
@@ -91,7 +91,7 @@ def _measures_text(fn: Any) -> bool:
         return module_of(fn) == "builtins" and fn not in _OF_TEXT and \
             not issubclass(fn, BaseException)
     return isinstance(fn, BuiltinFunctionType) and fn not in _OF_TEXT and \
-        not isinstance(getattr(fn, "__self__", None), (*_BOXES, str))
+        not isinstance(plain(fn, "__self__"), (*_BOXES, str))
 
 
 def _made(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
@@ -111,15 +111,15 @@ def _made(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Frame) 
 
 def _bound(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """A builtin function, or a method."""
-    owner = getattr(fn, "__self__", None)
+    owner = plain(fn, "__self__")
     if isinstance(owner, _BOXES):
         if fn.__name__ in _PUTS or not any(map(is_piece, args)):
             return MISSING
         return of_container(vm, fn, args, kwargs, frame)
-    of_python = getattr(fn, "__module__", None) == "builtins" and fn not in _WALKS
+    of_python = plain(fn, "__module__") == "builtins" and fn not in _WALKS
     if isinstance(owner, str) or fn in _OF_ELEMENTS or (of_python and any(map(is_piece, args))):
         return called(vm, fn, args, kwargs, frame)
-    function = getattr(fn, "__func__", None)
+    function = plain(fn, "__func__")
     if isinstance(function, FunctionType) and not is_user_function(function) and \
             is_library(function.__globals__.get("__name__", "")):
         return _of_library(vm, fn, args, kwargs, frame)
@@ -128,9 +128,9 @@ def _bound(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -
 
 def _of_library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """A function of cellc: with tensors of the graph it is the graph's, and takes numbers."""
-    owner = getattr(fn, "__self__", None)
+    owner = plain(fn, "__self__")
     if not any(map(_holds_tensor, (owner, *args, *kwargs.values()))):
-        return python(vm, f"{getattr(fn, '__name__', type(fn).__name__)}()", fn, args, kwargs,
+        return python(vm, f"{function_name(fn)}()", fn, args, kwargs,
                       frame)
     given = [number_of(vm, a, frame) for a in args]
     named = {k: number_of(vm, v, frame) for k, v in kwargs.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Sequence
-from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from cellc_runtime.records import dataclass
 
 from ...calls.pieces import itself
 from ...core.dispatch import apply
+from ...core.module_names import plain
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ...tracing.numbers import GraphNumber, as_number, kind_of
@@ -439,12 +440,11 @@ _CHANGEABLE = (list, dict, set, np.ndarray)
 
 
 def _shown(fn: Any) -> str:
-    owner = getattr(fn, "__self__", None)
-    name = getattr(fn, "__name__", type(fn).__name__)
-    if owner is not None and not isinstance(owner, type) and not hasattr(owner, "__file__") \
-            and not hasattr(owner, "__spec__"):
+    owner = plain(fn, "__self__")
+    name = plain(fn, "__name__", type(fn).__name__)
+    if owner is not None and not isinstance(owner, (type, ModuleType)):
         return f"{type(owner).__name__.replace('GraphTensor', 'Tensor')}.{name}"
-    module: str = getattr(fn, "__module__", None) or ""
+    module: str = plain(fn, "__module__") or ""
     root = module.partition(".")[0].lstrip("_")
     return name if root in ("", "builtins", "__main__", "cellc") else f"{root}.{name}"
 
@@ -473,7 +473,7 @@ def of_tensor(
     vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame
 ) -> Any:
     """A function of cellc that needs elements: Python calls it, on Tensors that have them."""
-    owner = getattr(fn, "__self__", None)
+    owner = plain(fn, "__self__")
     if isinstance(owner, Tensor):
         return python(vm, f"{_shown(fn)}()", method_of(fn), [owner, *args], kwargs, frame)
     return python(vm, f"{_shown(fn)}()", fn, args, kwargs, frame)

@@ -73,6 +73,8 @@ class Attributes:
                                 f"got '{type(flags).__name__}'.")
             self.add_flags(**flags)
 
+    _holds_cells_only: ClassVar[bool] = False
+    """Whether a network passes over it where it is empty."""
     IGNORE_LIST: ClassVar[list[str]] = []
     """Names that MindSpore's Cells handle apart: none, each attribute is where it was put."""
     global_cells: ClassVar[dict[Any, str]] = {}
@@ -197,7 +199,8 @@ class Attributes:
             self._set_buffer(name, value)
         else:
             object.__setattr__(self, name, value)
-            if type(value) in (list, tuple, dict):
+            kind = type(value)
+            if kind is list or kind is tuple or kind is dict:
                 look_at(self, name, value, set(map(id, self._cells.values())))
         changed(self, name)
 

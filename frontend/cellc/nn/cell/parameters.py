@@ -46,15 +46,23 @@ class Parameters(Attributes):
             cells: cells that are left out, with those below them; the others are added.
             name_prefix: the path of this cell.
         """
-        seen = cells if isinstance(cells, set) else set(cells or ())
-        if as_cell(self) in seen:
-            return
-        seen.add(as_cell(self))
-        yield name_prefix, as_cell(self)
+        seen = {id(cell) for cell in cells or ()}
+        for path, cell in self._below(seen, name_prefix):
+            if isinstance(cells, set):
+                cells.add(cell)
+            yield path, cell
+
+    def _below(
+        self, seen: set[int], path: str, top: bool = True
+    ) -> Iterator[tuple[str, Cell]]:
+        """`cells_and_names`, without those that were seen, by identity."""
+        if id(self) in seen or not (top or self._cells or not self._holds_cells_only):
+            return  # (an empty container is left out, as in MindSpore)
+        seen.add(id(self))
+        yield path, as_cell(self)
         for name, cell in self._cells.items():
-            if cell:  # an empty container is left out, as in MindSpore
-                path = f"{name_prefix}.{name}" if name_prefix else name
-                yield from cell.cells_and_names(seen, path)
+            if cell is not None:
+                yield from cell._below(seen, f"{path}.{name}" if path else name, False)
 
     def insert_child_to_cell(self, child_name: str, child_cell: Cell) -> None:
         """Add a child cell under a name.

@@ -33,7 +33,8 @@ def look_through(root: Any) -> None:
     known = {id(cell) for _, cell in root.cells_and_names()}
     for _, cell in root.cells_and_names():
         for name, value in cell.__dict__.items():
-            if type(value) in (list, tuple, dict):
+            kind = type(value)
+            if kind is list or kind is tuple or kind is dict:
                 look_at(cell, name, value, known)
 
 

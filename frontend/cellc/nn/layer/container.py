@@ -33,6 +33,7 @@ class _Numbered(Cell):
         cell_list: the cells as a tuple, which `construct` walks over.
     """
 
+    _holds_cells_only = True
     cell_list: tuple[Cell, ...]
 
     def __len__(self) -> int:
