@@ -141,7 +141,7 @@ def _measured(op: Op) -> bool:
         return False
     if op.name in ("floor_div", "trunc_div"):
         return False  # the rounded quotient is rounded again, by definition
-    if REQUIRED in op.attrs.values() and op.name != "threshold":
+    if any(a.default is REQUIRED for a in op.attrs.values()) and op.name != "threshold":
         return False  # casts, and the shorter functions inside of compositions
     kind = TensorType((1,), DTYPES["float32"])
     result = op.infer(*[kind] * len(op.operands), **op.complete(op.samples()[0].attrs))

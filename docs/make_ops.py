@@ -75,7 +75,8 @@ def dtype_names(types: tuple[DType, ...]) -> str:
 
 def attributes(op: Op) -> str:
     """Attribute names with defaults."""
-    return ", ".join(k if v is REQUIRED else f"{k}={_shown(v)}" for k, v in op.attrs.items())
+    return ", ".join(k if a.default is REQUIRED else f"{k}={_shown(a.default)}"
+                     for k, a in op.attrs.items())
 
 
 def _shown(value: Any) -> str:

@@ -16,7 +16,7 @@ import html
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,28 +29,19 @@ from .device import best_for
 from .errors import ArtifactError, in_file
 from .executable import Executable
 from .files import read_file, write_atomically
-from .lazy import lazy_module
 from .program import Program, Slot
 from .records import dataclass, field
 from .target import runnable_targets
+from .unpacking import packed, unpacked
 from .variants import ANY, OpenSizes, Variant
-
-if TYPE_CHECKING:
-    import zlib
-else:
-    zlib = lazy_module("zlib")
 
 Array = npt.NDArray[Any]
 
 MAGIC = b"CELLCART"
 VERSION = 2
 DEFAULT_ENTRY = "infer"
-MAX_GRAPH = 1 << 31
-"""Bytes of a graph's text."""
 _KNOWN_SHAPES = 1024
 """Shapes of calls for which what serves them is remembered."""
-_MOST_RATIO = 1100
-"""zlib packs nothing tighter than 1032 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +126,7 @@ def _write(
 def _packed(text: str) -> bytes:
     """A text for a section: its length, then zlib's stream."""
     data = text.encode()
-    if len(data) > MAX_GRAPH:
-        raise ValueError(f"a graph of {len(data)} bytes of text is more than a file holds")
-    return len(data).to_bytes(8, "little") + zlib.compress(data)
+    return len(data).to_bytes(8, "little") + packed(data)
 
 
 def _unpacked(section: memoryview, what: str) -> str:
@@ -146,17 +135,13 @@ def _unpacked(section: memoryview, what: str) -> str:
     Raises:
         ArtifactError: damaged, or larger than it can be.
     """
-    length = int.from_bytes(section[:8], "little")
-    if len(section) < 8 or length > min(MAX_GRAPH, _MOST_RATIO * len(section)):
-        raise ArtifactError(f"{what} claims {length} bytes")
-    unpack = zlib.decompressobj()
     try:
-        data = unpack.decompress(section[8:], length + 1)
-        if len(data) != length or not unpack.eof or unpack.unused_data:
-            raise ArtifactError(f"{what} is not as long as it says")
-        return data.decode()
-    except (zlib.error, UnicodeDecodeError):
-        raise ArtifactError(f"{what} is not text") from None
+        text = unpacked(bytes(section[8:]))
+        if len(text) == int.from_bytes(section[:8], "little"):
+            return text.decode()
+    except ValueError as e:
+        raise ArtifactError(f"{what} is not text: {e}") from None
+    raise ArtifactError(f"{what} is not as long as it says")
 
 
 def _describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str, Any]:

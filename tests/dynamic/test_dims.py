@@ -16,10 +16,10 @@ from cellc_compiler.ir.dims import (
     deciding,
     evaluate,
     evaluate_number,
-    parse_size,
     surely_equal,
 )
 from cellc_compiler.ir.graph import Builder, Graph
+from cellc_compiler.ir.size_text import parse_size
 from cellc_compiler.ir.text import parse_graph, print_graph
 from cellc_compiler.ir.types import TensorType, broadcast_shapes
 from cellc_compiler.ir.verify import verify

@@ -204,7 +204,7 @@ def change(growth: Growth, op: Op, attrs: Mapping[str, Any]) -> dict[str, Any]:
     if name == "constants":  # of a kernel: only compiling tells which its types have
         return {}
     known = [s.attrs[name] for s in op.samples() if name in s.attrs]
-    value = growth.pick(known) if known else attrs.get(name, op.attrs[name])
+    value = growth.pick(known) if known else attrs.get(name, op.attrs[name].default)
     return {name: near(growth, value)} if growth.chance(0.5) or not known else {name: value}
 
 

@@ -14,7 +14,9 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, ops
-from cellc_compiler.ir.graph import Builder, Graph, Node
+from cellc_compiler.ir import attributes as attr_module
+from cellc_compiler.ir.dims import Dim, evaluate_number
+from cellc_compiler.ir.graph import Builder, Graph, Literal, Node
 from cellc_compiler.ir.op import Op, Sample, all_ops
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.ir.verify import VerifyError, untrusted_graph, verify
@@ -22,7 +24,7 @@ from cellc_runtime import dtypes, portable
 from cellc_runtime.errors import ArtifactError
 
 HOSTILE: tuple[Any, ...] = (
-    1 << 31, -(1 << 31), 1 << 62, 10**30, 0, -1, float("nan"), "x", None, (), (1 << 40,) * 3,
+    1 << 31, -(1 << 31), 1 << 62, 10**30, 0, -1, float("nan"), "x", None, (), (1 << 40,) * 3, True,
 )
 SECONDS, BYTES = 5.0, 8 << 20
 Path = tuple[int, ...]
@@ -110,13 +112,29 @@ ceil_mode=False, count_include_pad=True, divisor=None}
 }"""
 
 
+def size_of(expression: str) -> str:
+    """A graph with an input of this size."""
+    return f"graph g(%x: float32[{expression}] input) {{ return %x }}"
+
+
 @pytest.mark.parametrize(("text", "says"), [
-    (POOL.replace("PADS", str(1 << 31)), "'pads' of avg_pool2d must be from -65536 to 65536"),
-    (POOL.replace("PADS", "(" * 50 + "1" + ",)" * 50), "nested more than 8 deep"),
-    (POOL.replace("PADS", "9" * 4000), "a number of 13288 bits"),
+    (POOL.replace("PADS", str(1 << 31)), "'pads' must be .* each an int from 0 to 65536, but got"),
+    (POOL.replace("PADS", "(" * 50 + "1" + ",)" * 50), "each an int from 0 to 65536"),
+    (POOL.replace("PADS", "9" * 4000), r"but got \(0, 0, 0, 999.*\.\.\.\."),
     ("graph g(%x: float32[1099511627776,1099511627776] input) { return %x }", "more than 128 TiB"),
     ("graph g(%x: float32[] input) { %0: float32[4611686018427387904] = broadcast_to(%x) "
      "{shape=(4611686018427387904,)} return %0 }", "a result of broadcast_to would be a tensor"),
+    (POOL.replace("PADS", "0").replace("=False", "=1099511627776"),
+     "For 'avg_pool2d', 'ceil_mode' must be a bool, but got 1099511627776"),
+    (POOL.replace("PADS", "0").replace("(1, 1)", "(True, 1)", 1), "'kernel' must be a tuple"),
+    (size_of("9**9**9"), "the expression of a size must have at most"),
+    (size_of("*".join(["(a+b+c+d+1)"] * 40)), "the expression of a size must have at most"),
+    (size_of("(((a**8)**8)**8)**8"), "the expression of a size must have at most"),
+    (size_of("a*" * 8000 + "a"), "the expression of a size must have at most|is no size"),
+    (size_of("(" * 300 + "a" + ")" * 300), "is no size"),
+    (size_of("a+" * 9000 + "a"), "the text of a size must have at most 16384 characters"),
+    (size_of("a//0"), "is no size"),
+    (f"graph g(%x: float32[{'1,' * 65}] input) {{ return %x }}", "65 axes, which is more than 64"),
     ("graph g(%x: float32[8] input) { %0: float32[-1] = reshape(%x) {shape=(-1,)} return %0 }",
      "malformed"),
 ])
@@ -124,6 +142,25 @@ def test_texts(text: str, says: str, in_time: None) -> None:
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     with pytest.raises(ArtifactError, match=says):
         untrusted_graph(text, "it")
+
+
+def test_every_declaration_refuses_other_types() -> None:
+    values: tuple[Any, ...] = (True, 1, 1.5, 1j, "x", None, (None,), dtypes.float32, b"x",
+                               Literal(np.zeros(1)))
+    for op in all_ops():
+        for name, attr in op.attrs.items():
+            assert attr.default is attr_module.REQUIRED or attr.test(attr.default), (op.name, name)
+            taken = [v for v in values if attr.test(v)]
+            assert all(type(v) in attr.types for v in taken), (op.name, name, taken)
+            with pytest.raises(TypeError, match=f"For '{op.name}', '{name}' must be "):
+                attr_module.check_attributes(op.name, {name: b"x"}, op.attrs)
+
+
+def test_a_power_of_sizes_is_bounded() -> None:
+    power = Dim.symbol("n") ** (1 << 40)
+    with pytest.raises(ValueError, match="the expression of a size must have at most"):
+        evaluate_number(power, {"n": 10})
+    assert evaluate_number(power, {"n": 1}) == 1
 
 
 def test_a_resealed_file(tmp_path: Any) -> None:
@@ -141,6 +178,6 @@ def test_a_resealed_file(tmp_path: Any) -> None:
     text = network.graph.replace("pads=(0, 0, 0, 0)", f"pads=(0, 0, 0, {1 << 31})")
     portable.save(file, portable.Network(text, network.weights, network.meta))
     start = time.perf_counter()
-    with pytest.raises(RuntimeError, match="'pads' of max_pool2d must be"):
+    with pytest.raises(RuntimeError, match="For 'max_pool2d', 'pads' must be"):
         ms.load(file)
     assert time.perf_counter() - start < SECONDS

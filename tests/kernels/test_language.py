@@ -304,6 +304,17 @@ def test_the_reference_runs_without_builtins() -> None:
     assert function(np.zeros(2)).tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("loop", [
+    "while 1 < 2:\n        n += 1\n", "for i in range(1 << 40):\n        pass\n",
+    "for i in serial(9999):\n        for j in range(9999):\n            n += 1\n",
+])
+def test_the_reference_ends(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cellc_compiler.hybrid.python.MOST_TRIPS", 1000)
+    source = Source(f"def turn(a):\n    n = 0\n    {loop}    return a\n")
+    with pytest.raises(KernelError, match=r"at most 1000 trips of loops(.|\n)*: (while|for) "):
+        _function(source)(np.zeros(2))
+
+
 def test_shapes_do_not_compute_for_long() -> None:
     """Graphs are read from files: what follows from a text must not take forever."""
     chain = "    n0 = 9\n" + "".join(f"    n{i + 1} = n{i} * n{i}\n" for i in range(60))

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from cellc_runtime import dtypes
+
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import has_effect, lookup
 from ..ir.types import TensorType
@@ -131,7 +133,7 @@ def _one_by_one(
     inner = Builder(body, span=b.span, scope=b.scope)
     rows = [body.add_input(v.type, f"row{i}") if m else None
             for i, (v, m) in enumerate(zip(node.operands, mapped, strict=True))]
-    body.add_input(TensorType((), lookup("iota").attrs["dtype"]), "i")
+    body.add_input(TensorType((), dtypes.int64), "i")
     args = [r if r is not None else body.add_input(v.type, f"capture{i}")
             for i, (v, r) in enumerate(zip(node.operands, rows, strict=True))]
     body.outputs = list(inner.node(node.op, args, node.attrs, node.regions).results)

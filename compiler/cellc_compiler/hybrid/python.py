@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from importlib import import_module
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
 from .functions import PYTHON
-from .language import KernelError, Source, Typed, read
+from .language import RESERVED, KernelError, Source, Typed, read
 
 Array = np.ndarray[Any, Any]
+
+MOST_TRIPS = 1 << 24
+_TRIP = RESERVED + "trip"
 
 
 def call(typed: Typed, arrays: Sequence[Array]) -> tuple[Array, ...]:
@@ -22,7 +26,8 @@ def call(typed: Typed, arrays: Sequence[Array]) -> tuple[Array, ...]:
 
     Raises:
         IndexError: a position is out of bounds.
-        KernelError: a number that is written down is none of the type that it meets.
+        KernelError: a number that is written down is none of the type that it meets, or the loops
+            make more than `MOST_TRIPS` trips.
     """
     source = typed.kernel.source
     try:
@@ -41,14 +46,43 @@ def _numpy(name: str, *_: Any) -> Any:
     return import_module(name)
 
 
-@lru_cache(64)
+def _trips(source: Source) -> Callable[[int], None]:
+    """Counts the trips of all loops: a kernel from a file may loop for ever."""
+    left = MOST_TRIPS
+
+    def trip(line: int) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            source.fail(line, f"the reference of a kernel makes at most {MOST_TRIPS} trips of "
+                        "loops: use smaller inputs, or check the kernel's loops")
+
+    return trip
+
+
+class _Counting(ast.NodeTransformer):
+    """Each trip of a loop calls `_TRIP` with the loop's line."""
+
+    def visit_loop(self, node: ast.For | ast.While) -> ast.AST:
+        self.generic_visit(node)
+        call = ast.Call(ast.Name(_TRIP, ast.Load()), [ast.Constant(node.lineno)], [])
+        node.body.insert(0, ast.copy_location(ast.Expr(call), node))
+        return ast.fix_missing_locations(node)
+
+    visit_For = visit_While = visit_loop
+
+
 def _function(source: Source) -> Any:
+    space: dict[str, Any] = {**PYTHON, **dict(source.constants), _TRIP: _trips(source),
+                             "__builtins__": {"__import__": _numpy}}
+    made: dict[str, Any] = {}
+    exec(_code(source), space, made)
+    return made[read(source).name]
+
+
+@lru_cache(64)
+def _code(source: Source) -> CodeType:
     # The text may come from a file. `read` accepts its language and nothing else of Python; without
     # builtins, nothing else could be reached either. (numpy imports its errors when it warns.)
-    kernel = read(source)
-    space: dict[str, Any] = {**PYTHON, **dict(source.constants),
-                             "__builtins__": {"__import__": _numpy}}
-    tree = ast.Module([deepcopy(kernel.function)], [])
-    made: dict[str, Any] = {}
-    exec(compile(ast.increment_lineno(tree, source.line - 1), source.file, "exec"), space, made)
-    return made[kernel.name]
+    tree = ast.Module([_Counting().visit(deepcopy(read(source).function))], [])
+    return compile(ast.increment_lineno(tree, source.line - 1), source.file, "exec")

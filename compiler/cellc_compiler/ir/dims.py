@@ -16,7 +16,6 @@ ASPLOS 2024).
 
 from __future__ import annotations
 
-import ast
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +32,12 @@ Monomial = tuple[Atom, ...]
 Size = Union[int, "Dim"]
 Met = tuple[str, int]
 """Where a trace asks for a size: a place in the source, and how often it has asked there before."""
+
+
+MOST_TERMS, MOST_FACTORS = 1 << 10, 1 << 6
+"""Of the expression of a size: terms, factors of a term."""
+MOST_BITS = 256
+"""Of a number in the expression of a size."""
 
 
 class Undecided(ValueError):
@@ -119,6 +124,8 @@ class Dim:
             return NotImplemented
         poly: dict[Monomial, int] = {}
         right = _poly(other)
+        if len(self.terms) * len(right) > MOST_TERMS:
+            raise ValueError(TOO_LARGE)
         for m1, c1 in self.terms:
             for m2, c2 in right.items():
                 m = tuple(sorted(m1 + m2, key=_order))
@@ -274,7 +281,7 @@ class Dim:
         return self
 
     def __reduce__(self) -> Any:
-        return parse_size, (str(self),)
+        return Dim, (self.terms,)
 
 
 def _is_size(x: object) -> bool:
@@ -298,8 +305,15 @@ def _make(poly: dict[Monomial, int]) -> Size:
         return 0
     if set(kept) == {()}:
         return kept[()]
+    if len(kept) > MOST_TERMS or max(map(len, kept)) > MOST_FACTORS or any(
+            c.bit_length() > MOST_BITS for c in kept.values()):
+        raise ValueError(TOO_LARGE)
     # Longer products first, the constant last: as one writes them.
     return Dim(tuple(sorted(kept.items(), key=lambda t: (-len(t[0]), [_order(a) for a in t[0]]))))
+
+
+TOO_LARGE = (f"the expression of a size must have at most {MOST_TERMS} terms, {MOST_FACTORS} "
+              f"factors in a term and {MOST_BITS} bits in a number")
 
 
 def is_symbolic(x: object) -> bool:
@@ -442,17 +456,24 @@ def evaluate(x: Any, sizes: Sizes) -> int:
     return total
 
 
-_OPS: dict[str, Callable[[Any, Any], Any]] = {
+OPS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b, "**": lambda a, b: a**b, "//": lambda a, b: a // b,
+    "/": lambda a, b: a / b, "**": lambda a, b: _power(a, b), "//": lambda a, b: a // b,
 }
+
+
+def _power(a: Any, b: Any) -> Any:
+    """`a ** b`; a ValueError if the result would have too many bits to be a size."""
+    if type(a) is int and type(b) is int and abs(a) > 1 and a.bit_length() * b > 2 * MOST_BITS:
+        raise ValueError(TOO_LARGE)
+    return a**b
 
 
 def evaluate_number(x: Any, sizes: Sizes) -> Any:
     """A number or size for given values of the symbols."""
     if type(x) is Ratio:
         a, b = (evaluate_number(v, sizes) for v in x.args)
-        return _OPS[x.op](a, b)
+        return OPS[x.op](a, b)
     return evaluate(x, sizes) if type(x) is Dim else x
 
 
@@ -488,37 +509,8 @@ def substitute_number(x: Any, table: Mapping[str, Size]) -> Any:
     if type(x) is Ratio:
         a, b = (substitute_number(v, table) for v in x.args)
         symbolic = is_symbolic(a) or is_symbolic(b)
-        return Ratio(x.op, a, b) if symbolic else _OPS[x.op](a, b)
+        return Ratio(x.op, a, b) if symbolic else OPS[x.op](a, b)
     return substitute(x, table) if type(x) is Dim else x
-
-
-def parse_size(text: str) -> Any:
-    """A size (or number) from its text: integers, names, `+ - * // / **` and parentheses.
-
-    Raises:
-        ValueError: anything else.
-    """
-    try:
-        return _parsed(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, RecursionError):
-        raise ValueError(f"{text!r} is no size") from None
-
-
-_SYNTAX: dict[type[ast.operator], str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Div: "/", ast.Pow: "**",
-}
-
-
-def _parsed(tree: ast.expr) -> Any:
-    if isinstance(tree, ast.Constant) and type(tree.value) in (int, float):
-        return tree.value
-    if isinstance(tree, ast.Name):
-        return Dim.symbol(tree.id)
-    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
-        return -_parsed(tree.operand)
-    if isinstance(tree, ast.BinOp) and type(tree.op) in _SYNTAX:
-        return _OPS[_SYNTAX[type(tree.op)]](_parsed(tree.left), _parsed(tree.right))
-    raise ValueError(f"{ast.unparse(tree)!r} is no size")
 
 
 # --- deciding -------------------------------------------------------------------------------------

@@ -20,8 +20,10 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
+from .attributes import REQUIRED as REQUIRED
+from .attributes import Attr, check_attributes
 from .batch_axis import BatchAxisRule
-from .bounds import check_attributes, check_size
+from .bounds import check_size
 from .graph import Builder, Graph, Node, Value
 from .types import TensorType
 
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
     from .sharding import Factors, Part
 
 Cost = Literal["free", "cheap", "moderate", "heavy"]
-
-REQUIRED: Any = object()
-"""The default of an attribute that has none."""
 
 Array = np.ndarray[Any, Any]
 
@@ -85,10 +84,8 @@ class Op:
     name: ClassVar[str]
     operands: ClassVar[tuple[str, ...]] = ("input",)
     """Operand names; a last name starting with `*` takes any number."""
-    attrs: ClassVar[Mapping[str, Any]] = {}
-    """Attribute names and defaults (`REQUIRED` for none)."""
-    bounds: ClassVar[Mapping[str, int]] = {}
-    """Of attributes that inference counts along, the most that a number may be (`ir/bounds.py`)."""
+    attrs: ClassVar[Mapping[str, Attr]] = {}
+    """Attributes: the type, range and default of each (`ir/attributes.py`)."""
     dtypes: ClassVar[tuple[DType, ...]] = FLOATS
     """Accepted element types of the first operand."""
     effect: ClassVar[bool] = False
@@ -230,7 +227,7 @@ class Op:
         unknown = set(attrs) - set(self.attrs)
         if unknown:
             raise TypeError(f"{self.name} has no attribute {sorted(unknown)[0]!r}")
-        full = {k: attrs.get(k, default) for k, default in self.attrs.items()}
+        full = {k: attrs.get(k, a.default) for k, a in self.attrs.items()}
         for k, v in full.items():
             if v is REQUIRED:
                 raise TypeError(f"{self.name} needs the attribute {k!r}")
@@ -240,11 +237,11 @@ class Op:
         """The inferred types of a node's results.
 
         Raises:
-            TypeError, ValueError: operands or attributes that do not fit; nothing is computed from
-                an attribute beyond its bound.
+            TypeError, ValueError: operands or attributes that do not fit; attributes are checked
+                before anything is computed from them.
         """
         self._check_count(node)
-        check_attributes(self.name, node.attrs, self.bounds, self.attrs)
+        check_attributes(self.name, node.attrs, self.attrs)
         found = self.infer(*(v.type for v in node.operands), **node.attrs)
         types = found if isinstance(found, tuple) else (found,)
         for ty in types:

@@ -22,10 +22,10 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.lazy import lazy_module
 
-from .dims import parse_size
 from .graph import NOWHERE, Graph, Literal, Node, Span, Value
 from .printing import print_attr as print_attr
 from .printing import print_graph as print_graph
+from .size_text import parse_size
 from .types import TensorType
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import FLOATS, INTS, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.op import FLOATS, INTS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from ..loops import expr as E
 from ..loops.expr import Expr
@@ -101,7 +102,7 @@ class LeakyReLU(Activation):
     """
 
     name = "leaky_relu"
-    attrs = {"alpha": 0.2}
+    attrs = {"alpha": attr.real(0.2)}
     defaults = ({"alpha": 0.2}, {"alpha": 0.01})
 
     def formula(self, b: Builder, x: Value, *, alpha: float) -> Value:
@@ -195,7 +196,7 @@ class ELU(_ExpSide):
     """
 
     name = "elu"
-    attrs = {"alpha": 1.0}
+    attrs = {"alpha": attr.real(1.0)}
     primitive = "Elu"
     defaults = ({}, {"alpha": 0.5})
 
@@ -212,7 +213,7 @@ class CELU(_ExpSide):
     """
 
     name = "celu"
-    attrs = {"alpha": 1.0}
+    attrs = {"alpha": attr.real(1.0)}
     primitive = "CeLU"
     defaults = ({}, {"alpha": 2.0})
 
@@ -277,17 +278,10 @@ class GELU(Activation):
     """
 
     name = "gelu"
-    attrs = {"approximate": "none"}
+    attrs = {"approximate": attr.choice("none", "tanh", default="none")}
     amp = "high"
     tolerance = 8.0
     defaults = ({}, {"approximate": "tanh"})
-
-    def infer(self, x: TensorType, **attrs: Any) -> TensorType:
-        if attrs["approximate"] not in ("none", "tanh"):
-            raise ValueError(
-                f"gelu's approximate must be 'none' or 'tanh', got {attrs['approximate']!r}"
-            )
-        return super().infer(x)
 
     def formula(self, b: Builder, x: Value, *, approximate: str) -> Value:
         if approximate == "tanh":
@@ -441,7 +435,7 @@ class HardTanh(Activation):
     """
 
     name = "hard_tanh"
-    attrs = {"min": -1.0, "max": 1.0}
+    attrs = {"min": attr.real(-1.0), "max": attr.real(1.0)}
     defaults = ({}, {"min": -2.0, "max": 0.5})
 
     def formula(self, b: Builder, x: Value, *, min: float, max: float) -> Value:
@@ -458,7 +452,7 @@ class HardTanh(Activation):
 class _Shrink(Activation):
     """Base of what is 0 in a dead zone."""
 
-    attrs = {"lambd": 0.5}
+    attrs = {"lambd": attr.real(0.5)}
 
     def slope(self, b: Builder, x: Value, *, lambd: float) -> Value:
         return b.where(b.le(b.abs(x), _c(b, lambd, x)), _c(b, 0, x), _c(b, 1, x))
@@ -516,7 +510,7 @@ class Threshold(Activation):
     """
 
     name = "threshold"
-    attrs = {"threshold": REQUIRED, "value": REQUIRED}
+    attrs = {"threshold": attr.real(), "value": attr.real()}
     defaults = ({"threshold": 0.5, "value": 2.0},)
 
     def formula(self, b: Builder, x: Value, *, threshold: float, value: float) -> Value:
@@ -539,7 +533,7 @@ class Softplus(Activation):
     """
 
     name = "softplus"
-    attrs = {"beta": 1.0, "threshold": 20.0}
+    attrs = {"beta": attr.real(1.0), "threshold": attr.real(20.0)}
     amp = "high"
     primitive = "Softplus"
     defaults = ({}, {"beta": 2.0, "threshold": 3.0})

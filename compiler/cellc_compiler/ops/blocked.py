@@ -15,8 +15,9 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
+from ..ir import attributes as attr
 from ..ir.graph import Node
-from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.op import Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, prod
 from ._members import case
 from ._views import widened
@@ -102,7 +103,7 @@ class ToBlocked(_Internal):
 
     name = "to_blocked"
     opaque = True
-    attrs = {"block": REQUIRED}
+    attrs = {"block": attr.size(least=1)}
     dtypes = _GIVEN
 
     def infer(self, x: TensorType, *, block: int) -> TensorType:
@@ -131,7 +132,9 @@ class FromBlocked(_Internal):
 
     name = "from_blocked"
     opaque = True
-    attrs = {"channels": REQUIRED, "size": REQUIRED, "origin": (0, 0), "dtype": None}
+    attrs = {"channels": attr.size(), "size": attr.pair(),
+             "origin": attr.tuple_of(attr.whole(), 2, (0, 0)),
+             "dtype": attr.optional(attr.element_type())}
 
     def infer(self, x: TensorType, *, channels: int, size: Pair, origin: Pair,
               dtype: DType | None) -> TensorType:
@@ -179,8 +182,11 @@ class Conv2dBlocked(_Internal):
     name = "conv2d_blocked"
     opaque = True
     operands = ("input", "weight")
-    attrs = {"block": REQUIRED, "size": REQUIRED, "origin": (0, 0), "stride": (1, 1),
-             "dilation": (1, 1), "groups": 1, "spread": (1, 1)}
+    attrs = {"block": attr.size(least=1), "size": attr.pair(),
+             "origin": attr.tuple_of(attr.whole(), 2, (0, 0)),
+             "stride": attr.pair(1, default=(1, 1)),
+             "dilation": attr.pair(1, default=(1, 1)), "groups": attr.size(1, least=1),
+             "spread": attr.pair(1, default=(1, 1))}
     cost = "heavy"
     tolerance = 16.0
     sums = True
@@ -198,11 +204,8 @@ class Conv2dBlocked(_Internal):
                 b != block or not groups_fit(ic * groups, oc, groups, block))):
             raise ValueError(f"conv2d_blocked of {x} cannot take weights {w}")
         places = spread[0] * spread[1]
-        if min(groups, *spread) < 1 or (places > 1 and (groups > 1 or oc % (places * block))):
+        if (places > 1 and (groups > 1 or oc % (places * block))):
             raise ValueError(f"conv2d_blocked cannot spread {oc} channels over {spread} places")
-        if min(*stride, *dilation) < 1:
-            raise ValueError(f"{self.name} needs strides and dilations of at least 1, got {stride} "
-                             f"and {dilation}")
         reach = tuple((o - 1) * s + (k - 1) * d + 1 for o, s, k, d in
                       zip(size, stride, kernel, dilation, strict=True))
         _check_inside(self.name, x, origin, (reach[0], reach[1]))
@@ -259,8 +262,10 @@ class MaxPool2dBlocked(_Internal):
 
     name = "max_pool2d_blocked"
     opaque = True
-    attrs = {"inner": REQUIRED, "kernel": REQUIRED, "stride": (1, 1), "dilation": (1, 1),
-             "pads": (0, 0, 0, 0), "ceil_mode": False}
+    attrs = {"inner": attr.tuple_of(attr.whole(), 4), "kernel": attr.pair(1),
+             "stride": attr.pair(1, default=(1, 1)),
+             "dilation": attr.pair(1, attr.MOST_COUNTED, default=(1, 1)),
+             "pads": attr.pads(attr.MOST_COUNTED), "ceil_mode": attr.flag(False)}
 
     def infer(self, x: TensorType, *, inner: tuple[int, int, int, int],
               **attrs: Any) -> TensorType:

@@ -14,8 +14,9 @@ import numpy as np
 from cellc_runtime import dtypes as dt
 from cellc_runtime.dtypes import DType, part_dtype
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node
-from ..ir.op import ANY, COMPLEX, FLOATS, INTS, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.op import ANY, COMPLEX, FLOATS, INTS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
@@ -58,14 +59,12 @@ class Cast(Op):
     batch_axis = _batch_axis.aligned
     cost = "cheap"
     exact = True
-    attrs = {"dtype": REQUIRED}
+    attrs = {"dtype": attr.element_type()}
     dtypes = ANY
     batch = pointwise
     elementwise = True
 
     def infer(self, x: TensorType, *, dtype: DType) -> TensorType:
-        if not isinstance(dtype, DType):
-            raise TypeError(f"cast needs an element type, got {dtype!r}")
         return x.with_dtype(dtype)
 
     def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
@@ -104,7 +103,7 @@ class Bitcast(Op):
     """
 
     name = "bitcast"
-    attrs = {"dtype": REQUIRED}
+    attrs = {"dtype": attr.element_type()}
     dtypes = FLOATS + INTS
     differentiable = False
     batch = pointwise

@@ -16,8 +16,9 @@ from cellc_runtime import collectives
 from cellc_runtime.dtypes import DType
 from cellc_runtime.world import Step
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import ANY, NUMBERS, REAL, REQUIRED, Array, Op, Sample, register
+from ..ir.op import ANY, NUMBERS, REAL, Array, Op, Sample, register
 from ..ir.types import TensorType
 from . import _batch_axis, _identities
 from ._members import Grads, case
@@ -36,6 +37,10 @@ def _in_rows(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: in
     (x,) = all_lifted(b, xs, mapped, n)
     (y,) = b.node(node.op, [to_front(b, x, 1)], node.attrs).results
     return [to_front(b, y, 1)]
+
+
+_RANKS = attr.tuple_of(attr.size())
+_REDUCTION = attr.choice(*collectives.REDUCTIONS, default="sum")
 
 
 class _Exchange(Op):
@@ -58,7 +63,7 @@ class Collective(_Exchange):
     """
 
     operands = ("x",)
-    attrs: ClassVar[dict[str, Any]] = {"ranks": REQUIRED}
+    attrs = {"ranks": _RANKS}
 
     def infer(self, x: TensorType, ranks: tuple[int, ...], **attrs: Any) -> TensorType:
         if not ranks or len(set(ranks)) != len(ranks):
@@ -100,14 +105,11 @@ class _Reducing(Collective):
     """
 
     dtypes = NUMBERS
-    attrs: ClassVar[dict[str, Any]] = {"reduction": "sum", "ranks": REQUIRED}
+    attrs = {"reduction": _REDUCTION, "ranks": _RANKS}
 
     def infer(self, x: TensorType, ranks: tuple[int, ...], **attrs: Any) -> TensorType:
         check_dtype(self, x)
         reduction = attrs["reduction"]
-        if reduction not in collectives.REDUCTIONS:
-            raise ValueError(f"{self.name}: expected one of {', '.join(collectives.REDUCTIONS)} "
-                             f"as the reduction, got {reduction!r}")
         if x.dtype.kind == "complex" and reduction in ("min", "max"):
             raise TypeError(f"{self.name}: complex numbers have no {reduction}")
         return super().infer(x, ranks, **attrs)
@@ -190,7 +192,7 @@ class ReduceTo(_Reducing):
 
     name = "reduce_to"
     batch = _together
-    attrs: ClassVar[dict[str, Any]] = {"reduction": "sum", "root": REQUIRED, "ranks": REQUIRED}
+    attrs = {"reduction": _REDUCTION, "root": attr.size(), "ranks": _RANKS}
 
     def samples(self) -> Sequence[Sample]:
         return (case((4, 3), root=0, ranks=(0,)),)
@@ -233,7 +235,7 @@ class _Rooted(Collective):
         root: that rank.
     """
 
-    attrs: ClassVar[dict[str, Any]] = {"root": REQUIRED, "ranks": REQUIRED}
+    attrs = {"root": attr.size(), "ranks": _RANKS}
     adjoint: ClassVar[str]
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
@@ -289,8 +291,7 @@ class AllToAll(Collective):
 
     name = "all_to_all"
     batch = along("split_axis", "concat_axis")
-    attrs: ClassVar[dict[str, Any]] = {
-        "split_axis": REQUIRED, "concat_axis": REQUIRED, "ranks": REQUIRED}
+    attrs = {"split_axis": attr.axis(), "concat_axis": attr.axis(), "ranks": _RANKS}
 
     def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
         split, concat = attrs["split_axis"], attrs["concat_axis"]
@@ -319,12 +320,11 @@ class AllToAllV(Collective):
 
     name = "all_to_all_v"
     batch = _in_rows
-    attrs: ClassVar[dict[str, Any]] = {
-        "send_sizes": REQUIRED, "receive_sizes": REQUIRED, "ranks": REQUIRED}
+    attrs = {"send_sizes": attr.shape(), "receive_sizes": attr.shape(), "ranks": _RANKS}
 
     def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
         send, receive = attrs["send_sizes"], attrs["receive_sizes"]
-        if len(send) != count or len(receive) != count or min((*send, *receive)) < 0:
+        if len(send) != count or len(receive) != count:
             raise ValueError(f"all_to_all_v: expected {count} sizes to send and to receive, one "
                              f"for each rank, got {send} and {receive}")
         if not x.shape or sum(send) != x.shape[0]:
@@ -351,14 +351,14 @@ class LayOut(Same):
     """
 
     name = "lay_out"
-    attrs = {"matrix": REQUIRED, "layout": REQUIRED}
+    attrs = {"matrix": attr.tuple_of(attr.size(least=1)), "layout": attr.tuple_of(attr.axes())}
     may_alias = True
     simplify = _identities.operand
     batch_axis = _batch_axis.aligned
 
     def infer(self, x: TensorType, *, matrix: tuple[int, ...],
               layout: tuple[tuple[int, ...], ...]) -> TensorType:
-        if min(matrix, default=1) < 1 or any(not 0 <= a < len(matrix) for c in layout for a in c):
+        if any(not 0 <= a < len(matrix) for c in layout for a in c):
             raise ValueError(f"the layout {layout} is none over the ranks {matrix}")
         if len(layout) != x.rank:
             raise ValueError(f"a layout of {len(layout)} axes was given for {x}")
@@ -387,7 +387,7 @@ class SendTo(_Exchange):
 
     name = "send_to"
     operands = ("x",)
-    attrs: ClassVar[dict[str, Any]] = {"rank": REQUIRED, "tag": 0}
+    attrs = {"rank": attr.size(), "tag": attr.size(0)}
     differentiable = False
 
     def infer(self, x: TensorType, **attrs: Any) -> tuple[TensorType, ...]:
@@ -410,8 +410,8 @@ class ReceiveFrom(_Exchange):
 
     name = "receive_from"
     operands = ()
-    attrs: ClassVar[dict[str, Any]] = {
-        "rank": REQUIRED, "dtype": REQUIRED, "shape": REQUIRED, "tag": 0}
+    attrs = {"rank": attr.size(), "dtype": attr.element_type(), "shape": attr.shape(),
+             "tag": attr.size(0)}
     differentiable = False
 
     def infer(self, dtype: DType, shape: tuple[int, ...], **attrs: Any) -> TensorType:

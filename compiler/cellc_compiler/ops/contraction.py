@@ -9,6 +9,7 @@ import numpy as np
 
 from cellc_runtime.lazy import lazy_module
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, register
 from ..ir.types import TensorType, broadcast_shapes, prod
@@ -44,7 +45,7 @@ class Matmul(Op):
     batch_axis = _batch_axis.multiplied
     sums = True
     operands = ("input", "other")
-    attrs = {"transpose_a": False, "transpose_b": False}
+    attrs = {"transpose_a": attr.flag(False), "transpose_b": attr.flag(False)}
     dtypes = NUMBERS
     amp = "low"
     cost = "heavy"

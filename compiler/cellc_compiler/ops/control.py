@@ -17,8 +17,9 @@ from cellc_runtime.dtypes import DType, bool_
 from cellc_runtime.errors import RUN_ERRORS, message_text, run_error
 from cellc_runtime.lazy import lazy_module
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Graph, Node, Value
-from ..ir.op import ANY, REQUIRED, Array, Cost, Op, Sample, register
+from ..ir.op import ANY, Array, Cost, Op, Sample, register
 from ..ir.types import TensorType
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
@@ -105,7 +106,7 @@ class While(Control):
 
     name = "while"
     operands = ("*operands",)
-    attrs = {"carried": REQUIRED}
+    attrs = {"carried": attr.size()}
     unrolled = _always
 
     def region_types(self, node: Node) -> tuple[TensorType, ...]:
@@ -145,8 +146,9 @@ class Scan(Control):
 
     name = "scan"
     operands = ("*operands",)
-    attrs = {"carried": REQUIRED, "sequences": REQUIRED, "length": REQUIRED, "reverse": False,
-             "saved": False, "limited": False, "stepwise": False}
+    attrs = {"carried": attr.size(), "sequences": attr.size(), "length": attr.size(),
+             "reverse": attr.flag(False),
+             "saved": attr.flag(False), "limited": attr.flag(False), "stepwise": attr.flag(False)}
 
     def region_types(self, node: Node) -> tuple[TensorType, ...]:
         (body,) = node.regions
@@ -222,7 +224,7 @@ class Print(Op):
 
     name = "print"
     operands = ("*tensors",)
-    attrs = {"parts": REQUIRED}
+    attrs = {"parts": attr.tuple_of(attr.any_of(str, tuple, None))}
     dtypes = ANY
     effect = True
     differentiable = False
@@ -257,7 +259,8 @@ class CustomGrad(Control):
     inlined = True
     gradient_regions = 1
     operands = ("*operands",)
-    attrs = {"none": (), "rule": "", "differs": False}
+    attrs = {"none": attr.tuple_of(attr.size(), None, ()), "rule": attr.text(""),
+             "differs": attr.flag(False)}
 
     def region_types(self, node: Node) -> tuple[TensorType, ...]:
         forward, backward = node.regions
@@ -293,7 +296,10 @@ class Check(Op):
     may_fail = True
     batch_axis = _batch_axis.none
     operands = ("checked", "*shown")
-    attrs = {"low": 1, "high": 2, "error": REQUIRED, "parts": REQUIRED, "own": "", "detail": ""}
+    attrs = {"low": attr.whole(default=1), "high": attr.whole(default=2),
+             "error": attr.choice(*RUN_ERRORS),
+             "parts": attr.tuple_of(attr.any_of(str, int, None)), "own": attr.text(""),
+             "detail": attr.text("")}
     effect = True
     differentiable = False
 
@@ -303,8 +309,6 @@ class Check(Op):
     ) -> tuple[TensorType, ...]:
         if not checked.dtype.is_integer and checked.dtype is not dtypes.bool_:
             raise TypeError(f"check needs ints or bools, got {checked}")
-        if error not in RUN_ERRORS:
-            raise ValueError(f"check knows no error {error!r}")
         if sum(p is None for p in parts) != len(shown):
             raise TypeError("check needs one further operand for each None of its parts")
         return ()
@@ -336,7 +340,8 @@ class HostCall(Op):
     name = "host_call"
     may_fail = True
     operands = ("*tensors",)
-    attrs = {"number": REQUIRED, "name": REQUIRED, "results": REQUIRED}
+    attrs = {"number": attr.size(), "name": attr.text(),
+             "results": attr.tuple_of(attr.tuple_of(attr.any_of(DType, tuple), 2))}
     dtypes = ANY
     effect = True
     differentiable = False
@@ -379,7 +384,7 @@ class Recompute(Control):
     inlined = True
     unrolled = _always
     operands = ("*operands",)
-    attrs = {"results": False}
+    attrs = {"results": attr.flag(False)}
 
     def region_types(self, node: Node) -> tuple[TensorType, ...]:
         (body,) = node.regions
@@ -471,7 +476,7 @@ class MicroResult(Same):
     """
 
     name = "micro_result"
-    attrs: ClassVar[dict[str, Any]] = {"index": REQUIRED}
+    attrs = {"index": attr.size()}
     may_alias = True
     simplify = _identities.operand
     batch_axis = _batch_axis.aligned

@@ -14,8 +14,9 @@ import numpy as np
 
 from cellc_runtime.lazy import lazy_module
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, register
+from ..ir.op import FLOATS, Array, Op, Sample, register
 from ..ir.types import TensorType, prod
 from ..loops.order import FEW_CHANNELS, image_runs
 from . import _batch_axis
@@ -32,7 +33,8 @@ else:  # programs of several ranks ask
 Pair = tuple[int, int]
 Attrs = dict[str, Any]
 
-WINDOW = {"stride": (1, 1), "pads": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1}
+WINDOW = {"stride": attr.pair(1, default=(1, 1)), "pads": attr.pads(),
+          "dilation": attr.pair(1, default=(1, 1)), "groups": attr.size(1, least=1)}
 
 
 def out_size(size: int, reach: int, before: int, after: int, stride: int) -> int:
@@ -61,9 +63,6 @@ def check_conv(name: str, x: TensorType, w: TensorType, attrs: Attrs) -> TensorT
     if x.rank != 4 or w.rank != 4:
         raise ValueError(f"{name} needs images (N, C, H, W) and weights (O, I, kH, kW), "
                          f"got {x} and {w}")
-    if min(*attrs["stride"], *attrs["dilation"], attrs["groups"]) < 1 or min(attrs["pads"]) < 0:
-        raise ValueError(f"{name} needs stride, dilation and groups of at least 1 and pads of at "
-                         f"least 0, got {attrs}")
     (n, c, h, width), (oc, ic, kh, kw) = x.dims, w.dims
     groups = attrs["groups"]
     if c != ic * groups or oc % groups or not oc or not c:
@@ -245,7 +244,7 @@ class Conv2dBackwardData(_Convolution):
 
     name = "conv2d_backward_data"
     operands = ("dy", "weight")
-    attrs = {"size": REQUIRED, **WINDOW}
+    attrs = {"size": attr.pair(), **WINDOW}
     batch = convolved
 
     def _windows(
@@ -314,7 +313,7 @@ class Conv2dBackwardWeight(_Convolution):
 
     name = "conv2d_backward_weight"
     operands = ("input", "dy")
-    attrs = {"kernel": REQUIRED, **WINDOW}
+    attrs = {"kernel": attr.pair(1), **WINDOW}
     tolerance = 32.0
     batch = weighed
 

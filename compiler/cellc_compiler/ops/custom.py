@@ -7,7 +7,7 @@ language; back ends compile it (the CPU's by numba), and the reference runs it a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,9 @@ from cellc_runtime import dtypes
 from cellc_runtime.lazy import lazy_module
 
 from ..hybrid.functions import NUMBERS
+from ..ir import attributes as attr
 from ..ir.graph import Node
-from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.op import Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from . import _batch_axis
 
@@ -28,6 +29,10 @@ else:  # for who has such a kernel
 
 STATUS = TensorType((4,), dtypes.int64)
 """Where a position was out of bounds: line (0: nowhere), position, axis, size."""
+_CONSTANT = attr.any_of(str, bool, int, float, dtypes.DType, tuple)
+_CONSTANTS = attr.tuple_of(attr.tuple_of(_CONSTANT, 2), None, ())
+_INT_OF_C = 1 << 30
+"""Python's line numbers are ints of C."""
 
 
 @register
@@ -45,8 +50,9 @@ class CustomKernel(Op):
 
     name = "custom_kernel"
     operands = ("*inputs",)
-    attrs = {"text": REQUIRED, "constants": (), "file": "<kernel>", "line": 1}
-    bounds: ClassVar[dict[str, int]] = {"line": 1 << 30}  # Python's own is an int of C
+    attrs = {"text": attr.text(),
+             "constants": _CONSTANTS,
+             "file": attr.text("<kernel>"), "line": attr.whole(1, _INT_OF_C, default=1)}
     dtypes = NUMBERS
     opaque = True
     discontinuous = True  # as far as anybody knows: it computes in the types of its arrays
@@ -55,8 +61,6 @@ class CustomKernel(Op):
     batch_axis = _batch_axis.none
 
     def infer(self, *inputs: TensorType, **source: Any) -> tuple[TensorType, ...]:
-        if source["line"] < 1:
-            raise ValueError(f"{self.name}: {source['line']} is no line of {source['file']}")
         return (*native.typed(language.Source(**source), inputs).outputs, STATUS)
 
     def reference(self, *inputs: Array, **source: Any) -> tuple[Array, ...]:

@@ -18,9 +18,9 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.lazy import lazy_module
 
-from ..ir.dims import is_symbolic
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import ANY, BOOL, REQUIRED, Array, Op, Sample, register
+from ..ir.op import ANY, BOOL, Array, Op, Sample, register
 from ..ir.types import TensorType, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
@@ -47,7 +47,7 @@ class Measure(Same):
 
     name = "measure"
     operands = ("size",)
-    attrs = {"symbol": REQUIRED}
+    attrs = {"symbol": attr.text()}
     dtypes = (dtypes.int64,)
     cost = "moderate"
     differentiable = False
@@ -74,7 +74,7 @@ class TruePositions(Composite):
 
     name = "true_positions"
     operands = ("input", "count")
-    attrs = {"size": REQUIRED}
+    attrs = {"size": attr.size()}
     dtypes = BOOL
     differentiable = False
     gradient = no_gradient
@@ -82,8 +82,6 @@ class TruePositions(Composite):
     def infer(self, x: TensorType, count: TensorType, *, size: int) -> TensorType:
         if x.rank != 1 or x.dtype is not dtypes.bool_:
             raise TypeError(f"true_positions takes a bool vector, got {x}")
-        if not is_symbolic(size) and size < 0:
-            raise ValueError(f"true_positions needs a size of at least 0, got {size}")
         return TensorType((size,), dtypes.int64)
 
     def expand(self, b: Builder, x: Value, count: Value, *, size: int) -> Value:
@@ -158,7 +156,7 @@ class DynamicSlice(Op):
 
     name = "dynamic_slice"
     operands = ("input", "starts")
-    attrs = {"sizes": REQUIRED}
+    attrs = {"sizes": attr.shape()}
     dtypes = ANY
     batch = window
 

@@ -15,6 +15,7 @@ import numpy as np
 from cellc_runtime import dtypes as dt
 from cellc_runtime.dtypes import DType, part_dtype
 
+from ..ir import attributes as attr
 from ..ir.dims import is_symbolic, surely_equal
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import COMPLEX, FLOATS, NUMBERS, REAL, Array, Op, Sample, Spec, register
@@ -416,7 +417,7 @@ class Clamp(Composed):
     """
 
     name = "clamp"
-    attrs = {"min": None, "max": None}
+    attrs = {"min": attr.optional(attr.real()), "max": attr.optional(attr.real())}
     dtypes = REAL
 
     def infer(self, x: TensorType, **attrs: Any) -> TensorType:

@@ -15,6 +15,7 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.lazy import lazy_module
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, NUMBERS, Array, Op, Sample, register
 from ..ir.types import TensorType, normalize_axis, show_shape
@@ -74,7 +75,7 @@ class Gather(Op):
     name = "gather"
     batch_axis = _batch_axis.gathered
     operands = ("input_params", "input_indices")
-    attrs = {"axis": 0, "batch_dims": 0}
+    attrs = {"axis": attr.axis(0), "batch_dims": attr.axis(0)}
     dtypes = ANY
     batch = gathered
 
@@ -150,7 +151,7 @@ class GatherElements(Op):
     name = "gather_elements"
     batch_axis = _batch_axis.whole_along("dim")
     operands = ("input", "index")
-    attrs = {"dim": 0}
+    attrs = {"dim": attr.axis(0)}
     dtypes = ANY
     batch = along("dim")
 
@@ -289,7 +290,7 @@ class Embedding(Composite):
 
     name = "embedding"
     operands = ("weight", "indices")
-    attrs = {"padding_idx": None}
+    attrs = {"padding_idx": attr.optional(attr.whole())}
     dtypes = ANY
 
     def expand(self, b: Builder, weight: Value, indices: Value, *,

@@ -12,8 +12,9 @@ import numpy as np
 
 from cellc_runtime import dtypes as dt
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import INTS, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.op import INTS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes
 from ._members import Grads, case, define
 from .elementwise import both, check_dtype, same_dtype, to_dtype, widen
@@ -65,7 +66,7 @@ class SoftmaxCrossEntropy(Op):
 
     name = "softmax_cross_entropy"
     operands = ("logits", "labels")
-    attrs = {"axis": REQUIRED}
+    attrs = {"axis": attr.axis()}
     amp = "high"
     tolerance = 16.0
 
@@ -107,7 +108,7 @@ class _Labelled(Op):
     """
 
     operands = ("input", "labels")
-    attrs = {"axis": REQUIRED}
+    attrs = {"axis": attr.axis()}
     amp = "high"
     tolerance = 16.0
 
@@ -268,7 +269,7 @@ class SmoothL1(_Pointwise):
     """
 
     name = "smooth_l1"
-    attrs = {"beta": 1.0}
+    attrs = {"beta": attr.real(1.0)}
 
     def settings(self) -> tuple[dict[str, Any], ...]:
         return {}, {"beta": 0.5}, {"beta": 0.0}
@@ -303,7 +304,7 @@ class Huber(_Pointwise):
     """
 
     name = "huber"
-    attrs = {"delta": 1.0}
+    attrs = {"delta": attr.real(1.0)}
 
     def settings(self) -> tuple[dict[str, Any], ...]:
         return {}, {"delta": 2.0}

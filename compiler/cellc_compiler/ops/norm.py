@@ -15,8 +15,9 @@ import numpy as np
 from cellc_runtime.dtypes import DType, float64
 from cellc_runtime.records import dataclass
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.op import Array, Op, Sample, Spec, register
 from ..ir.types import Shape, TensorType, normalize_axis, prod
 from ._members import Grads, case
 from .elementwise import check_dtype, compute_dtype, to_dtype, widen
@@ -48,7 +49,7 @@ class Normalize(Op):
     """
 
     name = "normalize"
-    attrs = {"axes": REQUIRED, "eps": 1e-5}
+    attrs = {"axes": attr.axes(), "eps": attr.real(1e-5)}
     amp = "high"
     tolerance = 64.0
 
@@ -112,7 +113,7 @@ class RmsNormalize(Op):
     """
 
     name = "rms_normalize"
-    attrs = {"axes": REQUIRED, "eps": 1e-6}
+    attrs = {"axes": attr.axes(), "eps": attr.real(1e-6)}
     amp = "high"
     tolerance = 64.0
 
@@ -261,7 +262,7 @@ class LayerNorm(_Affine):
     """
 
     name = "layer_norm"
-    attrs = {"begin": -1, "eps": 1e-5}
+    attrs = {"begin": attr.axis(-1), "eps": attr.real(1e-5)}
 
     def layout(self, x: TensorType, *, begin: int) -> _Layout:
         axes = _tail(x, begin)
@@ -286,7 +287,7 @@ class RmsNorm(Op):
 
     name = "rms_norm"
     operands = ("input", "gamma")
-    attrs = {"eps": 1e-6}
+    attrs = {"eps": attr.real(1e-6)}
     amp = "high"
     tolerance = 64.0
 
@@ -323,7 +324,7 @@ class BatchNorm(_Affine):
     """
 
     name = "batch_norm"
-    attrs = {"axis": 1, "eps": 1e-5}
+    attrs = {"axis": attr.axis(1), "eps": attr.real(1e-5)}
 
     def layout(self, x: TensorType, *, axis: int) -> _Layout:
         axis = normalize_axis(axis, x.rank)
@@ -350,7 +351,7 @@ class BatchNormInference(Op):
 
     name = "batch_norm_inference"
     operands = ("input", "gamma", "beta", "mean", "variance")
-    attrs = {"axis": 1, "eps": 1e-5}
+    attrs = {"axis": attr.axis(1), "eps": attr.real(1e-5)}
     amp = "high"
     tolerance = 16.0
 
@@ -391,12 +392,12 @@ class GroupNorm(_Affine):
     """
 
     name = "group_norm"
-    attrs = {"groups": REQUIRED, "eps": 1e-5}
+    attrs = {"groups": attr.size(least=1), "eps": attr.real(1e-5)}
 
     def layout(self, x: TensorType, *, groups: int) -> _Layout:
         if x.rank < 2:
             raise ValueError(f"group_norm needs an input (N, C, ...), got {x}")
-        if groups < 1 or x.dims[1] % groups:
+        if x.dims[1] % groups:
             raise ValueError(f"group_norm cannot part {x.dims[1]} channels into {groups} groups")
         n, channels = x.shape[:2]
         split = (n, groups, channels // groups, *x.shape[2:])
@@ -417,7 +418,7 @@ class InstanceNorm(_Affine):
     """
 
     name = "instance_norm"
-    attrs = {"eps": 1e-5}
+    attrs = {"eps": attr.real(1e-5)}
 
     def layout(self, x: TensorType) -> _Layout:
         if x.rank < 2:

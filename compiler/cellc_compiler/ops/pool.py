@@ -16,8 +16,9 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.lazy import lazy_module
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.op import FLOATS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, prod
 from . import _batch_axis
 from ._members import Grads
@@ -35,7 +36,8 @@ Cases = tuple[tuple[tuple[int, ...], Attrs], ...]
 Windows = list[list[int]]
 """Per window along an axis, the positions it covers (inside the image, ascending)."""
 
-SLIDING = {"kernel": REQUIRED, "stride": (1, 1), "pads": (0, 0, 0, 0), "ceil_mode": False}
+SLIDING = {"kernel": attr.pair(1), "stride": attr.pair(1, default=(1, 1)),
+           "pads": attr.pads(attr.MOST_COUNTED), "ceil_mode": attr.flag(False)}
 
 
 def _sliding(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
@@ -88,7 +90,7 @@ def _count(size: int, kernel: int, stride: int, dilation: int, pads: Pair, ceil_
     reach = dilation * (kernel - 1) + 1
     room = size + sum(pads) - reach
     bare = sum(pads) >= reach and size < 1  # (else that there is room says that there is an image)
-    if bare or room < 0 or min(kernel, stride, dilation) < 1 or min(pads) < 0:
+    if bare or room < 0 :
         raise ValueError(
             f"a pool of kernel {kernel}, stride {stride} and dilation {dilation} does not fit "
             f"{size} elements padded by {pads[0]} and {pads[1]}"
@@ -105,7 +107,7 @@ def _adaptive(size: int, windows: int) -> Windows:
     Raises:
         ValueError: fewer than one window, or nothing to pool.
     """
-    if windows < 1 or size < 1:
+    if size < 1:
         raise ValueError(f"an adaptive pool from {size} to {windows} elements is not defined")
     return [list(range(i * size // windows, -(-(i + 1) * size // windows)))
             for i in range(windows)]
@@ -283,7 +285,6 @@ def _put(sizes: Sequence[int], k: int, size: int) -> tuple[int, ...]:
 
 
 class _Sliding(_Pool):
-    bounds = {"pads": 1 << 16, "dilation": 1 << 16}
 
     def _slide(self, attrs: Attrs, k: int, rows: int, positions: int) -> sharding.Sliding:
         reach = attrs.get("dilation", (1, 1))[k] * (attrs["kernel"][k] - 1) + 1
@@ -329,7 +330,6 @@ class _Sliding(_Pool):
 
 
 class _Adaptive(_Pool):
-    bounds = {"output_size": 1 << 16}
 
     def _slide(self, attrs: Attrs, k: int, rows: int, positions: int) -> sharding.Sliding | None:
         if rows % positions:
@@ -435,7 +435,8 @@ class MaxPool2d(_Max, _Sliding):
 
     name = "max_pool2d"
     batch_axis = _batch_axis.image
-    attrs = {**SLIDING, "dilation": (1, 1), "indices": False}
+    attrs = {**SLIDING, "dilation": attr.pair(1, attr.MOST_COUNTED, default=(1, 1)),
+             "indices": attr.flag(False)}
 
     def samples(self) -> Sequence[Sample]:
         saved = ((1, 2, 5, 20), {"kernel": (2, 2), "stride": (2, 2), "indices": True})
@@ -452,7 +453,7 @@ class MaxPool2dBackward(_MaxBackward, _Sliding):
 
     name = "max_pool2d_backward"
     forward = "max_pool2d"
-    attrs = {**SLIDING, "dilation": (1, 1)}
+    attrs = {**SLIDING, "dilation": attr.pair(1, attr.MOST_COUNTED, default=(1, 1))}
     cases = _MAX_CASES
 
 
@@ -467,7 +468,7 @@ class AdaptiveMaxPool2d(_Max, _Adaptive):
 
     name = "adaptive_max_pool2d"
     batch_axis = _batch_axis.image
-    attrs = {"output_size": REQUIRED, "indices": False}
+    attrs = {"output_size": attr.pair(1, attr.MOST_COUNTED), "indices": attr.flag(False)}
 
     def samples(self) -> Sequence[Sample]:
         return _images(*_ADAPTIVE_CASES, ((1, 2, 5, 7), {"output_size": (2, 3), "indices": True}))
@@ -483,7 +484,7 @@ class AdaptiveMaxPool2dBackward(_MaxBackward, _Adaptive):
 
     name = "adaptive_max_pool2d_backward"
     forward = "adaptive_max_pool2d"
-    attrs = {"output_size": REQUIRED}
+    attrs = {"output_size": attr.pair(1, attr.MOST_COUNTED)}
     cases = _ADAPTIVE_CASES
 
 
@@ -579,7 +580,7 @@ class _AvgBackward(_Average):
         return tuple(out)
 
 
-_AVG = {**SLIDING, "count_include_pad": True, "divisor": None}
+_AVG = {**SLIDING, "count_include_pad": attr.flag(True), "divisor": attr.optional(attr.whole())}
 _AVG_CASES: Cases = (
     ((1, 2, 6, 7), {"kernel": (2, 2), "stride": (2, 2)}),
     ((2, 1, 7, 6), {"kernel": (3, 2), "stride": (2, 1), "pads": (1, 0, 1, 1)}),
@@ -621,7 +622,7 @@ class AvgPool2dBackward(_AvgBackward, _SlidingAverage):
 
     name = "avg_pool2d_backward"
     forward = "avg_pool2d"
-    attrs = {"size": REQUIRED, **_AVG}
+    attrs = {"size": attr.pair(), **_AVG}
     cases = _AVG_CASES
 
 
@@ -635,7 +636,7 @@ class AdaptiveAvgPool2d(_AvgForward, _Adaptive):
 
     name = "adaptive_avg_pool2d"
     batch_axis = _batch_axis.image
-    attrs = {"output_size": REQUIRED}
+    attrs = {"output_size": attr.pair(1, attr.MOST_COUNTED)}
     cases = _ADAPTIVE_CASES
 
 
@@ -650,5 +651,5 @@ class AdaptiveAvgPool2dBackward(_AvgBackward, _Adaptive):
 
     name = "adaptive_avg_pool2d_backward"
     forward = "adaptive_avg_pool2d"
-    attrs = {"size": REQUIRED, "output_size": REQUIRED}
+    attrs = {"size": attr.pair(), "output_size": attr.pair(1, attr.MOST_COUNTED)}
     cases = _ADAPTIVE_CASES

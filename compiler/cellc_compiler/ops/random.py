@@ -17,8 +17,9 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.philox import philox
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Value
-from ..ir.op import FLOATS, INTS, REQUIRED, Array, Op, Sample, register
+from ..ir.op import FLOATS, INTS, Array, Op, Sample, register
 from ..ir.types import Shape, TensorType, prod
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
@@ -131,7 +132,7 @@ class RandomBits(_Draw):
     """
 
     name = "random_bits"
-    attrs = {"shape": REQUIRED}
+    attrs = {"shape": attr.shape()}
 
     def infer(self, key: TensorType, *, shape: Shape) -> TensorType:
         self.check_key(key)
@@ -155,7 +156,7 @@ class _FloatDraw(_Draw):
         dtype: element type; 16-bit floats are drawn in float32 and rounded.
     """
 
-    attrs = {"shape": REQUIRED, "dtype": dtypes.float32}
+    attrs = {"shape": attr.shape(), "dtype": attr.element_type(dtypes.float32)}
     tolerance = 16.0
 
     def infer(self, key: TensorType, *, shape: Shape, dtype: DType, **rest: Any) -> TensorType:
@@ -253,7 +254,8 @@ class RandomTruncatedNormal(_FloatDraw):
     """
 
     name = "random_truncated_normal"
-    attrs = {"shape": REQUIRED, "dtype": dtypes.float32, "low": -2.0, "high": 2.0}
+    attrs = {"shape": attr.shape(), "dtype": attr.element_type(dtypes.float32),
+             "low": attr.real(-2.0), "high": attr.real(2.0)}
     tolerance = 64.0
 
     def infer(self, key: TensorType, *, shape: Shape, dtype: DType, low: float,
@@ -305,7 +307,8 @@ class RandomInt(_Draw):
     """
 
     name = "random_int"
-    attrs = {"shape": REQUIRED, "low": REQUIRED, "high": REQUIRED, "dtype": dtypes.int64}
+    attrs = {"shape": attr.shape(), "low": attr.whole(), "high": attr.whole(),
+             "dtype": attr.element_type(dtypes.int64)}
 
     def infer(self, key: TensorType, *, shape: Shape, low: int, high: int,
               dtype: DType) -> TensorType:
@@ -358,12 +361,10 @@ class RandomBernoulli(_Draw):
     """
 
     name = "random_bernoulli"
-    attrs = {"shape": REQUIRED, "p": 0.5}
+    attrs = {"shape": attr.shape(), "p": attr.real(0.5, 0, 1)}
 
     def infer(self, key: TensorType, *, shape: Shape, p: float) -> TensorType:
         self.check_key(key)
-        if not 0 <= p <= 1:
-            raise ValueError(f"random_bernoulli needs a probability from 0 to 1, got {p}")
         return TensorType(tuple(shape), dtypes.bool_)
 
     def reference(self, key: Array, *, shape: Shape, p: float) -> Array:
@@ -391,15 +392,13 @@ class Dropout(Composite):
 
     name = "dropout"
     operands = ("input", "key")
-    attrs = {"p": 0.5}
+    attrs = {"p": attr.real(0.5, 0, 1)}
     dtypes = FLOATS
 
     def expand(self, b: Builder, x: Value, key: Value, *, p: float) -> Value:
         if x.dtype not in FLOATS:
             raise TypeError(f"dropout takes floating-point tensors, got {x.type}")
         _check_key(self.name, key.type)  # (some probabilities draw nothing)
-        if not 0 <= p <= 1:
-            raise ValueError(f"dropout needs a probability from 0 to 1, got {p}")
         if p == 0:
             return x
         if p == 1:
@@ -431,7 +430,7 @@ class RandomPermutation(Composite):
 
     name = "random_permutation"
     operands = ("key",)
-    attrs = {"n": REQUIRED}
+    attrs = {"n": attr.size()}
     dtypes = (dtypes.uint64,)
     differentiable = False
 

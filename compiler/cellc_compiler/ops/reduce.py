@@ -15,6 +15,7 @@ import numpy as np
 from cellc_runtime import dtypes as dt
 from cellc_runtime.dtypes import DType
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import (
     BOOL,
@@ -22,7 +23,6 @@ from ..ir.op import (
     FLOATS,
     NUMBERS,
     REAL,
-    REQUIRED,
     Array,
     Op,
     Sample,
@@ -75,7 +75,7 @@ def count_of(x: TensorType, axes: Axes) -> int:
 class _Axes(Op):
     """Base of ops with `axes` and `keepdims`."""
 
-    attrs = {"axes": None, "keepdims": False}
+    attrs = {"axes": attr.optional(attr.axes()), "keepdims": attr.flag(False)}
 
     def infer(self, x: TensorType, *, axes: Axes, keepdims: bool, **attrs: Any) -> TensorType:
         check_dtype(self, x)
@@ -205,7 +205,7 @@ class _Extreme(_Filled, Reduce):
         first: of one axis: the first of equal extremes has the whole cotangent, as argmax says it.
     """
 
-    attrs = {**Reduce.attrs, "first": False}
+    attrs = {**Reduce.attrs, "first": attr.flag(False)}
     dtypes = REAL
 
     def infer(self, x: TensorType, *, axes: Axes, keepdims: bool, **attrs: Any) -> TensorType:
@@ -268,7 +268,7 @@ class _Arg(Op):
     """
 
     batch_axis = _batch_axis.reduced
-    attrs = {"axis": REQUIRED, "keepdims": False}
+    attrs = {"axis": attr.axis(), "keepdims": attr.flag(False)}
     dtypes = REAL
     kind: ClassVar[str]
     batch = along("axis")
@@ -349,7 +349,8 @@ class _Spread(_Axes):
             the result is NaN or infinite.
     """
 
-    attrs = {"axes": None, "keepdims": False, "correction": 0}
+    attrs = {"axes": attr.optional(attr.axes()), "keepdims": attr.flag(False),
+             "correction": attr.whole(default=0)}
     amp = "high"
     tolerance = 16.0
 
@@ -491,7 +492,7 @@ class Norm(_Axes):
     """
 
     name = "norm"
-    attrs = {"axes": None, "keepdims": False, "p": 2.0}
+    attrs = {"axes": attr.optional(attr.axes()), "keepdims": attr.flag(False), "p": attr.real(2.0)}
     amp = "high"
     tolerance = 32.0
 

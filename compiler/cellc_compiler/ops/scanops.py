@@ -11,6 +11,7 @@ import numpy as np
 
 from cellc_runtime import dtypes
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis
@@ -27,7 +28,7 @@ class _Cumulative(Op):
 
     opaque = True
     batch_axis = _batch_axis.whole_along("axis")
-    attrs = {"axis": 0}
+    attrs = {"axis": attr.axis(0)}
     dtypes = REAL
     kind: ClassVar[str]
     batch = along("axis")
@@ -53,7 +54,7 @@ class _Running(_Cumulative):
         reverse: from the end of the axis.
     """
 
-    attrs = {"axis": 0, "exclusive": False, "reverse": False}
+    attrs = {"axis": attr.axis(0), "exclusive": attr.flag(False), "reverse": attr.flag(False)}
     amp = "high"
     tolerance = 32.0
 
@@ -253,7 +254,7 @@ class LinearRecurrence(_Cumulative):
     sums = True
     operands = ("input", "factor")
     kind = "linear"
-    attrs = {"axis": 0, "reverse": False}
+    attrs = {"axis": attr.axis(0), "reverse": attr.flag(False)}
     dtypes = FLOATS
     amp = "high"
     tolerance = 32.0

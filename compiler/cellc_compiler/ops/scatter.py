@@ -15,6 +15,7 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.lazy import lazy_module
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod, show_shape
@@ -56,8 +57,6 @@ def check_mode(name: str, mode: str, x: TensorType, update: TensorType,
     """
     check_indices(name, indices)
     same_dtype(name, x, update)
-    if mode not in MODES:
-        raise ValueError(f"{name} mode must be one of {', '.join(MODES)}, got {mode!r}")
     allowed = {"bool": ("update",), "complex": ("update", "add", "sub")}
     if mode not in allowed.get(x.dtype.kind, MODES):
         raise TypeError(f"{name} with mode {mode!r} does not take {x}")
@@ -86,7 +85,7 @@ class _Updates(Op):
 class _Lines(_Updates):
     """Base of what does so element by element along an axis."""
 
-    attrs = {"axis": 0, "mode": "update"}
+    attrs = {"axis": attr.axis(0), "mode": attr.choice(*MODES, default="update")}
 
     def reference(self, x: Array, indices: Array, updates: Array, *, axis: int,
                   mode: str) -> Array:
@@ -196,7 +195,8 @@ class Scatter(_Scatter):
 
     name = "scatter"
     opaque = True
-    attrs = {"axis": 0, "mode": "update", "batch_dims": 0}
+    attrs = {"axis": attr.axis(0), "mode": attr.choice(*MODES, default="update"),
+             "batch_dims": attr.axis(0)}
     batch = scattered
 
     def factors(self, node: Node) -> sharding.Factors:
@@ -340,7 +340,7 @@ class ScatterNd(_Updates, Composite):
     """
 
     name = "scatter_nd"
-    attrs = {"mode": "update"}
+    attrs = {"mode": attr.choice(*MODES, default="update")}
 
     def expand(self, b: Builder, x: Value, indices: Value, updates: Value, *,
                mode: str) -> Value:

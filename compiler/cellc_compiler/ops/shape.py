@@ -14,8 +14,9 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Literal, Node, Value
-from ..ir.op import ANY, INTS, NUMBERS, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.op import ANY, INTS, NUMBERS, Array, Op, Sample, Spec, register
 from ..ir.types import (
     Shape,
     TensorType,
@@ -46,7 +47,7 @@ class Constant(Op):
     name = "constant"
     batch_axis = _batch_axis.none
     operands = ()
-    attrs = {"value": REQUIRED}
+    attrs = {"value": attr.literal()}
     dtypes = ANY
     cost = "free"
     gradient = no_gradient
@@ -69,7 +70,7 @@ class Number(Composite):
 
     name = "size_number"
     operands = ()
-    attrs = {"value": REQUIRED, "dtype": REQUIRED}
+    attrs = {"value": attr.number(), "dtype": attr.element_type()}
     dtypes = ANY
     differentiable = False
     gradient = no_gradient
@@ -110,7 +111,7 @@ class Reshape(Op):
     simplify = _identities.same_view
     batch_axis = _batch_axis.reshaped
     exact = True
-    attrs = {"shape": REQUIRED}
+    attrs = {"shape": attr.shape()}
     dtypes = ANY
     cost = "free"
     batch = prefixed(shape=WHOLE)
@@ -158,7 +159,7 @@ class BroadcastTo(Op):
     simplify = _identities.same_view
     batch_axis = _batch_axis.broadcast
     exact = True
-    attrs = {"shape": REQUIRED}
+    attrs = {"shape": attr.shape()}
     dtypes = ANY
     cost = "free"
     batch = broadcasted
@@ -201,7 +202,7 @@ class Transpose(Op):
     simplify = _identities.merged_permutation
     batch_axis = _batch_axis.permuted
     exact = True
-    attrs = {"perm": REQUIRED}
+    attrs = {"perm": attr.axes()}
     dtypes = ANY
     cost = "free"
     batch = turned
@@ -237,7 +238,7 @@ class Flip(Op):
     name = "flip"
     batch_axis = _batch_axis.whole_along("axes")
     exact = True
-    attrs = {"axes": REQUIRED}
+    attrs = {"axes": attr.axes()}
     dtypes = ANY
     cost = "free"
     batch = along("axes")
@@ -276,7 +277,7 @@ class Roll(Composite):
     """
 
     name = "roll"
-    attrs = {"shifts": REQUIRED, "axes": REQUIRED}
+    attrs = {"shifts": attr.wholes(), "axes": attr.axes()}
     dtypes = ANY
 
     def expand(self, b: Builder, x: Value, *, shifts: tuple[int, ...],
@@ -308,12 +309,10 @@ class Tile(Composite):
     """
 
     name = "tile"
-    attrs = {"reps": REQUIRED}
+    attrs = {"reps": attr.shape()}
     dtypes = ANY
 
     def expand(self, b: Builder, x: Value, *, reps: tuple[int, ...]) -> Value:
-        if any(n < 0 for n in reps):
-            raise ValueError(f"tile needs repetitions of at least 0, got {reps}")
         rank = max(len(reps), x.type.rank)
         times = (1,) * (rank - len(reps)) + tuple(reps)
         dims = (1,) * (rank - x.type.rank) + x.shape
@@ -341,12 +340,10 @@ class Repeat(Composite):
     """
 
     name = "repeat"
-    attrs = {"repeats": REQUIRED, "axis": REQUIRED}
+    attrs = {"repeats": attr.size(), "axis": attr.axis()}
     dtypes = ANY
 
     def expand(self, b: Builder, x: Value, *, repeats: int, axis: int) -> Value:
-        if repeats < 0:
-            raise ValueError(f"repeat needs repeats of at least 0, got {repeats}")
         k = own_axis(axis, x.type.rank, self.name)
         dims = x.shape
         thin = b.reshape(x, shape=(*dims[: k + 1], 1, *dims[k + 1:]))
@@ -375,7 +372,7 @@ class Iota(Op):
     batch_axis = _batch_axis.counted
     exact = True
     operands = ()
-    attrs = {"shape": REQUIRED, "axis": 0, "dtype": dtypes.int64}
+    attrs = {"shape": attr.shape(), "axis": attr.axis(0), "dtype": attr.element_type(dtypes.int64)}
     dtypes = NUMBERS
     cost = "free"
     gradient = no_gradient
@@ -431,7 +428,8 @@ class Eye(Op):
 
     name = "eye"
     operands = ()
-    attrs = {"n": REQUIRED, "m": REQUIRED, "diagonal": 0, "dtype": dtypes.float32}
+    attrs = {"n": attr.size(), "m": attr.size(), "diagonal": attr.whole(default=0),
+             "dtype": attr.element_type(dtypes.float32)}
     dtypes = ANY
     cost = "free"
     gradient = no_gradient
@@ -456,7 +454,7 @@ class _Triangle(Op):
     """Base of tril and triu: the last two axes are a matrix."""
 
     batch_axis = _batch_axis.whole_last(2)
-    attrs = {"diagonal": 0}
+    attrs = {"diagonal": attr.whole(default=0)}
     dtypes = ANY
     batch = pointwise
 
@@ -525,7 +523,7 @@ class Diagonal(Op):
 
     name = "diagonal"
     batch_axis = _batch_axis.whole_last(2)
-    attrs = {"offset": 0}
+    attrs = {"offset": attr.whole(default=0)}
     dtypes = ANY
     cost = "free"
     batch = pointwise
@@ -567,7 +565,8 @@ class DiagEmbed(Op):
 
     name = "diag_embed"
     batch_axis = _batch_axis.whole_last(1)
-    attrs = {"offset": 0, "rows": None, "columns": None}
+    attrs = {"offset": attr.whole(default=0), "rows": attr.optional(attr.size()),
+             "columns": attr.optional(attr.size())}
     dtypes = ANY
     batch = pointwise
 
@@ -629,7 +628,8 @@ class OneHot(Op):
     batch_axis = _batch_axis.hot
     exact = True
     operands = ("indices",)
-    attrs = {"depth": REQUIRED, "on": 1.0, "off": 0.0, "axis": -1, "dtype": dtypes.float32}
+    attrs = {"depth": attr.size(), "on": attr.number(1.0), "off": attr.number(0.0),
+             "axis": attr.axis(-1), "dtype": attr.element_type(dtypes.float32)}
     dtypes = INTS
     differentiable = False
     batch = hot
@@ -639,8 +639,6 @@ class OneHot(Op):
               dtype: DType) -> TensorType:
         if indices.dtype not in INTS:
             raise TypeError(f"one_hot needs indices of an integer dtype, got {indices}")
-        if depth < 0:
-            raise ValueError(f"one_hot needs a depth of at least 0, got {depth}")
         k = normalize_axis(axis, indices.rank + 1)
         return TensorType((*indices.shape[:k], depth, *indices.shape[k:]), dtype)
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from cellc_runtime import dtypes
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import REQUIRED, Array, Sample, Spec, register
+from ..ir.op import Array, Sample, Spec, register
 from ..ir.types import TensorType
 from ..loops import expr as E
 from ..loops.expr import Expr
@@ -36,14 +37,12 @@ class _Short(Elementwise):
     """
 
     dtypes = (dtypes.float32,)
-    attrs = {"to": REQUIRED}
+    attrs = {"to": attr.choice("float16", "bfloat16")}
     amp = "high"
     tolerance = 2.0**12
 
     def infer(self, x: TensorType, **attrs: Any) -> TensorType:
         check_dtype(self, x)
-        if attrs["to"] not in ("float16", "bfloat16"):
-            raise ValueError(f"{self.name} is for float16 and bfloat16, got {attrs['to']!r}")
         return x
 
     def scalar(self, x: Expr, *, to: str) -> Expr:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime.lazy import lazy_module
 
+from ..ir import attributes as attr
 from ..ir.dims import Dim, is_symbolic
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.op import ANY, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, own_axis, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
@@ -88,7 +89,7 @@ class Slice(Op):
     leading_size = "stop"
     batch_axis = _batch_axis.sliced
     exact = True
-    attrs = {"start": REQUIRED, "stop": REQUIRED, "step": None}
+    attrs = {"start": attr.wholes(), "stop": attr.wholes(), "step": attr.optional(attr.wholes())}
     dtypes = ANY
     cost = "free"
     batch = prefixed(start=0, stop=WHOLE, step=1)
@@ -158,7 +159,8 @@ class Part(Composite):
     """
 
     name = "part"
-    attrs = {"start": REQUIRED, "stop": REQUIRED, "step": None, "shape": REQUIRED}
+    attrs = {"start": attr.wholes(), "stop": attr.wholes(), "step": attr.optional(attr.wholes()),
+             "shape": attr.shape()}
     dtypes = ANY
     cost = "free"
 
@@ -184,7 +186,7 @@ class _Join(Op):
     batch_axis = _batch_axis.whole_along("axis")
     exact = True
     operands = ("input", "*others")
-    attrs = {"axis": 0}
+    attrs = {"axis": attr.axis(0)}
     dtypes = ANY
     batch = along("axis")
 
@@ -238,7 +240,7 @@ class MicroBatch(Composite):
     """
 
     name = "micro_batch"
-    attrs: ClassVar[dict[str, Any]] = {"index": REQUIRED, "count": REQUIRED, "batches": 1}
+    attrs = {"index": attr.size(), "count": attr.size(least=1), "batches": attr.size(1, least=1)}
     dtypes = ANY
     cost = "free"
 
@@ -266,8 +268,6 @@ class MicroBatch(Composite):
     def expand(self, b: Builder, x: Value, *, index: int, count: int, batches: int) -> Value:
         if not 0 <= index < count:
             raise ValueError(f"micro_batch: there is no part {index} of {count}")
-        if batches < 1:
-            raise ValueError(f"micro_batch: {batches} batches have no parts")
         if not x.type.rank or x.shape[0] % (count * batches):
             of = f" of each of {batches} batches" if batches > 1 else ""
             raise ValueError(
@@ -359,7 +359,7 @@ class Stack(Composite):
     name = "stack"
     exact = True
     operands = ("input", "*others")
-    attrs = {"axis": 0}
+    attrs = {"axis": attr.axis(0)}
     dtypes = ANY
 
     def expand(self, b: Builder, *xs: Value, axis: int) -> Value:
@@ -392,12 +392,12 @@ class Split(Composite):
 
     name = "split"
     exact = True
-    attrs = {"sizes": REQUIRED, "axis": 0}
+    attrs = {"sizes": attr.shape(), "axis": attr.axis(0)}
     dtypes = ANY
 
     def expand(self, b: Builder, x: Value, *, sizes: Ints, axis: int) -> tuple[Value, ...]:
         k = own_axis(axis, x.type.rank, self.name)
-        if any(n < 0 for n in sizes) or sum(sizes) != x.shape[k]:
+        if sum(sizes) != x.shape[k]:
             raise ValueError(f"split sizes {tuple(sizes)} do not sum to axis {k} of {x.type}")
         ends = np.cumsum((0, *sizes)).tolist()
         return tuple(crop(b, x, k, a, z) for a, z in pairwise(ends))
@@ -432,7 +432,8 @@ class Pad(Op):
     name = "pad"
     batch_axis = _batch_axis.padded
     exact = True
-    attrs = {"low": REQUIRED, "high": REQUIRED, "interior": None, "value": 0}
+    attrs = {"low": attr.wholes(), "high": attr.wholes(), "interior": attr.optional(attr.shape()),
+             "value": attr.number(0)}
     dtypes = ANY
     batch = prefixed(low=0, high=0, interior=0)
 
@@ -462,9 +463,9 @@ class Pad(Op):
     def infer(self, x: TensorType, *, low: Ints, high: Ints, interior: Ints | None,
               value: float) -> TensorType:
         gaps = (0,) * x.rank if interior is None else interior
-        if not len(low) == len(high) == len(gaps) == x.rank or any(g < 0 for g in gaps):
+        if not len(low) == len(high) == len(gaps) == x.rank:
             raise ValueError(
-                f"pad needs low, high and interior >= 0 for each of the {x.rank} axes of {x}"
+                f"pad needs low, high and interior for each of the {x.rank} axes of {x}"
             )
         dims = []
         for k, (d, a, z, g) in enumerate(zip(x.shape, low, high, gaps, strict=True)):
@@ -539,7 +540,8 @@ class PadBorder(Composite):
     """
 
     name = "pad_border"
-    attrs = {"low": REQUIRED, "high": REQUIRED, "mode": REQUIRED}
+    attrs = {"low": attr.wholes(), "high": attr.wholes(), "mode": attr.choice("reflect",
+             "symmetric", "circular", "replicate")}
     dtypes = ANY
 
     def expand(self, b: Builder, x: Value, *, low: Ints, high: Ints, mode: str) -> Value:
@@ -559,8 +561,6 @@ class PadBorder(Composite):
     def _check(self, size: int, width: int, axis: int, mode: str) -> None:
         limits = {"reflect": size - 1, "symmetric": size, "circular": size,
                   "replicate": width if size else 0}
-        if mode not in limits:
-            raise ValueError(f"pad mode must be one of {', '.join(limits)}, got {mode!r}")
         if width > limits[mode]:
             raise ValueError(
                 f"{mode} padding of an axis of {size} elements goes up to {limits[mode]}, "
@@ -611,7 +611,7 @@ class UpdateSlice(Op):
     name = "update_slice"
     batch_axis = _batch_axis.updated
     operands = ("input", "update")
-    attrs = {"start": REQUIRED, "step": None}
+    attrs = {"start": attr.wholes(), "step": attr.optional(attr.wholes())}
     dtypes = ANY
     batch = prefixed(start=0, step=1)
 

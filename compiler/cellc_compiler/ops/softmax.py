@@ -13,8 +13,9 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import REQUIRED, Array, Op, Sample, register
+from ..ir.op import Array, Op, Sample, register
 from ..ir.types import TensorType, normalize_axis
 from ._members import Grads, case
 from .elementwise import check_dtype, to_dtype, widen
@@ -23,7 +24,7 @@ from .elementwise import check_dtype, to_dtype, widen
 class _Softmax(Op):
     """Base: keeps the type; one axis, non-negative."""
 
-    attrs = {"axis": REQUIRED}
+    attrs = {"axis": attr.axis()}
     amp = "high"
     tolerance = 8.0
 

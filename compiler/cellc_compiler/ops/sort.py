@@ -13,6 +13,7 @@ import numpy as np
 
 from cellc_runtime import dtypes
 
+from ..ir import attributes as attr
 from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec, register
@@ -48,7 +49,7 @@ class SortLines(Op):
     name = "sort_lines"
     opaque = True
     batch_axis = _batch_axis.whole_last(1)
-    attrs = {"descending": False}
+    attrs = {"descending": attr.flag(False)}
     dtypes = REAL + BOOL
     cost = "heavy"
     batch = pointwise
@@ -109,7 +110,7 @@ class Sort(Composite):
     """
 
     name = "sort"
-    attrs = {"axis": -1, "descending": False}
+    attrs = {"axis": attr.axis(-1), "descending": attr.flag(False)}
     dtypes = REAL + BOOL
 
     def expand(self, b: Builder, x: Value, *, axis: int, descending: bool) -> Pair:
@@ -134,7 +135,7 @@ class Argsort(Composite):
     """
 
     name = "argsort"
-    attrs = {"axis": -1, "descending": False}
+    attrs = {"axis": attr.axis(-1), "descending": attr.flag(False)}
     dtypes = REAL + BOOL
     differentiable = False
 
@@ -161,7 +162,7 @@ class TopK(Composite):
     """
 
     name = "topk"
-    attrs = {"k": 1, "axis": -1, "largest": True}
+    attrs = {"k": attr.size(1), "axis": attr.axis(-1), "largest": attr.flag(True)}
     dtypes = REAL + BOOL
 
     def expand(self, b: Builder, x: Value, *, k: int, axis: int, largest: bool) -> Pair:

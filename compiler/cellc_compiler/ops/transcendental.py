@@ -14,6 +14,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import float32, float64
 
+from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import COMPLEX, FLOATS, Array, Op, Sample, Spec, register
 from . import _special as S
@@ -357,7 +358,7 @@ class Logit(Formula):
 
     name = "logit"
     amp = "high"
-    attrs = {"eps": None}
+    attrs = {"eps": attr.optional(attr.real())}
     tolerance = 16.0
 
     def formula(self, b: Builder, x: Value, *, eps: float | None) -> Value:

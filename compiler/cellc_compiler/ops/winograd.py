@@ -16,7 +16,8 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 from cellc_runtime.records import dataclass
 
-from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
+from ..ir import attributes as attr
+from ..ir.op import Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 
 TILE = 4
@@ -75,15 +76,13 @@ class WinogradInput(Op):
     name = "winograd_input"
     opaque = True
     operands = ("input",)
-    attrs = {"pads": REQUIRED}
+    attrs = {"pads": attr.tuple_of(attr.whole(0, attr.MOST_COUNTED), 4)}
     dtypes = (float32,)
     cost = "heavy"
     tolerance = 64.0
 
     def infer(self, x: TensorType, *, pads: tuple[int, int, int, int]) -> TensorType:
         _images("winograd_input", x, 4)
-        if min(pads) < 0:
-            raise ValueError(f"winograd_input pads images with rows and columns, got {pads}")
         return TensorType((36, x.dims[1], tiles_of(x, pads).count), x.dtype)
 
     def reference(self, x: Array, *, pads: tuple[int, int, int, int]) -> Array:
@@ -129,7 +128,7 @@ class WinogradOutput(Op):
     name = "winograd_output"
     opaque = True
     operands = ("products",)
-    attrs = {"n": REQUIRED, "h": REQUIRED, "w": REQUIRED}
+    attrs = {"n": attr.size(), "h": attr.size(), "w": attr.size()}
     dtypes = (float32,)
     cost = "heavy"
     tolerance = 64.0

@@ -29,8 +29,8 @@ from ..tensors.tensor import Tensor, tensor_of
 from .errors import UserError
 
 Array = np.ndarray[Any, Any]
-_SPEC = re.compile(
-    r"(\w+)\[((?:\s*(?:\d+|[A-Za-z_]\w*)\s*,?)*)\](?::\s*(\S+?)\s*\.\.\s*(\S+))?")
+_SPEC = re.compile(r"(\w+)\[([^\[\]]*)\](?::(.+))?", re.DOTALL)
+_SIZE = re.compile(r"\d{1,18}|[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,23 +138,26 @@ def parse_input(text: str) -> tuple[str, Array | Described]:
     if spec.startswith("@"):
         return name, _load_array(spec[1:], name)
     m = _SPEC.fullmatch(spec.strip())
-    if m is None:
+    words = [d.strip() for d in m.group(2).split(",")] if m else []
+    if words and not words[-1]:
+        del words[-1]  # a comma at the end
+    low, dots, high = (m.group(3) or "..").partition("..") if m else ("", "", "")
+    if m is None or not dots or not all(map(_SIZE.fullmatch, words)):
         raise UserError(f"--input {text!r}: expected a type such as float32[1,1,32,32], or one "
                         "with a range, such as int32[8]:0..999")
     try:
         dtype = dtypes.by_name(m.group(1))
     except ValueError as e:
         raise UserError(f"--input {text!r}: {e}") from None
-    words = [d.strip() for d in m.group(2).split(",") if d.strip()]
     dims = tuple(int(d) if d.isdigit() else d for d in words)
-    return name, Described(dims, dtype, *_range(text, dtype, m.group(3), m.group(4)))
+    return name, Described(dims, dtype, *_range(text, dtype, low.strip(), high.strip()))
 
 
 def _range(
-    text: str, dtype: dtypes.DType, low: str | None, high: str | None
+    text: str, dtype: dtypes.DType, low: str, high: str
 ) -> tuple[float | None, float | None]:
     """The numbers of `:LOW..HIGH`, checked."""
-    if low is None or high is None:
+    if not low and not high:
         return None, None
     if dtype.is_complex or dtype.kind == "bool":
         raise UserError(f"--input {text!r}: {dtype} takes no range")

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..records.unpacking import BASE, MOST_TIMES, ZLIB, unpacked
+from cellc_runtime.unpacking import BASE, MOST_TIMES, ZLIB, unpacked
+
 from . import checks
 from .declared import whole
 from .pictures import MnistDataset

@@ -17,6 +17,7 @@ from ..tracing.reads import in_class
 from ..tracing.tracer import GraphTensor
 from . import _model
 from .access import mangle, read_attribute, subscript
+from .budget import GROWING, check_growth
 from .iteration import items
 from .journal import BOXES
 from .operators import BINARY, IN_PLACE, operated
@@ -302,6 +303,8 @@ def _operate(vm: Interpreter, operate: Any, node: ast.AugAssign, old: Any, frame
         return operations.operated(vm, operate, [old, value], frame)
     if type(value) is PerTrip:
         return in_place(type(node.op), operate, old, value)
+    if type(old) in GROWING:
+        check_growth(operate, old, value)
     found = vm.special(old, f"__{operate.__name__}__")
     if found is not None:
         result = vm.call(found, [old, value], {}, frame)

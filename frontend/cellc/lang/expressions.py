@@ -12,6 +12,7 @@ from .access import check_choice, mangle, read_attribute, subscript, switch
 from .analysis import Facts
 from .asking import decided
 from .assignment import assign_to
+from .budget import check_length, check_work
 from .calls import call
 from .control import as_bool, choose, logical, short_circuit, truth
 from .frames import Frame
@@ -120,7 +121,9 @@ def elements(vm: Interpreter, nodes: Sequence[ast.expr], frame: Frame) -> list[A
     out: list[Any] = []
     for node in nodes:
         if isinstance(node, ast.Starred):
-            out.extend(items(vm, vm.eval(node.value, frame)))
+            more = items(vm, vm.eval(node.value, frame))
+            check_length(len(out) + len(more))
+            out.extend(more)
         else:
             out.append(vm.eval(node, frame))
     return out
@@ -246,6 +249,8 @@ def comprehend(
     """
     first, rest = generators[0], generators[1:]
     for element in source:
+        vm.statements += 1
+        check_work(vm, inner)
         assign_to(vm, first.target, element, inner)
         if not all(_keep(vm, test, inner) for test in first.ifs):
             continue

@@ -22,6 +22,7 @@ from . import _model
 from .analysis import assigned
 from .asking import Foresight, avoidable
 from .assignment import store_outside
+from .budget import check_work
 from .call_templates import CallTemplates
 from .calls import call
 from .errors import (
@@ -104,6 +105,7 @@ class Interpreter:
         self.frame: Frame | None = None
         self.journal: Journal | None = None
         self.region_depth = 0
+        self.statements = 0  # run so far
         self.rolling = 0  # enclosing loops that are being rolled
         self.sites: list[Hashable] = []  # open branches and loops of the run
         self.foresight = Foresight(tracer, self.hooks.elements)
@@ -140,6 +142,7 @@ class Interpreter:
         """Run one statement; in collecting mode its error is kept and what it assigns is lost."""
         handler = STATEMENTS.get(type(node))
         frame.node = node
+        self.statements += 1
         if handler is None:
             self.unsupported(node, frame, "CE101")
         return handler(self, node, frame)
@@ -255,11 +258,12 @@ class Interpreter:
         return found
 
     def check_depth(self, frame: Frame) -> None:
-        """Stop recursion without end.
+        """Stop recursion without end, or that does too much.
 
         Raises:
             CompileRecursionError: too many nested calls, or too many nested run-time branches.
         """
+        check_work(self, frame)
         if frame.depth <= CALL_DEPTH:
             return
         raise CompileRecursionError(

@@ -25,9 +25,9 @@ from . import regions
 from .analysis import Names, assigned
 from .asking import answer, avoidable, inside, is_asked
 from .assignment import assign_to
+from .budget import check_work
 from .control import DEAD, Known, condition, ends_here, logical, truth, under
 from .errors import CompileError
-from .iteration import LIMIT
 from .journal import Change, Element, Slot, Variable, unchanged
 from .outcome import BREAK, CONTINUE, DONE, NEXT, RETURN, Outcome
 from .pieces import operations
@@ -89,7 +89,8 @@ def while_statement(vm: Interpreter, node: ast.While, frame: Frame) -> Outcome:
 
 
 def _while(vm: Interpreter, node: ast.While, frame: Frame, peel: int) -> Outcome:
-    for _ in range(LIMIT):
+    while True:
+        check_work(vm, frame, node)
         known = _trial(vm, node.test, frame)
         if known is None:
             known = _asked(vm, node, frame)
@@ -102,7 +103,6 @@ def _while(vm: Interpreter, node: ast.While, frame: Frame, peel: int) -> Outcome
             return _rest_of_while(vm, node, outcome, frame, peel)
         if not outcome.falls:
             return finish(vm, node, outcome, frame)
-    raise ValueError(f"the loop did not end after {LIMIT} iterations")
 
 
 def _asked(vm: Interpreter, node: ast.While, frame: Frame) -> bool | None:

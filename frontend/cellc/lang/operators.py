@@ -13,6 +13,7 @@ from ..core.dispatch import apply
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber, as_kind, as_number, kind_of
 from .asking import asked_int, decided, is_asked_power, power
+from .budget import GROWING, check_growth
 from .control import Known, as_bool, logical, truth
 from .iteration import items
 from .pieces import operations
@@ -166,6 +167,8 @@ def operated(
         return power(vm, a, b, frame)
     if operate is operator.mul:
         a, b = _repeated(vm, a, b)
+    if type(a) in GROWING:
+        check_growth(operate, a, b)
     return operate(a, b)
 
 

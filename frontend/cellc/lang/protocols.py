@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..tracing.reads import in_class
+from .budget import check_length
 from .trust import is_own_class
 from .values import MISSING, any_runtime
 
@@ -34,6 +35,8 @@ _RESULTS = (bool, int, float, complex, str, bytes, type(None))
 
 def of_builtin(vm: Interpreter, fn: Any, args: list[Any], frame: Frame) -> Any:
     """What a builtin gives for an object of the user; MISSING if it calls no method of it."""
+    if fn.__name__ == "extend" and isinstance(args[0], (list, tuple)):
+        check_length(len(fn.__self__) + len(args[0]))
     names = _OF_BUILTIN.get(fn)
     if names is None or not is_own_class(type(args[0])):
         return MISSING

@@ -29,6 +29,7 @@ from . import regions, runtime_errors
 from .analysis import read_first
 from .asking import is_asked
 from .assignment import assign_to
+from .budget import check_work
 from .control import DEAD, under
 from .errors import Cascade, CompileError
 from .iteration import Elements, Rows, Walk, ahead, asked_range, walk
@@ -67,6 +68,7 @@ def for_statement(vm: Interpreter, node: ast.For, frame: Frame) -> Outcome:
     elements = walk(vm, source)
     before, first = _size(vm), True
     for element in elements:
+        check_work(vm, frame, node)
         outcome = under(vm, node, outcome, frame, _iteration(vm, node, element, frame), live) \
             if outcome.mixed else _iteration(vm, node, element, frame)()
         if not outcome.falls:

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.unpacking import GZIP, unpacked
+
 from ..core.native import names_itself
 from ..dataset.pictures import IDX_IMAGES, IDX_LABELS, idx_array, pillow
 from ..records.tfrecord import TFRecordFile
-from ..records.unpacking import GZIP, unpacked
 from ..records.writer import FileWriter
 from .cifar import read_batch
 

@@ -25,8 +25,8 @@ from .arguments import tensor
 def _signature(op: Op) -> inspect.Signature:
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     params = [inspect.Parameter(n, kind) for n in op.operands]
-    for name, default in op.attrs.items():
-        empty = inspect.Parameter.empty if default is REQUIRED else default
+    for name, attr in op.attrs.items():
+        empty = inspect.Parameter.empty if attr.default is REQUIRED else attr.default
         params.append(inspect.Parameter(name, kind, default=empty))
     return inspect.Signature(params)
 

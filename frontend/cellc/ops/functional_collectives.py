@@ -21,7 +21,7 @@ from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_join as fj
-from .arguments import dtype_of, tensor
+from .arguments import dtype_of, integer, tensor
 
 REDUCTIONS = ("sum", "prod", "max", "min", "avg")
 """What tensors of several processes become one by; an average is the sum over their number."""
@@ -154,8 +154,9 @@ def all_to_all(
     if split_count != len(ranks):
         raise ValueError(f"For '{what}', 'split_count' must be the number of processes of the "
                          f"group, {len(ranks)}, but got {split_count}.")
-    return apply_one(what, given, split_axis=split_dim % max(given.ndim, 1),
-                     concat_axis=concat_dim % max(given.ndim, 1), ranks=ranks)
+    split, concat = (integer(split_dim, what, "split_dim"), integer(concat_dim, what, "concat_dim"))
+    return apply_one(what, given, split_axis=split % max(given.ndim, 1),
+                     concat_axis=concat % max(given.ndim, 1), ranks=ranks)
 
 
 def all_to_all_rows(

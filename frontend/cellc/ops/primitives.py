@@ -558,8 +558,9 @@ _SCATTERS: dict[str, Callable[..., Tensor]] = {
 
 
 PRIMITIVES: Mapping[str, type[Primitive]] = {
-    **make_primitives({}, {op.primitive: (make_function(op), op.attrs) for op in all_ops()
-                           if op.primitive}),
+    **make_primitives({}, {
+        op.primitive: (make_function(op), {name: a.default for name, a in op.attrs.items()})
+        for op in all_ops() if op.primitive}),
     **make_primitives(_PLAIN, _WITH_INIT | {
         name: (_scatter_with(f), {"use_locking": name in ("ScatterUpdate", "ScatterNdUpdate")})
         for name, f in _SCATTERS.items()}),

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .unpacking import GZIP, ZLIB, unpacked
+from cellc_runtime.unpacking import GZIP, ZLIB, unpacked
 
 Feature = list[bytes] | np.ndarray[Any, Any]
 """The values of a feature: float32 or int64, or a list of bytes."""

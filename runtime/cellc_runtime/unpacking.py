@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
+from typing import TYPE_CHECKING
+
+from .lazy import lazy_module
+
+if TYPE_CHECKING:
+    import zlib
+else:
+    zlib = lazy_module("zlib")
 
 MOST_TIMES, BASE = 64, 1 << 26
 """Unpacked data may have `BASE` bytes, or `MOST_TIMES` the packed bytes if that is more."""
@@ -10,13 +17,26 @@ ZLIB, GZIP = 15, 31
 """The formats, as zlib's window sizes name them."""
 
 
-def unpacked(data: bytes, form: int) -> bytes:
+def packed(data: bytes) -> bytes:
+    """A zlib stream that `unpacked` accepts: stored as it is where it would shrink too much."""
+    stream = zlib.compress(data)
+    return stream if len(data) <= most_unpacked(len(stream)) else zlib.compress(data, 0)
+
+
+def most_unpacked(nbytes: int) -> int:
+    """How large data may be that is packed into this many bytes."""
+    return MOST_TIMES * nbytes + BASE
+
+
+def unpacked(data: bytes, form: int = ZLIB) -> bytes:
     """The contents of a zlib stream or of the members of a gzip file.
 
     Raises:
         ValueError: the data is damaged, cut short, or unpacks to more than the bound.
     """
-    parts, left = [], MOST_TIMES * len(data) + BASE
+    if form == ZLIB and not data:
+        raise ValueError("it is cut short")
+    parts, left = [], most_unpacked(len(data))
     while data:
         stream = zlib.decompressobj(form)
         try:
@@ -30,5 +50,7 @@ def unpacked(data: bytes, form: int) -> bytes:
         if not stream.eof:
             raise ValueError("it is cut short")
         parts.append(part)
-        data = stream.unused_data.lstrip(b"\0") if form == GZIP else b""
+        data = stream.unused_data.lstrip(b"\0")
+        if data and form == ZLIB:
+            raise ValueError("there is data after its end")
     return b"".join(parts)

@@ -1,0 +1,44 @@
+"""Sizes from their text: the inverse of `str` of a `Dim` or `Ratio`."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from .dims import MOST_BITS, OPS, TOO_LARGE, Dim
+
+MOST_TEXT = 1 << 14
+
+
+def parse_size(text: str) -> Any:
+    """A size (or number) from its text: integers, names, `+ - * // / **` and parentheses.
+
+    Raises:
+        ValueError: anything else, or an expression too large for a size.
+    """
+    if len(text) > MOST_TEXT:
+        raise ValueError(f"the text of a size must have at most {MOST_TEXT} characters, "
+                         f"but got {len(text)}")
+    try:
+        return _parsed(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, RecursionError, MemoryError, ArithmeticError):
+        raise ValueError(f"{text[:100]!r} is no size") from None
+
+
+_SYNTAX: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Div: "/", ast.Pow: "**",
+}
+
+
+def _parsed(tree: ast.expr) -> Any:
+    if isinstance(tree, ast.Constant) and type(tree.value) in (int, float):
+        if type(tree.value) is int and tree.value.bit_length() > MOST_BITS:
+            raise ValueError(TOO_LARGE)
+        return tree.value
+    if isinstance(tree, ast.Name):
+        return Dim.symbol(tree.id)
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+        return -_parsed(tree.operand)
+    if isinstance(tree, ast.BinOp) and type(tree.op) in _SYNTAX:
+        return OPS[_SYNTAX[type(tree.op)]](_parsed(tree.left), _parsed(tree.right))
+    raise ValueError(f"{ast.unparse(tree)!r} is no size")
