@@ -243,7 +243,7 @@ def test_what_is_made_one_by_one_is_bounded(make: Callable[[int], Any], count: i
     (lambda: nn.SGD(3), "^For 'SGD', these arguments do not fit: params = 3 .For 'Optimizer', al"),
     (lambda: ms.train.DynamicLossScaleManager(None), r"^For 'Dynam.*'init_loss_scale' must"),
     (lambda: cellc.dataset.DictIterator(1, 2, 3, True), r"^For 'DictIterator', .*dataset = 1, col"),
-    (lambda: OwnDense("x"), "^For 'Dense', the 'in_channels' must be int, but got 'str'"),
+    (lambda: OwnDense("x"), "^For 'Dense', 'in_channels' must be a positive int, but got 'x'"),
     (lambda: nn.ReLU(7), r"^ReLU.__init__\(\) takes 1 positional argument but 2 were given"),
 ], ids=lambda x: x if isinstance(x, str) else "")
 def test_what_a_class_is_made_with(make: Callable[[], Any], text: str) -> None:

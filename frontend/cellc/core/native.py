@@ -33,6 +33,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from cellc_runtime.forks import renewed
 from cellc_runtime.lazy import lazy_module
 
+from . import declared
+
 if TYPE_CHECKING:
     from . import naming
 else:  # calls that fail ask
@@ -222,11 +224,12 @@ def name_constructor(cls: type) -> None:
 
     @wraps(init)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        # Of the constructors of bases, which this may be, the user has called none.
+        made = next(c for c in type(self).__mro__ if _is_ours(c))
+        self_and_args = declared.checked(init, made.__name__, (self, *args), kwargs)
         try:
-            init(self, *args, **kwargs)
+            init(*self_and_args, **kwargs)
         except Exception as error:
-            # Of the constructors of bases, which this may be, the user has called none.
-            made = next(c for c in type(self).__mro__ if _is_ours(c))
             if made.__init__ is not __init__:  # type: ignore[misc]  # what the class has
                 raise
             naming.raise_told_of_made(error, made.__name__, partial(init, self), args, kwargs)

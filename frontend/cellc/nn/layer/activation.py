@@ -2,60 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...core import checks
+from ...core.declared import (
+    Arguments,
+    Flag,
+    Int,
+    NonNegative,
+    Number,
+    PlainNumber,
+    Positive,
+    Rule,
+    is_int,
+    one_of,
+)
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..cell import Cell
-from .base import Family
+from .base import Family, Layer
 
 
-def _axis(axis: Any, what: str) -> int:
-    """An axis, given as an int or a tuple of one.
+def _is_axis(value: Any) -> bool:
+    return is_int(value[0] if isinstance(value, tuple) and len(value) == 1 else value) or \
+        (isinstance(value, tuple) and len(value) != 1)
 
-    Raises:
-        TypeError: something else.
-        ValueError: a tuple of several.
-    """
-    if isinstance(axis, tuple):
-        if len(axis) != 1:
-            raise ValueError(f"For '{what}', one axis is wanted, but got {axis}.")
-        (axis,) = axis
-    if not checks.is_int(axis):
-        raise TypeError(
-            f"For '{what}', the type of 'axis' should be one of '[int, tuple of int]', but got "
-            f"{type(axis)}."
-        )
-    return int(axis)
+
+Axis = Annotated[int, Rule(
+    "an int or a tuple of one", _is_axis, lambda value: is_int(value) or len(value) == 1,
+    lambda value: int(value) if is_int(value) else int(value[0]))]
 
 
 # --- softmax and its kin -------------------------------------------------------------------------
 
 
-class Softmax(Cell):
+class Softmax(Layer):
     """exp(x) over its sum along an axis. Source: `mindspore.nn.Softmax`."""
 
-    def __init__(self, axis: Any = -1) -> None:
-        super().__init__()
-        self.axis = _axis(axis, self.cls_name)
+    axis: Axis = -1
 
     def construct(self, input: Tensor) -> Tensor:
         """The same shape."""
         return ops.softmax(input, self.axis)
 
 
-class Softmin(Cell):
+class Softmin(Layer):
     """softmax(-x) along an axis. Source: `mindspore.nn.Softmin`."""
 
-    def __init__(self, axis: Any = -1) -> None:
-        super().__init__()
-        self.axis = _axis(axis, self.cls_name)
+    axis: Axis = -1
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -78,12 +76,10 @@ class Softmax2d(Cell):
         return ops.softmax(x, -3)
 
 
-class LogSoftmax(Cell):
+class LogSoftmax(Layer):
     """log(softmax(x)) along an axis. Source: `mindspore.nn.LogSoftmax`."""
 
-    def __init__(self, axis: int = -1) -> None:
-        super().__init__()
-        self.axis = checks.integer(axis, "axis", self.cls_name)
+    axis: Int = -1
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -185,59 +181,51 @@ class FastGelu(_OfX, function=ops.fast_gelu):
 # --- with constants ------------------------------------------------------------------------------
 
 
-class GELU(Cell):
+class GELU(Layer):
     """x times the normal distribution function of x. Source: `mindspore.nn.GELU`.
 
     Args:
         approximate: by tanh, else exactly (erf).
     """
 
-    def __init__(self, approximate: bool = True) -> None:
-        super().__init__()
-        self.approximate = checks.boolean(approximate, "approximate", self.cls_name)
+    approximate: Flag = True
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
         return ops.gelu(x, "tanh" if self.approximate else "none")
 
 
-class ELU(Cell):
+class ELU(Layer):
     """x where positive, alpha (exp(x) - 1) elsewhere. Source: `mindspore.nn.ELU`."""
 
-    def __init__(self, alpha: float = 1.0) -> None:
-        super().__init__()
-        self.alpha = checks.number(alpha, "alpha", self.cls_name)
+    alpha: Number = 1.0
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
         return ops.elu(x, self.alpha)
 
 
-class CELU(Cell):
+class CELU(Layer):
     """x where positive, alpha (exp(x / alpha) - 1) elsewhere. Source: `mindspore.nn.CELU`."""
 
-    def __init__(self, alpha: float = 1.0) -> None:
-        super().__init__()
-        self.alpha = checks.number(alpha, "alpha", self.cls_name)
+    alpha: Number = 1.0
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
         return ops.celu(x, self.alpha)
 
 
-class LeakyReLU(Cell):
+class LeakyReLU(Layer):
     """x where positive, alpha x elsewhere. Source: `mindspore.nn.LeakyReLU`."""
 
-    def __init__(self, alpha: float = 0.2) -> None:
-        super().__init__()
-        self.alpha = checks.number(alpha, "alpha", self.cls_name)
+    alpha: Number = 0.2
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
         return ops.leaky_relu(x, self.alpha)
 
 
-class RReLU(Cell):
+class RReLU(Layer):
     """x where positive, x times a random slope elsewhere. Source: `mindspore.nn.RReLU`.
 
     Args:
@@ -247,13 +235,14 @@ class RReLU(Cell):
         ValueError: `lower` exceeds `upper`.
     """
 
-    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3) -> None:
-        super().__init__()
-        self.lower = checks.number(lower, "lower", self.cls_name)
-        self.upper = checks.number(upper, "upper", self.cls_name)
+    lower: Number = 1 / 8
+    upper: Number = 1 / 3
+
+    def __post_init__(self) -> None:
         if self.lower > self.upper:
             raise ValueError(
-                f"For 'RReLU', 'lower' must not exceed 'upper', but got {lower} and {upper}."
+                f"For 'RReLU', 'lower' must not exceed 'upper', but got {self.lower} and "
+                f"{self.upper}."
             )
 
     def construct(self, x: Tensor) -> Tensor:
@@ -261,7 +250,7 @@ class RReLU(Cell):
         return ops.rrelu(x, self.lower, self.upper)
 
 
-class Hardtanh(Cell):
+class Hardtanh(Layer):
     """x brought into [min_val, max_val].
 
     Raises:
@@ -270,16 +259,14 @@ class Hardtanh(Cell):
     Source: `mindspore.nn.Hardtanh`.
     """
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
-        super().__init__()
-        self.min_val = min_val
-        self.max_val = max_val
-        if not checks.number(min_val, "min_val", self.cls_name) < checks.number(
-            max_val, "max_val", self.cls_name
-        ):
+    min_val: PlainNumber = -1.0
+    max_val: PlainNumber = 1.0
+
+    def __post_init__(self) -> None:
+        if self.min_val >= self.max_val:
             raise ValueError(
-                f"For Hardtanh, min_val should be less than max_val, but got {min_val} and "
-                f"{max_val}"
+                f"For 'Hardtanh', 'min_val' must be less than 'max_val', but got {self.min_val} "
+                f"and {self.max_val}."
             )
 
     def construct(self, x: Tensor) -> Tensor:
@@ -287,12 +274,10 @@ class Hardtanh(Cell):
         return ops.hardtanh(x, self.min_val, self.max_val)
 
 
-class _Shrink(Family):
+class _Shrink(Arguments, Family):
     """A function of one tensor and a number `lambd`."""
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = checks.number(lambd, "lambd", self.cls_name)
+    lambd: Number = 0.5
 
     def construct(self, input: Tensor) -> Tensor:
         """The same shape."""
@@ -307,47 +292,35 @@ class HShrink(_Shrink, function=ops.hardshrink):
     """x where |x| > lambd, 0 elsewhere. Source: `mindspore.nn.HShrink`."""
 
 
-class Threshold(Cell):
+class Threshold(Layer):
     """x where above a threshold, a value elsewhere. Source: `mindspore.nn.Threshold`."""
 
-    def __init__(self, threshold: float, value: float) -> None:
-        super().__init__()
-        checks.number(threshold, "threshold", self.cls_name)
-        checks.number(value, "value", self.cls_name)
-        self.threshold = threshold
-        self.value = value
+    threshold: PlainNumber
+    value: PlainNumber
 
     def construct(self, input_x: Tensor) -> Tensor:
         """The same shape."""
         return ops.threshold(input_x, self.threshold, self.value)
 
 
-class GLU(Cell):
+class GLU(Layer):
     """The first half along an axis times the sigmoid of the second. Source: `nn.GLU`."""
 
-    def __init__(self, axis: int = -1) -> None:
-        super().__init__()
-        self.axis = axis
+    axis: int = -1
 
     def construct(self, x: Tensor) -> Tensor:
         """Half the length along the axis."""
         return ops.glu(x, self.axis)
 
 
-class LRN(Cell):
+class LRN(Layer):
     """Local response normalisation across channels. Source: `mindspore.nn.LRN`."""
 
-    def __init__(
-        self, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5,
-        norm_region: str = "ACROSS_CHANNELS",
-    ) -> None:
-        super().__init__()
-        self.depth_radius = checks.at_least(depth_radius, 0, "depth_radius", self.cls_name)
-        self.bias = checks.number(bias, "bias", self.cls_name)
-        self.alpha = checks.number(alpha, "alpha", self.cls_name)
-        self.beta = checks.number(beta, "beta", self.cls_name)
-        self.norm_region = checks.choice(
-            norm_region, ("ACROSS_CHANNELS",), "norm_region", self.cls_name)
+    depth_radius: NonNegative = 5
+    bias: Number = 1.0
+    alpha: Number = 1.0
+    beta: Number = 0.5
+    norm_region: Annotated[str, one_of("ACROSS_CHANNELS")] = "ACROSS_CHANNELS"
 
     def construct(self, input_x: Tensor) -> Tensor:
         """The same shape, (N, C, H, W)."""
@@ -383,9 +356,9 @@ class PReLU(Cell):
         w: their initial value: a float, list of floats or Tensor.
     """
 
-    def __init__(self, channel: int = 1, w: Any = 0.25) -> None:
+    def __init__(self, channel: Positive = 1, w: Any = 0.25) -> None:
         super().__init__()
-        self.channel = checks.positive(channel, "channel", self.cls_name)
+        self.channel = channel
         self.a = Parameter(_slopes(w, self.channel, float32, self.cls_name), name="a")
 
     def construct(self, x: Tensor) -> Tensor:
@@ -397,10 +370,10 @@ class PReLUExt(Cell):
     """x where positive, weight x elsewhere. Source: `mindspore.nn.PReLUExt`."""
 
     def __init__(
-        self, num_parameters: int = 1, init: float = 0.25, dtype: DType | None = None
+        self, num_parameters: Positive = 1, init: float = 0.25, dtype: DType | None = None
     ) -> None:
         super().__init__()
-        count = checks.positive(num_parameters, "num_parameters", self.cls_name)
+        count = num_parameters
         self.weight = Parameter(
             _slopes(init, count, dtype or float32, self.cls_name), name="weight")
 

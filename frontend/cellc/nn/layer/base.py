@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from cellc_runtime.dtypes import DType
 
+from ...core.declared import Arguments
 from ...tensors.initializer import initializer
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -23,13 +24,17 @@ def shown(layer: Cell, names: str) -> str:
     return ", ".join(f"{name}={getattr(layer, name)}" for name in names.split())
 
 
+class Layer(Arguments, Cell):
+    """A layer whose constructor stores its fields."""
+
+
 class Family(Cell):
     """Layers that differ in constants, which each names as keywords of its class.
 
     class MaxUnpool2d(_MaxUnpool, spatial=2, function=ops.max_unpool2d): ...
     """
 
-    _function: Callable[..., Tensor]
+    _function: ClassVar[Callable[..., Tensor]]
 
     def __init_subclass__(
         cls, function: Callable[..., Any] | None = None, **constants: Any

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...core import checks
+from ...core.declared import (
+    Arguments,
+    Axes,
+    DropRate,
+    Flag,
+    Int,
+    Positive,
+    PositiveNumber,
+    Rule,
+    instance,
+    is_int,
+    number,
+    one_of,
+)
 from ...ops import functional_window as window
 from ...ops.arguments import ranked
 from ...ops.primitive import Primitive
@@ -17,7 +30,7 @@ from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .activation import get_activation
-from .base import Family, parameter
+from .base import Family, Layer, parameter
 
 
 def _checked(
@@ -82,14 +95,14 @@ class Dense(_Affine):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, weight_init: Any = None,
-        bias_init: Any = None, has_bias: bool = True, activation: Any = None,
+        self, in_channels: Positive, out_channels: Positive, weight_init: Any = None,
+        bias_init: Any = None, has_bias: Flag = True, activation: Any = None,
         dtype: DType = float32,
     ) -> None:
         super().__init__()
-        self.in_channels = checks.positive(in_channels, "in_channels", self.cls_name)
-        self.out_channels = checks.positive(out_channels, "out_channels", self.cls_name)
-        self.has_bias = checks.boolean(has_bias, "has_bias", self.cls_name)
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.has_bias = has_bias
         self._make(self.in_channels, self.out_channels, weight_init, bias_init, has_bias, dtype)
         self.activation = activation_of(activation, self.cls_name)
         self.activation_flag = self.activation is not None
@@ -122,13 +135,13 @@ class Linear(_Affine):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, weight_init: Any = None,
-        bias_init: Any = None, dtype: DType | None = None,
+        self, in_features: Positive, out_features: Positive, bias: Flag = True,
+        weight_init: Any = None, bias_init: Any = None, dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        self.in_features = checks.positive(in_features, "in_features", self.cls_name)
-        self.out_features = checks.positive(out_features, "out_features", self.cls_name)
-        self.has_bias = checks.boolean(bias, "bias", self.cls_name)
+        self.in_features = in_features
+        self.out_features = out_features
+        self.has_bias = bias
         self._make(self.in_features, self.out_features, weight_init, bias_init, bias,
                    dtype or float32)
 
@@ -153,14 +166,15 @@ class BiDense(Cell):
     """
 
     def __init__(
-        self, in1_channels: int, in2_channels: int, out_channels: int, weight_init: Any = None,
-        bias_init: Any = None, has_bias: bool = True, dtype: DType = float32,
+        self, in1_channels: Positive, in2_channels: Positive, out_channels: Positive,
+        weight_init: Any = None, bias_init: Any = None, has_bias: Flag = True,
+        dtype: DType = float32,
     ) -> None:
         super().__init__()
-        self.in1_channels = checks.positive(in1_channels, "in1_channels", self.cls_name)
-        self.in2_channels = checks.positive(in2_channels, "in2_channels", self.cls_name)
-        self.out_channels = checks.positive(out_channels, "out_channels", self.cls_name)
-        self.has_bias = checks.boolean(has_bias, "has_bias", self.cls_name)
+        self.in1_channels = in1_channels
+        self.in2_channels = in2_channels
+        self.out_channels = out_channels
+        self.has_bias = has_bias
         shape = (self.out_channels, self.in1_channels, self.in2_channels)
         what, bound = self.cls_name, 1 / math.sqrt(self.in1_channels)
         self.weight = _checked(weight_init, Uniform(bound), shape, dtype, "weight", what)
@@ -189,6 +203,9 @@ class BiDense(Cell):
 # --- dropout -------------------------------------------------------------------------------------
 
 
+_KEPT = number(0, 1, ends="(]", whole=False)
+
+
 class Dropout(Cell):
     """Elements zeroed at random while training, the others scaled. Source: `mindspore.nn.Dropout`.
 
@@ -202,14 +219,11 @@ class Dropout(Cell):
     """
 
     def __init__(
-        self, keep_prob: float = 0.5, p: float | None = None, dtype: DType = float32
+        self, keep_prob: float = 0.5, p: DropRate | None = None, dtype: DType = float32
     ) -> None:
         super().__init__()
         if p is None:
-            checks.floating(keep_prob, "keep_prob", self.cls_name)
-            checks.between(keep_prob, 0, 1, "keep_prob", self.cls_name, "(]")
-        else:
-            checks.between(p, 0, 1, "p", self.cls_name, "[)")
+            _KEPT(keep_prob, self.cls_name, "keep_prob")
         self.keep_prob = keep_prob
         self.p = p
         self.rate = 1.0 - keep_prob if p is None else p
@@ -225,13 +239,11 @@ class Dropout(Cell):
         return f"keep_prob={self.keep_prob}" if self.p is None else f"p={self.p}"
 
 
-class DropoutExt(Cell):
+class DropoutExt(Layer):
     """Elements zeroed with probability `p` while training. Source: `mindspore.nn.DropoutExt`."""
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        self.p = checks.between(p, 0, 1, "p", self.cls_name, "[)")
-        self.inplace = inplace
+    p: DropRate = 0.5
+    inplace: bool = False
 
     def construct(self, input: Tensor) -> Tensor:
         """The same shape."""
@@ -239,7 +251,7 @@ class DropoutExt(Cell):
         return input.copy_(out) if self.inplace and self.training else out
 
 
-class _ChannelDropout(Family):
+class _ChannelDropout(Arguments, Family):
     """Whole channels zeroed with probability `p` while training.
 
     Args:
@@ -250,13 +262,7 @@ class _ChannelDropout(Family):
         ValueError: `p` is out of range.
     """
 
-    def __init__(self, p: float = 0.5) -> None:
-        super().__init__()
-        if not isinstance(p, float):
-            raise TypeError(
-                f"For '{self.cls_name}', 'p' must be float, but got {type(p).__name__}."
-            )
-        self.p = checks.between(p, 0, 1, "p", self.cls_name)
+    p: Annotated[float, number(0, 1, whole=False)] = 0.5
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -284,13 +290,11 @@ class Dropout3d(_ChannelDropout, function=ops.dropout3d):
 # --- shapes --------------------------------------------------------------------------------------
 
 
-class Flatten(Cell):
+class Flatten(Layer):
     """Axes from `start_dim` to `end_dim` made one. Source: `mindspore.nn.Flatten`."""
 
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
+    start_dim: int = 1
+    end_dim: int = -1
 
     def construct(self, x: Tensor) -> Tensor:
         """The same elements."""
@@ -308,14 +312,9 @@ class Unflatten(Cell):
         TypeError: `unflattened_size` is neither tuple nor list.
     """
 
-    def __init__(self, axis: int, unflattened_size: Any) -> None:
+    def __init__(self, axis: Int, unflattened_size: Annotated[Any, instance(tuple, list)]) -> None:
         super().__init__()
-        self.axis = checks.integer(axis, "axis", self.cls_name)
-        if not isinstance(unflattened_size, (tuple, list)):
-            raise TypeError(
-                "For 'Unflatten', 'unflattened_size' must be a tuple or list, but got "
-                f"{type(unflattened_size).__name__}."
-            )
+        self.axis = axis
         self.unflattened_size = tuple(unflattened_size)
 
     def construct(self, input_x: Tensor) -> Tensor:
@@ -337,6 +336,9 @@ class Identity(Cell):
         return input
 
 
+PadMode = Annotated[str, one_of("CONSTANT", "REFLECT", "SYMMETRIC")]
+
+
 class Pad(Cell):
     """Elements added around each axis. Source: `mindspore.nn.Pad`.
 
@@ -350,7 +352,7 @@ class Pad(Cell):
         ValueError: no pairs, or an unknown mode.
     """
 
-    def __init__(self, paddings: Any, mode: str = "CONSTANT") -> None:
+    def __init__(self, paddings: Any, mode: PadMode = "CONSTANT") -> None:
         super().__init__()
         if not isinstance(paddings, tuple):
             raise TypeError(
@@ -361,7 +363,6 @@ class Pad(Cell):
             raise ValueError(
                 f"For 'Pad', the shape of 'paddings' must be (n, 2), but got {paddings}."
             )
-        checks.choice(mode, ("CONSTANT", "REFLECT", "SYMMETRIC"), "mode", self.cls_name)
         self.paddings = paddings
         self.mode = mode
 
@@ -387,19 +388,14 @@ class Pad(Cell):
         return x
 
 
-class Upsample(Cell):
+class Upsample(Layer):
     """Images enlarged or reduced; see `ops.interpolate`. Source: `mindspore.nn.Upsample`."""
 
-    def __init__(
-        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-        align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
-    ) -> None:
-        super().__init__()
-        self.size = size
-        self.scale_factor = scale_factor
-        self.mode = mode
-        self.align_corners = align_corners
-        self.recompute_scale_factor = recompute_scale_factor
+    size: Any = None
+    scale_factor: Any = None
+    mode: str = "nearest"
+    align_corners: bool | None = None
+    recompute_scale_factor: bool | None = None
 
     def construct(self, x: Tensor) -> Tensor:
         """(N, C, ...) to (N, C, *size)."""
@@ -436,11 +432,9 @@ class Roll(Cell):
     Source: `mindspore.nn.Roll`.
     """
 
-    def __init__(self, shift: Any, axis: Any) -> None:
+    def __init__(self, shift: Axes, axis: Axes) -> None:
         super().__init__()
-        for name, value in (("shift", shift), ("axis", axis)):
-            checks.of_type(value, (int, tuple, list), name, self.cls_name)
-        counts = [1 if checks.is_int(v) else len(v) for v in (shift, axis)]
+        counts = [1 if is_int(v) else len(v) for v in (shift, axis)]
         if counts[0] != counts[1]:
             raise ValueError(
                 f"For 'Roll', 'shift' and 'axis' must have the same length, but got {shift} and "
@@ -454,13 +448,11 @@ class Roll(Cell):
         return ops.roll(input_x, self.shift, self.axis)
 
 
-class Norm(Cell):
+class Norm(Layer):
     """The euclidean norm over axes (all by default). Source: `mindspore.nn.Norm`."""
 
-    def __init__(self, axis: Any = (), keep_dims: bool = False) -> None:
-        super().__init__()
-        self.axis = axis
-        self.keep_dims = checks.boolean(keep_dims, "keep_dims", self.cls_name)
+    axis: Any = ()
+    keep_dims: Flag = False
 
     def construct(self, x: Tensor) -> Tensor:
         """sqrt of the sum of squares."""
@@ -488,7 +480,7 @@ class Triu(Cell):
         return ops.triu(x, k)
 
 
-class ClipByNorm(Cell):
+class ClipByNorm(Layer):
     """Scaled so that the norm over `axis` is at most a bound.
 
     Raises:
@@ -497,10 +489,7 @@ class ClipByNorm(Cell):
     Source: `mindspore.nn.ClipByNorm`.
     """
 
-    def __init__(self, axis: Any = None) -> None:
-        super().__init__()
-        self.axis = None if axis is None else \
-            checks.of_type(axis, (int, tuple, list), "axis", self.cls_name)
+    axis: Axes | None = None
 
     def construct(self, x: Tensor, clip_norm: Any) -> Tensor:
         """The same shape."""
@@ -509,56 +498,53 @@ class ClipByNorm(Cell):
         return out
 
 
-class L1Regularizer(Cell):
+class L1Regularizer(Layer):
     """scale times the sum of absolute values. Source: `mindspore.nn.L1Regularizer`."""
 
-    def __init__(self, scale: float) -> None:
-        super().__init__()
-        self.scale = checks.above_zero(scale, "scale", self.cls_name)
+    scale: PositiveNumber
 
     def construct(self, weights: Tensor) -> Tensor:
         """A scalar."""
         return ops.sum(ops.abs(weights)) * self.scale
 
 
-class PixelShuffle(Cell):
+class PixelShuffle(Layer):
     """(N, C r**2, H, W) to (N, C, H r, W r). Source: `mindspore.nn.PixelShuffle`."""
 
-    def __init__(self, upscale_factor: int) -> None:
-        super().__init__()
-        self.upscale_factor = checks.positive(upscale_factor, "upscale_factor", self.cls_name)
+    upscale_factor: Positive
 
     def construct(self, input: Tensor) -> Tensor:
         """The same elements."""
         return ops.pixel_shuffle(input, self.upscale_factor)
 
 
-class PixelUnshuffle(Cell):
+class PixelUnshuffle(Layer):
     """(N, C, H r, W r) to (N, C r**2, H, W). Source: `mindspore.nn.PixelUnshuffle`."""
 
-    def __init__(self, downscale_factor: int) -> None:
-        super().__init__()
-        self.downscale_factor = checks.positive(
-            downscale_factor, "downscale_factor", self.cls_name)
+    downscale_factor: Positive
 
     def construct(self, input: Tensor) -> Tensor:
         """The same elements."""
         return ops.pixel_unshuffle(input, self.downscale_factor)
 
 
-class ChannelShuffle(Cell):
+class ChannelShuffle(Layer):
     """Channels interleaved between groups. Source: `mindspore.nn.ChannelShuffle`."""
 
-    def __init__(self, groups: int) -> None:
-        super().__init__()
-        self.groups = checks.positive(groups, "groups", self.cls_name)
+    groups: Positive
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
         return ops.channel_shuffle(x, self.groups)
 
 
-class Unfold(Cell):
+Patch = Annotated[Any, Rule(
+    "(1, rows, columns, 1) with positive ints", lambda value: isinstance(value, (tuple, list)),
+    lambda value: len(value) == 4 and value[0] == value[3] == 1 and all(
+        is_int(v) and v > 0 for v in value), tuple)]
+
+
+class Unfold(Layer):
     """The patches of images, as channels. Source: `mindspore.nn.Unfold`.
 
     Args:
@@ -570,24 +556,10 @@ class Unfold(Cell):
         TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
-    def __init__(self, ksizes: Any, strides: Any, rates: Any, padding: str = "valid") -> None:
-        super().__init__()
-        what = self.cls_name
-        for name, value in (("ksizes", ksizes), ("strides", strides), ("rates", rates)):
-            checks.of_type(value, (tuple, list), name, what)
-            if len(value) != 4 or value[0] != 1 or value[3] != 1 or \
-                    any(not checks.is_int(v) or v < 1 for v in value):
-                raise ValueError(
-                    f"For '{what}' the format of '{name}' must be [1, {name[:-1]}_row, "
-                    f"{name[:-1]}_col, 1] with positive ints, but got {value}."
-                )
-        if not isinstance(padding, str) or padding.lower() not in ("valid", "same"):
-            raise ValueError(
-                f"For '{what}', the 'padding' must be 'valid' or 'same', but got {padding!r}.")
-        self.ksizes = tuple(ksizes)
-        self.strides = tuple(strides)
-        self.rates = tuple(rates)
-        self.padding = padding.lower()
+    ksizes: Patch
+    strides: Patch
+    rates: Patch
+    padding: Annotated[str, one_of("valid", "same", fold=str.lower)] = "valid"
 
     def construct(self, input_x: Tensor) -> Tensor:
         """(N, C, H, W) to (N, rows * columns * C, H', W'), the places of a patch slowest."""

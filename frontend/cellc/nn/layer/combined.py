@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core import checks
+from ...core.declared import Flag
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .activation import LeakyReLU
@@ -42,16 +42,16 @@ class Conv2dBnAct(Cell):
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
         pad_mode: str = "same", padding: Any = 0, dilation: Any = 1, group: int = 1,
         has_bias: bool = False, weight_init: Any = "normal", bias_init: Any = "zeros",
-        has_bn: bool = False, momentum: float = 0.997, eps: float = 1e-5,
-        activation: Any = None, alpha: float = 0.2, after_fake: bool = True,
+        has_bn: Flag = False, momentum: float = 0.997, eps: float = 1e-5, activation: Any = None,
+        alpha: float = 0.2, after_fake: Flag = True,
     ) -> None:
         super().__init__()
         what = self.cls_name
         self.conv = Conv2d(in_channels, out_channels, kernel_size, stride, pad_mode, padding,
                            dilation, group, has_bias, weight_init, bias_init)
-        self.has_bn = checks.boolean(has_bn, "has_bn", what)
+        self.has_bn = has_bn
         self.has_act = activation is not None
-        self.after_fake = checks.boolean(after_fake, "after_fake", what)
+        self.after_fake = after_fake
         if has_bn:
             self.batchnorm = BatchNorm2d(out_channels, eps, momentum)
         self.activation = _activation(activation, alpha, what)
@@ -79,16 +79,16 @@ class DenseBnAct(Cell):
 
     def __init__(
         self, in_channels: int, out_channels: int, weight_init: Any = "normal",
-        bias_init: Any = "zeros", has_bias: bool = True, has_bn: bool = False,
+        bias_init: Any = "zeros", has_bias: bool = True, has_bn: Flag = False,
         momentum: float = 0.9, eps: float = 1e-5, activation: Any = None, alpha: float = 0.2,
-        after_fake: bool = True,
+        after_fake: Flag = True,
     ) -> None:
         super().__init__()
         what = self.cls_name
         self.dense = Dense(in_channels, out_channels, weight_init, bias_init, has_bias)
-        self.has_bn = checks.boolean(has_bn, "has_bn", what)
+        self.has_bn = has_bn
         self.has_act = activation is not None
-        self.after_fake = checks.boolean(after_fake, "after_fake", what)
+        self.after_fake = after_fake
         if has_bn:
             self.batchnorm = BatchNorm1d(out_channels, eps, momentum)
         self.activation = _activation(activation, alpha, what)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...core import checks
+from ...core.declared import Flag, PerAxis2, PerAxis3, Positive, integer, one_of, per_axis
 from ...ops import functional_window as window
 from ...tensors.initializer import HeUniform, Uniform
 from ...tensors.parameter import Parameter
@@ -16,23 +16,15 @@ from ...tensors.tensor import Tensor
 from .base import Family, parameter, shown
 
 Ints = tuple[int, ...]
-_MODES = ("valid", "same", "pad")
-
-
-def _row(value: Any, name: str, what: str) -> Ints:
-    """An int of a 1-d convolution as that of one on images of one row."""
-    return (1, checks.positive(checks.of_type(value, (int,), name, what), f"{name} item", what))
-
-
-def _check_input_3d(input_shape: Any, op_name: str) -> None:
-    """Raise unless a shape has three axes.
-
-    Raises:
-        ValueError: it has not.
-    """
-    if len(input_shape) != 3:
-        raise ValueError(f"For '{op_name}', the dimension of input must be 3d, but got "
-                         f"{len(input_shape)}.")
+PadMode = Annotated[str, one_of("valid", "same", "pad", kind=str)]
+Kernel3 = Annotated[Any, per_axis(3, error=ValueError)]
+Trailing2 = Annotated[Any, per_axis(2, 0)]
+Trailing3 = Annotated[Any, per_axis(3, 0)]
+Images = Annotated[str, one_of("NCHW")]
+Volumes = Annotated[str, one_of("NCDHW")]
+Padding1 = Annotated[int, integer(0)]
+Padding2 = Annotated[Any, per_axis(4, 0, ValueError, kept=True)]
+Padding3 = Annotated[Any, per_axis(6, 0, ValueError, kept=True)]
 
 
 class _Conv(Family):
@@ -48,52 +40,19 @@ class _Conv(Family):
 
     def _options(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, pad_mode: str,
-        padding: Any, dilation: Any, group: int, has_bias: bool, spatial: int,
+        padding: Any, dilation: Any, group: int, has_bias: bool,
     ) -> None:
-        what = self.cls_name
-        self.in_channels = checks.positive(in_channels, "in_channels", what)
-        self.out_channels = checks.positive(out_channels, "out_channels", what)
-        if spatial == 3 and isinstance(kernel_size, tuple) and len(kernel_size) != 3:
-            raise ValueError(
-                f"For '{what}', the 'kernel_size' must be an int or a tuple of 3 ints, but got "
-                f"{kernel_size}."
-            )
-        self.kernel_size = checks.per_axis(kernel_size, spatial, "kernel_size", what)
-        self.stride = checks.per_axis(stride, spatial, "stride", what)
-        checks.of_type(pad_mode, (str,), "pad_mode", what)
-        self.pad_mode = checks.choice(pad_mode, _MODES, "pad_mode", what)
-        self.dilation = checks.per_axis(dilation, spatial, "dilation", what)
-        self.group = checks.positive(group, "group", what)
-        self.has_bias = checks.boolean(has_bias, "has_bias", what)
-        self.padding = self._padding(padding, 2 * spatial)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size, self.stride, self.dilation = kernel_size, stride, dilation
+        self.pad_mode, self.padding = pad_mode, padding
+        self.group, self.has_bias = group, has_bias
+        if pad_mode != "pad" and any(padding if isinstance(padding, tuple) else (padding,)):
+            raise ValueError(f"For '{self.cls_name}', 'padding' must be 0 unless 'pad_mode' is "
+                             f"'pad', but got {padding} and {pad_mode!r}.")
         if in_channels % group or out_channels % group:
             raise ValueError(
-                "The argument 'group' should be divisible by 'in_channels' and 'out_channels', "
-                f"but got group:{group}, in_channels:{in_channels}, out_channels:{out_channels}."
-            )
-
-    def _padding(self, padding: Any, count: int) -> Any:
-        what = self.cls_name
-        if isinstance(padding, tuple):
-            if len(padding) != count:
-                raise ValueError(
-                    f"For '{what}', the 'padding' must be an int or a tuple of {count} ints, but "
-                    f"got {padding}."
-                )
-            given = tuple(checks.at_least(p, 0, "padding item", what) for p in padding)
-        else:
-            if not checks.is_int(padding):
-                raise TypeError(
-                    f"For '{what}', the type of 'padding' must be int or tuple(int), but got "
-                    f"{type(padding).__name__}."
-                )
-            given = (checks.at_least(padding, 0, "padding", what),)
-        if self.pad_mode != "pad" and any(given):
-            raise ValueError(
-                f"For '{what}', the 'pad' must be zero when 'pad_mode' is not 'pad', but got "
-                f"'pad': {padding} and 'pad_mode': {self.pad_mode}."
-            )
-        return padding
+                f"For '{self.cls_name}', 'in_channels' and 'out_channels' must be divisible by "
+                f"'group', but got {in_channels}, {out_channels} and {group}.")
 
     def _parameters(self, weight_init: Any, bias_init: Any, dtype: DType) -> None:
         ends = (self.in_channels, self.out_channels // self.group) if self.transposed else \
@@ -137,18 +96,15 @@ class Conv2d(_Conv):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
-        pad_mode: str = "same", padding: Any = 0, dilation: Any = 1, group: int = 1,
-        has_bias: bool = False, weight_init: Any = None, bias_init: Any = None,
-        data_format: str = "NCHW", dtype: DType = float32,
+        self, in_channels: Positive, out_channels: Positive, kernel_size: PerAxis2,
+        stride: PerAxis2 = 1, pad_mode: PadMode = "same", padding: Padding2 = 0,
+        dilation: PerAxis2 = 1, group: Positive = 1, has_bias: Flag = False,
+        weight_init: Any = None, bias_init: Any = None, data_format: Images = "NCHW",
+        dtype: DType = float32,
     ) -> None:
         super().__init__()
-        if data_format != "NCHW":
-            raise ValueError(
-                f"For 'Conv2d', the 'data_format' must be 'NCHW', but got {data_format!r}."
-            )
         self._options(in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation,
-                      group, has_bias, 2)
+                      group, has_bias)
         self._parameters(weight_init, bias_init, dtype)
 
     def construct(self, x: Tensor) -> Tensor:
@@ -168,17 +124,14 @@ class _OnLines(_Conv):
     """Convolutions of (N, C, L), which are those of images of one row."""
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: int, stride: int = 1,
-        pad_mode: str = "same", padding: int = 0, dilation: int = 1, group: int = 1,
-        has_bias: bool = False, weight_init: Any = None, bias_init: Any = None,
-        dtype: DType = float32,
+        self, in_channels: Positive, out_channels: Positive, kernel_size: Positive,
+        stride: Positive = 1, pad_mode: PadMode = "same", padding: Padding1 = 0,
+        dilation: Positive = 1, group: Positive = 1, has_bias: Flag = False,
+        weight_init: Any = None, bias_init: Any = None, dtype: DType = float32,
     ) -> None:
         super().__init__()
-        what = self.cls_name
-        pads = (0, 0, padding, padding) if checks.is_int(padding) else padding
-        self._options(in_channels, out_channels, _row(kernel_size, "kernel_size", what),
-                      _row(stride, "stride", what), pad_mode, pads,
-                      _row(dilation, "dilation", what), group, has_bias, 2)
+        self._options(in_channels, out_channels, (1, kernel_size), (1, stride), pad_mode,
+                      (0, 0, padding, padding), (1, dilation), group, has_bias)
         self._parameters(_with_row(weight_init), bias_init, dtype)
 
 
@@ -209,18 +162,15 @@ class Conv3d(_Conv, data_format="NCDHW"):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
-        pad_mode: str = "same", padding: Any = 0, dilation: Any = 1, group: int = 1,
-        has_bias: bool = False, weight_init: Any = None, bias_init: Any = None,
-        data_format: str = "NCDHW", dtype: DType = float32,
+        self, in_channels: Positive, out_channels: Positive, kernel_size: Kernel3,
+        stride: PerAxis3 = 1, pad_mode: PadMode = "same", padding: Padding3 = 0,
+        dilation: PerAxis3 = 1, group: Positive = 1, has_bias: Flag = False,
+        weight_init: Any = None, bias_init: Any = None, data_format: Volumes = "NCDHW",
+        dtype: DType = float32,
     ) -> None:
         super().__init__()
-        if data_format != "NCDHW":
-            raise ValueError(
-                f"For 'Conv3d', the 'data_format' must be 'NCDHW', but got {data_format!r}."
-            )
         self._options(in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation,
-                      group, has_bias, 3)
+                      group, has_bias)
         self._parameters(weight_init, bias_init, dtype)
 
     def construct(self, x: Tensor) -> Tensor:
@@ -240,16 +190,16 @@ class Conv2dTranspose(_Conv, transposed=True):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
-        pad_mode: str = "same", padding: Any = 0, output_padding: Any = 0, dilation: Any = 1,
-        group: int = 1, has_bias: bool = False, weight_init: Any = None, bias_init: Any = None,
+        self, in_channels: Positive, out_channels: Positive, kernel_size: PerAxis2,
+        stride: PerAxis2 = 1, pad_mode: PadMode = "same", padding: Padding2 = 0,
+        output_padding: Trailing2 = 0, dilation: PerAxis2 = 1, group: Positive = 1,
+        has_bias: Flag = False, weight_init: Any = None, bias_init: Any = None,
         dtype: DType = float32,
     ) -> None:
         super().__init__()
         self._options(in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation,
-                      group, has_bias, 2)
-        self.output_padding = checks.per_axis(
-            output_padding, 2, "output_padding", self.cls_name, 0)
+                      group, has_bias)
+        self.output_padding = output_padding
         self._parameters(weight_init, bias_init, dtype)
 
     def construct(self, x: Tensor) -> Tensor:
@@ -304,17 +254,16 @@ class Conv3dTranspose(_Conv, transposed=True, data_format="NCDHW"):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
-        pad_mode: str = "same", padding: Any = 0, dilation: Any = 1, group: int = 1,
-        output_padding: Any = 0, has_bias: bool = False, weight_init: Any = None,
-        bias_init: Any = None, data_format: str = "NCDHW", dtype: DType = float32,
+        self, in_channels: Positive, out_channels: Positive, kernel_size: Kernel3,
+        stride: PerAxis3 = 1, pad_mode: PadMode = "same", padding: Padding3 = 0,
+        dilation: PerAxis3 = 1, group: Positive = 1, output_padding: Trailing3 = 0,
+        has_bias: Flag = False, weight_init: Any = None, bias_init: Any = None,
+        data_format: Volumes = "NCDHW", dtype: DType = float32,
     ) -> None:
         super().__init__()
-        checks.choice(data_format, ("NCDHW",), "format", self.cls_name)
         self._options(in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation,
-                      group, has_bias, 3)
-        self.output_padding = checks.per_axis(
-            output_padding, 3, "output_padding", self.cls_name, 0)
+                      group, has_bias)
+        self.output_padding = output_padding
         self._parameters(weight_init, bias_init, dtype)
 
     def construct(self, x: Tensor) -> Tensor:

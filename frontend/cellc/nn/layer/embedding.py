@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
 from ...core import checks
+from ...core.declared import Flag, Int, Positive, PositiveNumber, one_of
 from ...tensors.initializer import initializer
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -31,14 +32,14 @@ class Embedding(Cell):
     """
 
     def __init__(
-        self, vocab_size: int, embedding_size: int, use_one_hot: bool = False,
+        self, vocab_size: Int, embedding_size: Int, use_one_hot: Flag = False,
         embedding_table: Any = "normal", dtype: DType = float32, padding_idx: int | None = None,
     ) -> None:
         super().__init__()
         what = self.cls_name
-        self.vocab_size = checks.integer(vocab_size, "vocab_size", what)
-        self.embedding_size = checks.integer(embedding_size, "embedding_size", what)
-        self.use_one_hot = checks.boolean(use_one_hot, "use_one_hot", what)
+        self.vocab_size = vocab_size
+        self.embedding_size = embedding_size
+        self.use_one_hot = use_one_hot
         self.dtype = dtype
         self.padding_idx = padding_idx
         table = initializer(embedding_table, [vocab_size, embedding_size], dtype)
@@ -79,17 +80,15 @@ class EmbeddingLookup(Cell):
     """
 
     def __init__(
-        self, vocab_size: int, embedding_size: int, param_init: Any = "normal",
-        target: str = "CPU", slice_mode: str = "batch_slice", manual_shapes: Any = None,
-        max_norm: float | None = None, sparse: bool = True, dtype: DType = float32,
+        self, vocab_size: Positive, embedding_size: Positive, param_init: Any = "normal",
+        target: Annotated[str, one_of("CPU", "DEVICE")] = "CPU", slice_mode: str = "batch_slice",
+        manual_shapes: Any = None, max_norm: PositiveNumber | None = None, sparse: Flag = True,
+        dtype: DType = float32,
     ) -> None:
         super().__init__()
-        self.vocab_size = checks.positive(vocab_size, "vocab_size", self.cls_name)
-        self.embedding_size = checks.positive(embedding_size, "embedding_size", self.cls_name)
-        checks.choice(target, ("CPU", "DEVICE"), "target", self.cls_name)
-        checks.boolean(sparse, "sparse", self.cls_name)
-        self.max_norm = None if max_norm is None else \
-            checks.above_zero(max_norm, "max_norm", self.cls_name)
+        self.vocab_size = vocab_size
+        self.embedding_size = embedding_size
+        self.max_norm = max_norm
         self.embedding_table = parameter(
             param_init, [vocab_size, embedding_size], dtype, "embedding_table")
 
@@ -120,20 +119,19 @@ class MultiFieldEmbeddingLookup(EmbeddingLookup):
     """
 
     def __init__(
-        self, vocab_size: int, embedding_size: int, field_size: int, param_init: Any = "normal",
-        target: str = "CPU", slice_mode: str = "batch_slice", feature_num_list: Any = None,
-        max_norm: float | None = None, sparse: bool = True, operator: str = "SUM",
-        dtype: DType = float32,
+        self, vocab_size: Int, embedding_size: int, field_size: Positive,
+        param_init: Any = "normal", target: str = "CPU", slice_mode: str = "batch_slice",
+        feature_num_list: Any = None, max_norm: float | None = None, sparse: bool = True,
+        operator: Annotated[str, one_of("SUM", "MAX", "MEAN")] = "SUM", dtype: DType = float32,
     ) -> None:
         what = "MultiFieldEmbeddingLookup"
-        checks.integer(vocab_size, "vocab_size", what)
-        self.field_size = checks.positive(field_size, "field_size", what)
+        self.field_size = field_size
         if not checks.boolean(sparse, "sparse", what) and target == "CPU":
             raise ValueError(
                 f"For '{what}', 'sparse' must be True when 'target' is \"CPU\", but got 'sparse': "
                 f"False and 'target': {target}."
             )
-        self.operator = checks.choice(operator, ("SUM", "MAX", "MEAN"), "operator", what)
+        self.operator = operator
         super().__init__(vocab_size, embedding_size, param_init, target, slice_mode, None,
                          max_norm, sparse, dtype)
 

@@ -11,28 +11,24 @@ from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
 from ...core import checks
+from ...core.declared import Arguments, Flag, Int, Number
 from ...ops import functional_window as window
 from ...tensors.initializer import Normal, initializer
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..cell import Cell
-from .base import Family, shown
+from .base import Family, Layer, shown
 from .basic import Upsample
 
 
-class _AvgPoolExt(Family):
+class _AvgPoolExt(Arguments, Family):
     """The mean of each window."""
 
-    def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = stride
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+    kernel_size: Any
+    stride: Any = None
+    padding: Any = 0
+    ceil_mode: bool = False
+    count_include_pad: bool = True
 
     def options(self) -> tuple[Any, Any, Any, bool, bool]:
         """What the functions take after the input."""
@@ -111,7 +107,7 @@ class MaxPool2dExt(Cell):
                               self.return_indices, self.ceil_mode)
 
 
-class Dropout2dExt(Cell):
+class Dropout2dExt(Layer):
     """Channels of (N, C, H, W) zeroed with probability `p` while training. `nn.Dropout2dExt`.
 
     Args:
@@ -119,10 +115,8 @@ class Dropout2dExt(Cell):
         inplace: write the result into the input.
     """
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        self.p = p
-        self.inplace = inplace
+    p: float = 0.5
+    inplace: bool = False
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -149,23 +143,23 @@ class EmbeddingExt(Cell):
     """
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
-        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
-        sparse: bool = False, _weight: Any = None, _freeze: bool = False,
+        self, num_embeddings: Int, embedding_dim: Int, padding_idx: int | None = None,
+        max_norm: Number | None = None, norm_type: Number = 2.0, scale_grad_by_freq: Flag = False,
+        sparse: Flag = False, _weight: Any = None, _freeze: bool = False,
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
         what = self.cls_name
         if sparse:
             raise ValueError("For 'Embedding', 'sparse' must be False: gradients are dense.")
-        self.sparse = checks.boolean(sparse, "sparse", what)
-        self.num_embeddings = checks.integer(num_embeddings, "num_embeddings", what)
-        self.embedding_dim = checks.integer(embedding_dim, "embedding_dim", what)
+        self.sparse = sparse
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
         self.dtype = float32 if dtype is None else dtype
         self.padding_idx = _row_of(padding_idx, num_embeddings, what)
-        self.max_norm = None if max_norm is None else checks.number(max_norm, "max_norm", what)
-        self.norm_type = checks.number(norm_type, "norm_type", what)
-        self.scale_grad_by_freq = checks.boolean(scale_grad_by_freq, "scale_grad_by_freq", what)
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
         table = initializer(Normal(1.0) if _weight is None else _weight,
                             (num_embeddings, embedding_dim), self.dtype)
         if _weight is None and padding_idx is not None:
@@ -202,16 +196,14 @@ def _row_of(padding_idx: Any, count: int, what: str) -> int | None:
     return row
 
 
-class SoftmaxExt(Cell):
+class SoftmaxExt(Layer):
     """exp(x) / the sum of exp(x) along `dim`. Source: `mindspore.nn.SoftmaxExt`.
 
     Args:
         dim: the axis; if None 0 for up to one or three axes, else 1.
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
+    dim: int | None = None
 
     def construct(self, input: Tensor) -> Tensor:
         """The same shape."""
@@ -221,21 +213,17 @@ class SoftmaxExt(Cell):
         return ops.softmax(input, dim)
 
 
-class UnfoldExt(Cell):
+class UnfoldExt(Layer):
     """The windows of (N, C, H, W) or (C, H, W) as columns. Source: `mindspore.mint.nn.Unfold`.
 
     Args:
         kernel_size, dilation, padding, stride: rows and columns.
     """
 
-    def __init__(
-        self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.dilation = dilation
-        self.padding = padding
-        self.stride = stride
+    kernel_size: Any
+    dilation: Any = 1
+    padding: Any = 0
+    stride: Any = 1
 
     def construct(self, input: Tensor) -> Tensor:
         """(N, C kH kW, positions), without N where the input has none."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from ... import ops
 from ...tensors.tensor import Tensor
-from ..cell import Cell
+from .base import Layer
 
 
-class _Fractional(Cell):
+class _Fractional(Layer):
     """What pools at drawn places share.
 
     Args:
@@ -23,16 +23,11 @@ class _Fractional(Cell):
         _random_samples: (N, C, axes) numbers in [0, 1) that place the windows; drawn if None.
     """
 
-    def __init__(
-        self, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-        return_indices: bool = False, _random_samples: Tensor | None = None,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.output_size = output_size
-        self.output_ratio = output_ratio
-        self.return_indices = return_indices
-        self._random_samples = _random_samples
+    kernel_size: Any
+    output_size: Any = None
+    output_ratio: Any = None
+    return_indices: bool = False
+    _random_samples: Tensor | None = None
 
 
 class FractionalMaxPool2d(_Fractional):

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...core import checks
+from ...core.declared import Float, Positive, PositiveFloat, instance, number
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .activation import ReLU
+from .base import Layer
 from .container import CellList
 from .conv import Conv2d
 from .pooling import AvgPool2d
 
-
-def _max_value(value: Any, what: str) -> Any:
-    """The largest pixel value, above zero."""
-    checks.number(value, "max_val", what)
-    if value <= 0:
-        raise ValueError(f"For '{what}', the argument 'max_val' must > 0.0, but got {value}.")
-    return value
+Fraction = Annotated[float, number(0, 1, ends="(]", whole=False)]
+MaxValue = Annotated[float, number(0, ends="(]", normal=lambda value: value)]
+"""The largest pixel value."""
+Weights = Annotated[Any, instance(tuple, list)]
 
 
 def _pair(img1: Tensor, img2: Tensor, what: str) -> None:
@@ -49,7 +47,7 @@ def _pair(img1: Tensor, img2: Tensor, what: str) -> None:
         )
 
 
-class CentralCrop(Cell):
+class CentralCrop(Layer):
     """The middle of images. Source: `mindspore.nn.CentralCrop`.
 
     Args:
@@ -60,14 +58,7 @@ class CentralCrop(Cell):
         ValueError: out of range.
     """
 
-    def __init__(self, central_fraction: float) -> None:
-        super().__init__()
-        self.central_fraction = checks.floating(central_fraction, "central_fraction", self.cls_name)
-        if not 0.0 < central_fraction <= 1.0:
-            raise ValueError(
-                f"For 'CentralCrop', the 'central_fraction' must be in range of (0.0, 1.0], but "
-                f"got {central_fraction} with type 'float'."
-            )
+    central_fraction: Fraction
 
     def construct(self, image: Tensor) -> Tensor:
         """(C, H, W) or (N, C, H, W), cut on all four sides."""
@@ -98,7 +89,7 @@ class ImageGradients(Cell):
         return down, right
 
 
-class PSNR(Cell):
+class PSNR(Layer):
     """The peak signal-to-noise ratio of two batches of images, in dB. `mindspore.nn.PSNR`.
 
     Args:
@@ -108,9 +99,7 @@ class PSNR(Cell):
         TypeError, ValueError: no number, or not above zero.
     """
 
-    def __init__(self, max_val: float = 1.0) -> None:
-        super().__init__()
-        self.max_val = _max_value(max_val, self.cls_name)
+    max_val: MaxValue = 1.0
 
     def construct(self, img1: Tensor, img2: Tensor) -> Tensor:
         """Two tensors (N, C, H, W) to (N), float32."""
@@ -124,20 +113,15 @@ class _Structure(Cell):
     """What the measures of structure share: a Gaussian window and the constants; see `SSIM`."""
 
     def __init__(
-        self, max_val: float, filter_size: int, filter_sigma: float, k1: float, k2: float
+        self, max_val: MaxValue, filter_size: Positive, filter_sigma: PositiveFloat, k1: Float,
+        k2: Float,
     ) -> None:
         super().__init__()
-        what = self.cls_name
-        self.max_val = _max_value(max_val, what)
-        self.filter_size = checks.at_least(filter_size, 1, "filter_size", what)
-        if not isinstance(filter_sigma, float):
-            raise TypeError(
-                f"For '{what}', the 'filter_sigma' must be float, but got "
-                f"'{type(filter_sigma).__name__}'"
-            )
-        self.filter_sigma = checks.above_zero(filter_sigma, "filter_sigma", what)
-        self.k1 = checks.floating(k1, "k1", what)
-        self.k2 = checks.floating(k2, "k2", what)
+        self.max_val = max_val
+        self.filter_size = filter_size
+        self.filter_sigma = filter_sigma
+        self.k1 = k1
+        self.k2 = k2
 
     def _convolution(self) -> Conv2d:
         """The window as a convolution of one channel that is not trained."""
@@ -191,7 +175,7 @@ class SSIM(_Structure):
     """
 
     def __init__(
-        self, max_val: float = 1.0, filter_size: int = 11, filter_sigma: float = 1.5,
+        self, max_val: MaxValue = 1.0, filter_size: int = 11, filter_sigma: float = 1.5,
         k1: float = 0.01, k2: float = 0.03,
     ) -> None:
         super().__init__(max_val, filter_size, filter_sigma, k1, k2)
@@ -220,13 +204,12 @@ class MSSSIM(_Structure):
     """
 
     def __init__(
-        self, max_val: float = 1.0,
-        power_factors: Any = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333), filter_size: int = 11,
+        self, max_val: MaxValue = 1.0,
+        power_factors: Weights = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333), filter_size: int = 11,
         filter_sigma: float = 1.5, k1: float = 0.01, k2: float = 0.03,
     ) -> None:
         super().__init__(max_val, filter_size, filter_sigma, k1, k2)
-        self.power_factors = checks.of_type(
-            power_factors, (tuple, list), "power_factors", self.cls_name)
+        self.power_factors = power_factors
         self.level = len(power_factors)
         self.multi_convs_list = CellList([self._convolution() for _ in power_factors])
         self.avg_pool = AvgPool2d(kernel_size=2, stride=2, pad_mode="valid")

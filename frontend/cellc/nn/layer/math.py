@@ -10,11 +10,12 @@ from cellc_runtime.dtypes import float16, float32, float64, int32
 
 from ... import ops
 from ...core import checks
+from ...core.declared import Axes, Flag
 from ...ops.arguments import tensor
 from ...ops.operations import DivNoNan
 from ...tensors.tensor import Tensor
 from ..cell import Cell
-from .base import Family
+from .base import Family, Layer
 
 
 def _floats(what: str, *operands: Tensor) -> None:
@@ -93,7 +94,7 @@ class MatDet(Cell):
         return ops.det(a)
 
 
-class MatMul(Cell):
+class MatMul(Layer):
     """The matrix product over the last two axes. Source: `mindspore.nn.MatMul`.
 
     Args:
@@ -103,10 +104,8 @@ class MatMul(Cell):
         TypeError: no bools.
     """
 
-    def __init__(self, transpose_x1: bool = False, transpose_x2: bool = False) -> None:
-        super().__init__()
-        self.transpose_x1 = checks.boolean(transpose_x1, "transpose_x1", self.cls_name)
-        self.transpose_x2 = checks.boolean(transpose_x2, "transpose_x2", self.cls_name)
+    transpose_x1: Flag = False
+    transpose_x2: Flag = False
 
     def construct(self, x1: Tensor, x2: Tensor) -> Tensor:
         """Vectors, matrices or batches of them."""
@@ -173,7 +172,7 @@ class Range(Cell):
         return self.result_tensor
 
 
-class ReduceLogSumExp(Cell):
+class ReduceLogSumExp(Layer):
     """The logarithm of the sum of exponentials over axes. Source: `mindspore.nn.ReduceLogSumExp`.
 
     Args:
@@ -184,11 +183,8 @@ class ReduceLogSumExp(Cell):
         TypeError: arguments of another kind.
     """
 
-    def __init__(self, axis: Any, keep_dims: bool = False) -> None:
-        super().__init__()
-        what = self.cls_name
-        self.axis = checks.of_type(axis, (int, list, tuple), "axis", what)
-        self.keep_dims = checks.boolean(keep_dims, "keep_dims", what)
+    axis: Axes
+    keep_dims: Flag = False
 
     def construct(self, x: Tensor) -> Tensor:
         """float16 or float32, without overflow."""

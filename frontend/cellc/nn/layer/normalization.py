@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.lazy import lazy_module
 
 from ... import ops
 from ...core import checks
+from ...core.declared import Flag, Float, PlainNumber, Positive, Share, number, one_of
 from ...ops.arguments import ranked
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -21,6 +22,10 @@ else:  # one process needs none
     collectives = lazy_module("cellc.ops.functional_collectives")
 
 
+FloatShare = Annotated[float, number(0, 1, whole=False)]
+FlagOrNone = Annotated[bool | None, one_of(None, True, False)]
+
+
 class _ByChannel(Family):
     """What batch and instance normalisation share: four parameters (C) and the printed form."""
 
@@ -28,16 +33,10 @@ class _ByChannel(Family):
         self, num_features: int, eps: float, momentum: float, affine: bool, gamma_init: Any,
         beta_init: Any, mean_init: Any, variance_init: Any, dtype: DType,
     ) -> None:
-        what = self.cls_name
-        if checks.integer(num_features, "num_features", what) < 1:
-            raise ValueError(
-                f"For '{what}', the 'num_features' must be at least 1, but got {num_features}."
-            )
         self.num_features = num_features
-        checks.number(eps, "eps", what)
         self.eps = eps
-        self.momentum = checks.between(momentum, 0, 1, "momentum", what)
-        self.affine = checks.boolean(affine, "affine", what)
+        self.momentum = momentum
+        self.affine = affine
         shape = (num_features,)
         self.moving_mean = parameter(mean_init, shape, dtype, "mean", False)
         self.moving_variance = parameter(variance_init, shape, dtype, "variance", False)
@@ -71,26 +70,17 @@ class _BatchNorm(_ByChannel):
     """Numbers of axes an input may have; empty: any."""
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float = 0.9, affine: bool = True,
-        gamma_init: Any = "ones", beta_init: Any = "zeros", moving_mean_init: Any = "zeros",
-        moving_var_init: Any = "ones", use_batch_statistics: bool | None = None,
-        data_format: str = "NCHW", dtype: DType = float32,
+        self, num_features: Positive, eps: PlainNumber = 1e-5, momentum: Share = 0.9,
+        affine: Flag = True, gamma_init: Any = "ones", beta_init: Any = "zeros",
+        moving_mean_init: Any = "zeros", moving_var_init: Any = "ones",
+        use_batch_statistics: FlagOrNone = None,
+        data_format: Annotated[str, one_of("NCHW")] = "NCHW", dtype: DType = float32,
     ) -> None:
         super().__init__()
         self._make(num_features, eps, momentum, affine, gamma_init, beta_init, moving_mean_init,
                    moving_var_init, dtype)
         self.momentum = 1.0 - self.momentum  # of the batch's statistics, as MindSpore keeps it
-        if use_batch_statistics is not None and not isinstance(use_batch_statistics, bool):
-            raise ValueError(
-                f"For '{self.cls_name}', the 'use_batch_statistics' must be a boolean value or "
-                f"None, but got {use_batch_statistics}."
-            )
         self.use_batch_statistics = use_batch_statistics
-        if data_format != "NCHW":
-            raise ValueError(
-                f"For '{self.cls_name}', the 'data_format' must be 'NCHW', but got "
-                f"{data_format!r}."
-            )
 
     def extend_repr(self) -> str:
         """Options and parameters, the momentum as it was given."""
@@ -127,10 +117,10 @@ class BatchNorm3d(Cell):
     """
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float = 0.9, affine: bool = True,
-        gamma_init: Any = "ones", beta_init: Any = "zeros", moving_mean_init: Any = "zeros",
-        moving_var_init: Any = "ones", use_batch_statistics: bool | None = None,
-        dtype: DType = float32,
+        self, num_features: Positive, eps: PlainNumber = 1e-5, momentum: Share = 0.9,
+        affine: Flag = True, gamma_init: Any = "ones", beta_init: Any = "zeros",
+        moving_mean_init: Any = "zeros", moving_var_init: Any = "ones",
+        use_batch_statistics: FlagOrNone = None, dtype: DType = float32,
     ) -> None:
         super().__init__()
         self.bn2d = BatchNorm2d(
@@ -165,10 +155,10 @@ class SyncBatchNorm(_BatchNorm):
     """
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float = 0.9, affine: bool = True,
-        gamma_init: Any = "ones", beta_init: Any = "zeros", moving_mean_init: Any = "zeros",
-        moving_var_init: Any = "ones", use_batch_statistics: bool | None = None,
-        process_groups: Any = None, dtype: DType = float32,
+        self, num_features: Positive, eps: PlainNumber = 1e-5, momentum: Share = 0.9,
+        affine: Flag = True, gamma_init: Any = "ones", beta_init: Any = "zeros",
+        moving_mean_init: Any = "zeros", moving_var_init: Any = "ones",
+        use_batch_statistics: FlagOrNone = None, process_groups: Any = None, dtype: DType = float32,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, gamma_init, beta_init,
                          moving_mean_init, moving_var_init, use_batch_statistics, dtype=dtype)
@@ -211,12 +201,11 @@ class _InstanceNorm(_ByChannel):
     rank = 0
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
-        gamma_init: Any = "ones", beta_init: Any = "zeros", dtype: DType = float32,
+        self, num_features: Positive, eps: Float = 1e-5, momentum: FloatShare = 0.1,
+        affine: Flag = True, gamma_init: Any = "ones", beta_init: Any = "zeros",
+        dtype: DType = float32,
     ) -> None:
         super().__init__()
-        checks.floating(eps, "eps", self.cls_name)
-        checks.floating(momentum, "momentum", self.cls_name)
         self._make(num_features, eps, momentum, affine, gamma_init, beta_init, "zeros", "ones",
                    dtype)
 
@@ -369,20 +358,19 @@ class GroupNorm(Cell):
     """
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
+        self, num_groups: Positive, num_channels: Positive, eps: Float = 1e-5, affine: Flag = True,
         gamma_init: Any = "ones", beta_init: Any = "zeros", dtype: DType = float32,
     ) -> None:
         super().__init__()
-        what = self.cls_name
-        self.num_groups = checks.positive(num_groups, "num_groups", what)
-        self.num_channels = checks.positive(num_channels, "num_channels", what)
+        self.num_groups = num_groups
+        self.num_channels = num_channels
         if num_channels % num_groups:
             raise ValueError(
                 "For 'GroupNorm', the 'num_channels' must be divided by 'num_groups', but got "
                 f"'num_channels': {num_channels}, 'num_groups': {num_groups}."
             )
-        self.eps = checks.floating(eps, "eps", what)
-        self.affine = checks.boolean(affine, "affine", what)
+        self.eps = eps
+        self.affine = affine
         shape = (self.num_channels,)
         self.gamma = parameter(gamma_init, shape, dtype, "gamma", affine)
         self.beta = parameter(beta_init, shape, dtype, "beta", affine)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ... import ops
 from ...core import checks
+from ...core.declared import Number
 from ...tensors.tensor import Tensor
 from .base import Family
 
@@ -62,9 +63,9 @@ class _ConstantPad(SidePad):
         value: the value.
     """
 
-    def __init__(self, padding: Any, value: Any) -> None:
+    def __init__(self, padding: Any, value: Number) -> None:
         super().__init__(padding)
-        self.value = checks.number(value, "value", self.cls_name)
+        self.value = value
 
 
 class ConstantPad1d(_ConstantPad, spatial=1):

@@ -9,11 +9,12 @@ from typing import Any
 
 from ... import ops
 from ...core import checks
+from ...core.declared import Flag, Positive, instance
 from ...ops import functional_volume as volume
 from ...ops import functional_window as window
 from ...tensors.tensor import Tensor
 from ..cell import Cell
-from .base import Family
+from .base import Family, Layer
 
 Ints = tuple[int, ...]
 
@@ -130,12 +131,12 @@ class MaxPool1d(_Pool):
     """
 
     def __init__(
-        self, kernel_size: int = 1, stride: int = 1, pad_mode: str = "valid", padding: Any = 0,
-        dilation: Any = 1, return_indices: bool = False, ceil_mode: bool = False,
+        self, kernel_size: Positive = 1, stride: Positive = 1, pad_mode: str = "valid",
+        padding: Any = 0, dilation: Any = 1, return_indices: bool = False, ceil_mode: bool = False,
     ) -> None:
         super().__init__()
-        size = checks.positive(kernel_size, "kernel_size", self.cls_name)
-        step = checks.positive(stride, "stride", self.cls_name)
+        size = kernel_size
+        step = stride
         extras = padding != 0 or dilation != 1 or return_indices or ceil_mode
         self._window((1, size), (1, step), pad_mode, extras)
         self.padding = (0, *_each(padding, 1))
@@ -198,7 +199,7 @@ class AvgPool2d(_AvgPool):
 
     def __init__(
         self, kernel_size: Any = 1, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
-        ceil_mode: bool = False, count_include_pad: bool = True,
+        ceil_mode: Flag = False, count_include_pad: bool = True,
         divisor_override: int | None = None, data_format: str = "NCHW",
     ) -> None:
         super().__init__()
@@ -206,7 +207,6 @@ class AvgPool2d(_AvgPool):
             raise ValueError(f"For 'AvgPool2d', only 'NCHW' is possible, but got {data_format!r}.")
         extras = padding != 0 or ceil_mode or divisor_override is not None
         self._window(kernel_size, stride, pad_mode, extras)
-        checks.boolean(ceil_mode, "ceil_mode", self.cls_name)
         self._counts(padding, ceil_mode, count_include_pad, divisor_override)
 
     def construct(self, x: Tensor) -> Tensor:
@@ -225,12 +225,12 @@ class AvgPool1d(_Pool):
     """
 
     def __init__(
-        self, kernel_size: int = 1, stride: int = 1, pad_mode: str = "valid", padding: Any = 0,
-        ceil_mode: bool = False, count_include_pad: bool = True,
+        self, kernel_size: Positive = 1, stride: Positive = 1, pad_mode: str = "valid",
+        padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        size = checks.positive(kernel_size, "kernel_size", self.cls_name)
-        step = checks.positive(stride, "stride", self.cls_name)
+        size = kernel_size
+        step = stride
         self._window((1, size), (1, step), pad_mode, padding != 0 or ceil_mode)
         self.padding = (0, *_each(padding, 1))
         self.ceil_mode = ceil_mode
@@ -274,7 +274,7 @@ class MaxPool3d(_Pool, spatial=3):
         self._window(kernel_size, stride, pad_mode, extras)
         self.padding = padding
         self.dilation = dilation
-        self.return_indices = checks.boolean(return_indices, "return_indices", self.cls_name)
+        self.return_indices = instance(bool)(return_indices, self.cls_name, "return_indices")
         self.ceil_mode = ceil_mode
 
     def construct(self, x: Tensor) -> Any:
@@ -358,34 +358,30 @@ class AdaptiveMaxPool2d(Cell):
         return_indices: return also the flat position of each in its plane.
     """
 
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+    def __init__(self, output_size: Any, return_indices: Flag = False) -> None:
         super().__init__()
         self.output_size = _output_size(output_size, 2, self.cls_name)
-        self.return_indices = checks.boolean(return_indices, "return_indices", self.cls_name)
+        self.return_indices = return_indices
 
     def construct(self, input: Tensor) -> Any:
         """(N, C, H, W) or (C, H, W) to the size."""
         return ops.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
-class AdaptiveAvgPool1d(Cell):
+class AdaptiveAvgPool1d(Layer):
     """Means of windows of (N, C, L) so that `output_size` come out. `nn.AdaptiveAvgPool1d`."""
 
-    def __init__(self, output_size: int) -> None:
-        super().__init__()
-        self.output_size = checks.positive(output_size, "output_size", self.cls_name)
+    output_size: Positive
 
     def construct(self, input: Tensor) -> Tensor:
         """(N, C, L) to (N, C, output_size)."""
         return ops.adaptive_avg_pool1d(input, self.output_size)
 
 
-class AdaptiveMaxPool1d(Cell):
+class AdaptiveMaxPool1d(Layer):
     """Maxima of windows of (N, C, L) so that `output_size` come out. `nn.AdaptiveMaxPool1d`."""
 
-    def __init__(self, output_size: int) -> None:
-        super().__init__()
-        self.output_size = checks.positive(output_size, "output_size", self.cls_name)
+    output_size: Positive
 
     def construct(self, x: Tensor) -> Tensor:
         """(N, C, L) to (N, C, output_size)."""
@@ -416,17 +412,17 @@ class AdaptiveMaxPool3d(Cell):
         return_indices: return also the position of each in the flattened (D, H, W), int32.
     """
 
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+    def __init__(self, output_size: Any, return_indices: Flag = False) -> None:
         super().__init__()
         self.output_size = _output_size(output_size, 3, self.cls_name)
-        self.return_indices = checks.boolean(return_indices, "return_indices", self.cls_name)
+        self.return_indices = return_indices
 
     def construct(self, input: Tensor) -> Any:
         """(N, C, D, H, W) or (C, D, H, W) to the size."""
         return ops.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
 
-class LPPool2d(Cell):
+class LPPool2d(Layer):
     """The p-norm of each window of (N, C, H, W). Source: `mindspore.nn.LPPool2d`.
 
     Args:
@@ -435,14 +431,10 @@ class LPPool2d(Cell):
         ceil_mode: a last window may reach beyond the image.
     """
 
-    def __init__(
-        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-    ) -> None:
-        super().__init__()
-        self.norm_type = norm_type
-        self.kernel_size = kernel_size
-        self.stride = stride
-        self.ceil_mode = ceil_mode
+    norm_type: float
+    kernel_size: Any
+    stride: Any = None
+    ceil_mode: bool = False
 
     def construct(self, x: Tensor) -> Tensor:
         """(N, C, H, W) to (N, C, H', W')."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
 from ...core import checks
+from ...core.declared import Copies, Flag, Float, Positive, one_of
 from ...ops import recurrence
 from ...ops.arguments import ranked, sequence
 from ...tensors.initializer import Uniform
@@ -93,10 +94,10 @@ class RNNCell(_RNNCellBase):
 
     def __init__(
         self, input_size: int, hidden_size: int, has_bias: bool = True,
-        nonlinearity: str = "tanh", dtype: DType = float32,
+        nonlinearity: Annotated[str, one_of("tanh", "relu")] = "tanh", dtype: DType = float32,
     ) -> None:
         Cell.__init__(self)
-        self.kind = checks.choice(nonlinearity, ("tanh", "relu"), "nonlinearity", self.cls_name)
+        self.kind = nonlinearity
         self.nonlinearity = nonlinearity
         self._make(input_size, hidden_size, has_bias, dtype)
 
@@ -171,20 +172,19 @@ class _RNNBase(Family):
     dynamic: type[_Dynamic] = _Dynamic
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, has_bias: bool = True,
-        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-        dtype: DType = float32,
+        self, input_size: Positive, hidden_size: Positive, num_layers: Copies = 1,
+        has_bias: Flag = True, batch_first: Flag = False, dropout: Float = 0.0,
+        bidirectional: Flag = False, dtype: DType = float32,
     ) -> None:
         super().__init__()
         what = self.cls_name
-        self.input_size = checks.positive(input_size, "input_size", what)
-        self.hidden_size = checks.positive(hidden_size, "hidden_size", what)
-        self.num_layers = checks.copies(num_layers, "num_layers", what)
-        self.has_bias = checks.boolean(has_bias, "has_bias", what)
-        self.batch_first = checks.boolean(batch_first, "batch_first", what)
-        checks.floating(dropout, "dropout", what)
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.has_bias = has_bias
+        self.batch_first = batch_first
         self.dropout = checks.between(dropout, 0, 1, "dropout", what, "[)")
-        self.bidirectional = checks.boolean(bidirectional, "bidirectional", what)
+        self.bidirectional = bidirectional
         self.directions = 2 if bidirectional else 1
         self.rnn = self._dynamic()
         self.dropout_op = Dropout(p=float(dropout))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...core import checks
+from ...core.declared import Int
 from ...ops.primitive import Primitive
 from ...tensors.tensor import Tensor
 from ..cell import Cell
@@ -25,7 +25,7 @@ class TimeDistributed(Cell):
         TypeError: no Cell or Primitive, or no ints.
     """
 
-    def __init__(self, layer: Any, time_axis: int, reshape_with_axis: int | None = None) -> None:
+    def __init__(self, layer: Any, time_axis: Int, reshape_with_axis: Int | None = None) -> None:
         super().__init__()
         what = self.cls_name
         if not isinstance(layer, (Cell, Primitive)):
@@ -34,9 +34,8 @@ class TimeDistributed(Cell):
                 f"{type(layer).__name__}."
             )
         self.layer = layer
-        self.time_axis = checks.integer(time_axis, "time_axis", what)
-        self.reshape_with_axis = reshape_with_axis if reshape_with_axis is None else \
-            checks.integer(reshape_with_axis, "reshape_with_axis", what)
+        self.time_axis = time_axis
+        self.reshape_with_axis = reshape_with_axis
 
     def construct(self, inputs: Tensor) -> Tensor:
         """Three axes or more."""

@@ -13,6 +13,7 @@ from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
 from ...core import checks
+from ...core.declared import DropRate, Positive
 from ...ops.functional_heads import attend_in_heads
 from ...tensors.initializer import XavierNormal, XavierUniform
 from ...tensors.parameter import Parameter
@@ -44,19 +45,19 @@ class MultiheadAttention(Cell):
     """
 
     def __init__(
-        self, embed_dim: int, num_heads: int, dropout: float = 0.0, has_bias: bool = True,
-        add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None,
-        vdim: int | None = None, batch_first: bool = False, dtype: DType = float32,
+        self, embed_dim: Positive, num_heads: Positive, dropout: DropRate = 0.0,
+        has_bias: bool = True, add_bias_kv: bool = False, add_zero_attn: bool = False,
+        kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
+        dtype: DType = float32,
     ) -> None:
         super().__init__()
-        what = self.cls_name
-        self.embed_dim = checks.positive(embed_dim, "embed_dim", what)
-        self.num_heads = checks.positive(num_heads, "num_heads", what)
+        self.embed_dim = embed_dim
+        self.num_heads = num_heads
         self.head_dim = embed_dim // num_heads
         if embed_dim % num_heads:
             raise ValueError("The init argument 'embed_dim' must be divisible by 'num_heads'.")
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
-        self.dropout = checks.between(dropout, 0, 1, "dropout", what, "[)")
+        self.dropout = dropout
         self.add_zero_attn = add_zero_attn
         self.batch_first = batch_first
         self.same_dims = self.kdim == embed_dim and self.vdim == embed_dim
@@ -315,8 +316,8 @@ class Transformer(Cell):
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6,
         num_decoder_layers: int = 6, dim_feedforward: int = 2048, dropout: float = 0.1,
         activation: Any = "relu", custom_encoder: Cell | None = None,
-        custom_decoder: Cell | None = None, layer_norm_eps: float = 1e-5,
-        batch_first: bool = False, norm_first: bool = False, dtype: DType = float32,
+        custom_decoder: Cell | None = None, layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, dtype: DType = float32,
     ) -> None:
         super().__init__()
         options: Iterable[Any] = (d_model, nhead, dim_feedforward, dropout, activation,

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import KW_ONLY
+from typing import Annotated, Any
 
 from cellc_runtime.dtypes import float32, int64
 
 from ... import ops
-from ...core import checks
-from ...ops.arguments import ranked, tensor
+from ...core.declared import (
+    Arguments,
+    Flag,
+    Int,
+    Number,
+    Positive,
+    PositiveFloat,
+    PositiveNumber,
+    Rule,
+    Share,
+    instance,
+    is_number,
+    number,
+    one_of,
+)
+from ...ops.arguments import ranked
 from ...ops.functional_loss import softmax_cross_entropy
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from ..layer.activation import LogSoftmax, get_activation
 
-_REDUCTIONS = ("mean", "sum", "none")
-
-
-def _reduction(value: Any, what: str, options: tuple[str, ...] = _REDUCTIONS) -> str:
-    if not isinstance(value, str) or value not in options:
-        raise ValueError(
-            f"For '{what}', the 'reduction' must be in {list(options)}, but got {value}."
-        )
-    return str(value)
+Reduction = Annotated[str, one_of("mean", "sum", "none")]
+Weight = Annotated[Tensor, instance(Tensor)]
 
 
 def _require_tensors(what: str, **operands: Any) -> None:
@@ -34,7 +42,7 @@ def _require_tensors(what: str, **operands: Any) -> None:
             )
 
 
-class LossBase(Cell):
+class LossBase(Arguments, Cell):
     """Base of losses: `get_loss` weights and reduces the losses of the elements.
 
     Args:
@@ -44,9 +52,9 @@ class LossBase(Cell):
         ValueError: another reduction.
     """
 
-    def __init__(self, reduction: str = "mean") -> None:
+    def __init__(self, reduction: Reduction = "mean") -> None:
         super().__init__()
-        self.reduction = _reduction(reduction, self.cls_name)
+        self.reduction = reduction
         self.average = reduction == "mean"
         self.reduce = reduction != "none"
 
@@ -136,11 +144,9 @@ class SmoothL1Loss(LossBase):
         reduction: as in `LossBase`.
     """
 
-    def __init__(self, beta: float = 1.0, reduction: str = "none") -> None:
-        super().__init__(reduction)
-        if not isinstance(beta, bool):
-            checks.number(beta, "beta", self.cls_name)
-        self.beta = beta
+    beta: Annotated[float, Rule(
+        "a number", lambda value: isinstance(value, bool) or is_number(value))] = 1.0
+    reduction: Reduction = "none"
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Tensors of one shape."""
@@ -155,9 +161,8 @@ class HuberLoss(LossBase):
         delta: positive.
     """
 
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction)
-        self.delta = delta
+    reduction: Reduction = "mean"
+    delta: float = 1.0
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Tensors that broadcast."""
@@ -173,13 +178,10 @@ class GaussianNLLLoss(LossBase):
         reduction: as in `LossBase`.
     """
 
-    def __init__(
-        self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
-    ) -> None:
-        super().__init__(reduction)
-        self.full = checks.boolean(full, "full", self.cls_name)
-        checks.floating(eps, "eps", self.cls_name)
-        self.eps = checks.above_zero(eps, "eps", self.cls_name)
+    _: KW_ONLY
+    full: Flag = False
+    eps: PositiveFloat = 1e-6
+    reduction: Reduction = "mean"
 
     def construct(self, logits: Tensor, labels: Tensor, var: Tensor) -> Tensor:
         """Means, observations and variances."""
@@ -196,14 +198,10 @@ class PoissonNLLLoss(LossBase):
         reduction: as in `LossBase`.
     """
 
-    def __init__(
-        self, log_input: bool = True, full: bool = False, eps: float = 1e-8,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(reduction)
-        self.log_input = log_input
-        self.full = full
-        self.eps = eps
+    log_input: bool = True
+    full: bool = False
+    eps: float = 1e-8
+    reduction: Reduction = "mean"
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
         """Rates (or their logarithms) and counts."""
@@ -232,9 +230,8 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
         reduction: as in `LossBase`.
     """
 
-    def __init__(self, sparse: bool = False, reduction: str = "none") -> None:
-        super().__init__(reduction)
-        self.sparse = checks.boolean(sparse, "sparse", self.cls_name)
+    sparse: Flag = False
+    reduction: Reduction = "none"
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Losses (N), or a scalar.
@@ -265,17 +262,10 @@ class CrossEntropyLoss(LossBase):
         label_smoothing: in [0, 1].
     """
 
-    def __init__(
-        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(reduction)
-        if weight is not None:
-            _require_tensors(self.cls_name, weight=weight)
-        self.weight = weight
-        self.ignore_index = checks.integer(ignore_index, "ignore_index", self.cls_name)
-        self.label_smoothing = checks.between(
-            label_smoothing, 0.0, 1.0, "label_smoothing", self.cls_name)
+    weight: Weight | None = None
+    ignore_index: Int = -100
+    reduction: Reduction = "mean"
+    label_smoothing: Share = 0.0
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Logits (C), (N, C) or (N, C, d...)."""
@@ -293,12 +283,9 @@ class NLLLoss(LossBase):
         reduction: as in `LossBase`.
     """
 
-    def __init__(
-        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
-    ) -> None:
-        super().__init__(reduction)
-        self.weight = weight
-        self.ignore_index = checks.integer(ignore_index, "ignore_index", self.cls_name)
+    weight: Tensor | None = None
+    ignore_index: Int = -100
+    reduction: Reduction = "mean"
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Log-probabilities (N, C) or (N, C, d...)."""
@@ -314,9 +301,8 @@ class BCELoss(LossBase):
         reduction: as in `LossBase`.
     """
 
-    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.weight = weight
+    weight: Tensor | None = None
+    reduction: Reduction = "mean"
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Tensors of one shape."""
@@ -332,13 +318,9 @@ class BCEWithLogitsLoss(LossBase):
         pos_weight: a factor for the part of the positive class.
     """
 
-    def __init__(
-        self, reduction: str = "mean", weight: Tensor | None = None,
-        pos_weight: Tensor | None = None,
-    ) -> None:
-        super().__init__(reduction)
-        self.weight = weight
-        self.pos_weight = pos_weight
+    reduction: Reduction = "mean"
+    weight: Tensor | None = None
+    pos_weight: Tensor | None = None
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
         """Logits and labels of one shape."""
@@ -353,8 +335,9 @@ class KLDivLoss(LossBase):
         reduction: as in `LossBase`, or `"batchmean"`.
     """
 
-    def __init__(self, reduction: str = "mean") -> None:
-        _reduction(reduction, type(self).__name__, (*_REDUCTIONS, "batchmean"))
+    def __init__(
+        self, reduction: Annotated[str, one_of("mean", "sum", "none", "batchmean")] = "mean"
+    ) -> None:
         super().__init__("mean" if reduction == "batchmean" else reduction)
         self.reduction = reduction
 
@@ -372,14 +355,11 @@ class FocalLoss(LossBase):
         reduction: as in `LossBase`.
     """
 
-    def __init__(
-        self, weight: Tensor | None = None, gamma: float = 2.0, reduction: str = "mean"
-    ) -> None:
-        super().__init__(reduction)
-        self.gamma = checks.number(gamma, "gamma", self.cls_name)
-        if weight is not None:
-            _require_tensors(self.cls_name, weight=weight)
-        self.weight = weight
+    weight: Weight | None = None
+    gamma: Number = 2.0
+    reduction: Reduction = "mean"
+
+    def __post_init__(self) -> None:
         self.logsoftmax = LogSoftmax(1)
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -427,10 +407,7 @@ class DiceLoss(LossBase):
         smooth: non-negative.
     """
 
-    def __init__(self, smooth: float = 1e-5) -> None:
-        super().__init__()
-        checks.floating(smooth, "smooth", self.cls_name)
-        self.smooth = checks.between(smooth, 0, math.inf, "smooth", self.cls_name, "[)")
+    smooth: Annotated[float, number(0, whole=False)] = 1e-5
 
     def construct(self, logits: Tensor, label: Tensor) -> Tensor:
         """Tensors of one shape, to a scalar.
@@ -460,27 +437,16 @@ class MultiClassDiceLoss(LossBase):
         ValueError: `weights` has no 2 axes.
     """
 
-    def __init__(
-        self, weights: Tensor | None = None, ignore_indiex: int | None = None,
-        activation: Any = "softmax",
-    ) -> None:
-        super().__init__()
-        if weights is not None and tensor(weights, "MultiClassDiceLoss", "weights").ndim != 2:
-            raise ValueError(
-                f"For 'MultiClassDiceLoss', 'weights' must have 2 axes, but got {weights.ndim}."
-            )
+    weights: Weight | None = None
+    ignore_indiex: Int | None = None
+    activation: Annotated[Any, instance(str, Cell, type(None))] = "softmax"
+
+    def __post_init__(self) -> None:
+        if self.weights is not None:
+            ranked(self.weights, 2, 2, "MultiClassDiceLoss", "weights")
         self.binarydiceloss = DiceLoss(smooth=1e-5)
-        self.weights = weights
-        self.ignore_indiex = ignore_indiex if ignore_indiex is None else \
-            checks.integer(ignore_indiex, "ignore_indiex", self.cls_name)
-        if isinstance(activation, str):
-            activation = _activation(activation)
-        if activation is not None and not isinstance(activation, Cell):
-            raise TypeError(
-                "For 'MultiClassDiceLoss', the 'activation' must be str or Cell, but got "
-                f"{type(activation)}."
-            )
-        self.activation = activation
+        if isinstance(self.activation, str):
+            self.activation = _activation(self.activation)
 
     def construct(self, logits: Tensor, label: Tensor) -> Tensor:
         """Tensors (N, C, d...) of one shape, to a scalar."""
@@ -510,9 +476,8 @@ class CosineEmbeddingLoss(LossBase):
         reduction: as in `LossBase`.
     """
 
-    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.margin = checks.between(margin, -1.0, 1.0, "margin", self.cls_name)
+    margin: Annotated[float, number(-1, 1)] = 0.0
+    reduction: Reduction = "mean"
 
     def construct(self, logits_x1: Tensor, logits_x2: Tensor, labels: Tensor) -> Tensor:
         """Vectors (N, d) twice, and labels (N)."""
@@ -527,9 +492,8 @@ class MarginRankingLoss(LossBase):
         reduction: as in `LossBase`.
     """
 
-    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.margin = checks.number(margin, "margin", self.cls_name)
+    margin: Number = 0.0
+    reduction: Reduction = "mean"
 
     def construct(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Tensors of one shape."""
@@ -544,9 +508,8 @@ class HingeEmbeddingLoss(LossBase):
         reduction: as in `LossBase`.
     """
 
-    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.margin = checks.number(margin, "margin", self.cls_name)
+    margin: Number = 1.0
+    reduction: Reduction = "mean"
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Tensors of one shape."""
@@ -569,9 +532,8 @@ class MultiLabelSoftMarginLoss(LossBase):
         reduction: as in `LossBase`.
     """
 
-    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.weight = weight
+    weight: Tensor | None = None
+    reduction: Reduction = "mean"
 
     def construct(self, x: Tensor, target: Tensor) -> Tensor:
         """Logits and labels (N, C)."""
@@ -591,18 +553,12 @@ class MultiMarginLoss(LossBase):
         ValueError: `p` is neither 1 nor 2.
     """
 
-    def __init__(
-        self, p: int = 1, margin: float = 1.0, reduction: str = "mean",
-        weight: Tensor | None = None,
-    ) -> None:
-        super().__init__(reduction)
-        if p not in (1, 2):
-            raise ValueError(
-                f"For 'MultiMarginLoss', the 'p' must be int and must in {{1, 2}}, but got '{p}'."
-            )
-        self.p = p
-        self.margin = checks.number(margin, "margin", self.cls_name)
-        self.weight = weight
+    p: Annotated[int, Rule(
+        "1 or 2", lambda value: True,
+        lambda value: isinstance(value, (int, float)) and value in (1, 2))] = 1
+    margin: Number = 1.0
+    reduction: Reduction = "mean"
+    weight: Tensor | None = None
 
     def construct(self, x: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
         """Scores (N, C) and classes (N); weights of the classes, if the layer has none."""
@@ -621,15 +577,11 @@ class TripletMarginLoss(LossBase):
         margin: as above (a number; also the fourth argument of the call).
     """
 
-    def __init__(
-        self, p: float = 2, swap: bool = False, eps: float = 1e-6, reduction: str = "mean",
-        margin: float = 1.0,
-    ) -> None:
-        super().__init__(reduction)
-        self.p = p
-        self.swap = checks.boolean(swap, "swap", self.cls_name)
-        self.eps = eps
-        self.margin = margin
+    p: float = 2
+    swap: Flag = False
+    eps: float = 1e-6
+    reduction: Reduction = "mean"
+    margin: float = 1.0
 
     def construct(
         self, x: Tensor, positive: Tensor, negative: Tensor, margin: Any = None
@@ -650,14 +602,14 @@ class TripletMarginWithDistanceLoss(LossBase):
         margin: positive.
     """
 
-    def __init__(
-        self, distance_function: Any = None, swap: bool = False, reduction: str = "mean",
-        margin: float = 1.0,
-    ) -> None:
-        super().__init__(reduction)
-        self.margin = checks.above_zero(margin, "margin", self.cls_name)
-        self.swap = checks.boolean(swap, "swap", self.cls_name)
-        self.distance_function = _distance if distance_function is None else distance_function
+    distance_function: Any = None
+    swap: Flag = False
+    reduction: Reduction = "mean"
+    margin: PositiveNumber = 1.0
+
+    def __post_init__(self) -> None:
+        if self.distance_function is None:
+            self.distance_function = _distance
 
     def construct(self, x: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """Tensors of one shape."""
@@ -685,6 +637,11 @@ class MultilabelMarginLoss(LossBase):
         return ops.multilabel_margin_loss(x, target, self.reduction)
 
 
+_SAMPLED = Rule("a list or tuple of 3, or None",
+                lambda value: value is None or isinstance(value, (list, tuple)),
+                lambda value: value is None or len(value) == 3)
+
+
 class SampledSoftmaxLoss(LossBase):
     """The cross-entropy of a softmax over the true classes and some drawn ones.
 
@@ -702,36 +659,21 @@ class SampledSoftmaxLoss(LossBase):
         TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
-    def __init__(
-        self, num_sampled: int, num_classes: int, num_true: int = 1, sampled_values: Any = None,
-        remove_accidental_hits: bool = True, seed: int = 0, reduction: str = "none",
-    ) -> None:
-        super().__init__(reduction)
-        what = self.cls_name
-        checks.positive(num_classes, "num_classes", what)
-        for name, value in (("num_true", num_true), ("num_sampled", num_sampled)):
-            if checks.positive(value, name, what) > num_classes:
+    num_sampled: Positive
+    num_classes: Positive
+    num_true: Positive = 1
+    sampled_values: Annotated[Any, _SAMPLED] = None
+    remove_accidental_hits: bool = True
+    seed: int = 0
+    reduction: Reduction = "none"
+
+    def __post_init__(self) -> None:
+        for name in ("num_true", "num_sampled"):
+            if getattr(self, name) > self.num_classes:
                 raise ValueError(
-                    f"For '{what}', the '{name}' must be smaller than or equal to 'num_classes', "
-                    f"but got '{name}': {value} and 'num_classes': {num_classes}."
+                    f"For 'SampledSoftmaxLoss', '{name}' must be at most 'num_classes' "
+                    f"({self.num_classes}), but got {getattr(self, name)}."
                 )
-        if sampled_values is not None:
-            if not isinstance(sampled_values, (list, tuple)):
-                raise TypeError(
-                    f"For '{what}', the type of 'sampled_values' must be a list or tuple, but got "
-                    f"{type(sampled_values).__name__}."
-                )
-            if len(sampled_values) != 3:
-                raise ValueError(
-                    f"For '{what}', the length of 'sampled_values' must be equal to 3, but got "
-                    f"{len(sampled_values)}."
-                )
-        self.num_sampled = num_sampled
-        self.num_classes = num_classes
-        self.num_true = num_true
-        self.sampled_values = sampled_values
-        self.remove_accidental_hits = remove_accidental_hits
-        self.seed = seed
 
     def construct(
         self, weights: Tensor, biases: Tensor, labels: Tensor, logits: Tensor

@@ -1,0 +1,346 @@
+"""Arguments say in their annotations what they must be; a wrapper checks them.
+
+    def __init__(self, kernel_size: PerAxis2, stride: PerAxis2 = 1, has_bias: Flag = False): ...
+
+`Flag`, `PerAxis2` and their like are `Annotated` types: a type checker reads the type, and the
+wrapper that each public constructor has (`core.native`) reads the rule. An argument that breaks its
+rule raises an error of one form:
+
+    For 'Conv2d', 'stride' must be a positive int or a tuple of 2, but got -1.
+
+It is a TypeError where the value is of another kind, a ValueError where it is out of range. A
+default is not checked. An annotation with `| None` allows None.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY
+from inspect import Parameter, Signature, signature
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any, dataclass_transform, get_args
+
+import numpy as np
+
+from cellc_compiler.ir.bounds import MOST_BYTES, MOST_PARTS
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import dataclass
+
+if TYPE_CHECKING:
+    from . import naming
+else:  # calls that fail ask
+    naming = lazy_module("cellc.core.naming")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What an argument must be.
+
+    Attributes:
+        wanted: in words, after "must be".
+        fits: whether a value is of the right kind (otherwise: TypeError).
+        holds: whether a value of the right kind is in range (otherwise: ValueError).
+        normal: the normal form of a value, which the function gets.
+        most: the largest value, where `wanted` does not say it.
+    """
+
+    wanted: str
+    fits: Callable[[Any], bool]
+    holds: Callable[[Any], bool] = lambda value: True
+    normal: Callable[[Any], Any] = lambda value: value
+    most: float = inf
+
+    def __call__(self, value: Any, what: str, name: str) -> Any:
+        """The normal form of an argument.
+
+        Args:
+            value: the argument.
+            what, name: the function or class, and the parameter.
+
+        Raises:
+            TypeError: it is of another kind.
+            ValueError: it is out of range.
+        """
+        if not self.fits(value):
+            kind: type[Exception] = TypeError
+        elif not self.holds(value):
+            kind = ValueError
+        else:
+            return self.normal(value)
+        above = kind is ValueError and is_int(value) and value > self.most
+        wanted = f"at most {self.most}" if above else self.wanted
+        raise kind(f"For '{what}', '{name}' must be {wanted}, but got {naming.described(value)}.")
+
+    def __repr__(self) -> str:
+        return self.wanted
+
+
+def is_int(value: Any) -> bool:
+    """Whether `value` is an int (not a bool)."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Whether `value` is an int or a float (not a bool)."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def integer(low: int | None = None, most: int = MOST_BYTES) -> Rule:
+    """An int from `low` to `most`; the default is what a tensor can have of anything."""
+    words = {None: "an int", 0: "a non-negative int", 1: "a positive int"}
+    least = -most if low is None else low
+    wanted = words.get(low, f"an int of {low} or more")
+    return Rule(wanted, is_int, lambda value: least <= value <= most, int, most)
+
+
+def number(
+    low: float = -inf, high: float = inf, ends: str = "[]", whole: bool = True,
+    normal: Callable[[Any], Any] = float,
+) -> Rule:
+    """A number between two bounds, as a float.
+
+    Args:
+        low, high: the bounds.
+        ends: which bounds are allowed themselves, as in `"[)"`.
+        whole: whether an int is allowed.
+        normal: gives the normal form.
+    """
+    kind = "number" if whole else "float"
+    if high < inf:
+        wanted = f"a {kind} in {ends[0]}{low:g}, {high:g}{ends[1]}"
+    else:
+        wanted = {(-inf, "["): f"a {kind}", (0, "["): f"a non-negative {kind}",
+                  (0, "("): f"a positive {kind}"}.get((low, ends[0]), f"a {kind} above {low:g}")
+
+    def holds(value: Any) -> bool:
+        return bool((value >= low if ends[0] == "[" else value > low)
+                    and (value <= high if ends[1] == "]" else value < high))
+
+    return Rule(wanted, is_number if whole else _is_float, holds, normal)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, (float, np.floating))
+
+
+def one_of(
+    *values: Any, kind: type = object, fold: Callable[[str], str] | None = None
+) -> Rule:
+    """One of a few values; another one is a ValueError.
+
+    Args:
+        values: the allowed ones.
+        kind: a value of another class is a TypeError.
+        fold: applied to a string before it is compared, and to what the function gets.
+    """
+    def normal(value: Any) -> Any:
+        return fold(value) if fold is not None and isinstance(value, str) else value
+
+    def holds(value: Any) -> bool:
+        found = normal(value)
+        return any(type(found) is type(v) and found == v for v in values)
+
+    return Rule(f"one of {', '.join(map(repr, values))}", lambda value: isinstance(value, kind),
+                holds, normal)
+
+
+def instance(*kinds: type, wanted: str = "") -> Rule:
+    """An object of one of some classes (a bool is no int, an int of numpy is one)."""
+    names = " or ".join(f"{'an' if k.__name__[0] in 'aeiouAEIOU' else 'a'} {k.__name__}"
+                        for k in kinds)
+
+    def fits(value: Any) -> bool:
+        if isinstance(value, (int, np.integer)) and int in kinds and bool not in kinds:
+            return is_int(value)
+        return isinstance(value, kinds)
+
+    return Rule(wanted or names, fits)
+
+
+def per_axis(
+    count: int, low: int = 1, error: type[Exception] = TypeError, kept: bool = False
+) -> Rule:
+    """An int for all axes, or a tuple or list of one for each; a tuple of `count` ints.
+
+    Args:
+        count: the number of axes.
+        low: the least int.
+        error: raised for another number of ints: TypeError or ValueError.
+        kept: only a tuple is allowed, and the function gets what was given.
+    """
+    one, kinds = integer(low), tuple if kept else (tuple, list)
+
+    def fits(value: Any) -> bool:
+        if not isinstance(value, kinds):
+            return is_int(value)
+        return all(map(is_int, value)) and (len(value) == count or error is ValueError)
+
+    def holds(value: Any) -> bool:
+        return one.holds(value) if is_int(value) else \
+            len(value) == count and all(map(one.holds, value))
+
+    def normal(value: Any) -> Any:
+        if kept:
+            return value
+        return (int(value),) * count if is_int(value) else tuple(map(int, value))
+
+    return Rule(f"{one.wanted} or a tuple of {count}", fits, holds, normal)
+
+
+def each(rule: Rule) -> Rule:
+    """A tuple or list whose elements follow `rule`."""
+    return Rule(f"a tuple or list, each {rule.wanted}",
+                lambda value: isinstance(value, (tuple, list)) and all(map(rule.fits, value)),
+                lambda value: all(map(rule.holds, value)),
+                lambda value: type(value)(map(rule.normal, value)))
+
+
+Flag = Annotated[bool, instance(bool)]
+Text = Annotated[str, instance(str)]
+Int = Annotated[int, integer()]
+NonNegative = Annotated[int, integer(0)]
+Positive = Annotated[int, integer(1)]
+Copies = Annotated[int, integer(1, MOST_PARTS)]
+"""How many parts are made one by one."""
+Number = Annotated[float, number()]
+PlainNumber = Annotated[float, number(normal=lambda value: value)]
+"""A number that stays an int or a float."""
+PositiveNumber = Annotated[float, number(0, ends="(]")]
+Float = Annotated[float, number(whole=False)]
+PositiveFloat = Annotated[float, number(0, ends="(]", whole=False)]
+Share = Annotated[float, number(0, 1)]
+"""A share or probability from 0 to 1."""
+DropRate = Annotated[float, number(0, 1, ends="[)", normal=lambda value: value)]
+Axes = Annotated[Any, instance(int, list, tuple)]
+"""An axis, or a list or tuple of them."""
+Called = Annotated[Callable[..., Any], Rule("a Cell or a function", callable)]
+PerAxis2 = Annotated[Any, per_axis(2)]
+PerAxis3 = Annotated[Any, per_axis(3)]
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A parameter with a rule.
+
+    Attributes:
+        name, rule: of the parameter.
+        place: its position; -1 if it is given by name only.
+        optional: whether None is allowed.
+        default: the normal form of its default, where that differs from the default.
+    """
+
+    name: str
+    rule: Rule
+    place: int
+    optional: bool
+    default: Any = None
+
+
+def _read(parameters: Iterable[Parameter], names: Mapping[str, Any]) -> tuple[Declared, ...]:
+    """The parameters that have rules; `names` are those that annotations use."""
+    found = []
+    for place, parameter in enumerate(parameters):
+        parts = _parts(parameter.annotation, names)
+        rule = next((r for part in parts for r in getattr(part, "__metadata__", ())
+                     if isinstance(r, Rule)), None)
+        if rule is None:
+            continue
+        default, filled = parameter.default, None
+        if default not in (None, parameter.empty) and rule.fits(default) and rule.holds(default):
+            filled = rule.normal(default)
+        found.append(Declared(
+            parameter.name, rule, -1 if parameter.kind is Parameter.KEYWORD_ONLY else place,
+            type(None) in parts, None if filled is default else filled))
+    return tuple(found)
+
+
+def _parts(annotation: Any, names: Mapping[str, Any]) -> Sequence[Any]:
+    """The members of an annotation `A | B`; of a text, those that are plain names of the module."""
+    if isinstance(annotation, str) and annotation.startswith("Annotated["):
+        annotation = eval(annotation, dict(names))
+    if isinstance(annotation, str):
+        members = annotation.split(" | ")
+        return [type(None) if m == "None" else names.get(m) for m in members]
+    return (annotation, *get_args(annotation))
+
+
+def checked(
+    function: Any, what: str, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Sequence[Any]:
+    """The arguments of a call in their normal forms: those by position; `kwargs` is changed.
+
+    Raises:
+        TypeError, ValueError: an argument breaks its rule.
+    """
+    declared = function.__dict__.get("_declared")
+    if declared is None:  # read at the first call
+        parameters = signature(function).parameters.values()
+        declared = function._declared = _read(parameters, function.__globals__)
+    if not declared:
+        return args
+    given = list(args)
+    for d in declared:
+        if 0 <= d.place < len(given):
+            value = given[d.place]
+            if value is not None or not d.optional:
+                given[d.place] = d.rule(value, what, d.name)
+        elif d.name in kwargs:
+            value = kwargs[d.name]
+            if value is not None or not d.optional:
+                kwargs[d.name] = d.rule(value, what, d.name)
+        elif d.default is not None:
+            kwargs[d.name] = d.default
+    return given
+
+
+@dataclass_transform()
+class Arguments:
+    """A class of the library whose constructor stores its arguments, which are its fields.
+
+    A field is an annotated name in the class body, with its default; those after a field of the
+    type `KW_ONLY` are given by name. The constructor passes the fields that the constructor of the
+    base has as parameters on to it, stores the others as attributes, in their order, and calls
+    `__post_init__`, if there is one. Classes with an `__init__` of their own stay as they are.
+    """
+
+    def __init_subclass__(cls, **constants: Any) -> None:
+        fields = {name: stated for name, stated in vars(cls).get("__annotations__", {}).items()
+                  if not str(stated).startswith("ClassVar")}
+        if fields and "__init__" not in vars(cls) and cls.__module__.startswith("cellc."):
+            cls.__init__ = _constructor(cls, fields)  # type: ignore[method-assign]  # it has none
+        super().__init_subclass__(**constants)
+
+
+def _constructor(cls: Any, fields: Mapping[str, Any]) -> Callable[..., None]:
+    kind: Any = Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [Parameter("self", kind)]
+    for name, annotation in fields.items():
+        if annotation in ("KW_ONLY", KW_ONLY):
+            kind = Parameter.KEYWORD_ONLY
+            continue
+        parameters.append(Parameter(
+            name, kind, default=vars(cls).get(name, Parameter.empty), annotation=annotation))
+        if name in vars(cls):
+            delattr(cls, name)  # the attribute of an object is its own
+    names = [p.name for p in parameters[1:]]
+    base = signature(super(cls, cls).__init__).parameters
+    passed = [n for n in names if n in base]
+    stored = [n for n in names if n not in base]
+    own = Signature(parameters)
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        bound = own.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        values = bound.arguments
+        super(cls, self).__init__(**{n: values[n] for n in passed})
+        for name in stored:
+            setattr(self, name, values[name])
+        if hasattr(cls, "__post_init__"):
+            self.__post_init__()
+
+    __init__.__signature__ = own  # type: ignore[attr-defined]
+    __init__.__qualname__, __init__.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    __init__._declared = _read(  # type: ignore[attr-defined]
+        parameters, vars(sys.modules[cls.__module__]))
+    return __init__
