@@ -28,6 +28,8 @@ from .devices import (
     synchronize,
 )
 
+__path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
+
 __all__ = [
     "Event", "Stream", "StreamCtx", "communication_stream", "current_stream", "default_stream",
     "device_count", "empty_cache", "get_arch_list", "get_device_capability", "get_device_name",

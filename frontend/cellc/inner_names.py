@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import wraps
+from importlib import import_module
 from typing import Any
 
+from cellc_runtime.lazy import no_attribute
+from cellc_runtime.records import dataclass, field
+
+from . import context, log
+from .ranks.management import GlobalComm
 from .ranks.management import GroupOptions as GroupOptions
 from .runtime import synchronize
 
@@ -55,3 +64,180 @@ def init_exec_dataset(*args: Any, **kwargs: Any) -> None:
     raise RuntimeError("init_exec_dataset sinks data to an Ascend device or a GPU; here a network "
                        "takes the batches of the dataset: use Model.train or an iterator.")
 
+
+
+class _ContextParameters:
+    """Names of the options that `MSContext` keeps."""
+
+    def __getattr__(self, name: str) -> str:
+        """An option is asked for by its name."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return name
+
+
+ms_ctx_param = _ContextParameters()
+
+
+class MSContext:
+    """The options of `set_context`, as C++ code of MindSpore keeps them."""
+
+    _instance: MSContext | None = None
+
+    @classmethod
+    def get_instance(cls) -> MSContext:
+        """The one that there is."""
+        if cls._instance is None:
+            cls._instance = cls()
+        return cls._instance
+
+    def get_param(self, param: str) -> Any:
+        """The value of an option."""
+        return context.get_context(param)
+
+    def set_param(self, param: str, value: Any) -> None:
+        """Set an option."""
+        context.set_context(**{param: value})
+
+    def get_ascend_soc_version(self) -> str:
+        """The kind of Ascend device: none."""
+        return ""
+
+    def get_backend_policy(self) -> str:
+        """Which engine runs graphs."""
+        return "ms"
+
+    def is_pkg_support_device(self, device: str) -> bool:
+        """Whether the installation runs on a kind of device."""
+        return device == "CPU"
+
+    def is_ascend_plugin_loaded(self) -> bool:
+        """Whether code for Ascend devices was loaded: no."""
+        return False
+
+
+@dataclass
+class ParamInfo:
+    """What MindSpore's C++ code keeps of a parameter."""
+
+    name: str = "Parameter"
+    requires_grad: bool = True
+    requires_aggr: bool = True
+    layerwise_parallel: bool = False
+    parallel_optimizer: bool = True
+    parallel_optimizer_comm_recompute: bool = False
+    comm_fusion: int = 1
+    cache_enable: bool = False
+    is_param_init: bool = False
+    is_pipeline_shared_param: bool = False
+    interleaved_parallel: bool = False
+    key: int = -1
+    storage_format: str = ""
+    alias_name: list[str] = field(default_factory=list)
+    cache_shape: list[int] = field(default_factory=list)
+    param_strategy: list[int] = field(default_factory=list)
+    parameter_shape: list[int] = field(default_factory=list)
+    origin_shape: list[int] = field(default_factory=list)
+    tensor_map: list[int] = field(default_factory=list)
+    device_matrix: list[int] = field(default_factory=list)
+
+
+class StubTensor:
+    """A tensor that MindSpore has not yet computed: no value is one, here as in MindSpore 2.10."""
+
+
+class Registry:
+    """Functions that MindSpore's Tensor calls, by name: those of `ops`, and what was set here."""
+
+    def get(self, obj_str: str) -> Any:
+        """A function.
+
+        Raises:
+            AttributeError: there is none.
+        """
+        found = vars(self).get(obj_str)
+        return getattr(import_module("cellc.ops"), obj_str) if found is None else found
+
+    def register(self, name: str, value: Any) -> None:
+        """Set a function."""
+        setattr(self, name, value)
+
+
+tensor_operator_registry = Registry()
+
+
+class Backend(Enum):
+    """What connects processes."""
+
+    HCCL = "hccl"
+    NCCL = "nccl"
+    MCCL = "mccl"
+    UNDEFINED = "undefined"
+
+
+def _is_initialized() -> bool:
+    """Whether `communication.init` was called."""
+    return GlobalComm.INITED
+
+
+def _is_available() -> bool:
+    """Whether processes can be connected."""
+    return True
+
+
+def is_shape_unknown(shape: Sequence[int]) -> bool:
+    """Whether a length (-1) or the number of axes (-2) of a shape is open."""
+    return any(n in (-1, -2) for n in shape)
+
+
+def is_dim_unknown(shape: Sequence[int]) -> bool:
+    """Whether the number of axes of a shape (-2) is open."""
+    return -2 in shape
+
+
+def get_func(func: Any) -> Any:
+    """The function of a method; another callable itself."""
+    return getattr(func, "__func__", func)
+
+
+def deprecated(
+    version: str, substitute: str, use_substitute_name: bool = False, module_prefix: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator: each call warns that the function will go.
+
+    Args:
+        version: since when it is old.
+        substitute: what is used instead.
+        use_substitute_name: whether it is called `substitute` from now on.
+        module_prefix: is before the names in the warning.
+    """
+    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(func)
+        def warns(*args: Any, **kwargs: Any) -> Any:
+            log.warning(
+                f"'{module_prefix}{func.__name__}' is deprecated from version {version} and will "
+                f"be removed in a future version, use '{module_prefix}{substitute}' instead.")
+            return func(*args, **kwargs)
+
+        if use_substitute_name:
+            warns.__name__ = substitute
+        return warns
+
+    return decorate
+
+
+_CLASSES = {
+    "Cell_": "nn.Cell", "GradOperation_": "ops.GradOperation", "HyperMap_": "ops.HyperMap",
+    "MultitypeFuncGraph_": "ops.MultitypeFuncGraph", "Primitive_": "ops.Primitive",
+    "TensorPy": "common.Tensor", "Generator_": "common.Generator",
+    "GraphExecutor_": "common.api._CellGraphExecutor",
+}
+"""Names of MindSpore's C++ classes that classes of Python derive from."""
+
+
+def __getattr__(name: str) -> Any:
+    """A class of another module, which loads when it is asked for."""
+    home, _, last = _CLASSES.get(name, "").rpartition(".")
+    if not home:
+        raise no_attribute(__name__, name)
+    return getattr(import_module(f"cellc.{home}"), last)

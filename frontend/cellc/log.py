@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ClassVar
 
 _LEVELS = {"0": logging.DEBUG, "1": logging.INFO, "2": logging.WARNING, "3": logging.ERROR,
            "4": logging.CRITICAL}
@@ -76,6 +78,38 @@ def error(msg: Any, *args: Any, **kwargs: Any) -> None:
 def critical(msg: Any, *args: Any, **kwargs: Any) -> None:
     """Write a message of level 4."""
     _made().critical(msg, *args, stacklevel=2, **kwargs)
+
+
+class _LogActionOnce:
+    """Decorates a function whose warnings are written in its first call only.
+
+    Args:
+        logger: its `warning` does nothing while another call runs.
+        key: functions of one key share the first call.
+        no_warning: whether the first call writes none, either.
+    """
+
+    is_logged: ClassVar[dict[str, bool]] = {}
+
+    def __init__(self, logger: Any, key: str, no_warning: bool = False) -> None:
+        self.logger, self.key, self.no_warning = logger, key, no_warning
+
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, with fewer warnings."""
+        @wraps(func)
+        def quiet(*args: Any, **kwargs: Any) -> Any:
+            first = not self.no_warning and not self.is_logged.get(self.key)
+            if first:
+                self.is_logged[self.key] = True
+                return func(*args, **kwargs)
+            written = self.logger.warning
+            self.logger.warning = lambda *args, **kwargs: None
+            try:
+                return func(*args, **kwargs)
+            finally:
+                self.logger.warning = written
+
+        return quiet
 
 
 __all__ = ["critical", "debug", "error", "get_level", "get_log_config", "info", "warning"]

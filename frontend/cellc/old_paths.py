@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from cellc_runtime.lazy import no_attribute
+from cellc_runtime.lazy import Package, no_attribute
 
 _PREFIX = "cellc."
 _METRICS = (
@@ -25,8 +25,11 @@ _METRICS = (
     "root_mean_square_surface_distance", "topk",
 )
 _HOMES: dict[str, dict[str, str]] = {
-    "": {"_checkparam": "checking", "_extends": "nn.registering", "_c_expression": "inner_names",
-         "graph": "common ops.op_customs"},
+    "": {"_checkparam": "checking", "_extends": "nn.registering",
+         "_c_expression": "inner_names common", "graph": "common ops.op_customs",
+         "version": "",
+         **dict.fromkeys(("device_manager", "onnx", "run_check", "safeguard"), ".")},
+    "_c_expression": {"typing": "tensors.type_classes"},
     "_extends": {"utils": "nn.registering"},
     "boost": {
         **dict.fromkeys(
@@ -36,14 +39,19 @@ _HOMES: dict[str, dict[str, str]] = {
     },
     "common": {
         **dict.fromkeys(("lazy_inline", "mutable", "no_inline", "recompute"), "common"),
+        **dict.fromkeys(
+            ("_decorator", "_register_for_tensor", "_stub_tensor", "_utils"), "inner_names"),
+        "device": "devices", "storage": "ops.untyped", "file_system": "train.other_names",
         "dump": "train.other_names",
         "hook_handle": "calls.hooks", "jit_config": "compat", "np_dtype": "common.dtype",
         "sparse_tensor": "ops.sparse_tensors",
     },
+    "communication": {"_comm_helper": "inner_names communication.management"},
     "dataset": {
         "callback": "dataset", "context": "context", "core": "dataset", "ds": "dataset",
         "engine": "dataset",
     },
+    "dataset.audio": {"transforms": "dataset.audio dataset.audio.base", "utils": "dataset.audio"},
     "dataset.callback": {"ds_callback": "dataset"},
     "dataset.core": {
         "config": "dataset.config", "datatypes": "dataset.transforms",
@@ -62,7 +70,7 @@ _HOMES: dict[str, dict[str, str]] = {
              "datasets_user_defined", "datasets_vision", "iterators"), "dataset"),
         "samplers": "dataset.samplers",
     },
-    "dataset.text": {"transforms": "dataset.text", "utils": "dataset.text"},
+    "dataset.text": {"transforms": "dataset.text dataset.text.base", "utils": "dataset.text"},
     "dataset.transforms": {
         "c_transforms": "dataset.transforms", "py_transforms": "dataset.transforms",
         "transforms": "dataset.transforms", "validators": "dataset.checks",
@@ -71,15 +79,29 @@ _HOMES: dict[str, dict[str, str]] = {
         "c_transforms": "dataset.vision", "py_transforms": "dataset.vision",
         "py_transforms_util": "dataset.vision.pillow", "transforms": "dataset.vision",
         "utils": "dataset.vision dataset.vision.pillow", "validators": "dataset.checks",
+        "py_transforms_util": "dataset.vision.pillow",
+        "transforms": "dataset.vision dataset.vision.base",
+        "utils": "dataset.vision dataset.vision.pillow", "validators": "dataset.old_checks",
     },
+    **{f"device_context.{name}": {"device": f"device_context.{name}"}
+       for name in ("ascend", "cpu", "gpu")},
     "experimental.optim": dict.fromkeys(
         ("adadelta", "adagrad", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop"),
         "experimental.optim"),
     "graph": dict.fromkeys(("api", "lazy_inline", "mutable", "no_inline"), "common")
     | dict.fromkeys(("custom_infer", "custom_pass"), "ops.op_customs"),
-    "mindrecord": {"common": "records"},
+    "hal": dict.fromkeys(("device", "event", "memory", "stream"), "hal"),
+    "mindrecord": {
+        "common": "records",
+        **dict.fromkeys(("config", "filereader", "filewriter", "mindpage", "tools"), "mindrecord"),
+    },
+    "mindrecord.tools": dict.fromkeys(
+        ("cifar100_to_mr", "cifar10_to_mr", "csv_to_mr", "imagenet_to_mr", "mnist_to_mr",
+         "tfrecord_to_mr"), "mindrecord"),
     "mindrecord.common": {"exceptions": "records.exceptions"},
     "mint": {"ops": "ops"},
+    "mint.distributed": {"distributed": "mint.distributed"},
+    "mint.optim": dict.fromkeys(("adamw", "fused_adamw"), "mint.optim"),
     "nn": {"metrics": "train.metrics"},
     "nn.layer": {
         "channel_shuffle": "nn.layer.basic", "dense": "nn.layer.basic",
@@ -89,11 +111,15 @@ _HOMES: dict[str, dict[str, str]] = {
     "nn.metrics": dict.fromkeys(
         [name for name in _METRICS if name != "auc"], "train.metrics"),
     "nn.optim": {
+        **dict.fromkeys(("adasum", "tft_wrapper", "thor"), "nn.optim"),
         "ada_grad": "nn.optim.adagrad", "adadelta": "nn.optim.adagrad",
         "adamax": "nn.optim.adam", "asgd": "nn.optim.rprop", "ftrl": "nn.optim.adagrad",
         "lamb": "nn.optim.adam", "lazyadam": "nn.optim.adam", "momentum": "nn.optim.sgd",
         "proximal_ada_grad": "nn.optim.adagrad", "rmsprop": "nn.optim.adagrad",
     },
+    "nn.probability.bnn_layers": dict.fromkeys(
+        ("bnn_cell_wrapper", "conv_variational", "dense_variational", "layer_distribution"),
+        "nn.probability.bnn_layers"),
     "nn.probability.bijector": dict.fromkeys(
         ("bijector", "exp", "gumbel_cdf", "invert", "power_transform", "scalar_affine", "softplus"),
         "nn.probability.bijector"),
@@ -107,7 +133,11 @@ _HOMES: dict[str, dict[str, str]] = {
         "cell_wrapper": "nn.wrap nn.micro_batch", "grad_reducer": "nn.grad_reducer",
         "loss_scale": "nn.loss_scale nn.wrap",
     },
+    "numpy": dict.fromkeys(
+        ("array_creations", "array_ops", "dtypes", "logic_ops", "math_ops"), "numpy"),
+    "onnx": {"onnx_export": "."},
     "ops": {
+        "deprecated": "ops", "vm_impl_registry": "ops",
         "_primitive_cache": "ops.user_primitives", "_utils": "ext_names",
         "auto_generate": "ops ext_names",
         "function": "ops",
@@ -117,7 +147,9 @@ _HOMES: dict[str, dict[str, str]] = {
     "ops.auto_generate": dict.fromkeys(("gen_ops_def", "gen_ops_prim"), "ops ext_names"),
     "ops.composite": {"base": "ops ops.functional_more"}
     | dict.fromkeys(("env_ops", "math_ops", "multitype_ops"), "ops"),
-    "ops.function": {"comm_func": "ops.communication", "grad": "ops"} | dict.fromkeys(
+    "ops.composite.multitype_ops": {"zeros_like_impl": "ops"},
+    "ops.function": {"comm_func": "ops.communication", "grad": "ops",
+                     "reshard_func": "ops.collectives"} | dict.fromkeys(
         ("array_func", "clip_func", "debug_func", "fft_func", "image_func", "linalg_func",
          "math_func", "nn_func", "other_func", "parameter_func", "random_func", "sparse_func",
          "sparse_unary_func", "spectral_func", "vmap_func"), "ops ext_names"),
@@ -130,23 +162,41 @@ _HOMES: dict[str, dict[str, str]] = {
              "spectral_ops"), "ops"),
         "_infer_ops": "ops ext_names", "_inner_ops": "ops ext_names",
         "comm_ops": "ops ops.collectives communication.management",
+        "_rl_inner_ops": "ops.operations", "manually_defined": "ops ext_names",
     },
+    "ops.operations.manually_defined": {"_inner": "ops ext_names", "ops_def": "ops ext_names"},
     "parallel": {
+        "parameter_broadcast": "parallel",
         "function": "ops.collectives",
         "_parallel_serialization": "parallel", "_ps_context": "ranks.settings",
         "algo_parameter_config": "ranks.settings", "checkpoint_transform": "parallel",
         "checkpoint_convert": "parallel",
         "transform_safetensors": "parallel",
     },
+    "parallel.nn": dict.fromkeys(
+        ("parallel_cell_wrapper", "parallel_grad_reducer"), "parallel.nn"),
+    "profiler": {"schedule": "profiler"},
+    "rewrite": {"api": "rewrite"},
+    "rewrite.api": dict.fromkeys(
+        ("node", "node_type", "pattern_engine", "scoped_value", "symbol_tree"), "rewrite"),
+    "run_check": {"run_check": "."},
+    "runtime": dict.fromkeys(
+        ("device_limit", "event", "executor", "memory", "stream", "stream_limit"), "runtime"),
+    "safeguard": {"rewrite_obfuscation": "."},
+    "scipy.optimize": dict.fromkeys(
+        ("line_search", "linear_sum_assignment", "minimize"), "scipy.optimize"),
     "parallel.function": {"reshard_func": "ops.collectives"},
-    "train": {"_utils": "train.inner_utils"},
+    "tools": {"data_dump": ".", "sdc_detect": "utils", "stress_detect": "utils"},
+    "train": {"_utils": "train.inner_utils", "data_sink": "train"},
     "train.callback": dict.fromkeys(
         ("_backup_and_restore", "_callback", "_checkpoint", "_early_stop", "_flops_collector",
          "_history", "_lambda_callback", "_loss_monitor", "_lr_scheduler_callback",
          "_on_request_exit", "_reduce_lr_on_plateau", "_summary_collector", "_time_monitor",
          "_train_fault_tolerance"), "train.callback"),
     "train.metrics": dict.fromkeys(
-        [name for name in _METRICS if name not in ("auc", "error", "metric")], "train.metrics"),
+        [name for name in _METRICS if name not in ("error", "metric")], "train.metrics"),
+    "utils": dict.fromkeys(
+        ("runtime_execution_order_check", "sdc_detect", "stress_detect", "utils"), "utils"),
     "train.summary": {"summary_record": "train.summary.record"},
     "train.train_thor": {
         "convert_utils": "train.train_thor", "dataset_helper": "train.dataset_helper",
@@ -177,22 +227,17 @@ class OldPaths(Loader):
         """Give a new module the names of its homes."""
         package, _, last = module.__name__.removeprefix(_PREFIX).rpartition(".")
         parent = sys.modules[module.__name__.rpartition(".")[0]]
-        if callable(getattr(parent, last, None)):
-            parent.__class__ = _Package
-        homes = [import_module(_PREFIX + home) for home in _HOMES[package][last].split()]
+        hidden = getattr(parent, last, None)
+        if callable(hidden):
+            vars(parent)[last] = hidden
+            if not isinstance(parent, Package):
+                parent.__class__ = Package
+        homes = [import_module((_PREFIX + home).rstrip("."))
+                 for home in _HOMES[package][last].split()]
         vars(module).update(
             __doc__=f"MindSpore's import path for names of {', '.join(h.__name__ for h in homes)}.",
             __getattr__=_names_of(module.__name__, homes),
             __dir__=lambda: sorted({n for home in homes for n in dir(home)}))
-
-
-class _Package(ModuleType):
-    """A package with functions that have the names of old paths below it. The import system sets
-    each module that it has loaded as an attribute of its package: here that hides no function."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not isinstance(value, ModuleType) or not callable(getattr(self, name, None)):
-            super().__setattr__(name, value)
 
 
 def _names_of(name: str, homes: list[ModuleType]) -> Callable[[str], Any]:

@@ -21,6 +21,8 @@ from cellc_runtime.lazy import public_names
 from .core import timeline
 from .core.absent import absent
 
+__path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
+
 
 class ProfilerLevel(enum.Enum):
     """How much a device collects; the CPU collects the same at each level."""
@@ -60,6 +62,15 @@ class ExportType(enum.Enum):
     Db = "db"
 
 
+class ProfilerAction(enum.Enum):
+    """What happens in a step of a schedule."""
+
+    NONE = 0
+    WARM_UP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
 class _ExperimentalConfig:
     """Options of Ascend devices, kept and without effect."""
 
@@ -97,14 +108,25 @@ class schedule:
         """The numbers by name."""
         return dict(self._numbers)
 
-    def is_active(self, step: int) -> bool:
-        """Whether a step (from 0) is recorded."""
+    def __call__(self, step: int) -> ProfilerAction:
+        """What happens in a step, counted from 0."""
         n = self._numbers
         step -= n["skip_first"]
         length = n["wait"] + n["warmup"] + n["active"]
-        if step < 0 or (n["repeat"] and step >= n["repeat"] * length):
-            return False
-        return step % length >= n["wait"] + n["warmup"]
+        if step < 0 or (n["repeat"] and step >= n["repeat"] * length) or step % length < n["wait"]:
+            return ProfilerAction.NONE
+        if step % length < n["wait"] + n["warmup"]:
+            return ProfilerAction.WARM_UP
+        last = step % length == length - 1
+        return ProfilerAction.RECORD_AND_SAVE if last else ProfilerAction.RECORD
+
+    def is_active(self, step: int) -> bool:
+        """Whether a step (from 0) is recorded."""
+        return self(step) in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+
+
+Schedule = schedule
+"""MindSpore's name of the class."""
 
 
 def tensorboard_trace_handler(

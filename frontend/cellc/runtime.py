@@ -137,6 +137,8 @@ get_stream_limit = _of_ascend("get_stream_limit", "tells the limit of a stream's
 set_stream_limit = _of_ascend("set_stream_limit", "limits the cores of a stream", _NUMA)
 reset_stream_limit = _of_ascend("reset_stream_limit", "lifts the limit of a stream's cores", _NUMA)
 
+__path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
+
 __all__ = [
     "Event", "MemPool", "PluggableAllocator", "Stream", "StreamCtx", "StreamLimitCtx",
     "communication_stream", "current_stream", "default_stream", "dispatch_threads_num",

@@ -11,17 +11,59 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import sys
-from collections.abc import Sequence
-from types import FunctionType, ModuleType
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from cellc_runtime.lazy import Package
 
 _PREFIX = "mindspore"
+VERSION = "2.10.0"
+"""The version of MindSpore whose names and behaviour these modules have."""
+
+
+class _Shown(Package):
+    """A module of cellc that scripts import as one of MindSpore. Its namespace, which functions see
+    as their globals, keeps the name of cellc: errors and guards find the library's code by it."""
+
+    @property
+    def __name__(self) -> str:  # type: ignore[override]  # a plain module's can be set
+        """MindSpore's name of the module."""
+        name: str = self.__dict__["__name__"]
+        return _PREFIX + name.removeprefix("cellc")
+
+    @property
+    def __version__(self) -> str:
+        """Of `mindspore` and `mindspore.version`: the version whose API this is."""
+        if self.__dict__["__name__"] in ("cellc", "cellc.version"):
+            return VERSION
+        raise AttributeError(f"module {self.__name__!r} has no attribute '__version__'")
+
+    def __getattr__(self, name: str) -> Any:
+        """A module below this one that loads now: `import mindspore` loads all of MindSpore's."""
+        path = f"{self.__name__}.{name}"
+        if not name.startswith("__"):
+            try:
+                return importlib.import_module(path)
+            except ModuleNotFoundError as e:
+                if e.name != path:
+                    raise
+        find = self.__dict__.get("__getattr__")
+        if find is not None:
+            return find(name)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Answer for `mindspore` and what is below it."""
+        """Answer for `mindspore` and what is below it; let modules of cellc load as `_Shown`."""
+        if fullname.startswith("cellc."):
+            found = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+            if found is not None and found.loader is not None:
+                vars(found.loader)["exec_module"] = _execute(found.loader.exec_module)
+            return found
         if fullname != _PREFIX and not fullname.startswith(_PREFIX + "."):
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
@@ -31,23 +73,36 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         path = spec.name[len(_PREFIX) + 1 :]
         name = f"cellc.{path}" if path else "cellc"
         try:
-            return importlib.import_module(name)
+            module = importlib.import_module(name)
         except ModuleNotFoundError as e:
             raise ModuleNotFoundError(
                 f"cellc provides no {spec.name!r} (it stands for mindspore here)", name=spec.name
             ) from e
+        _show(module)  # (one of `old_paths`)
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing: the module has run under its own name. (A function that has the name of a module
-        beside it, as `parallel.shard`, stays in front of that when it is imported later.)"""
-        for name, value in list(vars(module).items()):
-            if isinstance(value, FunctionType) and value.__module__ == f"{module.__name__}.{name}":
-                path = module.__name__.replace("cellc", _PREFIX, 1)
-                importlib.import_module(f"{path}.{name}")
-                setattr(module, name, value)
+        """Nothing: the module has run under its own name."""
+
+
+def _execute(own: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+    def execute(module: ModuleType) -> None:
+        own(module)  # it asks for the module's own name
+        _show(module)
+
+    return execute
+
+
+def _show(module: ModuleType) -> None:
+    if type(module) in (ModuleType, Package):
+        module.__class__ = _Shown
 
 
 def install() -> None:
     """Provide `mindspore` from now on, in this process."""
-    if not any(isinstance(f, _Finder) for f in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    if any(isinstance(f, _Finder) for f in sys.meta_path):
+        return
+    sys.meta_path.insert(0, _Finder())
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "cellc":
+            _show(module)

@@ -50,6 +50,15 @@ class _Lazy(ModuleType):
         return value
 
 
+class Package(ModuleType):
+    """A package with functions that have the names of old paths below it. The import system sets
+    each module that it has loaded as an attribute of its package: here that hides no function."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not isinstance(value, ModuleType) or not callable(vars(self).get(name)):
+            super().__setattr__(name, value)
+
+
 def lazy_module(name: str) -> Any:
     """The module called `name`, imported when it is first used."""
     return sys.modules.get(name) or _Lazy(name)
@@ -115,7 +124,7 @@ def public_names(module: str) -> Callable[[], list[str]]:
     def listed() -> list[str]:
         names = vars(sys.modules[module])
         below = (n for n, v in names.items() if n.startswith("_") or (
-            isinstance(v, ModuleType) and v.__name__ == f"{module}.{n}"))
+            isinstance(v, ModuleType) and vars(v)["__name__"] == f"{module}.{n}"))
         return sorted({*names["__all__"], *below})
 
     return listed

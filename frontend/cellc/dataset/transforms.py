@@ -41,11 +41,33 @@ class Transform:
         return np.asarray(value)
 
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
-        """The work, for a subclass to do."""
-        raise TypeError(f"{type(self).__name__} is no transform by itself.")
+        """The work, for a subclass to do; one of a user's has a method `_execute_py`."""
+        work = getattr(self, "_execute_py", None)
+        if work is None:
+            raise TypeError(f"{type(self).__name__} is no transform by itself.")
+        return work(*args, **kwargs)
 
     def _refused(self, message: str) -> RuntimeError:
         return RuntimeError(f"{type(self).__name__}: {message}")
+
+
+TensorOperation = Transform
+"""MindSpore's inner name."""
+
+
+class PyTensorOperation:
+    """Base of users' transforms whose method `_execute_py` does the work on what it is given.
+    Source: `mindspore.dataset.transforms.transforms.PyTensorOperation`."""
+
+    _execute_py: Callable[[Any], Any]
+
+    def __init__(self) -> None:
+        self.transforms: list[Any] = []
+        self.output_type: Any = None
+
+    def __call__(self, img: Any) -> Any:
+        """What the work makes of a value."""
+        return self._execute_py(img)
 
 
 class RandomTransform(Transform):

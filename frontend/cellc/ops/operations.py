@@ -18,8 +18,9 @@ else:
 
     primitives_more = lazy_module("cellc.ops.primitives_more")
     _BELOW = frozenset((
-        "_grad_ops", "_inner_ops", "_quant_ops", "array_ops", "comm_ops", "custom_ops", "debug_ops",
-        "image_ops", "math_ops", "nn_ops", "other_ops", "random_ops", "sparse_ops"))
+        "_grad_ops", "_inner_ops", "_quant_ops", "_rl_inner_ops", "array_ops", "comm_ops",
+        "custom_ops", "debug_ops", "image_ops",
+        "math_ops", "nn_ops", "other_ops", "random_ops", "sparse_ops"))
 
     def __getattr__(name: str) -> Any:
         if name in _BELOW:

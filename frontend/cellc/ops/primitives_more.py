@@ -339,35 +339,34 @@ def _lstm(
     input: Tensor, h: Tensor, c: Tensor, w: Tensor, input_size: int, hidden_size: int,
     num_layers: int, has_bias: bool, bidirectional: bool, dropout: float, proj_size: int,
 ) -> tuple[Tensor, ...]:
-    """An LSTM whose weights lie in one tensor: of each layer and direction w_ih, w_hh, then the
-    biases. Outputs (T, N, directions * H), the last states, and two that are reserved.
-    """
+    """An LSTM whose weights lie in one tensor. Outputs (T, N, directions * H), the last states, and
+    two that are reserved."""
     if proj_size or dropout:
         raise ValueError("For 'LSTM', 'proj_size' and 'dropout' must be 0, but got "
                          f"{proj_size} and {dropout}; use nn.LSTM.")
-    flat, at = fa.reshape(tensor(w, "LSTM", "w"), (-1,)), 0
-    directions = 2 if bidirectional else 1
-    x, hs, cs = input, [], []
-    for k in range(num_layers):
-        outs = []
-        width = input_size if k == 0 else hidden_size * directions
-        for d in range(directions):
-            shapes: list[tuple[int, ...]] = [(4 * hidden_size, width),
-                                             (4 * hidden_size, hidden_size)]
-            shapes += [(4 * hidden_size,)] * 2 if has_bias else []
-            weights = []
-            for shape in shapes:
-                size = math.prod(shape)
-                weights.append(fa.reshape(fj.part(flat, 0, at, at + size), shape))
-                at += size
-            i = k * directions + d
-            out, (last, cell) = recurrence.layer("lstm", x, [h[i], c[i]], weights, d == 1)
-            outs.append(out)
-            hs.append(last)
-            cs.append(cell)
-        x = fj.concat(outs, 2) if directions == 2 else outs[0]
-    spare = fc.zeros((1, 1), x.dtype)
-    return x, fj.stack(hs, 0), fj.stack(cs, 0), spare, spare
+    out, states = recurrence.packed("lstm", input, [h, c], tensor(w, "LSTM", "w"), num_layers,
+                                    has_bias, bidirectional)
+    spare = fc.zeros((1, 1), out.dtype)
+    return out, *states, spare, spare
+
+
+def _gru(
+    input: Tensor, h: Tensor, w: Tensor, seq_lengths: Tensor, input_size: int, hidden_size: int,
+    num_layers: int, has_bias: bool, bidirectional: bool, dropout: float, is_train: bool,
+) -> tuple[Tensor, ...]:
+    """A GRU whose weights lie in one tensor, as MindSpore computes it on a CPU: the reset gate is
+    applied before the matrix, the biases of the states and `seq_lengths` are not looked at."""
+    if dropout:
+        raise ValueError(f"For 'GRUV2', 'dropout' must be 0 on a CPU, but got {dropout}.")
+    out, states = recurrence.packed("gru_v2", input, [h], tensor(w, "GRUV2", "w"), num_layers,
+                                    has_bias, bidirectional)
+    spare = fc.zeros((1, 1), out.dtype)
+    return out, *states, spare, spare
+
+
+def _no_kernel(name: str, instead: str) -> Any:
+    raise RuntimeError(f"For '{name}', there is no kernel for a CPU, as in MindSpore; use "
+                       f"{instead}.")
 
 
 def _ctc(
@@ -637,6 +636,8 @@ def _instance_norm(
 _CONV = {"pad_mode": "valid", "pad": 0}
 _FORMATS = {"src_format": "NHWC", "dst_format": "NCHW"}
 
+_STACK = dict.fromkeys(("input_size", "hidden_size", "num_layers", "has_bias", "bidirectional",
+                        "dropout"), REQUIRED)
 _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "Assert": (_assert, {"summarize": 3}),
     "CTCLoss": (_ctc, {"preprocess_collapse_repeated": False, "ctc_merge_repeated": True,
@@ -658,9 +659,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "FFTWithSize": (more.fft_with_size, {
         "signal_ndim": REQUIRED, "inverse": REQUIRED, "real": REQUIRED, "norm": "backward",
         "onesided": True, "signal_sizes": ()}),
-    "LSTM": (_lstm, {
-        "input_size": REQUIRED, "hidden_size": REQUIRED, "num_layers": REQUIRED,
-        "has_bias": REQUIRED, "bidirectional": REQUIRED, "dropout": REQUIRED, "proj_size": 0}),
+    "LSTM": (_lstm, {**_STACK, "proj_size": 0}),
     "HistogramFixedWidth": (_histogram, {"nbins": REQUIRED, "dtype": "int32"}),
     "BatchToSpaceNDV2": (lambda input_x, block_shape, crops: blocks.batch_to_space_nd(
         input_x, block_shape, crops), {}),
@@ -681,5 +680,9 @@ PRIMITIVES: Mapping[str, type[Primitive]] = {**make_primitives(_PLAIN, _WITH_INI
 BELOW: Mapping[str, type[Primitive]] = make_primitives({}, {
     "ClipByNorm": (_clipped, {"axis": None}),
     "InstanceNorm": (_instance_norm, {"epsilon": 1e-5, "momentum": 0.1}),
+    "GRUV2": (_gru, {**_STACK, "is_train": True}),
+    "CudnnGRU": (lambda input, h, w, **_: _no_kernel("CudnnGRU", "nn.GRU"), _STACK),
+    "LSTMV2": (lambda input, h, c, w, seq_lengths, **_: _no_kernel("LSTMV2", "nn.LSTM"),
+               {**_STACK, "is_train": True}),
 })
 """Classes that `ops.operations` has, and `ops` has not."""

@@ -7,6 +7,7 @@ weights, and the biases. The gradient of the weights is one product over all ste
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from cellc_runtime.dtypes import int64
@@ -17,8 +18,9 @@ from ..tensors.tensor import Tensor
 from .families import fa, fc, fj, fn, m
 
 States = list[Tensor]
-GATES = {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3}
-"""Kinds of cells, and how many gates of the hidden size their weights hold."""
+GATES = {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3, "gru_v2": 3}
+"""Kinds of cells, and how many gates of the hidden size their weights hold. `"gru_v2"` is a GRU
+whose reset gate is applied to the state before the matrix, with the update gate's rows first."""
 
 
 def step(kind: str, gates: Tensor, states: States, w_hh: Tensor, b_hh: Tensor | None) -> States:
@@ -31,6 +33,14 @@ def step(kind: str, gates: Tensor, states: States, w_hh: Tensor, b_hh: Tensor | 
         w_hh, b_hh: (gates * H, H) and (gates * H).
     """
     h = states[0]
+    if kind == "gru_v2":
+        gated = 2 * h.shape[1]
+        xz, xr, xn = fj.chunk(gates, 3, -1)
+        hz, hr = fj.chunk(fn.dense(h, fj.part(w_hh, 0, 0, gated)), 2, -1)
+        reset, update = apply("sigmoid", m.add(xr, hr)), apply("sigmoid", m.add(xz, hz))
+        own = fn.dense(m.mul(reset, h), fj.part(w_hh, 0, gated, w_hh.shape[0]))
+        new = apply("tanh", m.add(xn, own))
+        return [m.add(m.mul(m.sub(1.0, update), new), m.mul(update, h))]
     inner = fn.dense(h, w_hh, b_hh)
     if kind in ("tanh", "relu"):
         total = m.add(gates, inner)
@@ -72,7 +82,7 @@ def layer(
     """
     length, rows = x.shape[0], x.shape[1]
     w_ih, w_hh, *biases = weights
-    b_ih, b_hh = biases if biases else (None, None)
+    b_ih, b_hh = (*biases, None, None)[:2]
     if b_ih is not None and b_hh is not None and kind != "gru":
         b_ih, b_hh = m.add(b_ih, b_hh), None  # one sum for all steps
     # The part of the input, for all steps at once.
@@ -98,3 +108,38 @@ def layer(
     key = "recurrence", kind, reverse, has_bias, has_lengths
     last, (out,) = scan(key, states, [gates], captures, length, body)
     return (fa.flip(out, (0,)) if reverse else out), last
+
+
+def packed(
+    kind: str, x: Tensor, states: Sequence[Tensor], w: Tensor, layers: int, has_bias: bool,
+    bidirectional: bool,
+) -> tuple[Tensor, States]:
+    """Layers over (T, N, in) whose weights lie in one tensor: of each layer and direction w_ih,
+    w_hh, then the biases.
+
+    Args:
+        kind: a key of `GATES`; `"gru_v2"` does not use the biases of the states.
+        states: the first states, (layers * directions, N, H) each.
+
+    Returns:
+        Outputs (T, N, directions * H); the last states, as `states`.
+    """
+    flat, at = fa.reshape(w, (-1,)), 0
+    directions, hidden = 1 + bidirectional, states[0].shape[2]
+    rows, lasts = GATES[kind] * hidden, []
+    for k in range(layers):
+        outs = []
+        for d in range(directions):
+            shapes: list[tuple[int, ...]] = [(rows, x.shape[2]), (rows, hidden)]
+            shapes += [(rows,)] * 2 if has_bias else []
+            weights = []
+            for shape in shapes:
+                size = math.prod(shape)
+                weights.append(fa.reshape(fj.part(flat, 0, at, at + size), shape))
+                at += size
+            own = weights[:3] + weights[4:] if kind == "gru_v2" else weights
+            out, last = layer(kind, x, [s[k * directions + d] for s in states], own, d == 1)
+            outs.append(out)
+            lasts.append(last)
+        x = fj.concat(outs, 2) if directions == 2 else outs[0]
+    return x, [fj.stack(list(each), 0) for each in zip(*lasts, strict=True)]

@@ -10,5 +10,7 @@ from ..nn.micro_batch import (
 GradAccumulation = GradAccumulationCell
 Pipeline = PipelineCell
 
+__path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
+
 __all__ = ["GradAccumulation", "MicroBatchInterleaved", "Pipeline", "PipelineCell",
            "PipelineGradReducer"]

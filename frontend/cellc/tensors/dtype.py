@@ -78,29 +78,65 @@ hifloat8 = _category("hifloat8", "HiFloat8", "category")
 qint4x2 = _category("qint4x2", "Int4", "category")  # types of Ascend devices: no tensor has them
 
 
-class _Ints(type):
-    """The class of the signed integer types, which are no classes of Python's."""
+class TypeClass(type):
+    """A class of MindSpore's types, whose instances here are objects of one class, `DType`.
+
+    Attributes:
+        generic: what a call without a width gives.
+        by_width: types by their number of bits.
+    """
+
+    generic: DType
+    by_width: dict[builtins.int, DType]
+
+    def __call__(cls, nbits: builtins.int | None = None) -> Any:
+        """The type itself."""
+        if nbits is None:
+            return cls.generic
+        if nbits not in cls.by_width:
+            raise ValueError(f"For {cls.__name__!r}, 'nbits' must be in {list(cls.by_width)}, but "
+                             f"got {nbits!r}.")
+        return cls.by_width[nbits]
 
     def __instancecheck__(cls, value: Any) -> builtins.bool:
-        return value is int_ or (isinstance(value, DType) and value.kind == "int")
+        return isinstance(value, DType) and any(c is cls for c in _class_of(value).__mro__)
 
 
-class Int(metaclass=_Ints):
-    """A signed integer type by its width; `int_` without one. Source: `mindspore.Int`.
+def _type_class(
+    name: str, base: type, generic: DType, *types: DType, text: str = ""
+) -> TypeClass:
+    by_width = {8 * t.itemsize: t for t in types}
+    made = TypeClass(name, (base,), {"generic": generic, "by_width": by_width, "__doc__": text})
+    _CLASSES.update(dict.fromkeys((generic, *types), made))
+    return made
+
+
+def _class_of(dtype: DType) -> type:
+    return _CLASSES.get(dtype, Type)
+
+
+_CLASSES: dict[DType, type] = {}
+Number = _type_class("Number", object, number, text="Any type of numbers.")
+Int = _type_class("Int", Number, int_, int8, int16, int32, int64, text="""A signed integer type by
+    its width; `int_` without one. Source: `mindspore.Int`.
 
     Args:
         nbits: 8, 16, 32 or 64.
 
     Raises:
         ValueError: another width.
-    """
-
-    def __new__(cls, nbits: builtins.int | None = None) -> Any:
-        """The type itself."""
-        widths = {None: int_, 8: int8, 16: int16, 32: int32, 64: int64}
-        if nbits not in widths:
-            raise ValueError(f"For 'Int', 'nbits' must be 8, 16, 32 or 64, but got {nbits!r}.")
-        return widths[nbits]
+    """)
+UInt = _type_class("UInt", Number, uint, uint8, uint16, uint32, uint64)
+Float = _type_class("Float", Number, float_, float16, float32, float64)
+BFloat = _type_class("BFloat", Number, _category("bfloat", "BFloat", "category"), bfloat16)
+Complex = _type_class(
+    "Complex", Number, _category("complex", "Complex", "category"), complex64, complex128)
+Bool = _type_class("Bool", Number, bool_)
+String = _type_class("String", object, string)
+List = _type_class("List", object, list_)
+Tuple = _type_class("Tuple", object, tuple_)
+TypeNone = _type_class("TypeNone", object, type_none)
+_CLASSES.update({float8_e4m3fn: Float, float8_e5m2: Float, hifloat8: Float, qint4x2: Int})
 
 
 class TensorType:

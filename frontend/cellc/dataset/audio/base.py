@@ -170,3 +170,7 @@ class SoundTransform(Transform):
         if isinstance(made, tuple):
             return tuple(self._typed(m, dtype) for m in made)
         return np.asarray(made, dtype)
+
+
+AudioTensorOperation = SoundTransform
+"""MindSpore's inner name."""

@@ -40,6 +40,10 @@ class TextTransform(Transform):
         return str(self._text(value, [0]))
 
 
+TextTensorOperation = TextTransform
+"""MindSpore's inner name."""
+
+
 class Mapped(TextTransform):
     """Base of transforms that make one string of each."""
 

@@ -82,6 +82,10 @@ class ImageTransform(Transform):
         """
 
 
+ImageTensorOperation = ImageTransform
+"""MindSpore's inner name."""
+
+
 class RandomImageTransform(ImageTransform, RandomTransform):
     """Base of image transforms that draw."""
 

@@ -382,7 +382,7 @@ class PReLUExt(Cell):
         return ops.prelu(input, self.weight)
 
 
-ACTIVATIONS: dict[str, type[Cell]] = {
+_activation: dict[str, type[Cell]] = {
     "softmin": Softmin, "softmax": Softmax, "softmax2d": Softmax2d, "logsoftmax": LogSoftmax,
     "logsoftmaxExt": LogSoftmaxExt, "relu": ReLU, "relu6": ReLU6, "rrelu": RReLU, "silu": SiLU,
     "tanh": Tanh, "tanhshrink": Tanhshrink, "hardtanh": Hardtanh, "gelu": GELU,
@@ -401,8 +401,8 @@ def get_activation(name: str | None, prim_name: str | None = None) -> Cell | Non
     """
     if name is None:
         return None
-    found = ACTIVATIONS.get(name)
+    found = _activation.get(name)
     if found is None:
         before = f"For '{prim_name}', the" if prim_name else "The"
-        raise KeyError(f"{before} 'name' must be in {list(ACTIVATIONS)}, but got {name}.")
+        raise KeyError(f"{before} 'name' must be in {list(_activation)}, but got {name}.")
     return found()

@@ -12,7 +12,7 @@ from ...core import checks
 from ...core.declared import Copies, Flag, Float, Positive, one_of
 from ...ops import recurrence
 from ...ops.arguments import ranked, sequence
-from ...tensors.initializer import Uniform
+from ...tensors.initializer import Uniform, initializer
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
 from ..cell import Cell
@@ -45,29 +45,27 @@ def _states_of(hx: Any, count: int, rank: int, what: str) -> tuple[Tensor, ...]:
 # --- cells ---------------------------------------------------------------------------------------
 
 
-class _RNNCellBase(Family):
-    """One step: weights (gates * hidden, ...), uniform within 1 / sqrt(hidden) at first.
+class RNNCellBase(Family):
+    """Base of cells that do one step: weights (num_chunks * hidden_size, ...), uniform within
+    1 / sqrt(hidden_size) at first. Source: `mindspore.nn.layer.rnn_cells.RNNCellBase`.
 
     Args:
         input_size, hidden_size: lengths of the input and the state.
         has_bias: whether there are biases.
+        num_chunks: gates, each with rows of its own in the weights.
         dtype: element type of the parameters.
     """
 
-    kind = ""
-
     def __init__(
-        self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: DType = float32
+        self, input_size: int, hidden_size: int, has_bias: bool, num_chunks: int,
+        dtype: DType = float32,
     ) -> None:
         super().__init__()
-        self._make(input_size, hidden_size, has_bias, dtype)
-
-    def _make(self, input_size: int, hidden_size: int, has_bias: bool, dtype: DType) -> None:
         what = self.cls_name
         self.input_size = checks.positive(input_size, "input_size", what)
         self.hidden_size = checks.positive(hidden_size, "hidden_size", what)
         self.has_bias = checks.boolean(has_bias, "has_bias", what)
-        rows = recurrence.GATES[self.kind] * hidden_size
+        rows = checks.positive(num_chunks, "num_chunks", what) * hidden_size
         self.weight_ih = _parameter((rows, input_size), hidden_size, "weight_ih", dtype)
         self.weight_hh = _parameter((rows, hidden_size), hidden_size, "weight_hh", dtype)
         self.bias_ih: Parameter | None = None
@@ -75,6 +73,28 @@ class _RNNCellBase(Family):
         if has_bias:
             self.bias_ih = _parameter((rows,), hidden_size, "bias_ih", dtype)
             self.bias_hh = _parameter((rows,), hidden_size, "bias_hh", dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw the weights and biases again."""
+        bound = Uniform(1 / math.sqrt(self.hidden_size))
+        for each in self.get_parameters(expand=False):
+            each.set_data(initializer(bound, each.shape, each.dtype))
+
+
+class _Step(RNNCellBase):
+    """Base of the cells of the library.
+
+    Args:
+        input_size, hidden_size, has_bias, dtype: as above.
+    """
+
+    kind = ""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: DType = float32
+    ) -> None:
+        super().__init__(
+            input_size, hidden_size, has_bias, recurrence.GATES[self.kind], dtype)
 
     def _step(self, x: Tensor, states: Any) -> recurrence.States:
         _fits(x, 2, self.input_size, self.cls_name)
@@ -84,7 +104,7 @@ class _RNNCellBase(Family):
                                     self.bias_ih, self.bias_hh)
 
 
-class RNNCell(_RNNCellBase):
+class RNNCell(_Step):
     """h' = tanh (or relu) of W_ih x + b_ih + W_hh h + b_hh.
 
     Args:
@@ -96,17 +116,16 @@ class RNNCell(_RNNCellBase):
         self, input_size: int, hidden_size: int, has_bias: bool = True,
         nonlinearity: Annotated[str, one_of("tanh", "relu")] = "tanh", dtype: DType = float32,
     ) -> None:
-        Cell.__init__(self)
+        RNNCellBase.__init__(self, input_size, hidden_size, has_bias, 1, dtype)
         self.kind = nonlinearity
         self.nonlinearity = nonlinearity
-        self._make(input_size, hidden_size, has_bias, dtype)
 
     def construct(self, x: Tensor, hx: Tensor) -> Tensor:
         """(N, input_size) and (N, hidden_size) to the next state."""
         return self._step(x, (hx,))[0]
 
 
-class LSTMCell(_RNNCellBase, kind="lstm"):
+class LSTMCell(_Step, kind="lstm"):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997); gates in the order i, f, g, o."""
 
     def construct(self, x: Tensor, hx: Any) -> Any:
@@ -114,7 +133,7 @@ class LSTMCell(_RNNCellBase, kind="lstm"):
         return tuple(self._step(x, hx))
 
 
-class GRUCell(_RNNCellBase, kind="gru"):
+class GRUCell(_Step, kind="gru"):
     """A gated recurrent unit (Cho et al., 2014); gates in the order r, z, n."""
 
     def construct(self, x: Tensor, hx: Tensor) -> Tensor:

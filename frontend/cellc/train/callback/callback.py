@@ -6,7 +6,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
+
 from ...core.native import names_itself
+from ...tensors.tensor import Tensor
 from ..checks import of_kind
 
 STAGES = ("begin", "epoch_begin", "step_begin", "step_end", "epoch_end", "end")
@@ -209,9 +212,16 @@ def set_cur_net(net: Any) -> None:
     """Accepted for compatibility: a checkpoint is written of the network it is asked for."""
 
 
+def _handle_loss(loss: Any) -> Any:
+    """The loss of a step as scripts print it: the mean of a Tensor, the first of several."""
+    if isinstance(loss, (tuple, list)):
+        return loss[0] if loss and isinstance(loss[0], Tensor) else loss
+    return np.mean(loss.asnumpy()) if isinstance(loss, Tensor) else loss
+
+
 OLDER = {
     "CallbackManager": CallbackManager, "InternalCallbackParam": CallbackParams,
     "_CallbackManager": CallbackManager, "_InternalCallbackParam": CallbackParams,
-    "_set_cur_net": set_cur_net, "set_cur_net": set_cur_net,
+    "_handle_loss": _handle_loss, "_set_cur_net": set_cur_net, "set_cur_net": set_cur_net,
 }
 """Names of MindSpore's inner module that scripts use."""
