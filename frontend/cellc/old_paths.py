@@ -77,11 +77,9 @@ _HOMES: dict[str, dict[str, str]] = {
     },
     "dataset.vision": {
         "c_transforms": "dataset.vision", "py_transforms": "dataset.vision",
-        "py_transforms_util": "dataset.vision.pillow", "transforms": "dataset.vision",
-        "utils": "dataset.vision dataset.vision.pillow", "validators": "dataset.checks",
         "py_transforms_util": "dataset.vision.pillow",
         "transforms": "dataset.vision dataset.vision.base",
-        "utils": "dataset.vision dataset.vision.pillow", "validators": "dataset.old_checks",
+        "utils": "dataset.vision dataset.vision.pillow", "validators": "dataset.checks",
     },
     **{f"device_context.{name}": {"device": f"device_context.{name}"}
        for name in ("ascend", "cpu", "gpu")},
@@ -228,7 +226,7 @@ class OldPaths(Loader):
         package, _, last = module.__name__.removeprefix(_PREFIX).rpartition(".")
         parent = sys.modules[module.__name__.rpartition(".")[0]]
         hidden = getattr(parent, last, None)
-        if callable(hidden):
+        if hidden is not None and not isinstance(hidden, ModuleType):
             vars(parent)[last] = hidden
             if not isinstance(parent, Package):
                 parent.__class__ = Package

@@ -52,10 +52,10 @@ class _Lazy(ModuleType):
 
 class Package(ModuleType):
     """A package with functions that have the names of old paths below it. The import system sets
-    each module that it has loaded as an attribute of its package: here that hides no function."""
+    each module that it has loaded as an attribute of its package: here that hides no other name."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not isinstance(value, ModuleType) or not callable(vars(self).get(name)):
+        if not isinstance(value, ModuleType) or isinstance(vars(self).get(name, value), ModuleType):
             super().__setattr__(name, value)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from .places import PLACES, listed, module_of
@@ -46,6 +47,8 @@ def _owner(cls: type, name: str) -> type:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, ModuleType):
+        return ": module"
     if not callable(value):
         return f": {type(value).__name__}"
     try:

@@ -82,21 +82,21 @@ class TypeClass(type):
     """A class of MindSpore's types, whose instances here are objects of one class, `DType`.
 
     Attributes:
-        generic: what a call without a width gives.
-        by_width: types by their number of bits.
+        _generic: what a call without a width gives.
+        _by_width: types by their number of bits.
     """
 
-    generic: DType
-    by_width: dict[builtins.int, DType]
+    _generic: DType
+    _by_width: dict[builtins.int, DType]
 
     def __call__(cls, nbits: builtins.int | None = None) -> Any:
         """The type itself."""
         if nbits is None:
-            return cls.generic
-        if nbits not in cls.by_width:
-            raise ValueError(f"For {cls.__name__!r}, 'nbits' must be in {list(cls.by_width)}, but "
+            return cls._generic
+        if nbits not in cls._by_width:
+            raise ValueError(f"For {cls.__name__!r}, 'nbits' must be in {list(cls._by_width)}, but "
                              f"got {nbits!r}.")
-        return cls.by_width[nbits]
+        return cls._by_width[nbits]
 
     def __instancecheck__(cls, value: Any) -> builtins.bool:
         return isinstance(value, DType) and any(c is cls for c in _class_of(value).__mro__)
@@ -106,7 +106,7 @@ def _type_class(
     name: str, base: type, generic: DType, *types: DType, text: str = ""
 ) -> TypeClass:
     by_width = {8 * t.itemsize: t for t in types}
-    made = TypeClass(name, (base,), {"generic": generic, "by_width": by_width, "__doc__": text})
+    made = TypeClass(name, (base,), {"_generic": generic, "_by_width": by_width, "__doc__": text})
     _CLASSES.update(dict.fromkeys((generic, *types), made))
     return made
 

@@ -44,7 +44,7 @@ def is_subclass(type_: Any, of: Any) -> bool:
     """Whether a type is another one or of its family: `is_subclass(float32, number)`."""
     if isinstance(type_, TensorType):
         return of is dtypes.tensor_type or type_ == of
-    family = next((c for c in _FAMILIES if c.generic is of), None)
+    family = next((c for c in _FAMILIES if c() is of), None)
     return type_ is of or (family is not None and isinstance(type_, family))
 
 
