@@ -339,8 +339,8 @@ def _constructor(cls: Any, fields: Mapping[str, Any]) -> Callable[..., None]:
         if hasattr(cls, "__post_init__"):
             self.__post_init__()
 
-    __init__.__signature__ = own  # type: ignore[attr-defined]
-    __init__.__qualname__, __init__.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    __init__._declared = _read(  # type: ignore[attr-defined]
-        parameters, vars(sys.modules[cls.__module__]))
+    made: Any = __init__
+    made.__signature__ = own
+    made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    made._declared = _read(parameters, vars(sys.modules[cls.__module__]))
     return __init__
