@@ -8,12 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellc_runtime import device as hardware
 from cellc_runtime import loader
-from cellc_runtime.lazy import no_attribute, public_names
+from cellc_runtime.lazy import imported, no_attribute, public_names
 from cellc_runtime.site import STATE
 
 from . import options
@@ -41,7 +40,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         """Settings of parallel training are here too; they load when they are asked for."""
         if name in __all__:
-            return getattr(import_module(".ranks.settings", __package__), name)
+            return getattr(imported(".ranks.settings", __package__), name)
         raise no_attribute(__name__, name)
 
 
@@ -132,7 +131,7 @@ def set_context(**kwargs: Any) -> None:
         changed(OPTIONS, "jit_syntax_level")
     if new.get("debug_nan", _values["debug_nan"]) != _values["debug_nan"]:
         # (It stands on all of cellc, and loads when it is asked for.)
-        import_module(".tools.watch", __package__).debug_nan(new["debug_nan"])
+        imported(".tools.watch", __package__).debug_nan(new["debug_nan"])
     devices.use(device)
     if {**_values, **new}["device_target"] != _values["device_target"] or "device_id" in new:
         changed(OPTIONS, "device")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import wraps
-from importlib import import_module
 from typing import Any
 
-from cellc_runtime.lazy import no_attribute
+from cellc_runtime.lazy import imported, no_attribute
 from cellc_runtime.records import dataclass, field
 
 from . import context, log
@@ -156,7 +155,7 @@ class Registry:
             AttributeError: there is none.
         """
         found = vars(self).get(obj_str)
-        return getattr(import_module("cellc.ops"), obj_str) if found is None else found
+        return getattr(imported("cellc.ops"), obj_str) if found is None else found
 
     def register(self, name: str, value: Any) -> None:
         """Set a function."""
@@ -240,4 +239,4 @@ def __getattr__(name: str) -> Any:
     home, _, last = _CLASSES.get(name, "").rpartition(".")
     if not home:
         raise no_attribute(__name__, name)
-    return getattr(import_module(f"cellc.{home}"), last)
+    return getattr(imported(f"cellc.{home}"), last)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from cellc_runtime.lazy import Package, no_attribute
+from cellc_runtime.lazy import Package, imported, no_attribute
 
 _PREFIX = "cellc."
 _METRICS = (
@@ -230,7 +229,7 @@ class OldPaths(Loader):
             vars(parent)[last] = hidden
             if not isinstance(parent, Package):
                 parent.__class__ = Package
-        homes = [import_module((_PREFIX + home).rstrip("."))
+        homes = [imported((_PREFIX + home).rstrip("."))
                  for home in _HOMES[package][last].split()]
         vars(module).update(
             __doc__=f"MindSpore's import path for names of {', '.join(h.__name__ for h in homes)}.",
@@ -247,7 +246,7 @@ def _names_of(name: str, homes: list[ModuleType]) -> Callable[[str], Any]:
             if found is not _ABSENT:
                 return found
         if wanted in _HOMES.get(name.removeprefix(_PREFIX), ()):
-            return import_module(f"{name}.{wanted}")
+            return imported(f"{name}.{wanted}")
         raise no_attribute(name, wanted)
 
     return find

@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
+from cellc_runtime.files import write_text
 from cellc_runtime.lazy import public_names
 
 from .core import timeline
@@ -343,13 +344,13 @@ class profile:
         file = place / f"{name}_trace.json"
         document = {"traceEvents": self.trace_events(), "displayTimeUnit": "ms",
                     "metadata": self._metadata}
-        file.write_text(json.dumps(document), encoding="utf-8")
+        write_text(file, json.dumps(document))
         rows = self.op_statistics()
         lines = ["name,category,count,total_us,average_us,min_us,max_us"]
         lines += [f"{r['name']},{r['category']},{r['count']},{r['total_us']:.3f},"
                   f"{r['total_us'] / r['count']:.3f},{r['min_us']:.3f},{r['max_us']:.3f}"
                   for r in rows]
-        (place / f"{name}_ops.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_text(place / f"{name}_ops.csv", "\n".join(lines) + "\n")
         return file
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from cellc_runtime.lazy import Package
+from cellc_runtime.lazy import Package, imported
 
 _PREFIX = "mindspore"
 VERSION = "2.10.0"
@@ -44,7 +44,7 @@ class _Shown(Package):
         path = f"{self.__name__}.{name}"
         if not name.startswith("__"):
             try:
-                return importlib.import_module(path)
+                return imported(path)
             except ModuleNotFoundError as e:
                 if e.name != path:
                     raise
@@ -73,7 +73,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         path = spec.name[len(_PREFIX) + 1 :]
         name = f"cellc.{path}" if path else "cellc"
         try:
-            module = importlib.import_module(name)
+            module = imported(name)
         except ModuleNotFoundError as e:
             raise ModuleNotFoundError(
                 f"cellc provides no {spec.name!r} (it stands for mindspore here)", name=spec.name

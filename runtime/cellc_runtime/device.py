@@ -13,13 +13,13 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from importlib import import_module
 from typing import ClassVar, Protocol
 
 from . import fastcall, knobs
 from .abi import ENTRY, MAIN, PRECOMPUTE, WIN64
 from .forks import in_child, renewed
 from .image import Image
+from .lazy import imported
 from .loader import Host, MappedImage, main_function, precompute_function
 from .platform import Scratch, uses_win64
 from .program import Program
@@ -463,7 +463,7 @@ class _Gpus:
         kind = knobs.read().gpu
         if kind and kind != "cuda":
             return 1
-        count: int = import_module(f"{__package__}.cuda.device").device_count()
+        count: int = imported(f"{__package__}.cuda.device").device_count()
         return count
 
     def fork(self) -> None:
@@ -502,7 +502,7 @@ def _opened(kind: str, number: int) -> Device:
 def _made(module: str, name: str, *arguments: object) -> Device:
     """What a part of `cuda` gives, which loads with its first use."""
     try:
-        make: Callable[..., Device] = getattr(import_module(f"{__package__}.cuda.{module}"), name)
+        make: Callable[..., Device] = getattr(imported(f"{__package__}.cuda.{module}"), name)
     except ModuleNotFoundError as e:
         raise NoDevice(f"this installation has no module {e.name}") from None
     try:

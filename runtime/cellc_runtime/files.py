@@ -6,9 +6,10 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from .platform import sync_directory
 
 _NEW = ".cellc-new"
 """The suffix of files that are being written."""
+_STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
+"""Where names of open files are: a rename would not reach who reads them."""
 LEFT_SECONDS = 3600.0
 """A file that is being written counts as abandoned when nobody has written to it for so long."""
 
@@ -50,15 +53,23 @@ def write_atomically(
     path: str | os.PathLike[str], pieces: Iterable[bytes | memoryview],
     mode_of: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Write the pieces to a temporary file in the folder of `path`, flush it to the disk, and
-    rename it into place.
+    """Write the pieces into a file, by `replacing` it."""
+    with replacing(path, mode_of) as file:
+        file.writelines(pieces)
 
-    A symbolic link stays one. A device or pipe is written directly. Temporary files that killed
-    writers left in the folder are removed.
+
+@contextmanager
+def replacing(
+    path: str | os.PathLike[str], mode_of: str | os.PathLike[str] | None = None
+) -> Iterator[BinaryIO]:
+    """What the block writes goes to a temporary file in the folder of `path`, which is flushed to
+    the disk and renamed into place when the block ends.
+
+    A symbolic link stays one. A device, a pipe or an open file (`/dev/stdout`) is written directly.
+    Temporary files that killed writers left in the folder are removed.
 
     Args:
         path: the file.
-        pieces: its bytes.
         mode_of: the file whose permissions the new one gets, from before its first byte is
             written; default: the older file at `path`. Without one the umask decides.
 
@@ -66,12 +77,12 @@ def write_atomically(
         OSError: the disk is full or the folder cannot be written; `path` is as it was.
     """
     target = Path(os.path.realpath(path))
+    direct = os.path.abspath(path).startswith(_STREAMS) or (
+        target.exists() and not target.is_file())
     try:
-        if target.exists() and not target.is_file():
-            with open(target, "wb") as file:
-                file.writelines(pieces)
-            return
-        _write_beside(target, pieces, Path(mode_of) if mode_of is not None else target)
+        with open(path, "wb") if direct else _beside(
+                target, target if mode_of is None else Path(mode_of)) as file:
+            yield file
     except OSError as e:
         if e.errno is None:
             raise
@@ -85,7 +96,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     write_atomically(path, [text.encode()])
 
 
-def _write_beside(target: Path, pieces: Iterable[bytes | memoryview], mode_of: Path) -> None:
+@contextmanager
+def _beside(target: Path, mode_of: Path) -> Iterator[BinaryIO]:
     folder = target.parent
     _remove_abandoned(folder)
     name = temporary(target)
@@ -96,7 +108,7 @@ def _write_beside(target: Path, pieces: Iterable[bytes | memoryview], mode_of: P
         with open(handle, "wb") as file:
             if mode is not None:
                 os.chmod(name, mode)
-            file.writelines(pieces)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, target)

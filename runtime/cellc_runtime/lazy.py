@@ -24,7 +24,7 @@ else:
     ModuleType = type(sys)
 
 
-def _imported(name: str, package: str | None = None) -> ModuleType:
+def imported(name: str, package: str | None = None) -> ModuleType:
     """`import_module` without looking for cyclic garbage: what an import makes stays, and going
     over it again and again is a tenth of its time. Forks wait for it."""
     from .forks import no_fork  # `import cellc` alone does not load it
@@ -43,7 +43,7 @@ class _Lazy(ModuleType):
     """Stands for a module until an attribute of it is asked for."""
 
     def __getattr__(self, name: str) -> Any:
-        module = _imported(self.__name__)
+        module = imported(self.__name__)
         value = getattr(module, name)
         # The next access finds it here, without this call.
         self.__dict__[name] = value
@@ -93,9 +93,9 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     def load(name: str) -> Any:
         home = found.get(name)
         if home is not None:
-            value = getattr(_imported(home, package), name)
+            value = getattr(imported(home, package), name)
         elif name in modules:
-            value = _imported("." + name, package)
+            value = imported("." + name, package)
         else:
             raise no_attribute(package, name)
         # The next access finds it there, without this call.

@@ -25,9 +25,11 @@ from .abi import Ext
 from .lazy import lazy_module
 
 if TYPE_CHECKING:
+    import fcntl
     import pathlib
     import threading
 else:
+    fcntl = lazy_module("fcntl")  # Windows has none
     pathlib = lazy_module("pathlib")
 
 _PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
@@ -211,8 +213,6 @@ def lock_directory(path: pathlib.Path) -> int | None:
     """
     if sys.platform == "win32":
         return None
-    import fcntl  # Windows has none
-
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

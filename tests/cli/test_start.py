@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from cellc.cli import COMMANDS, parser
-from cellc.cli.completion import candidates
+from cellc.cli.completion import _for_bash, candidates
 
 HEAVY = ("numpy", "llvmlite", "networkx", "rich", "cellc_compiler.ir", "cellc.tensors",
          "cellc.cli.commands")
 
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"], ["compile", "--help"], ["compile"],
-                                  ["nothing"], [], ["completion", "bash", "comp"]])
+                                  ["nothing"], [], ["completion", "bash", "cellc comp"]])
 def test_help_loads_nothing_heavy(args: list[str]) -> None:
     program = f"""
 import sys
@@ -90,13 +90,47 @@ ZSH = '''
 compdef() { : }
 compadd() { shift $@[(i)--]; print -r -- $@ }
 source <(cellc completion zsh)
-words=(cellc comp); CURRENT=2; _cellc
-words=(cellc dump net.py:N); CURRENT=3; _cellc
+words=(cellc comp); CURRENT=2; PREFIX=comp; _cellc
+words=(cellc dump net.py:N); CURRENT=3; PREFIX=net.py:N; _cellc
 '''
 FISH = '''
 cellc completion fish | source
 complete -C "cellc comp"; complete -C "cellc dump net.py:N"
 '''
+
+
+HOSTILE = ["a$(touch ran).py", "b`touch ran`.py", "c'$(touch ran)'.py", 'u"$(touch ran)".py',
+           "e;touch ran;.py", "f g & touch ran.py", "h!!.py", "~i.py", "j*?[k].py", "lé{m,n}.py",
+           "o:$(touch ran).py", "p=$(touch ran).py", "q\\$(touch ran).py"]
+
+
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_bash_is_given_quoted_names(name: str, quote: str, folder: Path) -> None:
+    """What bash makes of the line with what is inserted is the name, and nothing runs."""
+    (folder / name).write_text("")
+    inserted, = _for_bash(f"cellc run {quote}{name[0]}")
+    done = subprocess.run(["bash", "-c", f"printf '%s\n' {quote}{inserted}{quote}"],
+                          capture_output=True, text=True, check=True)
+    assert done.stdout == f"{name}\n" and not (folder / "ran").exists()
+
+
+def test_names_of_control_characters_are_not_completed(folder: Path) -> None:
+    for name in ("r\t$(touch ran).py", "r\n$(touch ran).py", "r\x1b[A.py"):
+        (folder / name).write_text("")
+    assert candidates(["run", "r"]) == []
+
+
+@pytest.mark.parametrize(("line", "inserted"), [
+    ("cellc run my\\ f", ["my\\ file.py"]), ("cellc run 'my f", ["my file.py"]),
+    ('cellc run "my f', ["my file.py"]), ("cellc check my\\ file.py:n", ["net"]),
+    ('cellc check "my file.py:n', ["my file.py:net"]), ("cellc check 'my file.py':n", ["net"]),
+    ("cellc check net.py:Net -i x=@da", ["@data/"]), ("cellc ", sorted([
+        *COMMANDS, "--help", "--version", "-h"])), ("cellc", sorted([
+        *COMMANDS, "--help", "--version", "-h"]))])
+def test_bash_lines(line: str, inserted: list[str], folder: Path) -> None:
+    (folder / "my file.py").write_text(NET)
+    assert _for_bash(line) == inserted
 
 
 @pytest.mark.parametrize(("shell", "program", "expected"), [

@@ -235,10 +235,55 @@ def test_weights_in_a_second_file(peer: Peer, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     given = {"w": rng.normal(size=(64, 32)).astype(np.float32), "b": np.ones(32, np.float32)}
     to_model(graph, given, ["y"], 20).save(tmp_path / "m.onnx", limit=1000)
-    assert (tmp_path / "m.onnx.data").stat().st_size == 64 * 32 * 4
+    data, = tmp_path.glob("m.onnx.*.data")
+    assert data.stat().st_size == 64 * 32 * 4
     assert (tmp_path / "m.onnx").stat().st_size < 4000
     a = rng.normal(size=(2, 64)).astype(np.float32)
     np.testing.assert_allclose(peer.run(tmp_path / "m.onnx", [a])[0], a @ given["w"] + 1, 1e-4)
+
+
+def _sum_model(value: float) -> Any:
+    graph = Graph("g")
+    x = graph.add_input(TensorType((2000,), dtypes.float32), "x")
+    w = graph.add_input(TensorType((2000,), dtypes.float32), "w", "param")
+    graph.outputs = [Builder(graph).add(x, w)]
+    return to_model(graph, {"w": np.full(2000, value, np.float32)}, ["y"], 20)
+
+
+def _weight(path: Path) -> float:
+    found = onnx.numpy_helper.to_array(onnx.load_model(path).graph.initializer[0])
+    assert (found == found[0]).all()
+    return float(found[0])
+
+
+@pytest.mark.parametrize("files", [1, 2, 3, 4])
+@pytest.mark.parametrize("limit", [0, 10**9])
+def test_a_model_and_its_second_file_are_replaced_at_once(
+    files: int, limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full after some files: the older model, with its weights, is there."""
+    path = tmp_path / "m.onnx"
+    _sum_model(1).save(path, limit=0)
+    (tmp_path / "m.onnx.abc.data").write_text("the user's")
+    (tmp_path / "m.onnx.data").write_text("the user's")
+    before, real, done = sorted(os.listdir(tmp_path)), os.fsync, []
+
+    def fsync(handle: int) -> None:
+        done.append(handle)
+        if len(done) >= files:
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", fsync)
+        full.setattr("cellc_runtime.files.sync_directory", lambda folder: None)
+        if files <= (2 if limit == 0 else 1):
+            with pytest.raises(OSError, match="No space left"):
+                _sum_model(2).save(path, limit)
+            assert _weight(path) == 1 and sorted(os.listdir(tmp_path)) == before
+    _sum_model(3).save(path, limit)
+    assert _weight(path) == 3 and len(os.listdir(tmp_path)) == (4 if limit == 0 else 3)
+    assert (tmp_path / "m.onnx.data").read_text() == "the user's"
 
 
 @pytest.mark.parametrize("limit", [0, 10**9])

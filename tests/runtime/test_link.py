@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -141,12 +142,17 @@ def test_equal_kernels_become_one_object() -> None:
     assert image.symbols["one"] == image.symbols["two"] != image.symbols["three"]
 
 
-def test_llvm_errors_save_the_text() -> None:
-    with pytest.raises(CompilerBug, match=r"the code is in .*cellc-bug.*\.ll") as caught:
-        compile_texts(["define void @f() { this is not LLVM }"], host_target())
-    path = Path(str(caught.value).split("the code is in ")[1].splitlines()[0])
-    assert "this is not LLVM" in path.read_text()
-    path.unlink()
+def test_llvm_errors_save_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time in a new file of the user's own, for others may write to the folder."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    places = set()
+    for _ in range(2):
+        with pytest.raises(CompilerBug, match=r"the code is in .*cellc-bug.*\.ll") as caught:
+            compile_texts(["define void @f() { this is not LLVM }"], host_target())
+        path = Path(str(caught.value).split("the code is in ")[1].splitlines()[0])
+        assert "this is not LLVM" in path.read_text() and path.stat().st_mode & 0o777 == 0o600
+        places.add(path)
+    assert len(places) == 2
 
 
 # --- aarch64: the image is decoded by hand -----------------------------------------------------
@@ -497,14 +503,14 @@ def test_a_fork_that_nobody_asks_says_goodbye() -> None:
         worker.end()
 
 
-def test_an_error_in_a_worker_is_the_callers() -> None:
+def test_an_error_in_a_worker_is_the_callers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     bodies = [body for _, body in kernels(14)]
     bodies[4:8] = ["nonsense 1", "nonsense 2", "nonsense 3", "nonsense 4"]
     with knobs.override(cache_size=0), pytest.raises(CompilerBug, match="LLVM refuses"):
         objects.compile_texts(bodies, AVX2, jobs=3)
-    for path in Path(objects.tempfile.gettempdir()).glob("cellc-bug-*.ll"):
-        if path.read_text().startswith("nonsense"):
-            path.unlink()
 
 
 def test_workers_that_cannot_start_are_done_without(

@@ -126,8 +126,8 @@ def private_uses() -> Counts:
     """Reads and writes of another object's private attribute: `x._name` in the three packages.
 
     Not counted: attributes of `self`, `cls`, `mcs` and `super()`; dunder names; `os._exit`, which
-    Python documents; and names that the same file defines (a class's attribute or method,
-    `self._name = ...`, a slot, a variable):
+    is public (Python documents it as what a child of `os.fork` ends with); and names that the same
+    file defines (a class's attribute or method, `self._name = ...`, a slot, a variable):
     what a module calls private, it may use on any of its objects.
     """
     return _count(product(), private_uses_of)
@@ -140,9 +140,9 @@ def private_uses_of(text: str) -> int:
     own |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     own |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     mine = {n for n in nodes if isinstance(n, ast.Attribute)
-            and ast.unparse(n.value) in ("self", "cls", "mcs", "super()")}
+            and (ast.unparse(n.value) in ("self", "cls", "mcs", "super()")
+                 or ast.unparse(n) == "os._exit")}
     own |= {n.attr for n in mine if isinstance(n.ctx, ast.Store)}
-    own.add("_exit")
     return sum(_is_private(n.attr) and n.attr not in own and n not in mine
                for n in nodes if isinstance(n, ast.Attribute))
 

@@ -25,6 +25,7 @@ def test_more_is_found() -> None:
 
 @pytest.mark.parametrize(("text", "count"), [
     ("x._a", 1), ("x._a = y._b.c", 2), ("self._a; cls._b; super()._c; x.__class__", 0),
+    ("os._exit(1)", 0), ("x._exit(1); y.os._exit", 2),
     ("class A:\n    def _a(self): return other._a", 0), ("self._a = 1; other._a", 0),
 ])
 def test_private_uses(text: str, count: int) -> None:

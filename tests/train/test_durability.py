@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import cellc as ms
 import cellc.dataset as ds
-from cellc import Parameter, Tensor, nn, train
+from cellc import Parameter, Tensor, cli, nn, train
+from cellc.dataset import vision
 from cellc.train import CheckpointConfig, Model, ModelCheckpoint
 from cellc.train.serialization import _Background
 from cellc_runtime import files
@@ -61,11 +65,16 @@ def test_a_failed_background_save_raises_at_the_next(monkeypatch: pytest.MonkeyP
     assert os.listdir(".") == ["c.ckpt"]
 
 
-@pytest.mark.parametrize("code, status", [
-    ("", 1), ("import atexit; atexit.register(lambda: print('others run'))", 1),
-    ("os.fork() or os._exit(0); os.wait()", 1), ("files.os.fsync = whole", 0)])
-def test_a_failed_background_save_fails_the_process(code: str, status: int) -> None:
+@pytest.mark.parametrize("first, code, status", [
+    ("", "", 1), ("", "atexit.register(lambda: print('others run'))", 1),
+    ("atexit.register(lambda: print('others run'))", "", 1),
+    ("", "file = open('open', 'w'); file.write('others run')", 1),
+    ("", "os.fork() or os._exit(0); os.wait()", 1), ("", "files.os.fsync = whole", 0)])
+def test_a_failed_background_save_fails_the_process(first: str, code: str, status: int) -> None:
+    """After the exit functions of others, registered before and later; open files are flushed."""
     program = f"""
+import atexit
+{first}
 import os, numpy as np, cellc as ms
 from cellc_runtime import files
 whole = os.fsync
@@ -79,7 +88,8 @@ print("the program ends")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == status and "the program ends" in done.stdout
     assert ("a.ckpt was not saved" in done.stderr) == bool(status)
-    assert ("others run" in done.stdout) == ("others run" in code)
+    said = done.stdout + (Path("open").read_text() if os.path.exists("open") else "")
+    assert ("others run" in said) == ("others run" in first + code)
 
 
 class Steps:
@@ -221,6 +231,63 @@ def test_a_link_stays_a_link_and_a_device_a_device() -> None:
     assert os.path.islink("link") and Path("real/x").read_text() == "text"
     files.write_text(os.devnull, "text")
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+
+def run(*words: str) -> None:
+    """The command line, of which a failure is an OSError here."""
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        status = cli.main(list(words))
+    if status:
+        raise OSError(said.getvalue())
+
+
+WRITERS: dict[str, Callable[[str], Any]] = {
+    "x.ckpt": lambda f: ms.save_checkpoint(entries(), f),
+    "x.safetensors": lambda f: ms.save_checkpoint(entries(), f, format="safetensors"),
+    "x.raw": lambda f: Tensor(np.ones(4)).offload(f),
+    "x.bin": lambda f: vision.write_file(f, np.ones(4, np.uint8)),
+    "x.png": lambda f: vision.write_png(f, np.ones((4, 4, 3), np.uint8)),
+    "x.jpeg": lambda f: vision.write_jpeg(f, np.ones((4, 4, 3), np.uint8)),
+    "x.mindir": lambda f: ms.export(nn.ReLU(), Tensor(np.ones(4)), file_name=f,
+                                     file_format="MINDIR"),
+    "x.onnx": lambda f: ms.export(nn.ReLU(), Tensor(np.ones(4)), file_name=f, file_format="ONNX"),
+    "x.cellc": lambda f: run("compile", NET, "--input", X, "-o", f),
+    "x.html": lambda f: run("inspect", NET, "--input", X, "-o", f),
+    "x.json": lambda f: run("verify", NET, "--input", X, "--json", f),
+    "x.xml": lambda f: run("verify", NET, "--input", X, "--junit", f),
+    "x.trace": lambda f: run("profile", NET, "--input", X, "--trace", f),
+}
+NET, X = "net.py:Net", "input=float32[4]"
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_full_disk_leaves_the_older_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a new file is whole, has the older one's permissions and its place behind a link."""
+    Path("net.py").write_text("from cellc import nn\nNet = nn.ReLU\n")
+    Path("there").mkdir()
+    real = Path("there") / name
+    real.write_text("older")
+    real.chmod(0o640)
+    os.symlink(real, name)
+    with monkeypatch.context() as full:
+        refuse(full, 0)
+        with pytest.raises((OSError, RuntimeError), match=r"No space left|cannot be written"):
+            WRITERS[name](name)
+    assert real.read_text() == "older" and os.listdir("there") == [name]
+    WRITERS[name](name)
+    assert Path(name).is_symlink() and os.listdir("there") == [name]
+    assert real.stat().st_mode & 0o777 == 0o640 and real.read_bytes() != b"older"
+
+
+def test_streams_are_written_directly() -> None:
+    """A file that the shell has opened for standard output is not replaced."""
+    program = "from cellc_runtime.files import write_text\n" \
+        "print('before', flush=True)\nwrite_text('/dev/stdout', 'text\\n')\nprint('after')"
+    with open("out", "a") as out:
+        subprocess.run([sys.executable, "-c", program], stdout=out, check=True)
+    assert Path("out").read_text().endswith("after\n") and os.listdir() == ["out"]
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.stdout == "before\ntext\nafter\n"
 
 
 @pytest.mark.parametrize("way", ["ckpt", "safetensors"])

@@ -8,10 +8,10 @@ process's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from cellc_runtime.device import Device
+from cellc_runtime.lazy import imported
 from cellc_runtime.records import replace
 from cellc_runtime.target import Target
 
@@ -23,12 +23,12 @@ DEFAULT = "cpu"
 
 
 def _cpu() -> Backend:
-    found: Backend = import_module("cellc_compiler.backends.cpu.backend").CpuBackend()
+    found: Backend = imported("cellc_compiler.backends.cpu.backend").CpuBackend()
     return found
 
 
 def _cuda() -> Backend:
-    found: Backend = import_module("cellc_compiler.backends.cuda.backend").CudaBackend()
+    found: Backend = imported("cellc_compiler.backends.cuda.backend").CudaBackend()
     return found
 
 

@@ -12,10 +12,10 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from cellc_runtime.image import Image
+from cellc_runtime.lazy import imported
 from cellc_runtime.program import DeviceKernel
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
@@ -64,9 +64,9 @@ class Rules(Generic[R]):
     def find(self, op: str) -> R | None:
         """The rule of an op, or None."""
         if self._package is not None:
-            package, self._package = import_module(self._package), None
+            package, self._package = imported(self._package), None
             for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-                import_module(info.name)
+                imported(info.name)
         return self._rules.get(op)
 
     def ops(self) -> list[str]:

@@ -51,7 +51,8 @@ def load_llvm() -> Any:
     """
     try:
         # llvmlite loads 100 MB of LLVM: only a process that really compiles pays for it.
-        import llvmlite.binding as llvm
+        with no_fork():
+            import llvmlite.binding as llvm
     except OSError as error:
         # llvmlite says that it found no library; why is said by what that was raised from.
         reason = str(error.__cause__ or error.__context__ or error)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cellc_runtime import cache as disk
@@ -162,10 +160,10 @@ def _compile_here(text: str, target: Target) -> bytes:
 
 
 def _bug(text: str, target: Target, reason: str) -> CompilerBug:
-    name = f"cellc-bug-{hashlib.sha256(text.encode()).hexdigest()[:12]}.ll"
-    where = Path(tempfile.gettempdir()) / name
-    try:
-        where.write_text(text)
+    try:  # under a name that nobody can foresee: others may write to this folder
+        handle, where = tempfile.mkstemp(".ll", "cellc-bug-")
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
         saved = f"the code is in {where}"
     except OSError:
         saved = "the code could not be saved"

@@ -6,11 +6,12 @@ import ast
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import lru_cache
-from importlib import import_module
 from types import CodeType
 from typing import Any
 
 import numpy as np
+
+from cellc_runtime.lazy import imported
 
 from .functions import PYTHON
 from .language import RESERVED, KernelError, Source, Typed, read
@@ -43,7 +44,7 @@ def call(typed: Typed, arrays: Sequence[Array]) -> tuple[Array, ...]:
 def _numpy(name: str, *_: Any) -> Any:
     if name.partition(".")[0] != "numpy":
         raise ImportError(f"a kernel cannot import {name}")
-    return import_module(name)
+    return imported(name)
 
 
 def _trips(source: Source) -> Callable[[int], None]:

@@ -11,13 +11,13 @@ import math
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import imported
 from cellc_runtime.records import dataclass, field
 
 from .attributes import REQUIRED as REQUIRED
@@ -318,10 +318,10 @@ def load_all() -> None:
 def _load(but: tuple[str, ...]) -> None:
     """Import the modules of `cellc_compiler.ops`, some excepted; those of a name with an underscore
     define no op."""
-    package = import_module("cellc_compiler.ops")
+    package = imported("cellc_compiler.ops")
     for info in pkgutil.iter_modules(package.__path__):
         if info.name not in but and not info.name.startswith("_"):
-            import_module("cellc_compiler.ops." + info.name)
+            imported("cellc_compiler.ops." + info.name)
 
 
 def run_regions(node: Node) -> tuple[Graph, ...]:

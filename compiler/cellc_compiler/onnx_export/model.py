@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ _IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10}
 LIMIT = 1_900_000_000
 """Bytes of weights that one file takes (protobuf ends at 2 GiB)."""
 _SMALL = 1024
+_PRODUCER = "cellc"
 FAMILIES = (control, elementwise, neural, reductions, tensors)
 
 
@@ -54,12 +56,15 @@ class Model:
     def save(self, path: str | os.PathLike[str], limit: int = LIMIT) -> None:
         """Check the model and write it, whole or not at all.
 
-        Weights of more than `limit` bytes go to a second file, `path` with `.data` added.
+        Weights of more than `limit` bytes go to a second file, `path` with a random text and
+        `.data` added. The model has its name, so the rename of the model replaces both at once;
+        the second file of the older model is then removed.
 
         Raises:
             OSError: a file cannot be written; older ones are as they were.
         """
         path = Path(path)
+        older = _data_of(path)
         apart = sum(a.nbytes for a in self.arrays.values()) > limit
         proto = onnx.ModelProto()
         proto.CopyFrom(self.proto)
@@ -71,15 +76,38 @@ class Model:
                 proto.graph.initializer.append(tensor_proto(name, array))
         if not apart:
             onnx.checker.check_model(proto, full_check=True)
+            write_atomically(path, [proto.SerializeToString()])
         else:
-            data = path.with_name(path.name + ".data")
+            data = path.with_name(f"{path.name}.{os.urandom(6).hex()}.data")
             proto.graph.initializer.extend(_located(beside, data.name))
-            _check_beside(proto, path, data.name, sum(map(_room, beside.values())))
-            write_atomically(data, _pieces(beside))
-        write_atomically(path, [proto.SerializeToString()])
+            _check_beside(proto, path.name, data.name, sum(map(_room, beside.values())))
+            try:
+                write_atomically(data, _pieces(beside), next(iter(older), None))
+                write_atomically(path, [proto.SerializeToString()])  # the commit point
+            except BaseException:
+                data.unlink(missing_ok=True)
+                raise
+        for file in older:
+            file.unlink(missing_ok=True)
 
 
 _ALIGNED = 64
+
+
+def _data_of(path: Path) -> set[Path]:
+    """The data files of the model at `path`, if it is one that `Model.save` wrote."""
+    own = re.compile(re.escape(path.name) + r"(\.[0-9a-f]{12})?\.data")
+    there = {f.name for f in path.parent.glob("*.data") if own.fullmatch(f.name)}
+    if not there or not path.is_file():
+        return set()
+    try:
+        old = onnx.load_model(path, load_external_data=False)
+    except Exception:  # of protobuf, which has its own kinds: it is no model
+        return set()
+    if old.producer_name != _PRODUCER:
+        return set()
+    used = {e.value for i in old.graph.initializer for e in i.external_data if e.key == "location"}
+    return {path.with_name(name) for name in there & used}
 
 
 def _located(arrays: Mapping[str, Array], file: str) -> Iterator[onnx.TensorProto]:
@@ -99,12 +127,12 @@ def _room(array: Array) -> int:
     return -(-array.nbytes // _ALIGNED) * _ALIGNED
 
 
-def _check_beside(proto: onnx.ModelProto, path: Path, data: str, size: int) -> None:
+def _check_beside(proto: onnx.ModelProto, name: str, data: str, size: int) -> None:
     """Check a model whose weights lie in a file that is not there yet: an empty one stands in."""
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         with open(Path(folder) / data, "wb") as file:
             file.truncate(size)
-        model = Path(folder) / path.name
+        model = Path(folder) / name
         model.write_bytes(proto.SerializeToString())
         onnx.checker.check_model(str(model), full_check=True)
 
@@ -152,7 +180,7 @@ def to_model(
     out = [_info(v.type, n) for v, n in zip(graph.outputs, wanted, strict=True)]
     body = onnx.helper.make_graph(w.nodes, graph.name, inputs, out)
     proto = onnx.helper.make_model(
-        body, producer_name="cellc", producer_version=__version__,
+        body, producer_name=_PRODUCER, producer_version=__version__,
         ir_version=_IR_VERSIONS[opset],
         opset_imports=[onnx.helper.make_opsetid("", opset)])
     model = Model(proto, {n: a for n, a in arrays.items() if n in used}, w.left_out)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from cellc_runtime.lazy import imported
 
 from .errors import UserError
 
@@ -284,7 +285,7 @@ def function(command: str) -> Callable[[argparse.Namespace], int]:
 def _loaded(place: str) -> Callable[[argparse.Namespace], int]:
     module, _, name = place.partition(":")
     found: Callable[[argparse.Namespace], int] = getattr(
-        import_module(f"{__name__}.{module}"), name)
+        imported(f"{__name__}.{module}"), name)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from cellc_compiler.ir.text import print_graph
 from cellc_compiler.lower.budget import BudgetError
 from cellc_runtime import cache
 from cellc_runtime.errors import ArtifactError
+from cellc_runtime.files import replacing, write_text
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
@@ -243,8 +243,10 @@ def _run_artifact(path: str, options: argparse.Namespace) -> int:
     if options.save:
         print(f"wrote {options.save}")
     if options.output:
-        np.savez(options.output, *outputs)
-        print(f"wrote {len(outputs)} outputs to {options.output}")
+        out = options.output if options.output.endswith(".npz") else options.output + ".npz"
+        with replacing(out) as file:
+            np.savez(file, *outputs)
+        print(f"wrote {len(outputs)} outputs to {out}")
         return 0
     for i, a in enumerate(outputs):
         print(f"output {i}: {a.dtype}{list(a.shape)}")
@@ -329,14 +331,12 @@ def _inspect_network(args: argparse.Namespace, target: Target | None) -> int:
 
 
 def _write_all(out: Path, files: Mapping[str, str]) -> None:
-    """Write files into a folder, made if need be; they move there once all are written."""
+    """Write files into a folder, which is created if there is none."""
     with writing(out, "no folder to write to"):
         out.mkdir(parents=True, exist_ok=True)
-    with writing(out), tempfile.TemporaryDirectory(dir=out, prefix=".new_") as new:
+    with writing(out):
         for name, text in files.items():
-            (Path(new) / name).write_text(text, encoding="utf-8")
-        for name in files:
-            (Path(new) / name).replace(out / name)
+            write_text(out / name, text)
 
 
 def _dumped(graph: Graph, prefix: str, budget: int | None, lines: list[str]) -> dict[str, str]:

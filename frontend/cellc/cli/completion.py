@@ -1,14 +1,16 @@
 """`cellc completion`: commands, options, choices, files and networks, completed by a shell.
 
-The printed script asks `cellc completion SHELL WORDS...` for what may stand in the place of the
-last word. So what is completed follows from the parser of the command line, by one rule for all
-shells, and never lags behind it.
+The printed script calls `cellc completion SHELL WORDS...`, which prints what may stand in the place
+of the last word. So completion follows from the parser of the command line, by one rule for all
+shells. A file may be called `model$(command).py`: what is inserted is quoted, by zsh and fish
+themselves, and for bash, which gives its line as one word, here.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -16,36 +18,68 @@ from . import parser
 
 SCRIPTS = {
     "bash": r'''_cellc() {
-    local IFS=$' \t\n' line=${COMP_LINE:0:COMP_POINT} words cur
-    read -ra words <<<"$line"
-    [[ $line == *[[:space:]] ]] && words+=("")
-    cur=${words[-1]}
-    IFS=$'\n'
-    COMPREPLY=($(cellc completion bash "${words[@]:1}" 2>/dev/null))
-    COMPREPLY=("${COMPREPLY[@]#"${cur%"${cur##*[:=]}"}"}")  # what bash keeps, as it breaks words
+    mapfile -t COMPREPLY < <(cellc completion bash "${COMP_LINE:0:COMP_POINT}" 2>/dev/null)
     [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[/:=] ]] && compopt -o nospace
 }
 complete -F _cellc cellc''',
     "zsh": r'''#compdef cellc
 _cellc() {
     local -a found
-    found=(${(f)"$(cellc completion zsh "${(@)words[2,CURRENT]}" 2>/dev/null)"})
-    compadd -Q -S '' -- ${(M)found:#*[/:]}
-    compadd -Q -- ${found:#*[/:]}
+    found=(${(f)"$(cellc completion zsh "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)"})
+    compadd -S '' -- ${(M)found:#*[/:]}
+    compadd -- ${found:#*[/:]}
 }
 compdef _cellc cellc''',
-    "fish": r'''set -l asks '(cellc completion fish (commandline -opc)[2..] (commandline -ct))'
-complete -c cellc -f -a $asks''',
+    "fish": r'''function _cellc
+    cellc completion fish (commandline -opc)[2..] (string trim -lc '"\'' -- (commandline -ct))
+end
+complete -c cellc -f -a "(_cellc)"''',
 }
 
 
 def completion(args: argparse.Namespace) -> int:
     """`cellc completion`: the script, or what completes the words that it asks about."""
-    if args.words:
-        print("\n".join(candidates(args.words)))
-    else:
+    if not args.words:
         print(SCRIPTS[args.shell].rstrip())
+    else:
+        for word in _for_bash(*args.words) if args.shell == "bash" else candidates(args.words):
+            print(word)
     return 0
+
+
+def _for_bash(line: str) -> list[str]:
+    """What bash may insert at the end of a command line, quoted."""
+    words, quote, kept = _split(line)
+    how = _QUOTED[quote]
+    return [how[0].sub(how[1], word[kept:]) for word in candidates(words[1:] or [""])]
+
+
+_QUOTED = {
+    "": (re.compile(r"([^\w./:=@%+,-])"), r"\\\1"), "'": (re.compile("'"), r"'\\''"),
+    '"': (re.compile(r'(["\\$`!])'), r'"\\\1"')}
+"""By the quote that is open, what has to be quoted and how."""
+
+
+def _split(line: str) -> tuple[list[str], str, int]:
+    """The words of a command line without their quotes, the quote that is open at its end, and how
+    much of the last word bash keeps, as it breaks words at quotes, `:` and `=`."""
+    words = [""]
+    quote, kept, chars = "", 0, iter(line)
+    for c in chars:
+        if c == "\\" and quote != "'":
+            following = next(chars, "")
+            words[-1] += c * (quote == '"' and following not in '"\\$`') + following
+        elif c == quote or (not quote and c in "'\""):
+            quote = "" if quote else c
+            kept = len(words[-1])
+        elif c.isspace() and not quote:
+            words += [""] * bool(words[-1])
+            kept = 0
+        else:
+            words[-1] += c
+            if c in ":=" and not quote:
+                kept = len(words[-1])
+    return words, quote, kept
 
 
 def candidates(words: Sequence[str]) -> list[str]:
@@ -110,7 +144,8 @@ def _files(
     except OSError:
         return
     for path in there:
-        if not path.name.startswith(name) or (path.name.startswith(".") and not name):
+        if not path.name.startswith(name) or (path.name.startswith(".") and not name) \
+                or not path.name.isprintable():
             continue
         if path.is_dir():
             yield f"{folder}{sep}{path.name}/"

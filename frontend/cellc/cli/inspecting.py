@@ -22,6 +22,7 @@ from cellc_compiler.passes.instantiate import graph_symbols, instantiate
 from cellc_runtime import artifact, portable
 from cellc_runtime.device import best_for
 from cellc_runtime.errors import ArtifactError
+from cellc_runtime.files import write_text
 from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
@@ -93,7 +94,7 @@ def write(args: argparse.Namespace, shown: Inspected, target: Target | None) -> 
                 raise UserError(str(e)) from e
             text = page(data, texts)
     with writing(out):
-        out.write_text(text, encoding="utf-8")
+        write_text(out, text)
     nodes = sum(sum(1 for _ in s.graph.walk()) for s in shown.subjects)
     return f"wrote {out}: {out.stat().st_size / 1024:.0f} KiB, {nodes} nodes"
 

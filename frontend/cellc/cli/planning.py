@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.build.workers import ISOLATED_PYTHON
+from cellc_runtime.files import write_text
 
 from .. import context
 from ..calls.budget import parse
@@ -63,7 +63,7 @@ def _planned(args: argparse.Namespace) -> int:
     _show(work, plans, connected)
     if args.output:
         with writing(args.output):
-            Path(args.output).write_text(view.svg(plans[0], work.name), encoding="utf-8")
+            write_text(args.output, view.svg(plans[0], work.name))
         print(f"wrote the schedule of {plans[0].mesh} to {args.output}")
     return 0
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from cellc_runtime.files import write_text
 
 from ..compiled.entries import trace
 from ..lang import CompileError
@@ -30,6 +31,6 @@ def stages(args: argparse.Namespace) -> int:
     print(found.text(), end="")
     if args.output:
         with writing(args.output):
-            Path(args.output).write_text(found.svg(), encoding="utf-8")
+            write_text(args.output, found.svg())
         print(f"wrote the schedule to {args.output}")
     return 0

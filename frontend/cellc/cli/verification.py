@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
+
+from cellc_runtime.files import write_text
 
 from ..compiled.entries import trace
 from ..lang import CompileError
@@ -152,4 +153,4 @@ def _write(report: Report, args: argparse.Namespace) -> None:
             print(text)
         elif file:
             with writing(file):
-                Path(file).write_text(text + "\n", encoding="utf-8")
+                write_text(file, text + "\n")

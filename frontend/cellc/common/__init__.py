@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import no_attribute, public_names
+from cellc_runtime.lazy import imported, no_attribute, public_names
 
 from .. import ops as _ops  # noqa: F401  (whoever has a Tensor has its methods, and an engine)
 from ..tensors import dtype as _dtype
@@ -64,10 +63,10 @@ else:
     def __getattr__(name: str) -> Any:
         """Dtypes, names of `_HOMES`, and modules that load when they are asked for."""
         if name in ("api", "dtype", "initializer", "sparse_tensor"):
-            return import_module("." + name, __name__)
+            return imported("." + name, __name__)
         home = _HOMES.get(name)
         if home is not None:
-            return getattr(import_module(home, __name__), name)
+            return getattr(imported(home, __name__), name)
         if name in _dtype.__all__:
             return getattr(_dtype, name)
         raise no_attribute(__name__, name)

@@ -29,6 +29,7 @@ from cellc_compiler.passes.sharding.rewrite import (
     shard,
 )
 from cellc_compiler.passes.sharding.search import searched
+from cellc_runtime.files import write_text
 from cellc_runtime.world import world
 
 from ..context import OPTIONS, get_context, in_graph_mode
@@ -191,8 +192,8 @@ def _save(traced: Traced) -> None:
     folder = Path(get_context("save_graphs_path")) / f"rank_{world().rank}"
     folder.mkdir(parents=True, exist_ok=True)
     graph = traced.graph
-    (folder / f"{graph.name}.sharding.txt").write_text(traced.layouts)
-    (folder / f"{graph.name}.sharded.ir").write_text(print_graph(graph))
+    write_text(folder / f"{graph.name}.sharding.txt", traced.layouts)
+    write_text(folder / f"{graph.name}.sharded.ir", print_graph(graph))
 
 
 def _full_batch() -> bool:

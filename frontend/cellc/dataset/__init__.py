@@ -8,10 +8,9 @@ is Python over numpy and runs when rows are asked for; `pipeline` says how it fi
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from cellc_runtime.lazy import no_attribute, public_names
+from cellc_runtime.lazy import imported, no_attribute, public_names
 
 from . import config, transforms, vision
 from .batching import BatchInfo
@@ -102,9 +101,9 @@ else:
 
     def __getattr__(name: str) -> object:
         if name == "WaitedDSCallback":  # a callback of the training loop, which is above this
-            return import_module("..train.callback.waited", __name__).WaitedDSCallback
+            return imported("..train.callback.waited", __name__).WaitedDSCallback
         if name in _MODULES:
-            return import_module("." + name, __name__)
+            return imported("." + name, __name__)
         instead = _ELSEWHERE.get(name) or ("GeneratorDataset" if name.endswith("Dataset") else "")
         hint = f": cellc has not got it; use {instead}" if instead else ""
         missing = no_attribute(__name__, name)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.forks import no_fork
+
 from . import checks
 from .declared import ROWS, Argument, whole
 from .rows import Row
@@ -28,7 +30,8 @@ def pillow(who: str) -> ModuleType:
         ModuleNotFoundError: it is not installed.
     """
     try:
-        from PIL import Image  # heavy, and not needed by other datasets
+        with no_fork():  # a child would wait for the thread that imports
+            from PIL import Image  # heavy, and not needed by other datasets
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"{who} needs Pillow to read pictures: pip install cellc[images]", name="PIL"

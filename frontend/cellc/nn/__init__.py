@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import lazy_names, public_names
+from cellc_runtime.lazy import imported, lazy_names, public_names
 
 from .cell import Cell as Cell
 
@@ -114,11 +113,11 @@ else:
             return _load(name)
         except AttributeError:
             # Their home, `train`, needs this module first.
-            metrics = () if name.startswith("_") else import_module("cellc.train.metrics").__all__
+            metrics = () if name.startswith("_") else imported("cellc.train.metrics").__all__
             if name not in metrics:
                 raise
-        return getattr(import_module("cellc.train.metrics"), name)
+        return getattr(imported("cellc.train.metrics"), name)
 
     def __dir__() -> list[str]:
         """The names of this module and of the metrics."""
-        return sorted({*_own(), *import_module("cellc.train.metrics").__all__})
+        return sorted({*_own(), *imported("cellc.train.metrics").__all__})

@@ -5,10 +5,9 @@ them define, as MindSpore's packages of these names do.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
-from cellc_runtime.lazy import no_attribute
+from cellc_runtime.lazy import imported, no_attribute
 
 
 def offers(
@@ -29,7 +28,7 @@ def offers(
     apart = own or {}
 
     def names() -> list[str]:
-        nn = import_module("cellc.nn")
+        nn = imported("cellc.nn")
         return [*apart, *(n for n in nn.__all__ if n not in apart and getattr(
             getattr(nn, n), "__module__", "").startswith(package + "."))]
 
@@ -37,9 +36,9 @@ def offers(
         if name == "__all__":
             return names()
         if name in apart:
-            return getattr(import_module(apart[name]), name)
+            return getattr(imported(apart[name]), name)
         if not name.startswith("_"):
-            value = getattr(import_module("cellc.nn"), name, None)
+            value = getattr(imported("cellc.nn"), name, None)
             if getattr(value, "__module__", "").startswith(package + "."):
                 return value
         raise no_attribute(package, name)

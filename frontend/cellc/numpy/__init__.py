@@ -6,7 +6,6 @@ tensors of int32, float32 or bool.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.dtypes import (
@@ -23,7 +22,7 @@ from cellc_runtime.dtypes import (
     uint32,
     uint64,
 )
-from cellc_runtime.lazy import no_attribute, public_names
+from cellc_runtime.lazy import imported, no_attribute, public_names
 
 from ..core.native import entry
 from . import applied, arrays, creation, elementwise, linear, reductions
@@ -52,5 +51,5 @@ __dir__ = public_names(__name__)
 if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name == "fft":  # a module that few need
-            return import_module(".fft", __name__)
+            return imported(".fft", __name__)
         raise no_attribute(__name__, name)

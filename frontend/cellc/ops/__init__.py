@@ -8,10 +8,9 @@ begins with a capital is a Primitive class (`_primitives`).
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import lazy_names, no_attribute
+from cellc_runtime.lazy import imported, lazy_names, no_attribute
 
 from ..core.native import entry
 from ..eager import on_device
@@ -208,7 +207,7 @@ _NAMES = [
 
 def __dir__() -> list[str]:
     return sorted({*_NAMES, *(n for home in _CLASSES
-                             for n in import_module(home, __name__).__all__)})
+                             for n in imported(home, __name__).__all__)})
 
 
 if not TYPE_CHECKING:
@@ -216,14 +215,14 @@ if not TYPE_CHECKING:
         if name == "__all__":
             return __dir__()
         if name in _MODULES:
-            return import_module(_MODULES[name], __name__)
+            return imported(_MODULES[name], __name__)
         if name in _NAMES or name == "function":
             found = entry(_load(name), name, __name__)
             setattr(sys.modules[__name__], name, found)
             return found
         found = None
         for home in () if name.startswith("_") else _CLASSES:
-            found = getattr(import_module(home, __name__), name, None)
+            found = getattr(imported(home, __name__), name, None)
             if found is not None:
                 break
         if found is None:

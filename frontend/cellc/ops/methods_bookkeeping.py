@@ -15,9 +15,12 @@ from .families import fl
 from .methods_overloaded import assign_value, placed
 
 if TYPE_CHECKING:
+    from cellc_runtime import files
+
     from ..tensors import sharing
     from . import untyped
 else:
+    files = lazy_module("cellc_runtime.files")
     sharing = lazy_module("cellc.tensors.sharing")
     untyped = lazy_module("cellc.ops.untyped")
 
@@ -115,8 +118,7 @@ def offload(self: Tensor, file_path: str) -> bool:
     """
     if not isinstance(file_path, str):
         raise TypeError(f"For 'offload', 'file_path' must be str, but got {file_path!r}.")
-    with open(file_path, "wb") as file:
-        file.write(self.get_bytes())
+    files.write_atomically(file_path, [self.get_bytes()])
     self.__dict__["_offloaded"] = file_path
     return True
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.device_array import DeviceArray
 from cellc_runtime.dtypes import DType, bool_, float32, int64
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import imported, lazy_module
 
 from .. import context
 from ..calls.hooks import register_on_tensor
@@ -517,7 +516,7 @@ _AXES = {"dim": "axis", "keepdim": "keepdims"}
 def _later(name: str, home: str = ".") -> Method:
     """A function of `ops` (or of a module in it) as a method; it loads when first called."""
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        return getattr(import_module(home, __package__), name)(self, *args, **kwargs)
+        return getattr(imported(home, __package__), name)(self, *args, **kwargs)
 
     method.__name__, method.__doc__ = name, f"`ops.{name}` of this tensor."
     return method

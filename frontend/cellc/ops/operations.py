@@ -4,8 +4,9 @@ more.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from cellc_runtime.lazy import imported
 
 __path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
 
@@ -24,6 +25,6 @@ else:
 
     def __getattr__(name: str) -> Any:
         if name in _BELOW:
-            return import_module("." + name, __name__)
+            return imported("." + name, __name__)
         below = primitives_more.BELOW.get(name) if name[:1].isupper() else None
         return getattr(ops, name) if below is None else below

@@ -13,8 +13,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, TypeVar, overload
+
+from cellc_runtime.lazy import imported
 
 from ..tensors.dtype import pytype_to_dtype
 from ..tensors.tensor import Tensor
@@ -270,7 +271,7 @@ def same_named(primitive: Primitive) -> Callable[..., Any]:
     Raises:
         RuntimeError: nothing, or what takes no such attributes.
     """
-    known = import_module("cellc.ops._primitives").PRIMITIVES.get(primitive.name)
+    known = imported("cellc.ops._primitives").PRIMITIVES.get(primitive.name)
     if not isinstance(known, type) or not issubclass(known, Primitive):
         raise RuntimeError(
             f"The primitive '{primitive.name}' says what its results are, but not how to compute "

@@ -18,15 +18,21 @@ import struct
 import weakref
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime.forks import in_child, no_fork
+from cellc_runtime.lazy import lazy_module
 
 from . import packing
 from .commits import finish_for
 from .schema import Field, Schema
+
+if TYPE_CHECKING:
+    import msgpack
+else:
+    msgpack = lazy_module("msgpack")  # only files of this kind need it
 
 VERSION = "3.0"
 HEADER_SIZE, PAGE_SIZE = 1 << 24, 1 << 25
@@ -225,8 +231,6 @@ class Shard:
 
 
 def _unpacked(data: bytes) -> dict[str, Any]:
-    import msgpack  # Only files of this kind need it.
-
     try:
         found = msgpack.unpackb(data)
     except Exception as error:

@@ -14,7 +14,9 @@ import sqlite3
 import struct
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from cellc_runtime.lazy import lazy_module
 
 from .. import log
 from ..core.native import names_itself
@@ -40,6 +42,11 @@ from .format import (
 from .packing import join
 from .reader import paths_of
 from .schema import Field, Schema, checked
+
+if TYPE_CHECKING:
+    import msgpack
+else:
+    msgpack = lazy_module("msgpack")  # only files of this kind need it
 
 _FIRST = [{"id": 0, "offset": 0}]
 
@@ -338,8 +345,6 @@ class FileWriter:
         return self._schema
 
     def _packed(self, row: Mapping[str, Any]) -> tuple[bytes, bytes, list[Any], int]:
-        import msgpack  # Only files of this kind need it.
-
         schema = self._known()
         plain = {f.name: f.plain(row[f.name]) for f in schema.raws}
         parts = [f.pack(row[f.name]) for f in schema.blobs]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from cellc_runtime.files import write_text
 from cellc_runtime.records import dataclass
 
 from ..core import checks
@@ -272,7 +273,7 @@ class SymbolTree:
         folder = Path.cwd() / FOLDER
         folder.mkdir(exist_ok=True)
         file = folder / f"{classes[-1][2]}_{id(self._network)}_{self._count}.py"
-        file.write_text(self.get_code(), encoding="utf-8")
+        write_text(file, self.get_code())
         made: dict[SymbolTree, Cell] = {}
         line = 0
         for tree, text, name in classes:

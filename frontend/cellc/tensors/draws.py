@@ -10,11 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.platform import usable_cpus
+
+if TYPE_CHECKING:
+    from concurrent import futures
+else:
+    # The import takes as long as a block, and small networks have no use for it.
+    futures = lazy_module("concurrent.futures")
 
 Array = np.ndarray[Any, Any]
 Draw = Callable[[int, Array], None]
@@ -185,10 +192,7 @@ def _fill(arr: Array, draw: Callable[[int, Array], None]) -> None:
     # (Few blocks need no thread, and asking the system for its processors takes 2 ms.)
     threads = min(usable_cpus()[0], len(blocks)) if len(blocks) > 4 else 1
     if threads > 1:
-        # The import takes as long as a block, and small networks have no use for it.
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(threads) as pool:
+        with futures.ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, blocks))
     else:
         for start in blocks:

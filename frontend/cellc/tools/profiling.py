@@ -25,6 +25,7 @@ from cellc_compiler.ir.graph import NOWHERE, Node, Span
 from cellc_compiler.lower import costs
 from cellc_compiler.lower.instructions import Call, Copy
 from cellc_runtime.executable import Executable
+from cellc_runtime.files import write_text
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field
 
@@ -197,7 +198,7 @@ class Profile:
     def save_trace(self, path: str | Path) -> None:
         """Write `trace_events` as JSON."""
         document = {"traceEvents": self.trace_events(), "displayTimeUnit": "ms"}
-        Path(path).write_text(json.dumps(document), encoding="utf-8")
+        write_text(path, json.dumps(document))
 
     def __repr__(self) -> str:  # the last value of a notebook's cell is shown by it
         from rich.console import Console  # of use only to those who look at a profile

@@ -300,9 +300,12 @@ class _Background(threading.Thread):
 
 
 class _ExitStatus:
-    """Ends the process with status 1 when its modules are cleared.
+    """Ends the process with status 1 when this module is cleared, after all exit functions have
+    run and the standard streams are flushed.
 
-    Python ignores what an atexit function raises, and `os._exit` there would skip the others.
+    Python has no way to set the status once the program has ended: it ignores what an exit function
+    raises, SystemExit too, and `os._exit` in one skips those that were registered earlier (of
+    logging and multiprocessing, say) and files that are open.
     """
 
     def __del__(self, end: Callable[[int], Any] = os._exit) -> None:

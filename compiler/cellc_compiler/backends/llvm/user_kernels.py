@@ -5,10 +5,10 @@ Numba is loaded when such a kernel is compiled, not before, and may be absent.
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
 from typing import Any
 
+from cellc_runtime.lazy import imported
 from cellc_runtime.target import Target
 
 from ...build.llvm_version import package_version
@@ -55,7 +55,7 @@ def user_kernel(node: Node, target: Target, most_tasks: int = _MOST_TASKS) -> Ke
 @cache
 def _numba_code() -> Any:
     try:
-        return importlib.import_module(f"{__package__}.numba_code")
+        return imported(f"{__package__}.numba_code")
     except ImportError as error:
         found = package_version("numba")
         had = "numba is not installed" if found == "none" else f"{found} cannot be used ({error})"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from cellc_runtime.files import write_atomically
 
 from ...tensors.tensor import Tensor
 from .. import checks
@@ -145,16 +146,12 @@ def read_image(filename: str, mode: ImageReadMode = ImageReadMode.UNCHANGED) -> 
 
 
 def _write(filename: Any, data: bytes) -> None:
-    """Write a file as a whole: it has all of it, or what it had before."""
     path = Path(filename)
     if path.exists() and not path.is_file():
         raise RuntimeError(f"Invalid file path, {filename} is no regular file.")
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(data)
-        part.replace(path)
+        write_atomically(path, [data])
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise RuntimeError(f"{filename} cannot be written: {error}") from error
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.files import write_text
+
 from ...compiled.entries import trace
 from ...nn.learning_rate_schedule import LearningRateSchedule
 from ...nn.optim.optimizer import Optimizer
@@ -194,8 +196,8 @@ class SummaryCollector(Callback):
         """Facts as text in the event file, and as JSON beside it."""
         self.record.add_value(plugin, plugin, facts)
         self.record.record(step)
-        file = Path(self._folder) / f"{plugin}.json"
-        file.write_text(json.dumps(facts, indent=1, default=str), encoding="utf-8")
+        write_text(Path(self._folder) / f"{plugin}.json",
+                   json.dumps(facts, indent=1, default=str))
 
     @staticmethod
     def _data(params: Any) -> dict[str, Any]:

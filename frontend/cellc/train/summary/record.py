@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from cellc_compiler.ir.graph import Graph
+from cellc_runtime.files import replacing
 
 from ...core.native import names_itself
 from ...nn.cell import Cell
@@ -191,7 +192,7 @@ class SummaryRecord:
             return False
         try:
             if self._file is None:
-                self._file = open(self._path, "wb")  # noqa: SIM115 (closed by `close`)
+                self._file = open(self._path, "xb")  # noqa: SIM115 (closed by `close`)
                 version = events.event(time.time(), version="brain.Event:2")
                 self._file.write(framed(version))
             record = framed(data)
@@ -209,7 +210,8 @@ class SummaryRecord:
     def _save(self, name: str, value: Any, step: int) -> None:
         folder = self._folder / "export_tensor"
         folder.mkdir(exist_ok=True)
-        np.save(folder / f"{name.replace('/', '_')}_{step}.npy", value)
+        with replacing(folder / f"{name.replace('/', '_')}_{step}.npy") as file:
+            np.save(file, value)
 
 
 def _check_export(options: Any) -> None:
