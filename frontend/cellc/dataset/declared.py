@@ -13,7 +13,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, dataclass_transform
 
 import numpy as np
 
@@ -131,6 +131,9 @@ class Declared:
     """
 
     _takes = ""
+    _raises = """\
+    TypeError, ValueError: an argument is wrong, or there is no such folder or file.
+    RuntimeError: (when rows are asked for) a file is not there, or broken."""
     _arguments: Mapping[str, Argument] = ARGUMENTS
 
     def __init_subclass__(
@@ -156,6 +159,54 @@ class Declared:
     def _choose(self, **choice: Any) -> None:
         """Set up the choice of rows."""
         raise TypeError(f"{type(self).__name__} must choose rows.")
+
+
+def argument(
+    check: Callable[[str, Any], Any], *, default: Any = REQUIRED, none: Any = REQUIRED,
+    text: str = "",
+) -> Any:
+    """An argument as the value of an annotated name in the body of a class; see `Argument`."""
+    return Argument("Any", check, default, none, text)
+
+
+def number(low: float, high: float, *, default: Any = REQUIRED, text: str = "") -> Any:
+    """An argument that is a number within bounds."""
+    return argument(lambda name, value: checks.number(name, value, low, high), default=default,
+                    text=text)
+
+
+def integer(
+    low: int, high: int = checks.INT32_MAX, *, default: Any = REQUIRED, text: str = ""
+) -> Any:
+    """An argument that is an int within bounds."""
+    return argument(lambda name, value: checks.integer(name, value, low, high), default=default,
+                    text=text)
+
+
+def member(kind: type, *, default: Any = REQUIRED, text: str = "") -> Any:
+    """An argument of a type."""
+    return argument(lambda name, value: checks.of_type(name, value, kind), default=default,
+                    text=text)
+
+
+@dataclass_transform(field_specifiers=(argument, number, integer, member))
+class Fields(Declared):
+    """Base of classes whose constructors take the annotated arguments in their bodies, in order,
+    after those of the bases."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        own = {name: value.but(kind=cls.__annotations__[name])
+               for name, value in list(vars(cls).items()) if isinstance(value, Argument)}
+        for name in own:
+            delattr(cls, name)
+        before = cls._takes.split()
+        names = [*before, *(name for name in own if name not in before)]
+        super().__init_subclass__(takes=" ".join(names) if own else "", own=own, **more)
+
+    _raises = "    TypeError, ValueError: an argument is of another type, or out of range."
+
+    def _choose(self, **choice: Any) -> None:
+        """There are no rows to choose."""
 
 
 def _constructor(takes: list[str], known: Mapping[str, Argument]) -> Callable[..., None]:
@@ -197,21 +248,17 @@ def _described(cls: type[Declared]) -> str:
         cls._takes.split(), lambda name: own.get(name) or cls._arguments[name].text)]
     columns = getattr(cls, "_columns", {})
     kinds = ", ".join(f"{name} ({_kind(kind)})" for name, kind in columns.items())
-    source = "; ".join([f"`mindspore.dataset.{cls.__name__}`", *(r.strip(". ") for r in reference)])
+    place = cls.__module__.rpartition(".")[0].replace("cellc", "mindspore", 1)
+    source = "; ".join([f"`{place}.{cls.__name__}`", *(r.strip(". ") for r in reference)])
     return "\n\n".join([
         about.rstrip(), *([_wrapped(f"Columns: {kinds}.", "")] if kinds else []),
         "\n".join(["Args:", *(_wrapped(each, "    ") for each in shown)]),
-        f"Raises:\n{errors.rstrip() or _RAISES}", f"Source: {source}."])
+        f"Raises:\n{errors.rstrip() or cls._raises}", f"Source: {source}."])
 
 
 def _wrapped(text: str, indent: str) -> str:
     return textwrap.fill(" ".join(text.split()), 96, initial_indent=indent,
                          subsequent_indent=indent + "    " * bool(indent))
-
-
-_RAISES = """\
-    TypeError, ValueError: an argument is wrong, or there is no such folder or file.
-    RuntimeError: (when rows are asked for) a file is not there, or broken."""
 
 
 def _kind(given: Any) -> str:

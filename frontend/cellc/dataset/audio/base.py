@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..declared import Fields
 from ..transforms import Transform
 
 Array = np.ndarray[Any, Any]
@@ -133,7 +134,7 @@ def positive(name: str, value: Any, high: float = 3.4e38) -> float:
     return found
 
 
-class SoundTransform(Transform):
+class SoundTransform(Fields, Transform):
     """Base of transforms of waveforms (..., time) or spectra (..., frequency, time): floats of 32
     or 64 bits, which the result keeps; other numbers become floats of 32 bits. They are computed
     in 64 bits.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..declared import integer, member, number
 from ..transforms import RandomTransform
 from .base import (
     Array,
@@ -18,7 +19,6 @@ from .base import (
     Interpolation,
     Modulation,
     SoundTransform,
-    option,
 )
 from .filters import clamped, filtered
 
@@ -30,63 +30,41 @@ _ANY = 1e30
 
 
 class Contrast(SoundTransform):
-    """Makes loud samples louder and soft ones softer, without new extremes.
+    """Makes loud samples louder and soft ones softer, without new extremes."""
 
-    Args:
-        enhancement_amount: 0 to 100.
-
-    Source: `mindspore.dataset.audio.Contrast`.
-    """
-
-    def __init__(self, enhancement_amount: float = 75.0) -> None:
-        self.amount = checks.number("enhancement_amount", enhancement_amount, 0, 100) / 750
+    enhancement_amount: float = number(0, 100, default=75.0, text="0 to 100.")
 
     def _apply(self, x: Array) -> Array:
         angle = x * (math.pi / 2)
-        return np.sin(angle + self.amount * np.sin(angle * 4))
+        return np.sin(angle + self.enhancement_amount / 750 * np.sin(angle * 4))
 
 
 class DBToAmplitude(SoundTransform):
-    """`ref * (10 ** (0.1 * x)) ** power` of decibels.
+    """`ref * (10 ** (0.1 * x)) ** power` of decibels."""
 
-    Args:
-        ref: the result of 0 dB.
-        power: 1 for power, 0.5 for amplitude.
-
-    Source: `mindspore.dataset.audio.DBToAmplitude`.
-    """
-
-    def __init__(self, ref: float, power: float) -> None:
-        self.ref = checks.number("ref", ref, -_ANY, _ANY)
-        self.power = checks.number("power", power, -_ANY, _ANY)
+    ref: float = number(-_ANY, _ANY, text="the result of 0 dB.")
+    power: float = number(-_ANY, _ANY, text="1 for power, 0.5 for amplitude.")
 
     def _apply(self, x: Array) -> Array:
         return self.ref * np.power(np.power(10.0, 0.1 * x), self.power)
 
 
 class DCShift(SoundTransform):
-    """Moves a waveform up or down.
+    """Moves a waveform up or down."""
 
-    Args:
-        shift: -2 to 2.
-        limiter_gain: what is near to the edge is weakened by this factor, not cut; None: it is cut.
-
-    Source: `mindspore.dataset.audio.DCShift`.
-    """
-
-    def __init__(self, shift: float, limiter_gain: float | None = None) -> None:
-        self.shift = checks.number("shift", shift, -2.0, 2.0)
-        self.gain = None if limiter_gain is None else checks.number(
-            "limiter_gain", limiter_gain, -_ANY, _ANY)
+    shift: float = number(-2.0, 2.0, text="-2 to 2.")
+    limiter_gain: float | None = number(
+        -_ANY, _ANY, default=None, text="what is near to the edge is weakened by this factor, not "
+                                        "cut; None: it is cut.")
 
     def _apply(self, x: Array) -> Array:
-        if self.gain is None:
+        if self.limiter_gain is None:
             return clamped(x + self.shift)
-        edge = 1 - (abs(self.shift) - self.gain)
-        if self.shift in (0.0, self.gain):
+        edge = 1 - (abs(self.shift) - self.limiter_gain)
+        if self.shift in (0.0, self.limiter_gain):
             return clamped(x + self.shift)
         side = 1.0 if self.shift > 0 else -1.0
-        weak = (x - side * edge) * self.gain / (1 - edge) + edge + self.shift
+        weak = (x - side * edge) * self.limiter_gain / (1 - edge) + edge + self.shift
         # Downwards the edge keeps its sign in MindSpore, where a mirror image would turn it.
         weak = np.minimum(weak, edge) if side > 0 else np.maximum(weak, -edge)
         return np.where(side * x > edge, weak, clamped(x + self.shift))
@@ -105,69 +83,51 @@ _SHAPES: dict[FadeShape, Callable[[Array], Array]] = {
 class Fade(SoundTransform):
     """Loudness that grows at the begin and vanishes at the end.
 
-    Args:
-        fade_in_len, fade_out_len: numbers of samples.
-        fade_shape: a `FadeShape`.
-
     Raises:
+        TypeError, ValueError: no such values.
         RuntimeError: at a call, for a waveform that is shorter.
-
-    Source: `mindspore.dataset.audio.Fade`.
     """
 
-    def __init__(
-        self, fade_in_len: int = 0, fade_out_len: int = 0,
-        fade_shape: FadeShape = FadeShape.LINEAR,
-    ) -> None:
-        self.first = checks.integer("fade_in_len", fade_in_len, 0)
-        self.last = checks.integer("fade_out_len", fade_out_len, 0)
-        self.shape = _SHAPES[option("fade_shape", fade_shape, FadeShape)]
+    fade_in_len: int = integer(0, default=0, text="a number of samples.")
+    fade_out_len: int = integer(0, default=0, text="a number of samples.")
+    fade_shape: FadeShape = member(FadeShape, default=FadeShape.LINEAR, text="a `FadeShape`.")
 
     def _apply(self, x: Array) -> Array:
         time = x.shape[-1]
-        for name, length in (("fade_in_len", self.first), ("fade_out_len", self.last)):
-            if length > time:
+        for name in ("fade_in_len", "fade_out_len"):
+            if (length := vars(self)[name]) > time:
                 raise self._refused(f"{name} should be less than the waveform's length {time}, "
                                     f"but is {length}.")
+        first, last, shape = self.fade_in_len, self.fade_out_len, _SHAPES[self.fade_shape]
         louder = np.ones(time)
-        louder[: self.first] = self.shape(np.linspace(0, 1, self.first))
+        louder[:first] = shape(np.linspace(0, 1, first))
         softer = np.ones(time)
-        softer[time - self.last :] = self.shape(np.linspace(1, 0, self.last))
+        softer[time - last :] = shape(np.linspace(1, 0, last))
         return np.asarray(x * louder * softer)
 
 
 class Gain(SoundTransform):
-    """Louder or softer by decibels.
+    """Louder or softer by decibels."""
 
-    Args:
-        gain_db: dB.
+    gain_db: float = number(-_ANY, 6000, default=1.0, text="dB.")
 
-    Source: `mindspore.dataset.audio.Gain`.
-    """
-
-    def __init__(self, gain_db: float = 1.0) -> None:
-        self.factor = 10 ** (checks.number("gain_db", gain_db, -_ANY, 6000) / 20)
+    def _prepare(self) -> None:
+        self.factor = 10 ** (self.gain_db / 20)
 
     def _apply(self, x: Array) -> Array:
         return np.asarray(x * self.factor)
 
 
 class Vol(SoundTransform):
-    """Louder or softer; the result is cut to -1 and 1.
+    """Louder or softer; the result is cut to -1 and 1."""
 
-    Args:
-        gain: a factor, not negative, or dB; above 0 for a factor of power.
-        gain_type: a `GainType`.
+    gain: float = number(-_ANY, _ANY, text="a factor, not negative, or dB; above 0 for a factor of "
+                                           "power.")
+    gain_type: GainType = member(GainType, default=GainType.AMPLITUDE, text="a `GainType`.")
 
-    Raises:
-        TypeError, ValueError: no such numbers.
-
-    Source: `mindspore.dataset.audio.Vol`.
-    """
-
-    def __init__(self, gain: float, gain_type: GainType = GainType.AMPLITUDE) -> None:
-        kind = option("gain_type", gain_type, GainType)
-        found = checks.number("gain", gain, -_ANY if kind == GainType.DB else 0.0, _ANY)
+    def _prepare(self) -> None:
+        kind = self.gain_type
+        found = checks.number("gain", self.gain, -_ANY if kind == GainType.DB else 0.0, _ANY)
         if kind == GainType.POWER and not found:
             raise ValueError("Input gain should be above 0 for a gain of power.")
         self.factor = (found if kind == GainType.AMPLITUDE else math.sqrt(found)
@@ -178,16 +138,12 @@ class Vol(SoundTransform):
 
 
 class MuLawEncoding(SoundTransform):
-    """Samples from -1 to 1 as whole numbers, finer near to 0 (ITU-T G.711).
+    """Samples from -1 to 1 as whole numbers, finer near to 0 (ITU-T G.711)."""
 
-    Args:
-        quantization_channels: how many numbers there are.
+    quantization_channels: int = integer(1, default=256, text="how many numbers there are.")
 
-    Source: `mindspore.dataset.audio.MuLawEncoding`.
-    """
-
-    def __init__(self, quantization_channels: int = 256) -> None:
-        self.most = checks.integer("quantization_channels", quantization_channels, 1) - 1
+    def _prepare(self) -> None:
+        self.most = self.quantization_channels - 1
 
     def _apply(self, x: Array) -> Array:
         if not self.most:
@@ -200,16 +156,12 @@ class MuLawEncoding(SoundTransform):
 
 
 class MuLawDecoding(SoundTransform):
-    """Samples from -1 to 1 of whole numbers; see `MuLawEncoding`.
+    """Samples from -1 to 1 of whole numbers; see `MuLawEncoding`."""
 
-    Args:
-        quantization_channels: how many numbers there are.
+    quantization_channels: int = integer(1, default=256, text="how many numbers there are.")
 
-    Source: `mindspore.dataset.audio.MuLawDecoding`.
-    """
-
-    def __init__(self, quantization_channels: int = 256) -> None:
-        self.most = checks.integer("quantization_channels", quantization_channels, 1) - 1
+    def _prepare(self) -> None:
+        self.most = self.quantization_channels - 1
 
     def _apply(self, x: Array) -> Array:
         if not self.most:
@@ -220,21 +172,14 @@ class MuLawDecoding(SoundTransform):
 
 
 class Overdrive(SoundTransform):
-    """Distorts as an amplifier that is turned up too far.
+    """Distorts as an amplifier that is turned up too far."""
 
-    Args:
-        gain: dB, 0 to 100.
-        color: how much of the even harmonics, 0 to 100.
-
-    Source: `mindspore.dataset.audio.Overdrive`.
-    """
-
-    def __init__(self, gain: float = 20.0, color: float = 20.0) -> None:
-        self.gain = 10 ** (checks.number("gain", gain, 0, 100) / 20)
-        self.color = checks.number("color", color, 0, 100) / 200
+    gain: float = number(0, 100, default=20.0, text="dB, 0 to 100.")
+    color: float = number(0, 100, default=20.0,
+                          text="how much of the even harmonics, 0 to 100.")
 
     def _apply(self, x: Array) -> Array:
-        driven = clamped(x * self.gain + self.color)
+        driven = clamped(x * 10 ** (self.gain / 20) + self.color / 200)
         bent = driven - driven**3 / 3  # reaches 2/3 at 1, where it is cut
         kept = filtered(bent, np.array([1.0, -0.995]), np.array([1.0, -1.0]))
         return clamped(x * 0.5 + kept * 0.75)
@@ -262,33 +207,22 @@ def slow_wave(
 
 
 class Phaser(SoundTransform):
-    """Adds what was a while ago, which varies slowly.
+    """Adds what was a while ago, which varies slowly."""
 
-    Args:
-        sample_rate: Hz.
-        gain_in, gain_out: factors: 0 to 1, and 0 to 1e9.
-        delay_ms: milliseconds, 0 to 5.
-        decay: how much is added, 0 to 0.99.
-        mod_speed: Hz, 0.1 to 2.
-        sinusoidal: the form of the slow wave; False: triangular.
+    sample_rate: int = integer(1, text="Hz.")
+    gain_in: float = number(0, 1, default=0.4, text="a factor, 0 to 1.")
+    gain_out: float = number(0, 1e9, default=0.74, text="a factor, 0 to 1e9.")
+    delay_ms: float = number(0, 5.0, default=3.0, text="milliseconds, 0 to 5.")
+    decay: float = number(0, 0.99, default=0.4, text="how much is added, 0 to 0.99.")
+    mod_speed: float = number(0.1, 2, default=0.5, text="Hz, 0.1 to 2.")
+    sinusoidal: bool = member(
+        bool, default=True, text="the form of the slow wave; False: triangular.")
 
-    Source: `mindspore.dataset.audio.Phaser`.
-    """
-
-    def __init__(
-        self, sample_rate: int, gain_in: float = 0.4, gain_out: float = 0.74,
-        delay_ms: float = 3.0, decay: float = 0.4, mod_speed: float = 0.5, sinusoidal: bool = True,
-    ) -> None:
-        rate = checks.integer("sample_rate", sample_rate, 1)
-        self.gain_in = checks.number("gain_in", gain_in, 0, 1)
-        self.gain_out = checks.number("gain_out", gain_out, 0, 1e9)
-        self.decay = checks.number("decay", decay, 0, 0.99)
-        self.length = int(checks.number("delay_ms", delay_ms, 0, 5.0) * 0.001 * rate + 0.5)
-        speed = checks.number("mod_speed", mod_speed, 0.1, 2)
-        form = (Modulation.SINUSOIDAL if checks.of_type("sinusoidal", sinusoidal, bool)
-                else Modulation.TRIANGULAR)
-        self.table = slow_wave(form, int(rate / speed + 0.5), 1.0, float(self.length),
-                               math.pi / 2, True).astype(np.int64)
+    def _prepare(self) -> None:
+        self.length = int(self.delay_ms * 0.001 * self.sample_rate + 0.5)
+        form = Modulation.SINUSOIDAL if self.sinusoidal else Modulation.TRIANGULAR
+        self.table = slow_wave(form, int(self.sample_rate / self.mod_speed + 0.5), 1.0,
+                               float(self.length), math.pi / 2, True).astype(np.int64)
 
     def _apply(self, x: Array) -> Array:
         if not self.length:
@@ -304,49 +238,38 @@ class Phaser(SoundTransform):
 
 
 class Flanger(SoundTransform):
-    """Adds what was a short while ago, which varies slowly, and by channel.
+    """Adds what was a short while ago, which varies slowly, and by channel."""
 
-    Args:
-        sample_rate: Hz, not 0.
-        delay: milliseconds, 0 to 30.
-        depth: milliseconds that the delay varies by, 0 to 10.
-        regen: per cent of what was added that is added again, -95 to 95.
-        width: per cent of what is added, 0 to 100.
-        speed: Hz, 0.1 to 10.
-        phase: per cent of a period that one channel is behind another, 0 to 100.
-        modulation: a `Modulation`.
-        interpolation: an `Interpolation`.
-
-    Source: `mindspore.dataset.audio.Flanger`.
-    """
-
+    sample_rate: int = integer(1, text="Hz, not 0.")
+    delay: float = number(0, 30, default=0.0, text="milliseconds, 0 to 30.")
+    depth: float = number(0, 10, default=2.0,
+                          text="milliseconds that the delay varies by, 0 to 10.")
+    regen: float = number(-95.0, 95.0, default=0.0, text="per cent of what was added that is added "
+                                                         "again, -95 to 95.")
+    width: float = number(0, 100, default=71.0, text="per cent of what is added, 0 to 100.")
+    speed: float = number(0.1, 10, default=0.5, text="Hz, 0.1 to 10.")
+    phase: float = number(
+        0, 100, default=25.0, text="per cent of a period that one channel is after another, 0 to "
+                                   "100.")
+    modulation: Modulation = member(
+        Modulation, default=Modulation.SINUSOIDAL, text="a `Modulation`.")
+    interpolation: Interpolation = member(
+        Interpolation, default=Interpolation.LINEAR, text="an `Interpolation`.")
     _axes = 2
 
-    def __init__(
-        self, sample_rate: int, delay: float = 0.0, depth: float = 2.0, regen: float = 0.0,
-        width: float = 71.0, speed: float = 0.5, phase: float = 25.0,
-        modulation: Modulation = Modulation.SINUSOIDAL,
-        interpolation: Interpolation = Interpolation.LINEAR,
-    ) -> None:
-        rate = checks.integer("sample_rate", sample_rate, 1)
-        least = checks.number("delay", delay, 0, 30) / 1000
-        varies = checks.number("depth", depth, 0, 10) / 1000
-        self.again = checks.number("regen", regen, -95.0, 95.0) / 100
-        added = checks.number("width", width, 0, 100) / 100
-        self.phase = checks.number("phase", phase, 0, 100) / 100
+    def _prepare(self) -> None:
+        rate, least, varies = self.sample_rate, self.delay / 1000, self.depth / 1000
+        self.again, added = self.regen / 100, self.width / 100
         self.own = 1 / (1 + added)
         self.added = added / (1 + added) * (1 - abs(self.again))
         self.length = int((least + varies) * rate + 0.5) + 2
-        period = int(rate / checks.number("speed", speed, 0.1, 10))
-        form = option("modulation", modulation, Modulation)
-        self.table = slow_wave(form, period, math.floor(least * rate + 0.5), self.length - 2.0,
-                               3 * math.pi / 2, False)
-        self.linear = option("interpolation", interpolation,
-                             Interpolation) == Interpolation.LINEAR
+        self.table = slow_wave(
+            self.modulation, int(rate / self.speed), math.floor(least * rate + 0.5),
+            self.length - 2.0, 3 * math.pi / 2, False)
 
     def _apply(self, x: Array) -> Array:
         channels = np.arange(x.shape[-2])
-        behind = (channels * len(self.table) * self.phase + 0.5).astype(np.int64)
+        behind = (channels * len(self.table) * (self.phase / 100) + 0.5).astype(np.int64)
         kept, last = np.zeros((*x.shape[:-1], self.length)), np.zeros(x.shape[:-1])
         made = np.empty(x.shape)
         at = 0
@@ -361,44 +284,36 @@ class Flanger(SoundTransform):
     def _between(self, kept: Array, channels: Array, at: Array, part: Array) -> Array:
         """What was kept at places between whole ones."""
         first, second, third = (kept[..., channels, (at + k) % self.length] for k in range(3))
-        if self.linear:
+        if self.interpolation == Interpolation.LINEAR:
             return np.asarray(first + (second - first) * part)
         third, second = third - first, second - first
         return np.asarray(first + ((third * 0.5 - second) * part + second * 2 - third * 0.5) * part)
 
 
 class Dither(SoundTransform, RandomTransform):
-    """Rounds to 16 bits after adding noise, so that what is lost does not follow the sound.
+    """Rounds to 16 bits after adding noise, so that what is lost does not follow the sound."""
 
-    Args:
-        density_function: a `DensityFunction`; TPDF adds a fixed triangle, as MindSpore does.
-        noise_shaping: the error of a sample is added to the next.
-
-    Source: `mindspore.dataset.audio.Dither`.
-    """
-
-    def __init__(
-        self, density_function: DensityFunction = DensityFunction.TPDF,
-        noise_shaping: bool = False,
-    ) -> None:
-        self.density = option("density_function", density_function, DensityFunction)
-        self.shaping = checks.of_type("noise_shaping", noise_shaping, bool)
+    density_function: DensityFunction = member(
+        DensityFunction, default=DensityFunction.TPDF,
+        text="a `DensityFunction`; TPDF adds a fixed triangle, as MindSpore does.")
+    noise_shaping: bool = member(
+        bool, default=False, text="the error of a sample is added to the next.")
 
     def _noise(self, x: Array) -> Any:
-        if self.density == DensityFunction.TPDF:
+        if self.density_function == DensityFunction.TPDF:
             return np.bartlett(x.shape[-1] + 1)[:-1]
         lines = x.reshape(-1, x.shape[-1])
 
         def drawn() -> float:
             return float(lines[self.random.below(len(lines)), self.random.below(x.shape[-1])])
 
-        if self.density == DensityFunction.RPDF:
+        if self.density_function == DensityFunction.RPDF:
             return drawn() - 0.5
         return sum((drawn() for _ in range(6)), drawn())
 
     def _apply(self, x: Array) -> Array:
         made: Array = np.round(x * (2**15 - 2) + self._noise(x)) / 2**15
-        if self.shaping:
+        if self.noise_shaping:
             error = made - x
             made[..., 1:] += error[..., :-1]
         return made

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..declared import argument, member, number
 from .base import Array, SoundTransform, positive
 
 __all__ = [
@@ -20,6 +21,9 @@ __all__ = [
 ]
 Section = tuple[float, float, float, float, float, float]
 """b0, b1, b2, a0, a1, a2 of a filter of second order."""
+_IN, _OUT = "weights of what goes in, from now back.", "weights of what comes out; `a0` is not 0."
+_Q = "from 0 (excluded) to 1: the smaller, the wider."
+_ANY = -3.4e38, 3.4e38
 
 
 def filtered(x: Array, a: Array, b: Array) -> Array:
@@ -74,34 +78,6 @@ def clamped(x: Array) -> Array:
     return np.clip(x, -1.0, 1.0)
 
 
-class LFilter(SoundTransform):
-    """A recursive filter; see `filtered`.
-
-    Args:
-        a_coeffs: what comes out, weighted, from now back; the first is not 0.
-        b_coeffs: what goes in, weighted, from now back; as many.
-        clamp: whether the result is cut to -1 and 1.
-
-    Raises:
-        TypeError, ValueError: no lists of numbers, or not equally many.
-
-    Source: `mindspore.dataset.audio.LFilter`.
-    """
-
-    def __init__(self, a_coeffs: Any, b_coeffs: Any, clamp: bool = True) -> None:
-        self.a, self.b = _weights("a_coeffs", a_coeffs), _weights("b_coeffs", b_coeffs)
-        if len(self.a) != len(self.b):
-            raise ValueError("a_coeffs and b_coeffs should have the same length, but got "
-                             f"{len(self.a)} and {len(self.b)}.")
-        if not self.a[0]:
-            raise ValueError("The first of a_coeffs should not be 0.")
-        self.clamp = checks.of_type("clamp", clamp, bool)
-
-    def _apply(self, x: Array) -> Array:
-        made = filtered(x, self.a, self.b)
-        return clamped(made) if self.clamp else made
-
-
 def _weights(name: str, value: Any) -> Array:
     checks.of_type(name, value, (list, tuple))
     if not value:
@@ -109,73 +85,89 @@ def _weights(name: str, value: Any) -> Array:
     return np.array([checks.number(f"{name}[{i}]", v, -1e30, 1e30) for i, v in enumerate(value)])
 
 
-class Filtfilt(LFilter):
-    """A recursive filter forwards, and backwards again, which leaves phases as they are.
+class LFilter(SoundTransform):
+    """A recursive filter; see `filtered`."""
 
-    Args:
-        a_coeffs, b_coeffs, clamp: as of `LFilter`.
+    a_coeffs: Any = argument(
+        _weights, text="what comes out, weighted, from now back; the first is not 0.")
+    b_coeffs: Any = argument(
+        _weights, text="what goes in, weighted, from now back; as many.")
+    clamp: bool = member(bool, default=True, text="whether the result is cut to -1 and 1.")
 
-    Source: `mindspore.dataset.audio.Filtfilt`.
-    """
+    def _prepare(self) -> None:
+        if len(self.a_coeffs) != len(self.b_coeffs):
+            raise ValueError("a_coeffs and b_coeffs should have the same length, but got "
+                             f"{len(self.a_coeffs)} and {len(self.b_coeffs)}.")
+        if not self.a_coeffs[0]:
+            raise ValueError("The first of a_coeffs should not be 0.")
 
     def _apply(self, x: Array) -> Array:
-        forth = filtered(x, self.a, self.b)[..., ::-1]
+        made = filtered(x, self.a_coeffs, self.b_coeffs)
+        return clamped(made) if self.clamp else made
+
+
+class Filtfilt(LFilter):
+    """A recursive filter forwards, and backwards again, which leaves phases as they are."""
+
+    def _apply(self, x: Array) -> Array:
+        forth = filtered(x, self.a_coeffs, self.b_coeffs)[..., ::-1]
         return super()._apply(forth)[..., ::-1]
 
 
-class Biquad(SoundTransform):
-    """A filter of second order; the result is cut to -1 and 1.
+def _leading(name: str, value: Any) -> float:
+    found = checks.number(name, value, -1e30, 1e30)
+    if not found:
+        raise ValueError(f"Input {name} is not within the required interval of "
+                         "[-2147483648, 0) and (0, 2147483647].")
+    return found
 
-    Args:
-        b0, b1, b2: weights of what goes in, from now back.
-        a0, a1, a2: weights of what comes out; `a0` is not 0.
 
-    Raises:
-        TypeError, ValueError: no numbers; `a0` is 0.
+def _rate(name: str, value: Any) -> int:
+    if not checks.integer(name, value, -(2**31)):
+        raise ValueError(f"Input {name} is not within the required interval of "
+                         "[-2147483648, 0) and (0, 2147483647].")
+    return int(value)
 
-    Source: `mindspore.dataset.audio.Biquad`.
-    """
 
-    def __init__(
-        self, b0: float, b1: float, b2: float, a0: float, a1: float, a2: float
-    ) -> None:
-        if not checks.number("a0", a0, -1e30, 1e30):
-            raise ValueError("Input a0 is not within the required interval of "
-                             "[-2147483648, 0) and (0, 2147483647].")
-        self._set((b0, b1, b2, a0, a1, a2))
+def _width(name: str, value: Any) -> float:
+    return positive(name, value, 1.0)
 
-    def _set(self, section: Section) -> None:
-        found = [checks.number(n, v, -1e30, 1e30)
-                 for n, v in zip(("b0", "b1", "b2", "a0", "a1", "a2"), section, strict=True)]
+
+class _Section(SoundTransform):
+    """Base of filters of second order; the result is cut to -1 and 1."""
+
+    def _section(self) -> Section:
+        raise TypeError(f"{type(self).__name__} is no transform by itself.")
+
+    def _prepare(self) -> None:
+        found = [checks.number(n, v, -1e30, 1e30) for n, v in zip(
+            ("b0", "b1", "b2", "a0", "a1", "a2"), self._section(), strict=True)]
         self.b, self.a = np.array(found[:3]), np.array(found[3:])
 
     def _apply(self, x: Array) -> Array:
         return clamped(filtered(x, self.a, self.b))
 
 
-def _rate(value: Any) -> int:
-    if not checks.integer("sample_rate", value, -(2**31)):
-        raise ValueError("Input sample_rate is not within the required interval of "
-                         "[-2147483648, 0) and (0, 2147483647].")
-    return int(value)
+class Biquad(_Section):
+    """A filter of second order; the result is cut to -1 and 1."""
 
+    b0: float = number(-1e30, 1e30, text=_IN)
+    b1: float = number(-1e30, 1e30, text=_IN)
+    b2: float = number(-1e30, 1e30, text=_IN)
+    a0: float = argument(_leading, text=_OUT)
+    a1: float = number(-1e30, 1e30, text=_OUT)
+    a2: float = number(-1e30, 1e30, text=_OUT)
 
-def _angle(sample_rate: int, frequency: Any, name: str) -> float:
-    """A frequency as radians from sample to sample."""
-    return 2 * math.pi * checks.number(name, frequency, -3.4e38, 3.4e38) / _rate(sample_rate)
-
-
-def _width(angle: float, q: Any) -> float:
-    """The cookbook's alpha."""
-    return math.sin(angle) / 2 / positive("Q", q, 1.0)
+    def _section(self) -> Section:
+        return self.b0, self.b1, self.b2, self.a0, self.a1, self.a2
 
 
 def _poles(angle: float, alpha: float) -> tuple[float, float, float]:
     return 1 + alpha, -2 * math.cos(angle), 1 - alpha
 
 
-def _amplitude(gain: Any) -> float:
-    return math.exp(checks.number("gain", gain, -1e4, 1e4) / 40 * math.log(10))
+def _amplitude(gain: float) -> float:
+    return math.exp(gain / 40 * math.log(10))
 
 
 def _shelf(angle: float, alpha: float, size: float, high: int) -> Section:
@@ -187,213 +179,166 @@ def _shelf(angle: float, alpha: float, size: float, high: int) -> Section:
             2 * high * (less - more * cosine), more - less * cosine - wide)
 
 
-class AllpassBiquad(Biquad):
-    """Changes phases about a frequency, and no loudness.
+class _Tuned(_Section):
+    """Base of filters about a frequency."""
 
-    Args:
-        sample_rate: Hz, not 0.
-        central_freq: Hz.
-        Q: from 0 (excluded) to 1: the smaller, the wider.
+    sample_rate: int = argument(_rate, text="Hz, not 0.")
+    _named = "central_freq"
+    """The argument that is the frequency."""
 
-    Source: `mindspore.dataset.audio.AllpassBiquad`.
-    """
+    def _section(self) -> Section:
+        values = vars(self)
+        angle = 2 * math.pi * values[self._named] / self.sample_rate  # from sample to sample
+        return self._about(angle, math.sin(angle) / 2 / values["Q"])
 
-    def __init__(self, sample_rate: int, central_freq: float, Q: float = 0.707) -> None:
-        angle = _angle(sample_rate, central_freq, "central_freq")
-        a = _poles(angle, _width(angle, Q))
-        self._set((a[2], a[1], a[0], *a))
+    def _about(self, angle: float, alpha: float) -> Section:
+        """The filter about an angle, with the cookbook's alpha."""
+        raise TypeError(f"{type(self).__name__} is no transform by itself.")
 
 
-class BandBiquad(Biquad):
-    """Keeps what is about a frequency, with slopes that fall by half for each octave.
+class AllpassBiquad(_Tuned):
+    """Changes phases about a frequency, and no loudness."""
 
-    Args:
-        sample_rate, central_freq, Q: as of `AllpassBiquad`.
-        noise: for sounds without a pitch.
+    central_freq: float = number(*_ANY, text="Hz.")
+    Q: float = argument(_width, default=0.707, text=_Q)
 
-    Source: `mindspore.dataset.audio.BandBiquad`.
-    """
+    def _about(self, angle: float, alpha: float) -> Section:
+        a = _poles(angle, alpha)
+        return a[2], a[1], a[0], *a
 
-    def __init__(
-        self, sample_rate: int, central_freq: float, Q: float = 0.707, noise: bool = False
-    ) -> None:
-        angle = _angle(sample_rate, central_freq, "central_freq")
-        a2 = math.exp(-angle / positive("Q", Q, 1.0))
+
+class BandBiquad(_Tuned):
+    """Keeps what is about a frequency, with slopes that fall by half for each octave."""
+
+    central_freq: float = number(*_ANY, text="Hz.")
+    Q: float = argument(_width, default=0.707, text=_Q)
+    noise: bool = member(bool, default=False, text="for sounds without a pitch.")
+
+    def _about(self, angle: float, alpha: float) -> Section:
+        a2 = math.exp(-angle / self.Q)
         a1 = -4 * a2 / (1 + a2) * math.cos(angle)
         b0 = math.sqrt(1 - a1 * a1 / (4 * a2)) * (1 - a2)
-        if checks.of_type("noise", noise, bool):
+        if self.noise:
             b0 = math.sqrt(((1 + a2) * (1 + a2) - a1 * a1) * (1 - a2) / (1 + a2))
-        self._set((b0, 0.0, 0.0, 1.0, a1, a2))
+        return b0, 0.0, 0.0, 1.0, a1, a2
 
 
-class BandpassBiquad(Biquad):
-    """Keeps what is about a frequency.
+class BandpassBiquad(_Tuned):
+    """Keeps what is about a frequency."""
 
-    Args:
-        sample_rate, central_freq, Q: as of `AllpassBiquad`.
-        const_skirt_gain: the slopes are the same for each `Q`, not the peak.
+    central_freq: float = number(*_ANY, text="Hz.")
+    Q: float = argument(_width, default=0.707, text=_Q)
+    const_skirt_gain: bool = member(
+        bool, default=False, text="the slopes are the same for each `Q`, not the peak.")
 
-    Source: `mindspore.dataset.audio.BandpassBiquad`.
-    """
-
-    def __init__(
-        self, sample_rate: int, central_freq: float, Q: float = 0.707,
-        const_skirt_gain: bool = False,
-    ) -> None:
-        angle = _angle(sample_rate, central_freq, "central_freq")
-        alpha = _width(angle, Q)
-        skirt = checks.of_type("const_skirt_gain", const_skirt_gain, bool)
-        peak = math.sin(angle) / 2 if skirt else alpha
-        self._set((peak, 0.0, -peak, *_poles(angle, alpha)))
+    def _about(self, angle: float, alpha: float) -> Section:
+        peak = math.sin(angle) / 2 if self.const_skirt_gain else alpha
+        return peak, 0.0, -peak, *_poles(angle, alpha)
 
 
-class BandrejectBiquad(Biquad):
-    """Takes away what is about a frequency.
+class BandrejectBiquad(_Tuned):
+    """Takes away what is about a frequency."""
 
-    Args:
-        sample_rate, central_freq, Q: as of `AllpassBiquad`.
+    central_freq: float = number(*_ANY, text="Hz.")
+    Q: float = argument(_width, default=0.707, text=_Q)
 
-    Source: `mindspore.dataset.audio.BandrejectBiquad`.
-    """
-
-    def __init__(self, sample_rate: int, central_freq: float, Q: float = 0.707) -> None:
-        angle = _angle(sample_rate, central_freq, "central_freq")
-        a = _poles(angle, _width(angle, Q))
-        self._set((1.0, a[1], 1.0, *a))
+    def _about(self, angle: float, alpha: float) -> Section:
+        a = _poles(angle, alpha)
+        return 1.0, a[1], 1.0, *a
 
 
-class BassBiquad(Biquad):
-    """Makes low sounds louder.
+class BassBiquad(_Tuned):
+    """Makes low sounds louder."""
 
-    Args:
-        sample_rate, central_freq, Q: as of `AllpassBiquad`.
-        gain: dB.
+    gain: float = number(-1e4, 1e4, text="dB.")
+    central_freq: float = number(*_ANY, default=100.0, text="Hz.")
+    Q: float = argument(_width, default=0.707, text=_Q)
 
-    Source: `mindspore.dataset.audio.BassBiquad`.
-    """
-
-    def __init__(
-        self, sample_rate: int, gain: float, central_freq: float = 100.0, Q: float = 0.707
-    ) -> None:
-        angle = _angle(sample_rate, central_freq, "central_freq")
-        self._set(_shelf(angle, _width(angle, Q), _amplitude(gain), -1))
+    def _about(self, angle: float, alpha: float) -> Section:
+        return _shelf(angle, alpha, _amplitude(self.gain), -1)
 
 
-class TrebleBiquad(Biquad):
-    """Makes high sounds louder.
+class TrebleBiquad(_Tuned):
+    """Makes high sounds louder."""
 
-    Args:
-        sample_rate, central_freq, Q: as of `AllpassBiquad`.
-        gain: dB.
+    gain: float = number(-1e4, 1e4, text="dB.")
+    central_freq: float = number(*_ANY, default=3000, text="Hz.")
+    Q: float = argument(_width, default=0.707, text=_Q)
 
-    Source: `mindspore.dataset.audio.TrebleBiquad`.
-    """
-
-    def __init__(
-        self, sample_rate: int, gain: float, central_freq: float = 3000, Q: float = 0.707
-    ) -> None:
-        angle = _angle(sample_rate, central_freq, "central_freq")
-        self._set(_shelf(angle, _width(angle, Q), _amplitude(gain), 1))
+    def _about(self, angle: float, alpha: float) -> Section:
+        return _shelf(angle, alpha, _amplitude(self.gain), 1)
 
 
-class DeemphBiquad(Biquad):
-    """Undoes the pre-emphasis of compact discs (ISO 908).
+class DeemphBiquad(_Section):
+    """Undoes the pre-emphasis of compact discs (ISO 908)."""
 
-    Args:
-        sample_rate: 44100 or 48000 Hz.
+    sample_rate: int = member(int, text="44100 or 48000 Hz.")
 
-    Raises:
-        ValueError: another one.
-
-    Source: `mindspore.dataset.audio.DeemphBiquad`.
-    """
-
-    def __init__(self, sample_rate: int) -> None:
+    def _section(self) -> Section:
         shelves = {44100: (5283, 0.4845, -9.477), 48000: (5356, 0.479, -9.62)}
-        if checks.of_type("sample_rate", sample_rate, int) not in shelves:
+        if self.sample_rate not in shelves:
             raise ValueError("Input sample_rate should be 44100 or 48000, but got "
-                             f"{sample_rate}.")
-        frequency, slope, gain = shelves[sample_rate]
-        angle, size = 2 * math.pi * frequency / sample_rate, _amplitude(gain)
+                             f"{self.sample_rate}.")
+        frequency, slope, gain = shelves[self.sample_rate]
+        angle, size = 2 * math.pi * frequency / self.sample_rate, _amplitude(gain)
         alpha = math.sin(angle) / 2 * math.sqrt((size + 1 / size) * (1 / slope - 1) + 2)
-        self._set(_shelf(angle, alpha, size, 1))
+        return _shelf(angle, alpha, size, 1)
 
 
-class EqualizerBiquad(Biquad):
-    """Makes what is about a frequency louder or softer.
+class EqualizerBiquad(_Tuned):
+    """Makes what is about a frequency louder or softer."""
 
-    Args:
-        sample_rate, Q: as of `AllpassBiquad`.
-        center_freq: Hz.
-        gain: dB.
+    center_freq: float = number(*_ANY, text="Hz.")
+    gain: float = number(-1e4, 1e4, text="dB.")
+    Q: float = argument(_width, default=0.707, text=_Q)
+    _named = "center_freq"
 
-    Source: `mindspore.dataset.audio.EqualizerBiquad`.
-    """
-
-    def __init__(
-        self, sample_rate: int, center_freq: float, gain: float, Q: float = 0.707
-    ) -> None:
-        angle = _angle(sample_rate, center_freq, "center_freq")
-        alpha, size = _width(angle, Q), _amplitude(gain)
+    def _about(self, angle: float, alpha: float) -> Section:
+        size = _amplitude(self.gain)
         b0, b1, b2 = _poles(angle, alpha * size)
-        self._set((b0, b1, b2, *_poles(angle, alpha / size)))
+        return b0, b1, b2, *_poles(angle, alpha / size)
 
 
-class HighpassBiquad(Biquad):
-    """Keeps what is above a frequency.
+class HighpassBiquad(_Tuned):
+    """Keeps what is above a frequency."""
 
-    Args:
-        sample_rate, Q: as of `AllpassBiquad`.
-        cutoff_freq: Hz.
+    cutoff_freq: float = number(*_ANY, text="Hz.")
+    Q: float = argument(_width, default=0.707, text=_Q)
+    _named = "cutoff_freq"
 
-    Source: `mindspore.dataset.audio.HighpassBiquad`.
-    """
-
-    def __init__(self, sample_rate: int, cutoff_freq: float, Q: float = 0.707) -> None:
-        angle = _angle(sample_rate, cutoff_freq, "cutoff_freq")
+    def _about(self, angle: float, alpha: float) -> Section:
         above = (1 + math.cos(angle)) / 2
-        self._set((above, -2 * above, above, *_poles(angle, _width(angle, Q))))
+        return above, -2 * above, above, *_poles(angle, alpha)
 
 
-class LowpassBiquad(Biquad):
-    """Keeps what is below a frequency.
+class LowpassBiquad(_Tuned):
+    """Keeps what is below a frequency."""
 
-    Args:
-        sample_rate, Q: as of `AllpassBiquad`.
-        cutoff_freq: Hz.
+    cutoff_freq: float = number(*_ANY, text="Hz.")
+    Q: float = argument(_width, default=0.707, text=_Q)
+    _named = "cutoff_freq"
 
-    Source: `mindspore.dataset.audio.LowpassBiquad`.
-    """
-
-    def __init__(self, sample_rate: int, cutoff_freq: float, Q: float = 0.707) -> None:
-        angle = _angle(sample_rate, cutoff_freq, "cutoff_freq")
+    def _about(self, angle: float, alpha: float) -> Section:
         below = (1 - math.cos(angle)) / 2
-        self._set((below, 2 * below, below, *_poles(angle, _width(angle, Q))))
+        return below, 2 * below, below, *_poles(angle, alpha)
 
 
-class RiaaBiquad(Biquad):
-    """Undoes what records were cut with (RIAA's curve), with 0 dB at 1 kHz.
+class RiaaBiquad(_Section):
+    """Undoes what records were cut with (RIAA's curve), with 0 dB at 1 kHz."""
 
-    Args:
-        sample_rate: 44100, 48000, 88200 or 96000 Hz.
+    sample_rate: int = member(int, text="44100, 48000, 88200 or 96000 Hz.")
 
-    Raises:
-        ValueError: another one.
-
-    Source: `mindspore.dataset.audio.RiaaBiquad`.
-    """
-
-    def __init__(self, sample_rate: int) -> None:
+    def _section(self) -> Section:
         roots = {  # zeros and poles, as SoX has them
             44100: ((-0.2014898, 0.9233820), (0.7083149, 0.9924091)),
             48000: ((-0.1766069, 0.9321590), (0.7396325, 0.9931330)),
             88200: ((-0.1168735, 0.9648312), (0.8590646, 0.9964002)),
             96000: ((-0.1141486, 0.9676817), (0.8699137, 0.9966946)),
         }
-        if checks.of_type("sample_rate", sample_rate, int) not in roots:
+        if self.sample_rate not in roots:
             raise ValueError("Input sample_rate should be one of [44100, 48000, 88200, 96000], "
-                             f"but got {sample_rate}.")
-        zeros, poles = ((1.0, -(r[0] + r[1]), r[0] * r[1]) for r in roots[sample_rate])
-        at = np.exp(-2j * math.pi * 1000 / sample_rate * np.arange(3))
+                             f"but got {self.sample_rate}.")
+        zeros, poles = ((1.0, -(r[0] + r[1]), r[0] * r[1]) for r in roots[self.sample_rate])
+        at = np.exp(-2j * math.pi * 1000 / self.sample_rate * np.arange(3))
         gain = abs(np.dot(poles, at)) / abs(np.dot(zeros, at))
-        self._set((gain * zeros[0], gain * zeros[1], gain * zeros[2], *poles))
+        return gain * zeros[0], gain * zeros[1], gain * zeros[2], *poles

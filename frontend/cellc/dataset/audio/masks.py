@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import checks
+from ..declared import integer, member, number
 from ..transforms import RandomTransform
 from .base import Array, SoundTransform
 
@@ -32,128 +32,90 @@ def _hidden(x: Array, axis: int, most: int, value: float, draw: Callable[[float,
 class MaskAlongAxis(SoundTransform):
     """A value in place of what is in a range, in all spectra (..., frequency, time).
 
-    Args:
-        mask_start: where the range begins.
-        mask_width: how long it is, 1 or more.
-        mask_value: the value.
-        axis: 1: frequencies, 2: time.
-
     Raises:
         TypeError, ValueError: no such values.
         RuntimeError: at a call, for a range that is not there.
-
-    Source: `mindspore.dataset.audio.MaskAlongAxis`.
     """
 
+    mask_start: int = integer(0, text="where the range begins.")
+    mask_width: int = integer(1, text="how long it is, 1 or more.")
+    mask_value: float = number(-_ANY, _ANY, text="the value.")
+    axis: int = integer(1, 2, text="1: frequencies, 2: time.")
     _axes = 2
 
-    def __init__(self, mask_start: int, mask_width: int, mask_value: float, axis: int) -> None:
-        self.first = checks.integer("mask_start", mask_start, 0)
-        self.width = checks.integer("mask_width", mask_width, 1)
-        self.value = checks.number("mask_value", mask_value, -_ANY, _ANY)
-        self.axis = checks.integer("axis", axis, 1, 2) - 3
-
     def _apply(self, x: Array) -> Array:
-        size = x.shape[self.axis]
-        if self.first + self.width > size:
-            raise self._refused(f"mask_start {self.first} and mask_width {self.width} do not fit "
-                                f"an axis of {size}.")
-        return _masked(x, self.axis, self.first, self.first + self.width, self.value)
+        size, last = x.shape[self.axis - 3], self.mask_start + self.mask_width
+        if last > size:
+            raise self._refused(f"mask_start {self.mask_start} and mask_width {self.mask_width} do "
+                                f"not fit an axis of {size}.")
+        return _masked(x, self.axis - 3, self.mask_start, last, self.mask_value)
 
 
 class MaskAlongAxisIID(SoundTransform, RandomTransform):
     """A value in place of what is in a random range, the same for all spectra of a call.
 
-    Args:
-        mask_param: how long the range is at most.
-        mask_value: the value.
-        axis: 1: frequencies, 2: time.
-
     Raises:
         TypeError, ValueError: no such values.
         RuntimeError: at a call, for an axis that is shorter than `mask_param`.
-
-    Source: `mindspore.dataset.audio.MaskAlongAxisIID`.
     """
 
+    mask_param: int = integer(0, text="how long the range is at most.")
+    mask_value: float = number(-_ANY, _ANY, text="the value.")
+    axis: int = integer(1, 2, text="1: frequencies, 2: time.")
     _axes = 2
 
-    def __init__(self, mask_param: int, mask_value: float, axis: int) -> None:
-        self.most = checks.integer("mask_param", mask_param, 0)
-        self.value = checks.number("mask_value", mask_value, -_ANY, _ANY)
-        self.axis = checks.integer("axis", axis, 1, 2) - 3
-
     def _apply(self, x: Array) -> Array:
-        size = x.shape[self.axis]
-        if self.most > size:
-            raise self._refused(f"mask_param {self.most} is more than the axis of {size} has.")
-        return _hidden(x, self.axis, self.most, self.value, self.random.real)
+        size = x.shape[self.axis - 3]
+        if self.mask_param > size:
+            raise self._refused(f"mask_param {self.mask_param} is more than the axis of {size} "
+                                "has.")
+        return _hidden(x, self.axis - 3, self.mask_param, self.mask_value, self.random.real)
 
 
 class _Masking(SoundTransform, RandomTransform):
     """A range of an axis masked: a given one, or a random one."""
 
+    iid_masks: bool = member(bool, default=False, text="the range is random.")
     _axes = 2
     _along = -1
-
-    def _set(self, iid: bool, most: tuple[str, int], start: int, value: float) -> None:
-        self.most, self.first = checks.integer(*most, 0), checks.integer("mask_start", start, 0)
-        self.iid = checks.of_type("iid_masks", iid, bool)
-        self.value = checks.number("mask_value", value, -_ANY, _ANY)
+    _length = ""
+    """The argument that is the length of the range."""
 
     def _apply(self, x: Array) -> Array:
-        last = self.most if self.iid else self.first + self.most
+        values = vars(self)
+        most, start, value = (values[n] for n in (self._length, "mask_start", "mask_value"))
+        last = most if self.iid_masks else start + most
         if last > x.shape[self._along]:
             raise self._refused(f"a mask up to {last} does not fit an axis of "
                                 f"{x.shape[self._along]}.")
-        if self.iid:
-            return _hidden(x, self._along, self.most, self.value, self.random.real)
-        return _masked(x, self._along, self.first, last, self.value)
+        if self.iid_masks:
+            return _hidden(x, self._along, most, value, self.random.real)
+        return _masked(x, self._along, start, last, value)
 
 
 class FrequencyMasking(_Masking):
     """A value in place of a range of frequencies.
 
-    Args:
-        iid_masks: the range is random.
-        freq_mask_param: how long it is (at most).
-        mask_start: where it begins, if it is not random.
-        mask_value: the value.
-
     Raises:
         TypeError, ValueError: no such values.
         RuntimeError: at a call, for a range that is not there.
-
-    Source: `mindspore.dataset.audio.FrequencyMasking`.
     """
 
-    _along = -2
-
-    def __init__(
-        self, iid_masks: bool = False, freq_mask_param: int = 0, mask_start: int = 0,
-        mask_value: float = 0.0,
-    ) -> None:
-        self._set(iid_masks, ("freq_mask_param", freq_mask_param), mask_start, mask_value)
+    freq_mask_param: int = integer(0, default=0, text="how long it is (at most).")
+    mask_start: int = integer(0, default=0, text="where it begins, if it is not random.")
+    mask_value: float = number(-_ANY, _ANY, default=0.0, text="the value.")
+    _along, _length = -2, "freq_mask_param"
 
 
 class TimeMasking(_Masking):
     """A value in place of a range of time.
 
-    Args:
-        iid_masks: the range is random.
-        time_mask_param: how long it is (at most).
-        mask_start: where it begins, if it is not random.
-        mask_value: the value.
-
     Raises:
         TypeError, ValueError: no such values.
         RuntimeError: at a call, for a range that is not there.
-
-    Source: `mindspore.dataset.audio.TimeMasking`.
     """
 
-    def __init__(
-        self, iid_masks: bool = False, time_mask_param: int = 0, mask_start: int = 0,
-        mask_value: float = 0.0,
-    ) -> None:
-        self._set(iid_masks, ("time_mask_param", time_mask_param), mask_start, mask_value)
+    time_mask_param: int = integer(0, default=0, text="how long it is (at most).")
+    mask_start: int = integer(0, default=0, text="where it begins, if it is not random.")
+    mask_value: float = number(-_ANY, _ANY, default=0.0, text="the value.")
+    _length = "time_mask_param"

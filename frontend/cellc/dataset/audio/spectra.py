@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..declared import number
 from ..transforms import RandomTransform
 from .base import Array, BorderType, ScaleType, SoundTransform, WindowType, option
 
@@ -326,39 +327,23 @@ class Angle(SoundTransform):
 
 
 class ComplexNorm(SoundTransform):
-    """Absolute values of complex numbers (..., 2), to a power.
+    """Absolute values of complex numbers (..., 2), to a power."""
 
-    Args:
-        power: 0 or more.
-
-    Source: `mindspore.dataset.audio.ComplexNorm`.
-    """
-
+    power: float = number(0, math.inf, default=1.0, text="0 or more.")
     _pairs = True
-
-    def __init__(self, power: float = 1.0) -> None:
-        self.power = checks.number("power", power, 0)
 
     def _apply(self, x: Array) -> Array:
         return np.asarray(np.power((x * x).sum(-1), 0.5 * self.power))
 
 
 class Magphase(SoundTransform):
-    """Absolute values to a power, and angles, of complex numbers (..., 2).
+    """Absolute values to a power, and angles, of complex numbers (..., 2)."""
 
-    Args:
-        power: 0 or more.
-
-    Source: `mindspore.dataset.audio.Magphase`.
-    """
-
+    power: float = number(0, math.inf, default=1.0, text="0 or more.")
     _pairs = True
 
-    def __init__(self, power: float = 1.0) -> None:
-        self.norm = ComplexNorm(power)
-
     def _apply(self, x: Array) -> tuple[Array, Array]:
-        return self.norm._apply(x), np.arctan2(x[..., 1], x[..., 0])
+        return ComplexNorm(self.power)._apply(x), np.arctan2(x[..., 1], x[..., 0])
 
 
 class ComputeDeltas(SoundTransform):
