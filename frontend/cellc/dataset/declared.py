@@ -145,7 +145,8 @@ class Declared:
             known[name] = known[name].but(default=default)
         if usages:
             known["usage"] = one_of(*usages, default=(defaults or {}).get("usage"))
-        cls._arguments, cls._takes = known, takes or cls._takes
+        cls._arguments = known
+        cls._takes = "" if "__init__" in vars(cls) else takes or cls._takes
         if cls._takes and (takes or own or defaults or usages):
             init: Any = _constructor(cls._takes.split(), known)
             cls.__init__ = init  # type: ignore[method-assign]  # the one that the lists describe

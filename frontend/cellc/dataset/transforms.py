@@ -198,7 +198,7 @@ class TypeCast(Transform):
     """
 
     def __init__(self, data_type: Any) -> None:
-        self.data_type = numpy_type(data_type, "data_type")
+        self.data_type = numpy_type("data_type", data_type)
 
     def _apply(self, *args: Any) -> Any:
         (value,) = args
@@ -208,7 +208,7 @@ class TypeCast(Transform):
         return value.astype(self.data_type)
 
 
-def numpy_type(given: Any, what: str) -> np.dtype[Any]:
+def numpy_type(what: str, given: Any) -> np.dtype[Any]:
     """The numpy dtype of what a user gave.
 
     Raises:
@@ -349,7 +349,7 @@ class Mask(Transform):
     def __init__(self, operator: Relational, constant: Any, dtype: Any = dtypes.bool_) -> None:
         self.operator = checks.of_type("operator", operator, Relational)
         self.constant = checks.of_type("constant", constant, (str, float, bool, int, bytes))
-        self.dtype = numpy_type(dtype, "dtype")
+        self.dtype = numpy_type("dtype", dtype)
 
     def _apply(self, *args: Any) -> Any:
         (value,) = args

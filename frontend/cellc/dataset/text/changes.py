@@ -89,7 +89,7 @@ class ToNumber(TextTransform):
     """
 
     def __init__(self, data_type: Any) -> None:
-        self.data_type = numpy_type(data_type, "data_type")
+        self.data_type = numpy_type("data_type", data_type)
         if self.data_type.kind not in "iuf":
             raise TypeError(f"data_type: {data_type!r} is not numeric data type.")
 

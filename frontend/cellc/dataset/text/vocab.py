@@ -216,7 +216,7 @@ class Lookup(TextTransform):
         self, vocab: Vocab, unknown_token: str | None = None, data_type: Any = dtypes.int32
     ) -> None:
         self.vocab = checks.of_type("vocab", vocab, Vocab)
-        self.data_type = numpy_type(data_type, "data_type")
+        self.data_type = numpy_type("data_type", data_type)
         self._unknown: int | None = None
         if unknown_token is not None:
             self._unknown = self.vocab.tokens_to_ids(checks.of_type(

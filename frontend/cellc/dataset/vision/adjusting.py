@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import checks
+from ..declared import argument, integer, number
 from .base import ImageTransform, RandomImageTransform
 from .colours import AdjustBrightness
 
 Array = np.ndarray[Any, Any]
+_FACTORS = "between which factors; a number x means from 1 - x (at least 0) to 1 + x."
 _GREY = np.array([9798, 19235, 3735])
 """0.299, 0.587 and 0.114 of 2**15."""
 
@@ -42,16 +45,9 @@ class _OfColours(ImageTransform):
 
 
 class AdjustContrast(_OfColours):
-    """The image mixed with its mean brightness.
+    """The image mixed with its mean brightness."""
 
-    Args:
-        contrast_factor: 0 is grey, 1 the image.
-
-    Source: `mindspore.dataset.vision.AdjustContrast`.
-    """
-
-    def __init__(self, contrast_factor: float) -> None:
-        self.contrast_factor = checks.number("contrast_factor", contrast_factor, 0.0)
+    contrast_factor: float = number(0.0, math.inf, text="0 is grey, 1 the image.")
 
     def _apply(self, image: Any) -> Any:
         image = self._checked(image)
@@ -60,16 +56,9 @@ class AdjustContrast(_OfColours):
 
 
 class AdjustSaturation(_OfColours):
-    """The image mixed with its brightness.
+    """The image mixed with its brightness."""
 
-    Args:
-        saturation_factor: 0 is grey, 1 the image.
-
-    Source: `mindspore.dataset.vision.AdjustSaturation`.
-    """
-
-    def __init__(self, saturation_factor: float) -> None:
-        self.saturation_factor = checks.number("saturation_factor", saturation_factor, 0.0)
+    saturation_factor: float = number(0.0, math.inf, text="0 is grey, 1 the image.")
 
     def _apply(self, image: Any) -> Any:
         image = self._checked(image)
@@ -111,59 +100,13 @@ def from_hues(hue: Array, saturation: Array, value: Array) -> Array:
 
 
 class AdjustHue(_OfColours):
-    """Hues moved around the circle.
+    """Hues moved around the circle."""
 
-    Args:
-        hue_factor: from -0.5 to 0.5 of the circle.
-
-    Source: `mindspore.dataset.vision.AdjustHue`.
-    """
-
-    def __init__(self, hue_factor: float) -> None:
-        self.hue_factor = checks.number("hue_factor", hue_factor, -0.5, 0.5)
+    hue_factor: float = number(-0.5, 0.5, text="from -0.5 to 0.5 of the circle.")
 
     def _apply(self, image: Any) -> Any:
         hue, saturation, value = to_hues(self._checked(image))
         return from_hues((hue + int(self.hue_factor * 255)) % 256, saturation, value)
-
-
-class RandomColorAdjust(_OfColours, RandomImageTransform):
-    """Brightness, contrast, saturation and hue changed at random.
-
-    Args:
-        brightness, contrast, saturation: between which factors; a number x means from 1 - x (at
-            least 0) to 1 + x.
-        hue: between which parts of the circle; a number x means from -x to x.
-
-    Raises:
-        TypeError, ValueError: something else, or out of range.
-
-    Source: `mindspore.dataset.vision.RandomColorAdjust`.
-    """
-
-    def __init__(
-        self, brightness: Any = (1, 1), contrast: Any = (1, 1), saturation: Any = (1, 1),
-        hue: Any = (0, 0),
-    ) -> None:
-        self.brightness = _factors("brightness", brightness)
-        self.contrast = _factors("contrast", contrast)
-        self.saturation = _factors("saturation", saturation)
-        self.hue = _factors("hue", hue, -0.5, 0.5, 0.0)
-        self._drawn: list[ImageTransform] = []
-
-    def _draw(self, image: Any) -> None:
-        kinds: list[tuple[Callable[[float], ImageTransform], tuple[float, float], int]] = [
-            (AdjustBrightness, self.brightness, 1), (AdjustContrast, self.contrast, 1),
-            (AdjustSaturation, self.saturation, 1), (AdjustHue, self.hue, 0)]
-        self.random.shuffle(kinds)
-        self._drawn = [made(self.random.real(*bounds)) for made, bounds, same in kinds
-                       if bounds != (same, same)]
-
-    def _apply(self, image: Any) -> Any:
-        image = self._checked(image)
-        for each in self._drawn:
-            image = each._apply(image)
-        return image
 
 
 def _factors(
@@ -182,17 +125,38 @@ def _factors(
     return first, last
 
 
+class RandomColorAdjust(_OfColours, RandomImageTransform):
+    """Brightness, contrast, saturation and hue changed at random."""
+
+    brightness: Any = argument(_factors, default=(1, 1), text=_FACTORS)
+    contrast: Any = argument(_factors, default=(1, 1), text=_FACTORS)
+    saturation: Any = argument(_factors, default=(1, 1), text=_FACTORS)
+    hue: Any = argument(
+        lambda name, value: _factors(name, value, -0.5, 0.5, 0.0), default=(0, 0),
+        text="between which parts of the circle; a number x means from -x to x.")
+
+    def _prepare(self) -> None:
+        self._drawn: list[ImageTransform] = []
+
+    def _draw(self, image: Any) -> None:
+        kinds: list[tuple[Callable[[float], ImageTransform], tuple[float, float], int]] = [
+            (AdjustBrightness, self.brightness, 1), (AdjustContrast, self.contrast, 1),
+            (AdjustSaturation, self.saturation, 1), (AdjustHue, self.hue, 0)]
+        self.random.shuffle(kinds)
+        self._drawn = [made(self.random.real(*bounds)) for made, bounds, same in kinds
+                       if bounds != (same, same)]
+
+    def _apply(self, image: Any) -> Any:
+        image = self._checked(image)
+        for each in self._drawn:
+            image = each._apply(image)
+        return image
+
+
 class Posterize(ImageTransform):
-    """Fewer bits for each value, of uint8 images.
+    """Fewer bits for each value, of uint8 images."""
 
-    Args:
-        bits: how many are kept: 0 to 8.
-
-    Source: `mindspore.dataset.vision.Posterize`.
-    """
-
-    def __init__(self, bits: int) -> None:
-        self.bits = checks.integer("bits", bits, 0, 8)
+    bits: int = integer(0, 8, text="how many are kept: 0 to 8.")
 
     def _apply(self, image: Any) -> Any:
         self._only_bytes(image)

@@ -89,7 +89,7 @@ class _Augment(RandomImageTransform):
     def __init__(self, interpolation: Inter, fill_value: Any) -> None:
         # The transforms below refuse what they do not take; here only so that it is told early.
         self.interpolation = Rotate(0, interpolation).resample
-        self.fill_value = fill_of(fill_value)
+        self.fill_value = fill_of("fill_value", fill_value)
         self._drawn: list[ImageTransform] = []
 
     def _apply(self, image: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..declared import Fields, number
 from ..pictures import pillow
 from ..transforms import RandomTransform, Transform
 
@@ -39,7 +40,7 @@ def is_picture(image: Any) -> bool:
     return type(image).__module__.startswith("PIL.")
 
 
-class ImageTransform(Transform):
+class ImageTransform(Fields, Transform):
     """Base of transforms of an image: an array [height, width] or [height, width, channels], or a
     picture of Pillow, which stays one.
     """
@@ -91,15 +92,10 @@ class RandomImageTransform(ImageTransform, RandomTransform):
 
 
 class Perhaps(RandomImageTransform):
-    """Base of transforms that are applied or not.
+    """Base of transforms that are applied or not."""
 
-    Args:
-        prob: how likely it is that they are.
-    """
-
-    def __init__(self, prob: float = 0.5) -> None:
-        self.prob = checks.number("prob", prob, 0.0, 1.0)
-        self._happens = False
+    prob: float = number(0.0, 1.0, default=0.5, text="how likely it is that they are.")
+    _happens = False
 
     def _draw(self, image: Any) -> None:
         self._happens = self.random.happens(self.prob)
@@ -112,7 +108,7 @@ class Perhaps(RandomImageTransform):
         raise TypeError(f"{type(self).__name__} is no transform by itself.")
 
 
-def pair(size: Any, name: str = "size") -> tuple[int, int]:
+def pair(name: str, size: Any) -> tuple[int, int]:
     """A height and a width; an int means both.
 
     Raises:
@@ -125,38 +121,38 @@ def pair(size: Any, name: str = "size") -> tuple[int, int]:
     return (checks.integer(name, many[0], 1, 16777216), checks.integer(name, many[1], 1, 16777216))
 
 
-def padding_of(padding: Any) -> tuple[int, int, int, int]:
+def padding_of(name: str, padding: Any) -> tuple[int, int, int, int]:
     """How many pixels are added (left, top, right, bottom): one number for all, two for (left and
     right, top and bottom), or four.
 
     Raises:
         TypeError, ValueError: something else, or negative.
     """
-    checks.of_type("padding", padding, (int, list, tuple))
+    checks.of_type(name, padding, (int, list, tuple))
     many = [padding] if isinstance(padding, int) else list(padding)
     if len(many) not in (1, 2, 4) or (len(many) == 1 and not isinstance(padding, int)):
         raise ValueError("The size of the padding list or tuple should be 2 or 4.")
-    found = [checks.integer("padding", p, 0) for p in many]
+    found = [checks.integer(name, p, 0) for p in many]
     left, top, right, bottom = (found * 4)[:4] if len(found) < 4 else found
     return left, top, right, bottom
 
 
-def fill_of(value: Any) -> tuple[int, int, int]:
+def fill_of(name: str, value: Any) -> tuple[int, int, int]:
     """A colour: one number for all channels, or three.
 
     Raises:
         TypeError, ValueError: something else, or not from 0 to 255.
     """
-    checks.of_type("fill_value", value, (int, list, tuple))
+    checks.of_type(name, value, (int, list, tuple))
     many = (value,) * 3 if isinstance(value, int) else tuple(value)
     if len(many) != 3:
         raise TypeError("fill_value should be a single integer or a 3-tuple.")
     for each in many:
-        checks.integer("fill_value", each, 0, 255)
+        checks.integer(name, each, 0, 255)
     return many
 
 
-def inter_of(value: Any, name: str = "interpolation") -> Inter:
+def inter_of(name: str, value: Any) -> Inter:
     """An `Inter`.
 
     Raises:

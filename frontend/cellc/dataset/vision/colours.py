@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from .. import checks
+from ..declared import argument, integer, member, number
 from ..transforms import numpy_type
 from .base import ImageTransform, Perhaps, RandomImageTransform
 
 Array = np.ndarray[Any, Any]
+_PART = "which part."
 
 
 class Rescale(ImageTransform):
-    """Values times a number plus another, as float32, rounded once.
+    """Values times a number plus another, as float32, rounded once."""
 
-    Args:
-        rescale: the factor.
-        shift: what is added.
-
-    Source: `mindspore.dataset.vision.Rescale`.
-    """
-
-    def __init__(self, rescale: float, shift: float) -> None:
-        self.rescale = checks.number("rescale", rescale, -float("inf"))
-        self.shift = checks.number("shift", shift, -float("inf"))
+    rescale: float = number(-math.inf, math.inf, text="the factor.")
+    shift: float = number(-math.inf, math.inf, text="what is added.")
 
     def _apply(self, image: Any) -> Any:
         # Exact in double precision for float32, so this is a fused multiply and add.
@@ -88,7 +83,7 @@ class NormalizePad(Normalize):
         super().__init__(mean, std, is_hwc)
         if dtype not in ("float32", "float16"):
             raise ValueError("dtype is not float32 or float16.")
-        self.dtype = numpy_type(np.dtype(dtype), "dtype")
+        self.dtype = numpy_type("dtype", np.dtype(dtype))
 
     def _apply(self, image: Any) -> Any:
         made = super()._apply(image).astype(self.dtype)
@@ -113,13 +108,7 @@ class Invert(ImageTransform):
 
 
 class RandomInvert(Perhaps):
-    """Perhaps 255 less the values.
-
-    Args:
-        prob: how likely it is.
-
-    Source: `mindspore.dataset.vision.RandomInvert`.
-    """
+    """Perhaps 255 less the values."""
 
     def _done(self, image: Any) -> Any:
         return inverted(image)
@@ -131,23 +120,16 @@ def grey(image: Array) -> Array:
     return np.asarray((image.astype(np.int64) @ weights + 0x8000) >> 16, image.dtype)
 
 
+def _channels(name: str, value: Any) -> Any:
+    if value not in (1, 3):
+        raise ValueError(f"Number of channels should be either 1 or 3, but got {value!r}.")
+    return value
+
+
 class Grayscale(ImageTransform):
-    """The brightness of an image of 3 channels, for uint8.
+    """The brightness of an image of 3 channels, for uint8."""
 
-    Args:
-        num_output_channels: 1, or 3 of the same.
-
-    Raises:
-        ValueError: another number of channels.
-
-    Source: `mindspore.dataset.vision.Grayscale`.
-    """
-
-    def __init__(self, num_output_channels: int = 1) -> None:
-        if num_output_channels not in (1, 3):
-            raise ValueError("Number of channels should be either 1 or 3, but got "
-                             f"{num_output_channels!r}.")
-        self.num_output_channels = num_output_channels
+    num_output_channels: int = argument(_channels, default=1, text="1, or 3 of the same.")
 
     def _apply(self, image: Any) -> Any:
         self._only_bytes(image)
@@ -157,32 +139,18 @@ class Grayscale(ImageTransform):
 
 
 class RandomGrayscale(Perhaps):
-    """Perhaps the brightness in each channel.
+    """Perhaps the brightness in each channel."""
 
-    Args:
-        prob: how likely it is.
-
-    Source: `mindspore.dataset.vision.RandomGrayscale`.
-    """
-
-    def __init__(self, prob: float = 0.1) -> None:
-        super().__init__(prob)
+    prob: float = number(0.0, 1.0, default=0.1, text="how likely it is.")
 
     def _done(self, image: Any) -> Any:
         return Grayscale(3)._apply(image) if image.ndim == 3 and image.shape[2] == 3 else image
 
 
 class AdjustBrightness(ImageTransform):
-    """Values times a factor, within 0 to 255 for uint8.
+    """Values times a factor, within 0 to 255 for uint8."""
 
-    Args:
-        brightness_factor: 0 is black, 1 the image.
-
-    Source: `mindspore.dataset.vision.AdjustBrightness`.
-    """
-
-    def __init__(self, brightness_factor: float) -> None:
-        self.brightness_factor = checks.number("brightness_factor", brightness_factor, 0.0)
+    brightness_factor: float = number(0.0, math.inf, text="0 is black, 1 the image.")
 
     def _apply(self, image: Any) -> Any:
         made = image.astype(np.float32) * np.float32(self.brightness_factor)
@@ -218,24 +186,17 @@ class Solarize(ImageTransform):
 
 
 class Erase(ImageTransform):
-    """A part of the image filled with a value.
+    """A part of the image filled with a value."""
 
-    Args:
-        top, left, height, width: which part.
-        value: one number, or one for each channel.
-        inplace: accepted for compatibility: the image given stays as it is.
-
-    Source: `mindspore.dataset.vision.Erase`.
-    """
-
-    def __init__(
-        self, top: int, left: int, height: int, width: int, value: Any = 0, inplace: bool = False
-    ) -> None:
-        self.top, self.left = checks.integer("top", top, 0), checks.integer("left", left, 0)
-        self.height = checks.integer("height", height, 1)
-        self.width = checks.integer("width", width, 1)
-        self.value = checks.of_type("value", value, (int, float, list, tuple))
-        checks.of_type("inplace", inplace, bool)
+    top: int = integer(0, text=_PART)
+    left: int = integer(0, text=_PART)
+    height: int = integer(1, text=_PART)
+    width: int = integer(1, text=_PART)
+    value: Any = argument(
+        lambda name, value: checks.of_type(name, value, (int, float, list, tuple)), default=0,
+        text="one number, or one for each channel.")
+    inplace: bool = member(bool, default=False, text="accepted for compatibility: the image given "
+                                                     "stays as it is.")
 
     def _apply(self, image: Any) -> Any:
         made = image.copy()
@@ -316,15 +277,13 @@ _COLOUR_SPREADS = np.array([0.2175, 0.0188, 0.0045]) * 255
 class RandomLighting(RandomImageTransform):
     """A colour added along the principal components of ImageNet's (Krizhevsky et al., 2012), for
     uint8. The draws are not those of MindSpore.
-
-    Args:
-        alpha: the deviation of the normal draws that the components are multiplied by.
-
-    Source: `mindspore.dataset.vision.RandomLighting`.
     """
 
-    def __init__(self, alpha: float = 0.05) -> None:
-        self.alpha = checks.number("alpha", alpha, 0.0)
+    alpha: float = number(
+        0.0, math.inf, default=0.05,
+        text="the deviation of the normal draws that the components are multiplied by.")
+
+    def _prepare(self) -> None:
         self._added: Array = np.zeros(3)
 
     def _draw(self, image: Any) -> None:
@@ -339,20 +298,13 @@ class RandomLighting(RandomImageTransform):
 
 
 class CutOut(RandomImageTransform):
-    """Squares at random places set to 0.
+    """Squares at random places set to 0."""
 
-    Args:
-        length: their edges.
-        num_patches: how many.
-        is_hwc: whether channels are last; else first.
+    length: int = integer(1, text="their edges.")
+    num_patches: int = integer(1, default=1, text="how many.")
+    is_hwc: bool = member(bool, default=True, text="whether channels are last; else first.")
 
-    Source: `mindspore.dataset.vision.CutOut`.
-    """
-
-    def __init__(self, length: int, num_patches: int = 1, is_hwc: bool = True) -> None:
-        self.length = checks.integer("length", length, 1)
-        self.num_patches = checks.integer("num_patches", num_patches, 1)
-        self.is_hwc = checks.of_type("is_hwc", is_hwc, bool)
+    def _prepare(self) -> None:
         self._at: Any = ()
 
     def _draw(self, image: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..declared import argument, integer, member
 from ..pictures import pillow
 from .base import (
     Border,
@@ -15,13 +16,13 @@ from .base import (
     Inter,
     RandomImageTransform,
     fill_of,
-    inter_of,
     is_picture,
     pair,
 )
-from .shapes import Resize, cropped, with_border
+from .shapes import Resize, cropped, shorter, with_border
 
 Array = np.ndarray[Any, Any]
+_PART = "which part."
 
 
 class _Parts(ImageTransform):
@@ -38,17 +39,12 @@ class FiveCrop(_Parts):
     """The four corners and the middle of an image: upper left, upper right, lower left, lower
     right, middle.
 
-    Args:
-        size: of each: an int, or (height, width).
-
     Raises:
+        TypeError, ValueError: another type, or out of range.
         ValueError: (when called) the image is smaller.
-
-    Source: `mindspore.dataset.vision.FiveCrop`.
     """
 
-    def __init__(self, size: Any) -> None:
-        self.size = pair(size)
+    size: Any = argument(pair, text="an int, or (height, width).")
 
     def _apply(self, image: Any) -> Any:
         height, width = self.size
@@ -65,19 +61,17 @@ class FiveCrop(_Parts):
 class TenCrop(_Parts):
     """The five parts of `FiveCrop`, then those of the mirrored image.
 
-    Args:
-        size: of each: an int, or (height, width).
-        use_vertical_flip: mirrored upside down rather than left to right.
-
     Raises:
+        TypeError, ValueError: another type, or out of range.
         ValueError: (when called) the image is smaller.
-
-    Source: `mindspore.dataset.vision.TenCrop`.
     """
 
-    def __init__(self, size: Any, use_vertical_flip: bool = False) -> None:
-        self.five = FiveCrop(size)
-        self.use_vertical_flip = checks.of_type("use_vertical_flip", use_vertical_flip, bool)
+    size: Any = argument(pair, text="an int, or (height, width).")
+    use_vertical_flip: bool = member(
+        bool, default=False, text="mirrored upside down rather than left to right.")
+
+    def _prepare(self) -> None:
+        self.five = FiveCrop(self.size)
 
     def _apply(self, image: Any) -> Any:
         mirrored = image[::-1] if self.use_vertical_flip else image[:, ::-1]
@@ -95,25 +89,20 @@ class SliceMode(IntEnum):
 class SlicePatches(ImageTransform):
     """An image cut into equal patches, row by row.
 
-    Args:
-        num_height, num_width: how many patches lie below each other, and beside each other.
-        slice_mode: pixels are added at the lower and right edge, or left out there.
-        fill_value: of added pixels.
-
     Raises:
+        TypeError, ValueError: another type, or out of range.
         RuntimeError: (when called) there are more patches than pixels.
-
-    Source: `mindspore.dataset.vision.SlicePatches`.
     """
 
-    def __init__(
-        self, num_height: int = 1, num_width: int = 1, slice_mode: SliceMode = SliceMode.PAD,
-        fill_value: int = 0,
-    ) -> None:
-        self.counts = (checks.integer("num_height", num_height, 1),
-                       checks.integer("num_width", num_width, 1))
-        self.slice_mode = checks.of_type("slice_mode", slice_mode, SliceMode)
-        self.fill_value = checks.integer("fill_value", fill_value, 0, 255)
+    num_height: int = integer(1, default=1, text="how many patches lie below each other.")
+    num_width: int = integer(1, default=1, text="how many patches lie next to each other.")
+    slice_mode: SliceMode = member(
+        SliceMode, default=SliceMode.PAD,
+        text="pixels are added at the lower and right edge, or left out there.")
+    fill_value: int = integer(0, 255, default=0, text="of added pixels.")
+
+    def _prepare(self) -> None:
+        self.counts = (self.num_height, self.num_width)
 
     def _apply(self, image: Any) -> Any:
         if any(n > count for n, count in zip(self.counts, image.shape, strict=False)):
@@ -128,37 +117,30 @@ class SlicePatches(ImageTransform):
                      for i in range(self.counts[0]) for j in range(self.counts[1]))
 
 
+def _offset(name: str, value: Any) -> tuple[int, ...] | None:
+    checks.of_type(name, value, (int, list, tuple))
+    many = (value, value) if isinstance(value, int) else tuple(value)
+    if len(many) not in (0, 2):
+        raise ValueError(f"{name} must be empty or a sequence of 2 integers.")
+    return tuple(checks.integer(name, n, 0) for n in many) or None
+
+
 class PadToSize(ImageTransform):
     """Pixels added at the edges up to a size.
 
-    Args:
-        size: an int, or (height, width); not less than the image's.
-        offset: how many are added at the top and on the left: an int, or (top, left); None: the
-            image is in the middle.
-        fill_value: of `Border.CONSTANT`: one number, or one for each channel.
-        padding_mode: a `Border`.
-
     Raises:
+        TypeError, ValueError: another type, or out of range.
         RuntimeError: (when called) the image is larger.
-
-    Source: `mindspore.dataset.vision.PadToSize`.
     """
 
-    def __init__(
-        self, size: Any, offset: Any = None, fill_value: Any = 0,
-        padding_mode: Border = Border.CONSTANT,
-    ) -> None:
-        self.size = pair(size)
-        self.offset: tuple[int, ...] | None = None
-        if offset is not None:
-            checks.of_type("offset", offset, (int, list, tuple))
-            many = (offset, offset) if isinstance(offset, int) else tuple(offset)
-            if many:
-                if len(many) != 2:
-                    raise ValueError("offset must be empty or a sequence of 2 integers.")
-                self.offset = tuple(checks.integer("offset", n, 0) for n in many)
-        self.fill_value = fill_of(fill_value)
-        self.padding_mode = checks.of_type("padding_mode", padding_mode, Border)
+    size: Any = argument(pair, text="an int, or (height, width); not less than the image's.")
+    offset: Any = argument(
+        _offset, default=None,
+        text="how many are added at the top and on the left: an int, or (top, left); None: the "
+             "image is in the middle.")
+    fill_value: Any = argument(fill_of, default=0, text="of `Border.CONSTANT`: one number, "
+                                                           "or one for each channel.")
+    padding_mode: Border = member(Border, default=Border.CONSTANT, text="a `Border`.")
 
     def _apply(self, image: Any) -> Any:
         added = [size - have for size, have in zip(self.size, image.shape, strict=False)]
@@ -173,25 +155,20 @@ class PadToSize(ImageTransform):
 class ResizedCrop(ImageTransform):
     """A part of an image in another size.
 
-    Args:
-        top, left, height, width: which part.
-        size: an int, or (height, width).
-        interpolation: an `Inter`.
-
     Raises:
+        TypeError, ValueError: another type, or out of range.
         RuntimeError: (when called) the part is not within the image.
-
-    Source: `mindspore.dataset.vision.ResizedCrop`.
     """
 
-    def __init__(
-        self, top: int, left: int, height: int, width: int, size: Any,
-        interpolation: Inter = Inter.BILINEAR,
-    ) -> None:
-        self.top, self.left = checks.integer("top", top, 0), checks.integer("left", left, 0)
-        self.height = checks.integer("height", height, 1)
-        self.width = checks.integer("width", width, 1)
-        self.resize = Resize(pair(size), interpolation)
+    top: int = integer(0, text=_PART)
+    left: int = integer(0, text=_PART)
+    height: int = integer(1, text=_PART)
+    width: int = integer(1, text=_PART)
+    size: Any = argument(pair, text="an int, or (height, width).")
+    interpolation: Inter = member(Inter, default=Inter.BILINEAR, text="an `Inter`.")
+
+    def _prepare(self) -> None:
+        self.resize = Resize(self.size, self.interpolation)
 
     def _apply(self, image: Any) -> Any:
         if self.top + self.height > image.shape[0] or self.left + self.width > image.shape[1]:
@@ -202,21 +179,14 @@ class ResizedCrop(ImageTransform):
 
 
 class RandomResize(RandomImageTransform):
-    """`Resize` with an interpolation that is drawn: NEAREST, BILINEAR, BICUBIC or AREA.
+    """`Resize` with an interpolation that is drawn: NEAREST, BILINEAR, BICUBIC or AREA."""
 
-    Args:
-        size: (height, width), or an int for the shorter side.
-
-    Source: `mindspore.dataset.vision.RandomResize`.
-    """
-
-    def __init__(self, size: Any) -> None:
-        self.size = size
-        self._resize = Resize(size)
+    size: Any = argument(shorter, text="(height, width), or an int for the shorter side.")
+    _resize = Resize(1)
 
     def _draw(self, image: Any) -> None:
         ways = (Inter.BILINEAR, Inter.NEAREST, Inter.BICUBIC, Inter.AREA)
-        self._resize = Resize(self.size, inter_of(ways[self.random.below(4)]))
+        self._resize = Resize(self.size, ways[self.random.below(4)])
 
     def _apply(self, image: Any) -> Any:
         return self._resize._apply(image)

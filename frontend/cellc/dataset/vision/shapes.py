@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..declared import argument, integer, member, number
 from ..pictures import decoded, pillow
 from ..transforms import Transform, numpy_type
 from .base import (
@@ -25,6 +26,8 @@ from .base import (
 from .resampling import resized, rotated
 
 Array = np.ndarray[Any, Any]
+_PADDING = "how many: an int, (left and right, top and bottom), or (left, top, right, bottom)."
+_FILL = "of `Border.CONSTANT`: one number, or one for each channel."
 _NUMPY_BORDERS = {Border.EDGE: "edge", Border.REFLECT: "reflect", Border.SYMMETRIC: "symmetric"}
 
 
@@ -92,25 +95,26 @@ class RandomVerticalFlip(Perhaps):
         return np.ascontiguousarray(image[::-1])
 
 
+def _corner(name: str, value: Any) -> tuple[int, ...]:
+    checks.of_type(name, value, (list, tuple))
+    if len(value) != 2:
+        raise TypeError("Coordinates should be a list/tuple (y, x) of length 2.")
+    return tuple(checks.integer(name, c, 0) for c in value)
+
+
 class Crop(ImageTransform):
     """A part of the image.
 
-    Args:
-        coordinates: its upper left corner (top, left).
-        size: an int, or (height, width).
-
     Raises:
+        TypeError, ValueError: another type, or out of range.
         RuntimeError: (when called) it is not within the image.
-
-    Source: `mindspore.dataset.vision.Crop`.
     """
 
-    def __init__(self, coordinates: Any, size: Any) -> None:
-        checks.of_type("coordinates", coordinates, (list, tuple))
-        if len(coordinates) != 2:
-            raise TypeError("Coordinates should be a list/tuple (y, x) of length 2.")
-        self.top, self.left = (checks.integer("coordinates", c, 0) for c in coordinates)
-        self.size = pair(size)
+    coordinates: Any = argument(_corner, text="its upper left corner (top, left).")
+    size: Any = argument(pair, text="an int, or (height, width).")
+
+    def _prepare(self) -> None:
+        self.top, self.left = self.coordinates
 
     def _apply(self, image: Any) -> Any:
         if self.top + self.size[0] > image.shape[0] or self.left + self.size[1] > image.shape[1]:
@@ -120,16 +124,9 @@ class Crop(ImageTransform):
 
 
 class CenterCrop(ImageTransform):
-    """The middle of the image; what is beyond its edges is 0.
+    """The middle of the image; what is beyond its edges is 0."""
 
-    Args:
-        size: an int, or (height, width).
-
-    Source: `mindspore.dataset.vision.CenterCrop`.
-    """
-
-    def __init__(self, size: Any) -> None:
-        self.size = pair(size)
+    size: Any = argument(pair, text="an int, or (height, width).")
 
     def _apply(self, image: Any) -> Any:
         for axis, wanted in enumerate(self.size):
@@ -146,21 +143,11 @@ class CenterCrop(ImageTransform):
 
 
 class Pad(ImageTransform):
-    """Pixels added at the edges.
+    """Pixels added at the edges."""
 
-    Args:
-        padding: how many: an int, (left and right, top and bottom), or (left, top, right, bottom).
-        fill_value: of `Border.CONSTANT`: one number, or one for each channel.
-        padding_mode: a `Border`.
-
-    Source: `mindspore.dataset.vision.Pad`.
-    """
-
-    def __init__(
-        self, padding: Any, fill_value: Any = 0, padding_mode: Border = Border.CONSTANT
-    ) -> None:
-        self.padding_mode = checks.of_type("padding_mode", padding_mode, Border)
-        self.padding, self.fill_value = padding_of(padding), fill_of(fill_value)
+    padding: Any = argument(padding_of, text=_PADDING)
+    fill_value: Any = argument(fill_of, default=0, text=_FILL)
+    padding_mode: Border = member(Border, default=Border.CONSTANT, text="a `Border`.")
 
     def _apply(self, image: Any) -> Any:
         return with_border(image, self.padding, self.fill_value, self.padding_mode)
@@ -169,26 +156,20 @@ class Pad(ImageTransform):
 class RandomCrop(RandomImageTransform):
     """A part of the image at a random place.
 
-    Args:
-        size: an int, or (height, width).
-        padding: added at the edges before; see `Pad`. None for none.
-        pad_if_needed: whether a smaller image is padded on both sides until it is large enough.
-        fill_value, padding_mode: see `Pad`.
-
     Raises:
+        TypeError, ValueError: another type, or out of range.
         RuntimeError: (when called) the image is smaller.
-
-    Source: `mindspore.dataset.vision.RandomCrop`.
     """
 
-    def __init__(
-        self, size: Any, padding: Any = None, pad_if_needed: bool = False, fill_value: Any = 0,
-        padding_mode: Border = Border.CONSTANT,
-    ) -> None:
-        self.pad_if_needed = checks.of_type("pad_if_needed", pad_if_needed, bool)
-        self.padding_mode = checks.of_type("padding_mode", padding_mode, Border)
-        self.size, self.padding = pair(size), padding_of(0 if padding is None else padding)
-        self.fill_value = fill_of(fill_value)
+    size: Any = argument(pair, text="an int, or (height, width).")
+    padding: Any = argument(padding_of, default=None, none=(0, 0, 0, 0), text=_PADDING)
+    pad_if_needed: bool = member(
+        bool, default=False,
+        text="whether a smaller image is padded on both sides until it is large enough.")
+    fill_value: Any = argument(fill_of, default=0, text=_FILL)
+    padding_mode: Border = member(Border, default=Border.CONSTANT, text="a `Border`.")
+
+    def _prepare(self) -> None:
         self.corner = (0, 0)
 
     def _draw(self, image: Any) -> None:
@@ -221,19 +202,20 @@ class RandomCrop(RandomImageTransform):
         return cropped(image, *self.corner, *self.size)
 
 
+def shorter(name: str, value: Any) -> Any:
+    """A size, where an int is that of the shorter edge, and stays one."""
+    both = pair(name, value)
+    return value if isinstance(value, int) else both
+
+
 class Resize(ImageTransform):
-    """Another size.
+    """Another size."""
 
-    Args:
-        size: (height, width); an int: the length of the shorter edge, in proportion.
-        interpolation: an `Inter`; ANTIALIAS is for pictures of Pillow, PILCUBIC for uint8.
-
-    Source: `mindspore.dataset.vision.Resize`.
-    """
-
-    def __init__(self, size: Any, interpolation: Inter = Inter.BILINEAR) -> None:
-        self.shorter = isinstance(size, int) and not isinstance(size, bool)
-        self.size, self.interpolation = pair(size), inter_of(interpolation)
+    size: Any = argument(
+        shorter, text="(height, width); an int: the length of the shorter edge, in proportion.")
+    interpolation: Inter = member(
+        Inter, default=Inter.BILINEAR,
+        text="an `Inter`; ANTIALIAS is for pictures of Pillow, PILCUBIC for uint8.")
 
     def _one(self, image: Any, draws: bool = True) -> Any:
         if not is_picture(image):
@@ -248,42 +230,46 @@ class Resize(ImageTransform):
         return resized(image, *self._wanted(image.shape[:2]), self.interpolation)
 
     def _wanted(self, have: tuple[int, int]) -> tuple[int, int]:
-        if not self.shorter:
-            return self.size
-        height, width = have
-        edge = self.size[0]
+        if not isinstance(self.size, int):
+            return self.size[0], self.size[1]
+        (height, width), edge = have, self.size
         if height < width:
             return edge, max(1, int(edge / height * width))
         return max(1, int(edge / width * height)), edge
 
 
+def _bounds(name: str, value: Any, low: float) -> tuple[float, float]:
+    checks.of_type(name, value, (list, tuple))
+    if len(value) != 2:
+        raise TypeError(f"{name} should be a list/tuple of length 2.")
+    first, last = (checks.number(name, v, low) for v in value)
+    if first > last or last <= 0:
+        raise ValueError(f"{name} should be in (min, max) format. Got (max, min).")
+    return first, last
+
+
 class RandomResizedCrop(RandomImageTransform):
-    """A part of the image of random size, shape and place, resized.
+    """A part of the image of random size, shape and place, resized."""
 
-    Args:
-        size: of the result: an int, or (height, width).
-        scale: from which to which part of the image's area.
-        ratio: from which to which width, relative to the height.
-        interpolation: an `Inter`.
-        max_attempts: how often to draw before the middle is taken.
+    size: Any = argument(pair, text="of the result: an int, or (height, width).")
+    scale: Any = argument(lambda name, value: _bounds(name, value, 0.0), default=(0.08, 1.0),
+                          text="from which to which part of the image's area.")
+    ratio: Any = argument(
+        lambda name, value: _bounds(name, value, 1e-9), default=(3.0 / 4.0, 4.0 / 3.0),
+        text="from which to which width, relative to the height.")
+    interpolation: Inter = member(Inter, default=Inter.BILINEAR, text="an `Inter`.")
+    max_attempts: int = integer(
+        1, default=10, text="how often to draw before the middle is taken.")
 
-    Source: `mindspore.dataset.vision.RandomResizedCrop`.
-    """
-
-    def __init__(
-        self, size: Any, scale: Any = (0.08, 1.0), ratio: Any = (3.0 / 4.0, 4.0 / 3.0),
-        interpolation: Inter = Inter.BILINEAR, max_attempts: int = 10,
-    ) -> None:
-        self.size, self.interpolation = pair(size), inter_of(interpolation)
-        self.scale, self.ratio = _bounds("scale", scale, 0.0), _bounds("ratio", ratio, 1e-9)
-        self.max_attempts = checks.integer("max_attempts", max_attempts, 1)
+    def _prepare(self) -> None:
         self.part = (0, 0, 1, 1)
 
     def _draw(self, image: Any) -> None:
         self.part = self._part(*image.shape[:2])
 
     def _apply(self, image: Any) -> Any:
-        return resized(cropped(image, *self.part), *self.size, self.interpolation)
+        height, width = self.size
+        return resized(cropped(image, *self.part), height, width, self.interpolation)
 
     def _part(self, height: int, width: int) -> tuple[int, int, int, int]:
         for _ in range(self.max_attempts):
@@ -301,47 +287,48 @@ class RandomResizedCrop(RandomImageTransform):
         return (height - h) // 2, (width - w) // 2, h, w
 
 
-def _bounds(name: str, value: Any, low: float) -> tuple[float, float]:
-    checks.of_type(name, value, (list, tuple))
+def plain(name: str, value: Any) -> Inter:
+    """An `Inter` without more than bilinear mixing.
+
+    Raises:
+        TypeError, ValueError: another value.
+    """
+    how = inter_of(name, value)
+    if how not in (Inter.NEAREST, Inter.BILINEAR):
+        raise ValueError(f"{name} should be Inter.NEAREST or Inter.BILINEAR, but got {how!r}.")
+    return how
+
+
+def _center(name: str, value: Any) -> Any:
+    if len(checks.of_type(name, value, (list, tuple))) != 2:
+        raise TypeError(f"Value {name} needs to be a 2-tuple.")
+    return value
+
+
+def _angles(name: str, value: Any) -> tuple[float, float]:
+    checks.of_type(name, value, (int, float, list, tuple))
+    if isinstance(value, (int, float)):
+        checks.number(name, value, 0.0)
+        value = (-value, value)
     if len(value) != 2:
-        raise TypeError(f"{name} should be a list/tuple of length 2.")
-    first, last = (checks.number(name, v, low) for v in value)
-    if first > last or last <= 0:
+        raise TypeError(f"If {name} is a sequence, the length must be 2.")
+    low, high = (checks.number(name, d, -math.inf) for d in value)
+    if low > high:
         raise ValueError(f"{name} should be in (min, max) format. Got (max, min).")
-    return first, last
+    return low, high
 
 
 class Rotate(ImageTransform):
-    """The image rotated counter-clockwise.
+    """The image rotated counter-clockwise."""
 
-    Args:
-        degrees: by how much.
-        resample: `Inter.NEAREST` or `Inter.BILINEAR`.
-        expand: whether the result is as large as the rotated image.
-        center: about which pixel (x, y); None for the middle. Not with `expand`.
-        fill_value: of what is beyond the edges.
-
-    Source: `mindspore.dataset.vision.Rotate`.
-    """
-
-    def __init__(
-        self, degrees: float, resample: Inter = Inter.NEAREST, expand: bool = False,
-        center: Any = None, fill_value: Any = 0,
-    ) -> None:
-        self.degrees = checks.number("degrees", degrees, -math.inf)
-        self._options(resample, expand, center, fill_value)
-
-    def _options(self, resample: Inter, expand: bool, center: Any, fill_value: Any) -> None:
-        self.resample = inter_of(resample, "resample")
-        if self.resample not in (Inter.NEAREST, Inter.BILINEAR):
-            raise ValueError("resample should be Inter.NEAREST or Inter.BILINEAR, but got "
-                             f"{self.resample!r}.")
-        self.expand = checks.of_type("expand", expand, bool)
-        if center is not None:
-            checks.of_type("center", center, (list, tuple))
-            if len(center) != 2:
-                raise TypeError("Value center needs to be a 2-tuple.")
-        self.center, self.fill_value = center, fill_of(fill_value)
+    degrees: float = number(-math.inf, math.inf, text="by how much.")
+    resample: Inter = argument(plain, default=Inter.NEAREST,
+                              text="`Inter.NEAREST` or `Inter.BILINEAR`.")
+    expand: bool = member(bool, default=False,
+                           text="whether the result is as large as the rotated image.")
+    center: Any = argument(_center, default=None, text="about which pixel (x, y); None for the "
+                                                         "middle. Not with `expand`.")
+    fill_value: Any = argument(fill_of, default=0, text="of what is beyond the edges.")
 
     def _apply(self, image: Any) -> Any:
         # MindSpore gives the last of the three colours to the first channel here.
@@ -350,33 +337,13 @@ class Rotate(ImageTransform):
 
 
 class RandomRotation(Rotate, RandomImageTransform):
-    """The image rotated by a random angle.
+    """The image rotated by a random angle."""
 
-    Args:
-        degrees: between which angles; a number means from minus to plus that.
-        resample, expand, center, fill_value: see `Rotate`.
+    degrees: Any = argument(_angles, text="between which angles; a number means from minus to plus "
+                                           "that.")
 
-    Raises:
-        TypeError, ValueError: neither a number nor two that grow.
-
-    Source: `mindspore.dataset.vision.RandomRotation`.
-    """
-
-    def __init__(
-        self, degrees: Any, resample: Inter = Inter.NEAREST, expand: bool = False,
-        center: Any = None, fill_value: Any = 0,
-    ) -> None:
-        checks.of_type("degrees", degrees, (int, float, list, tuple))
-        if isinstance(degrees, (int, float)):
-            checks.number("degrees", degrees, 0.0)
-            degrees = (-degrees, degrees)
-        if len(degrees) != 2:
-            raise TypeError("If degrees is a sequence, the length must be 2.")
-        low, high = (checks.number("degrees", d, -math.inf) for d in degrees)
-        self.range = (low, high)
-        if low > high:
-            raise ValueError("degrees should be in (min, max) format. Got (max, min).")
-        self._options(resample, expand, center, fill_value)
+    def _prepare(self) -> None:
+        self.range = self.degrees
 
     def _draw(self, image: Any) -> None:
         self.degrees = self.random.real(*self.range)
@@ -392,18 +359,10 @@ class HWC2CHW(ImageTransform):
 
 
 class ToTensor(ImageTransform):
-    """Channels first, from 0 to 1: `[channels, height, width]`, divided by 255.
+    """Channels first, from 0 to 1: `[channels, height, width]`, divided by 255."""
 
-    Args:
-        output_type: the dtype of the result.
-
-    Source: `mindspore.dataset.vision.ToTensor`.
-    """
-
+    output_type: Any = argument(numpy_type, default=np.float32, text="the dtype of the result.")
     _stays = False
-
-    def __init__(self, output_type: Any = np.float32) -> None:
-        self.output_type = numpy_type(output_type, "output_type")
 
     def _apply(self, image: Any) -> Any:
         image = image if image.ndim == 3 else image[..., None]
@@ -421,7 +380,7 @@ class ToType(Transform):
     """
 
     def __init__(self, data_type: Any) -> None:
-        self.data_type = numpy_type(data_type, "data_type")
+        self.data_type = numpy_type("data_type", data_type)
 
     def _apply(self, *args: Any) -> Any:
         return args[0].astype(self.data_type)
@@ -462,13 +421,9 @@ class RandomCropDecodeResize(RandomResizedCrop):
     """A part of a picture file's image of random size, shape and place, resized: `Decode`, then
     `RandomResizedCrop`, with the draws of the latter.
 
-    Args: those of `RandomResizedCrop`.
-
     Raises:
         ModuleNotFoundError: Pillow is not installed.
         TypeError, RuntimeError: (when called) no bytes, or no picture.
-
-    Source: `mindspore.dataset.vision.RandomCropDecodeResize`.
     """
 
     def __call__(self, *args: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..declared import argument, member, number
 from .adjusting import Posterize, brightness
 from .base import ImageTransform, Perhaps, RandomImageTransform, pair
 from .colours import Solarize
@@ -81,18 +83,10 @@ def _equalized(plane: Array) -> Array:
 
 
 class AdjustGamma(ImageTransform):
-    """`gain * value ** gamma` of uint8, `(gain * value) ** gamma` of floats from 0 to 1.
+    """`gain * value ** gamma` of uint8, `(gain * value) ** gamma` of floats from 0 to 1."""
 
-    Args:
-        gamma: not negative; above 1 what is dark gets darker.
-        gain: a factor.
-
-    Source: `mindspore.dataset.vision.AdjustGamma`.
-    """
-
-    def __init__(self, gamma: float, gain: float = 1) -> None:
-        self.gamma = checks.number("gamma", gamma, 0.0)
-        self.gain = checks.number("gain", gain, -float("inf"))
+    gamma: float = number(0.0, math.inf, text="not negative; above 1 what is dark gets darker.")
+    gain: float = number(-math.inf, math.inf, default=1, text="a factor.")
 
     def _apply(self, image: Any) -> Any:
         if image.dtype == np.uint8:
@@ -128,16 +122,10 @@ def sharpened(image: Array, factor: float) -> Array:
 
 
 class AdjustSharpness(ImageTransform):
-    """The image mixed with a smooth one.
+    """The image mixed with a smooth one."""
 
-    Args:
-        sharpness_factor: 0 is smooth, 1 the image, 2 sharper.
-
-    Source: `mindspore.dataset.vision.AdjustSharpness`.
-    """
-
-    def __init__(self, sharpness_factor: float) -> None:
-        self.sharpness_factor = checks.number("sharpness_factor", sharpness_factor, 0.0)
+    sharpness_factor: float = number(
+        0.0, math.inf, text="0 is smooth, 1 the image, 2 sharper.")
 
     def _apply(self, image: Any) -> Any:
         return sharpened(image, self.sharpness_factor)
@@ -180,13 +168,7 @@ class RandomAutoContrast(Perhaps):
 
 
 class RandomEqualize(Perhaps):
-    """Perhaps `Equalize`.
-
-    Args:
-        prob: how likely it is.
-
-    Source: `mindspore.dataset.vision.RandomEqualize`.
-    """
+    """Perhaps `Equalize`."""
 
     def _done(self, image: Any) -> Any:
         return _by_channel(self._only_bytes(image), _equalized)
@@ -203,40 +185,28 @@ def _interval(name: str, given: Any) -> tuple[float, float]:
 
 
 class RandomSharpness(RandomImageTransform):
-    """`AdjustSharpness` by a factor that is drawn.
+    """`AdjustSharpness` by a factor that is drawn."""
 
-    Args:
-        degrees: between which factors.
-
-    Source: `mindspore.dataset.vision.RandomSharpness`.
-    """
-
-    def __init__(self, degrees: Sequence[float] = (0.1, 1.9)) -> None:
-        self.degrees = _interval("degrees", degrees)
-        self._factor = 1.0
+    degrees: Sequence[float] = argument(
+        _interval, default=(0.1, 1.9), text="between which factors.")
+    _factor = 1.0
 
     def _draw(self, image: Any) -> None:
-        self._factor = self.random.real(*self.degrees)
+        self._factor = self.random.real(self.degrees[0], self.degrees[1])
 
     def _apply(self, image: Any) -> Any:
         return sharpened(image, self._factor)
 
 
 class RandomColor(RandomImageTransform):
-    """An image of colours mixed with its brightness by a factor that is drawn.
+    """An image of colours mixed with its brightness by a factor that is drawn."""
 
-    Args:
-        degrees: between which factors; 0 is grey, 1 the image.
-
-    Source: `mindspore.dataset.vision.RandomColor`.
-    """
-
-    def __init__(self, degrees: Sequence[float] = (0.1, 1.9)) -> None:
-        self.degrees = _interval("degrees", degrees)
-        self._factor = 1.0
+    degrees: Sequence[float] = argument(
+        _interval, default=(0.1, 1.9), text="between which factors; 0 is grey, 1 the image.")
+    _factor = 1.0
 
     def _draw(self, image: Any) -> None:
-        self._factor = self.random.real(*self.degrees)
+        self._factor = self.random.real(self.degrees[0], self.degrees[1])
 
     def _apply(self, image: Any) -> Any:
         if self._only_bytes(image).ndim != 3 or image.shape[2] != 3:
@@ -275,7 +245,7 @@ class GaussianBlur(ImageTransform):
     """
 
     def __init__(self, kernel_size: Any, sigma: Any = None) -> None:
-        self.kernel_size = pair(kernel_size, "kernel_size")
+        self.kernel_size = pair("kernel_size", kernel_size)
         for size in self.kernel_size:
             if size % 2 == 0:
                 raise ValueError(f"kernel_size should be odd, but got {size}.")
@@ -340,17 +310,12 @@ _CHANNELS = {0: (0, 1, 2, 3), 1: (0, 1, 2), 2: (2, 1, 0, 3), 3: (2, 1, 0), 4: (2
 class ConvertColor(ImageTransform):
     """Channels in another order, added or left out, or their brightness, for uint8.
 
-    Args:
-        convert_mode: a `ConvertMode`.
-
     Raises:
+        TypeError, ValueError: another type, or out of range.
         RuntimeError: (when called) the image has other channels.
-
-    Source: `mindspore.dataset.vision.ConvertColor`.
     """
 
-    def __init__(self, convert_mode: ConvertMode) -> None:
-        self.convert_mode = checks.of_type("convert_mode", convert_mode, ConvertMode)
+    convert_mode: ConvertMode = member(ConvertMode, text="a `ConvertMode`.")
 
     def _apply(self, image: Any) -> Any:
         mode = int(self.convert_mode)
@@ -432,14 +397,11 @@ class RandomSolarize(RandomImageTransform):
 
 
 class _OfSpaces(ImageTransform):
-    """Base of transforms between spaces of colours, of an image or a batch of them.
+    """Base of transforms between spaces of colours, of an image or a batch of them."""
 
-    Args:
-        is_hwc: whether channels are last; else they are before height and width.
-    """
-
-    def __init__(self, is_hwc: bool = False) -> None:
-        self.is_hwc = checks.of_type("is_hwc", is_hwc, bool)
+    is_hwc: bool = member(
+        bool, default=False,
+        text="whether channels are last; else they are before height and width.")
 
     def _one(self, image: Any, draws: bool = True) -> Any:
         if not isinstance(image, np.ndarray):
@@ -457,10 +419,7 @@ class _OfSpaces(ImageTransform):
 
 
 class RgbToHsv(_OfSpaces):
-    """Red, green and blue (0 to 1) as hue, saturation (0 to 1) and value, as float64.
-
-    Source: `mindspore.dataset.vision.RgbToHsv`.
-    """
+    """Red, green and blue (0 to 1) as hue, saturation (0 to 1) and value, as float64."""
 
     def _converted(self, *channels: Array) -> list[Array]:
         red, green, blue = (c.astype(np.float64) for c in channels)
@@ -477,10 +436,7 @@ class RgbToHsv(_OfSpaces):
 
 
 class HsvToRgb(_OfSpaces):
-    """Hue, saturation (0 to 1) and value as red, green and blue, as float64.
-
-    Source: `mindspore.dataset.vision.HsvToRgb`.
-    """
+    """Hue, saturation (0 to 1) and value as red, green and blue, as float64."""
 
     def _converted(self, *channels: Array) -> list[Array]:
         hue, saturation, value = (c.astype(np.float64) for c in channels)

@@ -12,15 +12,9 @@ from .. import checks
 from ..pictures import pillow
 from .base import ImageTransform, Inter, RandomImageTransform, fill_of, inter_of
 from .resampling import projected, warped
+from .shapes import plain
 
 Array = np.ndarray[Any, Any]
-
-
-def _plain(name: str, resample: Any) -> Inter:
-    how = inter_of(resample, name)
-    if how not in (Inter.NEAREST, Inter.BILINEAR):
-        raise ValueError(f"{name} should be Inter.NEAREST or Inter.BILINEAR, but got {how!r}.")
-    return how
 
 
 def _numbers(name: str, given: Any, count: int, low: float, high: float) -> tuple[float, ...]:
@@ -59,7 +53,8 @@ class Affine(ImageTransform):
         checks.of_type("shear", shear, (int, float, list, tuple))
         both: Any = (shear, 0.0) if isinstance(shear, (int, float)) else shear
         self.shear = _numbers("shear", both, 2, -math.inf, math.inf)
-        self.resample, self.fill_value = _plain("resample", resample), fill_of(fill_value)
+        self.resample = plain("resample", resample)
+        self.fill_value = fill_of("fill_value", fill_value)
 
     def _apply(self, image: Any) -> Any:
         height, width = image.shape[:2]
@@ -119,7 +114,8 @@ class RandomAffine(RandomImageTransform):
         self.shear = (0.0, 0.0, 0.0, 0.0) if shear is None else \
             _numbers("shear", four, 4, -math.inf, math.inf) if four is not None else \
             (*_about_zero("shear", shear), 0.0, 0.0)
-        self.resample, self.fill_value = _plain("resample", resample), fill_of(fill_value)
+        self.resample = plain("resample", resample)
+        self.fill_value = fill_of("fill_value", fill_value)
         self._drawn: Affine | None = None
 
     def _draw(self, image: Any) -> None:
@@ -165,7 +161,7 @@ class Perspective(ImageTransform):
     ) -> None:
         self.start, self.end = (_corners(name, points) for name, points in (
             ("start_points", start_points), ("end_points", end_points)))
-        self.how = _plain("interpolation", interpolation)
+        self.how = plain("interpolation", interpolation)
 
     def _apply(self, image: Any) -> Any:
         try:
@@ -210,7 +206,7 @@ class RandomPerspective(RandomImageTransform):
     ) -> None:
         self.distortion_scale = checks.number("distortion_scale", distortion_scale, 0.0, 1.0)
         self.prob = checks.number("prob", prob, 0.0, 1.0)
-        self.how = inter_of(interpolation)
+        self.how = inter_of("interpolation", interpolation)
         if self.how not in (Inter.NEAREST, Inter.BILINEAR, Inter.BICUBIC):
             raise ValueError("interpolation should be Inter.NEAREST, Inter.BILINEAR or "
                              f"Inter.BICUBIC, but got {self.how!r}.")
