@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..declared import number
+from ..declared import integer, member, number
 from ..transforms import RandomTransform
 from .base import Array, BorderType, ScaleType, SoundTransform, WindowType, option
 
@@ -287,34 +287,24 @@ class SpectralCentroid(SoundTransform):
 
 
 class AmplitudeToDB(SoundTransform):
-    """Decibels of power or amplitudes (..., frequency, time).
+    """Decibels of power or amplitudes (..., frequency, time)."""
 
-    Args:
-        stype: a `ScaleType`.
-        ref_value: what is 0 dB.
-        amin: what less is counted as.
-        top_db: what is so far below the loudest of a spectrum (..., channel, frequency, time) is
-            raised to it.
-
-    Source: `mindspore.dataset.audio.AmplitudeToDB`.
-    """
-
+    stype: ScaleType = member(ScaleType, default=ScaleType.POWER, text="a `ScaleType`.")
+    ref_value: float = number(1e-37, math.inf, default=1.0, text="what is 0 dB.")
+    amin: float = number(1e-37, math.inf, default=1e-10, text="what less is counted as.")
+    top_db: float = number(
+        1e-37, math.inf, default=80.0, text="what is so far below the loudest of a spectrum (..., "
+                                            "channel, frequency, time) is raised to it.")
     _axes = 2
 
-    def __init__(
-        self, stype: ScaleType = ScaleType.POWER, ref_value: float = 1.0, amin: float = 1e-10,
-        top_db: float = 80.0,
-    ) -> None:
-        self.factor = 10.0 if option("stype", stype, ScaleType) == ScaleType.POWER else 20.0
-        self.least = checks.number("amin", amin, 1e-37)
-        self.zero = self.factor * math.log10(max(
-            self.least, checks.number("ref_value", ref_value, 1e-37)))
-        self.range = checks.number("top_db", top_db, 1e-37)
+    def _prepare(self) -> None:
+        self.factor = 10.0 if self.stype == ScaleType.POWER else 20.0
+        self.zero = self.factor * math.log10(max(self.amin, self.ref_value))
 
     def _apply(self, x: Array) -> Array:
-        made = self.factor * np.log10(np.maximum(x, self.least)) - self.zero
+        made = self.factor * np.log10(np.maximum(x, self.amin)) - self.zero
         axes = tuple(range(-min(x.ndim, 3), 0))
-        return np.asarray(np.maximum(made, made.max(axes, keepdims=True) - self.range))
+        return np.asarray(np.maximum(made, made.max(axes, keepdims=True) - self.top_db))
 
 
 class Angle(SoundTransform):
@@ -347,59 +337,39 @@ class Magphase(SoundTransform):
 
 
 class ComputeDeltas(SoundTransform):
-    """How fast each frequency changes: slopes along time, of lines fitted to windows.
+    """How fast each frequency changes: slopes along time, of lines fitted to windows."""
 
-    Args:
-        win_length: frames of a window, 3 or more.
-        pad_mode: what is beyond the ends.
-
-    Source: `mindspore.dataset.audio.ComputeDeltas`.
-    """
-
+    win_length: int = integer(3, default=5, text="frames of a window, 3 or more.")
+    pad_mode: BorderType = member(
+        BorderType, default=BorderType.EDGE, text="what is beyond the ends.")
     _axes = 2
 
-    def __init__(self, win_length: int = 5, pad_mode: BorderType = BorderType.EDGE) -> None:
-        self.side = (checks.integer("win_length", win_length, 3) - 1) // 2
-        self.pads = _PADS[option("pad_mode", pad_mode, BorderType)]
-
     def _apply(self, x: Array) -> Array:
-        n = self.side
-        wide = _wider(x, n, self.pads)
+        n = (self.win_length - 1) // 2
+        wide = _wider(x, n, _PADS[self.pad_mode])
         cut = np.lib.stride_tricks.sliding_window_view(wide, 2 * n + 1, -1)
         return np.asarray(cut @ np.arange(-n, n + 1) / (n * (n + 1) * (2 * n + 1) / 3))
 
 
 class SlidingWindowCmn(SoundTransform):
-    """Takes the mean of the frames about each one from it (..., frame, feature).
+    """Takes the mean of the frames about each one from it (..., frame, feature)."""
 
-    Args:
-        cmn_window: how many frames.
-        min_cmn_window: how many at the begin, where `center` is False.
-        center: the window stands about the frame, else before it.
-        norm_vars: variances are made 1, too.
-
-    Source: `mindspore.dataset.audio.SlidingWindowCmn`.
-    """
-
+    cmn_window: int = integer(0, default=600, text="how many frames.")
+    min_cmn_window: int = integer(
+        0, default=100, text="how many at the begin, where `center` is False.")
+    center: bool = member(
+        bool, default=False, text="the window stands about the frame, else before it.")
+    norm_vars: bool = member(bool, default=False, text="variances are made 1, too.")
     _axes = 2
-
-    def __init__(
-        self, cmn_window: int = 600, min_cmn_window: int = 100, center: bool = False,
-        norm_vars: bool = False,
-    ) -> None:
-        self.window = checks.integer("cmn_window", cmn_window, 0)
-        self.least = checks.integer("min_cmn_window", min_cmn_window, 0)
-        self.center = checks.of_type("center", center, bool)
-        self.variances = checks.of_type("norm_vars", norm_vars, bool)
 
     def _span(self, t: int, frames: int) -> tuple[int, int]:
         """The frames from which the mean at one is taken."""
-        first = t - self.window // 2 if self.center else t - self.window
-        last = first + self.window if self.center else t + 1
+        first = t - self.cmn_window // 2 if self.center else t - self.cmn_window
+        last = first + self.cmn_window if self.center else t + 1
         if first < 0:
             first, last = 0, last - first
         if not self.center and last > t:
-            last = max(t + 1, self.least)
+            last = max(t + 1, self.min_cmn_window)
         if last > frames:
             first, last = max(first - (last - frames), 0), frames
         return first, last
@@ -410,8 +380,8 @@ class SlidingWindowCmn(SoundTransform):
             first, last = self._span(t, x.shape[-2])
             near = x[..., first:last, :]
             made[..., t, :] = x[..., t, :] - near.mean(-2)
-            if self.variances and last - first == 1:
+            if self.norm_vars and last - first == 1:
                 made[..., t, :] = 0
-            elif self.variances:
+            elif self.norm_vars:
                 made[..., t, :] /= near.std(-2)
         return made

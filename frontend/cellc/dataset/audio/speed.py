@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from .base import Array, ResampleMethod, SoundTransform, WindowType, option, positive
+from ..declared import argument, integer, member, number
+from .base import Array, ResampleMethod, SoundTransform, WindowType, positive
 from .spectra import Frames, joined, pairs
 
 __all__ = ["PhaseVocoder", "PitchShift", "Resample", "TimeStretch"]
+_HZ = "Hz, 1 or more; as whole numbers."
 _BETA = 14.769656459379492
 """Of Kaiser's window, for 'kaiser_best' of the package resampy."""
 
@@ -56,37 +58,29 @@ def resampled(
     return made
 
 
+def _rate(name: str, value: Any) -> float:
+    if positive(name, value) < 1:
+        raise ValueError(f"orig_freq and new_freq should be at least 1, but got {value}.")
+    return float(value)
+
+
 class Resample(SoundTransform):
-    """A waveform (..., time) at another rate; see `resampled`.
+    """A waveform (..., time) at another rate; see `resampled`."""
 
-    Args:
-        orig_freq, new_freq: Hz, above 0; as whole numbers.
-        resample_method: a `ResampleMethod`.
-        lowpass_filter_width: zero crossings of the filter on a side.
-        rolloff: where it cuts, above 0, up to 1.
-        beta: of Kaiser's window; None: 14.77.
-
-    Raises:
-        TypeError, ValueError: no such values.
-
-    Source: `mindspore.dataset.audio.Resample`.
-    """
-
-    def __init__(
-        self, orig_freq: float = 16000, new_freq: float = 16000,
-        resample_method: ResampleMethod = ResampleMethod.SINC_INTERPOLATION,
-        lowpass_filter_width: int = 6, rolloff: float = 0.99, beta: float | None = None,
-    ) -> None:
-        self.old, self.new = positive("orig_freq", orig_freq), positive("new_freq", new_freq)
-        if min(self.old, self.new) < 1:
-            raise ValueError("orig_freq and new_freq should be at least 1.")
-        self.method = option("resample_method", resample_method, ResampleMethod)
-        self.width = checks.integer("lowpass_filter_width", lowpass_filter_width, 1)
-        self.rolloff = positive("rolloff", rolloff, 1.0)
-        self.beta = _BETA if beta is None else checks.number("beta", beta, -1e4, 1e4)
+    orig_freq: float = argument(_rate, default=16000, text=_HZ)
+    new_freq: float = argument(_rate, default=16000, text=_HZ)
+    resample_method: ResampleMethod = member(
+        ResampleMethod, default=ResampleMethod.SINC_INTERPOLATION, text="a `ResampleMethod`.")
+    lowpass_filter_width: int = integer(
+        1, default=6, text="zero crossings of the filter on a side.")
+    rolloff: float = argument(lambda name, value: positive(name, value, 1.0), default=0.99,
+                              text="where it cuts, above 0, up to 1.")
+    beta: float | None = number(-1e4, 1e4, default=None, text="of Kaiser's window; None: 14.77.")
 
     def _apply(self, x: Array) -> Array:
-        return resampled(x, self.old, self.new, self.method, self.width, self.rolloff, self.beta)
+        return resampled(x, self.orig_freq, self.new_freq, self.resample_method,
+                         self.lowpass_filter_width, self.rolloff,
+                         _BETA if self.beta is None else self.beta)
 
 
 def stretched(z: Array, rate: float, advance: Array) -> Array:
@@ -140,33 +134,26 @@ class PhaseVocoder(SoundTransform):
 
 
 class TimeStretch(SoundTransform):
-    """Complex spectra (..., frequency, time, 2) at another speed, without another pitch.
+    """Complex spectra (..., frequency, time, 2) at another speed, without another pitch."""
 
-    Args:
-        hop_length: samples from frame to frame; None: `n_freq - 1`.
-        n_freq: how many frequencies.
-        fixed_rate: above 0; 2 is twice as fast; None: as fast, as (channel, frequency, time, 2).
-
-    Source: `mindspore.dataset.audio.TimeStretch`.
-    """
-
+    hop_length: int | None = integer(
+        1, default=None, text="samples from frame to frame; None: `n_freq - 1`.")
+    n_freq: int = integer(1, default=201, text="how many frequencies.")
+    fixed_rate: float | None = argument(
+        positive, default=None, none=1.0, text="above 0; 2 is twice as fast; None: as fast, as "
+                                               "(channel, frequency, time, 2).")
     _axes, _pairs = 3, True
 
-    def __init__(
-        self, hop_length: int | None = None, n_freq: int = 201, fixed_rate: float | None = None
-    ) -> None:
-        self.count = checks.integer("n_freq", n_freq, 1)
-        self.hop = self.count - 1 if hop_length is None else checks.integer(
-            "hop_length", hop_length, 1)
-        self.rate = 1.0 if fixed_rate is None else positive("fixed_rate", fixed_rate)
-
     def _apply(self, x: Array) -> Array:
-        if self.rate == 1:  # MindSpore gives these with one axis of channels, whatever there was
+        if self.fixed_rate == 1:
+            # MindSpore gives these with one axis of channels, whatever there was.
             return x.reshape(-1, *x.shape[-3:])
-        if x.shape[-3] != self.count:
-            raise self._refused(f"n_freq is {self.count}, but there are {x.shape[-3]} frequencies.")
-        advance = np.linspace(0, math.pi * self.hop, self.count)[:, None]
-        return pairs(stretched(joined(x), self.rate, advance))
+        if x.shape[-3] != self.n_freq:
+            raise self._refused(f"n_freq is {self.n_freq}, but there are {x.shape[-3]} "
+                                "frequencies.")
+        hop = self.n_freq - 1 if self.hop_length is None else self.hop_length
+        advance = np.linspace(0, math.pi * hop, self.n_freq)[:, None]
+        return pairs(stretched(joined(x), self.fixed_rate or 1.0, advance))
 
 
 class PitchShift(SoundTransform):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..declared import Fields, number
 from ..transforms import RandomTransform, Transform
 from .base import Border, Inter
 from .cutting import RandomResize
@@ -19,7 +20,7 @@ from .shapes import RandomCrop, RandomResizedCrop, Resize
 Array = np.ndarray[Any, Any]
 
 
-class _WithBoxes(Transform):
+class _WithBoxes(Fields, Transform):
     """Base of transforms of (image, boxes)."""
 
     def __call__(self, *args: Any) -> Any:
@@ -76,16 +77,9 @@ def _scaled(boxes: Array, before: tuple[int, ...], after: tuple[int, ...]) -> Ar
 
 
 class RandomHorizontalFlipWithBBox(_RandomWithBoxes):
-    """Perhaps the image and its boxes mirrored left to right.
+    """Perhaps the image and its boxes mirrored left to right."""
 
-    Args:
-        prob: how likely it is.
-
-    Source: `mindspore.dataset.vision.RandomHorizontalFlipWithBBox`.
-    """
-
-    def __init__(self, prob: float = 0.5) -> None:
-        self.prob = checks.number("prob", prob, 0.0, 1.0)
+    prob: float = number(0.0, 1.0, default=0.5, text="how likely it is.")
 
     def _both(self, image: Array, boxes: Array) -> tuple[Array, Array]:
         if not self.random.happens(self.prob):
@@ -95,16 +89,9 @@ class RandomHorizontalFlipWithBBox(_RandomWithBoxes):
 
 
 class RandomVerticalFlipWithBBox(_RandomWithBoxes):
-    """Perhaps the image and its boxes upside down.
+    """Perhaps the image and its boxes upside down."""
 
-    Args:
-        prob: how likely it is.
-
-    Source: `mindspore.dataset.vision.RandomVerticalFlipWithBBox`.
-    """
-
-    def __init__(self, prob: float = 0.5) -> None:
-        self.prob = checks.number("prob", prob, 0.0, 1.0)
+    prob: float = number(0.0, 1.0, default=0.5, text="how likely it is.")
 
     def _both(self, image: Array, boxes: Array) -> tuple[Array, Array]:
         if not self.random.happens(self.prob):

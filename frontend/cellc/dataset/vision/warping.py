@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..declared import argument, number
 from ..pictures import pillow
 from .base import ImageTransform, Inter, RandomImageTransform, fill_of, inter_of
 from .resampling import projected, warped
@@ -24,37 +25,31 @@ def _numbers(name: str, given: Any, count: int, low: float, high: float) -> tupl
     return tuple(checks.number(f"{name}[{i}]", v, low, high) for i, v in enumerate(given))
 
 
+def _both(name: str, value: Any) -> tuple[float, ...]:
+    checks.of_type(name, value, (int, float, list, tuple))
+    both: Any = (value, 0.0) if isinstance(value, (int, float)) else value
+    return _numbers(name, both, 2, -math.inf, math.inf)
+
+
+def _scale(name: str, value: Any) -> float:
+    found = checks.number(name, value, 0.0)
+    if not found:
+        raise ValueError(f"Input {name} must be greater than 0.")
+    return found
+
+
 class Affine(ImageTransform):
-    """The image rotated clockwise, sheared, scaled and moved, about its middle.
+    """The image rotated clockwise, sheared, scaled and moved, about its middle."""
 
-    Args:
-        degrees: of the rotation.
-        translate: (right, down), as parts of width and height, from -1 to 1.
-        scale: positive.
-        shear: degrees: a number along x, or (along x, along y).
-        resample: `Inter.NEAREST` or `Inter.BILINEAR`.
-        fill_value: of what is beyond the edges.
-
-    Raises:
-        TypeError, ValueError: another type, or out of range.
-
-    Source: `mindspore.dataset.vision.Affine`.
-    """
-
-    def __init__(
-        self, degrees: float, translate: Any, scale: float, shear: Any,
-        resample: Inter = Inter.NEAREST, fill_value: Any = 0,
-    ) -> None:
-        self.degrees = checks.number("degrees", degrees, -math.inf)
-        self.translate = _numbers("translate", translate, 2, -1.0, 1.0)
-        self.scale = checks.number("scale", scale, 0.0)
-        if not self.scale:
-            raise ValueError("Input scale must be greater than 0.")
-        checks.of_type("shear", shear, (int, float, list, tuple))
-        both: Any = (shear, 0.0) if isinstance(shear, (int, float)) else shear
-        self.shear = _numbers("shear", both, 2, -math.inf, math.inf)
-        self.resample = plain("resample", resample)
-        self.fill_value = fill_of("fill_value", fill_value)
+    degrees: float = number(-math.inf, math.inf, text="of the rotation.")
+    translate: Any = argument(
+        lambda name, value: _numbers(name, value, 2, -1.0, 1.0),
+        text="(right, down), as parts of width and height, from -1 to 1.")
+    scale: float = argument(_scale, text="positive.")
+    shear: Any = argument(_both, text="degrees: a number along x, or (along x, along y).")
+    resample: Inter = argument(plain, default=Inter.NEAREST,
+                              text="`Inter.NEAREST` or `Inter.BILINEAR`.")
+    fill_value: Any = argument(fill_of, default=0, text="of what is beyond the edges.")
 
     def _apply(self, image: Any) -> Any:
         height, width = image.shape[:2]
@@ -141,34 +136,33 @@ def _about_zero(name: str, given: Any) -> tuple[float, float]:
     return low, high
 
 
+def _corners(name: str, points: Any) -> list[tuple[float, ...]]:
+    checks.of_type(name, points, (list, tuple))
+    if len(points) != 4:
+        raise TypeError(f"{name} should be a list or tuple of length 4, but got {len(points)}.")
+    return [_numbers(f"{name}[{i}]", p, 2, -2147483648, 2147483647) for i, p in enumerate(points)]
+
+
 class Perspective(ImageTransform):
     """The image seen from elsewhere.
-
-    Args:
-        start_points: four places [x, y]: upper left, upper right, lower right, lower left.
-        end_points: where they go.
-        interpolation: `Inter.NEAREST` or `Inter.BILINEAR`.
 
     Raises:
         TypeError, ValueError: no four places each, or another interpolation.
         RuntimeError: (when called) three of them lie on a line.
-
-    Source: `mindspore.dataset.vision.Perspective`.
     """
 
-    def __init__(
-        self, start_points: Any, end_points: Any, interpolation: Inter = Inter.BILINEAR
-    ) -> None:
-        self.start, self.end = (_corners(name, points) for name, points in (
-            ("start_points", start_points), ("end_points", end_points)))
-        self.how = plain("interpolation", interpolation)
+    start_points: Any = argument(
+        _corners, text="four places [x, y]: upper left, upper right, lower right, lower left.")
+    end_points: Any = argument(_corners, text="where they go.")
+    interpolation: Inter = argument(
+        plain, default=Inter.BILINEAR, text="`Inter.NEAREST` or `Inter.BILINEAR`.")
 
     def _apply(self, image: Any) -> Any:
         try:
-            back = _back(self.start, self.end)
+            back = _back(self.start_points, self.end_points)
         except np.linalg.LinAlgError:
-            raise self._refused(f"three of the points {self.end} lie on a line.") from None
-        return projected(image, np.append(back, 1.0).reshape(3, 3), self.how)
+            raise self._refused(f"three of the points {self.end_points} lie on a line.") from None
+        return projected(image, np.append(back, 1.0).reshape(3, 3), self.interpolation)
 
 
 def _back(start: Sequence[Sequence[float]], end: Sequence[Sequence[float]]) -> Array:
@@ -177,13 +171,6 @@ def _back(start: Sequence[Sequence[float]], end: Sequence[Sequence[float]]) -> A
     for (x, y), (u, v) in zip(end, start, strict=True):
         rows += [[x, y, 1, 0, 0, 0, -x * u, -y * u], [0, 0, 0, x, y, 1, -x * v, -y * v]]
     return np.linalg.solve(np.array(rows), np.array(start, np.float64).ravel())
-
-
-def _corners(name: str, points: Any) -> list[tuple[float, ...]]:
-    checks.of_type(name, points, (list, tuple))
-    if len(points) != 4:
-        raise TypeError(f"{name} should be a list or tuple of length 4, but got {len(points)}.")
-    return [_numbers(f"{name}[{i}]", p, 2, -2147483648, 2147483647) for i, p in enumerate(points)]
 
 
 class RandomPerspective(RandomImageTransform):
