@@ -16,6 +16,17 @@ from ...tensors.tensor import Tensor
 from .base import Family, parameter, shown
 
 Ints = tuple[int, ...]
+def _check_input_3d(input_shape: Any, op_name: str) -> None:
+    """Raise unless a shape has three axes (scripts import it).
+
+    Raises:
+        ValueError: it has not.
+    """
+    if len(input_shape) != 3:
+        raise ValueError(f"For '{op_name}', the dimension of input must be 3d, but got "
+                         f"{len(input_shape)}.")
+
+
 PadMode = Annotated[str, one_of("valid", "same", "pad", kind=str)]
 Kernel3 = Annotated[Any, per_axis(3, error=ValueError)]
 Trailing2 = Annotated[Any, per_axis(2, 0)]
