@@ -26,6 +26,7 @@ from .control import choose, truth
 from .iteration import VIEWS
 from .iteration import items as elements_of
 from .pieces import operations
+from .protocols import run_by_python
 from .state import Stored, insert_missing
 from .trust import is_own_class, is_user_function
 from .values import MISSING, Text, holds_runtime, is_runtime
@@ -108,6 +109,13 @@ def _of_plain(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
     return getattr(target, _METHODS.get(name, name) if type(target) is dict else name)
 
 
+def _lacks(vm: Interpreter, target: dict[Any, Any], key: Any) -> bool:
+    """Whether a dict has no such key."""
+    if not isinstance(key, (str, int)):
+        run_by_python(vm, (key, list(target)))
+    return not dict.__contains__(target, key)
+
+
 def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
     """`target[index]`."""
     if vm.pieces is not None and operations.needs_python(target, index):
@@ -129,7 +137,7 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
     found = vm.special(target, "__getitem__")
     if found is not None:
         return vm.call(found, [target, index], {}, frame)
-    if isinstance(target, dict) and not dict.__contains__(target, index):
+    if isinstance(target, dict) and _lacks(vm, target, index):
         return insert_missing(vm, target, index, frame)
     if target is os.environ:
         vm.state.environment(index, vm)

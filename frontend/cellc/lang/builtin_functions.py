@@ -26,8 +26,9 @@ from .assignment import delete_item, set_attribute, set_item
 from .control import Known, as_bool, choose, logical, truth
 from .errors import CompileError
 from .iteration import Through, Walk, backwards, items, walk
-from .operators import contains
+from .operators import contains, operated
 from .pieces import operations
+from .protocols import run_by_python
 from .text import emit_print, flat, formatted, written
 from .values import (
     MISSING,
@@ -166,6 +167,7 @@ def _order(
     keys = [e if key is None else vm.call(key, [e], {}, frame) for e in elements]
     if any_runtime(keys):
         keys = _ordered(vm, keys, frame)
+    run_by_python(vm, keys)
     return tuple(sorted(range(len(keys)), key=keys.__getitem__,
                         reverse=kwargs.get("reverse", False)))
 
@@ -199,7 +201,7 @@ def _ordered(vm: Interpreter, keys: list[Any], frame: Frame) -> list[Any]:
 def _sum(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     total = args[1] if len(args) > 1 else kwargs.get("start", 0)
     for element in walk(vm, args[0]):
-        total = total + element
+        total = operated(vm, operator.add, total, element, frame)
     return total
 
 
@@ -217,6 +219,7 @@ def _extreme(fn: Any, better: Callable[[Any, Any], Any]) -> Handler:
             default = given.pop("default", MISSING)
             if not values and default is not MISSING:
                 return default
+            run_by_python(vm, keys)
             return values[keys.index(fn(keys, **given))]
         best, best_key = values[0], keys[0]
         node = frame.node
@@ -351,6 +354,7 @@ def _str(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     args = in_text(args)
     if args and holds_runtime(args[0]):
         return Text(tuple(flat([args[0]])))
+    run_by_python(vm, args)
     return str(*args, **kwargs)
 
 
@@ -365,12 +369,16 @@ def _format(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 @_handles(repr)
 def _repr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     args = in_text(args)
+    run_by_python(vm, args)
     return Text(tuple(written(args[0], True))) if holds_runtime(args) else repr(*args, **kwargs)
 
 
 def _container(cls: Any) -> Handler:
     def handler(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-        return vm.fresh(cls(items(vm, args[0])) if args else cls())
+        elements = items(vm, args[0]) if args else []
+        if cls is set or cls is frozenset:
+            run_by_python(vm, elements)
+        return vm.fresh(cls(elements))
 
     return handler
 

@@ -44,7 +44,7 @@ from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
 from .pieces.calls import call_of_python
 from .pieces.operations import is_piece, of_tensor
-from .protocols import of_builtin
+from .protocols import of_builtin, run_by_python
 from .source import function_source
 from .text import format_text, join_text
 from .trust import is_foreign_class, is_library, is_readable, is_user_function
@@ -452,6 +452,10 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
     if isinstance(owner, (list, dict, set, tuple, str, frozenset)):
         if fn.__name__ not in _PUTS:
             vm.templates.look_at(*args)
+        if isinstance(owner, (dict, set, frozenset, str)) or fn.__name__ in _SEARCHES:
+            keys = isinstance(owner, dict) and bool(args) and not isinstance(args[0], (str, int))
+            held = () if isinstance(owner, dict) and not keys else list(owner)
+            run_by_python(vm, (held, *args, *kwargs.values()))
         if fn.__name__ == "sort" and isinstance(owner, list):
             return BUILTINS[list.sort](vm, [owner, *args], kwargs, frame)
         vm.note_object(owner)
@@ -475,6 +479,8 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
     return foreign(vm, fn, args, kwargs, frame)
 
 
+_SEARCHES = frozenset(("index", "count", "remove", "extend"))
+"""Methods of sequences that have Python compare or walk through what they are given."""
 _PUTS = frozenset(("append", "extend", "insert"))
 """Methods that do not compare what they are given."""
 
@@ -579,6 +585,7 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     if isinstance(fn, np.ufunc):  # it takes a size that is left open for an object
         args = [int(a) if type(a) is Dim else a for a in args]
     vm.templates.look_at(*args, *kwargs.values())
+    run_by_python(vm, (*args, *kwargs.values()))
     found = outside_call(vm, fn, args, kwargs, frame)
     if found is not MISSING:
         return found

@@ -23,7 +23,7 @@ from .per_trip import PerTrip, binary, seen, unary
 from .per_trip import subscript as row_of
 from .pieces import operations
 from .pieces.operations import comparable, holds_object, is_piece, of_run
-from .protocols import of_method
+from .protocols import of_method, run_by_python
 from .state import GROWTH, unseen_box
 from .text import formatted, percent_text
 from .trust import is_own_class
@@ -138,7 +138,9 @@ def _list(vm: Interpreter, node: ast.List, frame: Frame) -> Any:
 
 
 def _set(vm: Interpreter, node: ast.Set, frame: Frame) -> Any:
-    return vm.fresh(set(elements(vm, node.elts, frame)))
+    found = elements(vm, node.elts, frame)
+    run_by_python(vm, found)
+    return vm.fresh(set(found))
 
 
 def _dict(vm: Interpreter, node: ast.Dict, frame: Frame) -> Any:
@@ -200,6 +202,7 @@ def _formatted(vm: Interpreter, node: ast.FormattedValue, frame: Frame) -> Any:
         by = {"": format, "s": str, "r": repr, "a": ascii}[mark]
         value = vm.call(by, [value, spec] if by is format else [value], {}, frame)
         mark, spec = "", "" if by is format else spec
+    run_by_python(vm, (value,))
     parts = formatted(value, spec, mark)
     return Text(tuple(parts)) if holds_runtime(parts) else "".join(parts)
 

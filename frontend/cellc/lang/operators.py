@@ -18,7 +18,7 @@ from .control import Known, as_bool, logical, truth
 from .iteration import items
 from .pieces import operations
 from .pieces.operations import is_piece
-from .protocols import of_operator
+from .protocols import of_operator, run_by_python
 from .values import MISSING, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
@@ -163,6 +163,11 @@ def operated(
     result = of_operator(vm, operate, a, b, frame)
     if result is not MISSING:
         return result
+    if operate is operator.ne:  # without a `__ne__`, Python inverts `__eq__`
+        result = of_operator(vm, operator.eq, a, b, frame)
+        if result is not MISSING:
+            return as_bool(logical("not", truth(vm, result, frame)))
+    run_by_python(vm, (a, b))
     if is_asked_power(operate.__name__, a, b):
         return power(vm, a, b, frame)
     if operate is operator.mul:
@@ -196,6 +201,7 @@ def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
         return as_bool(truth(vm, vm.call(found, [box, item], {}, frame), frame))
     tensors = isinstance(box, (list, tuple)) and any(isinstance(v, Tensor) for v in (item, *box))
     if isinstance(box, (dict, str, range)) or not (tensors or holds_runtime([item, box])):
+        run_by_python(vm, (item, box))
         return item in box
     result: Any = False
     for element in items(vm, box):

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from .asking import decided
 from .control import condition, truth
+from .operators import compare
 from .outcome import NEXT, Outcome
+from .values import MISSING
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -43,7 +45,8 @@ def _fits(
 ) -> bool:
     match pattern:
         case ast.MatchValue(value=expected):
-            return _known(vm, value == vm.eval(expected, frame), pattern, frame)
+            same = compare(vm, ast.Eq(), value, vm.eval(expected, frame), frame)
+            return _known(vm, same, pattern, frame)
         case ast.MatchSingleton(value=expected):
             return value is expected
         case ast.MatchAs(pattern=inner, name=name):
@@ -111,13 +114,18 @@ def _class(
     if not isinstance(value, cls):
         return False
     parts: list[tuple[ast.pattern, Any]] = []
-    if cls in _SELF_MATCH and pattern.patterns:
+    names: Sequence[str] = ()
+    if pattern.patterns and any(cls is kind for kind in _SELF_MATCH):
         parts.append((pattern.patterns[0], value))
-    else:
-        names = getattr(cls, "__match_args__", ())
-        parts += [(p, getattr(value, n)) for p, n in zip(pattern.patterns, names, strict=False)]
-    for name, p in zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True):
-        if not hasattr(value, name):
+    elif pattern.patterns:
+        names = vm.call(getattr, [cls, "__match_args__", ()], {}, frame)
+        if len(names) < len(pattern.patterns):
+            raise TypeError(f"{cls.__name__}() accepts {len(names)} positional sub-pattern"
+                            f"{'s' * (len(names) != 1)} ({len(pattern.patterns)} given)")
+    for name, p in zip((*names[:len(pattern.patterns)], *pattern.kwd_attrs),
+                       (*pattern.patterns[:len(names)], *pattern.kwd_patterns), strict=True):
+        part = vm.call(getattr, [value, name, MISSING], {}, frame)
+        if part is MISSING:
             return False
-        parts.append((p, getattr(value, name)))
+        parts.append((p, part))
     return all(_fits(vm, p, v, bound, frame) for p, v in parts)

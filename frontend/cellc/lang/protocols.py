@@ -2,16 +2,21 @@
 
 They are interpreted, so that what they read is known. A method without a source (of a dataclass,
 say) is called by Python, now and before each call of the program: its result must be what it was.
+Where Python itself compares, hashes or writes what a container holds, all attributes of the users'
+objects in it are guarded instead (`run_by_python`).
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from ..tracing.reads import in_class
+from ..tensors.tensor import Tensor
+from ..tracing.reads import in_class, own_attributes
 from .budget import check_length
 from .trust import is_own_class
 from .values import MISSING, any_runtime
@@ -92,3 +97,47 @@ def of_operator(
 
 
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+
+_BY_PYTHON = ("__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__", "__str__",
+              "__repr__", "__format__", "__bool__", "__len__", "__iter__", "__getitem__")
+"""Special methods that Python calls for what a container holds."""
+
+
+def run_by_python(vm: Interpreter, values: Iterable[Any], depth: int = 4) -> None:
+    """Guard the attributes of users' objects whose special methods Python is about to run: of the
+    values, and of what containers among them and the attributes hold."""
+    for value in values:
+        if isinstance(value, (Tensor, str, int, float, type(None), type)):
+            continue
+        if isinstance(value, dict):
+            parts: Iterable[Any] = [*dict.keys(value), *dict.values(value)]
+        elif isinstance(value, (list, tuple, set, frozenset, deque)):
+            parts = [*value] if not is_own_class(type(value)) else ()
+        elif is_own_class(type(value)) and not hasattr(type(value), "construct"):
+            parts = _attributes(vm, value)
+        else:
+            continue
+        if depth:
+            run_by_python(vm, parts, depth - 1)
+
+
+def _attributes(vm: Interpreter, value: Any) -> list[Any]:
+    """The attributes of an object whose class has special methods in Python; each is reported."""
+    kind = type(value)
+    for name in _BY_PYTHON:
+        vm.report(kind, name)
+    if not any(isinstance(in_class(kind, name), FunctionType) for name in _BY_PYTHON):
+        return []
+    parts = dict(own_attributes(value) or {})
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            part = in_class(kind, name)
+            if not name.startswith("__") and hasattr(type(part), "__get__"):
+                try:
+                    parts[name] = part.__get__(value, kind)
+                except AttributeError:  # it holds nothing yet
+                    vm.report(value, name)
+    for name in parts:
+        vm.report(value, name)
+    return list(parts.values())
