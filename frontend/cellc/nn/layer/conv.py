@@ -38,17 +38,6 @@ Padding2 = Annotated[Any, per_axis(4, 0, ValueError, kept=True)]
 Padding3 = Annotated[Any, per_axis(6, 0, ValueError, kept=True)]
 
 
-def _check_input_3d(input_shape: Any, op_name: str) -> None:
-    """Raise unless a shape has three axes. (Scripts of MindSpore's time import it.)
-
-    Raises:
-        ValueError: it has not.
-    """
-    if len(input_shape) != 3:
-        raise ValueError(f"For '{op_name}', the dimension of input must be 3d, but got "
-                         f"{len(input_shape)}.")
-
-
 class _Conv(Family):
     """What convolutions share: checks, parameters, printed form.
 
