@@ -225,11 +225,13 @@ def test_damaged_files_are_errors(tmp_path):
     with pytest.raises(RuntimeError, match=r"its \.db cannot be read"):
         read(str(path))
     Path(f"{path}.db").write_bytes(base)
-    with closing(sqlite3.connect(f"{path}.db")) as edited:
-        edited.execute("UPDATE INDEXES SET PAGE_OFFSET_BLOB_END = 1 << 40 WHERE ROW_ID = 3")
-        edited.commit()
-    with pytest.raises(RuntimeError, match="a row lies from"):
-        read(str(path))
+    for value in ("PAGE_OFFSET_BLOB_END = 1 << 40", "PAGE_ID_BLOB = -9", "PAGE_ID_RAW = 1 << 62"):
+        Path(f"{path}.db").write_bytes(base)
+        with closing(sqlite3.connect(f"{path}.db")) as edited:
+            edited.execute(f"UPDATE INDEXES SET {value} WHERE ROW_ID = 3")
+            edited.commit()
+        with pytest.raises(RuntimeError, match="a row lies from"):
+            read(str(path))
     Path(f"{path}.db").unlink()
     with pytest.raises(RuntimeError, match=r"a\.db is not exists"):
         mr.FileReader(str(path))

@@ -2,7 +2,8 @@
 was.
 
 A byte is flipped, runs are cut out, doubled or filled, the end is lost. Containers with hashes
-are also changed inside and hashed again, so that what looks at their contents is reached.
+are also changed inside and hashed again, so that what looks at their contents is reached. Texts of
+graphs and kernels are also changed by words, manifests by values, MindRecord indexes by cells.
 Whatever is read must be read in time and memory that the size of the file bounds, and raise one
 of the documented errors, which names the file.
 """
@@ -16,16 +17,13 @@ import shutil
 import tempfile
 import time
 import warnings
-import zlib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from cellc_runtime import container
-
+from .damage import damaged, resealed
 from .finding import Finding, Trial
 from .formats import FORMATS, whole
 
@@ -38,81 +36,6 @@ _REFUSALS = (ValueError, TypeError, RuntimeError, KeyError, FileNotFoundError)
 """Errors of Python that documentation promises."""
 _OWN = {"cellc", "cellc_compiler", "cellc_runtime"}
 """Where errors of our own are defined."""
-
-
-# --- damage ---------------------------------------------------------------------------------------
-
-
-def place(data: bytearray, rng: np.random.Generator) -> int:
-    """Anywhere, but not often in what fills pages up."""
-    for _ in range(8):
-        at = int(rng.integers(len(data) + 1))
-        if any(data[at:at + 4]):
-            break
-    return at
-
-
-def damaged(data: bytes, rng: np.random.Generator) -> bytes:
-    """The bytes with one to three changes."""
-    bad = bytearray(data)
-    for _ in range(int(rng.integers(1, 4))):
-        at, length = place(bad, rng), int(2 ** rng.uniform(0, 7))
-        match int(rng.integers(6)):
-            case 0 | 1:
-                if at < len(bad):
-                    bad[at] ^= 1 << int(rng.integers(8))
-            case 2:
-                del bad[at:at + length]
-            case 3:
-                bad[at:at] = bad[at:at + length]
-            case 4:
-                fill = (b"\0", b"\xff", b"9", b"]", b"-")[int(rng.integers(5))]
-                bad[at:at + length] = fill * len(bad[at:at + length])
-            case _:
-                bad = bad[:at]
-    return bytes(bad)
-
-
-def resealed(data: bytes, rng: np.random.Generator) -> bytes:
-    """A container of which one section was damaged, hashed again; plain damage if it is none."""
-    magic, version = data[:8], int.from_bytes(data[8:12], "little")
-    try:
-        box = container.unpack(data, magic, version, "file")
-    except Exception:
-        return damaged(data, rng)
-    sections = [(name, bytes(part)) for name, part in box.sections.items()]
-    meta = box.meta
-    at = int(rng.integers(len(sections) + 1))
-    if at == len(sections):
-        meta = changed(meta, rng)
-    else:
-        sections[at] = (sections[at][0], within(sections[at][1], rng))
-    return b"".join(container.pack(magic, version, meta, sections))
-
-
-def within(section: bytes, rng: np.random.Generator) -> bytes:
-    """A section damaged; what is compressed is damaged before it was."""
-    try:
-        text = zlib.decompress(section)
-    except zlib.error:
-        return damaged(section, rng)
-    return zlib.compress(damaged(text, rng), 6)
-
-
-def changed(meta: Any, rng: np.random.Generator) -> Any:
-    """A header of which one value is another."""
-    if isinstance(meta, dict) and meta:
-        name = sorted(meta)[int(rng.integers(len(meta)))]
-        return {**meta, name: changed(meta[name], rng)}
-    if isinstance(meta, list) and meta:
-        at = int(rng.integers(len(meta)))
-        return [*meta[:at], changed(meta[at], rng), *meta[at + 1:]]
-    return WRONG[int(rng.integers(len(WRONG)))]
-
-
-WRONG: tuple[Any, ...] = (None, -1, 0, 1, 2**31, 2**63, 2**70, 1e308, "", "x" * 300, [], {}, [[]],
-                          True, "float32", [0, -1, 2**40])
-"""What a header holds instead of what belongs there."""
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -177,8 +100,9 @@ def trial(seed: int) -> Trial:
     form = FORMATS[name]
     data = whole(name)[form.name]
     for _ in range(_AT_ONCE):
-        again = form.sealed and rng.random() < 0.7
-        bad = (resealed if again else damaged)(data, rng)
+        inside = resealed if form.sealed else form.mutate
+        again = inside is not None and rng.random() < 0.7
+        bad = (inside if inside is not None and again else damaged)(data, rng)
         refused = form.hashed and not again and bad != data
         told = reading(name, bad, refused)
         if told:

@@ -22,6 +22,8 @@ from cellc.ranks.layouts import PartLayout
 from cellc.records.tfrecord import framed
 from cellc.testing.cases import Case, load_case
 from cellc.train.parts import Manifest
+from cellc_compiler.hybrid import python
+from cellc_compiler.interpret import run
 from cellc_compiler.ir.binary import graph_from_bytes, graph_to_bytes
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.text import parse_graph, print_graph
@@ -35,6 +37,7 @@ from cellc_runtime.protobuf import field_of, number_of
 from ..dataset import folders
 from ..dataset.test_records import example
 from ..runtime.helpers import add_program
+from .damage import reformed, requeried, retold
 from .graphs import enclosed
 from .growing import network
 
@@ -49,6 +52,7 @@ class Format:
         read: read them there, and do all that reading reaches without running code.
         sealed: whether it is a container, whose sections have hashes.
         hashed: whether no damaged file may be read.
+        mutate: changes the structure of a file that is no container.
     """
 
     name: str
@@ -56,6 +60,7 @@ class Format:
     read: Callable[[Path], Any]
     sealed: bool = False
     hashed: bool = False
+    mutate: Callable[[bytes, np.random.Generator], bytes] | None = None
 
     @property
     def named(self) -> bool:
@@ -83,6 +88,45 @@ def _case(path: Path) -> None:
     b = Builder(graph)
     graph.outputs = [b.pad(b.tanh(x), low=(1, 0), high=(0, 2))]
     Case(graph, [np.ones((2, 3), np.float32)]).save(str(path))
+
+
+def _case_text(path: Path) -> None:
+    graph = _grown(7)
+    Case(graph, [np.ones(v.type.dims, v.type.dtype.numpy) for v in graph.inputs]).save(str(path))
+
+
+_KERNEL = """def turn(a):
+    c = output_tensor(a.shape, a.dtype)
+    for i, j in grid(a.shape):
+        k = 0
+        while k < 3:
+            c[i, j] = FACTOR * a[i, j] + c[i, j]
+            k += 1
+    return c
+"""
+
+
+def _kernel(path: Path) -> None:
+    graph = Graph("kernel")
+    x = graph.add_input(TensorType((2, 3), dtypes.float32), "x")
+    graph.outputs = [Builder(graph).node("custom_kernel", [x], {
+        "text": _KERNEL, "constants": (("FACTOR", 3),)}).results[0]]
+    Case(graph, [np.ones((2, 3), np.float32)]).save(str(path))
+
+
+def _kernel_read(path: Path) -> None:
+    """Reads the case, and runs the reference of its graph where that is allowed."""
+    case = load_case(str(path))
+    assert case.graph is not None
+    before, python.MOST_TRIPS = python.MOST_TRIPS, 1 << 12
+    try:
+        run(case.graph, case.arrays)
+    except (ArithmeticError, LookupError, NameError, TypeError) as error:  # of the kernel's own
+        raise ValueError(f"the kernel of {path.stem} fails") from error
+    except ValueError as error:
+        raise ValueError(f"{path.stem}: {error}") from error
+    finally:
+        python.MOST_TRIPS = before
 
 
 def _artifact(path: Path) -> None:
@@ -250,7 +294,7 @@ _DATA: Mapping[str, Format] = {
                          lambda p: _rows(ms.dataset.MindDataset(str(p)))),
     "mindrecord index": Format(
         "sample.mindrecord.db", lambda p: _mindrecord(p.with_suffix("")),
-        lambda p: _rows(ms.dataset.MindDataset(str(p.with_suffix(""))))),
+        lambda p: _rows(ms.dataset.MindDataset(str(p.with_suffix("")))), mutate=requeried),
     "tfrecord": Format("sample.tfrecord", _tfrecord, lambda p: _rows(
         ms.dataset.TFRecordDataset(str(p), shuffle=False))),
     "schema": Format("schema.json", _columns, lambda p: ms.dataset.Schema(str(p))),
@@ -289,11 +333,14 @@ FORMATS: Mapping[str, Format] = {
                       lambda p: Program.from_bytes(p.read_bytes()), sealed=True, hashed=True),
     "graph": Format("graph", lambda p: p.write_bytes(graph_to_bytes(_grown(5))),
                     lambda p: graph_from_bytes(p.read_bytes()), sealed=True, hashed=True),
-    "text": Format("text", lambda p: p.write_text(print_graph(_grown(3))), _text_read),
+    "text": Format("text", lambda p: p.write_text(print_graph(_grown(3))), _text_read,
+                   mutate=retold),
+    "text of a case": Format("case.txt", _case_text, lambda p: load_case(str(p)), mutate=retold),
+    "kernel": Format("kernel.txt", _kernel, _kernel_read, mutate=retold),
     "dump": Format("01_dump.txt", lambda p: p.write_text(print_graph(_grown(3))),
                    lambda p: inspecting._stage(p)),
     "cached": Format("cached", _cached, _cached_read, hashed=True),
-    "manifest": Format("manifest.json", _manifest, _manifest_read),
+    "manifest": Format("manifest.json", _manifest, _manifest_read, mutate=reformed),
     "strategy": Format("strategy.ckpt", lambda p: strategies.write(str(p), _layouts()),
                        lambda p: strategies.by_parameter(strategies.read(str(p), "").layouts)),
     "strategy text": Format("strategy.json", lambda p: strategies.write(str(p), _layouts()),

@@ -134,6 +134,7 @@ def size_of(expression: str) -> str:
     (size_of("(" * 300 + "a" + ")" * 300), "is no size"),
     (size_of("a+" * 9000 + "a"), "the text of a size must have at most 16384 characters"),
     (size_of("a//0"), "is no size"),
+    ("graph g() { %0: int8[] = constant() {value=lit<int8[0,n]>[]} return %0 }", "not known"),
     (f"graph g(%x: float32[{'1,' * 65}] input) {{ return %x }}", "65 axes, which is more than 64"),
     ("graph g(%x: float32[8] input) { %0: float32[-1] = reshape(%x) {shape=(-1,)} return %0 }",
      "malformed"),

@@ -267,6 +267,8 @@ class _Parser:
     def literal(self) -> Literal:
         self.expect("<")
         ty = self.type()
+        if not ty.is_static:
+            raise self.error(f"a literal of the sizes {ty}, which are not known")
         self.expect(">")
         array = self.encoded(ty) if self.kind == "string" else self.elements(ty)
         return Literal(array.reshape(ty.dims))

@@ -38,6 +38,8 @@ VERSION = "3.0"
 HEADER_SIZE, PAGE_SIZE = 1 << 24, 1 << 25
 PLACES = ("PAGE_ID_RAW", "PAGE_OFFSET_RAW", "PAGE_OFFSET_RAW_END", "PAGE_ID_BLOB",
           "PAGE_OFFSET_BLOB", "PAGE_OFFSET_BLOB_END")
+_FAR = 1 << 62
+"""More than any file's size."""
 _COLUMNS = ("ROW_ID", "PAGE_ID_RAW", "PAGE_OFFSET_RAW", "PAGE_OFFSET_RAW_END", "ROW_GROUP_ID",
             "PAGE_ID_BLOB", "PAGE_OFFSET_BLOB", "PAGE_OFFSET_BLOB_END")
 
@@ -172,16 +174,17 @@ class Shard:
 
     def _bytes(self, page: int, start: int, end: int) -> bytes:
         """A row's bytes, without their length."""
-        if not 0 <= start <= start + 8 <= end <= self.page_size:
-            raise damaged(self.path, f"a row lies from {start} to {end} of a page of "
-                                     f"{self.page_size} bytes")
+        at = self.header_size + page * self.page_size + start
+        if not (0 <= start <= start + 8 <= end <= self.page_size and page >= 0 and 0 <= at < _FAR):
+            raise damaged(self.path, f"a row lies from {start} to {end} of page {page}, where a "
+                                     f"page has {self.page_size} bytes")
         if self._file < 0:
             file = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
             if _header_text(self.path, file) != self._text:
                 os.close(file)
                 raise damaged(self.path, "it was overwritten after it was opened: open it again")
             self._file = file
-        data = os.pread(self._file, end - start, self.header_size + page * self.page_size + start)
+        data = os.pread(self._file, end - start, at)
         if len(data) != end - start or struct.unpack("<Q", data[:8])[0] != len(data) - 8:
             raise damaged(self.path, f"page {page} has no row at {start}")
         return data[8:]
