@@ -12,7 +12,8 @@ from collections.abc import Callable
 from cellc_runtime.lazy import public_names
 
 from ..core import checks
-from .learning_rate_schedule import checked_float
+from .learning_rate_schedule import check_order, checked_float
+from .rate_formulas import cosine, exponential, inverse, natural_exponential, polynomial
 
 __all__ = [
     "cosine_decay_lr", "exponential_decay_lr", "inverse_decay_lr", "natural_exp_decay_lr",
@@ -29,16 +30,26 @@ def _per_epoch(
     rate: Callable[[int], float], total_step: int, step_per_epoch: int, epochs: int, what: str,
     name: str = "decay_epoch",
 ) -> list[float]:
-    """The rate of each step's epoch.
-
-    Raises:
-        TypeError: a count is no int.
-        ValueError: a count is not positive.
-    """
+    """The rate of each step's epoch; counts that are no positive ints raise an error."""
     total = checks.at_least(total_step, 1, "total_step", what, _MOST_STEPS)
     per_epoch = checks.positive(step_per_epoch, "step_per_epoch", what)
     checks.positive(epochs, name, what)
     return [rate(i // per_epoch) for i in range(total)]
+
+
+def _decays(
+    what: str, rate: Callable[[int, float], float], learning_rate: float, decay_rate: float,
+    total_step: int, step_per_epoch: int, decay_epoch: int, is_stair: bool,
+) -> list[float]:
+    """`rate(epoch, units of the decay)` for each step; the arguments are checked first."""
+    checked_float(learning_rate, "learning_rate", what)
+    checked_float(decay_rate, "decay_rate", what)
+    checks.boolean(is_stair, "is_stair", what)
+
+    def at(epoch: int) -> float:
+        return rate(epoch, epoch // decay_epoch if is_stair else epoch / decay_epoch)
+
+    return _per_epoch(at, total_step, step_per_epoch, decay_epoch, what)
 
 
 def piecewise_constant_lr(milestone: list[int], learning_rates: list[float]) -> list[float]:
@@ -75,19 +86,10 @@ def exponential_decay_lr(
     decay_epoch: int, is_stair: bool = False,
 ) -> list[float]:
     """learning_rate * decay_rate**(epoch / decay_epoch), the exponent an integer if stair."""
-    what = "exponential_decay_lr"
-    checked_float(learning_rate, "learning_rate", what)
-    checked_float(decay_rate, "decay_rate", what)
-    checks.boolean(is_stair, "is_stair", what)
-
-    def rate(epoch: int) -> float:
-        return learning_rate * float(decay_rate ** _units(epoch, decay_epoch, is_stair))
-
-    return _per_epoch(rate, total_step, step_per_epoch, decay_epoch, what)
-
-
-def _units(epoch: int, decay_epoch: int, is_stair: bool) -> float:
-    return epoch // decay_epoch if is_stair else epoch / decay_epoch
+    return _decays(
+        "exponential_decay_lr", lambda epoch, units: exponential(
+            learning_rate, decay_rate, units),
+        learning_rate, decay_rate, total_step, step_per_epoch, decay_epoch, is_stair)
 
 
 def natural_exp_decay_lr(
@@ -95,16 +97,10 @@ def natural_exp_decay_lr(
     decay_epoch: int, is_stair: bool = False,
 ) -> list[float]:
     """learning_rate * exp(-decay_rate * epoch), epochs rounded down to `decay_epoch` if stair."""
-    what = "natural_exp_decay_lr"
-    checked_float(learning_rate, "learning_rate", what)
-    checked_float(decay_rate, "decay_rate", what)
-    checks.boolean(is_stair, "is_stair", what)
-
-    def rate(epoch: int) -> float:
-        reached = epoch // decay_epoch * decay_epoch if is_stair else epoch
-        return learning_rate * math.exp(-decay_rate * reached)
-
-    return _per_epoch(rate, total_step, step_per_epoch, decay_epoch, what)
+    return _decays(
+        "natural_exp_decay_lr", lambda epoch, units: natural_exponential(
+            learning_rate, decay_rate, units * decay_epoch if is_stair else epoch, math.exp),
+        learning_rate, decay_rate, total_step, step_per_epoch, decay_epoch, is_stair)
 
 
 def inverse_decay_lr(
@@ -112,15 +108,9 @@ def inverse_decay_lr(
     decay_epoch: int, is_stair: bool = False,
 ) -> list[float]:
     """learning_rate / (1 + decay_rate * epoch / decay_epoch), the quotient an integer if stair."""
-    what = "inverse_decay_lr"
-    checked_float(learning_rate, "learning_rate", what)
-    checked_float(decay_rate, "decay_rate", what)
-    checks.boolean(is_stair, "is_stair", what)
-
-    def rate(epoch: int) -> float:
-        return learning_rate / (1 + decay_rate * _units(epoch, decay_epoch, is_stair))
-
-    return _per_epoch(rate, total_step, step_per_epoch, decay_epoch, what)
+    return _decays(
+        "inverse_decay_lr", lambda epoch, units: inverse(learning_rate, decay_rate, units),
+        learning_rate, decay_rate, total_step, step_per_epoch, decay_epoch, is_stair)
 
 
 def cosine_decay_lr(
@@ -134,15 +124,11 @@ def cosine_decay_lr(
     what = "cosine_decay_lr"
     checked_float(min_lr, "min_lr", what, zero=True)
     checked_float(max_lr, "max_lr", what)
-    if min_lr >= max_lr:
-        raise ValueError(
-            f"For '{what}', the 'max_lr' must be greater than the 'min_lr', but got 'max_lr' "
-            f"value: {max_lr}, 'min_lr' value: {min_lr}."
-        )
+    check_order(min_lr, max_lr, what)
 
     def rate(epoch: int) -> float:
         part = min(epoch, decay_epoch) / decay_epoch
-        return min_lr + 0.5 * (max_lr - min_lr) * (1 + math.cos(math.pi * part))
+        return float(cosine(min_lr, max_lr, part, math.cos))
 
     return _per_epoch(rate, total_step, step_per_epoch, decay_epoch, what)
 
@@ -165,8 +151,8 @@ def polynomial_decay_lr(
     def rate(epoch: int) -> float:
         reach = decay_epoch * max(math.ceil(epoch / decay_epoch), 1) if update_decay_epoch \
             else decay_epoch
-        part = float((1 - min(epoch, reach) / reach) ** power)
-        return (learning_rate - end_learning_rate) * part + end_learning_rate
+        return float(polynomial(
+            learning_rate, end_learning_rate, min(epoch, reach) / reach, power))
 
     return _per_epoch(rate, total_step, step_per_epoch, decay_epoch, what)
 

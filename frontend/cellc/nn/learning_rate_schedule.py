@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from cellc_runtime.dtypes import float32
@@ -12,6 +11,7 @@ from .. import ops
 from ..core import checks
 from ..tensors.tensor import Tensor
 from .cell import Cell
+from .rate_formulas import cosine, exponential, inverse, natural_exponential, polynomial
 
 __all__ = [
     "CosineDecayLR", "ExponentialDecayLR", "InverseDecayLR", "LearningRateSchedule",
@@ -21,12 +21,7 @@ __dir__ = public_names(__name__)
 
 
 def checked_float(value: Any, name: str, what: str, zero: bool = False) -> float:
-    """A float above zero (or zero, with `zero`).
-
-    Raises:
-        TypeError: it is no float.
-        ValueError: it is out of range.
-    """
+    """A float above zero (or zero, with `zero`); others raise a TypeError or ValueError."""
     if not isinstance(value, float):
         raise TypeError(
             f"For '{what}', the argument '{name}' must be type of float, but got '{name}' type: "
@@ -38,6 +33,15 @@ def checked_float(value: Any, name: str, what: str, zero: bool = False) -> float
             f"'{value}' with type 'float'."
         )
     return value
+
+
+def check_order(min_lr: float, max_lr: float, what: str) -> None:
+    """Raise a ValueError if `max_lr` does not exceed `min_lr`."""
+    if min_lr >= max_lr:
+        raise ValueError(
+            f"For '{what}', the 'max_lr' must be greater than the 'min_lr', but got 'max_lr' "
+            f"value: {max_lr}, 'min_lr' value: {min_lr}."
+        )
 
 
 class LearningRateSchedule(Cell):
@@ -84,28 +88,28 @@ class _Decay(LearningRateSchedule):
 class ExponentialDecayLR(_Decay):
     """learning_rate * decay_rate**(step / decay_steps)."""
 
-    def construct(self, global_step: Tensor) -> Tensor:
+    def construct(self, global_step: Tensor) -> Any:
         """The rate of a step."""
-        return self.learning_rate * ops.pow(self.decay_rate, self.units(global_step))
+        return exponential(self.learning_rate, self.decay_rate, self.units(global_step))
 
 
 class NaturalExpDecayLR(_Decay):
     """learning_rate * exp(-decay_rate * step), the step rounded down to `decay_steps` if stair."""
 
-    def construct(self, global_step: Tensor) -> Tensor:
+    def construct(self, global_step: Tensor) -> Any:
         """The rate of a step."""
         step = ops.cast(global_step, float32)
         if self.is_stair:
             step = self.units(global_step) * float(self.decay_steps)
-        return self.learning_rate * ops.exp(step * -self.decay_rate)
+        return natural_exponential(self.learning_rate, self.decay_rate, step, ops.exp)
 
 
 class InverseDecayLR(_Decay):
     """learning_rate / (1 + decay_rate * step / decay_steps)."""
 
-    def construct(self, global_step: Tensor) -> Tensor:
+    def construct(self, global_step: Tensor) -> Any:
         """The rate of a step."""
-        return self.learning_rate / (1.0 + self.decay_rate * self.units(global_step))
+        return inverse(self.learning_rate, self.decay_rate, self.units(global_step))
 
 
 class CosineDecayLR(LearningRateSchedule):
@@ -121,18 +125,13 @@ class CosineDecayLR(LearningRateSchedule):
         self.min_lr = checked_float(min_lr, "min_lr", what, zero=True)
         self.max_lr = checked_float(max_lr, "max_lr", what)
         self.decay_steps = checks.positive(decay_steps, "decay_steps", what)
-        if min_lr >= max_lr:
-            raise ValueError(
-                f"For '{what}', the 'max_lr' must be greater than the 'min_lr', but got 'max_lr' "
-                f"value: {max_lr}, 'min_lr' value: {min_lr}."
-            )
+        check_order(min_lr, max_lr, what)
 
-    def construct(self, global_step: Tensor) -> Tensor:
+    def construct(self, global_step: Tensor) -> Any:
         """The rate of a step."""
         steps = float(self.decay_steps)
         step = ops.minimum(ops.cast(global_step, float32), steps)
-        wave = ops.cos(step / steps * math.pi)
-        return self.min_lr + 0.5 * (self.max_lr - self.min_lr) * (1.0 + wave)
+        return cosine(self.min_lr, self.max_lr, step / steps, ops.cos)
 
 
 class PolynomialDecayLR(LearningRateSchedule):
@@ -157,7 +156,7 @@ class PolynomialDecayLR(LearningRateSchedule):
         self.power = checked_float(power, "power", what)
         self.update_decay_steps = checks.boolean(update_decay_steps, "update_decay_steps", what)
 
-    def construct(self, global_step: Tensor) -> Tensor:
+    def construct(self, global_step: Tensor) -> Any:
         """The rate of a step."""
         step = ops.cast(global_step, float32)
         steps = float(self.decay_steps)
@@ -167,7 +166,7 @@ class PolynomialDecayLR(LearningRateSchedule):
         else:
             reach = steps
             step = ops.minimum(step, steps)
-        return (self.start - self.end) * ops.pow(1.0 - step / reach, self.power) + self.end
+        return polynomial(self.start, self.end, step / reach, self.power)
 
 
 class WarmUpLR(LearningRateSchedule):

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from cellc_runtime.dtypes import float32
-
 from ... import ops
+from ...ops.optimizer_rules import adam as rules
+from ...ops.optimizer_rules.averages import blend, weighted
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from .optimizer import Optimizer, checked_betas, checked_rate, option, rate_of
@@ -35,8 +35,8 @@ class _Moments(Optimizer):
     def moments(self, group: dict[str, Any], gradient: Any, i: int) -> tuple[Any, Any]:
         """The averages with a gradient, which are assigned."""
         beta1, beta2 = group["betas"]
-        m = self.exp_avg[i] + (gradient - self.exp_avg[i]) * (1.0 - beta1)
-        v = self.exp_avg_sq[i] * beta2 + ops.square(gradient) * (1.0 - beta2)
+        m, v = rules.moments(gradient, self.exp_avg[i], self.exp_avg_sq[i], (beta1, 1.0 - beta1),
+                             (beta2, 1.0 - beta2), blend, weighted)
         ops.assign(self.exp_avg[i], m)
         ops.assign(self.exp_avg_sq[i], v)
         return m, v
@@ -44,7 +44,7 @@ class _Moments(Optimizer):
     def rests(self, group: dict[str, Any], t: Any) -> tuple[Any, Any]:
         """What the averages of t steps lack of a whole: 1 - beta**t."""
         beta1, beta2 = group["betas"]
-        return 1.0 - _power(beta1, t), 1.0 - _power(beta2, t)
+        return 1.0 - rules.power(beta1, t), 1.0 - rules.power(beta2, t)
 
     def largest(self, group: dict[str, Any], v: Any, i: int) -> Any:
         """The largest v so far, with `amsgrad`."""
@@ -53,10 +53,6 @@ class _Moments(Optimizer):
         v = ops.maximum(self.max_exp_avg_sq[i], v)
         ops.assign(self.max_exp_avg_sq[i], v)
         return v
-
-
-def _power(beta: float, t: Any) -> Any:
-    return ops.pow(Tensor(beta, float32), t)
 
 
 class Adam(_Moments):
@@ -87,7 +83,7 @@ class Adam(_Moments):
         rest1, rest2 = self.rests(group, t)
         v = self.largest(group, v, i)
         rate = ops.cast(group["lr"] * (ops.sqrt(rest2) / rest1), parameter.dtype)
-        return parameter - rate * m / (ops.sqrt(v) + group["eps"])
+        return rules.descend(parameter, m, v, rate, group["eps"])
 
 
 class AdamW(_Moments):
@@ -144,12 +140,13 @@ class Adamax(_Moments):
         """The new value of a parameter; its moments are assigned."""
         gradient = self.prepared(group, parameter, gradient)
         beta1, beta2 = group["betas"]
-        m = self.exp_avg[i] + (gradient - self.exp_avg[i]) * (1.0 - beta1)
-        u = ops.maximum(self.exp_inf[i] * beta2, ops.abs(gradient) + group["eps"])
+        rate = ops.cast(group["lr"] / (1.0 - rules.power(beta1, t)), parameter.dtype)
+        new, m, u = rules.adamax(
+            parameter, gradient, rate, self.exp_avg[i], self.exp_inf[i],
+            beta1=(beta1, 1.0 - beta1), beta2=beta2, eps=group["eps"], average=blend, bounded=True)
         ops.assign(self.exp_avg[i], m)
         ops.assign(self.exp_inf[i], u)
-        rate = ops.cast(group["lr"] / (1.0 - _power(beta1, t)), parameter.dtype)
-        return parameter - rate * m / u
+        return new
 
 
 class NAdam(_Moments):
@@ -182,16 +179,14 @@ class NAdam(_Moments):
         m, v = self.moments(group, gradient, i)
         _, rest2 = self.rests(group, t)
         beta1, decay = group["betas"][0], group["momentum_decay"]
-        mu = beta1 * (1.0 - 0.5 * _power(0.96, t * decay))
-        after = beta1 * (1.0 - 0.5 * _power(0.96, (t + 1.0) * decay))
+        mu = beta1 * (1.0 - 0.5 * rules.power(0.96, t * decay))
+        after = beta1 * (1.0 - 0.5 * rules.power(0.96, (t + 1.0) * decay))
         product = self.mu_product[i] * mu
         ops.assign(self.mu_product[i], product)
-        kind = parameter.dtype
-        below = ops.sqrt(v / ops.cast(rest2, kind)) + group["eps"]
-        rate = group["lr"]
-        new = parameter - ops.cast(rate * (1.0 - mu) / (1.0 - product), kind) * gradient / below
-        later = ops.cast(rate * after / (1.0 - product * after), kind)
-        return new - later * m / below
+        kind, rate = parameter.dtype, group["lr"]
+        rates = (ops.cast(rate * (1.0 - mu) / (1.0 - product), kind),
+                 ops.cast(rate * after / (1.0 - product * after), kind))
+        return rules.nadam(parameter, gradient, m, v / ops.cast(rest2, kind), rates, group["eps"])
 
 
 class RAdam(_Moments):
@@ -213,12 +208,8 @@ class RAdam(_Moments):
         """The new value of a parameter; its moments are assigned."""
         m, v = self.moments(group, self.prepared(group, parameter, gradient), i)
         rest1, rest2 = self.rests(group, t)
-        most = 2.0 / (1.0 - group["betas"][1]) - 1.0
-        length = most - 2.0 * t * (1.0 - rest2) / rest2
-        sure = length > 5.0
-        safe = ops.where(sure, length, 6.0)
-        ratio = (safe - 4.0) * (safe - 2.0) * most / ((most - 4.0) * (most - 2.0) * safe)
+        sure, correction = rules.rectification(t, group["betas"][1], rest2)
         kind = parameter.dtype
-        scale = ops.cast(ops.sqrt(ratio) * ops.sqrt(rest2), kind) / (ops.sqrt(v) + group["eps"])
+        scale = ops.cast(correction, kind) / (ops.sqrt(v) + group["eps"])
         step = m * ops.cast(group["lr"] / rest1, kind)
         return parameter - step * ops.where(sure, scale, 1.0)

@@ -72,18 +72,16 @@ def _float(value: Any, name: str, what: str) -> float:
     return value
 
 
-def _int(value: Any, name: str, what: str) -> int:
+def _int(value: Any, name: str, what: str, *, positive: bool = False) -> int:
     if not checks.is_int(value):
         raise TypeError(f"For '{what}', the '{name}' must be int, but got {type(value)}.")
+    if positive and value < 1:
+        raise ValueError(f"For '{what}', the '{name}' must be positive, got {value}.")
     return int(value)
 
 
 def _per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
-    """A value for each group, from one for all or a list.
-
-    Raises:
-        ValueError: a list of another length.
-    """
+    """A value for each group, from one for all or a list."""
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
         return [value] * count
@@ -174,7 +172,27 @@ class LRScheduler:
         return [_number(rate) * factor for rate in self._last_lr]
 
 
-class StepLR(LRScheduler):
+class _Factors(LRScheduler):
+    """Schedulers that multiply rates by factors, which differ from one epoch to the next."""
+
+    def get_lr(self) -> list[Any]:
+        """The rates of the groups."""
+        return self._times(self._ratio(self.last_epoch))
+
+    def _ratio(self, epoch: int) -> float:
+        """The factor of an epoch over that of the epoch before."""
+        return 1.0
+
+    def _factor(self, epoch: int) -> float:
+        """The factor of an epoch, of the first rates."""
+        return 1.0
+
+    def _direct(self) -> list[Any]:
+        factor = self._factor(self.last_epoch)
+        return [rate * factor for rate in self._base()]
+
+
+class StepLR(_Factors):
     """Rates times `gamma` every `step_size` epochs.
 
     Raises:
@@ -184,22 +202,18 @@ class StepLR(LRScheduler):
     def __init__(
         self, optimizer: Any, step_size: int, gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.step_size = _int(step_size, "step_size", "StepLR")
-        if step_size < 1:
-            raise ValueError(f"For 'StepLR', the 'step_size' must be positive, got {step_size}.")
+        self.step_size = _int(step_size, "step_size", "StepLR", positive=True)
         self.gamma = _float(gamma, "gamma", "StepLR")
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
-        """The rates of the groups."""
-        turn = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
-        return self._times(self.gamma if turn else 1.0)
+    def _ratio(self, epoch: int) -> float:
+        return self.gamma if epoch > 0 and epoch % self.step_size == 0 else 1.0
 
-    def _direct(self) -> list[Any]:
-        return [rate * self.gamma ** (self.last_epoch // self.step_size) for rate in self._base()]
+    def _factor(self, epoch: int) -> float:
+        return float(self.gamma ** (epoch // self.step_size))
 
 
-class LinearLR(LRScheduler):
+class LinearLR(_Factors):
     """Rates times a factor that goes from `start_factor` to `end_factor` in `total_iters`.
 
     Raises:
@@ -228,34 +242,27 @@ class LinearLR(LRScheduler):
         part = min(epoch, self.total_iters) / self.total_iters if self.total_iters else 1.0
         return self.start_factor + (self.end_factor - self.start_factor) * part
 
-    def get_lr(self) -> list[Any]:
-        """The rates of the groups."""
-        if self.last_epoch == 0:
-            return self._times(self.start_factor)
-        if self.last_epoch > self.total_iters:
-            return self._times(1.0)
-        return self._times(self._factor(self.last_epoch) / self._factor(self.last_epoch - 1))
-
-    def _direct(self) -> list[Any]:
-        return [rate * self._factor(self.last_epoch) for rate in self._base()]
+    def _ratio(self, epoch: int) -> float:
+        if epoch == 0 or epoch > self.total_iters:
+            return self.start_factor if epoch == 0 else 1.0
+        return self._factor(epoch) / self._factor(epoch - 1)
 
 
-class ExponentialLR(LRScheduler):
+class ExponentialLR(_Factors):
     """Rates times `gamma` every epoch."""
 
     def __init__(self, optimizer: Any, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = _float(gamma, "gamma", "ExponentialLR")
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
-        """The rates of the groups."""
-        return self._times(self.gamma if self.last_epoch > 0 else 1.0)
+    def _ratio(self, epoch: int) -> float:
+        return self.gamma if epoch > 0 else 1.0
 
-    def _direct(self) -> list[Any]:
-        return [rate * self.gamma**self.last_epoch for rate in self._base()]
+    def _factor(self, epoch: int) -> float:
+        return float(self.gamma**epoch)
 
 
-class PolynomialLR(LRScheduler):
+class PolynomialLR(_Factors):
     """Rates times (1 - epoch / total_iters)**power; 0 after `total_iters` epochs."""
 
     def __init__(
@@ -265,20 +272,18 @@ class PolynomialLR(LRScheduler):
         self.power = _float(power, "power", "PolynomialLR")
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
-        """The rates of the groups."""
-        if self.last_epoch == 0 or self.last_epoch > self.total_iters:
-            return self._times(1.0)
-        rest = (1.0 - self.last_epoch / self.total_iters) / (
-            1.0 - (self.last_epoch - 1) / self.total_iters)
-        return self._times(rest**self.power)
+    def _ratio(self, epoch: int) -> float:
+        if epoch == 0 or epoch > self.total_iters:
+            return 1.0
+        rest = (1.0 - epoch / self.total_iters) / (1.0 - (epoch - 1) / self.total_iters)
+        return float(rest**self.power)
 
-    def _direct(self) -> list[Any]:
-        part = min(self.last_epoch, self.total_iters) / self.total_iters
-        return [rate * (1.0 - part) ** self.power for rate in self._base()]
+    def _factor(self, epoch: int) -> float:
+        part = min(epoch, self.total_iters) / self.total_iters
+        return float((1.0 - part) ** self.power)
 
 
-class ConstantLR(LRScheduler):
+class ConstantLR(_Factors):
     """Rates times `factor` until epoch `total_iters`.
 
     Raises:
@@ -298,20 +303,20 @@ class ConstantLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The rates of the groups."""
-        if self.last_epoch == 0:
-            return self._times(self.factor)
-        if self.last_epoch != self.total_iters:
-            return self._times(1.0)
-        if self.factor == 0.0:
+        if self.factor == 0.0 and self.last_epoch == self.total_iters > 0:
             return self._base()
-        return self._times(1.0 / self.factor)
+        return super().get_lr()
 
-    def _direct(self) -> list[Any]:
-        factor = self.factor if self.last_epoch < self.total_iters else 1.0
-        return [rate * factor for rate in self._base()]
+    def _ratio(self, epoch: int) -> float:
+        if epoch == 0:
+            return self.factor
+        return 1.0 / self.factor if epoch == self.total_iters else 1.0
+
+    def _factor(self, epoch: int) -> float:
+        return self.factor if epoch < self.total_iters else 1.0
 
 
-class MultiStepLR(LRScheduler):
+class MultiStepLR(_Factors):
     """Rates times `gamma` at each of the milestones.
 
     Raises:
@@ -332,13 +337,11 @@ class MultiStepLR(LRScheduler):
         self.gamma = checks.number(gamma, "gamma", "MultiStepLR")
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Any]:
-        """The rates of the groups."""
-        return self._times(self.gamma ** self.milestones[self.last_epoch])
+    def _ratio(self, epoch: int) -> float:
+        return float(self.gamma ** self.milestones[epoch])
 
-    def _direct(self) -> list[Any]:
-        passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
-        return [rate * self.gamma**passed for rate in self._base()]
+    def _factor(self, epoch: int) -> float:
+        return float(self.gamma ** bisect_right(sorted(self.milestones.elements()), epoch))
 
 
 class _ByFunctions(LRScheduler):

@@ -19,12 +19,7 @@ from ...tensors.tensor import Tensor
 
 
 def option(value: Any, name: str, what: str, *, positive: bool = False) -> float:
-    """A number of zero or more (more than zero, with `positive`).
-
-    Raises:
-        TypeError: it is no number.
-        ValueError: it is too small.
-    """
+    """A number of zero or more (more than 0 if `positive`); raises a TypeError or ValueError."""
     number = checks.number(value, name, what)
     if number < 0.0 or (positive and number == 0.0):
         raise ValueError(
@@ -35,12 +30,7 @@ def option(value: Any, name: str, what: str, *, positive: bool = False) -> float
 
 
 def checked_rate(value: Any, what: str) -> None:
-    """Raise unless it can be a learning rate.
-
-    Raises:
-        TypeError: no int, float or Tensor.
-        ValueError: it is negative, or a Tensor of several elements.
-    """
+    """Raises a TypeError or ValueError if the value cannot be a learning rate."""
     if isinstance(value, Tensor):
         if value.size != 1:
             raise ValueError(
@@ -58,12 +48,7 @@ def checked_rate(value: Any, what: str) -> None:
 
 
 def checked_betas(betas: Any, what: str) -> tuple[float, float]:
-    """Two decay rates.
-
-    Raises:
-        TypeError: no pair of numbers.
-        ValueError: one is not in [0, 1).
-    """
+    """Two decay rates in [0, 1); raises a TypeError or ValueError for others."""
     if not isinstance(betas, (tuple, list)) or len(betas) != 2:
         raise TypeError(f"For '{what}', 'betas' must be a pair of floats, but got {betas!r}.")
     for i, beta in enumerate(betas):

@@ -6,6 +6,8 @@ from typing import Any
 
 from ... import ops
 from ...core import checks
+from ...ops.optimizer_rules import squares
+from ...ops.optimizer_rules.averages import weighted
 from .optimizer import Optimizer, checked_rate, option, rate_of
 
 
@@ -36,13 +38,13 @@ class Adadelta(Optimizer):
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
         """The new value of a parameter; its statistics are assigned."""
         gradient = self.prepared(group, parameter, gradient)
-        rho, eps = group["rho"], group["eps"]
-        square = self.accum[i] * rho + ops.square(gradient) * (1.0 - rho)
-        step = ops.sqrt(self.accum_update[i] + eps) / ops.sqrt(square + eps) * gradient
-        later = self.accum_update[i] * rho + ops.square(step) * (1.0 - rho)
+        rho = group["rho"]
+        new, square, later = squares.adadelta(
+            parameter, gradient, rate_of(group, parameter), self.accum[i], self.accum_update[i],
+            rho=(rho, 1.0 - rho), epsilon=group["eps"])
         ops.assign(self.accum[i], square)
         ops.assign(self.accum_update[i], later)
-        return parameter - rate_of(group, parameter) * step
+        return new
 
 
 class Adagrad(Optimizer):
@@ -81,10 +83,11 @@ class Adagrad(Optimizer):
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
         """The new value of a parameter; its `accum` is assigned."""
         gradient = self.prepared(group, parameter, gradient)
-        total = self.accum[i] + ops.square(gradient)
-        ops.assign(self.accum[i], total)
         rate = ops.cast(group["lr"] / (1.0 + (t - 1.0) * group["lr_decay"]), parameter.dtype)
-        return parameter - rate * gradient / (ops.sqrt(total) + group["eps"])
+        new, total = squares.adagrad(parameter, gradient, rate, self.accum[i],
+                                     epsilon=group["eps"])
+        ops.assign(self.accum[i], total)
+        return new
 
 
 class RMSprop(Optimizer):
@@ -120,11 +123,10 @@ class RMSprop(Optimizer):
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
         """The new value of a parameter; its statistics are assigned."""
         gradient = self.prepared(group, parameter, gradient)
-        alpha = group["alpha"]
-        square = self.mean_square[i] * alpha + ops.square(gradient) * (1.0 - alpha)
-        spread = square
+        decay = group["alpha"], 1.0 - group["alpha"]
+        square = spread = weighted(self.mean_square[i], ops.square(gradient), decay)
         if group["centered"]:
-            mean = self.mean_grad[i] * alpha + gradient * (1.0 - alpha)
+            mean = weighted(self.mean_grad[i], gradient, decay)
             spread = square - ops.square(mean)
             ops.assign(self.mean_grad[i], mean)
         step = self.moment[i] * group["momentum"] + gradient / (ops.sqrt(spread) + group["eps"])

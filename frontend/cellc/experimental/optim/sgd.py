@@ -10,6 +10,7 @@ from cellc_runtime.dtypes import float32
 
 from ... import ops
 from ...core import checks
+from ...ops.optimizer_rules import momentum as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from .optimizer import Optimizer, checked_rate, option, rate_of
@@ -57,15 +58,16 @@ class SGD(Optimizer):
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
         """The new value of a parameter; its `accum` and `stat` are assigned."""
-        step = self.prepared(group, parameter, gradient)
-        momentum = group["momentum"]
-        if momentum != 0.0:
-            later = self.accum[i] * momentum + step * (1.0 - group["dampening"])
-            new = ops.where(self.stat[i] > 0, step, later)
-            ops.assign(self.accum[i], new)
-            ops.assign(self.stat[i], ops.zeros_like(self.stat[i]))
-            step = step + new * momentum if group["nesterov"] else new
-        return parameter - step * rate_of(group, parameter)
+        gradient = self.prepared(group, parameter, gradient)
+        rate = rate_of(group, parameter)
+        if group["momentum"] == 0.0:
+            return parameter - gradient * rate
+        new, velocity = rules.momentum(
+            parameter, gradient, rate, self.accum[i], momentum=group["momentum"],
+            rest=1.0 - group["dampening"], fresh=self.stat[i] > 0, use_nesterov=group["nesterov"])
+        ops.assign(self.accum[i], velocity)
+        ops.assign(self.stat[i], ops.zeros_like(self.stat[i]))
+        return new
 
 
 class ASGD(Optimizer):
@@ -118,13 +120,12 @@ class ASGD(Optimizer):
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
         """The new value of a parameter; its average and its rate are assigned."""
         gradient = ops.cast(self.prepared(group, parameter, gradient), float32)
-        rate, lambd = ops.cast(group["lr"], float32), group["lambd"]
-        eta = self.eta[i]
-        new = ops.cast(parameter, float32) * (1.0 - eta * lambd) - eta * gradient
-        mu = 1.0 / ops.maximum(t - 1.0 - group["t0"], 1.0)
-        average = ops.cast(self.ax[i], float32)
-        ops.assign(self.ax[i], ops.where(mu == 1.0, new, average + (new - average) * mu))
-        ops.assign(eta, rate / ops.pow(1.0 + lambd * rate * t, group["alpha"]))
+        new, average, eta = rules.averaged(
+            ops.cast(parameter, float32), gradient, ops.cast(group["lr"], float32),
+            ops.cast(self.ax[i], float32), self.eta[i],
+            1.0 / ops.maximum(t - 1.0 - group["t0"], 1.0), t, group["lambd"], group["alpha"])
+        ops.assign(self.ax[i], average)
+        ops.assign(self.eta[i], eta)
         return new
 
 
@@ -167,11 +168,8 @@ class Rprop(Optimizer):
         gradient = self.prepared(group, parameter, gradient)
         rate = ops.cast(group["lr"], parameter.dtype)
         size = ops.where(t == 1.0, ops.broadcast_to(rate, parameter.shape), self.step_size[i])
-        turn = gradient * self.prev[i]
-        low, high = group["etas"]
-        factor = ops.where(turn > 0, high, ops.where(turn < 0, low, 1.0))
-        size = ops.clamp(size * ops.cast(factor, parameter.dtype), *group["step_sizes"])
-        gradient = ops.where(turn < 0, 0.0, gradient)
+        new, gradient, size = rules.rprop(
+            parameter, gradient, self.prev[i], size, group["etas"], group["step_sizes"])
         ops.assign(self.prev[i], gradient)
         ops.assign(self.step_size[i], size)
-        return parameter - ops.sign(gradient) * size
+        return new

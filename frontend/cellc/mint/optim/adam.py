@@ -8,16 +8,14 @@ from cellc_runtime.dtypes import float32
 
 from ... import ops
 from ...experimental.optim.optimizer import Optimizer, rate_of
+from ...ops.optimizer_rules import adam as rules
+from ...ops.optimizer_rules.averages import weighted
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
 
 
 def _of_type(value: Any, kind: type, name: str, what: str) -> Any:
-    """`value`, which must be exactly of a type.
-
-    Raises:
-        TypeError: it is not.
-    """
+    """`value`, which must be exactly of a type."""
     if type(value) is not kind:
         raise TypeError(
             f"For '{what}', the type of '{name}' should be '{kind.__name__}', but got type "
@@ -100,13 +98,13 @@ class _Adam(Optimizer):
     def moments(self, group: dict[str, Any], gradient: Any, i: int, t: Any) -> tuple[Any, Any]:
         """Both moments with a gradient, which are assigned, over what they lack of a whole."""
         beta1, beta2 = group["betas"]
-        m = self.exp_avg[i] * beta1 + gradient * (1.0 - beta1)
-        v = self.exp_avg_sq[i] * beta2 + ops.square(gradient) * (1.0 - beta2)
+        m, v = rules.moments(gradient, self.exp_avg[i], self.exp_avg_sq[i], (beta1, 1.0 - beta1),
+                             (beta2, 1.0 - beta2), weighted, weighted)
         ops.assign(self.exp_avg[i], m)
         ops.assign(self.exp_avg_sq[i], v)
         kind = gradient.dtype
-        m = m / ops.cast(1.0 - ops.pow(Tensor(beta1, float32), t), kind)
-        v = v / ops.cast(1.0 - ops.pow(Tensor(beta2, float32), t), kind)
+        m = m / ops.cast(1.0 - rules.power(beta1, t), kind)
+        v = v / ops.cast(1.0 - rules.power(beta2, t), kind)
         if group["amsgrad"]:
             v = ops.maximum(self.max_exp_avg_sq[i], v)
             ops.assign(self.max_exp_avg_sq[i], v)
@@ -125,8 +123,7 @@ class Adam(_Adam):
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
         """The new value of a parameter; its moments are assigned."""
         m, v = self.moments(group, self.prepared(group, parameter, gradient), i, t)
-        step = m / (ops.sqrt(v) + group["eps"])
-        return parameter - rate_of(group, parameter) * step
+        return rules.decoupled(parameter, m, v, rate_of(group, parameter), group["eps"])
 
 
 class AdamW(_Adam):
@@ -152,7 +149,7 @@ class AdamW(_Adam):
         m, v = self.moments(group, -gradient if group["maximize"] else gradient, i, t)
         rate = rate_of(group, parameter)
         kept = parameter * (1.0 - rate * group["weight_decay"])
-        return kept - rate * m / (ops.sqrt(v) + group["eps"])
+        return rules.descend(kept, m, v, rate, group["eps"])
 
 
 class FusedAdamW(AdamW):

@@ -9,16 +9,13 @@ from cellc_runtime.dtypes import int32
 from ... import ops
 from ...core import checks
 from ...experimental.optim.optimizer import Optimizer, rate_of
+from ...ops.optimizer_rules.momentum import momentum as momentum_rule
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 
 
 def _number(value: Any, name: str, what: str) -> Any:
-    """A bool, int or float.
-
-    Raises:
-        TypeError: something else.
-    """
+    """A bool, int or float."""
     if not isinstance(value, (bool, int, float)):
         raise TypeError(
             f"For '{what}', the type of '{name}' should be one of '['float', 'int', 'bool']', but "
@@ -88,11 +85,12 @@ class SGD(Optimizer):
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
         """The new value of a parameter; its `momentum_buf` is assigned."""
-        step = self.prepared(group, parameter, gradient)
-        momentum = group["momentum"]
-        if momentum != 0.0:
-            later = self.momentum_buf[i] * momentum + step * (1.0 - group["dampening"])
-            later = ops.where(t, step, later)
-            ops.assign(self.momentum_buf[i], later)
-            step = step + later * momentum if group["nesterov"] else later
-        return parameter - step * rate_of(group, parameter)
+        gradient = self.prepared(group, parameter, gradient)
+        rate = rate_of(group, parameter)
+        if group["momentum"] == 0.0:
+            return parameter - gradient * rate
+        new, velocity = momentum_rule(
+            parameter, gradient, rate, self.momentum_buf[i], momentum=group["momentum"],
+            rest=1.0 - group["dampening"], fresh=t, use_nesterov=group["nesterov"])
+        ops.assign(self.momentum_buf[i], velocity)
+        return new

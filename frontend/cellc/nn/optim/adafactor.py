@@ -17,12 +17,7 @@ from .optimizer import Optimizer
 
 
 def _pair(eps: Any) -> tuple[float, float]:
-    """The two small numbers.
-
-    Raises:
-        TypeError: no pair of floats.
-        ValueError: not two, or one is negative.
-    """
+    """The two small numbers."""
     what = "AdaFactor"
     if len(checks.of_type(eps, (list, tuple), "eps", what)) != 2:
         raise ValueError(f"For 'AdaFactor', 'eps' must be two floats, but got {eps!r}.")

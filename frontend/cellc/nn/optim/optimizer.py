@@ -105,12 +105,7 @@ class _Group:
 def _placed(
     groups: Sequence[_Group], order: Sequence[Parameter] | None
 ) -> list[tuple[Parameter, _Group]]:
-    """Each parameter with its group, in the given order.
-
-    Raises:
-        RuntimeError: a parameter that is in two groups.
-        ValueError: an order of other parameters.
-    """
+    """Each parameter with its group, in the given order."""
     own = [(p, g) for g in groups for p in g.params]
     group_of = {id(p): (p, g) for p, g in own}
     if len(groups) > 1 and len(group_of) < len(own):
@@ -136,11 +131,7 @@ def _default_decay(parameter: Parameter) -> bool:
 
 
 def _groups(parameters: Any) -> tuple[list[_Group], list[Parameter] | None]:
-    """Groups of parameters, and their order if it is given.
-
-    Raises:
-        TypeError, ValueError, KeyError: no parameters, or groups with unknown keys.
-    """
+    """Groups of parameters, and their order if it is given."""
     if parameters is None:
         raise ValueError("For 'Optimizer', the argument parameters must not be None.")
     if isinstance(parameters, str) or not isinstance(parameters, Iterable):
@@ -340,12 +331,7 @@ class Optimizer(SteadySteps):
         return _IteratorLearningRate(value.astype(float32), name)
 
     def _rates_in(self, given: Any) -> Tensor:
-        """The rates of an iterable.
-
-        Raises:
-            TypeError: it is none.
-            ValueError: an element is no number, or is negative.
-        """
+        """The rates of an iterable."""
         if isinstance(given, str) or not isinstance(given, Iterable):
             kind = ValueError if isinstance(given, str) else TypeError
             raise kind(

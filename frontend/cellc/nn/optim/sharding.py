@@ -72,11 +72,7 @@ def shares(parameters: Sequence[Parameter], optimizer: Any) -> tuple[Share | Non
 
 
 def _group() -> tuple[int, ...]:
-    """The ranks among which this one's state is parted.
-
-    Raises:
-        ValueError: there are no groups of the size that is set.
-    """
+    """The ranks among which this one's state is parted."""
     here, size = world(), optimizer_sharding("optimizer_weight_shard_size")
     if size == -1:
         size = here.size
