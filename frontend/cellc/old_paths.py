@@ -150,7 +150,7 @@ _HOMES: dict[str, dict[str, str]] = {
         ("array_func", "clip_func", "debug_func", "fft_func", "image_func", "linalg_func",
          "math_func", "nn_func", "other_func", "parameter_func", "random_func", "sparse_func",
          "sparse_unary_func", "spectral_func", "vmap_func"), "ops ext_names"),
-    "ops.function.grad": {"grad_func": "ops"},
+    "ops.function.grad": {"grad_func": "ops calls.bprop"},
     "ops.operations": {
         **dict.fromkeys(
             ("_grad_ops", "_quant_ops", "_scalar_ops", "_sequence_ops", "_thor_ops",

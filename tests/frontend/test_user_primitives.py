@@ -6,9 +6,10 @@ import inspect
 
 import numpy as np
 import pytest
+from cellc.ops.function.grad.grad_func import custom_vjp
 
 import cellc as ms
-from cellc import ops
+from cellc import nn, ops
 from cellc.lang.errors import CompileError
 from cellc.ops.primitive import _primexpr
 
@@ -136,3 +137,36 @@ def test_signatures() -> None:
     size = inspect.signature(ops.Conv2D).parameters["kernel_size"]
     assert size.default is inspect.Parameter.empty
     assert list(inspect.signature(Twice).parameters) == ["factor"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_function_with_a_gradient_of_its_own(mode: int) -> None:
+    """`custom_vjp`: called by itself, in a jitted function, in a Cell, and around a gradient."""
+    ms.set_context(mode=mode)
+
+    @custom_vjp
+    def fn(x, y):
+        return 2 * x + y
+
+    x, y = ms.Tensor([1.0], ms.float32), ms.Tensor([2.0], ms.float32)
+    every = ops.GradOperation(get_all=True)
+    def backward(x, y, out, dout):
+        return out + dout, 2 * y
+
+    fn.defbwd(backward)
+
+    @ms.jit
+    def within(x, y):
+        return fn(x, y) + x + 2 * y
+
+    class Net(nn.Cell):
+        def construct(self, x, y):
+            return fn(x, y)
+
+    assert fn(x, y).item() == 4.0
+    cases = [(fn, [5.0, 4.0]), (Net(), [5.0, 4.0])]
+    if mode == ms.GRAPH_MODE:  # (the reference engine has no gradients of jitted functions)
+        cases.append((within, [6.0, 6.0]))
+    for function, want in cases:
+        assert [g.item() for g in every(function)(x, y)] == want
+        assert [g.item() for g in ops.vjp(function, x, y)[1](x)] == want

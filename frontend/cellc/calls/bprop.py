@@ -72,6 +72,32 @@ def call_with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:
     return put_together(shape[-1], results)
 
 
+class custom_vjp:
+    """A function with a gradient of its own, which `defbwd` sets.
+    Source: `mindspore.ops.function.grad.grad_func.custom_vjp`.
+
+    Args:
+        fn: the function, of positional arguments.
+    """
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.construct = fn
+        self.bprop: Callable[..., Any] | None = None
+
+    def defbwd(self, bwd: Callable[..., Any]) -> None:
+        """Set the gradient.
+
+        Args:
+            bwd: called with the inputs, the output and its gradient; gives a tuple with the
+                gradient of each input.
+        """
+        self.bprop = bwd
+
+    def __call__(self, *args: Any) -> Any:
+        """The function's output."""
+        return self.construct(*args) if self.bprop is None else call_with_bprop(self, args)
+
+
 def bprop_grads(
     cell: Any, grads: Any, structure: Structure, count: int, operands: Tensors
 ) -> list[Tensor | None]:
