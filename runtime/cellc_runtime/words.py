@@ -27,6 +27,8 @@ from .fastcall import MethodDef, layout, native_function, supported
 _METH_NOARGS = 0x4
 _MANAGED = 1 << 4
 """The flag of types whose instances hold a reference to their `__dict__` before their head."""
+_INLINE = 1 << 2
+"""The flag of types whose instances hold the values of their attributes after themselves (3.13)."""
 _WHOLE, _HALF = (1 << 64) - 1, (1 << 32) - 1
 _TYPE, _DICT, _TAG, _BEFORE = 8, 24, 384, -24
 _CODE, _DEFAULTS, _KEYWORD_DEFAULTS = 48, 56, 64
@@ -80,7 +82,18 @@ def _of_instance(owner: object, table: dict[str, Any]) -> list[Word] | None:
     held = id(owner) + (_BEFORE if type(owner).__flags__ & _MANAGED else type(owner).__dictoffset__)
     if held == id(owner) or _at(held) != id(table):
         return None
-    return [_word(id(owner) + _TYPE), _word(held), _word(id(table) + _DICT)]
+    return [_word(id(owner) + _TYPE), _word(held), _word(id(table) + _DICT), *_inline(owner)]
+
+
+def _inline(owner: object) -> list[Word]:
+    """Words of the values that an instance holds itself: how many there are, and each of them."""
+    if not type(owner).__flags__ & _INLINE:
+        return []
+    place = id(owner) + type(owner).__basicsize__
+    head = _word(place, _HALF)
+    capacity, _, _, valid = head[2].to_bytes(4, "little")
+    values = [_word(place + 8 * i) for i in range(1, capacity + 1)] if valid else []
+    return [head, *(word for word in values if word[2])]
 
 
 def of_name(table: dict[str, Any], name: str) -> list[Word] | None:

@@ -53,7 +53,7 @@ class Guards:
     def __init__(self, reads: Sequence[Read]) -> None:
         self.reads = reads
         self.table: Table | None = None
-        self.compared = [r for r in reads if r.compared]
+        self.compared = [r for r in reads if r.compared or r.stamps]
         self.renewed = False
         self.cause = ""
         self._stamped: list[_Stamped] = []
@@ -73,7 +73,7 @@ class Guards:
         return all(map(self._holds, self.compared))
 
     def _holds(self, read: Read) -> bool:
-        if not read.changed():
+        if not read.moved():
             return True
         self.cause = read.describe()
         return False
@@ -92,7 +92,7 @@ class Guards:
         compared = []
         for read in self.reads:
             stamped = [self._stamp(found, stamp) for stamp in read.stamps]
-            if read.compared and (read.in_place or not stamped or None in stamped):
+            if None in stamped or (read.compared and (read.in_place or not stamped)):
                 compared.append(read)
             for each in stamped:
                 if each is not None:
