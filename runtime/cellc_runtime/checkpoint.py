@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from . import dtypes
 from .container import is_count, parse_json
-from .errors import ArtifactError, CutOff
+from .errors import ArtifactError, CutOff, UnsupportedType
 from .files import read_file, write_atomically
 
 Array = npt.NDArray[Any]
@@ -35,6 +35,9 @@ _NAMES = {
     "U64": dtypes.uint64, "F16": dtypes.float16, "BF16": dtypes.bfloat16, "F32": dtypes.float32,
     "F64": dtypes.float64, "C64": dtypes.complex64, "C128": dtypes.complex128,
 }  # fmt: skip
+_UNSUPPORTED = ("F4", "F6_E2M3", "F6_E3M2", "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ",
+                "F8_E8M0")
+"""Types of the format that no tensor has."""
 _BY_DTYPE = {dtype: name for name, dtype in _NAMES.items()}
 
 
@@ -89,7 +92,7 @@ def decode(
     header = parse_json(bytes(view[8 : 8 + length]), what)
     if not isinstance(header, dict):
         raise ArtifactError(f"the {what}'s header is malformed")
-    metadata = header.pop("__metadata__", {})
+    metadata = header.pop("__metadata__", None) or {}
     if not isinstance(metadata, dict) or not all(
         isinstance(v, str) for v in metadata.values()
     ):
@@ -110,6 +113,8 @@ def _entry(
         raise bad
     shape, offsets = row["shape"], row["data_offsets"]
     dtype = _NAMES.get(row["dtype"]) if isinstance(row["dtype"], str) else None
+    if row["dtype"] in _UNSUPPORTED:
+        raise UnsupportedType(f"array {name[:80]!r} of the {what} has the type {row['dtype']}")
     if dtype is None or not isinstance(shape, list) or len(shape) > 32:
         raise bad
     if not isinstance(offsets, list) or len(offsets) != 2:

@@ -22,6 +22,10 @@ class CutOff(ArtifactError):
     """A file ends before what it says it holds."""
 
 
+class UnsupportedType(ArtifactError):
+    """A file is valid, but holds elements of a type that tensors do not have."""
+
+
 @contextlib.contextmanager
 def in_file(name: str | os.PathLike[str]) -> Iterator[None]:
     """What is wrong with a file that is read herein is said with its name.

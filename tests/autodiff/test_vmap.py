@@ -349,7 +349,7 @@ def test_assignments(m: int, recorded: bool) -> None:
     with mode(m):
         run(x)
         assert [float(n.seen.asnumpy()[0]) for n in nets] == [3, 17]
-        with pytest.raises(RuntimeError, match="differ from example to example to the Parameter"):
+        with pytest.raises(RuntimeError, match="differ from example to example to the parameter"):
             ms.vmap(nets[0])(x)
 
 

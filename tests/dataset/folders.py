@@ -29,12 +29,12 @@ def png(shade: int, height: int = 2, width: int = 3) -> bytes:
             + part(b"IEND", b""))
 
 
-def wav(values: list[int], rate: int = 8000, channels: int = 1) -> bytes:
-    """A sound file of 16 bits."""
-    data = struct.pack(f"<{len(values)}h", *values)
-    wide = 2 * channels
+def wav(values: list[int], rate: int = 8000, channels: int = 1, width: int = 2) -> bytes:
+    """A sound file of `width` bytes a sample."""
+    data = b"".join(value.to_bytes(width, "little", signed=True) for value in values)
+    wide = width * channels
     return struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1,
-                       channels, rate, wide * rate, wide, 16, b"data", len(data)) + data
+                       channels, rate, wide * rate, wide, 8 * width, b"data", len(data)) + data
 
 
 def mat(**arrays: Any) -> bytes:

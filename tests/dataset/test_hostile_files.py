@@ -16,7 +16,7 @@ import pytest
 import cellc.dataset as ds
 from cellc import mindrecord as mr
 from cellc.dataset import vision
-from cellc.dataset.pictures import decoded
+from cellc.dataset.decoding import decoded
 from cellc.dataset.speech import waveform
 
 PIXELS = np.arange(3 * 3072, dtype=np.uint32).astype(np.uint8).reshape(3, 3072)
@@ -189,7 +189,7 @@ def read_picture(folder: Path, data: bytes) -> None:
     decoded(data, "Decode")
 
 
-MUCH = "unpacks to more than|have more than|too few for|bomb|instead of"
+MUCH = "unpacks to more than|have more than|too few for|bomb|fewer than"
 BOMBS = {
     "a mat": lambda f: svhn(f, zeros(200)),
     "many arrays of a mat": lambda f: svhn(f, *[zeros(60)] * 4),

@@ -4,12 +4,15 @@ recorded as checksums; files of pictures; batches that are mixed."""
 from __future__ import annotations
 
 import colorsys
+import io
+import struct
 import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import cellc.dataset as ds
 from cellc import Tensor
@@ -212,6 +215,109 @@ def test_files(tmp_path: Path) -> None:
     assert vision.get_image_size(IMAGE) == [23, 27]
     assert vision.get_image_size(vision.ToPIL()(IMAGE)) == [23, 27]
     assert vision.get_image_num_channels(IMAGES["grey"]) == 1
+
+
+def _png(array: np.ndarray[Any, Any], colour: int) -> bytes:
+    """A PNG file of 16 bits."""
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        whole = kind + data
+        return struct.pack(">I", len(data)) + whole + struct.pack(">I", zlib.crc32(whole))
+
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in array)
+    head = struct.pack(">IIBBBBB", array.shape[1], array.shape[0], 16, colour, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + \
+        chunk(b"IEND", b"")
+
+
+def _exif(orientation: int) -> Any:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return exif
+
+
+WIDE = np.array([[0, 256, 1000, 40000, 65535], [127, 128, 129, 255, 511]], np.uint16)
+DEEP = np.stack([WIDE, WIDE[::-1], 65535 - WIDE], axis=2)
+
+
+def _saved(kind: str, array: np.ndarray[Any, Any], mode: str | None = None, **more: Any) -> bytes:
+    image = Image.fromarray(array)
+    data = io.BytesIO()
+    (image if mode is None else image.convert(mode)).save(data, kind, **more)
+    return data.getvalue()
+
+
+ALPHA = np.dstack([DEEP >> 8, WIDE >> 8]).astype(np.uint8)
+BYTES = ALPHA[..., :3]
+ORIENTED = {1: BYTES, 3: BYTES[::-1, ::-1], 6: np.rot90(BYTES, -1), 8: np.rot90(BYTES)}
+UNCHANGED = {
+    "16 bits, PNG": (_saved("PNG", WIDE), WIDE), "16 bits, TIFF": (_saved("TIFF", WIDE), WIDE),
+    "colours of 16 bits": (_png(DEEP, 2), DEEP),
+    "colours of 16 bits and alpha": (_png(np.dstack([DEEP, WIDE]), 6), DEEP),
+    "brightness of 16 bits and alpha":
+        (_png(np.dstack([WIDE, 65535 - WIDE]), 4), np.dstack([WIDE] * 3)),
+    "floats": (_saved("TIFF", WIDE.astype(np.float32) / 3), WIDE.astype(np.float32) / 3),
+    "ints": (_saved("TIFF", WIDE.astype(np.int32) - 300), WIDE.astype(np.int32) - 300),
+    "one bit": (_saved("PNG", BYTES[..., 0], "1"), np.array(
+        Image.fromarray(BYTES[..., 0]).convert("1").convert("L"))),
+    "alpha": (_saved("PNG", ALPHA), BYTES),
+    "alpha, TIFF": (_saved("TIFF", ALPHA), (
+        BYTES.astype(int) * ALPHA[..., 3:] + 127) // 255),
+    "palette": (_saved("PNG", BYTES, "P"), np.array(
+        Image.fromarray(BYTES).convert("P").convert("RGB"))),
+    "turned": (_saved("PNG", BYTES, exif=_exif(6)), BYTES),
+}
+
+
+@pytest.mark.parametrize("kind", UNCHANGED)
+def test_read_image_keeps_widths_and_drops_alpha(kind: str, tmp_path: Path) -> None:
+    """Types, channels and elements are those that MindSpore 2.10 gives for the same files."""
+    data, want = UNCHANGED[kind]
+    (tmp_path / "p").write_bytes(data)
+    found = vision.read_image(str(tmp_path / "p"))
+    want = want if want.dtype != int else want.astype(np.uint8)
+    np.testing.assert_array_equal(found, want if want.ndim == 3 else want[..., None], strict=True)
+
+
+@pytest.mark.parametrize("kind", [k for k in UNCHANGED if "16" in k])
+def test_eight_bits_are_the_high_byte(kind: str, tmp_path: Path) -> None:
+    data, want = UNCHANGED[kind]
+    high = (want if want.ndim == 3 else np.dstack([want] * 3)) >> 8
+    (tmp_path / "p").write_bytes(data)
+    np.testing.assert_array_equal(vision.Decode()(np.frombuffer(data, np.uint8)), high)
+    np.testing.assert_array_equal(
+        vision.read_image(str(tmp_path / "p"), vision.ImageReadMode.COLOR), high)
+
+
+@pytest.mark.parametrize("kind", ["floats", "ints"])
+def test_elements_that_are_no_colours(kind: str, tmp_path: Path) -> None:
+    data = UNCHANGED[kind][0]
+    (tmp_path / "p").write_bytes(data)
+    text = "its elements are (float32|int32), of which no colours are known"
+    with pytest.raises(RuntimeError, match=text):
+        vision.Decode()(np.frombuffer(data, np.uint8))
+    for mode in (vision.ImageReadMode.COLOR, vision.ImageReadMode.GRAYSCALE):
+        with pytest.raises(RuntimeError, match=text):
+            vision.read_image(str(tmp_path / "p"), mode)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+@pytest.mark.parametrize("orientation", ORIENTED)
+def test_read_image_turns_colours_and_brightness(
+        kind: str, orientation: int, tmp_path: Path) -> None:
+    file = tmp_path / "p"
+    file.write_bytes(_saved(kind, BYTES, exif=_exif(orientation)))
+    colours, grey = (vision.read_image(str(file), mode) for mode in (
+        vision.ImageReadMode.COLOR, vision.ImageReadMode.GRAYSCALE))
+    assert grey.shape == (*ORIENTED[orientation].shape[:2], 1)
+    if kind == "PNG":  # libpng's weights; OpenCV's for formats without loss of their own
+        np.testing.assert_array_equal(colours, ORIENTED[orientation])
+        np.testing.assert_array_equal(grey[..., 0], colours @ [9797, 19234, 3737] >> 15)
+
+
+def test_brightness_is_opencvs(tmp_path: Path) -> None:
+    (tmp_path / "p").write_bytes(_saved("BMP", BYTES))
+    found = vision.read_image(str(tmp_path / "p"), vision.ImageReadMode.GRAYSCALE)[..., 0]
+    np.testing.assert_array_equal(found, BYTES @ [4899, 9617, 1868] + (1 << 13) >> 14)
 
 
 def test_bad_files(tmp_path: Path) -> None:

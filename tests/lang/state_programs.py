@@ -1647,7 +1647,7 @@ def set_past_the_cell() -> Made:
     return net(construct, n=0)
 
 
-@program(code="CE501")
+@program
 def tensor_written_in_place() -> Made:
     def construct(self: Any, x: Tensor) -> Any:
         here = self.buffer

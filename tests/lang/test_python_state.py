@@ -16,6 +16,7 @@ import cellc as ms
 from cellc import Tensor, nn
 
 from .state_programs import PROGRAMS, Made, Program
+from .tensor_programs import WRITES, written
 
 SUMS = (3.0, 1.0, 6.0, 2.0, 5.0, 3.0)
 
@@ -81,6 +82,23 @@ def test_modes_agree(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     got = _runs(program.make, ms.GRAPH_MODE)
     for number, (a, b) in enumerate(zip(want, got, strict=True)):
         assert a == b, f"call {number}"
+
+
+@pytest.mark.parametrize("size", [2, 100])
+@pytest.mark.parametrize("name", WRITES)
+def test_tensors_from_outside_are_written_in_place(name: str, size: int) -> None:
+    want = _runs(lambda: written(name, size), ms.PYNATIVE_MODE)
+    assert _runs(lambda: written(name, size), ms.GRAPH_MODE) == want
+
+
+def test_a_buffer_has_its_name_and_leaves_artifacts_as_an_update(tmp_path: Path) -> None:
+    net, _ = written("item", 2)
+    net.compile(Tensor([1.0, 2.0]))
+    file = str(tmp_path / "net")
+    ms.export(net, Tensor([1.0, 2.0]), file_name=file, file_format="MINDIR")
+    loaded = nn.GraphCell(ms.load(f"{file}.mindir"))
+    assert [loaded(Tensor([n, 1.0])).asnumpy().tolist() for n in (4.0, 5.0)] == [[4, 0], [5, 0]]
+    assert [p.name for p in loaded.get_parameters()] == ["t"]
 
 
 class _Box:

@@ -87,6 +87,16 @@ def test_set_inputs_says_what_is_open(peer: Peer, tmp_path: Path) -> None:
         same(peer.run(path, [x.asnumpy(), y.asnumpy()]), Net()(x, y))
 
 
+@pytest.mark.parametrize("net", [nn.AdaptiveAvgPool2d(1), nn.AdaptiveMaxPool2d((1, 1)),
+                                 nn.AdaptiveAvgPool1d(1)], ids=lambda net: type(net).__name__)
+def test_one_window_serves_images_of_any_size(net: nn.Cell, peer: Peer, tmp_path: Path) -> None:
+    open_sizes = [None] * (1 if isinstance(net, nn.AdaptiveAvgPool1d) else 2)
+    path = exported(net, Tensor(shape=[None, 3, *open_sizes], dtype=ms.float32), folder=tmp_path)
+    for sizes in ((8, 12), (5, 3)):
+        x = normal(2, 3, *sizes[: len(open_sizes)])
+        same(peer.run(path, [x.asnumpy()]), net(x))
+
+
 def test_a_question_about_an_open_size_is_an_error(tmp_path: Path) -> None:
     class Net(nn.Cell):
         def construct(self, x: Any) -> Any:

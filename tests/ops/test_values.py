@@ -90,6 +90,81 @@ def test_values(name: str, m: int) -> None:
         np.testing.assert_allclose(tensor.asnumpy(), np.array(values), rtol=2e-6)
 
 
+NAN = np.array([np.nan, 0.0, 2.0, 5.0, np.inf], np.float32)
+SEARCHES: dict[str, Callable[[Any, str], Any]] = {
+    "searchsorted": lambda edges, side: ops.searchsorted(Tensor(edges), Tensor(NAN), side=side),
+    "rows": lambda edges, side: ops.searchsorted(
+        Tensor([edges]), Tensor(NAN[None]), right=side == "right")[0],
+    "bucketize": lambda edges, side: ops.bucketize(
+        Tensor(NAN), edges.tolist(), right=side == "right"),
+    "numpy": lambda edges, side: cellc_numpy.searchsorted(Tensor(edges), Tensor(NAN), side),
+    "digitize": lambda edges, side: cellc_numpy.digitize(
+        Tensor(NAN), Tensor(edges), side == "left"),
+}
+
+
+@pytest.mark.parametrize("m", MODES, ids=["eager", "graph"])
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("edges", [[1, 2, 3], [1, 2, np.nan], [np.nan] * 3], ids=str)
+@pytest.mark.parametrize("search", list(SEARCHES))
+def test_nan_comes_after_all_numbers(search: str, edges: list[float], side: Any, m: int) -> None:
+    ordered = np.array(edges, np.float32)
+    with mode(m):
+        call = ms.jit(SEARCHES[search]) if m == ms.GRAPH_MODE else SEARCHES[search]
+        found = call(ordered, side)
+    np.testing.assert_array_equal(found.asnumpy(), np.searchsorted(ordered, NAN, side))
+
+
+COMPLEX: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "prod": (lambda x, a: ops.prod(x, a, True), lambda x, a: np.prod(x, a, keepdims=True)),
+    "cumprod": (ops.cumprod, np.cumprod),
+    "cumsum": (ops.cumsum, np.cumsum),
+    "var": (ops.var, np.var),
+    "std": (lambda x, a: ops.std(x, a, 1), lambda x, a: np.std(x, a, ddof=1)),
+    "from the end": (lambda x, a: ops.CumProd(True, True)(x, a), lambda x, a: np.flip(np.cumprod(
+        np.insert(np.flip(x, a), 0, 1, a), a), a).take(range(1, x.shape[a] + 1), a)),
+}
+
+
+@pytest.mark.parametrize("m", MODES, ids=["eager", "graph"])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("n", [1, 2, 7, 12])
+@pytest.mark.parametrize("name", list(COMPLEX))
+def test_complex_reductions(name: str, n: int, dtype: Any, m: int) -> None:
+    function, reference = COMPLEX[name]
+    if name == "std" and n == 1:
+        return  # numpy warns of the division by 0
+    r = np.random.default_rng(n)
+    for axis, shape in enumerate([(n, 3), (2, n)]):
+        x = (r.normal(size=shape) + 1j * r.normal(size=shape)).astype(dtype)
+        with mode(m):
+            call = ms.jit(function) if m == ms.GRAPH_MODE else function
+            found = call(Tensor(x), axis).asnumpy()
+        want = reference(x.astype(np.complex128), axis)
+        np.testing.assert_allclose(found, want, 1e-5 if dtype is np.complex64 else 1e-12, 1e-6)
+        assert found.real.dtype == np.zeros(0, dtype).real.dtype
+
+
+def test_products_of_complex_numbers_keep_infinities() -> None:
+    """1 * (inf + 0i) has a NaN: nothing is multiplied that needs no product."""
+    x = Tensor(np.array([np.inf, 2.0], np.complex64))
+    assert ops.cumprod(x, 0).asnumpy()[0] == np.inf
+    assert ops.prod(x[:1]).asnumpy() == np.inf
+    assert ops.prod(x[:0]).asnumpy() == 1
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: ops.real(ops.prod(x)), lambda x: ops.imag(ops.cumprod(x, 0)).sum(),
+    lambda x: ops.abs(ops.cumsum(x, 0)).sum(), lambda x: ops.var(x, 0)],
+    ids=["prod", "cumprod", "cumsum", "var"])
+def test_gradients_of_complex_reductions(function: Callable[[Tensor], Tensor]) -> None:
+    """dL/dRe z + i dL/dIm z, by differences; with a zero among the factors."""
+    x, h = np.array([1 + 2j, 0, -0.5 + 1j, 2j]), 1e-6
+    slopes = [sum(unit * float(function(Tensor(x + sign * h * unit * at)).asnumpy()) * sign
+                  for unit in (1, 1j) for sign in (1, -1)) / (2 * h) for at in np.eye(4)]
+    np.testing.assert_allclose(ms.grad(function)(Tensor(x)).asnumpy(), slopes, 1e-6, 1e-7)
+
+
 def test_bicubic_of_mint_is_pytorchs() -> None:
     """There a = -0.75 in every case, the ends are repeated, and offsets are exact."""
     found = mint_functional.interpolate(IMAGE, size=(5, 5), mode="bicubic").reshape(-1)[:4]

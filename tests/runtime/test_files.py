@@ -348,6 +348,8 @@ def row(dtype: object, shape: object, offsets: object) -> dict[str, object]:
      (st({"a": row("F32", [1], [0, 4])}, bytes(3)),
       "array 'a' of the checkpoint does not fit its place"),
      (st({"__metadata__": {"a": 1}}), "the checkpoint's metadata is malformed"),
+     *((st({"a": row(kind, [4], [0, 4])}, bytes(4)), f"'a' of the checkpoint has the type {kind}")
+       for kind in ("F8_E4M3", "F8_E5M2", "F8_E8M0", "F4")),
      (st({"a": row("BOOL", [1], [0, 1])}, b"\x02"),
       "a boolean array holds something else than 0 and 1"),
      (st(b"[" * 50_000), "the checkpoint's header is not valid")],
@@ -357,6 +359,12 @@ def test_hostile_checkpoints(data: bytes, text: str, tmp_path: Path) -> None:
     file.write_bytes(data)
     with pytest.raises(ArtifactError, match=re.escape(text)):
         checkpoint.load(file)
+
+
+def test_metadata_may_be_null() -> None:
+    arrays, metadata = checkpoint.decode(
+        st({"__metadata__": None, "a": row("F32", [1], [0, 4])}, struct.pack("<f", 7)))
+    assert (arrays["a"].tolist(), metadata) == ([7.0], {})
 
 
 def test_unaligned_checkpoints_of_others_are_read() -> None:

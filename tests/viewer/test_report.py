@@ -82,8 +82,8 @@ def test_a_diff_names_what_is_gone_new_and_rewritten() -> None:
                   if "softmax" in {ledger.rows[u].op for u in r.gone})
     assert {ledger.rows[u].op for u in rewrite.new} >= {"reduce_max", "exp", "reduce_sum", "div"}
     assert "softmax → reduce_max, sub, exp" in summary(ledger, expand)
-    assert not changes["3 complex-sums"]
-    assert summary(ledger, changes["3 complex-sums"]) == "no change"
+    assert not changes["3 complex-reductions"]
+    assert summary(ledger, changes["3 complex-reductions"]) == "no change"
     simplify = changes["5 simplify"]
     assert "mul" in {ledger.rows[u].op for u in
                      [*simplify.gone, *(g for r in simplify.rewritten for g in r.gone)]}

@@ -185,6 +185,9 @@ class Op:
     """`value(r, idx)`: the element at `idx` of the result, reading operands through `r`."""
     reduction: Callable[[Node], Reduction] | None = None
     """`reduction(node)`: the reduction this node is."""
+    of_complex: Callable[[Builder, Node], Value | None] | None = None
+    """`of_complex(b, node)`: the result for a complex operand, by ops whose kernels take one; None
+    where an open size decides how."""
     expand: Callable[..., Any] | None = None
     """`expand(b, *operands, **attrs)`: the composition, built with `b`."""
 

@@ -11,11 +11,20 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..ir.graph import Builder, Value
+from ..ir.graph import Builder, Node, Value
+from ..ir.op import Op
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr
 
 Element = Expr | ComplexExpr
+
+
+def by_parts(self: Op, b: Builder, node: Node) -> Value:
+    """A linear op of a complex operand: of the real and of the imaginary part."""
+    x = node.operands[0]
+    parts = [b.emit(node.op, part, **node.attrs) for part in (b.real(x), b.imag(x))]
+    whole: Value = b.make_complex(*parts)
+    return whole
 
 
 def conj(b: Builder, v: Value) -> Value:

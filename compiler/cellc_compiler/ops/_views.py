@@ -116,3 +116,9 @@ def crop(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
     begin = tuple(start if k == axis else 0 for k in range(len(dims)))
     end = tuple(stop if k == axis else d for k, d in enumerate(dims))
     return b.slice(x, start=begin, stop=end)
+
+
+def moved(b: Builder, x: Value, axis: int, by: int, value: float) -> Value:
+    """x[i - by] along an axis, `value` where there is none."""
+    low = tuple(by if k == axis else 0 for k in range(x.type.rank))
+    return b.pad(x, low=low, high=tuple(-n for n in low), value=value)

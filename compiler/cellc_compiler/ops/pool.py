@@ -343,7 +343,7 @@ class _Adaptive(_Pool):
 
     def counts(self, hw: Pair, attrs: Attrs) -> Pair:
         rows, columns = attrs["output_size"]
-        if min(*hw, rows, columns) < 1:
+        if any(n < 1 for n in (*hw, rows, columns)):
             return super().counts(hw, attrs)  # the error
         return rows, columns
 

@@ -16,6 +16,7 @@ from cellc_runtime import dtypes as dt
 from cellc_runtime.dtypes import DType
 
 from ..ir import attributes as attr
+from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import (
     BOOL,
@@ -32,7 +33,9 @@ from ..ir.op import (
 from ..ir.types import TensorType, normalize_axes, normalize_axis, prod
 from ..loops.expr import Reduction
 from . import _batch_axis
+from ._complex import by_parts, conj
 from ._members import Grads, case, define, no_gradient
+from ._views import crop
 from .batching import along
 from .elementwise import check_dtype, compute_dtype, to_dtype, widen
 
@@ -127,6 +130,7 @@ class ReduceSum(Reduce):
     """Sum over axes. Source: `mindspore.ops.sum`."""
 
     name = "reduce_sum"
+    of_complex = by_parts
     sums = True
     kind = "sum"
     dtypes = NUMBERS
@@ -156,13 +160,29 @@ class ReduceProd(Reduce):
     name = "reduce_prod"
     kind = "prod"
     combine = "prod"
-    dtypes = REAL
+    dtypes = NUMBERS
     amp = "high"
     tolerance = 32.0
 
     def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
         axes = reduced_axes(axes, x.ndim)
         return np.prod(x, axis=axes, keepdims=keepdims, dtype=_wide(x)).astype(x.dtype)
+
+    def of_complex(self, b: Builder, node: Node) -> Value | None:
+        """The halves of each axis are multiplied until one element is left."""
+        x = node.operands[0]
+        for axis in reduced_axes(node.attrs["axes"], x.type.rank):
+            n = x.shape[axis]
+            if is_symbolic(n):
+                return None
+            if n == 0:
+                return b.full(node.result.type, 1)
+            while n > 1:
+                half = n // 2
+                y = b.mul(crop(b, x, axis, 0, half), crop(b, x, axis, half, 2 * half))
+                x = b.join(y, crop(b, x, axis, n - 1, n), axis=axis) if n % 2 else y
+                n -= half
+        return x if node.attrs["keepdims"] else b.reshape(x, shape=node.result.shape)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, axes, dy = node.operands[0], node.attrs["axes"], dys[0]
@@ -175,7 +195,7 @@ class ReduceProd(Reduce):
         divided = b.trunc_div if x.dtype.is_integer else b.div
         slope = b.where(b.eq(rest, b.scalar(0, like=rest)), divided(others, safe),
                         b.scalar(0, like=x))
-        return [b.mul(spread(b, dy, x.type, axes), slope)]
+        return [b.mul(spread(b, dy, x.type, axes), conj(b, slope))]
 
     def samples(self) -> Sequence[Sample]:
         return (*super().samples(),

@@ -12,12 +12,14 @@ import numpy as np
 from cellc_runtime import dtypes
 
 from ..ir import attributes as attr
+from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import FLOATS, REAL, Array, Op, Sample, Spec, register
+from ..ir.op import FLOATS, NUMBERS, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis
 from . import _batch_axis
+from ._complex import by_parts, conj
 from ._members import Grads, case, define
-from ._views import crop, widened
+from ._views import crop, moved, widened
 from .batching import along
 from .elementwise import to_dtype, widen
 from .gather import accumulated
@@ -38,7 +40,8 @@ class _Cumulative(Op):
 
     def infer(self, x: TensorType, *, axis: int, **attrs: Any) -> Any:
         if x.dtype not in self.dtypes:
-            raise TypeError(f"{self.name} takes real numbers, got {x}")
+            kind = "numbers" if self.dtypes is NUMBERS else "real numbers"
+            raise TypeError(f"{self.name} takes {kind}, got {x}")
         if x.rank == 0:
             raise ValueError(f"{self.name} needs at least 1 dimension, got a scalar")
         normalize_axis(axis, x.rank)
@@ -55,6 +58,7 @@ class _Running(_Cumulative):
     """
 
     attrs = {"axis": attr.axis(0), "exclusive": attr.flag(False), "reverse": attr.flag(False)}
+    dtypes = NUMBERS
     amp = "high"
     tolerance = 32.0
 
@@ -90,6 +94,7 @@ class CumSum(_Running):
     """
 
     name = "cumsum"
+    of_complex = by_parts
     sums = True
     kind = "sum"
 
@@ -118,8 +123,24 @@ class CumProd(_Running):
     def accumulate(self, x: Array) -> Array:
         return np.cumprod(x, 0, dtype=x.dtype)
 
+    def of_complex(self, b: Builder, node: Node) -> Value | None:
+        """Products of the last 1, 2, 4, ... elements (Hillis and Steele, 1986)."""
+        x = node.operands[0]
+        axis = normalize_axis(node.attrs["axis"], x.type.rank)
+        n, reverse = x.shape[axis], node.attrs["reverse"]
+        if is_symbolic(n):
+            return None
+        if node.attrs["exclusive"] and n:
+            x = moved(b, x, axis, -1 if reverse else 1, 1)
+        by = 1
+        while by < n:  # (An element is never multiplied by 1, which makes NaN of an infinity.)
+            done = crop(b, x, axis, n - by, n) if reverse else crop(b, x, axis, 0, by)
+            more = b.mul(crop(b, x, axis, by, n), crop(b, x, axis, 0, n - by))
+            x, by = b.join(*((more, done) if reverse else (done, more)), axis=axis), 2 * by
+        return x
+
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        """dx[i] = sum over j >= i of dy[j] * y[j] / x[i].
+        """dx[i] = sum over j >= i of dy[j] * y[j] / x[i], of conjugates where they are complex.
 
         At the first zero of a line that is the same sum with the zero left out of the products;
         further zeros get nothing, since the first one is in all their products.
@@ -129,11 +150,12 @@ class CumProd(_Running):
         along = {"axis": node.attrs["axis"], "reverse": node.attrs["reverse"]}
         zero, nothing, ones = b.eq(x, b.zeros_like(x)), b.zeros_like(x), b.full(x.type, 1)
         divided = b.trunc_div if x.dtype.is_integer else b.div
-        usual = divided(b.cumsum(b.mul(dy, node.result), **back), b.where(zero, ones, x))
+        usual = divided(b.cumsum(b.mul(dy, conj(b, node.result)), **back),
+                        conj(b, b.where(zero, ones, x)))
         seen = b.cumsum(b.cast(zero, dtype=dtypes.int32), **along)
         first = b.logical_and(zero, b.eq(seen, b.scalar(1, like=seen)))
         without = b.cumprod(b.where(first, ones, x), **node.attrs)
-        at_zero = b.cumsum(b.mul(dy, without), **back)
+        at_zero = b.cumsum(b.mul(dy, conj(b, without)), **back)
         return [b.where(zero, b.where(first, at_zero, nothing), usual)]
 
 
@@ -235,12 +257,6 @@ class LogCumSumExp(_Cumulative):
                 case((0, 3), axis=0), case((1,)))
 
 
-def _moved(b: Builder, x: Value, axis: int, by: int, value: float) -> Value:
-    """x[i - by] along an axis, `value` where there is none."""
-    low = tuple(by if k == axis else 0 for k in range(x.type.rank))
-    return b.pad(x, low=low, high=tuple(-n for n in low), value=value)
-
-
 @register
 class LinearRecurrence(_Cumulative):
     """y[i] = factor[i] * y[i-1] + input[i] along an axis, y[-1] being 0.
@@ -278,9 +294,9 @@ class LinearRecurrence(_Cumulative):
         (x, a), reverse = node.operands, node.attrs["reverse"]
         axis = normalize_axis(node.attrs["axis"], x.type.rank)
         by = -1 if reverse else 1
-        g = b.linear_recurrence(dys[0], _moved(b, a, axis, -by, 0), axis=axis,
+        g = b.linear_recurrence(dys[0], moved(b, a, axis, -by, 0), axis=axis,
                                 reverse=not reverse)
-        return [g, b.mul(g, _moved(b, node.result, axis, by, 0))]
+        return [g, b.mul(g, moved(b, node.result, axis, by, 0))]
 
     def samples(self) -> Sequence[Sample]:
         def two(shape: tuple[int, ...], **attrs: Any) -> Sample:

@@ -18,7 +18,7 @@ from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup
 from .base import copy_graph
 from .cleanup import Dce
-from .complex_sums import ComplexSums
+from .complex_reductions import ComplexReductions
 from .expand import Expand
 from .instantiate import SizeError, graph_symbols, instantiate
 
@@ -56,7 +56,7 @@ def _expanded(graph: Graph, symbol: str, rows: int) -> Graph:
         out = copy_graph(instantiate(graph, {symbol: rows}))
     except SizeError:  # of a size that nobody asked for
         raise NotBatchIndependent("its shapes fit some sizes of the batch only") from None
-    for p in (Dce(), Expand(), ComplexSums()):
+    for p in (Dce(), Expand(), ComplexReductions()):
         p.run(out)
     return out
 

@@ -9,7 +9,7 @@ from ..ir.graph import Graph
 from ..ops.control import Cotangent
 from .base import Pass
 from .cleanup import Cse, Dce, FoldConstants, Simplify
-from .complex_sums import ComplexSums
+from .complex_reductions import ComplexReductions
 from .expand import Expand
 from .fast import FoldScales, Reassociate
 from .split import SplitReductions
@@ -17,7 +17,7 @@ from .split import SplitReductions
 PIPELINE: tuple[Pass, ...] = (
     Dce(),
     Expand(),
-    ComplexSums(),
+    ComplexReductions(),
     SplitReductions(),
     Simplify(),
     FoldConstants(),

@@ -354,6 +354,7 @@ class CompiledEntry(Entry):
         updated = {old for old, _ in traced.graph.updates}
         self.updated = [p for p, v in zip(traced.parameters, traced.graph.inputs[traced.arguments:],
                                           strict=True) if v in updated]
+        self.writes_tensors = any(type(p) is Tensor for p in self.updated)
         self.single = isinstance(traced.out, Leaf) and traced.out.kind is None
         self.bind()
 
@@ -402,7 +403,7 @@ class CompiledEntry(Entry):
         if self.updated:
             same = writes.weights_version == self.weights_version
             weights_version = writes.written(self.updated)
-            if views.of_parameters:
+            if views.of_parameters or self.writes_tensors:
                 views.settle(self.updated)
             if same:
                 self.weights_version = weights_version

@@ -22,7 +22,6 @@ from cellc_runtime.site import STATE
 if TYPE_CHECKING:
     from cellc_compiler.ir.graph import Graph
 
-    from ..tensors.parameter import Parameter
     from ..tensors.tensor import Tensor, Tensors
     from ..tracing.tracer import Tracer
     from . import naming
@@ -55,7 +54,7 @@ class Engine(Protocol):
     def run(self, op: str, operands: Tensors, attrs: Attrs) -> Any:
         """Run one op now."""
 
-    def assign(self, parameter: Parameter, value: Tensor) -> None:
+    def assign(self, parameter: Tensor, value: Tensor) -> None:
         """Overwrite a parameter's buffer."""
 
     def assign_part(
@@ -283,8 +282,8 @@ def routed() -> bool:
     return apply.func is not plain_apply
 
 
-def assign(parameter: Parameter, value: Tensor) -> None:
-    """Give a parameter a new value of the same shape and dtype, in program order.
+def assign(parameter: Tensor, value: Tensor) -> None:
+    """Give a Parameter or another tensor a new value of its shape and dtype, in program order.
 
     Eagerly the parameter's buffer is overwritten; in a graph later reads see the value and it
     leaves the graph as an update.

@@ -16,7 +16,7 @@ import numpy as np
 
 from . import checks
 from .declared import ARGUMENTS, PICTURES, ROWS, Argument, flag
-from .pictures import decoded, pillow
+from .decoding import decoded, pillow
 from .rows import Row
 from .sources import MappableDataset
 

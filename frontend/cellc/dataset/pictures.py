@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import math
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from cellc_runtime.forks import no_fork
-
 from . import checks
 from .declared import ROWS, Argument, whole
+from .decoding import decoded, pillow
 from .rows import Row
 from .sources import ArrayDataset, MappableDataset
 from .streams import Mt19937
@@ -21,55 +18,6 @@ from .streams import Mt19937
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
 IDX_INTS = 0xC00
 """The part of the magic number that says: int32."""
-
-
-def pillow(who: str) -> ModuleType:
-    """The Pillow library, which reads and writes pictures.
-
-    Raises:
-        ModuleNotFoundError: it is not installed.
-    """
-    try:
-        with no_fork():  # a child would wait for the thread that imports
-            from PIL import Image  # heavy, and not needed by other datasets
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"{who} needs Pillow to read pictures: pip install cellc[images]", name="PIL"
-        ) from error
-    return Image
-
-
-_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-"""The kinds of pictures. Others of Pillow's start a program (EPS) or are hardly tested."""
-_PIXELS, _PER_BYTE = 1 << 26, 64
-"""A picture may have `_PIXELS`, or `_PER_BYTE` for each byte of the file if that is more."""
-
-
-def picture_of(data: bytes, who: str) -> Any:
-    """A picture of Pillow's over a file's contents, whose elements are not read yet.
-
-    Raises:
-        ModuleNotFoundError: Pillow is not installed.
-        ValueError: it has too many elements for its length.
-        Exception: it is no picture.
-    """
-    picture = pillow(who).open(io.BytesIO(data), formats=_FORMATS)
-    if math.prod(picture.size) > max(_PIXELS, _PER_BYTE * len(data)):
-        raise ValueError(f"{len(data)} bytes are too few for {picture.size} pixels")
-    return picture
-
-
-def decoded(data: bytes, who: str) -> np.ndarray[Any, Any]:
-    """A picture file's contents as uint8[height, width, 3].
-
-    Raises:
-        RuntimeError: it is no picture.
-    """
-    try:
-        with picture_of(data, who) as picture:
-            return np.asarray(picture.convert("RGB"))
-    except Exception as error:  # what Pillow's readers of formats raise has no common kind
-        raise RuntimeError(f"{who}: the image is broken or of an unknown kind: {error}") from error
 
 
 def idx_array(data: bytes, magic: int, path: Path, who: str) -> np.ndarray[Any, Any]:

@@ -40,10 +40,12 @@ def waveform(path: Path) -> tuple[np.ndarray[Any, Any], int]:
             data = sound.readframes(count) if whole <= path.stat().st_size else b""
     except (OSError, EOFError, wave.Error) as error:
         raise RuntimeError(f"Invalid file, {path} cannot be read as a WAV file: {error}") from error
-    if width != 2 or len(data) != whole:
-        raise RuntimeError(f"Invalid file, {path}: samples of 16 bits are wanted, all that the "
-                           f"file's head names; these have {8 * width}, and {len(data)} bytes "
-                           f"instead of {whole}.")
+    if width != 2:
+        raise RuntimeError(f"Invalid file, {path}: a sample must have 16 bits, but has {8 * width}."
+                           " Convert the file to 16-bit samples.")
+    if len(data) != whole:
+        raise RuntimeError(f"Invalid file, {path}: it has fewer than the {whole} bytes of samples "
+                           "that its header states.")
     values = np.frombuffer(data, "<i2").astype(np.float32) / np.float32(_TOP)
     return values.reshape(1, -1), rate
 

@@ -227,7 +227,7 @@ class EagerEngine:
                 self.site = installed[1]
                 functions.install(installed[0], self.asked)
 
-    def assign(self, parameter: Parameter, value: Tensor) -> None:
+    def assign(self, parameter: Tensor, value: Tensor) -> None:
         """Overwrite a parameter's buffer; recordings keep the elements it had."""
         if parameter._type != value._type:
             name = getattr(parameter, "name", "")  # a Tensor that is changed in place has none

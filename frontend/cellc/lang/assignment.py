@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from ..tensors.indexing import become, involved, is_open, write_update
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
-from ..tensors.views import hand_on
+from ..tensors.views import family, hand_on
 from ..tracing.pytree import RunObject
 from ..tracing.reads import in_class
-from ..tracing.tracer import GraphTensor
+from ..tracing.tracer import GraphTensor, is_variable
 from . import _model
 from .access import mangle, read_attribute, subscript
 from .budget import GROWING, check_growth
@@ -246,7 +246,9 @@ def _note_tensors(vm: Interpreter, holder: Tensor) -> None:
 
 def _refuse_write(vm: Interpreter, holder: Tensor, frame: Frame) -> None:
     """A Tensor from outside is an object that others may hold: its elements are not the run's."""
-    if vm.state.is_outside(holder):
+    if vm.state.is_outside(holder) and not is_variable(holder):
+        root = family(holder)[0]
+        vm.tracer.wanted[id(root)] = root
         raise vm.error(
             "CE501", TypeError, "a Tensor that was made outside is written in place by a compiled "
             "function", frame,

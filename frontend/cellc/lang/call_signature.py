@@ -22,7 +22,7 @@ from ..calls import inner_primitives
 from ..core.module_names import module_of
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
-from ..tracing.tracer import GraphTensor
+from ..tracing.tracer import GraphTensor, is_variable
 from . import _model
 from .journal import BOXES
 from .state import State
@@ -178,6 +178,8 @@ class Signature:
         of = kind, tensor.dtype, tensor.shape
         if graph:
             return of
+        if is_variable(tensor) and not isinstance(tensor, Parameter):
+            raise Unlike
         if isinstance(tensor, Parameter):
             self.objects.append(tensor)
             return of, tuple([

@@ -28,7 +28,7 @@ from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber
 from ..tracing.reads import in_class
 from ..tracing.state_numbers import StateNumber
-from ..tracing.tracer import ElementsUnknown, GraphTensor
+from ..tracing.tracer import ElementsUnknown, GraphTensor, is_variable
 from . import _model
 from .asking import called
 from .assignment import set_attribute
@@ -504,7 +504,7 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     given = [_as_callback(vm, a, frame) for a in args]
     named = {k: _as_callback(vm, v, frame) for k, v in kwargs.items()} if kwargs else kwargs
     before = invalidation.count()
-    if vm.pieces is not None and isinstance(owner, Parameter) and name in _ELEMENTS:
+    if vm.pieces is not None and is_variable(owner) and name in _ELEMENTS:
         return of_tensor(vm, fn, args, kwargs, frame)
     try:
         result = _refuse_drawn(vm, called(vm, fn, given, named), frame)

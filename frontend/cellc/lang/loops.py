@@ -15,7 +15,6 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field, replace
 
 from ..calls.pieces import OBJECT
-from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tensors.views import perhaps
 from ..tracing.numbers import DTYPES, Kind, kind_of
@@ -223,7 +222,7 @@ class RuntimeLoop:
         self.replay = False
         self.live = live_around(node, frame) | frame.source.live.captured | {counter}
         self.carried: dict[Hashable, Carried] = {}
-        self.parameters: list[Parameter] = []
+        self.parameters: list[Tensor] = []
         self.kinds: frozenset[str] = frozenset()
         self.returned: Any = MISSING
         self.local: dict[Hashable, Change] = {}

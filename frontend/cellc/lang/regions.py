@@ -16,7 +16,6 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
-from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.tracer import Entered, GraphTensor, Region, Tracer, align_inputs
 
@@ -55,7 +54,7 @@ def _outer(tracer: Tracer, captures: Sequence[Value]) -> list[Value]:
 
 
 def enter_parameters(
-    tracer: Tracer, region: Region, carried: Sequence[Parameter], inputs: Sequence[Tensor]
+    tracer: Tracer, region: Region, carried: Sequence[Tensor], inputs: Sequence[Tensor]
 ) -> None:
     """Make reads of carried parameters see the loop's inputs."""
     for parameter, tensor in zip(carried, inputs, strict=True):
@@ -65,7 +64,7 @@ def enter_parameters(
 def close_while(
     tracer: Tracer,
     init: Sequence[Tensor],
-    assigned: Sequence[Parameter],
+    assigned: Sequence[Tensor],
     test: tuple[Region, Tensor],
     body: tuple[Region, Sequence[Tensor]],
 ) -> list[Tensor]:
@@ -88,7 +87,7 @@ def close_while(
 def close_scan(
     tracer: Tracer,
     init: Sequence[Tensor],
-    assigned: Sequence[Parameter],
+    assigned: Sequence[Tensor],
     sequences: Sequence[Tensor],
     rows: Sequence[GraphTensor],
     length: int,
@@ -166,7 +165,7 @@ class Mark:
     nodes: int
     lifted: int
     env: dict[Tensor, Value]
-    assigned: dict[Parameter, None]
+    assigned: dict[Tensor, None]
 
 
 def mark(tracer: Tracer) -> Mark:

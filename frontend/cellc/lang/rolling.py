@@ -21,7 +21,6 @@ import numpy as np
 from cellc_compiler.ir.graph import Value
 
 from ..core import watching
-from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.pytree import RunObject
 from ..tracing.tracer import GraphTensor, Region
@@ -217,11 +216,11 @@ class RolledLoop(RuntimeLoop):
         tracer = self.vm.tracer
         if not tensor.shape or not all(type(i) is int for i in indices):
             raise NotRollable
-        if isinstance(tensor, Parameter):
+        if not isinstance(tensor, GraphTensor):
             if any(tensor in r.assigned for r in tracer.regions[self.level :]) \
                     or any(p is tensor for p in self.parameters):
                 raise NotRollable
-        elif isinstance(tensor, GraphTensor) and tracer._home(tensor.ir_value) >= self.level:
+        elif tracer._home(tensor.ir_value) >= self.level:
             raise NotRollable
         length = tensor.shape[0]
         if not all(-length <= i < length for i in indices):

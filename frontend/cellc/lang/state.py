@@ -15,6 +15,7 @@ import operator
 import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from cellc_runtime.records import dataclass, field, replace
 from ..core.dispatch import apply
 from ..core.module_names import plain
 from ..tensors.tensor import Tensor
+from ..tensors.views import view_of
 from ..tracing.arguments import CHANGEABLE, at_hand, objects_in, returned
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, kind_of
 from ..tracing.python_state import PythonState, StateInput, can_be_input
@@ -177,6 +179,8 @@ class State:
         first_values: of the places that are inputs, when the trace began.
         asked: places in the source where the run is asked which way it goes (`asking`).
         asks: how often it was asked so far.
+        variables: Tensors from outside that the trace changes in place.
+        tracer: of this trace.
         outside: containers and iterators that were there before.
         made: other objects that the trace has made.
         log: hears of reads, too.
@@ -187,6 +191,8 @@ class State:
     open: dict[int, Any] = field(default_factory=dict)
     asked: frozenset[Hashable] = frozenset()
     asks: int = 0
+    variables: tuple[Tensor, ...] = ()
+    tracer: Tracer | None = None
     outside: dict[int, Any] = field(default_factory=dict)
     made: dict[int, Any] = field(default_factory=dict)
     arguments: dict[int, tuple[int, Any]] = field(default_factory=dict)
@@ -213,7 +219,8 @@ class State:
 
     def begin(self, tracer: Tracer) -> list[StateInput]:
         """Set the places that are inputs to the numbers and tensors of the graph."""
-        self.answers.place = tracer.place
+        self.answers.place, self.tracer = tracer.place, tracer
+        tracer.variables.update((id(t), t) for t in self.variables)
         return [self._enter(slot, number, tracer) for number, slot in enumerate(self.inputs)]
 
     def _enter(self, slot: Stored, number: int, tracer: Tracer) -> StateInput:
@@ -244,18 +251,27 @@ class State:
         Args:
             error: how it failed, if it did.
         """
+        base, tracer = partial(State, variables=self.variables), self.tracer
+        wanted = [] if tracer is None else [
+            t for t in tracer.wanted.values() if self.is_outside(t) and type(t) is Tensor
+            and can_be_input(t) and view_of(t) is None]
+        # (Tensors that each trace makes would be wanted for ever: no trace reads those of before.)
+        if wanted and tracer is not None and all(t in tracer.parameters for t in self.variables):
+            return State(self.inputs, self.fixed, self.open, self.asked,
+                         variables=(*self.variables, *wanted))
         known = {s.key() for s in self.inputs}
         more = [s for k, s in self.written.items() if k in self.read and k not in known
                 and k not in self.fixed and id(s.target) not in self.arguments
-                and id(s.target) not in self.escaped and can_be_input(s.now())]
+                and id(s.target) not in self.escaped and can_be_input(s.now())
+                and not any(s.now() is t for t in self.variables)]
         if more or self.conflicts:
-            return State((*self.inputs, *more), self.fixed, {**self.open, **self.conflicts},
-                         self.asked)
+            return base((*self.inputs, *more), self.fixed, {**self.open, **self.conflicts},
+                        self.asked)
         site = getattr(error, "site", None)
         if site is not None and site not in self.asked:
-            return State(self.inputs, self.fixed, self.open, self.asked | {site})
+            return base(self.inputs, self.fixed, self.open, self.asked | {site})
         if error is not None and self.inputs:  # perhaps it must be known what they are
-            return State((), self.fixed | known, self.open, self.asked)
+            return base((), self.fixed | known, self.open, self.asked)
         return None
 
     def finish(self, inputs: list[StateInput], reads: list[Read]) -> PythonState | None:

@@ -22,12 +22,11 @@ from cellc_runtime.records import dataclass, field
 
 from ..calls.pieces import OBJECT, held
 from ..core.dispatch import apply
-from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, tensor_of
 from ..tensors.views import perhaps
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
 from ..tracing.pytree import Box, Known, ObjectKind, RunObject, parts_of, put_together
-from ..tracing.tracer import GraphTensor
+from ..tracing.tracer import GraphTensor, is_variable
 
 
 class _Missing:
@@ -109,12 +108,12 @@ class RuntimeRange:
 
 def is_runtime(value: object) -> bool:
     """Whether a value is a tensor whose elements are not known."""
-    return isinstance(value, (GraphTensor, Parameter))
+    return isinstance(value, GraphTensor) or is_variable(value)
 
 
 def holds_runtime(value: object, depth: int = 4) -> bool:
     """Whether a value is, or is a container of, run-time tensors."""
-    if isinstance(value, (GraphTensor, Parameter, Text, Formatted, RunObject)):
+    if isinstance(value, (GraphTensor, Text, Formatted, RunObject)) or is_variable(value):
         return True
     if depth and isinstance(value, (tuple, list, set, frozenset)):
         return any(holds_runtime(v, depth - 1) for v in value)

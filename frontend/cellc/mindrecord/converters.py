@@ -18,7 +18,8 @@ import numpy as np
 from cellc_runtime.unpacking import GZIP, unpacked
 
 from ..core.native import names_itself
-from ..dataset.pictures import IDX_IMAGES, IDX_LABELS, idx_array, pillow
+from ..dataset.decoding import pillow
+from ..dataset.pictures import IDX_IMAGES, IDX_LABELS, idx_array
 from ..records.tfrecord import TFRecordFile
 from ..records.writer import FileWriter
 from .cifar import read_batch

@@ -452,10 +452,10 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
     """
     values, edges = together([as_tensor(x, "digitize"), as_tensor(bins, "digitize", "bins")])
     cells = fa.expand_dims(values, -1)
-    up = m.lt(edges, cells) if right else m.le(edges, cells)
+    up = fo.precedes(edges, cells, not right)
     down = m.ge(edges, cells) if right else m.gt(edges, cells)
     n = edges.shape[0]
-    rises = m.le(fj.part(edges, 0, 0, 1), fj.part(edges, 0, n - 1, n))
+    rises = fo.precedes(fj.part(edges, 0, 0, 1), fj.part(edges, 0, n - 1, n), True)
     return fr.sum(cast_to(m.where(rises, up, down), int32), -1, dtype=int32)
 
 

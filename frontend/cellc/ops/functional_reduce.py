@@ -246,12 +246,16 @@ def position(op: str, input: Tensor, axis: int | None, keepdims: bool) -> Tensor
 
 @native_body(by_op=True)
 def spread(op: str, input: Tensor, axis: Any, ddof: Any, keepdims: bool) -> Tensor:
-    """The variance or standard deviation over axes.
+    """The variance or standard deviation over axes; of complex elements the variances of the real
+    and of the imaginary parts are added.
 
     Raises:
-        TypeError: the elements are no floats.
+        TypeError: the elements are neither floats nor complex.
     """
     x = tensor(input, op)
+    if x.dtype.is_complex:
+        both = m.add(*(var(part, axis, ddof, keepdims) for part in (m.real(x), m.imag(x))))
+        return m.sqrt(both) if op == "std" else both
     if not x.dtype.is_float:
         raise TypeError(f"For '{op}', 'input' must be a tensor of floats, but got {x.dtype}.")
     less = int(ddof) if isinstance(ddof, bool) else integer(ddof, op, "ddof")

@@ -334,6 +334,15 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
                              mode="add"), float32)
 
 
+def precedes(edge: Tensor, x: Tensor, equal: bool) -> Tensor:
+    """Whether `edge` is before `x`, or, if `equal`, is `x`, in the order of `sort`: NaN is last."""
+    before = m.le(edge, x) if equal else m.lt(edge, x)
+    if not x.dtype.is_float:
+        return before
+    last = m.ne(x, x)
+    return m.logical_or(before, last if equal else m.logical_and(last, m.eq(edge, edge)))
+
+
 @native
 def searchsorted(
     sorted_sequence: Tensor, values: Any, *, out_int32: bool = False, right: bool = False,
@@ -345,7 +354,8 @@ def searchsorted(
         sorted_sequence: (..., n), ascending along the last axis.
         values: (..., k), or any shape (or a number) for a 1-D sequence.
         out_int32: int32 positions, not int64.
-        right: after equal elements instead of before; `side` says the same by name.
+        right: after equal elements instead of before; `side` says the same by name. NaN comes
+            after all numbers.
         sorter: positions that put an unordered sequence in order.
     """
     seq = tensor(sorted_sequence, "searchsorted", "sorted_sequence")
@@ -357,12 +367,12 @@ def searchsorted(
     rows: Tensor = apply("reshape", seq, shape=(*seq.shape[:-1], 1, seq.shape[-1])) \
         if seq.ndim > 1 else seq
     cell: Tensor = apply("reshape", v, shape=(*v.shape, 1))
-    before = m.le(rows, cell) if right else m.lt(rows, cell)
+    before = precedes(rows, cell, right)
     return sum(cast_to(before, int32 if out_int32 else int64), -1,
                dtype=int32 if out_int32 else int64)
 
 
 __all__ = [
-    "argsort", "bincount", "masked_select", "median", "msort", "nonzero", "searchsorted", "sort",
-    "topk", "unique", "unique_consecutive",
+    "argsort", "bincount", "masked_select", "median", "msort", "nonzero", "searchsorted",
+    "sort", "topk", "unique", "unique_consecutive",
 ]

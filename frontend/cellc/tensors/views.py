@@ -547,13 +547,8 @@ def become(x: Tensor, new: Tensor) -> None:
         value = tracer.lift(new)
         tracer.changing(x)  # type: ignore[arg-type]  # it is one of the graph
         x.__setattr__("ir_value", value)
-    elif tracer is None or type(x) is not Tensor:
-        assign(x, new)  # type: ignore[arg-type]  # a Parameter, or any when eager
     else:
-        raise TypeError(
-            "a tensor made outside of the graph cannot be changed inside of it; write to a copy "
-            "made in the graph, or use ops.tensor_scatter_update"
-        )
+        assign(x, new)
 
 
 def change(x: Tensor, new: Tensor, also: Sequence[Tensor] = ()) -> None:
@@ -689,13 +684,11 @@ def rewritten(x: Tensor) -> None:
 
 
 def settle(parameters: Sequence[Tensor]) -> None:
-    """Programs have written Parameters: their views follow."""
+    """Programs have written Parameters and other tensors: their views follow."""
     for root in parameters:
-        if id(root) not in of_parameters:
-            continue
         views = family(root)[1]
-        if not root.__dict__["_views"]:
-            del of_parameters[id(root)]
+        if not root.__dict__.get("_views"):
+            of_parameters.pop(id(root), None)
         elif STATE.idle():
             follow(root, views)
         else:

@@ -23,9 +23,8 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
 from ..core.module_names import module_of
-from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
-from .tracer import BAKED, GraphTensor
+from .tracer import BAKED, GraphTensor, is_variable
 
 if TYPE_CHECKING:
     from ..storage import elsewhere
@@ -204,7 +203,7 @@ def content(value: Any) -> Any:
     if isinstance(value, (set, bytearray, array)):
         return (copy(value),)
     if isinstance(value, Tensor):
-        if isinstance(value, (Parameter, GraphTensor)) or value._layout.size > BAKED:
+        if isinstance(value, GraphTensor) or is_variable(value) or value._layout.size > BAKED:
             return None
         return value._data, value._data.tobytes()
     if isinstance(value, np.ndarray) and value.nbytes <= LARGEST_ARRAY and value.dtype != object:

@@ -20,7 +20,8 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
-from ..core.dispatch import tracing
+from ..core.dispatch import active_tracer, tracing
+from ..tensors import views
 from ..tensors.parameter import Parameter, name_of
 from ..tensors.tensor import Tensor, tensor_of
 
@@ -89,6 +90,24 @@ class GraphTensor(Tensor):
     __str__ = __repr__
 
 
+def is_variable(value: object) -> bool:
+    """Whether a tensor from outside, or that of which it is a view, is read and written by the
+    graph at hand as a Parameter is."""
+    if isinstance(value, Parameter):
+        return True
+    tracer = active_tracer()
+    if tracer is None or type(value) is not Tensor:
+        return False
+    view = views.view_of(value)
+    root = value if view is None else view.root
+    return isinstance(root, Parameter) or id(root) in tracer.variables
+
+
+def named(tensor: Tensor) -> str:
+    """What errors call a tensor from outside."""
+    return f"the parameter {tensor.name}" if isinstance(tensor, Parameter) else "a Tensor"
+
+
 BAKED = 64
 """Elements up to which a tensor from outside becomes a literal of the graph. A larger one is
 bound like a parameter: it is not copied, and later changes of its elements are seen."""
@@ -125,7 +144,7 @@ class Region:
     builder: Builder
     captures: dict[Value, Value] = field(default_factory=dict)
     env: dict[Tensor, Value] = field(default_factory=dict)
-    assigned: dict[Parameter, None] = field(default_factory=dict)
+    assigned: dict[Tensor, None] = field(default_factory=dict)
     lifted: dict[int, tuple[Tensor, Value]] = field(default_factory=dict)
     owned: set[Value] = field(default_factory=set)
     entered: Entered | None = None
@@ -155,6 +174,10 @@ class Tracer:
     Attributes:
         root: the Cell that scopes begin in, which they leave out; None without one.
         roots: all Cells that no other one owns, with what scopes inside them begin with.
+        variables: Tensors from outside that the graph changes in place, by identity: they are read
+            and written as Parameters are.
+        wanted: those that it changes though it has taken them for constants: the trace is made
+            again, with them as variables.
         caught: in a `try` of the program: settles a check before the rest is traced, or raises;
             whether it could.
         stands: input of a graph that is differentiated -> what it stands for outside.
@@ -167,6 +190,8 @@ class Tracer:
         graph = Graph(name)
         self.regions: list[Region] = [Region(graph, Builder(graph))]
         self.parameters: dict[Tensor, Value] = {}
+        self.variables: dict[int, Tensor] = {}
+        self.wanted: dict[int, Tensor] = {}
         self.functions: list[Callable[..., Any]] = []
         self._taken: tuple[list[Value], int, set[str]] = graph.inputs, 0, set()
         self.span: Span = NOWHERE
@@ -211,8 +236,10 @@ class Tracer:
         depth = level % len(self.regions)
         if isinstance(tensor, GraphTensor):
             return self._capture(tensor.ir_value, depth)
-        if isinstance(tensor, Parameter):
+        if isinstance(tensor, Parameter) or id(tensor) in self.variables:
             return self._read(tensor, depth)
+        if "_view" in tensor.__dict__ and is_variable(tensor):
+            return self._of_root(tensor, depth)
         region = self.regions[depth]
         found = region.lifted.get(id(tensor))
         if found is None and tensor._layout.size > BAKED:
@@ -224,6 +251,20 @@ class Tracer:
             if depth:
                 region.owned.add(found[1])
         return found[1]
+
+    def _of_root(self, tensor: Tensor, depth: int) -> Value:
+        """A view from outside, taken of the present value of its root. It passes no gradient, as
+        in PyNative, where the view was taken before."""
+        inner = self.regions[depth + 1 :]
+        del self.regions[depth + 1 :]
+        try:
+            with tracing(self):
+                recipe = views.recipe_of(tensor)
+                assert recipe is not None
+                now = recipe.read(views.family(tensor)[0])
+                return self._node("stop_gradient", [self.lift(now)], {}, ())[0].ir_value
+        finally:
+            self.regions += inner
 
     def _home(self, value: Value) -> int:
         """The level of the region whose graph defines `value`."""
@@ -268,13 +309,22 @@ class Tracer:
         if found is None:
             if depth == 0:
                 ty = parameter._type
-                name, kind = _named(parameter)
+                name, kind = self._named(parameter)
                 found = self.graph.add_input(ty, self._unique(name), kind)
                 self.parameters[parameter] = found
             else:
                 found = self._capture_one(self._read(parameter, depth - 1), depth)
             region.env[parameter] = found
         return found
+
+    def _named(self, tensor: Tensor) -> tuple[str, str]:
+        """The name and kind of the graph input that stands for a tensor from outside."""
+        if isinstance(tensor, Parameter):
+            return name_of(tensor), "state" if tensor.is_state else "param"
+        if id(tensor) not in self.variables:
+            return "constant", "constant"
+        buffers = () if self.root is None else self.root.named_buffers()
+        return next((name for name, value in buffers if value is tensor), "buffer"), "param"
 
     def _capture_one(self, outer: Value, depth: int) -> Value:
         region = self.regions[depth]
@@ -352,13 +402,23 @@ class Tracer:
                  "results": tuple((t.dtype, t.dims) for t in results)}
         return list(self._node("host_call", [self.lift(t) for t in operands], attrs, ()))
 
-    def assign(self, parameter: Parameter, value: Tensor) -> None:
-        """Later reads of the parameter see `value`."""
+    def assign(self, parameter: Tensor, value: Tensor) -> None:
+        """Later reads of a Parameter or variable see `value`.
+
+        Raises:
+            TypeError: the trace has taken the tensor for a constant.
+            ValueError: the value has another type.
+        """
+        if not is_variable(parameter):
+            self.wanted[id(parameter)] = parameter
+            raise TypeError(
+                "a tensor made outside of the graph cannot be changed inside of it; write to a "
+                "copy made in the graph, or use ops.tensor_scatter_update"
+            )
         old, new = self.lift(parameter), self.lift(value)
         if old.type != new.type:
             raise ValueError(
-                f"cannot assign {new.type} to the parameter {parameter.name} of type {old.type}"
-            )
+                f"cannot assign {new.type} to {named(parameter)} of type {old.type}")
         self.regions[-1].env[parameter] = new
         self.regions[-1].assigned[parameter] = None
 
@@ -468,7 +528,7 @@ class Tracer:
         return self._adopt(results, assigned)
 
     def _close_branch(
-        self, region: Region, values: list[Value], assigned: Sequence[Parameter]
+        self, region: Region, values: list[Value], assigned: Sequence[Tensor]
     ) -> list[Value]:
         """A branch's outputs: its values, then every parameter either branch assigns."""
         self.regions.append(region)
@@ -477,7 +537,7 @@ class Tracer:
         finally:
             self.regions.pop()
 
-    def _adopt(self, results: Sequence[GraphTensor], assigned: Sequence[Parameter]) -> list[Tensor]:
+    def _adopt(self, results: Sequence[GraphTensor], assigned: Sequence[Tensor]) -> list[Tensor]:
         count = len(results) - len(assigned)
         for parameter, tensor in zip(assigned, results[count:], strict=True):
             self.assign(parameter, tensor)
@@ -526,7 +586,7 @@ class Tracer:
     def region(
         self, name: str, types: Sequence[TensorType],
         fn: Callable[[list[Tensor]], Sequence[Tensor]], given: Sequence[Tensor] | None = None,
-    ) -> tuple[Graph, list[Value], list[Parameter]]:
+    ) -> tuple[Graph, list[Value], list[Tensor]]:
         """Trace `fn` into a graph of its own.
 
         Args:
@@ -616,7 +676,7 @@ class Tracer:
             "bprop", [*types, *results, *results], grads
         )
         if changed:
-            raise TypeError(f"a bprop cannot assign the parameter {changed[0].name}")
+            raise TypeError(f"a bprop cannot assign {named(changed[0])}")
         outer = list(dict.fromkeys([*outer_first, *outer_second]))
         _reorder(first, n, outer_first, outer)
         captured = _reorder(second, n + 2 * len(results), outer_second, outer)
@@ -662,14 +722,14 @@ class Tracer:
         return tensor_of(np.zeros((), np.int64))
 
     def _enter(
-        self, region: Region, assigned: Sequence[Parameter], values: Sequence[Tensor]
+        self, region: Region, assigned: Sequence[Tensor], values: Sequence[Tensor]
     ) -> None:
         for parameter, tensor in zip(assigned, values, strict=True):
             region.env[parameter] = self.lift(tensor)
 
     def _assigned_in(
         self, init: Sequence[Tensor], body: Callable[[list[Tensor]], Sequence[Tensor]]
-    ) -> list[Parameter]:
+    ) -> list[Tensor]:
         """Parameters a loop body assigns, found by tracing it once into a graph thrown away."""
         known = dict(self.parameters), list(self.graph.inputs)
         saved = [(dict(r.captures), dict(r.env), list(r.graph.inputs), list(r.graph.nodes),
@@ -682,13 +742,6 @@ class Tracer:
             r.captures, r.env, r.lifted = captures, env, lifted
             r.graph.inputs, r.graph.nodes = inputs, nodes
         return assigned
-
-
-def _named(tensor: Tensor) -> tuple[str, str]:
-    """The name and kind of the graph input that stands for a tensor from outside."""
-    if isinstance(tensor, Parameter):
-        return name_of(tensor), "state" if tensor.is_state else "param"
-    return "constant", "constant"
 
 
 def _row_like(tracer: Tracer, x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cellc_runtime import checkpoint, ckpt
-from cellc_runtime.errors import ArtifactError, CutOff
+from cellc_runtime.errors import ArtifactError, CutOff, UnsupportedType
 from cellc_runtime.files import read_file, write_atomically
 
 Array = np.ndarray[Any, Any]
@@ -158,6 +158,8 @@ def _in_plain_words(head: bytes, format: str, error: ArtifactError) -> str:
         return "it is a safetensors file: give format='safetensors', and a name that ends so"
     if format == "safetensors" and head[:1] in b"\nx" and b"Float" in head:
         return "it is a .ckpt file: give format='ckpt', and a name that ends so"
+    if isinstance(error, UnsupportedType):
+        return "tensors have no such element type: save the array as float16, bfloat16 or float32"
     if isinstance(error, CutOff):
         return "it ends too early: a copy, a download or a save was cut off. Take another copy, " \
                "or save it again"

@@ -17,11 +17,10 @@ from ..calls.replay import replay
 from ..compiled.entries import EntryTable
 from ..core.dispatch import active_tracer, apply, apply_one, assign
 from ..eager.recorder import active_recordings
-from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, Tensors
 from ..tracing.inline import inline
 from ..tracing.pytree import Box, Known, Leaf, Structure, put_together, take_apart
-from ..tracing.tracer import GraphTensor, Tracer
+from ..tracing.tracer import GraphTensor, Tracer, named
 from .gradient import Inner
 
 Axes = Any
@@ -259,8 +258,8 @@ class Batch:
             raise RuntimeError(f"For 'vmap': {e}{place}") from None
 
     def _finish(
-        self, results: Tensors, flags: Sequence[bool], assigned: Sequence[Parameter],
-        write: Callable[[Parameter, Tensor], None],
+        self, results: Tensors, flags: Sequence[bool], assigned: Sequence[Tensor],
+        write: Callable[[Tensor, Tensor], None],
     ) -> tuple[list[Tensor], list[bool]]:
         """Assign what the function assigned; the outputs, and which are mapped."""
         count = len(results) - len(assigned)
@@ -274,7 +273,7 @@ class Batch:
             elif m:
                 raise RuntimeError(
                     f"For 'vmap', the function assigns values that differ from example to example "
-                    f"to the Parameter {p.name}, which all examples share."
+                    f"to {named(p)}, which all examples share."
                 )
             else:
                 write(p, t)

@@ -20,7 +20,7 @@ from ...ir.sharding import Extents, Layout, Mesh, Part, whole
 from ...ir.types import TensorType
 from ..base import copy_graph
 from ..cleanup import Cse, Dce
-from ..complex_sums import ComplexSums
+from ..complex_reductions import ComplexReductions
 from ..expand import Expand
 from .halo import widened
 from .plan import LAY_OUT, Choice, Plan, Planner
@@ -64,7 +64,7 @@ class Sharded:
 def core_graph(graph: Graph, keep: Sequence[str] = ()) -> Graph:
     """A copy of a traced graph, of core ops and those that are to be kept: what `shard` plans."""
     out = copy_graph(graph)
-    for p in (Dce(), Expand(*keep), ComplexSums(), Cse()):
+    for p in (Dce(), Expand(*keep), ComplexReductions(), Cse()):
         p.run(out)
     return out
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import checks
 from ..declared import Fields, number
-from ..pictures import pillow
+from ..decoding import pillow
 from ..transforms import RandomTransform, Transform
 
 

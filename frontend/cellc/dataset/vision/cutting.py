@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import checks
 from ..declared import argument, integer, member
-from ..pictures import pillow
+from ..decoding import pillow
 from .base import (
     Border,
     ImageTransform,

@@ -13,7 +13,7 @@ from cellc_runtime.files import write_atomically
 
 from ...tensors.tensor import Tensor
 from .. import checks
-from ..pictures import picture_of, pillow
+from ..decoding import pillow, read
 from .base import is_picture
 
 Array = np.ndarray[Any, Any]
@@ -117,11 +117,12 @@ def read_file(filename: str) -> Array:
 
 
 def read_image(filename: str, mode: ImageReadMode = ImageReadMode.UNCHANGED) -> Array:
-    """A picture's file as uint8[height, width, channels].
+    """A picture's file as [height, width, channels].
 
     Args:
         filename: a JPEG, PNG, BMP or TIFF file.
-        mode: which channels are given: the file's, one of brightness, or three of colour.
+        mode: UNCHANGED gives one channel, or three of colour, uint8 or as wide as in the file;
+            GRAYSCALE one of brightness and COLOR three, uint8 and turned as EXIF data ask for.
 
     Raises:
         TypeError: an argument of another type.
@@ -132,17 +133,11 @@ def read_image(filename: str, mode: ImageReadMode = ImageReadMode.UNCHANGED) -> 
     path = _source(filename)
     checks.of_type("mode", mode, ImageReadMode)
     try:
-        with picture_of(path.read_bytes(), "read_image") as picture:
-            if mode is not ImageReadMode.UNCHANGED:
-                kept = "L" if mode is ImageReadMode.GRAYSCALE else "RGB"
-            else:
-                kept = picture.mode if picture.mode in ("L", "RGB", "RGBA") else "RGB"
-            array = np.asarray(picture.convert(kept))
+        return read(path.read_bytes(), "read_image", mode).copy()
     except ModuleNotFoundError:
         raise
     except Exception as error:  # what Pillow's readers of formats raise has no common kind
         raise RuntimeError(f"read_image: {filename} is broken or no picture: {error}") from error
-    return (array[..., None] if array.ndim == 2 else array).copy()
 
 
 def _write(filename: Any, data: bytes) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..pictures import pillow
+from ..decoding import pillow
 from .base import Inter, is_picture
 
 Array = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..pictures import pillow
+from ..decoding import pillow
 from .base import Inter
 
 Array = np.ndarray[Any, Any]

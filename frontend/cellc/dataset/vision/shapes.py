@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import checks
 from ..declared import argument, integer, member, number
-from ..pictures import decoded, pillow
+from ..decoding import decoded, pillow
 from ..transforms import Transform, numpy_type
 from .base import (
     Border,

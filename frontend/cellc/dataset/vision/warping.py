@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import checks
 from ..declared import argument, number
-from ..pictures import pillow
+from ..decoding import pillow
 from .base import ImageTransform, Inter, RandomImageTransform, fill_of, inter_of
 from .resampling import projected, warped
 from .shapes import plain

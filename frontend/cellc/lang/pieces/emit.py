@@ -14,11 +14,10 @@ from cellc_runtime.records import dataclass, field
 from ... import context
 from ...calls.pieces import ANY_OBJECT, OBJECT, Failed, Given, Piece, held, taken_apart
 from ...core.dispatch import apply
-from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ...tracing.numbers import DTYPES
 from ...tracing.pytree import Leaf, ObjectKind, RunObject, leaves_of, put_together
-from ...tracing.tracer import GraphTensor
+from ...tracing.tracer import GraphTensor, is_variable
 from ..errors import Cascade
 from ..outcome import Diverged
 from ..per_trip import NotRollable
@@ -161,9 +160,9 @@ class Pieces:
 
 def _read(vm: Interpreter, value: Any) -> Any:
     """A value as Python gets it: for a Parameter, what the network has assigned by now."""
-    if isinstance(value, Parameter):
+    if is_variable(value):
         return GraphTensor(vm.tracer.lift(value))
-    if type(value) in (list, tuple) and any(isinstance(v, Parameter) for v in value):
+    if type(value) in (list, tuple) and any(map(is_variable, value)):
         return type(value)(_read(vm, v) for v in value)
     return value
 

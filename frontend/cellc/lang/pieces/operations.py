@@ -15,11 +15,11 @@ from cellc_runtime.records import dataclass
 from ...calls.pieces import itself
 from ...core.dispatch import apply
 from ...core.module_names import plain
-from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ...tracing.numbers import GraphNumber, as_number, kind_of
 from ...tracing.pytree import RunObject
 from ...tracing.state_numbers import StateNumber
+from ...tracing.tracer import is_variable
 from ..journal import differs, shallow
 from ..values import RuntimeRange, Text, holds_runtime, is_runtime, with_parts
 
@@ -48,8 +48,8 @@ def of_run(value: object) -> bool:
 
 
 def is_key_of_run(value: object) -> bool:
-    """Whether only a run knows a key; a Parameter is one by its identity."""
-    return of_run(value) and not isinstance(value, Parameter)
+    """Whether only a run knows a key; a variable is one by its identity."""
+    return of_run(value) and not is_variable(value)
 
 
 def is_piece(value: object) -> bool:
