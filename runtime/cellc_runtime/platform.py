@@ -70,7 +70,7 @@ def listed_features() -> frozenset[str] | None:
     if sys.platform == "win32":
         return _windows_features()
     try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as f:
             for line in f:
                 key, _, value = line.partition(":")
                 if key.strip() == "flags":
