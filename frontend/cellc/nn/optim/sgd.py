@@ -67,19 +67,19 @@ class SGD(Optimizer):
 
 
 def _sgd(
-    parameter: Any, gradient: Any, accum: Parameter, stat: Parameter, momentum: Parameter | None,
+    parameter: Any, gradient: Any, accum: Parameter, stat: Parameter, momentum: Any,
     lr: Any, rest: float, nesterov: bool,
 ) -> Any:
     """The value that `SGD` gives to one parameter; its state is assigned."""
     weight, gradient, rate, velocity = wide(parameter, gradient, lr, accum)
-    if momentum is None:
-        return weight - gradient * rate
-    new, velocity = rules.momentum(
-        weight, gradient, rate, velocity, momentum=ops.cast(momentum, weight.dtype), rest=rest,
-        fresh=stat > 0, use_nesterov=nesterov)
-    ops.assign(accum, velocity)
-    ops.assign(stat, ops.zeros_like(stat))
-    return new
+    step = gradient
+    if momentum is not None:
+        momentum = ops.cast(momentum, weight.dtype)
+        velocity = rules.next_velocity(gradient, velocity, momentum, rest, stat > 0)
+        step = gradient + velocity * momentum if nesterov else velocity
+        ops.assign(accum, velocity)
+        ops.assign(stat, ops.zeros_like(stat))
+    return weight - step * rate
 
 
 class Momentum(RuleOptimizer):

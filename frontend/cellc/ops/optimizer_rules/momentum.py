@@ -11,17 +11,23 @@ def momentum(
     weight: Any, gradient: Any, rate: Any, velocity: Any, *, momentum: Any, rest: Any = None,
     fresh: Any = None, use_nesterov: bool = False,
 ) -> tuple[Any, Any]:
-    """v = momentum v + rest g; p -= rate v (with Nesterov, rate (g + momentum v)).
+    """v = momentum v + rest g; p -= rate v (with Nesterov, rate (g + momentum v))."""
+    velocity = next_velocity(gradient, velocity, momentum, rest, fresh)
+    step = gradient + velocity * momentum if use_nesterov else velocity
+    return weight - step * rate, velocity
+
+
+def next_velocity(
+    gradient: Any, velocity: Any, momentum: Any, rest: Any = None, fresh: Any = None
+) -> Any:
+    """v = momentum v + rest g.
 
     Args:
         rest: one less the dampening; None: 1.
         fresh: where v is g, as in the first step; None: nowhere.
     """
     later = velocity * momentum + (gradient if rest is None else gradient * rest)
-    if fresh is not None:
-        later = where(fresh, gradient, later)
-    step = gradient + later * momentum if use_nesterov else later
-    return weight - step * rate, later
+    return later if fresh is None else where(fresh, gradient, later)
 
 
 def averaged(
