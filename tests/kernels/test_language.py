@@ -315,6 +315,16 @@ def test_the_reference_ends(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
         _function(source)(np.zeros(2))
 
 
+@pytest.mark.parametrize("line", [
+    "n = 9 ** 9 ** 9", "n = 1 << (1 << 40)", "n = 9\n    while 1 < 2:\n        n *= n",
+    "n = 9\n    for i in range(99):\n        n = n * n",
+])
+def test_ints_of_the_reference_are_bounded(line: str) -> None:
+    source = Source(f"def turn(a):\n    {line}\n    return a\n")
+    with pytest.raises(KernelError, match="an int of a kernel must have at most 4096 bits"):
+        _function(source)(np.zeros(2))
+
+
 def test_shapes_do_not_compute_for_long() -> None:
     """Graphs are read from files: what follows from a text must not take forever."""
     chain = "    n0 = 9\n" + "".join(f"    n{i + 1} = n{i} * n{i}\n" for i in range(60))

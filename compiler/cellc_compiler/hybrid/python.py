@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import lru_cache
@@ -19,7 +20,10 @@ from .language import RESERVED, KernelError, Source, Typed, read
 Array = np.ndarray[Any, Any]
 
 MOST_TRIPS = 1 << 24
-_TRIP = RESERVED + "trip"
+MOST_BITS = 4096
+_TRIP, _GROWN = RESERVED + "trip", RESERVED + "grown_"
+_GROWING: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Mult: operator.mul, ast.Pow: operator.pow, ast.LShift: operator.lshift}
 
 
 def call(typed: Typed, arrays: Sequence[Array]) -> tuple[Array, ...]:
@@ -72,10 +76,46 @@ class _Counting(ast.NodeTransformer):
 
     visit_For = visit_While = visit_loop
 
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        return _bounded(node.op, node.left, node.right, node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        self.generic_visit(node)
+        if type(node.op) not in _GROWING or not isinstance(node.target, ast.Name):
+            return node
+        old = ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
+        made = ast.Assign([node.target], _bounded(node.op, old, node.value, node))
+        return ast.copy_location(made, node)
+
+
+def _bounded(op: ast.operator, a: ast.expr, b: ast.expr, node: Any) -> ast.expr:
+    """`a op b`, by a call where Python's ints would grow without end."""
+    made: ast.expr = ast.BinOp(a, op, b)
+    if type(op) in _GROWING:
+        number = ast.Constant(node.lineno)
+        made = ast.Call(ast.Name(_GROWN + type(op).__name__, ast.Load()), [a, b, number], [])
+    return ast.fix_missing_locations(ast.copy_location(made, node))
+
+
+def _grown(source: Source, kind: type[ast.operator]) -> Callable[[Any, Any, int], Any]:
+    operate = _GROWING[kind]
+
+    def compute(a: Any, b: Any, line: int) -> Any:
+        if type(a) is int and type(b) is int:
+            bits = {ast.Mult: a.bit_length() + b.bit_length(), ast.LShift: a.bit_length() + b}.get(
+                kind, a.bit_length() * b if abs(a) > 1 else 0)
+            if bits > MOST_BITS:
+                source.fail(line, f"an int of a kernel must have at most {MOST_BITS} bits")
+        return operate(a, b)
+
+    return compute
+
 
 def _function(source: Source) -> Any:
     space: dict[str, Any] = {**PYTHON, **dict(source.constants), _TRIP: _trips(source),
-                             "__builtins__": {"__import__": _numpy}}
+                             "__builtins__": {"__import__": _numpy},
+                             **{_GROWN + k.__name__: _grown(source, k) for k in _GROWING}}
     made: dict[str, Any] = {}
     exec(_code(source), space, made)
     return made[read(source).name]
