@@ -5,6 +5,7 @@ Source: the functions of the same names in `mindspore.ops`.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -410,8 +411,9 @@ def assign(variable: Parameter | Tensor, value: Any) -> Tensor:
     if v.shape != p.shape:
         v = fa.broadcast_to(fa.reshape(v, p.shape) if v.size == p.size else v, p.shape)
     become(p, v)
-    # A later change of the result leaves what was given as it is.
-    return fresh(v)
+    # A later change of the result leaves what was given as it is. (A value of a graph never
+    # changes, and optimizers, which use no result, get no op for it.)
+    return copy(v) if hasattr(type(v), "ir_value") else fresh(v)
 
 
 def assign_add(variable: Parameter | Tensor, value: Any) -> Tensor:

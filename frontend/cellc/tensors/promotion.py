@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from copy import copy
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -153,10 +152,9 @@ def cast_to(x: Tensor, dtype: DType) -> Tensor:
 def fresh(x: Tensor) -> Tensor:
     """A tensor of the same value with elements of its own: a later change of one leaves the other.
 
-    A function that has nothing to compute returns it where MindSpore returns a copy.
+    A function that has nothing to compute returns it where MindSpore returns a copy. (A graph has
+    the op, too: gradients add up in the same order.)
     """
-    if hasattr(type(x), "ir_value"):  # a value of a graph never changes
-        return copy(x)
     return apply_one("reshape", x, shape=x.shape)
 
 
