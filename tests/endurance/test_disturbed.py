@@ -40,6 +40,6 @@ def test_what_is_lost_is_seen(
     monkeypatch.setattr(disturbed, "kinds", lambda: {"bad": bad})
     if write is _early:
         monkeypatch.setattr(disturbed, "_VERSIONS", 3)
-        monkeypatch.setattr(disturbed, "_LONGEST", 20.0)
+        monkeypatch.setattr(disturbed, "_LONGEST", 5.0)
     found = disturbed.disturbed(tmp_path, 12, 0, lambda text: None)
     assert any(said in text for text in found.lost)

@@ -8,15 +8,8 @@ import numpy as np
 
 from cellc_compiler.ir.bounds import MOST_BYTES, MOST_PARTS
 
-
-def is_int(value: Any) -> bool:
-    """Whether `value` is an int (not a bool)."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def is_number(value: Any) -> bool:
-    """Whether `value` is an int or float (not a bool)."""
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+from .declared import is_int as is_int
+from .declared import is_number as is_number
 
 
 def integer(value: Any, name: str, what: str) -> int:

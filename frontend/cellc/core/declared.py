@@ -188,16 +188,7 @@ def per_axis(
     return Rule(f"{one.wanted} or a tuple of {count}", fits, holds, normal)
 
 
-def each(rule: Rule) -> Rule:
-    """A tuple or list whose elements follow `rule`."""
-    return Rule(f"a tuple or list, each {rule.wanted}",
-                lambda value: isinstance(value, (tuple, list)) and all(map(rule.fits, value)),
-                lambda value: all(map(rule.holds, value)),
-                lambda value: type(value)(map(rule.normal, value)))
-
-
 Flag = Annotated[bool, instance(bool)]
-Text = Annotated[str, instance(str)]
 Int = Annotated[int, integer()]
 NonNegative = Annotated[int, integer(0)]
 Positive = Annotated[int, integer(1)]
@@ -214,7 +205,6 @@ Share = Annotated[float, number(0, 1)]
 DropRate = Annotated[float, number(0, 1, ends="[)", normal=lambda value: value)]
 Axes = Annotated[Any, instance(int, list, tuple)]
 """An axis, or a list or tuple of them."""
-Called = Annotated[Callable[..., Any], Rule("a Cell or a function", callable)]
 PerAxis2 = Annotated[Any, per_axis(2)]
 PerAxis3 = Annotated[Any, per_axis(3)]
 
@@ -265,20 +255,23 @@ def _parts(annotation: Any, names: Mapping[str, Any]) -> Sequence[Any]:
     return (annotation, *get_args(annotation))
 
 
+def declared_by(function: Any) -> tuple[Declared, ...]:
+    """The parameters of a function that have rules, read at the first call."""
+    declared: tuple[Declared, ...] | None = function.__dict__.get("_declared")
+    if declared is None:
+        parameters = signature(function).parameters.values()
+        declared = function._declared = _read(parameters, function.__globals__)
+    return declared
+
+
 def checked(
-    function: Any, what: str, args: Sequence[Any], kwargs: dict[str, Any]
-) -> Sequence[Any]:
+    declared: Sequence[Declared], what: str, args: Sequence[Any], kwargs: dict[str, Any]
+) -> list[Any]:
     """The arguments of a call in their normal forms: those by position; `kwargs` is changed.
 
     Raises:
         TypeError, ValueError: an argument breaks its rule.
     """
-    declared = function.__dict__.get("_declared")
-    if declared is None:  # read at the first call
-        parameters = signature(function).parameters.values()
-        declared = function._declared = _read(parameters, function.__globals__)
-    if not declared:
-        return args
     given = list(args)
     for d in declared:
         if 0 <= d.place < len(given):
@@ -323,20 +316,23 @@ def _constructor(cls: Any, fields: Mapping[str, Any]) -> Callable[..., None]:
             name, kind, default=vars(cls).get(name, Parameter.empty), annotation=annotation))
         if name in vars(cls):
             delattr(cls, name)  # the attribute of an object is its own
+    own, fields_of_base = Signature(parameters), signature(super(cls, cls).__init__).parameters
     names = [p.name for p in parameters[1:]]
-    base = signature(super(cls, cls).__init__).parameters
-    passed = [n for n in names if n in base]
-    stored = [n for n in names if n not in base]
-    own = Signature(parameters)
+    passed = [n for n in names if n in fields_of_base]
+    stored = [n for n in names if n not in fields_of_base]
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    positional = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters[1:])
+    finishes = hasattr(cls, "__post_init__")
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        bound = own.bind(self, *args, **kwargs)
-        bound.apply_defaults()
-        values = bound.arguments
+        values = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+        if values.keys() != set(names) or len(args) > positional or \
+                not kwargs.keys().isdisjoint(names[: len(args)]):
+            own.bind(self, *args, **kwargs)  # raises, in Python's words
         super(cls, self).__init__(**{n: values[n] for n in passed})
         for name in stored:
             setattr(self, name, values[name])
-        if hasattr(cls, "__post_init__"):
+        if finishes:
             self.__post_init__()
 
     made: Any = __init__

@@ -224,17 +224,24 @@ def name_constructor(cls: type) -> None:
 
     @wraps(init)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        # Of the constructors of bases, which this may be, the user has called none.
-        made = next(c for c in type(self).__mro__ if _is_ours(c))
-        self_and_args = declared.checked(init, made.__name__, (self, *args), kwargs)
+        rules = declared.declared_by(init)
+        given = declared.checked(rules, _made(self).__name__, (self, *args), kwargs) if rules \
+            else (self, *args)
         try:
-            init(*self_and_args, **kwargs)
+            init(*given, **kwargs)
         except Exception as error:
+            # Of the constructors of bases, which this may be, the user has called none.
+            made = _made(self)
             if made.__init__ is not __init__:  # type: ignore[misc]  # what the class has
                 raise
             naming.raise_told_of_made(error, made.__name__, partial(init, self), args, kwargs)
 
     cls.__init__ = __init__  # type: ignore[misc]  # the same, with its errors told
+
+
+def _made(value: Any) -> type:
+    """The library's class that an object is of."""
+    return next(c for c in type(value).__mro__ if _is_ours(c))
 
 
 def _is_ours(cls: type) -> bool:

@@ -14,6 +14,7 @@ from cellc_compiler.ir.types import normalize_axis
 from cellc_runtime.dtypes import ALL, DType, int16, int32, int64
 from cellc_runtime.lazy import lazy_module
 
+from ..core.declared import is_int as is_int
 from ..core.dispatch import active_tracer, apply_one, elements_read
 from ..tensors.index_plan import known_elements
 from ..tensors.tensor import Tensor
@@ -149,11 +150,6 @@ def flag(x: Any, what: str, name: str) -> bool:
     if not isinstance(x, (bool, int, np.bool_, np.integer)):
         raise TypeError(f"For '{what}', '{name}' must be a bool, but got {kind_of(x)}.")
     return bool(x)
-
-
-def is_int(x: Any) -> bool:
-    """Whether `x` is an int (not a bool)."""
-    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
 
 
 def plain_size(x: Any) -> int:

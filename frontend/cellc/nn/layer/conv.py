@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...core.declared import Flag, PerAxis2, PerAxis3, Positive, integer, one_of, per_axis
+from ...core.declared import Flag, NonNegative, PerAxis2, PerAxis3, Positive, one_of, per_axis
 from ...ops import functional_window as window
 from ...tensors.initializer import HeUniform, Uniform
 from ...tensors.parameter import Parameter
@@ -16,6 +16,16 @@ from ...tensors.tensor import Tensor
 from .base import Family, parameter, shown
 
 Ints = tuple[int, ...]
+PadMode = Annotated[str, one_of("valid", "same", "pad", kind=str)]
+Kernel3 = Annotated[Any, per_axis(3, error=ValueError)]
+Trailing2 = Annotated[Any, per_axis(2, 0)]
+Trailing3 = Annotated[Any, per_axis(3, 0)]
+Images = Annotated[str, one_of("NCHW")]
+Volumes = Annotated[str, one_of("NCDHW")]
+Padding2 = Annotated[Any, per_axis(4, 0, ValueError, kept=True)]
+Padding3 = Annotated[Any, per_axis(6, 0, ValueError, kept=True)]
+
+
 def _check_input_3d(input_shape: Any, op_name: str) -> None:
     """Raise unless a shape has three axes (scripts import it).
 
@@ -25,17 +35,6 @@ def _check_input_3d(input_shape: Any, op_name: str) -> None:
     if len(input_shape) != 3:
         raise ValueError(f"For '{op_name}', the dimension of input must be 3d, but got "
                          f"{len(input_shape)}.")
-
-
-PadMode = Annotated[str, one_of("valid", "same", "pad", kind=str)]
-Kernel3 = Annotated[Any, per_axis(3, error=ValueError)]
-Trailing2 = Annotated[Any, per_axis(2, 0)]
-Trailing3 = Annotated[Any, per_axis(3, 0)]
-Images = Annotated[str, one_of("NCHW")]
-Volumes = Annotated[str, one_of("NCDHW")]
-Padding1 = Annotated[int, integer(0)]
-Padding2 = Annotated[Any, per_axis(4, 0, ValueError, kept=True)]
-Padding3 = Annotated[Any, per_axis(6, 0, ValueError, kept=True)]
 
 
 class _Conv(Family):
@@ -136,7 +135,7 @@ class _OnLines(_Conv):
 
     def __init__(
         self, in_channels: Positive, out_channels: Positive, kernel_size: Positive,
-        stride: Positive = 1, pad_mode: PadMode = "same", padding: Padding1 = 0,
+        stride: Positive = 1, pad_mode: PadMode = "same", padding: NonNegative = 0,
         dilation: Positive = 1, group: Positive = 1, has_bias: Flag = False,
         weight_init: Any = None, bias_init: Any = None, dtype: DType = float32,
     ) -> None:
