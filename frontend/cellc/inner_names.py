@@ -64,7 +64,6 @@ def init_exec_dataset(*args: Any, **kwargs: Any) -> None:
                        "takes the batches of the dataset: use Model.train or an iterator.")
 
 
-
 class _ContextParameters:
     """Names of the options that `MSContext` keeps."""
 
@@ -108,7 +107,7 @@ class MSContext:
 
     def is_pkg_support_device(self, device: str) -> bool:
         """Whether the installation runs on a kind of device."""
-        return device == "CPU"
+        return device in ("CPU", "GPU")
 
     def is_ascend_plugin_loaded(self) -> bool:
         """Whether code for Ascend devices was loaded: no."""

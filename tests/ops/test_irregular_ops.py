@@ -461,7 +461,7 @@ ZEROS = np.zeros(2, np.int64)
      {"block": 4, "size": (5, 5), "spread": (2, 0)}, "each an int from 1"),
     ("conv2d_blocked", [np.ones((1, 1, 5, 5, 4)), np.ones((8, 4, 1, 1))],
      {"block": 4, "size": (5, 5), "stride": (1, -1)}, "each an int from 1"),
-    ("micro_batch", [F], {"index": 0, "count": 3, "batches": 0}, "must be an int from 1"),
+    ("micro_batch", [F], {"index": 0, "count": 3, "batches": 0}, "must be a positive int"),
     ("clamp", [ZEROS.astype(np.uint8)], {"min": -1}, "no number of uint8"),
     ("clamp", [ZEROS.astype(np.int8)], {"max": 128}, "no number of int8"),
     ("custom_kernel", [F], {"text": "def f(a):\n    return a\n", "line": 0}, "line"),

@@ -47,14 +47,19 @@ def whole(least: int = LEAST, most: int = MOST, default: Any = REQUIRED) -> Attr
     def test(x: Any) -> bool:
         return (type(x) is int and least <= x <= most) or type(x) is Dim
 
-    wide = (least, most) == (LEAST, MOST)
-    return Attr("an int of 64 bits" if wide else f"an int from {least} to {most}", (int,), test,
+    return Attr(_UNBOUNDED.get((least, most), f"an int from {least} to {most}"), (int,), test,
                 default)
+
+
+_LARGEST = -LEAST - 1
+_UNBOUNDED = {(LEAST, MOST): "an int of 64 bits", (0, _LARGEST): "a non-negative int",
+              (1, _LARGEST): "a positive int"}
+"""The words for ranges that end where ints of 64 bits do."""
 
 
 def size(default: Any = REQUIRED, least: int = 0) -> Attr:
     """A number of elements, rows or parts."""
-    return whole(least, -LEAST - 1, default)
+    return whole(least, _LARGEST, default)
 
 
 def axis(default: Any = REQUIRED) -> Attr:
@@ -114,7 +119,8 @@ def real(default: Any = REQUIRED, least: float = -math.inf, most: float = math.i
             return False
         return least <= x <= most if bounded else type(x) is not int or LEAST <= x <= MOST
 
-    expected = f"a number from {least} to {most}" if bounded else "a number"
+    expected = "a number" if not bounded else f"a number of at least {least}" \
+        if most == math.inf else f"a number from {least} to {most}"
     return Attr(expected, (int, float), test, default)
 
 
