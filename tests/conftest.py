@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import cellc as ms
+from cellc import shim
 from cellc.ranks import settings
 from cellc_runtime import loader
 from cellc_runtime.platform import usable_cpus
@@ -130,6 +131,7 @@ def _same_context_after() -> Iterator[None]:
     before = {key: ms.get_context(key) for key in ("mode", "numerics", "device_target")}
     threads, parallel = loader.num_threads(), dict(settings._context)
     yield
+    shim.remove()  # a command that ran in this process has installed it
     ms.set_context(**before)
     if settings._context != parallel:
         ms.reset_auto_parallel_context()

@@ -534,7 +534,6 @@ def test_wrong_training_steps(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     out = foreign.with_suffix(".cellc")
     given = [word for spec in inputs for word in ("--train-input", spec)]
     assert cli.main(["compile", f"{foreign}:Net", "-i", "x=float32[2,4]", "-o", str(out),
