@@ -61,7 +61,6 @@ def check_is_number(
     """`arg_value`, which must be a finite number of a type, not a bool.
 
     Raises:
-        TypeError: it is of another type.
         ValueError: it is infinite or NaN.
     """
     _need(isinstance(arg_value, arg_type) and not isinstance(arg_value, bool), arg_value,
@@ -137,7 +136,6 @@ def check_number_range(
     """A number of a type between two bounds.
 
     Raises:
-        TypeError: it is of another type.
         ValueError: it is outside, infinite or NaN.
     """
     check_is_number(arg_value, value_type, arg_name, prim_name)
@@ -166,11 +164,7 @@ def check_float_range(
 
 
 def check_bool(arg_value: Any, arg_name: str | None = None, prim_name: str | None = None) -> bool:
-    """A bool.
-
-    Raises:
-        TypeError: it is none.
-    """
+    """A bool."""
     _need(isinstance(arg_value, bool), arg_value, "be a bool", type(arg_value).__name__, arg_name,
           prim_name, TypeError)
     return bool(arg_value)
@@ -179,11 +173,7 @@ def check_bool(arg_value: Any, arg_name: str | None = None, prim_name: str | Non
 def check_string(
     arg_value: Any, valid_values: Any, arg_name: str | None = None, prim_name: str | None = None
 ) -> str:
-    """A str that is one of some.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """A str that is one of some."""
     _need(isinstance(arg_value, str) and arg_value in valid_values, arg_value,
           f"be str and must be in {valid_values}", repr(arg_value), arg_name, prim_name)
     return str(arg_value)
@@ -192,11 +182,7 @@ def check_string(
 def check_value_type(
     arg_name: str, arg_value: Any, valid_types: Any, prim_name: str | None = None
 ) -> Any:
-    """`arg_value`, which must be of one of some types (a bool is no int).
-
-    Raises:
-        TypeError: it is not.
-    """
+    """`arg_value`, which must be of one of some types (a bool is no int)."""
     many = tuple(valid_types) if isinstance(valid_types, (list, tuple, set)) else (valid_types,)
     fits = isinstance(arg_value, many)
     if isinstance(arg_value, bool):
@@ -208,11 +194,7 @@ def check_value_type(
 
 
 def check_isinstance(arg_name: str, arg_value: Any, classes: Any) -> Any:
-    """`arg_value`, which must be of a class, or of one of some.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """`arg_value`, which must be of a class, or of one of some."""
     if not isinstance(arg_value, classes):
         raise ValueError(f"The parameter '{arg_name}' must be isinstance of {classes}, but got "
                          f"{type(arg_value)}.")
@@ -220,11 +202,7 @@ def check_isinstance(arg_name: str, arg_value: Any, classes: Any) -> Any:
 
 
 def check_subclass(arg_name: str, type_: Any, template_types: Any, prim_name: str) -> None:
-    """Raise unless a type is one of some, or derived from one.
-
-    Raises:
-        TypeError: it is not.
-    """
+    """Raise unless a type is one of some, or derived from one."""
     many = template_types if isinstance(template_types, (list, tuple)) else [template_types]
     _need(any(type_ is t or (isinstance(type_, type) and isinstance(t, type)
                              and issubclass(type_, t)) for t in many),

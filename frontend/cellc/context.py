@@ -112,7 +112,6 @@ def set_context(**kwargs: Any) -> None:
     Options that have no meaning here are kept for `get_context` and have no effect.
 
     Raises:
-        TypeError: a value of a wrong kind.
         ValueError: an unknown option, or a value out of range.
         RuntimeError: a device this installation cannot run on.
     """
@@ -142,12 +141,7 @@ def set_context(**kwargs: Any) -> None:
 
 
 def _device_of(new: dict[str, Any]) -> hardware.Device | None:
-    """The GPU that options choose; None for the CPU.
-
-    Raises:
-        TypeError: another CPU than 0.
-        RuntimeError: there is no such GPU.
-    """
+    """The GPU that options choose; None for the CPU."""
     if "device_target" in new:
         new.setdefault("device_id", hardware.own_gpu() if new["device_target"] == "GPU" else 0)
     chosen = {**_values, **new}
@@ -167,7 +161,6 @@ def get_context(attr_key: str) -> Any:
     """The value of an option.
 
     Raises:
-        TypeError: `attr_key` is no string.
         ValueError: unknown option.
     """
     if not isinstance(attr_key, str):
@@ -178,24 +171,13 @@ def get_context(attr_key: str) -> Any:
 
 
 def check_device(device: str | None) -> None:
-    """Raise unless a tensor can be on a device: see `gpu_named`; None is the default.
-
-    Raises:
-        ValueError: an unknown device.
-        RuntimeError: one this installation cannot use.
-    """
+    """Raise unless a tensor can be on a device: see `gpu_named`; None is the default."""
     if device is not None:
         gpu_named(device)
 
 
 def gpu_named(device: str) -> hardware.Device | None:
-    """The GPU that a name stands for, `"GPU"` (the one in use) or `"GPU:1"`; None for `"CPU"`.
-
-    Raises:
-        TypeError: no str.
-        ValueError: an unknown device.
-        RuntimeError: one this installation cannot use.
-    """
+    """The GPU that a name stands for, `"GPU"` (the one in use) or `"GPU:1"`; None for `"CPU"`."""
     if not isinstance(device, str):
         raise TypeError("A device is named by a str such as 'GPU:1', but got "
                         f"{type(device).__name__}.")
@@ -233,9 +215,6 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
 def set_deterministic(deterministic: bool) -> None:
     """Kept for scripts that ask for it: computations are always deterministic here.
 
-    Raises:
-        TypeError: no bool.
-
     Source: `mindspore.set_deterministic`.
     """
     chosen = options.of_kind("deterministic", bool, deterministic)
@@ -244,20 +223,12 @@ def set_deterministic(deterministic: bool) -> None:
 
 def set_recursion_limit(recursion_limit: int = 1000) -> None:
     """How deep calls may nest while a network is compiled. Source: `mindspore.set_recursion_limit`.
-
-    Raises:
-        TypeError: no int.
-        ValueError: less than 1.
     """
     set_context(max_call_depth=recursion_limit)
 
 
 def check(name: str, value: Any) -> None:
-    """Raise unless an option may have a value, without setting it.
-
-    Raises:
-        TypeError, ValueError: as `set_context`.
-    """
+    """Raise unless an option may have a value, without setting it."""
     options.OPTIONS[name].convert(name, value)
 
 

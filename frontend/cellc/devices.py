@@ -206,29 +206,17 @@ class Stream:
         self._device.default_stream().synchronize()
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Set an event (None: a new one) behind what it was given; the event.
-
-        Raises:
-            TypeError: no Event.
-        """
+        """Set an event (None: a new one) behind what it was given; the event."""
         event = Event() if event is None else _checked(event, Event, "event")
         event.record(self)
         return event
 
     def wait_event(self, event: Event) -> None:
-        """Go on only when an event is reached.
-
-        Raises:
-            TypeError: no Event.
-        """
+        """Go on only when an event is reached."""
         _checked(event, Event, "event").wait(self)
 
     def wait_stream(self, stream: Stream) -> None:
-        """Go on only when another stream has done what it was given.
-
-        Raises:
-            TypeError: no Stream.
-        """
+        """Go on only when another stream has done what it was given."""
         _checked(stream, Stream, "stream")
 
     def __eq__(self, other: object) -> bool:
@@ -259,21 +247,13 @@ class Event:
         self._recorded = False
 
     def record(self, stream: Stream | None = None) -> None:
-        """Set the mark behind what a stream was given.
-
-        Raises:
-            TypeError: no Stream.
-        """
+        """Set the mark behind what a stream was given."""
         _checked(stream, (Stream, type(None)), "stream")
         self._event.record()
         self._recorded = True
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Let a stream go on only when the mark is reached.
-
-        Raises:
-            TypeError: no Stream.
-        """
+        """Let a stream go on only when the mark is reached."""
         _checked(stream, (Stream, type(None)), "stream")
         if self._recorded:
             self._event.wait()
@@ -291,7 +271,6 @@ class Event:
         """Milliseconds from this mark to another.
 
         Raises:
-            TypeError: no Event.
             RuntimeError: one of them has no time, or was not recorded.
         """
         _checked(end_event, Event, "end_event")
@@ -307,9 +286,6 @@ class StreamCtx:
 
     Args:
         ctx_stream: the stream; None leaves it as it is.
-
-    Raises:
-        TypeError: no Stream.
 
     Source: `mindspore.runtime.StreamCtx`.
     """
@@ -388,11 +364,7 @@ def current_stream() -> Stream:
 
 
 def set_cur_stream(stream: Stream | None) -> None:
-    """Select a stream; None leaves it as it is.
-
-    Raises:
-        TypeError: no Stream.
-    """
+    """Select a stream; None leaves it as it is."""
     _checked(stream, (Stream, type(None)), "stream")
     if stream is not None:
         _selected[_device(None)] = stream

@@ -55,11 +55,7 @@ cells_compile_cache: dict[int, Any] = {}
 
 
 def init_exec_dataset(*args: Any, **kwargs: Any) -> None:
-    """Not here: data are not sunk to a device.
-
-    Raises:
-        RuntimeError: always.
-    """
+    """Not here: data are not sunk to a device."""
     raise RuntimeError("init_exec_dataset sinks data to an Ascend device or a GPU; here a network "
                        "takes the batches of the dataset: use Model.train or an iterator.")
 
@@ -148,11 +144,7 @@ class Registry:
     """Functions that MindSpore's Tensor calls, by name: those of `ops`, and what was set here."""
 
     def get(self, obj_str: str) -> Any:
-        """A function.
-
-        Raises:
-            AttributeError: there is none.
-        """
+        """A function."""
         found = vars(self).get(obj_str)
         return getattr(imported("cellc.ops"), obj_str) if found is None else found
 

@@ -35,11 +35,7 @@ def wrong(name: str, wanted: str, value: Any) -> TypeError:
 
 
 def of_kind(name: str, kind: type[T], value: Any) -> T:
-    """A value of a kind; a bool is no int.
-
-    Raises:
-        TypeError: it is of another.
-    """
+    """A value of a kind; a bool is no int."""
     if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
         raise wrong(name, kind.__name__, value)
     return value
@@ -117,13 +113,7 @@ DEVICES = ("CPU", "GPU", "Ascend", "Davinci")
 
 
 def device(name: str, value: Any) -> str:
-    """A device this installation runs on.
-
-    Raises:
-        TypeError: no string.
-        ValueError: no device.
-        RuntimeError: one it does not run on.
-    """
+    """A device this installation runs on."""
     kind = str(_one_of(name, of_kind(name, str, value), DEVICES, DEVICES))
     if kind not in ("CPU", "GPU"):
         raise _cpu_only(name, value, "")

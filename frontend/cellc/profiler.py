@@ -152,11 +152,7 @@ def tensorboard_trace_handler(
 
 
 def _flags(**options: bool) -> dict[str, Any]:
-    """Options that are bools, by name.
-
-    Raises:
-        TypeError: one is none.
-    """
+    """Options that are bools, by name."""
     for name, value in options.items():
         if not isinstance(value, bool):
             raise TypeError(f"For 'profile', '{name}' must be a bool, but got {value!r}.")
@@ -177,7 +173,6 @@ class profile:
             `options`, without effect on the CPU.
 
     Raises:
-        TypeError: an argument of a wrong kind.
         RuntimeError: the CPU is not among the activities.
 
     Source: `mindspore.profiler.profile`.
@@ -281,11 +276,7 @@ class profile:
     # --- results --------------------------------------------------------------------------------
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Keep a text with the trace.
-
-        Raises:
-            TypeError: no strings.
-        """
+        """Keep a text with the trace."""
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"For 'add_metadata', strings are wanted, got {key!r} and {value!r}.")
         self._metadata[key] = value
@@ -294,7 +285,6 @@ class profile:
         """Keep a JSON document with the trace.
 
         Raises:
-            TypeError: no strings.
             ValueError: `value` is no JSON.
         """
         self.add_metadata(key, value)
@@ -424,9 +414,6 @@ class Profiler(profile):
         Args:
             path: the folder of the traces.
             pretty, step_list, data_simplification: of MindSpore's own files, which are not read.
-
-        Raises:
-            TypeError: no str.
 
         Source: `mindspore.Profiler.offline_analyse`.
         """

@@ -36,12 +36,7 @@ def launch_blocking() -> None:
 
 
 def dispatch_threads_num(threads_num: int) -> None:
-    """How many threads compute.
-
-    Raises:
-        TypeError: no int.
-        ValueError: less than 1.
-    """
+    """How many threads compute."""
     if isinstance(threads_num, bool) or not isinstance(threads_num, int):
         raise TypeError(f"'threads_num' must be int, but got {type(threads_num).__name__}.")
     if threads_num < 1:
@@ -107,7 +102,6 @@ def set_cpu_affinity(
     """Bind threads to processors: the system's own choice stands (use `taskset`, for example).
 
     Raises:
-        TypeError: `enable_affinity` is no bool.
         RuntimeError: binding is asked for.
     """
     if not isinstance(enable_affinity, bool):

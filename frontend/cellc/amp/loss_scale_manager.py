@@ -78,7 +78,6 @@ class DynamicLossScaleManager(LossScaleManager):
         scale_window: after how many steps without overflow it rises.
 
     Raises:
-        ValueError: an argument is out of range.
         RuntimeError: 1000 steps in a row overflowed.
 
     Source: `mindspore.amp.DynamicLossScaleManager`.

@@ -32,9 +32,6 @@ def build_train_network(
         kwargs: what a level would choose otherwise: `cast_model_type` (float16, bfloat16 or
             float32), `keep_batchnorm_fp32` (bool), `loss_scale_manager` (or None).
 
-    Raises:
-        TypeError, ValueError: an argument is wrong.
-
     Source: `mindspore.amp.build_train_network`.
     """
     if not isinstance(network, Cell):

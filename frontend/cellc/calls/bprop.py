@@ -101,13 +101,7 @@ class custom_vjp:
 def bprop_grads(
     cell: Any, grads: Any, structure: Structure, count: int, operands: Tensors
 ) -> list[Tensor | None]:
-    """The gradients a `bprop` gave, one for each tensor of the inputs.
-
-    Raises:
-        TypeError: not a tuple with one gradient (or None) for each input, or of another dtype
-            than the input.
-        ValueError: a gradient of another shape than the input.
-    """
+    """The gradients a `bprop` gave, one for each tensor of the inputs."""
     assert isinstance(structure, Box)
     given = grads if isinstance(grads, (tuple, list)) else (grads,)
     if len(given) != len(structure.parts):
@@ -133,10 +127,6 @@ def check_like(what: str, given: Tensor, like: Tensor, whose: str, end: str = ""
 
     Args:
         end: of the message.
-
-    Raises:
-        ValueError: another shape.
-        TypeError: another element type.
     """
     if tuple(given.shape) != tuple(like.shape):
         raise ValueError(f"{what} must have the shape of {whose}, {tuple(like.shape)}, but has "

@@ -23,12 +23,7 @@ _FORM = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]*)\s*")
 
 
 def parse(budget: Any) -> int:
-    """A budget in bytes: an int, or a number and a unit, `"256MiB"`.
-
-    Raises:
-        TypeError: neither int nor str.
-        ValueError: not positive, or no such unit.
-    """
+    """A budget in bytes: an int, or a number and a unit, `"256MiB"`."""
     if isinstance(budget, bool) or not isinstance(budget, (int, str)):
         raise TypeError(
             f"For 'recompute', 'budget' must be int (bytes) or str ('256MiB'), but got "
@@ -84,11 +79,7 @@ class Budget:
         _active.stack = _active.stack[:-1]
 
     def __call__(self, target: Any) -> Any:
-        """The Cell or class of Cells, marked; or a function that runs within the budget.
-
-        Raises:
-            TypeError: something else.
-        """
+        """The Cell or class of Cells, marked; or a function that runs within the budget."""
         if hasattr(target, "_recompute_budget") and not isinstance(target, Budgeted):
             target._recompute_budget = self.nbytes
             return target

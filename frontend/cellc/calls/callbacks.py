@@ -47,9 +47,6 @@ def host_call(
         operands: what it is given.
         results: the types of what it returns.
         rule: its gradient; without one, to ask for a gradient through it is an error.
-
-    Raises:
-        TypeError, ValueError: it returned something else than declared (at run time).
     """
     tracer = active_tracer()
     if tracer is not None and rule is None:
@@ -77,10 +74,6 @@ def checked(name: str, given: Any, results: Sequence[TensorType]) -> list[Array]
     """What a host function returned, as arrays of the declared types.
 
     Python numbers are converted; everything else must have exactly the declared type.
-
-    Raises:
-        TypeError: another number of results, or another element type.
-        ValueError: another shape.
     """
     many = [] if given is None else list(given) if isinstance(given, (tuple, list)) else [given]
     if len(many) != len(results):

@@ -36,11 +36,7 @@ KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 
 
 def check_hook(hook: Any) -> None:
-    """Refuse what cannot be called.
-
-    Raises:
-        TypeError: see above.
-    """
+    """Refuse what cannot be called."""
     if not callable(hook):
         raise TypeError(f"Expected a callable hook function, but got {type(hook).__name__}.")
 
@@ -308,11 +304,7 @@ class _Stack(threading.local):
 
 
 def replaced(hook: Hook, grad: Tensor, *args: Any) -> Tensor:
-    """What a hook makes of a gradient: itself where it returns None.
-
-    Raises:
-        TypeError: neither a Tensor of the gradient's type nor None.
-    """
+    """What a hook makes of a gradient: itself where it returns None."""
     new = hook(*args)
     if isinstance(new, (tuple, list)) and len(new) == 1:
         new = new[0]

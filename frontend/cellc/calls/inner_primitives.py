@@ -97,9 +97,6 @@ def within(layer: Any, here: Callable[[], bool]) -> Within | None:
 
     Args:
         here: whether what runs is code of the layer itself.
-
-    Raises:
-        ValueError: strategies that do not fit the ranks, or that the layer cannot follow.
     """
     said = marked(layer)
     outer = dispatch.scope().around
@@ -173,11 +170,7 @@ class _Role:
 
 
 def _role(layer: Any, name: str, primitive: Any) -> _Role | None:
-    """What is said of a primitive; None: nothing that matters.
-
-    Raises:
-        ValueError: the layer computes in another way, or it does not fit the ranks.
-    """
+    """What is said of a primitive; None: nothing that matters."""
     kind = primitive.name
     what = f"{type(layer).__name__}.{name}"
     kinds = {c.__name__ for c in type(layer).__mro__}
@@ -235,9 +228,6 @@ class Within:
 
         Args:
             args: the layer, then what it is called with.
-
-        Raises:
-            ValueError: a strategy has other axes than what it is for.
         """
         def laid() -> Any:
             with dispatch.saving(self):

@@ -60,11 +60,7 @@ class CallLog:
         self.objects.clear()
 
     def once(self, what: str, act: Callable[[], Any]) -> Any:
-        """What `act` gives, or gave when it was its turn before.
-
-        Raises:
-            RuntimeError: something else was done then.
-        """
+        """What `act` gives, or gave when it was its turn before."""
         if self.place == len(self.done):
             self.done.append((what, _kept(act())))
         known, value = self.done[self.place]
@@ -254,7 +250,6 @@ class Piece:
         """What the code gives, as the graph takes it.
 
         Raises:
-            TypeError: its type is another one than the graph was compiled for.
             Changed: a shape or a value that the graph was compiled for is.
         """
         given, leaves = taken_apart(self.result(tensors), active(), self.mode)

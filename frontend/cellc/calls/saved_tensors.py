@@ -35,11 +35,7 @@ Hook = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class SavedHooks:
-    """A pair of hooks; `around` runs an op under them.
-
-    Raises:
-        TypeError: one of them cannot be called.
-    """
+    """A pair of hooks; `around` runs an op under them."""
 
     pack: Hook
     unpack: Hook

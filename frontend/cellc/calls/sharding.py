@@ -18,11 +18,7 @@ from ..tracing.pytree import put_together, take_apart
 
 
 def lay_out(x: Tensor, placement: Placement) -> Tensor:
-    """`x`, to lie so.
-
-    Raises:
-        ValueError: the layout is of another number of axes, or does not divide them.
-    """
+    """`x`, to lie so."""
     matrix, layout = placement
     out: Tensor = apply("lay_out", x, matrix=matrix, layout=layout)
     return out
@@ -34,12 +30,7 @@ def laying_out() -> bool:
 
 
 def check_strategies(what: str, in_strategy: Any, out_strategy: Any) -> None:
-    """Whether these are strategies for operands and results.
-
-    Raises:
-        TypeError: one is not.
-        ValueError: there is one for results alone.
-    """
+    """Whether these are strategies for operands and results."""
     if in_strategy is None and out_strategy is not None:
         raise ValueError(f"For '{what}', 'out_strategy' is {out_strategy}, which needs an "
                          "'in_strategy', but that is None.")
@@ -49,11 +40,7 @@ def check_strategies(what: str, in_strategy: Any, out_strategy: Any) -> None:
 
 
 def placements_of(primitive: Any, what: str) -> tuple[list[Placement], list[Placement]]:
-    """How the operands and the results of a primitive are to lie that `shard` was called of.
-
-    Raises:
-        ValueError: a strategy does not fit the ranks.
-    """
+    """How the operands and the results of a primitive are to lie that `shard` was called of."""
     given, made = primitive.sharded
     size = ranks_of_a_stage()
     flipped = bool(primitive.attrs.get("transpose_a")), bool(primitive.attrs.get("transpose_b"))
@@ -70,11 +57,7 @@ def placements_of(primitive: Any, what: str) -> tuple[list[Placement], list[Plac
 def primitive_called(
     primitive: Any, run: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """A primitive that `shard` was called of, its operands and results laid out.
-
-    Raises:
-        ValueError: not as many strategies as tensors, or they do not fit.
-    """
+    """A primitive that `shard` was called of, its operands and results laid out."""
     what = primitive.name
     operands, results = placements_of(primitive, what)
     out = _called(run, what, args, kwargs, primitive.sharded, operands, results)
@@ -89,9 +72,6 @@ _SLIDES = frozenset(("AvgPool", "Conv2D", "Conv2DBackpropInput", "Conv2DTranspos
 def check_rows(primitive: Any, what: str, operands: Sequence[Placement], out: Any) -> None:
     """Whether a result has as many parts of rows and columns as its primitive's strategy cuts the
     image into.
-
-    Raises:
-        ValueError: it has rows, or columns, that these do not divide.
     """
     if primitive.name not in _SLIDES or not operands or not isinstance(out, Tensor):
         return
@@ -112,9 +92,6 @@ def called(
 
     Args:
         strategies: of the tensors among the arguments, in order, and of the results.
-
-    Raises:
-        ValueError: not as many strategies as tensors, or they do not fit.
     """
     given, made = strategies
     size = ranks_of_a_stage()

@@ -76,7 +76,6 @@ def graph_for(loaded: Artifact, entry: str, shapes: Sequence[Sequence[int]]) -> 
 
     Raises:
         ArtifactError: the artifact holds no graphs.
-        TypeError, ValueError: the shapes do not fit, or are not served.
     """
     sizes = loaded.sizes(entry)
     if not sizes.symbols:

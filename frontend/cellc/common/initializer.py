@@ -25,11 +25,7 @@ _INITIALIZER_ALIAS = ALIASES
 
 
 def _calculate_correct_fan(shape: tuple[int, ...], mode: str) -> int:
-    """The number of inputs or of outputs of an element of a weight.
-
-    Raises:
-        ValueError: `mode` is neither `"fan_in"` nor `"fan_out"`, or the shape has one axis.
-    """
+    """The number of inputs or of outputs of an element of a weight."""
     modes = ("fan_in", "fan_out")
     if mode.lower() not in modes:
         raise ValueError(f"'mode' {mode} is not supported. It should be one of {modes}.")
@@ -58,11 +54,7 @@ def _register(*aliases: str) -> Callable[[_C], _C]:
 
 
 def _init_random_normal(mean: float, sigma: float, shape: tuple[int, ...]) -> Array:
-    """Normal numbers of numpy's global generator: float32.
-
-    Raises:
-        ValueError: `sigma` is negative.
-    """
+    """Normal numbers of numpy's global generator: float32."""
     if sigma < 0:
         raise ValueError("sigma < 0")
     return np.random.normal(mean, sigma, shape).astype(np.float32)

@@ -13,9 +13,6 @@ def _get_graph_seed(op_seed: int | None, kernel_name: str) -> tuple[int, int]:
     """Seeds for a Primitive: the global one, and the operation's, another one in each call.
 
     Both are 0, which asks for the global generator, if neither is set.
-
-    Raises:
-        ValueError: `op_seed` is negative.
     """
     own = op_seed or 0
     if own < 0:

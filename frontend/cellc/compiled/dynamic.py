@@ -58,12 +58,7 @@ axis of 1 is repeated), so what is traced with them would serve few calls."""
 def open_axes(
     spec: Any, position: str, out: dict[int, Axes | None], structure: Structure, leaves: Tensors
 ) -> None:
-    """Note the axes that `spec` (as of `set_inputs`) gives each tensor of an argument.
-
-    Raises:
-        TypeError: a tensor where none was described, or another element type.
-        ValueError: another rank, another size where one is fixed, or another number of elements.
-    """
+    """Note the axes that `spec` (as of `set_inputs`) gives each tensor of an argument."""
     if isinstance(structure, Leaf):
         leaf = leaves[structure.number]
         if not isinstance(spec, Tensor):
@@ -159,9 +154,6 @@ def make_pattern(
         names: of the arguments, for the names of symbols.
         axes: tensor number -> its axes; those not there are fixed.
         stand_ins: trace with other sizes where a size is 0 or 1.
-
-    Raises:
-        ValueError: places that hold one unique Symbol have different sizes.
     """
     shapes = Shapes()
     unique: dict[int, tuple[Size, int, str]] = {}
@@ -288,11 +280,7 @@ class Dynamic:
     def axes(
         self, structure: Structure, leaves: Tensors, parameters: Sequence[str], key: Any
     ) -> dict[int, Axes | None]:
-        """The open axes of a call.
-
-        Raises:
-            TypeError, ValueError: the call does not fit what `set_inputs` said.
-        """
+        """The open axes of a call."""
         out: dict[int, Axes | None] = {}
         if self.spec is not None:
             self._described(structure, leaves, parameters, out)
@@ -339,7 +327,6 @@ class Dynamic:
 
         Raises:
             CompileError: an error in the network.
-            ValueError: sizes that contradict a unique Symbol.
         """
         known = self.once.setdefault(key, [])
         stale = [o for o in known if not fresh(o.traced)]

@@ -79,10 +79,6 @@ class Entry:
         Args:
             tensors: those of its arguments, of which some may be changed in place.
             args, kwargs: the arguments, which may be changed.
-
-        Raises:
-            ValueError: a tensor that is changed shares elements with another one, or with a
-                Parameter that the program reads.
         """
         if self.traced.written:
             self._check_shared(tensors, self.traced.written)

@@ -67,12 +67,7 @@ class PiecesEntry(Entry):
         return other._run(call, arrays, seen | {changed.key})
 
     def _check(self, call: CallLog, changed: Changed, seen: set[Any]) -> None:
-        """Refuse a call that cannot be made again.
-
-        Raises:
-            TypeError: what a piece gives differs within the call, or the call has changed Python
-                objects by now.
-        """
+        """Refuse a call that cannot be made again."""
         if changed.key in seen:
             raise TypeError(f"{changed}, in one call: in a loop it must always give the same type "
                             "and shape") from None

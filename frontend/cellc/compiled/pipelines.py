@@ -96,7 +96,6 @@ def part_of(traced: Traced) -> tuple[Traced, str]:
     Parameters that other stages hold give up their memory.
 
     Raises:
-        RuntimeError: the processes cannot be shared out among the stages.
         CompileError: the step cannot be cut.
     """
     stages, stage = settings.stages(), settings.own_stage()

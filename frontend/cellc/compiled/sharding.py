@@ -58,8 +58,6 @@ def traced_part(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
 
     Raises:
         CompileError: an error in the network.
-        ValueError: layouts that do not fit the ranks, the data or each other.
-        RuntimeError: sizes follow from elements, or Python does a part.
     """
     staged = settings.stages() > 1
     if staged and not in_graph_mode():
@@ -151,7 +149,6 @@ def _traced_whole(
 
     Raises:
         CompileError: an error in the network.
-        RuntimeError: sizes follow from elements.
     """
     types = [_whole(TensorType(t.shape, t.dtype), p) for t, p in zip(leaves, data, strict=True)]
     rows = [math.prod(p[0][a] for a in p[1][0]) for p in data if p is not None and p[1]]
@@ -202,11 +199,7 @@ def _full_batch() -> bool:
 
 
 def _data_placements(leaves: Sequence[Tensor]) -> list[Placement | None]:
-    """How the data lie of which each rank feeds a part; None: each has all of it.
-
-    Raises:
-        ValueError: a strategy is of another number of tensors.
-    """
+    """How the data lie of which each rank feeds a part; None: each has all of it."""
     strategy = get_auto_parallel_context("dataset_strategy")
     if isinstance(strategy, tuple):
         if len(strategy) != len(leaves):

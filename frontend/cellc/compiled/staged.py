@@ -189,11 +189,7 @@ class StagedEntry(Entry):
         self.others: LRU[tuple[int, ...], StagedEntry] = LRU(KEPT)
 
     def run(self, arrays: Sequence[Any]) -> Any:
-        """The result for arrays of the signature's types.
-
-        Raises:
-            RuntimeError: sizes that were found do not fit what was traced.
-        """
+        """The result for arrays of the signature's types."""
         self.calls += 1
         inputs = self.traced.graph.inputs
         env: dict[Value, Any] = dict(zip(inputs, arrays, strict=False))

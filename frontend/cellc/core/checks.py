@@ -13,11 +13,7 @@ from .declared import is_number as is_number
 
 
 def integer(value: Any, name: str, what: str) -> int:
-    """`value` as an int.
-
-    Raises:
-        TypeError: it is no int.
-    """
+    """`value` as an int."""
     if not is_int(value):
         raise TypeError(
             f"For '{what}', the '{name}' must be int, but got '{type(value).__name__}'"
@@ -26,12 +22,7 @@ def integer(value: Any, name: str, what: str) -> int:
 
 
 def at_least(value: Any, low: int, name: str, what: str, most: int = MOST_BYTES) -> int:
-    """`value` as an int of `low` or more, and of no more than a tensor can have.
-
-    Raises:
-        TypeError: it is no int.
-        ValueError: it is smaller, or larger.
-    """
+    """`value` as an int of `low` or more, and of no more than a tensor can have."""
     number = integer(value, name, what)
     if number < low:
         raise ValueError(
@@ -54,11 +45,7 @@ def copies(value: Any, name: str, what: str) -> int:
 
 
 def boolean(value: Any, name: str, what: str) -> bool:
-    """`value`, which must be a bool.
-
-    Raises:
-        TypeError: it is not.
-    """
+    """`value`, which must be a bool."""
     if not isinstance(value, bool):
         raise TypeError(
             f"For '{what}', the '{name}' must be a bool, but got {type(value).__name__}."
@@ -67,11 +54,7 @@ def boolean(value: Any, name: str, what: str) -> bool:
 
 
 def number(value: Any, name: str, what: str) -> float:
-    """`value` as a float.
-
-    Raises:
-        TypeError: it is no number.
-    """
+    """`value` as a float."""
     if not is_number(value):
         raise TypeError(
             f"For '{what}', the type of '{name}' should be one of '[int, float]', but got type "
@@ -85,10 +68,6 @@ def between(value: Any, low: float, high: float, name: str, what: str, ends: str
 
     Args:
         ends: whether the bounds belong to it, as `"[]"`, `"[)"`, `"(]"` or `"()"`.
-
-    Raises:
-        TypeError: it is no number.
-        ValueError: it is outside.
     """
     x = number(value, name, what)
     above = x >= low if ends[0] == "[" else x > low
@@ -102,11 +81,7 @@ def between(value: Any, low: float, high: float, name: str, what: str, ends: str
 
 
 def of_type(value: Any, kinds: tuple[type, ...], name: str, what: str) -> Any:
-    """`value`, which must be of one of some types (a bool is no int, numpy's ints are).
-
-    Raises:
-        TypeError: it is not.
-    """
+    """`value`, which must be of one of some types (a bool is no int, numpy's ints are)."""
     fits = is_int(value) if isinstance(value, (int, np.integer)) and int in kinds else \
         isinstance(value, kinds)
     if not fits:
@@ -120,11 +95,7 @@ def of_type(value: Any, kinds: tuple[type, ...], name: str, what: str) -> Any:
 
 
 def callable_(value: Any, name: str, what: str) -> Any:
-    """`value`, which must be a Cell or a function.
-
-    Raises:
-        TypeError: it cannot be called.
-    """
+    """`value`, which must be a Cell or a function."""
     if not callable(value):
         raise TypeError(f"For '{what}', the '{name}' must be a Cell or a function, but got type "
                         f"'{type(value).__name__}'.")
@@ -132,11 +103,7 @@ def callable_(value: Any, name: str, what: str) -> Any:
 
 
 def floating(value: Any, name: str, what: str) -> float:
-    """`value`, which must be a float.
-
-    Raises:
-        TypeError: it is none.
-    """
+    """`value`, which must be a float."""
     checked: float = of_type(value, (float,), name, what)
     return checked
 
@@ -147,11 +114,7 @@ def above_zero(value: Any, name: str, what: str) -> float:
 
 
 def choice(value: Any, options: tuple[str, ...], name: str, what: str) -> str:
-    """`value`, which must be one of `options`.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """`value`, which must be one of `options`."""
     if not isinstance(value, str) or value not in options:
         raise ValueError(
             f"For '{what}', the '{name}' must be str and must be in '{list(options)}', but got "
@@ -161,12 +124,7 @@ def choice(value: Any, options: tuple[str, ...], name: str, what: str) -> str:
 
 
 def per_axis(value: Any, count: int, name: str, what: str, low: int = 1) -> tuple[int, ...]:
-    """`count` ints from an int for all of them, or a tuple of `count`.
-
-    Raises:
-        TypeError: it is neither.
-        ValueError: one is smaller than `low`.
-    """
+    """`count` ints from an int for all of them, or a tuple of `count`."""
     if is_int(value):
         return (at_least(value, low, f"{name} item", what),) * count
     if not isinstance(value, (tuple, list)) or len(value) != count:

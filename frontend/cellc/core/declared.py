@@ -57,10 +57,6 @@ class Rule:
         Args:
             value: the argument.
             what, name: the function or class, and the parameter.
-
-        Raises:
-            TypeError: it is of another kind.
-            ValueError: it is out of range.
         """
         if not self.fits(value):
             kind: type[Exception] = TypeError
@@ -267,11 +263,7 @@ def declared_by(function: Any) -> tuple[Declared, ...]:
 def checked(
     declared: Sequence[Declared], what: str, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> list[Any]:
-    """The arguments of a call in their normal forms: those by position; `kwargs` is changed.
-
-    Raises:
-        TypeError, ValueError: an argument breaks its rule.
-    """
+    """The arguments of a call in their normal forms: those by position; `kwargs` is changed."""
     given = list(args)
     for d in declared:
         if 0 <= d.place < len(given):

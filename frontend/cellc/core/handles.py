@@ -27,11 +27,7 @@ class Handle:
 
 
 def add_hook(table: Hooks, hook: Callable[..., Any]) -> Handle:
-    """Put a hook into a table, last; its handle.
-
-    Raises:
-        TypeError: the hook cannot be called.
-    """
+    """Put a hook into a table, last; its handle."""
     if not callable(hook):
         raise TypeError(f"a hook must be callable, but got {type(hook).__name__}")
     number = next(_numbers)

@@ -23,9 +23,6 @@ class LRU(Generic[K, V]):
 
     Args:
         limit: at least 1.
-
-    Raises:
-        ValueError: `limit` is less than 1.
     """
 
     __slots__ = ("_elder", "_younger", "limit")

@@ -318,11 +318,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def check_operands(op: str, operands: Sequence[Any]) -> None:
-    """Whether an op was given Tensors.
-
-    Raises:
-        TypeError: one is none; it says which.
-    """
+    """Whether an op was given Tensors."""
     for i, value in enumerate(operands):
         if not is_tensor(value):
             which = f"input {i + 1}" if len(operands) > 1 else "input"

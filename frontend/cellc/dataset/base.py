@@ -131,9 +131,6 @@ class DatasetBase:
             num_epochs: how often it can be gone through; -1 for any number.
             output_numpy: whether values are numpy arrays instead of Tensors.
             do_copy: accepted for compatibility: values are always the caller's own.
-
-        Raises:
-            TypeError, ValueError: an argument is wrong.
         """
         checks.iterator(num_epochs, output_numpy, do_copy)
         names = None if columns is None else checks.names("columns", columns)
@@ -169,7 +166,6 @@ class DatasetBase:
             file_type: "mindrecord".
 
         Raises:
-            TypeError, ValueError: an argument is wrong.
             RuntimeError: there is no row, a value has no place in such a file, or files exist.
         """
         checks.of_type("file_name", file_name, str)

@@ -172,9 +172,6 @@ def padded(value: Value, shape: Sequence[int | None] | None, fill: Any, column: 
         shape: the wanted lengths; None: as they are.
         fill: what to fill up with; None for 0 or an empty string.
         column: for errors.
-
-    Raises:
-        RuntimeError: another number of axes, or a fill of another kind.
     """
     if shape is None:
         return value
@@ -209,9 +206,6 @@ def pad_together(
         info: (shape, fill); lengths of None, and a shape of None, mean the longest.
         column: for errors.
         bound: what lengths of None are instead; None for the longest.
-
-    Raises:
-        RuntimeError: the numbers of axes differ, or differ from that of the pad shape.
     """
     shape, fill = info
     ranks = {getattr(v, "ndim", -1) for v in values}

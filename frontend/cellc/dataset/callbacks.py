@@ -39,9 +39,6 @@ class DSCallback:
     Args:
         step_size: `ds_step_begin` and `ds_step_end` are called at the first of each so many rows.
 
-    Raises:
-        TypeError, ValueError: no positive int.
-
     Source: `mindspore.dataset.DSCallback`.
     """
 
@@ -73,12 +70,7 @@ class DSCallback:
 
 
 def checked(given: Any) -> tuple[DSCallback, ...]:
-    """The callbacks that `map` was given: None, one, or a list of them.
-
-    Raises:
-        TypeError: something else.
-        AttributeError: one overrides no method.
-    """
+    """The callbacks that `map` was given: None, one, or a list of them."""
     many = [] if given is None else given if isinstance(given, (list, tuple)) else [given]
     for i, each in enumerate(many):
         name = f"callbacks[{i}]" if many is given else "callbacks"

@@ -22,11 +22,7 @@ UINT32_MAX = 2**32 - 1
 
 
 def of_type(name: str, value: Any, types: type | tuple[type, ...]) -> Any:
-    """A value of one of the types (a bool is no int here).
-
-    Raises:
-        TypeError: it is none.
-    """
+    """A value of one of the types (a bool is no int here)."""
     wanted = types if isinstance(types, tuple) else (types,)
     if isinstance(value, wanted) and (not isinstance(value, bool) or bool in wanted):
         return value
@@ -35,11 +31,7 @@ def of_type(name: str, value: Any, types: type | tuple[type, ...]) -> Any:
 
 
 def integer(name: str, value: Any, low: int, high: int = INT32_MAX) -> int:
-    """An int within bounds.
-
-    Raises:
-        TypeError, ValueError: it is none, or out of them.
-    """
+    """An int within bounds."""
     of_type(name, value, (int, np.integer))
     if not low <= value <= high:
         raise ValueError(f"Input {name} is not within the required interval of [{low}, {high}], "
@@ -48,11 +40,7 @@ def integer(name: str, value: Any, low: int, high: int = INT32_MAX) -> int:
 
 
 def count_or_all(name: str, value: Any) -> int:
-    """A positive int, or -1.
-
-    Raises:
-        TypeError, ValueError: it is neither.
-    """
+    """A positive int, or -1."""
     of_type(name, value, int)
     if value != -1 and not 1 <= value <= INT32_MAX:
         raise ValueError(f"{name} should be either -1 or within the required interval of "
@@ -78,9 +66,6 @@ def row_sizes(name: str, value: Any) -> tuple[int, int]:
 
     Args:
         value: for both, or a list of two; None and -1 mean any.
-
-    Raises:
-        TypeError, ValueError: something else.
     """
     many = value if isinstance(value, list) else [value, value]
     if len(many) != 2:
@@ -91,11 +76,7 @@ def row_sizes(name: str, value: Any) -> tuple[int, int]:
 
 
 def workers(value: Any) -> None:
-    """Refuse a number of workers that is none.
-
-    Raises:
-        TypeError, ValueError: no positive int, nor None.
-    """
+    """Refuse a number of workers that is none."""
     if value is not None:
         integer("num_parallel_workers", value, 1)
 
@@ -118,11 +99,7 @@ def names(name: str, value: Any) -> list[str]:
 
 
 def word(name: str, value: Any, known: Sequence[str]) -> str:
-    """One of some words.
-
-    Raises:
-        TypeError, ValueError: another value.
-    """
+    """One of some words."""
     of_type(name, value, str)
     if value not in known:
         raise ValueError(f"Input {name} is not within the valid set of {list(known)}: it should be "
@@ -131,22 +108,14 @@ def word(name: str, value: Any, known: Sequence[str]) -> str:
 
 
 def callable_(name: str, value: Any) -> Any:
-    """A function.
-
-    Raises:
-        TypeError: it cannot be called.
-    """
+    """A function."""
     if not callable(value):
         raise TypeError(f"Argument {name} is not a callable object, but got {type(value)}")
     return value
 
 
 def nothing(instead: str = "") -> Callable[[str, Any], Any]:
-    """The check of an argument that must be None.
-
-    Raises:
-        ValueError: (when it is called) always; it says what to use instead.
-    """
+    """The check of an argument that must be None."""
     def refuse(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be None{instead and ': '}{instead}, but got {value!r}.")
 
@@ -154,11 +123,7 @@ def nothing(instead: str = "") -> Callable[[str, Any], Any]:
 
 
 def folder(name: str, value: Any) -> Path:
-    """The path of a folder.
-
-    Raises:
-        TypeError, ValueError: no path, or no such folder.
-    """
+    """The path of a folder."""
     found = Path(of_type(name, value, (str, os.PathLike)))
     if not found.is_dir():
         raise ValueError(f"The folder {value} does not exist or is not a directory or permission "
@@ -167,11 +132,7 @@ def folder(name: str, value: Any) -> Path:
 
 
 def existing(name: str, value: Any) -> Path:
-    """The path of a file.
-
-    Raises:
-        TypeError, ValueError: no path, or no such file.
-    """
+    """The path of a file."""
     found = Path(of_type(name, value, (str, Path)))
     if not found.is_file():
         raise ValueError(f"The file {value} does not exist or permission denied!")
@@ -179,11 +140,7 @@ def existing(name: str, value: Any) -> Path:
 
 
 def files(name: str, value: Any) -> list[str]:
-    """The files that paths and patterns name, sorted.
-
-    Raises:
-        TypeError, ValueError: other than paths, or one that matches no file.
-    """
+    """The files that paths and patterns name, sorted."""
     many = [value] if isinstance(value, (str, os.PathLike)) else value
     of_type(name, many, (list, tuple))
     found: list[str] = []
@@ -204,11 +161,7 @@ def extensions(name: str, value: Any) -> tuple[str, ...] | None:
 
 
 def class_labels(name: str, value: Any) -> dict[str, int] | None:
-    """The label of each class; None if there is none.
-
-    Raises:
-        TypeError, ValueError: no dict of ints by name.
-    """
+    """The label of each class; None if there is none."""
     for key, label in of_type(name, value, dict).items():
         of_type(f"key in {name}", key, str)
         integer(f"{name}[{key!r}]", label, 0)
@@ -216,11 +169,7 @@ def class_labels(name: str, value: Any) -> dict[str, int] | None:
 
 
 def shards(num_shards: Any, shard_id: Any) -> None:
-    """Check which part of the data is asked for.
-
-    Raises:
-        TypeError, ValueError: only one of them is given, or they do not fit.
-    """
+    """Check which part of the data is asked for."""
     if (num_shards is None) != (shard_id is None):
         raise ValueError("num_shards and shard_id need to be passed in together.")
     if num_shards is None:
@@ -254,11 +203,7 @@ def indices(who: str, value: Any) -> list[int]:
 
 
 def iterator(num_epochs: Any, output_numpy: Any, do_copy: Any) -> None:
-    """Refuse wrong arguments of an iterator.
-
-    Raises:
-        TypeError, RuntimeError: one is of another type, or the number of epochs is none.
-    """
+    """Refuse wrong arguments of an iterator."""
     of_type("num_epochs", num_epochs, int)
     if num_epochs != -1 and num_epochs < 1:
         raise RuntimeError("num_epochs should be either -1 or positive integer, num_epochs: "
@@ -268,11 +213,7 @@ def iterator(num_epochs: Any, output_numpy: Any, do_copy: Any) -> None:
 
 
 def batch_size(size: Any) -> Any:
-    """Rows of a batch: a positive int, or a function that says it.
-
-    Raises:
-        TypeError, ValueError: it is neither.
-    """
+    """Rows of a batch: a positive int, or a function that says it."""
     if callable(size):
         return size
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
@@ -281,11 +222,7 @@ def batch_size(size: Any) -> Any:
 
 
 def pad_info(info: Any) -> Any:
-    """How columns are padded: (shape, fill) by column, or None.
-
-    Raises:
-        TypeError, ValueError: something else.
-    """
+    """How columns are padded: (shape, fill) by column, or None."""
     if info is None:
         return None
     of_type("pad_info", info, dict)
@@ -304,11 +241,7 @@ def pad_info(info: Any) -> Any:
 
 
 def only(what: str, given: dict[str, Any], *known: str) -> None:
-    """Refuse keyword arguments that a method does not know.
-
-    Raises:
-        TypeError: there is one.
-    """
+    """Refuse keyword arguments that a method does not know."""
     for name in given:
         if name not in known:
             raise TypeError(f"{what}() got an unexpected keyword argument {name!r}; there are "
@@ -321,9 +254,6 @@ def split_counts(sizes: Any, size: int) -> list[int]:
     Args:
         sizes: numbers of rows, or parts of 1.
         size: how many rows there are.
-
-    Raises:
-        TypeError, ValueError, RuntimeError: they do not fit.
     """
     of_type("sizes", sizes, (list, tuple))
     if not sizes:
@@ -367,12 +297,7 @@ def _rounded(wanted: list[float], size: int) -> list[int]:
 
 
 def check_random_transform_ops(method: F) -> F:
-    """A decorator of an `__init__` whose argument `transforms` is a list of functions.
-
-    Raises:
-        TypeError: (when the method is called) it is none, or holds something else.
-        ValueError: it is empty, or `prob` is not within [0, 1].
-    """
+    """A decorator of an `__init__` whose argument `transforms` is a list of functions."""
     signature = inspect.signature(method)
 
     @wraps(method)

@@ -93,7 +93,6 @@ def set_seed(seed: int) -> None:
     """Make draws of pipelines reproducible; `random` and numpy's generator are seeded too.
 
     Raises:
-        TypeError: no int.
         ValueError: negative, or 2**32 or more.
 
     Source: `mindspore.dataset.config.set_seed`.
@@ -133,20 +132,12 @@ def get_seed() -> int:
 
 
 def set_prefetch_size(size: int) -> None:
-    """How many rows (or batches) an operation with several workers makes ahead.
-
-    Raises:
-        TypeError, ValueError: no positive int.
-    """
+    """How many rows (or batches) an operation with several workers makes ahead."""
     _keep_int("prefetch_size", "size", size)
 
 
 def set_num_parallel_workers(num: int) -> None:
-    """How many workers operations have that do not say it; without it, one.
-
-    Raises:
-        TypeError, ValueError: no positive int.
-    """
+    """How many workers operations have that do not say it; without it, one."""
     _keep_int("num_parallel_workers", "num", num)
 
 
@@ -212,11 +203,7 @@ def set_dynamic_shape(is_dynamic: bool) -> None:
 
 
 def set_video_backend(backend: str) -> None:
-    """Keep what is to decode videos, "CPU" or "Ascend".
-
-    Raises:
-        TypeError, ValueError: something else.
-    """
+    """Keep what is to decode videos, "CPU" or "Ascend"."""
     if not isinstance(backend, str):
         raise TypeError(f"backend must be of type str, but got {type(backend).__name__}.")
     if backend not in ("CPU", "Ascend"):
@@ -228,7 +215,6 @@ def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = No
     """Whether to debug: rows are made in the calling thread, whatever workers are asked for.
 
     Raises:
-        TypeError: no bool.
         ValueError: hooks are given; a function in `map` sees the same.
     """
     if debug_hook_list:
@@ -250,11 +236,7 @@ def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
 
 
 def set_multiprocessing_timeout_interval(interval: int) -> None:
-    """After how many seconds the log warns of a worker process that has not answered.
-
-    Raises:
-        TypeError, ValueError: no positive int.
-    """
+    """After how many seconds the log warns of a worker process that has not answered."""
     _keep_int("multiprocessing_timeout_interval", "interval", interval)
 
 

@@ -41,11 +41,7 @@ class Argument(NamedTuple):
     text: str = ""
 
     def checked(self, name: str, value: Any) -> Any:
-        """The value that the dataset keeps.
-
-        Raises:
-            TypeError, ValueError: it is of another type, or out of range.
-        """
+        """The value that the dataset keeps."""
         if value is not None or (self.none is REQUIRED and self.default is not None):
             return self.check(name, value)
         return None if self.none is REQUIRED else self.none

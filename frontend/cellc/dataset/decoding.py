@@ -38,11 +38,7 @@ _OPENCV, _LIBPNG = (4899, 9617, 1868, 1 << 13, 14), (9797, 19234, 3737, 0, 15)
 
 
 def pillow(who: str) -> ModuleType:
-    """The Pillow library, which reads and writes pictures.
-
-    Raises:
-        ModuleNotFoundError: it is not installed.
-    """
+    """The Pillow library, which reads and writes pictures."""
     try:
         with no_fork():  # a child would wait for the thread that imports
             from PIL import Image  # heavy, and not needed by other datasets
@@ -57,8 +53,6 @@ def picture_of(data: bytes, who: str) -> Any:
     """A picture of Pillow's over a file's contents, whose elements are not read yet.
 
     Raises:
-        ModuleNotFoundError: Pillow is not installed.
-        ValueError: it has too many elements for its length.
         Exception: it is no picture.
     """
     picture = pillow(who).open(io.BytesIO(data), formats=_FORMATS)
@@ -68,11 +62,7 @@ def picture_of(data: bytes, who: str) -> Any:
 
 
 def decoded(data: bytes, who: str) -> Array:
-    """A picture file's contents as uint8[height, width, 3].
-
-    Raises:
-        RuntimeError: it is no picture, or its elements are no colours of 8 or 16 bits.
-    """
+    """A picture file's contents as uint8[height, width, 3]."""
     try:
         with picture_of(data, who) as picture:
             return _colours(picture)

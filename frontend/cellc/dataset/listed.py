@@ -26,11 +26,7 @@ _PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".ppm")
 
 
 def lines_of(path: Path) -> list[str]:
-    """The lines of a text file that are not blank, without what is white at their end.
-
-    Raises:
-        RuntimeError: there is no such file, or it is no text.
-    """
+    """The lines of a text file that are not blank, without what is white at their end."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -44,11 +40,7 @@ def damaged(path: Any, number: int, why: str) -> RuntimeError:
 
 
 def folders_of(path: Path) -> list[Path]:
-    """The folders in a folder, by name.
-
-    Raises:
-        RuntimeError: there is no such folder.
-    """
+    """The folders in a folder, by name."""
     try:
         return sorted(p for p in path.iterdir() if p.is_dir())
     except OSError as error:
@@ -56,11 +48,7 @@ def folders_of(path: Path) -> list[Path]:
 
 
 def pictures_of(path: Path) -> list[Path]:
-    """The pictures in a folder, by name.
-
-    Raises:
-        RuntimeError: there is no such folder.
-    """
+    """The pictures in a folder, by name."""
     try:
         return sorted(p for p in path.iterdir() if p.suffix.lower() in _PICTURES)
     except OSError as error:

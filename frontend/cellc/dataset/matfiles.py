@@ -55,11 +55,7 @@ def _matrix(data: bytes, order: str) -> tuple[str, np.ndarray[Any, Any] | None]:
 
 
 def arrays_of(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of numbers in a file, by name.
-
-    Raises:
-        RuntimeError: there is no such file, or it is none of level 5.
-    """
+    """The arrays of numbers in a file, by name."""
     found, total = {}, 0
     try:
         data = path.read_bytes()

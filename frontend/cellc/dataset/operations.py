@@ -72,9 +72,6 @@ class Columns:
     def after(self, columns: Sequence[str]) -> list[str]:
         """The columns afterwards: each in the place of the one it was made of where there are as
         many as before, else the new ones first.
-
-        Raises:
-            RuntimeError: a column is not there, or would be there twice.
         """
         found = list(self.put(columns, places_of(self.taken, columns, self.what), self.given))
         twice = [c for c in found if found.count(c) > 1]
@@ -92,11 +89,7 @@ class Columns:
         return (*made, *(v for i, v in enumerate(row) if i not in places))
 
     def checked(self, result: Any, by: str) -> tuple[Any, ...]:
-        """What a function gave, as one value for each column.
-
-        Raises:
-            RuntimeError: there are more or fewer.
-        """
+        """What a function gave, as one value for each column."""
         values = result if isinstance(result, tuple) else (result,)
         if len(values) != len(self.given):
             raise RuntimeError(
@@ -372,11 +365,7 @@ class Zip(Operation):
     """The columns of several datasets side by side; as long as the shortest."""
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
-        """All columns.
-
-        Raises:
-            RuntimeError: two datasets have columns of one name.
-        """
+        """All columns."""
         found = [c for each in inputs for c in each.get_col_names()]
         twice = [c for c in found if found.count(c) > 1]
         if twice:

@@ -58,7 +58,6 @@ class Dataset(DatasetBase):
                 called; `python_multiprocessing` and `max_rowsize` as for `map`.
 
         Raises:
-            TypeError, ValueError: an argument is wrong.
             RuntimeError: (when rows are asked for) shapes differ, or a function fails.
         """
         checks.workers(num_parallel_workers)
@@ -89,9 +88,6 @@ class Dataset(DatasetBase):
             batch_size, drop_remainder, num_parallel_workers: as for `batch`.
             pad_info: (shape, fill) by column; None in a shape, or for it, means the longest of
                 the batch; `{}` means that of all columns, filled up with 0.
-
-        Raises:
-            TypeError, ValueError: an argument is wrong.
         """
         checks.workers(num_parallel_workers)
         checks.of_type("drop_remainder", drop_remainder, bool)
@@ -115,9 +111,6 @@ class Dataset(DatasetBase):
             pad_info: as for `padded_batch`.
             pad_to_bucket_boundary: whether None in shapes means the boundary - 1.
             drop_remainder: whether batches with fewer rows are left out.
-
-        Raises:
-            TypeError, ValueError: an argument is wrong.
         """
         names = checks.names("column_names", column_names)
         for what, values in (("bucket_boundaries", bucket_boundaries),
@@ -162,7 +155,6 @@ class Dataset(DatasetBase):
                 a list of them; `cache` (must be None); `offload` for compatibility.
 
         Raises:
-            TypeError, ValueError: an argument is wrong.
             RuntimeError: (when rows are asked for) a function fails.
         """
         checks.workers(num_parallel_workers)
@@ -194,9 +186,6 @@ class Dataset(DatasetBase):
             predicate: called with the columns.
             input_columns: which of them; None for all.
             num_parallel_workers: how many threads call it; None: see `Dataset`.
-
-        Raises:
-            TypeError: an argument is wrong.
         """
         checks.workers(num_parallel_workers)
         if not callable(predicate):
@@ -274,7 +263,6 @@ class Dataset(DatasetBase):
                 stays as it is over the epochs.
 
         Raises:
-            TypeError, ValueError: an argument is wrong.
             RuntimeError: the sizes do not fit.
         """
         checks.of_type("randomize", randomize, bool)
@@ -296,9 +284,6 @@ class Dataset(DatasetBase):
 
         Args:
             datasets: a dataset, or a tuple of them; no two have a column of the same name.
-
-        Raises:
-            TypeError: something else.
         """
         if isinstance(datasets, tuple):
             return zip_datasets((self, *datasets))

@@ -104,9 +104,6 @@ def to_value(given: Any, where: str, error: type[Exception] = TypeError) -> Valu
         given: an array, Tensor, number, string, bytes, list of them, or a dict.
         where: which column and function, for errors.
         error: the class of these.
-
-    Raises:
-        TypeError: (or `error`) something else, or values that make no array.
     """
     if isinstance(given, Tensor):
         return given.asnumpy()
@@ -146,11 +143,7 @@ def failed(what: str, error: BaseException) -> RuntimeError:
 
 
 def places_of(names: Sequence[str], columns: Sequence[str], what: str) -> list[int]:
-    """Where the named columns are.
-
-    Raises:
-        RuntimeError: one is not there.
-    """
+    """Where the named columns are."""
     missing = [n for n in names if n not in columns]
     if missing:
         raise RuntimeError(f"{what}: column {missing[0]!r} doesn't exist in the dataset columns "

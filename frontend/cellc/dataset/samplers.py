@@ -113,7 +113,6 @@ class Sampler:
         """Choose among what `sampler` chooses.
 
         Raises:
-            TypeError: no sampler.
             RuntimeError: there is a child already.
         """
         if sampler is not None and self.child_sampler is not None:
@@ -463,11 +462,7 @@ def _listed(positions: Any) -> list[int]:
 
 
 def as_sampler(given: Any) -> Sampler:
-    """What a user gave as `sampler`.
-
-    Raises:
-        TypeError: no sampler, nor positions.
-    """
+    """What a user gave as `sampler`."""
     if isinstance(given, Sampler):
         return given
     if isinstance(given, (list, tuple, np.ndarray)):

@@ -70,11 +70,7 @@ def _described(name: str, values: list[Any]) -> dict[str, Any]:
 
 
 def _value(name: str, value: Any, described: dict[str, Any], row: int) -> Any:
-    """A value as the schema has it.
-
-    Raises:
-        RuntimeError: it has another kind or shape, or its type cannot hold it as it is.
-    """
+    """A value as the schema has it."""
     array = np.asarray(value)
     kind, shape = described["type"], described.get("shape", [])
     wanted = {"bytes": "S", "string": "U"}.get(kind, "number")

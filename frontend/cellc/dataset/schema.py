@@ -57,9 +57,6 @@ class Schema:
             name: of the column.
             de_type: a dtype, or its name.
             shape: lengths, where one may be -1; None for one axis of any length.
-
-        Raises:
-            TypeError, ValueError: an argument is wrong.
         """
         checks.of_type("name", name, str)
         kind = de_type if isinstance(de_type, str) else _name_of(de_type)

@@ -83,11 +83,7 @@ class MappableDataset(SourceDataset):
         return len(self._selected(self._draw(Run())))
 
     def use_sampler(self, new_sampler: Any) -> None:
-        """Choose rows by another sampler; None for all, in order.
-
-        Raises:
-            TypeError: no sampler.
-        """
+        """Choose rows by another sampler; None for all, in order."""
         self.sampler = None if new_sampler is None else as_sampler(new_sampler)
         self._size = None
 
@@ -95,7 +91,6 @@ class MappableDataset(SourceDataset):
         """Choose by another sampler among what the present one chooses.
 
         Raises:
-            TypeError: no sampler.
             RuntimeError: it has a child already.
         """
         if new_sampler is None:
@@ -193,7 +188,6 @@ class GeneratorDataset(
         collate_fn: with `batch_sampler`: called with a list for each column and a `BatchInfo`.
 
     Raises:
-        TypeError, ValueError: an argument is wrong.
         RuntimeError: (when rows are asked for) the source fails, or its rows do not fit.
     """
 

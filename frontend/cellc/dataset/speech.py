@@ -27,11 +27,7 @@ _BOOKS = ("dev-clean", "dev-other", "test-clean", "test-other", "train-clean-100
 
 
 def waveform(path: Path) -> tuple[np.ndarray[Any, Any], int]:
-    """What a WAV file of 16 bits holds, as float32[1, samples], and its rate in Hz.
-
-    Raises:
-        RuntimeError: there is no such file, or it is none.
-    """
+    """What a WAV file of 16 bits holds, as float32[1, samples], and its rate in Hz."""
     try:
         with wave.open(str(path), "rb") as sound:
             width, rate, count = sound.getsampwidth(), sound.getframerate(), sound.getnframes()

@@ -139,11 +139,7 @@ class FolderDataset(FileDataset, takes=f"dataset_dir usage {LINES}"):
         self.dataset_files = self._files_of(self._parts)
 
     def _files_of(self, parts: Mapping[str, str]) -> list[str]:
-        """The files of the chosen part, sorted.
-
-        Raises:
-            ValueError: one is not there.
-        """
+        """The files of the chosen part, sorted."""
         names = parts.values() if self.usage == "all" else [parts[self.usage]]
         paths = [self.dataset_dir / name for name in names]
         for path in paths:

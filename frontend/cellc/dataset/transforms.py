@@ -191,9 +191,6 @@ class TypeCast(Transform):
     Args:
         data_type: a dtype of cellc or numpy.
 
-    Raises:
-        TypeError: something else.
-
     Source: `mindspore.dataset.transforms.TypeCast`.
     """
 
@@ -209,11 +206,7 @@ class TypeCast(Transform):
 
 
 def numpy_type(what: str, given: Any) -> np.dtype[Any]:
-    """The numpy dtype of what a user gave.
-
-    Raises:
-        TypeError: no dtype.
-    """
+    """The numpy dtype of what a user gave."""
     try:
         return np.dtype(dtypes.dtype_to_nptype(given)) if hasattr(given, "numpy") or \
             type(given).__module__.startswith("cellc") else np.dtype(given)

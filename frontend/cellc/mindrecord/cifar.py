@@ -78,7 +78,6 @@ def read_batch(path: Path, labels: tuple[bytes, ...]) -> dict[bytes, Any]:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no such batch.
     """
     found = _Machine().run(path)
     if not isinstance(found, dict):
@@ -126,7 +125,6 @@ class _Machine:
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it holds something else than plain data, or is damaged.
         """
         data = path.read_bytes()  # (a stream would allocate the lengths that the file states)
         try:

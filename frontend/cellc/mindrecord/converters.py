@@ -93,9 +93,6 @@ class Cifar10ToMR(_Converter):
     Args:
         source: the folder of `data_batch_1` and so on.
         destination: the file of the training set.
-
-    Raises:
-        ValueError: an argument is wrong.
     """
 
     _batches = {"": "data_batch_?", "_test": "test_batch"}
@@ -158,9 +155,6 @@ class Cifar100ToMR(Cifar10ToMR):
     Args:
         source: the folder of `train` and `test`.
         destination: the file of the training set.
-
-    Raises:
-        ValueError: an argument is wrong.
     """
 
     _batches = {"": "train", "_test": "test"}
@@ -177,9 +171,6 @@ class CsvToMR(_Converter):
         destination: the file to write.
         columns_list: which columns; None for all.
         partition_number: how many files.
-
-    Raises:
-        ValueError: an argument is wrong.
     """
 
     def __init__(
@@ -240,9 +231,6 @@ class ImageNetToMR(_Converter):
         image_dir: the folder of the folders.
         destination: the file to write.
         partition_number: how many files.
-
-    Raises:
-        ValueError: an argument is wrong.
     """
 
     def __init__(
@@ -286,9 +274,6 @@ class MnistToMR(_Converter):
         source: the folder of `train-images-idx3-ubyte.gz` and so on (packed or not).
         destination: what the files' names begin with.
         partition_number: how many files each.
-
-    Raises:
-        ValueError: an argument is wrong.
     """
 
     def __init__(self, source: str, destination: str, partition_number: int = 1) -> None:
@@ -337,9 +322,6 @@ class TFRecordToMR(_Converter):
         feature_dict: of each feature an object with `shape` and `dtype`, as
             `tf.io.FixedLenFeature`: of strings (without axes), int64 or float32.
         bytes_fields: which of the strings are bytes.
-
-    Raises:
-        ValueError: an argument is wrong.
     """
 
     def __init__(

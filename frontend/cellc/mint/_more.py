@@ -33,9 +33,6 @@ def empty(
         dtype: element type; float32 if None.
         device: `"CPU"` or `"GPU"`, where the result is; None leaves that open.
         pin_memory: accepted for compatibility.
-
-    Raises:
-        TypeError: the sizes are not ints.
     """
     _place(device, "empty")
     _unpinned(pin_memory, "empty")
@@ -121,7 +118,6 @@ def item(input: Tensor) -> Any:
     """The only element as a number. Source: `mindspore.mint.item`.
 
     Raises:
-        TypeError: no Tensor.
         RuntimeError: several elements, or none.
     """
     x = tensor(input, "item")

@@ -15,13 +15,7 @@ from ..tensors.tensor import Tensor
 
 
 def _place(device: str | None, what: str) -> None:
-    """Raise unless tensors can be on a device; None is that of what they are made from.
-
-    Raises:
-        TypeError: no name.
-        ValueError: an unknown device.
-        RuntimeError: one this installation cannot use.
-    """
+    """Raise unless tensors can be on a device; None is that of what they are made from."""
     if device is not None and not isinstance(device, str):
         raise TypeError(f"For '{what}', 'device' must be None, 'CPU' or 'GPU', but got {device!r}.")
     context.check_device(device)
@@ -33,11 +27,7 @@ def _on(device: str | None, x: Tensor) -> Tensor:
 
 
 def _from(generator: Any, what: str) -> Generator | None:
-    """A generator, or None for the global one.
-
-    Raises:
-        TypeError: something else.
-    """
+    """A generator, or None for the global one."""
     if generator is not None and not isinstance(generator, Generator):
         raise TypeError(
             f"For '{what}', 'generator' must be a Generator, but got {type(generator).__name__}."
@@ -107,11 +97,7 @@ def randn_like(
 
 def _bounds(given: tuple[Any, ...], named: dict[str, Any], names: tuple[str, ...], what: str
             ) -> list[Any]:
-    """low, high and what follows them, of which low may be left out.
-
-    Raises:
-        TypeError: too few, too many or unknown arguments.
-    """
+    """low, high and what follows them, of which low may be left out."""
     unknown = set(named) - set(names)
     left_out = "low" not in named and len(given) + len(named) == len(names) - 1
     order = names[1:] if left_out else names
@@ -169,7 +155,6 @@ def randperm(n: Any, *, generator: Generator | None = None, dtype: DType = int64
     """A random permutation of 0 .. n - 1. Source: `mindspore.mint.randperm`.
 
     Raises:
-        TypeError: `n` is no int.
         ValueError: `n` is negative, or n - 1 does not fit the type.
     """
     seed, count = _from(generator, "randperm"), integer(n, "randperm", "n")
@@ -236,7 +221,6 @@ def multinomial(
         generator: what to draw from; the global one if None.
 
     Raises:
-        TypeError: `num_samples` is no int.
         ValueError: it is not positive, or more than n without replacement.
     """
     x = tensor(input, "multinomial")

@@ -38,11 +38,7 @@ def _size(size: Any) -> Any:
 
 
 def _select(input: Tensor, dim: int, index: Any) -> Tensor:
-    """The slice at a position along an axis, which goes.
-
-    Raises:
-        IndexError: a position out of range.
-    """
+    """The slice at a position along an axis, which goes."""
     x = tensor(input, "select")
     axis = own_axis(dim, x.ndim, "select", "dim")
     n = x.shape[axis]

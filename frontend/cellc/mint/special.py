@@ -14,11 +14,7 @@ from .nn.functional import log_softmax
 
 
 def round(input: Tensor) -> Any:
-    """The nearest integers, halves to even. Source: `mindspore.mint.special.round`.
-
-    Raises:
-        TypeError: no Tensor.
-    """
+    """The nearest integers, halves to even. Source: `mindspore.mint.special.round`."""
     return ops.round(tensor(input, "round"))
 
 

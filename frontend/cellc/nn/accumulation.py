@@ -43,7 +43,6 @@ class GradientAccumulation(Cell):
         optimizer: takes the mean of the gradients.
 
     Raises:
-        TypeError: the number is no int.
         ValueError: it is not positive.
 
     Source: `mindspore.boost.GradientAccumulation`.

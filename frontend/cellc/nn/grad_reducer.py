@@ -258,11 +258,7 @@ class _StageGradReducer(DistributedGradReducer):
 
 
 def stage_reducer(parameters: Sequence[Parameter]) -> DistributedGradReducer:
-    """What sums the gradients of a pipeline over the ranks that work on one stage.
-
-    Raises:
-        RuntimeError: see `settings.stages`.
-    """
+    """What sums the gradients of a pipeline over the ranks that work on one stage."""
     if get_auto_parallel_context("parameter_broadcast") or get_seed() is None:
         broadcast_parameters(parameters)
     return _StageGradReducer(parameters, group=stage_group())

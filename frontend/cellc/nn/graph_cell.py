@@ -123,12 +123,7 @@ def run_loaded(
     loaded: LoadedGraph, parameters: list[Parameter], args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
 ) -> Any:
-    """A call of a loaded graph.
-
-    Raises:
-        TypeError: the arguments are nested otherwise than when it was exported.
-        ValueError: a tensor has another shape or dtype.
-    """
+    """A call of a loaded graph."""
     structure, leaves = take_apart((args, dict(kwargs)))
     if structure != loaded.arguments:
         raise TypeError(

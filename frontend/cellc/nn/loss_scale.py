@@ -149,7 +149,6 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         The loss; bool[], whether there was an overflow; the scale of the step.
 
     Raises:
-        TypeError: `scale_sense` is neither.
         ValueError: it has another shape.
 
     Source: `mindspore.nn.TrainOneStepWithLossScaleCell`.
@@ -186,7 +185,6 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         """Replace the scale.
 
         Raises:
-            TypeError: no Tensor.
             ValueError: the scale is updated by a Cell.
         """
         if self.loss_scaling_manager is not None:

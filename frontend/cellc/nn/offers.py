@@ -20,9 +20,6 @@ def offers(
     Args:
         own: what only the package has by its name (in `nn` it is something else, or nothing), with
             the module that defines it.
-
-    Raises:
-        AttributeError: (the first of the two) there is no such name.
     """
 
     apart = own or {}

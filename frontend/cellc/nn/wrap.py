@@ -141,9 +141,6 @@ class ForwardValueAndGrad(Cell):
         get_all: gradients of all inputs, as a tuple (else of the first).
         get_by_list: gradients of the parameters.
         sens_param: the last argument is the cotangent of the output.
-
-    Raises:
-        TypeError: an option is no bool.
     """
 
     def __init__(
@@ -254,9 +251,6 @@ class ParameterUpdate(Cell):
 
     Args:
         param: the parameter.
-
-    Raises:
-        TypeError: no Parameter.
     """
 
     def __init__(self, param: Parameter) -> None:

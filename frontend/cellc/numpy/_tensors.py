@@ -24,11 +24,7 @@ _DEFAULT = {"i": np.int32, "u": np.int32, "f": np.float32, "b": np.bool_, "c": n
 
 
 def to_dtype(dtype: Any, what: str) -> DType:
-    """An element type, given as such, by name or as a Python type (int is int32).
-
-    Raises:
-        TypeError: it is none.
-    """
+    """An element type, given as such, by name or as a Python type (int is int32)."""
     if isinstance(dtype, DType):
         return dtype
     if isinstance(dtype, type) and dtype in _PYTHON:
@@ -56,12 +52,7 @@ def _holds_tensor(x: Any) -> bool:
 
 
 def as_tensor(x: Any, what: str, name: str = "x") -> Tensor:
-    """`x` as a Tensor; numbers and lists in int32, float32 or bool.
-
-    Raises:
-        TypeError: it is no Tensor, number, list or tuple.
-        ValueError: rows of different lengths.
-    """
+    """`x` as a Tensor; numbers and lists in int32, float32 or bool."""
     if isinstance(x, Tensor):
         return x
     if isinstance(x, (list, tuple)) and _holds_tensor(x):
@@ -85,12 +76,7 @@ def together(xs: list[Tensor]) -> list[Tensor]:
 
 
 def many(xs: Any, what: str, name: str) -> list[Tensor]:
-    """A sequence of arrays (or the rows of a tensor) as Tensors.
-
-    Raises:
-        TypeError: it is no sequence.
-        ValueError: it is empty.
-    """
+    """A sequence of arrays (or the rows of a tensor) as Tensors."""
     if isinstance(xs, Tensor):
         return list(fj.unstack(xs))
     if not isinstance(xs, (list, tuple)):

@@ -48,11 +48,7 @@ def axes_of(x: Any, axes: Any) -> tuple[int, ...]:
 
 
 def restored(res: Any, before: Tensor, axis: int) -> Tensor:
-    """A result with the axis that the function dropped.
-
-    Raises:
-        ValueError: it dropped more.
-    """
+    """A result with the axis that the function dropped."""
     out = as_tensor(res, "apply_over_axes", "func")
     if out.ndim == before.ndim:
         return out
@@ -63,11 +59,7 @@ def restored(res: Any, before: Tensor, axis: int) -> Tensor:
 
 
 def pieces(x: Any, condlist: Any, funclist: Any) -> tuple[Tensor, list[Tensor]]:
-    """The array and one condition for each function, the last for where none holds.
-
-    Raises:
-        ValueError: the numbers of functions and conditions do not fit.
-    """
+    """The array and one condition for each function, the last for where none holds."""
     t = as_tensor(x, "piecewise")
     if isinstance(condlist, Tensor) and condlist.ndim > t.ndim:
         conditions = list(fj.unstack(condlist))

@@ -293,7 +293,6 @@ def ix_(*args: Any) -> tuple[Tensor, ...]:
     """Vectors shaped to index a sub-grid. Source: `mindspore.numpy.ix_`.
 
     Raises:
-        TypeError: an argument is no Tensor.
         ValueError: one is no vector.
     """
     for x in args:

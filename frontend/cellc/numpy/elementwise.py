@@ -200,7 +200,6 @@ def around(a: Any, decimals: int = 0) -> Tensor:
     """a rounded to a number of decimals, halves to even. Source: `mindspore.numpy.around`.
 
     Raises:
-        TypeError: `decimals` is no int.
         ValueError: it is negative.
     """
     if isinstance(decimals, bool) or not isinstance(decimals, int):

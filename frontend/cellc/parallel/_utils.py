@@ -79,22 +79,14 @@ def _get_grad_accumulation_shard() -> bool:
 
 
 def _device_number_check(parallel_mode: str, device_number: int) -> None:
-    """Raise unless a mode of one device has one.
-
-    Raises:
-        ValueError: it has more.
-    """
+    """Raise unless a mode of one device has one."""
     if parallel_mode == _MODE.STAND_ALONE and device_number != 1:
         raise ValueError(f"If parallel_mode is {parallel_mode!r}, device_number must be 1, but got "
                          f"{device_number}.")
 
 
 def _parameter_broadcast_check(parallel_mode: str, parameter_broadcast: bool) -> None:
-    """Raise if one device is to send its parameters.
-
-    Raises:
-        ValueError: it is.
-    """
+    """Raise if one device is to send its parameters."""
     if parameter_broadcast and parallel_mode == _MODE.STAND_ALONE:
         raise ValueError("stand_alone mode doesn't support parameter_broadcast, must be False.")
 
@@ -102,11 +94,7 @@ def _parameter_broadcast_check(parallel_mode: str, parameter_broadcast: bool) ->
 def _to_full_tensor(
     elem: Any, global_device_num: int, global_rank: int, scaling_sens: Any = None
 ) -> tuple[Any, ...]:
-    """The elements, and the scale if there is one: one device has all of them.
-
-    Raises:
-        RuntimeError: several devices.
-    """
+    """The elements, and the scale if there is one: one device has all of them."""
     if global_device_num != 1 or global_rank != 0:
         raise RuntimeError("One device computes, so 'global_device_num' must be 1 and "
                            f"'global_rank' 0, but got {global_device_num} and {global_rank}.")

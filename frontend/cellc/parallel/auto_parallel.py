@@ -94,7 +94,6 @@ class AutoParallel(Cell):
 
         Raises:
             ValueError: None, or an unknown word.
-            TypeError: something else.
         """
         if config is None:
             raise ValueError("dataset_strategy is none in config!")
@@ -166,19 +165,11 @@ class AutoParallel(Cell):
     # --- files ----------------------------------------------------------------------------------
 
     def save_param_strategy_file(self, file_path: str) -> None:
-        """Write the layouts of trained parameters to a file, once graphs are cut.
-
-        Raises:
-            TypeError: no string.
-        """
+        """Write the layouts of trained parameters to a file, once graphs are cut."""
         _strategy_config(save_file=_path(file_path))
 
     def load_param_strategy_file(self, file_path: str) -> None:
-        """Name the strategy file by which `load_distributed_checkpoint` reads a checkpoint.
-
-        Raises:
-            TypeError: no string.
-        """
+        """Name the strategy file by which `load_distributed_checkpoint` reads a checkpoint."""
         _strategy_config(load_file=_path(file_path))
 
     def disable_strategy_file_only_for_trainable_params(self) -> None:
@@ -193,18 +184,13 @@ class AutoParallel(Cell):
         """Strategies of ops are read from no file: `shard` says them, or they follow.
 
         Raises:
-            TypeError: no string.
             KeyError: no absolute path, or no `.json`.
             RuntimeError: several processes.
         """
         _operators(file_path, "LOAD")
 
     def set_group_ckpt_save_file(self, file_path: str) -> None:
-        """Recorded: `parallel.strategy` says which ranks have the same parts.
-
-        Raises:
-            TypeError: no string.
-        """
+        """Recorded: `parallel.strategy` says which ranks have the same parts."""
         set_auto_parallel_context(group_ckpt_save_file=_path(file_path))
 
     def transformer_opt(self, file_path: str | None) -> None:
@@ -225,7 +211,6 @@ class AutoParallel(Cell):
         """Write such norms to a file: see `print_local_norm`.
 
         Raises:
-            TypeError: no string.
             RuntimeError: several processes.
         """
         _path(file_path)

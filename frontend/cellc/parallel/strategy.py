@@ -75,9 +75,6 @@ def get_current_strategy_metadata(network: Cell) -> dict[int, dict[str, LayoutIn
     """How the parameters of a network lie that this rank has: as `get_strategy_metadata` has it,
     under the number 0.
 
-    Raises:
-        TypeError: no Cell.
-
     Source: `mindspore.parallel.strategy.get_current_strategy_metadata`.
     """
     laid = _laid(network, "get_current_strategy_metadata")

@@ -14,12 +14,7 @@ _MODES = {"allreduce": ("auto", "size", "index"), "allgather": ("auto", "size"),
 
 
 def checked_indices(indices: Sequence[Any], name: str) -> None:
-    """Refuse what are no places of gradients in ascending order.
-
-    Raises:
-        TypeError: no list of ints.
-        ValueError: none, a negative one, or not in ascending order.
-    """
+    """Refuse what are no places of gradients in ascending order."""
     what = f"For 'set_auto_parallel_context', '{name}'"
     if not isinstance(indices, list) or any(
             isinstance(i, bool) or not isinstance(i, int) for i in indices):
@@ -30,12 +25,7 @@ def checked_indices(indices: Sequence[Any], name: str) -> None:
 
 
 def merged(old: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The setting `comm_fusion` with what is given in place of what was there.
-
-    Raises:
-        KeyError: an unknown collective or mode, or no `mode` or `config`.
-        TypeError, ValueError: a value of a wrong kind or size.
-    """
+    """The setting `comm_fusion` with what is given in place of what was there."""
     for key, value in given.items():
         if key == "openstate":
             if not isinstance(value, bool):

@@ -49,11 +49,7 @@ def started() -> tuple[int, str]:
 
 
 def connect(what: str) -> None:
-    """Take part in the world that a launcher started; alone without one.
-
-    Raises:
-        RuntimeError: the launcher is none of MPI, or mpi4py is not installed.
-    """
+    """Take part in the world that a launcher started; alone without one."""
     count, name = started()
     if count > 1 and world().size == 1:
         if name not in _BY_MPI:
@@ -140,7 +136,6 @@ def ranks_of(group: Any, what: str) -> tuple[int, ...]:
     """The ranks of a group, in its order; None is the group of all.
 
     Raises:
-        TypeError: no name.
         GroupError: there is no such group.
     """
     if group is None:
@@ -159,11 +154,7 @@ def ranks_of(group: Any, what: str) -> tuple[int, ...]:
 
 
 def rank_in(group: Any, what: str) -> int:
-    """This process's number in a group.
-
-    Raises:
-        RuntimeError: it is not in it.
-    """
+    """This process's number in a group."""
     ranks, here = ranks_of(group, what), world().rank
     if here not in ranks:
         raise RuntimeError(f"For '{what}', rank {here} is not in the group {group!r} of the ranks "
@@ -175,7 +166,6 @@ def a_rank(rank: Any, name: str, what: str, ranks: Sequence[int]) -> int:
     """A rank that an argument names.
 
     Raises:
-        TypeError: no int.
         GroupError: none of these ranks.
     """
     if isinstance(rank, bool) or not isinstance(rank, int):
@@ -188,13 +178,7 @@ def a_rank(rank: Any, name: str, what: str, ranks: Sequence[int]) -> int:
 
 
 def create(group: Any, ranks: Any) -> None:
-    """Name some of the ranks. All of these ranks do it; doing it again changes nothing.
-
-    Raises:
-        TypeError: no name, or no list of ints.
-        ValueError: a rank that there is not, or one twice.
-        RuntimeError: there is a group of that name with other ranks, or this rank is not in it.
-    """
+    """Name some of the ranks. All of these ranks do it; doing it again changes nothing."""
     what, here = "create_group", world()
     if not isinstance(group, str) or not isinstance(ranks, (list, tuple)):
         raise TypeError("For 'create_group', 'group' must be a string and 'rank_ids' a list, but "
@@ -213,11 +197,7 @@ def create(group: Any, ranks: Any) -> None:
 
 
 def destroy(group: Any) -> None:
-    """End a group that `create` made.
-
-    Raises:
-        TypeError, ValueError: no group's name, or that of all processes.
-    """
+    """End a group that `create` made."""
     ranks_of(group, "destroy_group")
     if group is None or group in WORLD_NAMES:
         raise ValueError("For 'destroy_group', the group of all processes cannot be destroyed.")

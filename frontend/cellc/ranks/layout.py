@@ -30,7 +30,6 @@ class Layout:
         rank_list: the numbers of the devices; default: from 0.
 
     Raises:
-        TypeError: arguments of a wrong kind.
         ValueError: lengths that differ, or a name twice.
     """
 
@@ -124,11 +123,7 @@ class Layout:
 
 
 def _check_count(what: str, matrix: Sequence[int], size: int, exact: bool = False) -> None:
-    """The ranks must be as many as a layout has, or a multiple of a strategy's parts.
-
-    Raises:
-        ValueError: they are not.
-    """
+    """The ranks must be as many as a layout has, or a multiple of a strategy's parts."""
     count = math.prod(matrix)
     if size % count or (exact and size != count):
         where = "run" if size == world().size else "work on each stage"
@@ -138,12 +133,7 @@ def _check_count(what: str, matrix: Sequence[int], size: int, exact: bool = Fals
 
 
 def check_strategy(strategy: Any, name: str, what: str) -> None:
-    """Whether something is a strategy: a tuple of tuples of ints, or of Layouts.
-
-    Raises:
-        TypeError: it is not.
-        ValueError: a number of parts is none.
-    """
+    """Whether something is a strategy: a tuple of tuples of ints, or of Layouts."""
     if not isinstance(strategy, tuple):
         raise TypeError(f"For '{what}', '{name}' must be tuple type, but got: {type(strategy)}.")
     for entry in strategy:
@@ -189,9 +179,6 @@ def placements(
             are broadcast to each other.
         flipped: of a product, which operands are transposed.
         leading: the tensors share their first axes, not their last ones.
-
-    Raises:
-        ValueError: the parts do not fit the ranks, or those of a shared axis differ.
     """
     if strategy and isinstance(strategy[0], Layout):
         return [entry.placement(what, size) for entry in strategy]

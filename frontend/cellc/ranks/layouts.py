@@ -59,11 +59,7 @@ class PartLayout:
         return tuple(n * c for n, c in zip(part, self.parts(), strict=True))
 
     def box(self, rank: int, shape: Sequence[int], name: str = "tensor") -> Box:
-        """The part of a tensor that a rank (of a stage) has.
-
-        Raises:
-            ValueError: the tensor cannot be cut so.
-        """
+        """The part of a tensor that a rank (of a stage) has."""
         if len(shape) != len(self.cuts):
             raise ValueError(f"{name}: its layout is of {len(self.cuts)} axes, but it has the "
                              f"shape {tuple(shape)}.")
@@ -110,11 +106,7 @@ class PartLayout:
 
 
 def from_json(given: Any) -> PartLayout:
-    """A layout that `PartLayout.as_json` wrote.
-
-    Raises:
-        ValueError, TypeError: it is none.
-    """
+    """A layout that `PartLayout.as_json` wrote."""
     devices, cuts, size, rows = given
     return PartLayout(tuple(map(int, devices)), tuple(tuple(map(int, c)) for c in cuts), int(size),
                       tuple(map(int, rows)))
@@ -133,9 +125,6 @@ def layout_of(given: Any, what: str) -> PartLayout:
             group of ranks that part the first axis further, whole shape. What follows the tensor
             map may be left out.
         what: is named in errors.
-
-    Raises:
-        ValueError: it is none.
     """
     try:
         group = given[5] if len(given) > 5 else ""
@@ -202,9 +191,6 @@ def assembled(
     Args:
         rank: of the stage.
         parts: by rank of the stage; those that `sources` names.
-
-    Raises:
-        ValueError: a part is missing, or its shape is not that of the layout.
     """
     first = next(iter(parts.values()))
     shape = have.whole(first.shape)

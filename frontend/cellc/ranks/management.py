@@ -34,7 +34,6 @@ def init(backend_name: str | None = None) -> None:
         backend_name: `"mccl"`; `"hccl"` and `"nccl"` are of other devices.
 
     Raises:
-        TypeError: no string.
         RuntimeError: a backend of another device; a launcher other than MPI's, or no mpi4py.
     """
     if backend_name is not None:

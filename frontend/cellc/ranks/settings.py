@@ -183,11 +183,7 @@ def _checked_sharding(config: Any) -> None:
 
 
 def optimizer_sharding(name: str) -> Any:
-    """A setting of `parallel_optimizer_config`, or what it is without one.
-
-    Raises:
-        KeyError: there is none of that name.
-    """
+    """A setting of `parallel_optimizer_config`, or what it is without one."""
     given = _context.get("parallel_optimizer_config", {})
     if name == "gradient_accumulation_shard":
         return given.get(name, given.get("optimizer_level") == "level2")
@@ -197,11 +193,7 @@ def optimizer_sharding(name: str) -> Any:
 
 
 def _checked_files(config: Mapping[str, Any], what: str) -> None:
-    """Check `strategy_ckpt_config`.
-
-    Raises:
-        TypeError, ValueError: none of its keys, or a value of a wrong kind.
-    """
+    """Check `strategy_ckpt_config`."""
     known = _DEFAULTS["strategy_ckpt_config"]
     for name, value in config.items():
         if name not in known:
@@ -211,11 +203,7 @@ def _checked_files(config: Mapping[str, Any], what: str) -> None:
 
 
 def _pipeline(config: Any, what: str) -> None:
-    """Check `pipeline_config`: how stages take turns.
-
-    Raises:
-        TypeError, ValueError: no dict, or none of its keys and choices.
-    """
+    """Check `pipeline_config`: how stages take turns."""
     if not isinstance(config, dict):
         raise TypeError(f"For '{what}', the argument 'pipeline_config' must be dict, but got the "
                         f"type : {type(config)}.")
@@ -235,7 +223,6 @@ def set_auto_parallel_context(**kwargs: Any) -> None:
     whether a stage may be passed more than once}`.
 
     Raises:
-        TypeError: a value of a wrong kind.
         ValueError: an unknown setting, or a value that is none of its choices.
         KeyError: an unknown collective or mode in `comm_fusion`.
         RuntimeError: several devices are asked for.
@@ -395,7 +382,6 @@ def set_algo_parameters(**kwargs: Any) -> None:
     """Record settings of the search for a parallel strategy, which one device needs none of.
 
     Raises:
-        TypeError: a value of a wrong kind.
         ValueError: an unknown setting, or a value out of range.
 
     Source: `mindspore.parallel.set_algo_parameters`.

@@ -48,11 +48,7 @@ class ParallelLayouts:
     opt_weight_shard_size: int = 0
 
     def part_layout(self, stages: tuple[int, ...] = (0,)) -> PartLayout:
-        """Which part each rank has.
-
-        Raises:
-            ValueError: it is no layout.
-        """
+        """Which part each rank has."""
         if self.field:
             raise ValueError(f"parts of {self.field} fields are not supported.")
         if not self.dev_matrix or not self.tensor_map:
@@ -89,12 +85,7 @@ class Strategy:
 
 
 def read(name: Any, what: str) -> Strategy:
-    """A strategy file.
-
-    Raises:
-        TypeError: no name, or the file is of another kind.
-        ValueError: there is no such file, or it is empty.
-    """
+    """A strategy file."""
     if not isinstance(name, str):
         raise TypeError(f"For '{what}', the argument 'strategy_filename' should be string, but got "
                         f"{type(name)}.")
@@ -240,9 +231,6 @@ def by_parameter(
         layouts: as they are in a file.
         rank: of which stage the layout is meant where stages differ: of the last ones for a rank
             of a later stage; the first one without a rank.
-
-    Raises:
-        ValueError: one is no layout.
     """
     out: dict[str, PartLayout] = {}
     for name, layout in layouts.items():

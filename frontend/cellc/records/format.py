@@ -77,9 +77,6 @@ class Shard:
 
     Args:
         path: of the file.
-
-    Raises:
-        RuntimeError: there is no such file, or it is damaged.
     """
 
     def __init__(self, path: str) -> None:
@@ -118,11 +115,7 @@ class Shard:
         self.places = self._places()
 
     def _table(self, table: str, columns: list[str]) -> list[tuple[Any, ...]]:
-        """Columns of a table, by rows.
-
-        Raises:
-            RuntimeError: there is no such table; a view, which is a program, is none.
-        """
+        """Columns of a table, by rows."""
         address = Path(os.path.abspath(self.path + ".db")).as_uri() + "?mode=ro"
         limit = _Limit(_OPERATIONS + _PER_BYTE * os.path.getsize(self.path + ".db"))
         try:
@@ -195,9 +188,6 @@ class Shard:
         Args:
             place: which.
             names: of which fields; None for all.
-
-        Raises:
-            RuntimeError: the file is damaged.
         """
         raw_page, raw_start, raw_end, page, start, end = self.places[place].tolist()
         raws, blobs = self.schema.raws, self.schema.blobs

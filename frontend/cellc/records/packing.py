@@ -40,11 +40,7 @@ def pack_integers(values: Array) -> bytes:
 
 
 def unpack_integers(data: bytes, dtype: np.dtype[Any]) -> Array:
-    """The integers of `pack_integers`.
-
-    Raises:
-        ValueError: the bytes are none of an array.
-    """
+    """The integers of `pack_integers`."""
     if len(data) < 4:
         raise ValueError("an array of integers has at least 4 bytes")
     count = struct.unpack(">I", data[:4])[0]

@@ -19,7 +19,6 @@ def paths_of(file_name: Any) -> list[str]:
 
     Raises:
         ParamValueError: no name.
-        RuntimeError: there is no such file, or it is damaged.
     """
     if isinstance(file_name, list):
         for each in file_name:
@@ -86,11 +85,7 @@ class Records:
         return self.shards[shard].row(place - start, names)
 
     def check_names(self, names: list[str]) -> None:
-        """Refuse fields that there are not.
-
-        Raises:
-            RuntimeError: no such field.
-        """
+        """Refuse fields that there are not."""
         for name in names:
             if name not in self.schema.fields:
                 raise RuntimeError(f"Invalid data, column name: {name} can not found in schema: "

@@ -86,11 +86,7 @@ class Field:
         return np.ascontiguousarray(value, np.dtype(self.type).newbyteorder("<")).tobytes()
 
     def unpack(self, data: bytes) -> Any:
-        """What `pack` was given.
-
-        Raises:
-            ValueError: the bytes are none of such a value.
-        """
+        """What `pack` was given."""
         if self.shape is None:
             return data
         dtype = np.dtype(self.type)

@@ -112,9 +112,6 @@ class TFRecordFile:
     Args:
         path: of the file.
         compression: "", "GZIP" or "ZLIB"; a compressed file is held in memory.
-
-    Raises:
-        RuntimeError: it holds no records.
     """
 
     def __init__(self, path: str, compression: str = "") -> None:
@@ -157,11 +154,7 @@ class TFRecordFile:
         return len(self.places)
 
     def data(self, number: int) -> bytes:
-        """What a record holds.
-
-        Raises:
-            RuntimeError: it does not have the checksum that was written with it.
-        """
+        """What a record holds."""
         start, length = self.places[number]
         data, end = self._part(start, length), self._part(start + length, 4)
         if len(data) != length or end != struct.pack("<I", masked_crc32c(data)):
@@ -170,11 +163,7 @@ class TFRecordFile:
         return data
 
     def example(self, number: int) -> dict[str, Feature]:
-        """The features of a record, by name.
-
-        Raises:
-            RuntimeError: it is damaged, or no `tf.train.Example`.
-        """
+        """The features of a record, by name."""
         data = self.data(number)
         try:
             return parse_example(data)

@@ -141,11 +141,7 @@ class _ShardWriter:
         self._raw = None
 
     def finish(self) -> None:
-        """Write the header.
-
-        Raises:
-            RuntimeError: it is too long for `set_header_size`.
-        """
+        """Write the header."""
         self._end_blob()
         self._end_raw()
         self.pages.sort(key=lambda p: int(p["page_id"]))
@@ -441,11 +437,7 @@ def _check_name(file_name: Any) -> None:
 
 
 def _fitting(schema: Schema, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows that fit; the others are told of.
-
-    Raises:
-        RuntimeError: none does, or a number is out of the range of its type.
-    """
+    """The rows that fit; the others are told of."""
     found, faults = [], []
     for number, row in enumerate(rows):
         fault = schema.fault(row)

@@ -120,9 +120,6 @@ class Node:
             args, kwargs: what it takes.
             name: of the attribute; the class's name if empty. A number follows if it is taken.
             is_sub_net: whether the Cell is parsed in turn, as `get_sub_tree`.
-
-        Raises:
-            TypeError: an argument of another type.
         """
         what = "Node"
         checks.of_type(cell, (Cell, Primitive), "cell", what)
@@ -144,9 +141,6 @@ class Node:
         Args:
             function: what is called.
             targets, args, kwargs: as for `create_call_cell`.
-
-        Raises:
-            TypeError: an argument of another type.
         """
         what = "create_call_function"
         checks.of_type(function, (FunctionType, BuiltinFunctionType, type), "function", what)
@@ -255,7 +249,6 @@ class Node:
 
         Raises:
             TypeError: an argument of another type, or an object that no source can name.
-            ValueError: `index` is out of range.
         """
         checks.of_type(index, (int,), "index", "Node")
         checks.of_type(arg, (ScopedValue, str), "arg", "Node")
@@ -274,7 +267,6 @@ class Node:
             out_idx: which of its targets; None: the only one.
 
         Raises:
-            TypeError: an argument of another type.
             ValueError: a number out of range, or no `out_idx` for a node of several targets.
         """
         checks.of_type(src_node, (Node,), "src_node", "Node")
@@ -337,11 +329,7 @@ def _call(
     func: ast.expr, targets: Sequence[ScopedValue | str], args: Sequence[ScopedValue] | None,
     kwargs: Mapping[str, ScopedValue] | None, what: str,
 ) -> ast.Assign:
-    """The statement of a call.
-
-    Raises:
-        TypeError: targets, args or kwargs of another type.
-    """
+    """The statement of a call."""
     checks.of_type(targets, (list, tuple), "targets", what)
     for key, values, kinds in (("targets", targets, (ScopedValue, str)),
                                ("args", args or (), (ScopedValue,)),

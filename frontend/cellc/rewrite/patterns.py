@@ -61,7 +61,6 @@ class PatternNode:
         """A pattern of Cells of which each takes what the one before it gives; its last one.
 
         Raises:
-            TypeError: no list.
             ValueError: it is empty.
         """
         checks.of_type(type_list, (list, tuple), "type_list", "PatternNode")

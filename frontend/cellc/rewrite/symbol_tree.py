@@ -57,7 +57,6 @@ class SymbolTree:
         their own before it. A Cell of a class of the user's has a tree in turn (`get_sub_tree`).
 
         Raises:
-            TypeError: `network` is no Cell.
             CompileRuntimeError: the source of its `construct` is not available.
         """
         return cls(network)
@@ -90,9 +89,6 @@ class SymbolTree:
 
         Args:
             all_nodes: those within control flow, containers and trees, too.
-
-        Raises:
-            TypeError: `all_nodes` is no bool.
         """
         checks.of_type(all_nodes, (bool,), "all_nodes", "nodes")
         yield from (self._inside(self._nodes, trees=True) if all_nodes else list(self._nodes))
@@ -105,11 +101,7 @@ class SymbolTree:
                 yield from node.sub_tree.nodes(all_nodes=True)
 
     def get_node(self, node_name: str) -> Node | None:
-        """The node of a name; None if there is none.
-
-        Raises:
-            TypeError: `node_name` is no str.
-        """
+        """The node of a name; None if there is none."""
         checks.of_type(node_name, (str,), "node_name", "SymbolTree")
         return next((n for n in self._inside(self._nodes, trees=False) if n.name == node_name),
                     None)
@@ -119,11 +111,7 @@ class SymbolTree:
         return [n for n in self._nodes if n.kind is NodeType.Input]
 
     def unique_name(self, name: str = "output") -> str:
-        """A name that no variable has: `name`, or with a number.
-
-        Raises:
-            TypeError: `name` is no str.
-        """
+        """A name that no variable has: `name`, or with a number."""
         return self._parser.variables.unique(
             checks.of_type(name, (str,), "name", "SymbolTree"))
 
@@ -141,7 +129,6 @@ class SymbolTree:
         """The place before a node, for `insert`.
 
         Raises:
-            TypeError: no node and no name.
             RuntimeError: the node is not in this tree.
         """
         return Position(self._own(node), True)
@@ -150,7 +137,6 @@ class SymbolTree:
         """The place after a node, for `insert`.
 
         Raises:
-            TypeError: no node and no name.
             RuntimeError: the node is not in this tree.
         """
         return Position(self._own(node), False)
@@ -199,7 +185,6 @@ class SymbolTree:
         """Take a node away; the node. What it gave is what its targets were before.
 
         Raises:
-            TypeError: no node and no name.
             RuntimeError: the node is not in this tree.
         """
         found = self._own(node)
@@ -229,11 +214,7 @@ class SymbolTree:
     # --- what it makes ----------------------------------------------------------------------------
 
     def print_node_tabulate(self, all_nodes: bool = False) -> None:
-        """Print the nodes: type, name, source, where operands come from, who takes targets.
-
-        Raises:
-            TypeError: `all_nodes` is no bool.
-        """
+        """Print the nodes: type, name, source, where operands come from, who takes targets."""
         rows = [("node type", "name", "codes", "arg providers", "target users")]
         for n in self.nodes(all_nodes):
             providers = {i: (p.name, t) for i, (p, t) in n.get_arg_providers().items()}

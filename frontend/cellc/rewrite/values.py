@@ -110,11 +110,7 @@ class ScopedValue:
 
 
 def parsed(text: str) -> ast.expr:
-    """The expression of a text.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """The expression of a text."""
     try:
         return ast.parse(text, mode="eval").body
     except SyntaxError as e:
@@ -123,12 +119,7 @@ def parsed(text: str) -> ast.expr:
 
 
 def expression(value: ScopedValue | str) -> ast.expr:
-    """A value as an expression of the source; a str is the name of a variable.
-
-    Raises:
-        TypeError: an object that no source can name.
-        ValueError: no name.
-    """
+    """A value as an expression of the source; a str is the name of a variable."""
     if isinstance(value, str):
         return parsed(value)
     if value.type is ValueType.ConstantValue:

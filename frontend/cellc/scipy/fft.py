@@ -36,12 +36,7 @@ _Transform = Callable[[Tensor], Tensor]
 
 
 def _given(x: Any, type: Any, norm: Any, what: str) -> Tensor:
-    """The input in the type of the result.
-
-    Raises:
-        TypeError: no Tensor, or one of another type.
-        ValueError: another transform or norm.
-    """
+    """The input in the type of the result."""
     t = tensor(x, what, "x")
     if t.dtype not in _KINDS:
         raise TypeError(f"For '{what}', 'x' must be one of {', '.join(map(str, _KINDS))}, but got "
@@ -148,7 +143,6 @@ def dct(
         norm: "ortho", as None.
 
     Raises:
-        TypeError: other types.
         ValueError: another `type` or `norm`; an axis out of range; `n` below 1.
 
     Source: `mindspore.scipy.fft.dct`.
@@ -179,7 +173,6 @@ def dctn(
         norm: "ortho", as None.
 
     Raises:
-        TypeError: other types.
         ValueError: another `type` or `norm`; axes out of range, or not as many as lengths.
 
     Source: `mindspore.scipy.fft.dctn`.

@@ -31,11 +31,7 @@ def _flags(what: str, **flags: Any) -> None:
 
 
 def _numbers(x: Any, what: str, name: str, more: tuple[DType, ...] = ()) -> Tensor:
-    """A Tensor of floats; ints as float64.
-
-    Raises:
-        TypeError: another type.
-    """
+    """A Tensor of floats; ints as float64."""
     t = tensor(x, what, name)
     if t.dtype not in (*_TYPES, *more):
         raise TypeError(f"For '{what}', the data type of '{name}' should be one of "
@@ -46,12 +42,7 @@ def _numbers(x: Any, what: str, name: str, more: tuple[DType, ...] = ()) -> Tens
 def _matrix(
     x: Any, what: str, name: str = "a", square: bool = True, more: tuple[DType, ...] = ()
 ) -> Tensor:
-    """A matrix of floats, square if asked for.
-
-    Raises:
-        TypeError: another type.
-        ValueError: no matrix, or no square one.
-    """
+    """A matrix of floats, square if asked for."""
     t = _numbers(x, what, name, more)
     if t.ndim != 2:
         raise ValueError(f"For '{what}', the dimension of '{name}' should be 2, but got {t.ndim}.")
@@ -68,7 +59,6 @@ def block_diag(*arrs: Tensor) -> Tensor:
         arrs: Tensors of 2 axes at most; a vector is a row.
 
     Raises:
-        TypeError: no Tensors.
         ValueError: more than 2 axes.
 
     Source: `mindspore.scipy.linalg.block_diag`.
@@ -93,7 +83,6 @@ def inv(a: Tensor, overwrite_a: bool = False, check_finite: bool = True) -> Tens
         overwrite_a, check_finite: accepted, see the module.
 
     Raises:
-        TypeError: another type; an option is no bool.
         ValueError: no square matrix.
 
     Source: `mindspore.scipy.linalg.inv`.
@@ -106,7 +95,6 @@ def det(a: Tensor, overwrite_a: bool = False, check_finite: bool = True) -> Tens
     """The determinant of a square matrix; arguments as of `inv`.
 
     Raises:
-        TypeError: another type; an option is no bool.
         ValueError: no square matrix.
 
     Source: `mindspore.scipy.linalg.det`.
@@ -126,7 +114,6 @@ def cholesky(
         overwrite_a, check_finite: accepted, see the module.
 
     Raises:
-        TypeError: another type; an option is no bool.
         ValueError: no square matrix. One that is not positive definite gives NaN.
 
     Source: `mindspore.scipy.linalg.cholesky`.
@@ -159,7 +146,6 @@ def cho_solve(
         overwrite_b, check_finite: accepted, see the module.
 
     Raises:
-        TypeError: other types.
         ValueError: shapes that do not fit.
 
     Source: `mindspore.scipy.linalg.cho_solve`.
@@ -190,7 +176,6 @@ def solve_triangular(
         overwrite_b, debug, check_finite: accepted and not used.
 
     Raises:
-        TypeError: other types.
         ValueError: shapes that do not fit; another `trans`.
 
     Source: `mindspore.scipy.linalg.solve_triangular`.
@@ -226,7 +211,6 @@ def lu_factor(
         from 0.
 
     Raises:
-        TypeError: another type; an option is no bool.
         ValueError: no square matrix.
 
     Source: `mindspore.scipy.linalg.lu_factor`.
@@ -251,7 +235,6 @@ def lu(
         P (m, m), int32, L (m, k) and U (k, n), k the smaller of m and n; or P @ L (m, k) and U.
 
     Raises:
-        TypeError: another type; an option is no bool.
         ValueError: no matrix.
 
     Source: `mindspore.scipy.linalg.lu`.
@@ -285,7 +268,6 @@ def eigh(
         (n), and eigenvectors of length 1 as columns (n, n), of either sign.
 
     Raises:
-        TypeError: another type; an option is no bool.
         ValueError: no square matrix; `b` or `eigvals` is not None.
 
     Source: `mindspore.scipy.linalg.eigh`.
@@ -323,7 +305,6 @@ def lstsq(
         "gelsd". What is not there is an empty Tensor.
 
     Raises:
-        TypeError: other types.
         ValueError: shapes that do not fit; another driver.
 
     Source: `mindspore.scipy.linalg.lstsq`.

@@ -59,7 +59,6 @@ def to_device(tensor: Any, device: Device) -> DeviceArray:
     An array that was lent before keeps what it holds, and is the tensor's no more.
 
     Raises:
-        ValueError: it is on another device with memory of its own.
         MemoryError: the device has no room.
     """
     found = elements_of(tensor)
@@ -74,11 +73,7 @@ def to_device(tensor: Any, device: Device) -> DeviceArray:
 
 
 def checked(elements: DeviceArray, device: Device) -> DeviceArray:
-    """Elements on this device.
-
-    Raises:
-        ValueError: they are on another one.
-    """
+    """Elements on this device."""
     if elements.device is not device:
         raise ValueError(
             f"the device in use is {named(device)}, but a tensor {elements} is on "

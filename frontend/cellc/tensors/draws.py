@@ -99,11 +99,7 @@ def _standard_normal(drawn: Array, out: Array) -> None:
 def fill_truncated(
     seed: int, arr: Array, mean: float, sigma: float, low: float, high: float
 ) -> None:
-    """Fill an array from a normal distribution restricted to [low, high].
-
-    Raises:
-        ValueError: the interval is empty, or sigma is 0.
-    """
+    """Fill an array from a normal distribution restricted to [low, high]."""
     if not low < high:
         raise ValueError(f"a truncated normal needs bounds a < b, but got {low} and {high}")
     if not sigma > 0:

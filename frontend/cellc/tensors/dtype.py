@@ -144,9 +144,6 @@ class TensorType:
 
     Args:
         element: the element type; None: any.
-
-    Raises:
-        TypeError: no element type.
     """
 
     def __init__(self, element: DType | None = None) -> None:
@@ -237,11 +234,7 @@ def pytype_to_dtype(obj: Any) -> DType:
 
 
 def convert(dtype: Any, what: str = "astype") -> DType:
-    """An element type from an element type, its name, or a Python or numpy type.
-
-    Raises:
-        TypeError: it names no element type of a tensor.
-    """
+    """An element type from an element type, its name, or a Python or numpy type."""
     if isinstance(dtype, DType):
         found: DType | None = dtype if dtype in ALL else None
     elif isinstance(dtype, str):

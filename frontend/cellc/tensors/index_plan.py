@@ -130,7 +130,6 @@ def check_range(index: Tensor, low: int, high: int, *parts: str | int) -> None:
         parts: the message; 0 stands for the first position that is not.
 
     Raises:
-        TypeError: no ints.
         IndexError: one that is known is not, or none can be. In PyNative mode it is a RuntimeError
             too, like those of compiled code; MindSpore's kernels raise no other kind.
     """
@@ -165,11 +164,7 @@ def is_index(k: Any) -> bool:
 
 
 def _sequence(k: Any) -> Tensor:
-    """The tensor of a list of ints, bools and tensors.
-
-    Raises:
-        TypeError: the list holds something that is no index.
-    """
+    """The tensor of a list of ints, bools and tensors."""
     k = list(k)
     if not k:
         return tensor_of(np.empty(0, np.int64))
@@ -180,12 +175,7 @@ def _sequence(k: Any) -> Tensor:
 
 
 def entry(k: Any) -> Any:
-    """One entry of a key: int, slice, None, Ellipsis, Flag, or a Tensor of ints or bools.
-
-    Raises:
-        IndexError: it is something else.
-        TypeError: a list that holds something that is no index.
-    """
+    """One entry of a key: int, slice, None, Ellipsis, Flag, or a Tensor of ints or bools."""
     if k is None or k is Ellipsis or isinstance(k, slice):
         return k
     if is_index(k):
@@ -227,11 +217,7 @@ def _consumed(k: Any) -> int:
 
 
 def _full(found: list[Any], rank: int) -> list[Any]:
-    """Entries with the ellipsis written out as slices.
-
-    Raises:
-        IndexError: two ellipses, or too many indices.
-    """
+    """Entries with the ellipsis written out as slices."""
     used = sum(_consumed(k) for k in found)
     if used > rank:
         raise IndexError(f"too many indices: the tensor has {rank} axes, but {used} were indexed")
@@ -447,13 +433,7 @@ def _one(k: int, d: int, axis: int) -> Span:
 
 
 def make_plan(shape: Ints, found: list[Any]) -> Plan:
-    """The plan of a key's entries for a tensor of a shape.
-
-    Raises:
-        IndexError: the key does not fit the shape, or holds something that is no index.
-        TypeError: slice bounds that are no ints.
-        ValueError: a mask of another shape than what it stands on.
-    """
+    """The plan of a key's entries for a tensor of a shape."""
     return _Planner(shape, found).run()
 
 
@@ -490,11 +470,7 @@ def _bound_form(bound: Any) -> Size:
 
 
 def _scalar(bound: Any) -> Any:
-    """A bound as None, an int, or an int64 scalar tensor.
-
-    Raises:
-        TypeError: it is no int, None or integer scalar.
-    """
+    """A bound as None, an int, or an int64 scalar tensor."""
     if isinstance(bound, Tensor):
         if bound.size != 1 or not bound.dtype.is_integer:
             raise TypeError(
@@ -510,12 +486,7 @@ def _scalar(bound: Any) -> Any:
 
 
 def runtime_span(s: slice, d: int) -> Window | Loose:
-    """A slice, of an axis of length d, with bounds that are not known.
-
-    Raises:
-        TypeError: a bound is no integer scalar, or the step is not known.
-        ValueError: a step of 0; a window that is longer than the axis.
-    """
+    """A slice, of an axis of length d, with bounds that are not known."""
     if isinstance(s.step, Tensor):
         raise TypeError("the step of a slice must be known when the graph is compiled")
     start, stop, step = _scalar(s.start), _scalar(s.stop), _scalar(s.step)

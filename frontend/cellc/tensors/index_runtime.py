@@ -90,11 +90,7 @@ def choices(plan: Plan, shape: Ints) -> list[Choice]:
 
 
 def _counts(value: Ints, made: list[Choice], shape: Ints, apart: bool) -> tuple[Ints, list[int]]:
-    """The value's shape in full, with one axis for each choice in its place; those axes.
-
-    Raises:
-        ValueError: the value has too many axes.
-    """
+    """The value's shape in full, with one axis for each choice in its place; those axes."""
     rank = len(shape) - sum(c.mask.ndim - 1 for c in made)
     if len(value) > rank:
         raise ValueError(
@@ -111,11 +107,7 @@ def _counts(value: Ints, made: list[Choice], shape: Ints, apart: bool) -> tuple[
 
 
 def spread(value: Tensor, plan: Plan, shape: Ints) -> tuple[Tensor, Tensor]:
-    """The value over the whole view, and which of its elements are chosen (broadcastable).
-
-    Raises:
-        ValueError: the value does not fit.
-    """
+    """The value over the whole view, and which of its elements are chosen (broadcastable)."""
     made = choices(plan, shape)
     dims = value.shape
     while len(dims) > len(shape) and dims[0] == 1:
@@ -234,11 +226,7 @@ def traced(x: Tensor) -> bool:
 
 
 def true_positions(mask: Tensor, name: str) -> tuple[Tensor, int]:
-    """Row-major positions of a mask's true elements, and how many there are.
-
-    Raises:
-        TypeError: in a run-time branch or loop.
-    """
+    """Row-major positions of a mask's true elements, and how many there are."""
     tracer = active_tracer()
     assert tracer is not None
     size = math.prod(mask.shape)
@@ -249,11 +237,7 @@ def true_positions(mask: Tensor, name: str) -> tuple[Tensor, int]:
 
 
 def found_size(count: Tensor, name: str) -> int:
-    """A number of the graph as the size of a result: as many as the run finds.
-
-    Raises:
-        TypeError: in a run-time branch or loop.
-    """
+    """A number of the graph as the size of a result: as many as the run finds."""
     tracer = active_tracer()
     assert tracer is not None
     return tracer.measure(cast_to(reshaped(count, ()), int64), name, None)[0]

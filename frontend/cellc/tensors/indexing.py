@@ -243,12 +243,7 @@ def _place_masks(plan: Plan, positions: Callable[[Tensor], list[Tensor]]) -> Non
 
 @native_body()
 def taken(x: Tensor, key: Any) -> Tensor:
-    """The elements `x[key]`, on their own.
-
-    Raises:
-        TypeError: `key` is no index, or `x` has no axes.
-        IndexError: a position out of range, or the key False.
-    """
+    """The elements `x[key]`, on their own."""
     if x.ndim == 0 and is_index(key):
         raise TypeError("a tensor of no axes cannot be indexed by an int")
     known = _known_plan(x, key)
@@ -280,12 +275,7 @@ def _take_found(x: Tensor, axis: int, mask: Tensor, downwards: bool) -> Tensor:
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """`x[key]`; it is a view of x, or remembers that it is a part of it.
-
-    Raises:
-        IndexError: the key does not fit.
-        TypeError: the shape of the result is not known while a graph is compiled.
-    """
+    """`x[key]`; it is a view of x, or remembers that it is a part of it."""
     part = taken(x, key)
     if part is x:
         return x
@@ -307,11 +297,7 @@ def _taken_by(x: Tensor, short: Any) -> Tensor:
 
 
 def _value(value: Any, x: Tensor) -> Tensor:
-    """What is written, in the element type of the tensor.
-
-    Raises:
-        TypeError: it is no Tensor, number or list.
-    """
+    """What is written, in the element type of the tensor."""
     if isinstance(value, Tensor):
         return cast_to(value, x.dtype)
     if is_scalar(value):
@@ -335,11 +321,7 @@ def _listed(value: Any) -> Tensor:
 
 
 def _fitted(value: Tensor, shape: Ints) -> Tensor:
-    """`value` broadcast to the written part (leading axes of length 1 beyond it are dropped).
-
-    Raises:
-        ValueError: it does not fit.
-    """
+    """`value` broadcast to the written part (leading axes of length 1 beyond it are dropped)."""
     if value.shape == shape:
         return value
     dims = value.shape
@@ -355,13 +337,7 @@ def _fitted(value: Tensor, shape: Ints) -> Tensor:
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> Tensor:
-    """A tensor like `x` with `x[key]` replaced by `value` (broadcast, in the type of `x`).
-
-    Raises:
-        IndexError: the key does not fit.
-        ValueError: the value does not fit the part.
-        TypeError: the value is no tensor, number or list.
-    """
+    """A tensor like `x` with `x[key]` replaced by `value` (broadcast, in the type of `x`)."""
     if x.ndim == 0 and is_index(key):
         raise TypeError("a tensor of no axes cannot be indexed by an int")
     new = _value(value, x)
@@ -445,9 +421,6 @@ def update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) 
     """A tensor like `x` after `x[key] op= value`, for a key that `is_open`.
 
     The operation is applied to the whole view; where the key chooses, its result is taken.
-
-    Raises:
-        TypeError: a run-time mask of unknown length and integer tensors together.
     """
     plan = make_plan(x.shape, entries(key))
     if plan.advanced or len(plan.masks) > 1:
@@ -473,10 +446,6 @@ def update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) 
 def become(x: Tensor, new: Tensor) -> Tensor:
     """Make the object `x`, and all that share its elements, hold the value of `new` (of its shape
     and type); `x`.
-
-    Raises:
-        TypeError: `x` is a constant of the graph being compiled, which cannot change.
-        ValueError: several elements of `x` are one of its root.
     """
     change(x, new)
     return x

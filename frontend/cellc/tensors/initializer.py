@@ -90,11 +90,7 @@ class _Drawn(Initializer):
         draw(self._drawing_seed(), arr)
 
     def later(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[Array], None] | None:
-        """See `Initializer.later`: the seed is taken now, so the draws are those of now.
-
-        Raises:
-            ValueError, TypeError: as drawing now would.
-        """
+        """See `Initializer.later`: the seed is taken now, so the draws are those of now."""
         cls = type(self)
         if cls._initialize is not _Drawn._initialize or cls.__call__ is not Initializer.__call__:
             return None
@@ -354,11 +350,7 @@ def _orthonormal(tall: Array) -> Array:
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Inputs and outputs of one element of a weight (out, in, *window).
-
-    Raises:
-        ValueError: fewer than two axes.
-    """
+    """Inputs and outputs of one element of a weight (out, in, *window)."""
     if len(shape) < 2:
         raise ValueError(
             "'fan_in' and 'fan_out' can not be computed for tensor with fewer than 2 dimensions, "
@@ -372,11 +364,7 @@ _GAINS = {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "sigmoid": 1.0, "linear": 1.0
 
 
 def gain_of(nonlinearity: str, param: Any = None) -> float:
-    """The factor that keeps the variance through an activation (He et al., 2015).
-
-    Raises:
-        ValueError: the activation's factor is not known, or `param` is no number.
-    """
+    """The factor that keeps the variance through an activation (He et al., 2015)."""
     if nonlinearity == "leaky_relu":
         if isinstance(param, bool) or not isinstance(param, (int, float)):
             raise ValueError(
@@ -559,7 +547,6 @@ def initializer(init: Any, shape: Any = None, dtype: DType = float32) -> Tensor:
         dtype: element type.
 
     Raises:
-        TypeError: `init` is something else.
         ValueError: an unknown name, or a bad shape.
     """
     if isinstance(init, Tensor):

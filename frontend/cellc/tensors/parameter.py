@@ -302,9 +302,6 @@ class Parameter(Tensor):
         Args:
             data: a Tensor, int or float.
             slice_shape: accepted for compatibility: a change of shape is always allowed.
-
-        Raises:
-            TypeError: `data` is something else.
         """
         if not isinstance(data, (Tensor, int, float)):
             raise TypeError(
@@ -336,11 +333,7 @@ class Parameter(Tensor):
         return self.set_data(value)
 
     def set_dtype(self, dtype: DType) -> DType:
-        """Convert the parameter in place to another element type; that type.
-
-        Raises:
-            TypeError: no element type.
-        """
+        """Convert the parameter in place to another element type; that type."""
         if dtype not in dtypes.ALL:
             raise TypeError(f"'set_dtype' takes an element type, but got {dtype!r}")
         self._replace(cast_array(self._snapshot(), dtype))

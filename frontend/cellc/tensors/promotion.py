@@ -48,11 +48,7 @@ _TENSORS_AND_SCALARS = (Tensor, *_SCALARS)
 
 @cache
 def promoted(a: DType, b: DType) -> DType:
-    """The element type two tensors meet in.
-
-    Raises:
-        TypeError: they do not meet.
-    """
+    """The element type two tensors meet in."""
     if a is b or b is bool_:
         return a
     if a is bool_:
@@ -105,9 +101,6 @@ def constant(value: Any, dtype: DType) -> Tensor:
 
     Args:
         value: a number, or a Tensor of one, whose elements are those of now.
-
-    Raises:
-        TypeError: the value is no number.
     """
     if is_symbolic(value):
         return apply_one("size_number", value=value, dtype=dtype)
@@ -159,11 +152,7 @@ def fresh(x: Tensor) -> Tensor:
 
 
 def operand(x: Any, what: str, name: str = "input") -> Any:
-    """`x` if it is a Tensor or number, a Tensor of it if it is a list or tuple.
-
-    Raises:
-        TypeError: it is something else.
-    """
+    """`x` if it is a Tensor or number, a Tensor of it if it is a list or tuple."""
     if isinstance(x, _TENSORS_AND_SCALARS):
         return x
     if isinstance(x, (list, tuple)):
@@ -185,11 +174,7 @@ def _of_list(x: Any, what: str, name: str) -> Tensor:
 
 
 def operands(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Two operands as Tensors of one element type.
-
-    Raises:
-        TypeError: one is no Tensor, number or list, or their types do not meet.
-    """
+    """Two operands as Tensors of one element type."""
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         a, b = x.dtype, y.dtype
         if a is b:

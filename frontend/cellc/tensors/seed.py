@@ -44,10 +44,6 @@ class Generator:
         seed: where it starts.
         name: of its state in graphs.
 
-    Raises:
-        TypeError: `seed` is no int.
-        ValueError: `name` is no str.
-
     Attributes:
         state: Parameter uint64[2], (seed, offset).
     """
@@ -65,11 +61,7 @@ class Generator:
         self.state.is_state = True
 
     def manual_seed(self, seed: int) -> Generator:
-        """Restart from a seed; itself.
-
-        Raises:
-            TypeError: no int.
-        """
+        """Restart from a seed; itself."""
         _checked(seed)
         self.state._data[:] = (int(seed) % 2**64, 0)
         return self
@@ -169,7 +161,6 @@ def set_seed(seed: int) -> None:
     """Seed cellc's global generator and numpy's; streams of functions' own seeds start again.
 
     Raises:
-        TypeError: not an int.
         ValueError: negative, or 2**32 or more.
     """
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
@@ -199,11 +190,7 @@ def get_seed() -> int | None:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the global generator only; the generator.
-
-    Raises:
-        TypeError: not an int.
-    """
+    """Seed the global generator only; the generator."""
     return _Global.generator.manual_seed(seed)
 
 

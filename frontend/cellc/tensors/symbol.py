@@ -95,12 +95,7 @@ def describes(shape: Any) -> bool:
 
 
 def checked_axes(shape: Sequence[Any]) -> tuple[Axis, ...]:
-    """The axes of an open shape.
-
-    Raises:
-        TypeError: an axis is neither an int, None nor a Symbol.
-        ValueError: a negative size.
-    """
+    """The axes of an open shape."""
     for d in shape:
         if d is None or isinstance(d, Symbol):
             continue

@@ -56,11 +56,7 @@ def _type_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorType:
 
 
 def own(array: Array) -> Array:
-    """A contiguous, native-endian, writeable copy of an array.
-
-    Raises:
-        TypeError: no tensor has this element type.
-    """
+    """A contiguous, native-endian, writeable copy of an array."""
     dtype = dtypes.from_numpy(array.dtype).numpy
     out = np.empty(array.shape, dtype)
     copy_array(out, array)
@@ -597,11 +593,7 @@ def elements_of(tensor: Tensor) -> Elements:
 
 
 def elements_for(tensor: Tensor, device: Device) -> Elements:
-    """The elements as a program on a device takes them: of a constant there, once.
-
-    Raises:
-        ValueError: they are on another device with memory of its own.
-    """
+    """The elements as a program on a device takes them: of a constant there, once."""
     if tensor._literal:  # never written
         storage = storage_of(tensor)
         twin = storage.twin

@@ -52,11 +52,7 @@ _FAMILIES: tuple[TypeClass, ...] = (Number, Int, UInt, Float, BFloat, Complex)
 
 
 def str_to_type(name: str) -> Any:
-    """A type by its name or as it is printed: "float32", "Float32", "Tensor[Float32]".
-
-    Raises:
-        RuntimeError: there is no such type.
-    """
+    """A type by its name or as it is printed: "float32", "Float32", "Tensor[Float32]"."""
     if name.startswith("Tensor[") and name.endswith("]"):
         return TensorType(str_to_type(name[7:-1]))
     for found in _TYPES.values():
@@ -71,20 +67,12 @@ def type_size_in_bytes(type_: Type) -> int:
 
 
 def type_to_type_id(type_: Type) -> int:
-    """MindSpore's number of a type.
-
-    Raises:
-        KeyError: it has none.
-    """
+    """MindSpore's number of a type."""
     return _IDS[type_.name]
 
 
 def type_id_to_type(number: int) -> Type:
-    """The type with a number of MindSpore's.
-
-    Raises:
-        KeyError: there is none.
-    """
+    """The type with a number of MindSpore's."""
     return {_IDS[name]: found for name, found in _TYPES.items()}[number]
 
 

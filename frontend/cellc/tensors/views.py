@@ -427,12 +427,7 @@ def share(x: Tensor, parts: Sequence[Tensor]) -> None:
 
 
 def check_alone(x: Tensor, also: Sequence[Tensor] = ()) -> None:
-    """Before a change of `x`, which changes some tensors `also`.
-
-    Raises:
-        TypeError: other tensors share elements with `x` in a way that is not known, because a size
-            is left open. (A call is then compiled for its own sizes.)
-    """
+    """Before a change of `x`, which changes some tensors `also`."""
     for ref in x.__dict__.get("_shares", ()):
         other = ref()
         if other is not None and other is not x and all(other is not t for t in also):
@@ -535,11 +530,7 @@ def _value_of(x: Any) -> Any:
 
 
 def become(x: Tensor, new: Tensor) -> None:
-    """Make the object `x` alone hold the value of `new`.
-
-    Raises:
-        TypeError: `x` is a constant of the graph being compiled, which cannot change.
-    """
+    """Make the object `x` alone hold the value of `new`."""
     if new is x:
         return
     tracer = active_tracer()
@@ -554,11 +545,6 @@ def become(x: Tensor, new: Tensor) -> None:
 def change(x: Tensor, new: Tensor, also: Sequence[Tensor] = ()) -> None:
     """Make `x` hold the value of `new` (of its shape and type), and its root and the other views of
     that follow. What is changed `also` is known to the caller.
-
-    Raises:
-        TypeError: the root is a constant of the graph being compiled, which cannot change; or only
-            the run knows what `x` is a view of; or see `check_alone`.
-        ValueError: several elements of `x` are one of its root.
     """
     if "_shares" in x.__dict__:
         check_alone(x, also)
@@ -613,9 +599,6 @@ def overwrite(x: Tensor, where: tuple[slice, ...], array: Any) -> None:
     Args:
         where: a slice for each axis.
         array: of the part's shape or without axes, and of the tensor's element type.
-
-    Raises:
-        ValueError: several elements of the part are one of the root.
     """
     root, views = family(x)
     recipe = recipe_of(x)
@@ -647,9 +630,6 @@ def check_arguments(tensors: Sequence[Tensor], changed: Sequence[int], read: Seq
     Args:
         changed: the numbers of those that it changes in place.
         read: tensors that it reads besides.
-
-    Raises:
-        ValueError: one that is changed shares elements with another one, or with one that is read.
     """
     roots = [id(family(t)[0]) for t in tensors]
     others = {id(family(p)[0]) for p in read}

@@ -93,11 +93,7 @@ class ChildJudge:
         return stdout.readline() if ready else None
 
     def _started(self) -> subprocess.Popen[str]:
-        """The process, once it has run the file.
-
-        Raises:
-            ValueError: the file does not load there.
-        """
+        """The process, once it has run the file."""
         child = self._start()
         assert child.stdout is not None
         told = json.loads(self._answer(child.stdout) or '"it ends the process"')

@@ -194,11 +194,7 @@ def _trains(net: Any) -> bool:
 
 
 def _positional(net: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """All arguments by position.
-
-    Raises:
-        TypeError: a named one leaves a gap.
-    """
+    """All arguments by position."""
     names, out = parameter_names(net), list(args)
     rest = dict(kwargs)
     for name in names[len(out):]:

@@ -128,9 +128,6 @@ def explain(target: Any) -> Explanation:
 
     Args:
         target: a Cell; what `jit`, `grad` or `value_and_grad` gave.
-
-    Raises:
-        TypeError: something else.
     """
     table = _table(target)
     if table is None:

@@ -146,9 +146,6 @@ class Profile:
 
         Args:
             by: `"call"` (op, Cell and line), `"op"`, `"cell"`, `"line"` or `"family"`.
-
-        Raises:
-            ValueError: `by` is something else.
         """
         if by not in KEYS:
             raise ValueError(f"profiles are by {', '.join(KEYS)}, not {by!r}")
@@ -239,11 +236,7 @@ def profile_traced(
     traced: Traced, arrays: Sequence[Any], runs: int, numerics: str = "strict",
     budget: int | None = None,
 ) -> Profile:
-    """`profile` of a call that is traced already, with the arrays of its tensors, on the CPU.
-
-    Raises:
-        RuntimeError: the device in use is a GPU.
-    """
+    """`profile` of a call that is traced already, with the arrays of its tensors, on the CPU."""
     if current() is not None:
         raise RuntimeError("these times are the CPU's, but the device in use is a GPU; use "
                            "set_context(device_target='CPU'), or `cellc profile` for the GPU's")

@@ -68,11 +68,7 @@ class GpuProfile:
     seconds: list[float]
 
     def rows(self, by: str = "kernel") -> list[KernelTime]:
-        """What took the time, most first.
-
-        Raises:
-            ValueError: `by` is not `"kernel"` (or `"call"`, the table that the CPU has).
-        """
+        """What took the time, most first."""
         if by not in ("kernel", "call"):
             raise ValueError(f"profiles of a GPU are by kernel, not {by!r}")
         return sorted(filter(None, map(self._row, range(len(self.kernels)))),
@@ -86,11 +82,7 @@ class GpuProfile:
                           len(times[-1]))
 
     def save_trace(self, path: Any) -> None:
-        """Not of a GPU.
-
-        Raises:
-            ValueError: always.
-        """
+        """Not of a GPU."""
         raise ValueError("a profile of a GPU has no timeline to save: it has the time of each "
                          "kernel (NVIDIA's Nsight Systems shows when each one ran)")
 
@@ -138,11 +130,7 @@ def profile_here(
     traced: Traced, arrays: Sequence[Any], runs: int, numerics: str = "strict",
     budget: int | None = None,
 ) -> Profile | GpuProfile:
-    """`profile` of a call that is traced already, on the device in use.
-
-    Raises:
-        RuntimeError: the device takes no times (an emulated GPU).
-    """
+    """`profile` of a call that is traced already, on the device in use."""
     device = current()
     if device is None:
         return profile_traced(traced, arrays, runs, numerics, budget)
@@ -153,11 +141,7 @@ def profile_on(
     device: Device, traced: Traced, arrays: Sequence[Any], runs: int, numerics: str,
     budget: int | None,
 ) -> GpuProfile:
-    """See `profiling.profile_traced`; on a GPU.
-
-    Raises:
-        RuntimeError: the device takes no times.
-    """
+    """See `profiling.profile_traced`; on a GPU."""
     program = compile_program(traced.graph, numerics=numerics,
                               budget=least(traced.budget, budget))
     executable = Executable(program, host_callbacks(traced.graph, traced.functions), ERRORS)

@@ -406,11 +406,7 @@ LISTED = 4096
 
 
 def _item(self: GraphTensor) -> GraphNumber:
-    """The only element as a number, without a gradient.
-
-    Raises:
-        ValueError: there is not exactly one element.
-    """
+    """The only element as a number, without a gradient."""
     if self._type.size != 1:
         raise ValueError(
             f"The tensor should have only one element, but got {self._type.size}, "
@@ -420,11 +416,7 @@ def _item(self: GraphTensor) -> GraphNumber:
 
 
 def _tolist(self: GraphTensor) -> Any:
-    """The elements as a nested list of numbers.
-
-    Raises:
-        ValueError: it has more than `LISTED` elements.
-    """
+    """The elements as a nested list of numbers."""
     if self._type.size > LISTED:
         raise ValueError(
             f"tolist() of {self._type.size} elements while a graph is compiled: "

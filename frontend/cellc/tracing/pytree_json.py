@@ -12,11 +12,7 @@ _KINDS: dict[str, type] = {"tuple": tuple, "list": list, "dict": dict}
 
 
 def to_json(structure: Structure) -> Any:
-    """A JSON value; named tuples become tuples.
-
-    Raises:
-        TypeError: a value in it that a file cannot hold.
-    """
+    """A JSON value; named tuples become tuples."""
     if isinstance(structure, Leaf):
         if isinstance(structure.kind, ObjectKind):
             raise TypeError(f"a {structure.kind.cls.__name__} that only a run knows is among the "

@@ -403,12 +403,7 @@ class Tracer:
         return list(self._node("host_call", [self.lift(t) for t in operands], attrs, ()))
 
     def assign(self, parameter: Tensor, value: Tensor) -> None:
-        """Later reads of a Parameter or variable see `value`.
-
-        Raises:
-            TypeError: the trace has taken the tensor for a constant.
-            ValueError: the value has another type.
-        """
+        """Later reads of a Parameter or variable see `value`."""
         if not is_variable(parameter):
             self.wanted[id(parameter)] = parameter
             raise TypeError(
@@ -502,11 +497,7 @@ class Tracer:
         then: Callable[[], Sequence[Tensor]],
         other: Callable[[], Sequence[Tensor]],
     ) -> list[Tensor]:
-        """Run-time choice between two traced branches that return tensors of equal types.
-
-        Raises:
-            TypeError: the branches return different counts or types.
-        """
+        """Run-time choice between two traced branches that return tensors of equal types."""
         built: list[tuple[Region, list[Value]]] = []
         for name, fn in (("then", then), ("else", other)):
             with self._open(name, ()) as (region, _):

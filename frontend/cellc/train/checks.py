@@ -16,9 +16,6 @@ def of_kind(value: T, kinds: Any, text: str, error: type[Exception] = TypeError,
         text: of the error, where `{kind}` stands for the value's class, `{value}` for the value.
         error: its class.
         more: what else the text names.
-
-    Raises:
-        TypeError: (or `error`) it is of another kind.
     """
     many = kinds if isinstance(kinds, tuple) else (kinds,)
     if isinstance(value, many) and (bool in many or not isinstance(value, bool)):
@@ -27,11 +24,7 @@ def of_kind(value: T, kinds: Any, text: str, error: type[Exception] = TypeError,
 
 
 def counted(who: str, inputs: tuple[Any, ...], count: int, what: str) -> tuple[Any, ...]:
-    """The inputs of an `update`.
-
-    Raises:
-        ValueError: another number than `count`.
-    """
+    """The inputs of an `update`."""
     if len(inputs) != count:
         raise ValueError(
             f"For '{who}.update', it needs {count} inputs ({what}), but got {len(inputs)}.")
@@ -39,21 +32,13 @@ def counted(who: str, inputs: tuple[Any, ...], count: int, what: str) -> tuple[A
 
 
 def check_fit(good: bool, who: str, rule: str, first: Any, second: Any) -> None:
-    """Raise unless the shapes of two inputs of an `update` fit.
-
-    Raises:
-        ValueError: they do not; it says the rule and the shapes.
-    """
+    """Raise unless the shapes of two inputs of an `update` fit."""
     if not good:
         raise ValueError(f"For '{who}.update', {rule} {first.shape} and {second.shape}.")
 
 
 def updated(who: str, seen: T | None, samples: bool = True) -> T:
-    """What `update` has left behind.
-
-    Raises:
-        RuntimeError: nothing; `samples`: because there were none.
-    """
+    """What `update` has left behind."""
     if seen is None:
         none = "there are no samples: " if samples else ""
         raise RuntimeError(f"For '{who}.eval', {none}call 'update' first.")

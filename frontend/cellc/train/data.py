@@ -20,9 +20,6 @@ class Batches:
             function that gives an iterator, or a MindSpore dataset. Its elements are tuples,
             lists, dicts (their values, in order), or single arrays.
         what: how errors call it.
-
-    Raises:
-        TypeError: something else.
     """
 
     def __init__(self, source: Any, what: str) -> None:
@@ -46,11 +43,7 @@ class Batches:
         return 0
 
     def epoch(self) -> Iterator[Batch]:
-        """The batches of the next epoch, as Tensors.
-
-        Raises:
-            ValueError: there are none.
-        """
+        """The batches of the next epoch, as Tensors."""
         reset = getattr(self.source, "reset", None)
         if callable(reset) and self._epochs and not hasattr(self.source, "create_tuple_iterator"):
             reset()
@@ -99,11 +92,7 @@ def as_batch(element: Any) -> Batch:
 
 
 def as_tensor(value: Any) -> Any:
-    """An array of any library as a Tensor; nested containers stay containers.
-
-    Raises:
-        TypeError: no array, number or container of them.
-    """
+    """An array of any library as a Tensor; nested containers stay containers."""
     if isinstance(value, Tensor) or value is None or isinstance(value, str):
         return value
     if isinstance(value, Mapping):

@@ -23,9 +23,6 @@ class DatasetHelper:
         sink_size: with sinking: steps of an epoch, -1 for all of the data.
         epoch_num: epochs that will be fetched; accepted for compatibility.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong.
-
     Source: `mindspore.train.DatasetHelper`.
     """
 

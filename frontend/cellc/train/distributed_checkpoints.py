@@ -69,7 +69,6 @@ def load_distributed_checkpoint(
         does not have, or the parameters.
 
     Raises:
-        TypeError: an argument has a wrong type.
         ValueError: a file or part is missing (named, with its rank) or damaged, or a strategy is
             wrong. Nothing is loaded then.
 
@@ -267,7 +266,6 @@ def load_segmented_checkpoints(
             `load_checkpoint`.
 
     Raises:
-        TypeError: no string.
         ValueError: no folder, or a file cannot be loaded.
 
     Source: `mindspore.parallel.load_segmented_checkpoints`.
@@ -289,9 +287,6 @@ def sync_pipeline_shared_parameters(net: Cell) -> None:
     The network's `parameter_layout_dict` says which they are: behind the whole shape and a field
     of MindSpore's own come whether the parameter is shared, whether this rank sends it, the other
     rank, and the tag.
-
-    Raises:
-        TypeError: no Cell.
 
     Source: `mindspore.parallel.sync_pipeline_shared_parameters`.
     """
@@ -372,7 +367,6 @@ def restore_group_info_list(group_info_file_name: str) -> list[int]:
         group_info_file_name: a file as MindSpore writes it (`GROUP_INFO_FILE`).
 
     Raises:
-        TypeError: no string.
         ValueError: there is no such file, or it has no such ranks.
 
     Source: `mindspore.parallel.restore_group_info_list`.

@@ -39,7 +39,6 @@ def traced_for_export(
 
     Raises:
         CompileError: an error in the network.
-        TypeError, ValueError: inputs that are not as `spec` says.
     """
     structure, leaves = take_apart_call(inputs, {})
     axes: dict[int, Axes | None] = {}
@@ -95,11 +94,7 @@ def _names(structure: Structure, count: int, parameters: Sequence[str]) -> list[
 
 
 def assumed_sizes(shapes: Shapes) -> list[Guard]:
-    """Sizes that must be equal; a runtime sees it when they are not.
-
-    Raises:
-        ValueError: the network asks something else about an open size.
-    """
+    """Sizes that must be equal; a runtime sees it when they are not."""
     for guard in shapes.guards:
         if guard.relation != "==" or len(symbols_of(guard.expr)) < 2:
             raise ValueError(
@@ -112,13 +107,7 @@ def assumed_sizes(shapes: Shapes) -> list[Guard]:
 def onnx_model(
     traced: Traced, weights: Mapping[str, Array], opset: int, assumed: Sequence[Guard] = ()
 ) -> Model:
-    """A traced call as an ONNX model.
-
-    Raises:
-        ImportError: the library `onnx` is not installed.
-        TypeError: the network holds something that ONNX cannot.
-        ValueError: `opset` is not from 17 to 21.
-    """
+    """A traced call as an ONNX model."""
     if find_spec("onnx") is None:
         raise ImportError(
             "export to ONNX needs the library onnx: install it with `pip install cellc[onnx]`")

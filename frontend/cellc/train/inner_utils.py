@@ -13,7 +13,6 @@ def _make_directory(path: str, arg_name: str = "path") -> str:
     """Make a folder, and those that it is in, where they are not there; gives its real path.
 
     Raises:
-        TypeError: no string, or an empty one.
         OSError: it cannot be made.
     """
     if not isinstance(path, str) or not path.strip():
@@ -24,10 +23,6 @@ def _make_directory(path: str, arg_name: str = "path") -> str:
 
 
 def check_value_type(arg_name: str, arg_value: Any, valid_types: Any) -> None:
-    """Refuse a value that is of none of some types.
-
-    Raises:
-        TypeError: it is of none; a bool is no int.
-    """
+    """Refuse a value that is of none of some types."""
     many = list(valid_types) if isinstance(valid_types, Iterable) else [valid_types]
     checking.check_value_type(arg_name, arg_value, many)

@@ -30,30 +30,18 @@ tensor_to_ms_type = {
 
 
 def tensor_to_np_type(tensor_type_str: str) -> Any:
-    """numpy's type of the name that checkpoints have for an element type.
-
-    Raises:
-        KeyError: there is no such type.
-    """
+    """numpy's type of the name that checkpoints have for an element type."""
     return np.str_ if tensor_type_str == "str" else \
         mstype.dtype_to_nptype(tensor_to_ms_type[tensor_type_str])
 
 
 def _update_param(param: Parameter, new_param: Parameter, strict_load: bool) -> None:
-    """Give a Parameter the elements of another, as `load_param_into_net` does.
-
-    Raises:
-        RuntimeError: shapes or types differ.
-    """
+    """Give a Parameter the elements of another, as `load_param_into_net` does."""
     param.set_data(_fitted(param.name, param, new_param, strict_load))
 
 
 class Checkpoint:
-    """Not here: `load_checkpoint` gives the tensors of a file by name.
-
-    Raises:
-        RuntimeError: always.
-    """
+    """Not here: `load_checkpoint` gives the tensors of a file by name."""
 
     def __init__(self) -> None:
         raise RuntimeError("The messages of checkpoint files are no part of cellc: load_checkpoint "

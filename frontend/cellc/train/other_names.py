@@ -67,9 +67,6 @@ def get_ckpt_path_with_strategy(cur_ckpt_path: str, cur_strategy_path: str) -> s
 def mindio_preload(ckpt_file_name: str) -> bool:
     """Read a checkpoint ahead: False, as there is no MindIO server to do it.
 
-    Raises:
-        TypeError: `ckpt_file_name` is no str.
-
     Source: `mindspore.mindio_preload`.
     """
     checks.of_type(ckpt_file_name, (str,), "ckpt_file_name", "mindio_preload")
@@ -78,9 +75,6 @@ def mindio_preload(ckpt_file_name: str) -> bool:
 
 def set_mindio_server_info(data_block_pool_capacity_in_gb: int = 100) -> None:
     """The size of a MindIO server's memory: checked; there is no such server.
-
-    Raises:
-        TypeError: no int.
 
     Source: `mindspore.set_mindio_server_info`.
     """

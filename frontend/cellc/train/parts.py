@@ -44,11 +44,7 @@ _PART = ".part"
 
 
 def layouts_of(net: Cell) -> dict[str, PartLayout]:
-    """The layouts of those parameters of a network that are parted among ranks, by name.
-
-    Raises:
-        ValueError: one is no layout.
-    """
+    """The layouts of those parameters of a network that are parted among ranks, by name."""
     out: dict[str, PartLayout] = {}
     for _, cell in net.cells_and_names():
         for name, given in cell.parameter_layout_dict.items():
@@ -267,9 +263,6 @@ class Manifest:
         name: of the manifest.
         parts: those of the ranks, in their order.
         layouts: how the parted parameters are parted.
-
-    Raises:
-        ValueError: the file is no manifest.
     """
 
     def __init__(self, name: str) -> None:
@@ -294,11 +287,7 @@ class Manifest:
         return all(part.is_whole() for part in self.parts)
 
     def entries(self, rank: int) -> Entries:
-        """What the part of a rank holds, every byte of it checked.
-
-        Raises:
-            ValueError: it is not there, or not what was written.
-        """
+        """What the part of a rank holds, every byte of it checked."""
         part = self.parts[rank]
         what = f"the part of rank {rank} of the checkpoint {self.name} is"
         try:
@@ -321,11 +310,7 @@ def _checksum(file: str) -> int:
 
 
 def _places(manifest: str, part: Mapping[str, Any]) -> tuple[str, ...]:
-    """Where a manifest's part may be.
-
-    Raises:
-        ValueError: it would be outside of the manifest's folder.
-    """
+    """Where a manifest's part may be."""
     folder = os.path.dirname(os.path.abspath(manifest))
     names = [str(part["file"]), *([str(part["new"])] if "new" in part else ())]
     if os.path.isabs(names[0]):  # of version 1: a copy has its own parts
@@ -379,11 +364,7 @@ def _manifests(directory: str, prefix: str) -> Iterator[Manifest]:
 
 
 def written_layouts(files: Sequence[str]) -> dict[str, PartLayout]:
-    """The layouts that safetensors files of parts have in them.
-
-    Raises:
-        ValueError: one has none.
-    """
+    """The layouts that safetensors files of parts have in them."""
     out: dict[str, PartLayout] = {}
     for rank, file in enumerate(files):
         _, found = checkpoint.decode(read_file(file), f"checkpoint {file}")

@@ -93,7 +93,6 @@ def save_checkpoint(
             part of one of them. Parts are written before the call returns, `async_save` or not.
 
     Raises:
-        TypeError: an argument has a wrong type.
         ValueError: `async_save` or `format` is not one of the above, or encryption is asked for.
         OSError: the file cannot be written; an older one is as it was. Or a thread could not
             write the file of an earlier call; nothing is saved then.
@@ -377,7 +376,6 @@ def load_checkpoint(
         format: "ckpt" or "safetensors".
 
     Raises:
-        TypeError: an argument has a wrong type.
         ValueError: there is no such file, it is damaged or of another format, or nothing in it
             was chosen. Nothing is loaded then.
 
@@ -482,11 +480,7 @@ class ParamDictFuture:
             self._error = e
 
     def result(self) -> dict[str, Any]:
-        """The parameters by name.
-
-        Raises:
-            ValueError, TypeError: what `load_checkpoint` raised.
-        """
+        """The parameters by name."""
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -549,7 +543,6 @@ def load_param_into_net(
     Raises:
         TypeError: `net` is no Cell, `parameter_dict` no dict of Parameters by name, or
             `strict_load` no bool.
-        ValueError: `remove_redundancy` is no bool.
         RuntimeError: a shape, a type or a value does not fit, or several names end alike.
 
     Source: `mindspore.load_param_into_net`.
@@ -619,9 +612,6 @@ def _match_suffixes(missing: Iterable[str], unused: list[str]) -> dict[str, str]
 
     Of several, the one whose prefix serves most of the missing names, and then the shortest, if
     the others only prepend more to it (`backbone.w` and `moments.backbone.w` for `w`).
-
-    Raises:
-        RuntimeError: a name could take several.
     """
     ending = {name: [u for u in unused if u.endswith("." + name)] for name in missing}
     uses = Counter(u.removesuffix(name) for name, candidates in ending.items() for u in candidates)
@@ -640,11 +630,7 @@ def _match_suffixes(missing: Iterable[str], unused: list[str]) -> dict[str, str]
 
 
 def _fitted(name: str, old: Tensor, new: Parameter, strict: bool) -> Tensor:
-    """The value that `old` takes from `new`.
-
-    Raises:
-        RuntimeError: the shape, the type or a value does not fit.
-    """
+    """The value that `old` takes from `new`."""
     if old.shape != new.shape and not (old.shape == () and new.shape == (1,)):
         raise RuntimeError(
             f"For 'load_param_into_net', {name} in the argument 'net' should have the same "

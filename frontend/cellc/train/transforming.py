@@ -101,11 +101,7 @@ def _per_stage(layouts: Layouts | None) -> int:
 
 
 def _ranks(layouts: Layouts | None) -> int:
-    """How many ranks there are in all stages.
-
-    Raises:
-        ValueError: a stage is missing.
-    """
+    """How many ranks there are in all stages."""
     stages = {s for own in (layouts or {}).values() for s in own.stages} or {0}
     if stages != set(range(len(stages))):
         raise ValueError("The strategy file for pipeline parallel does not contains all stages.")
@@ -214,9 +210,6 @@ def transformed(
         found: parts by parameter and rank.
         have: how they are parted; None: not at all.
         want: how the rank has them; None: whole.
-
-    Raises:
-        ValueError: a part is missing, or no parameter is in a strategy.
     """
     out, count, met = {}, 1, False
     for name, parts in found.items():
@@ -249,7 +242,6 @@ def transform_checkpoint_by_rank(
         dst_strategy_file: how the new one is to be; None: not at all.
 
     Raises:
-        TypeError: an argument has a wrong type.
         ValueError: a file or a part is missing, or a strategy is wrong.
 
     Source: `mindspore.parallel.transform_checkpoint_by_rank`.
@@ -286,9 +278,6 @@ def collected(folder: str, format: str, suffix: str | None = None) -> dict[int, 
     """The checkpoints in the folders `rank_0`, `rank_1`, ... by rank.
 
     Of several in one folder the one whose last two numbers (epoch and step) are largest.
-
-    Raises:
-        ValueError: a folder has none with the suffix.
     """
     out: dict[int, str] = {}
     for inner in Path(folder).glob("rank_*"):
@@ -310,11 +299,7 @@ def _age(file: Path) -> tuple[list[int], str]:
 
 
 def _one_kind(folder: str, what: str, suffix: str | None = None) -> tuple[dict[int, str], str]:
-    """The checkpoints of a folder by rank, and their format.
-
-    Raises:
-        ValueError: there are none, or of both formats.
-    """
+    """The checkpoints of a folder by rank, and their format."""
     found = {kind: collected(folder, kind, suffix if kind == FORMATS[1] else None)
              for kind in FORMATS}
     if all(found.values()):
@@ -344,7 +329,6 @@ def transform_checkpoints(
         output_format: `"ckpt"` or `"safetensors"`.
 
     Raises:
-        TypeError: an argument has a wrong type.
         ValueError: a checkpoint is missing, or a strategy is wrong.
         NotADirectoryError: `src_checkpoints_dir` is none.
 
@@ -395,7 +379,6 @@ def unified_safetensors(
         split_dst_file: (i, n): write the i-th of n shares of the files.
 
     Raises:
-        TypeError: an argument has a wrong type.
         ValueError: a rank's file is missing, or the strategy is wrong.
 
     Source: `mindspore.parallel.unified_safetensors`.
@@ -457,9 +440,6 @@ def unified_entries(folder: str, name_map: Mapping[str, str] | None = None) -> d
     Args:
         folder: where they are.
         name_map: what a parameter is called in the files, by its name.
-
-    Raises:
-        ValueError: a file is missing.
     """
     files = sorted(f for f in os.listdir(folder) if f.endswith(".safetensors") and f != HYPER_FILE)
     index = os.path.join(folder, MAP_FILE)

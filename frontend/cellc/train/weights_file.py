@@ -44,7 +44,6 @@ def write(
 
     Raises:
         OSError: it cannot be written; an older file is as it was.
-        TypeError: an element type that a tensor cannot hold.
     """
     if format == "ckpt":
         write_atomically(path, ckpt.encode(entries, crc), mode_of)

@@ -31,11 +31,7 @@ class FunctionContext:
         self._constant: tuple[Any, ...] = ()
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors for `backward`, which finds them as `saved_tensors`.
-
-        Raises:
-            TypeError: something that is no Tensor.
-        """
+        """Keep tensors for `backward`, which finds them as `saved_tensors`."""
         for t in tensors:
             if t is not None and not isinstance(t, Tensor):
                 raise TypeError(f"save_for_backward takes Tensors, but got {type(t).__name__}: set "

@@ -401,12 +401,7 @@ class Inner:
 def make_request(
     fn: Any, grad_position: Any, weights: Any, has_aux: bool, sens: bool = False
 ) -> Request:
-    """Check the arguments of `grad` and its kin.
-
-    Raises:
-        TypeError: an argument has the wrong type.
-        ValueError: neither a position nor weights.
-    """
+    """Check the arguments of `grad` and its kin."""
     check_function(fn)
     if grad_position is None and weights is None:
         raise ValueError("`grad_position` and `weights` can not be None at the same time.")
@@ -438,9 +433,6 @@ def check_distinct(positions: tuple[int, ...], before: str = "") -> None:
 
     Args:
         before: what a message begins with.
-
-    Raises:
-        ValueError: there is such a position.
     """
     if any(p < 0 for p in positions):
         raise ValueError(f"{before}'grad_position' must be >= 0, but got {min(positions)}.")
@@ -450,11 +442,7 @@ def check_distinct(positions: tuple[int, ...], before: str = "") -> None:
 
 
 def checked_weights(weights: Any) -> tuple[Parameter, ...] | None:
-    """Parameters, one or several, as a tuple; or None.
-
-    Raises:
-        TypeError: something else.
-    """
+    """Parameters, one or several, as a tuple; or None."""
     if weights is None:
         return None
     found = tuple(weights) if isinstance(weights, Iterable) and not isinstance(
@@ -475,9 +463,6 @@ def check_flags(before: str = "", **flags: Any) -> None:
 
     Args:
         before: the name in the message.
-
-    Raises:
-        TypeError: see above.
     """
     for name, value in flags.items():
         if not isinstance(value, bool):
@@ -608,9 +593,6 @@ class GradOperation:
         get_all: gradients of all inputs, as a tuple (else of the first).
         get_by_list: gradients of the parameters given at the call, as a tuple.
         sens_param: the gradient function takes the sensitivity as its last argument.
-
-    Raises:
-        TypeError: an argument is no bool.
     """
 
     def __init__(

@@ -75,9 +75,6 @@ class Outputs:
         structure, tensors: of all that it gave.
         seeds: numbers of the differentiated tensors.
         single: the differentiated part is one tensor, not a tuple.
-
-    Raises:
-        ValueError: with `has_aux`, a function that gave one output.
     """
 
     def __init__(self, name: str, out: Any, has_aux: bool) -> None:
@@ -376,7 +373,6 @@ def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> An
         runs `fn` anew, so it goes by the values that Parameters have then.
 
     Raises:
-        TypeError: something else than tensors.
         ValueError: with has_aux, one output only.
 
     Source: `mindspore.vjp`.
@@ -443,9 +439,6 @@ def jacrev(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Transforme
     Returns:
         A function that gives a Tensor of shape `(*shape of the output, *shape of the argument)`;
         a tuple of them for several outputs, of tuples for several arguments.
-
-    Raises:
-        TypeError, ValueError: wrong arguments.
 
     Source: `mindspore.jacrev`.
     """

@@ -29,7 +29,6 @@ def derivative(fn: Any, primals: Any, order: int) -> Any:
         order: of the derivative, at least 1.
 
     Raises:
-        TypeError: something else than tensors, or `order` is no int.
         ValueError: `order` is less than 1.
 
     Source: `mindspore.ops.derivative`.
@@ -58,7 +57,6 @@ def jet(fn: Any, primals: Any, series: Any) -> Any:
         The outputs; for each, its derivatives, along a new first axis.
 
     Raises:
-        TypeError: something else than tensors.
         ValueError: shapes that do not fit.
 
     Source: `mindspore.ops.jet`.

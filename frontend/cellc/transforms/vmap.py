@@ -96,12 +96,7 @@ class Vectorized:
         return self.evaluate(*args)
 
     def evaluate(self, *args: Any) -> Any:
-        """Compute in the mode at hand.
-
-        Raises:
-            TypeError: no argument.
-            ValueError, RuntimeError: axes that do not fit the arguments or outputs.
-        """
+        """Compute in the mode at hand."""
         if not args:
             raise TypeError("the function that 'vmap' gives takes at least one argument")
         cells = _cells(self.fn)
@@ -282,9 +277,6 @@ class Batch:
     def run(self, tracer: Tracer | None) -> tuple[list[Tensor], list[bool]]:
         """The outputs as values of the graph being traced, or computed op by op, as recordings want
         it; and which are mapped.
-
-        Raises:
-            TypeError: op by op, a function that calls Python at run time.
         """
         here = _Following("vmap") if tracer is None else tracer
         values = [] if tracer is None else [tracer.lift(t) for t in self.given]

@@ -60,7 +60,6 @@ def verify(
 
     Raises:
         CompileError: the network cannot be compiled.
-        TypeError: `net` is not callable.
     """
     if not callable(net):
         raise TypeError(f"verify() takes a Cell or a function, but got {type(net).__name__}")

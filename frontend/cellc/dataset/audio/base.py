@@ -113,11 +113,7 @@ class WindowType(_Named):
 
 
 def option(name: str, value: Any, kind: type[Enum]) -> Any:
-    """A member of an enumeration.
-
-    Raises:
-        TypeError: something else.
-    """
+    """A member of an enumeration."""
     return checks.of_type(name, value, kind)
 
 

@@ -84,7 +84,6 @@ class Fade(SoundTransform):
     """Loudness that grows at the begin and vanishes at the end.
 
     Raises:
-        TypeError, ValueError: no such values.
         RuntimeError: at a call, for a waveform that is shorter.
     """
 

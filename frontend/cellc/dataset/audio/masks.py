@@ -33,7 +33,6 @@ class MaskAlongAxis(SoundTransform):
     """A value in place of what is in a range, in all spectra (..., frequency, time).
 
     Raises:
-        TypeError, ValueError: no such values.
         RuntimeError: at a call, for a range that is not there.
     """
 
@@ -55,7 +54,6 @@ class MaskAlongAxisIID(SoundTransform, RandomTransform):
     """A value in place of what is in a random range, the same for all spectra of a call.
 
     Raises:
-        TypeError, ValueError: no such values.
         RuntimeError: at a call, for an axis that is shorter than `mask_param`.
     """
 
@@ -97,7 +95,6 @@ class FrequencyMasking(_Masking):
     """A value in place of a range of frequencies.
 
     Raises:
-        TypeError, ValueError: no such values.
         RuntimeError: at a call, for a range that is not there.
     """
 
@@ -111,7 +108,6 @@ class TimeMasking(_Masking):
     """A value in place of a range of time.
 
     Raises:
-        TypeError, ValueError: no such values.
         RuntimeError: at a call, for a range that is not there.
     """
 

@@ -23,7 +23,6 @@ class DetectPitchFrequency(SoundTransform):
         freq_low, freq_high: Hz between which pitches are looked for, above 0.
 
     Raises:
-        TypeError, ValueError: no such values.
         RuntimeError: at a call, for a waveform with fewer frames than half a median, or lags that
             leave nothing to look at.
 
@@ -101,9 +100,6 @@ class Vad(SoundTransform):
         measure_smooth_time: seconds in which measures are smoothed.
         hp_filter_freq, lp_filter_freq: Hz between which is looked.
         hp_lifter_freq, lp_lifter_freq: Hz between which pitches are.
-
-    Raises:
-        TypeError, ValueError: no such values.
 
     Source: `mindspore.dataset.audio.Vad`.
     """

@@ -84,9 +84,6 @@ def melscale_fbanks(
         norm: whether each triangle has the same area.
         mel_type: a `MelType`.
 
-    Raises:
-        TypeError, ValueError: no such values.
-
     Source: `mindspore.dataset.audio.melscale_fbanks`.
     """
     rate = checks.integer("sample_rate", sample_rate, 1)
@@ -142,7 +139,6 @@ class MelScale(SoundTransform):
         n_stft: how many frequencies.
 
     Raises:
-        TypeError, ValueError: no such values.
         RuntimeError: at a call, for another number of frequencies.
 
     Source: `mindspore.dataset.audio.MelScale`.
@@ -179,7 +175,6 @@ class InverseMelScale(SoundTransform, RandomTransform):
         sgdargs: `{"sgd_lr": 0.1, "sgd_momentum": 0.9}`, where other than these.
 
     Raises:
-        TypeError, ValueError: no such values.
         RuntimeError: at a call, for another number of mels.
 
     Source: `mindspore.dataset.audio.InverseMelScale`.
@@ -226,9 +221,6 @@ class MelSpectrogram(SoundTransform):
         sample_rate, f_min, f_max, n_mels, norm, mel_scale: see `MelScale`.
         n_fft, win_length, hop_length, pad, window, power, normalized, center, pad_mode, onesided:
             see `Spectrogram`.
-
-    Raises:
-        TypeError, ValueError: no such values.
 
     Source: `mindspore.dataset.audio.MelSpectrogram`.
     """
@@ -283,9 +275,6 @@ class MFCC(_Cepstrum):
         log_mels: logarithms in place of decibels.
         melkwargs: options of `MelSpectrogram`.
 
-    Raises:
-        TypeError, ValueError: no such values.
-
     Source: `mindspore.dataset.audio.MFCC`.
     """
 
@@ -318,9 +307,6 @@ class LFCC(_Cepstrum):
         norm: a `NormMode`.
         log_lf: logarithms in place of decibels.
         speckwargs: options of `Spectrogram`.
-
-    Raises:
-        TypeError, ValueError: no such values.
 
     Source: `mindspore.dataset.audio.LFCC`.
     """

@@ -147,7 +147,6 @@ class Spectrogram(SoundTransform):
         power: 1 for amplitudes, 2 for power; 0 gives complex numbers as pairs.
 
     Raises:
-        TypeError, ValueError: no such values.
         RuntimeError: at a call, for a waveform that is too short.
 
     Source: `mindspore.dataset.audio.Spectrogram`.
@@ -182,7 +181,6 @@ class InverseSpectrogram(SoundTransform):
         pad: samples that are taken away from both ends.
 
     Raises:
-        TypeError, ValueError: no such values.
         RuntimeError: at a call, for another number of frequencies.
 
     Source: `mindspore.dataset.audio.InverseSpectrogram`.
@@ -224,7 +222,6 @@ class GriffinLim(SoundTransform, RandomTransform):
         rand_init: the steps begin with random numbers, not with ones.
 
     Raises:
-        TypeError, ValueError: no such values.
         RuntimeError: at a call, for another number of frequencies.
 
     Source: `mindspore.dataset.audio.GriffinLim`.

@@ -111,7 +111,6 @@ class PhaseVocoder(SoundTransform):
         phase_advance: what phases grow by from frame to frame, an array (frequency, 1).
 
     Raises:
-        TypeError, ValueError: no such values.
         RuntimeError: at a call, for another number of frequencies.
 
     Source: `mindspore.dataset.audio.PhaseVocoder`.
@@ -165,9 +164,6 @@ class PitchShift(SoundTransform):
         bins_per_octave: steps of an octave, not 0.
         n_fft, win_length, hop_length, window: of the frames; a quarter of a window is a hop by
             default.
-
-    Raises:
-        TypeError, ValueError: no such values.
 
     Source: `mindspore.dataset.audio.PitchShift`.
     """

@@ -67,10 +67,6 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Mapping[Kinds, Collate] | N
         batch: the rows.
         collate_fn_map: by class (or classes): a function of the leaves and `collate_fn_map`.
 
-    Raises:
-        TypeError: there is no function for a class.
-        RuntimeError: sequences differ in length.
-
     Source: `mindspore.dataset.dataloader._utils.collate.collate`.
     """
     first, functions = batch[0], collate_fn_map or {}

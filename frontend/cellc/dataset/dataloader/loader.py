@@ -50,9 +50,6 @@ class DataLoader(Generic[T_co]):
         persistent_workers: whether workers stay for the next epoch.
         in_order: whether batches come in the order of the sampler; else as they are done.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong.
-
     Source: `mindspore.dataset.dataloader.DataLoader`.
     """
 

@@ -66,9 +66,6 @@ class RandomSampler(Sampler[int]):
             there are means several orders one after the other.
         generator: what draws; None: one seeded by numpy's global generator.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong.
-
     Source: `mindspore.dataset.dataloader.RandomSampler`.
     """
 
@@ -119,9 +116,6 @@ class BatchSampler(Sampler[list[int]]):
         batch_size: how many are in a list.
         drop_last: whether a last list with fewer is left out.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong.
-
     Source: `mindspore.dataset.dataloader.BatchSampler`.
     """
 
@@ -161,9 +155,6 @@ class DistributedSampler(Sampler[int]):
         seed: of that order.
         drop_last: whether positions that are left over are dropped; else some are given twice.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong.
-
     Source: `mindspore.dataset.dataloader.DistributedSampler`.
     """
 
@@ -199,9 +190,5 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw another order from now on.
-
-        Raises:
-            TypeError: no int.
-        """
+        """Draw another order from now on."""
         self.epoch = checks.of_type("epoch", epoch, int)

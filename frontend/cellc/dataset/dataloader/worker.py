@@ -114,11 +114,7 @@ class InWorker:
         self._init, self._threads, self._known = init, threads, False
 
     def __call__(self, number: int, what: str, where: Any) -> tuple[bool, Any]:
-        """Do a task.
-
-        Raises:
-            RuntimeError: the dataset, or a function of the user's, has failed.
-        """
+        """Do a task."""
         try:
             if not self._known:
                 self._begin(number)

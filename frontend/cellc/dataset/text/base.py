@@ -22,9 +22,6 @@ class TextTransform(Transform):
 
         Args:
             axes: how many axes it may have; None for any number.
-
-        Raises:
-            RuntimeError: it is none.
         """
         if value.dtype.kind == "S":
             value = np.char.decode(value, "utf-8")

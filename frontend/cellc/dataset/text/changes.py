@@ -121,9 +121,6 @@ class Ngram(TextTransform):
             never more than n - 1.
         separator: what is between the tokens of a run.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong.
-
     Source: `mindspore.dataset.text.Ngram`.
     """
 
@@ -249,7 +246,6 @@ def to_str(array: Any, encoding: str = "utf8") -> Any:
 
     Raises:
         TypeError: no array of bytes.
-        ValueError: they are no text.
 
     Source: `mindspore.dataset.text.to_str`.
     """

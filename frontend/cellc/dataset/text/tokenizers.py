@@ -96,9 +96,6 @@ class PythonTokenizer(TextTransform):
     Args:
         tokenizer: called with a string; gives a list of them.
 
-    Raises:
-        TypeError: no function.
-
     Source: `mindspore.dataset.text.PythonTokenizer`.
     """
 
@@ -112,11 +109,7 @@ class PythonTokenizer(TextTransform):
 
 
 def compiled(what: str, pattern: str) -> re.Pattern[str]:
-    """A regular expression of Python's.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """A regular expression of Python's."""
     checks.of_type(what, pattern, str)
     try:
         return re.compile(pattern)

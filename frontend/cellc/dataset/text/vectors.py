@@ -41,7 +41,6 @@ class Vectors:
             max_vectors: how many are read; None for all.
 
         Raises:
-            TypeError, ValueError: an argument is wrong.
             RuntimeError: the file cannot be read, or its lines are no vectors of one length.
         """
         checks.of_type("file_path", file_path, str)
@@ -99,9 +98,6 @@ class ToVectors(TextTransform):
         vectors: has them.
         unk_init: the vector of words that are not there; None for zeros.
         lower_case_backup: whether words that are not there are looked up in lower case.
-
-    Raises:
-        TypeError, ValueError: an argument is wrong.
 
     Source: `mindspore.dataset.text.ToVectors`.
     """

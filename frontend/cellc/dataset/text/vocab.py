@@ -128,7 +128,6 @@ class Vocab:
             special_tokens, special_first: see `from_list`.
 
         Raises:
-            TypeError, ValueError: an argument is wrong.
             RuntimeError: there is no such column, or one without strings.
         """
         checks.of_type("dataset", dataset, Dataset)

@@ -158,9 +158,6 @@ class AutoAugment(_Augment):
         interpolation: of rotations and shears.
         fill_value: of what is beyond the edges then.
 
-    Raises:
-        TypeError, ValueError: another type.
-
     Source: `mindspore.dataset.vision.AutoAugment`.
     """
 
@@ -189,9 +186,6 @@ class RandAugment(_Augment):
         num_magnitude_bins: how many magnitudes there are, at least 2.
         interpolation: of rotations and shears.
         fill_value: of what is beyond the edges then.
-
-    Raises:
-        TypeError, ValueError: another type, or out of range.
 
     Source: `mindspore.dataset.vision.RandAugment`.
     """
@@ -222,9 +216,6 @@ class TrivialAugmentWide(_Augment):
         num_magnitude_bins: how many magnitudes there are, at least 2.
         interpolation: of rotations and shears.
         fill_value: of what is beyond the edges then.
-
-    Raises:
-        TypeError, ValueError: another type, or out of range.
 
     Source: `mindspore.dataset.vision.TrivialAugmentWide`.
     """

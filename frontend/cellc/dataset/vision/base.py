@@ -109,11 +109,7 @@ class Perhaps(RandomImageTransform):
 
 
 def pair(name: str, size: Any) -> tuple[int, int]:
-    """A height and a width; an int means both.
-
-    Raises:
-        TypeError, ValueError: something else, or not positive.
-    """
+    """A height and a width; an int means both."""
     checks.of_type(name, size, (int, list, tuple))
     many = (size, size) if isinstance(size, int) else tuple(size)
     if len(many) != 2:
@@ -124,9 +120,6 @@ def pair(name: str, size: Any) -> tuple[int, int]:
 def padding_of(name: str, padding: Any) -> tuple[int, int, int, int]:
     """How many pixels are added (left, top, right, bottom): one number for all, two for (left and
     right, top and bottom), or four.
-
-    Raises:
-        TypeError, ValueError: something else, or negative.
     """
     checks.of_type(name, padding, (int, list, tuple))
     many = [padding] if isinstance(padding, int) else list(padding)
@@ -138,11 +131,7 @@ def padding_of(name: str, padding: Any) -> tuple[int, int, int, int]:
 
 
 def fill_of(name: str, value: Any) -> tuple[int, int, int]:
-    """A colour: one number for all channels, or three.
-
-    Raises:
-        TypeError, ValueError: something else, or not from 0 to 255.
-    """
+    """A colour: one number for all channels, or three."""
     checks.of_type(name, value, (int, list, tuple))
     many = (value,) * 3 if isinstance(value, int) else tuple(value)
     if len(many) != 3:
@@ -153,10 +142,6 @@ def fill_of(name: str, value: Any) -> tuple[int, int, int]:
 
 
 def inter_of(name: str, value: Any) -> Inter:
-    """An `Inter`.
-
-    Raises:
-        TypeError: something else.
-    """
+    """An `Inter`."""
     checks.of_type(name, value, Inter)
     return Inter(value)

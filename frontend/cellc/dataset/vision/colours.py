@@ -217,9 +217,6 @@ class RandomErasing(RandomImageTransform):
         inplace: whether the image given is changed.
         max_attempts: how often to draw before it stays as it is.
 
-    Raises:
-        TypeError, ValueError: another type, or out of range.
-
     Source: `mindspore.dataset.vision.RandomErasing`.
     """
 

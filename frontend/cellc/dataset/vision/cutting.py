@@ -40,7 +40,6 @@ class FiveCrop(_Parts):
     right, middle.
 
     Raises:
-        TypeError, ValueError: another type, or out of range.
         ValueError: (when called) the image is smaller.
     """
 
@@ -62,7 +61,6 @@ class TenCrop(_Parts):
     """The five parts of `FiveCrop`, then those of the mirrored image.
 
     Raises:
-        TypeError, ValueError: another type, or out of range.
         ValueError: (when called) the image is smaller.
     """
 
@@ -90,7 +88,6 @@ class SlicePatches(ImageTransform):
     """An image cut into equal patches, row by row.
 
     Raises:
-        TypeError, ValueError: another type, or out of range.
         RuntimeError: (when called) there are more patches than pixels.
     """
 
@@ -129,7 +126,6 @@ class PadToSize(ImageTransform):
     """Pixels added at the edges up to a size.
 
     Raises:
-        TypeError, ValueError: another type, or out of range.
         RuntimeError: (when called) the image is larger.
     """
 
@@ -156,7 +152,6 @@ class ResizedCrop(ImageTransform):
     """A part of an image in another size.
 
     Raises:
-        TypeError, ValueError: another type, or out of range.
         RuntimeError: (when called) the part is not within the image.
     """
 

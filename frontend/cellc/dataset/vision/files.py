@@ -108,7 +108,6 @@ def read_file(filename: str) -> Array:
     """A file's bytes, as uint8[length].
 
     Raises:
-        TypeError: the name is no str.
         RuntimeError: there is no such file.
 
     Source: `mindspore.dataset.vision.read_file`.
@@ -125,7 +124,6 @@ def read_image(filename: str, mode: ImageReadMode = ImageReadMode.UNCHANGED) -> 
             GRAYSCALE one of brightness and COLOR three, uint8 and turned as EXIF data ask for.
 
     Raises:
-        TypeError: an argument of another type.
         RuntimeError: there is no such file, or it is no picture.
 
     Source: `mindspore.dataset.vision.read_image`.
@@ -154,7 +152,6 @@ def write_file(filename: str, data: Any) -> None:
     """Write uint8[length] to a file.
 
     Raises:
-        TypeError: an argument of another type.
         RuntimeError: the data has another dtype or rank, or the file cannot be written.
 
     Source: `mindspore.dataset.vision.write_file`.

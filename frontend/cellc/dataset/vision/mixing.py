@@ -144,7 +144,6 @@ class MixUp(Transform):
             first batch stays), where a single image is a batch of its copies.
 
     Raises:
-        ValueError: out of range.
         RuntimeError: (when called) another number of images.
 
     Source: `mindspore.dataset.vision.MixUp`.
@@ -179,9 +178,6 @@ class UniformAugment(Several):
     Args:
         transforms: a list of transforms.
         num_ops: how many are drawn, at most as many as there are.
-
-    Raises:
-        TypeError, ValueError: another type, or out of range.
 
     Source: `mindspore.dataset.vision.UniformAugment`.
     """

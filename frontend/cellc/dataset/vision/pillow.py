@@ -50,10 +50,6 @@ def rotate(
         expand: whether the result is large enough for all of it.
         center: around which point; the middle if None.
         fill_value: the colour beyond the picture's edge.
-
-    Raises:
-        TypeError: no picture.
-        ValueError: Pillow has no such interpolation.
     """
     fill = (fill_value,) * len(_picture(img).getbands()) if isinstance(fill_value, int) else \
         fill_value
@@ -62,12 +58,7 @@ def rotate(
 
 
 def resize(img: Any, size: Any, interpolation: Any = Inter.LINEAR) -> Any:
-    """A picture of Pillow in another size: (height, width), or an int for its shorter side.
-
-    Raises:
-        TypeError: no picture.
-        ValueError: Pillow has no such interpolation.
-    """
+    """A picture of Pillow in another size: (height, width), or an int for its shorter side."""
     way = _way(interpolation, "resize")
     if not isinstance(size, int):
         return _picture(img).resize(tuple(size)[::-1], way)

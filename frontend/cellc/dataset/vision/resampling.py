@@ -25,11 +25,7 @@ _PARTS = 5
 
 
 def resized(image: Array, height: int, width: int, how: Inter) -> Array:
-    """An image [height, width] or [height, width, channels] in another size.
-
-    Raises:
-        RuntimeError: that way is not for such images.
-    """
+    """An image [height, width] or [height, width, channels] in another size."""
     if image.shape[:2] == (height, width) and how is not Inter.PILCUBIC:
         return image.copy()
     if image.dtype not in (np.uint8, np.float32):

@@ -106,7 +106,6 @@ class Crop(ImageTransform):
     """A part of the image.
 
     Raises:
-        TypeError, ValueError: another type, or out of range.
         RuntimeError: (when called) it is not within the image.
     """
 
@@ -157,7 +156,6 @@ class RandomCrop(RandomImageTransform):
     """A part of the image at a random place.
 
     Raises:
-        TypeError, ValueError: another type, or out of range.
         RuntimeError: (when called) the image is smaller.
     """
 
@@ -288,11 +286,7 @@ class RandomResizedCrop(RandomImageTransform):
 
 
 def plain(name: str, value: Any) -> Inter:
-    """An `Inter` without more than bilinear mixing.
-
-    Raises:
-        TypeError, ValueError: another value.
-    """
+    """An `Inter` without more than bilinear mixing."""
     how = inter_of(name, value)
     if how not in (Inter.NEAREST, Inter.BILINEAR):
         raise ValueError(f"{name} should be Inter.NEAREST or Inter.BILINEAR, but got {how!r}.")

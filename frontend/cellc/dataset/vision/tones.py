@@ -32,9 +32,6 @@ class AutoContrast(ImageTransform):
         cutoff: per cent of the darkest, and of the lightest pixels that are not counted.
         ignore: values that are not counted: one, or several.
 
-    Raises:
-        TypeError, ValueError: another type, or out of range.
-
     Source: `mindspore.dataset.vision.AutoContrast`.
     """
 
@@ -238,9 +235,6 @@ class GaussianBlur(ImageTransform):
         sigma: its deviation in pixels, not negative: a number, or (of width, of height); None or
             0: 0.3 * ((width - 1) * 0.5 - 1) + 0.8 of the kernel.
 
-    Raises:
-        TypeError, ValueError: another type, or out of range.
-
     Source: `mindspore.dataset.vision.GaussianBlur`.
     """
 
@@ -311,7 +305,6 @@ class ConvertColor(ImageTransform):
     """Channels in another order, added or left out, or their brightness, for uint8.
 
     Raises:
-        TypeError, ValueError: another type, or out of range.
         RuntimeError: (when called) the image has other channels.
     """
 
@@ -343,9 +336,6 @@ class RandomPosterize(RandomImageTransform):
     Args:
         bits: from 1 to 8: the number, or the (least, greatest) of it.
 
-    Raises:
-        TypeError, ValueError: another type, or out of range.
-
     Source: `mindspore.dataset.vision.RandomPosterize`.
     """
 
@@ -372,9 +362,6 @@ class RandomSolarize(RandomImageTransform):
 
     Args:
         threshold: the (least, greatest) value of that range.
-
-    Raises:
-        TypeError, ValueError: another type, or out of range.
 
     Source: `mindspore.dataset.vision.RandomSolarize`.
     """

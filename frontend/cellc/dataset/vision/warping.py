@@ -87,9 +87,6 @@ class RandomAffine(RandomImageTransform):
             range along the height; None for none.
         resample, fill_value: see `Affine`.
 
-    Raises:
-        TypeError, ValueError: another type, or out of range.
-
     Source: `mindspore.dataset.vision.RandomAffine`.
     """
 
@@ -180,9 +177,6 @@ class RandomPerspective(RandomImageTransform):
         distortion_scale: how far at most: as part of half of the image, from 0 to 1.
         prob: how likely it is.
         interpolation: `Inter.NEAREST`, `Inter.BILINEAR` or `Inter.BICUBIC`, done by Pillow.
-
-    Raises:
-        TypeError, ValueError: another type, or out of range.
 
     Source: `mindspore.dataset.vision.RandomPerspective`.
     """

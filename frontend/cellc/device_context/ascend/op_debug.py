@@ -12,7 +12,6 @@ def execute_timeout(op_timeout: int) -> None:
     """After how many seconds such a device gives an op up; 0: never.
 
     Raises:
-        TypeError: no int.
         ValueError: a negative number.
 
     Source: `mindspore.device_context.ascend.op_debug.execute_timeout`.
@@ -23,9 +22,6 @@ def execute_timeout(op_timeout: int) -> None:
 def debug_option(option_value: str) -> None:
     """What such a device checks while it computes: `"oom"`, accesses beyond an op's memory.
 
-    Raises:
-        ValueError: another value.
-
     Source: `mindspore.device_context.ascend.op_debug.debug_option`.
     """
     checks.choice(option_value, ("oom",), "option_value", "debug_option")
@@ -33,9 +29,6 @@ def debug_option(option_value: str) -> None:
 
 def aclinit_config(config: dict[str, Any]) -> None:
     """What such a device's library is started with.
-
-    Raises:
-        TypeError: no dict.
 
     Source: `mindspore.device_context.ascend.op_debug.aclinit_config`.
     """

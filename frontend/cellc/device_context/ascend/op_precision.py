@@ -14,9 +14,6 @@ _MODES = (
 def precision_mode(mode: str) -> None:
     """The types that such a device may change float32 and float16 to.
 
-    Raises:
-        ValueError: another value.
-
     Source: `mindspore.device_context.ascend.op_precision.precision_mode`.
     """
     checks.choice(mode, _MODES, "mode", "precision_mode")
@@ -24,9 +21,6 @@ def precision_mode(mode: str) -> None:
 
 def op_precision_mode(path: str) -> None:
     """A file that names a precision for each op of such a device; it is not read here.
-
-    Raises:
-        TypeError: no str.
 
     Source: `mindspore.device_context.ascend.op_precision.op_precision_mode`.
     """
@@ -36,9 +30,6 @@ def op_precision_mode(path: str) -> None:
 def matmul_allow_hf32(value: bool) -> None:
     """Permit HF32, a short float32, in products of matrices.
 
-    Raises:
-        TypeError: another type.
-
     Source: `mindspore.device_context.ascend.op_precision.matmul_allow_hf32`.
     """
     checks.boolean(value, "value", "matmul_allow_hf32")
@@ -46,9 +37,6 @@ def matmul_allow_hf32(value: bool) -> None:
 
 def conv_allow_hf32(value: bool) -> None:
     """Permit HF32, a short float32, in convolutions.
-
-    Raises:
-        TypeError: another type.
 
     Source: `mindspore.device_context.ascend.op_precision.conv_allow_hf32`.
     """

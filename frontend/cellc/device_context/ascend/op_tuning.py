@@ -9,9 +9,6 @@ from ...core import checks
 def op_compile(value: bool) -> None:
     """Whether ops are compiled when they are met, rather than taken from a library.
 
-    Raises:
-        TypeError: another type.
-
     Source: `mindspore.device_context.ascend.op_tuning.op_compile`.
     """
     checks.boolean(value, "value", "op_compile")
@@ -20,9 +17,6 @@ def op_compile(value: bool) -> None:
 def aoe_tune_mode(tune_mode: str) -> None:
     """Whether the tuner runs within the program (`"online"`) or on its graphs (`"offline"`).
 
-    Raises:
-        ValueError: another value.
-
     Source: `mindspore.device_context.ascend.op_tuning.aoe_tune_mode`.
     """
     checks.choice(tune_mode, ("online", "offline"), "tune_mode", "aoe_tune_mode")
@@ -30,9 +24,6 @@ def aoe_tune_mode(tune_mode: str) -> None:
 
 def aoe_job_type(config: str) -> None:
     """What the tuner looks at: parts of a graph (`"1"`) or single ops (`"2"`).
-
-    Raises:
-        ValueError: another value.
 
     Source: `mindspore.device_context.ascend.op_tuning.aoe_job_type`.
     """
@@ -47,7 +38,6 @@ def aclnn_cache(enable_global_cache: bool = False, cache_queue_length: int = 100
         cache_queue_length: how many.
 
     Raises:
-        TypeError: another type.
         ValueError: a negative number.
 
     Source: `mindspore.device_context.ascend.op_tuning.aclnn_cache`.

@@ -7,10 +7,6 @@ from ...core import checks
 def threads_num(num: int) -> None:
     """How many threads compute.
 
-    Raises:
-        TypeError: no int.
-        ValueError: less than 1.
-
     Source: `mindspore.device_context.cpu.op_tuning.threads_num`.
     """
     checks.of_type(num, (int,), "num", "threads_num")

@@ -9,9 +9,6 @@ from ...core import checks
 def conv_allow_tf32(value: bool) -> None:
     """Permit TF32 in convolutions; not used by strict numerics.
 
-    Raises:
-        TypeError: another type.
-
     Source: `mindspore.device_context.gpu.op_precision.conv_allow_tf32`.
     """
     checks.of_type(value, (bool,), "value", "conv_allow_tf32")
@@ -19,9 +16,6 @@ def conv_allow_tf32(value: bool) -> None:
 
 def matmul_allow_tf32(value: bool) -> None:
     """Permit TF32 in products of matrices; not used by strict numerics.
-
-    Raises:
-        TypeError: another type.
 
     Source: `mindspore.device_context.gpu.op_precision.matmul_allow_tf32`.
     """

@@ -23,10 +23,6 @@ def _check(mode: object, allowed: tuple[str, ...], name: str) -> None:
 def conv_fprop_algo(mode: str) -> None:
     """Of a convolution: nothing to choose here.
 
-    Raises:
-        TypeError: another type.
-        ValueError: another value.
-
     Source: `mindspore.device_context.gpu.op_tuning.conv_fprop_algo`.
     """
     _check(mode, _FPROP, "conv_fprop_algo")
@@ -35,10 +31,6 @@ def conv_fprop_algo(mode: str) -> None:
 def conv_dgrad_algo(mode: str) -> None:
     """Of a convolution's gradient by its input: nothing to choose here.
 
-    Raises:
-        TypeError: another type.
-        ValueError: another value.
-
     Source: `mindspore.device_context.gpu.op_tuning.conv_dgrad_algo`.
     """
     _check(mode, _DGRAD, "conv_dgrad_algo")
@@ -46,10 +38,6 @@ def conv_dgrad_algo(mode: str) -> None:
 
 def conv_wgrad_algo(mode: str) -> None:
     """Of a convolution's gradient by its weight: nothing to choose here.
-
-    Raises:
-        TypeError: another type.
-        ValueError: another value.
 
     Source: `mindspore.device_context.gpu.op_tuning.conv_wgrad_algo`.
     """

@@ -388,7 +388,6 @@ class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the first rates to `eta_min` in `T_max` epochs, and back.
 
     Raises:
-        TypeError: `eta_min` is no number.
         ValueError: `T_max` is not positive.
     """
 
@@ -431,7 +430,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     The first takes `T_0` epochs, each next one `T_mult` times as many.
 
     Raises:
-        TypeError: `eta_min` is no number.
         ValueError: `T_0` or `T_mult` is no positive int.
     """
 

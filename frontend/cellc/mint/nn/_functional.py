@@ -174,12 +174,7 @@ def _kl_div(
 
 
 def _one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Indices as vectors of `num_classes` with a one at the index; of the largest + 1 if -1.
-
-    Raises:
-        TypeError: no ints; or -1 while a graph is compiled.
-        ValueError: `num_classes` is less than -1.
-    """
+    """Indices as vectors of `num_classes` with a one at the index; of the largest + 1 if -1."""
     if not isinstance(tensor, Tensor) or not tensor.dtype.is_integer:
         raise TypeError("For 'one_hot', 'tensor' must be a Tensor of int32 or int64, but got "
                         f"{tensor.dtype if isinstance(tensor, Tensor) else type(tensor)}.")

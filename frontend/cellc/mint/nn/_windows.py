@@ -13,12 +13,7 @@ from ...tensors.tensor import Tensor
 
 
 def _batch(input: Any, spatial: int, what: str) -> tuple[Tensor, bool]:
-    """The input with a batch axis, and whether it had to be added.
-
-    Raises:
-        TypeError: no Tensor.
-        ValueError: another number of axes.
-    """
+    """The input with a batch axis, and whether it had to be added."""
     if tensor(input, what).ndim not in (spatial + 1, spatial + 2):
         raise ValueError(
             f"For '{what}', 'input' must have {spatial + 1} or {spatial + 2} axes, but has shape "
@@ -29,11 +24,7 @@ def _batch(input: Any, spatial: int, what: str) -> tuple[Tensor, bool]:
 
 
 def _padding(padding: Any, stride: Any, what: str) -> tuple[str, Any]:
-    """MindSpore's mode and amount of a padding.
-
-    Raises:
-        ValueError: a string that is neither "same" nor "valid"; "same" with a stride.
-    """
+    """MindSpore's mode and amount of a padding."""
     if not isinstance(padding, str):
         given = (padding,) if is_int(padding) else ints(padding, what, "padding")
         if any(p < 0 for p in given):

@@ -33,7 +33,6 @@ class FreezeOpt(Cell):
         train_strategy: which of them takes each step, ints.
 
     Raises:
-        TypeError: an argument of another type.
         ValueError: a strategy without groups, or of something else than ints.
 
     Source: `mindspore.boost.FreezeOpt`.

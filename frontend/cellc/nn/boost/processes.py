@@ -34,12 +34,7 @@ def given_params(optimizer: Any) -> Any:
 
 
 def _listed(params: Any) -> list[Any]:
-    """Parameters or groups as a list.
-
-    Raises:
-        ValueError: there is none.
-        TypeError: something else.
-    """
+    """Parameters or groups as a list."""
     found = list(params or ())
     if not found:
         raise ValueError("Optimizer got an empty parameter list.")

@@ -64,13 +64,7 @@ class Findings(NamedTuple):
 
 
 def check_buffer(cell: Cell, name: Any, tensor: Any) -> None:
-    """Raise unless `tensor` may be registered as the buffer `name`.
-
-    Raises:
-        AttributeError: the cell is not initialised.
-        TypeError: the name is no string, or the value neither a Tensor nor None.
-        KeyError: the name is empty, has a dot, or is an attribute that is no buffer.
-    """
+    """Raise unless `tensor` may be registered as the buffer `name`."""
     if "_buffers" not in cell.__dict__:
         raise AttributeError(
             f"For '{type(cell).__name__}', please use super().__init__() before register_buffer()."
@@ -97,12 +91,7 @@ def own_buffers(cell: Cell, persistent: bool = False) -> Iterator[tuple[str, Ten
 
 
 def below(cell: Cell, path: str) -> Cell:
-    """The cell at a path of attributes.
-
-    Raises:
-        TypeError: the path is no string.
-        AttributeError: there is none.
-    """
+    """The cell at a path of attributes."""
     if not isinstance(path, str):
         raise TypeError(f"a path of attributes must be a str, but got {type(path).__name__}")
     for name in path.split(".") if path else ():
@@ -227,11 +216,7 @@ def load_own(
 def destination(
     args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[str | None, DType | None]:
-    """The device and the element type that arguments of `Cell.to` ask for, checked.
-
-    Raises:
-        TypeError: they fit no form of the call, or the type is no float.
-    """
+    """The device and the element type that arguments of `Cell.to` ask for, checked."""
     form: tuple[str, ...] = ("device", "dtype", "non_blocking")
     if "tensor" in kwargs or (args and isinstance(args[0], Tensor)):
         form = ("tensor", "non_blocking")

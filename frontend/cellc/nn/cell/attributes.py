@@ -51,10 +51,6 @@ class Attributes:
     _own = frozenset({"_params", "_cells", "_flags", "_entries", "_params_list", "_tensor_list"})
 
     def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
-        """
-        Raises:
-            TypeError: `flags` is no dict.
-        """
         put = object.__setattr__
         put(self, "_params", OrderedDict())
         put(self, "_cells", OrderedDict())

@@ -60,9 +60,6 @@ class Hooking(Parallel):
 
         Returns:
             A handle; its `remove()` takes the hook away.
-
-        Raises:
-            TypeError: `hook_fn` is not callable.
         """
         return self._own_hooks().add(self, "forward_pre", hook_fn, prepend, with_kwargs)
 
@@ -81,9 +78,6 @@ class Hooking(Parallel):
 
         Returns:
             A handle; its `remove()` takes the hook away.
-
-        Raises:
-            TypeError: `hook_fn` is not callable.
         """
         return self._own_hooks().add(self, "forward", hook_fn, prepend, with_kwargs, always_call)
 
@@ -95,9 +89,6 @@ class Hooking(Parallel):
 
         Returns:
             A handle; its `remove()` takes the hook away.
-
-        Raises:
-            TypeError: `hook_fn` is not callable.
         """
         return self._own_hooks().add(self, "backward_pre", hook_fn)
 
@@ -112,9 +103,6 @@ class Hooking(Parallel):
 
         Returns:
             A handle; its `remove()` takes the hook away.
-
-        Raises:
-            TypeError: `hook_fn` is not callable.
         """
         return self._own_hooks().add(self, "backward", hook_fn)
 
@@ -133,7 +121,6 @@ class Hooking(Parallel):
                 Parameters, and `hook`, for those.
 
         Raises:
-            TypeError: something else.
             ValueError: a dict lacks `params` or `hook`; at a call, the hook gives another shape.
         """
         own = self._own_hooks()

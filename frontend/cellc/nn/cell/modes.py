@@ -115,9 +115,6 @@ class Modes(State):
 
         Args:
             dst_type: float16, float32 or bfloat16.
-
-        Raises:
-            ValueError: another type.
         """
         if dst_type not in FLAGS.values():
             raise ValueError(
@@ -158,11 +155,7 @@ class Modes(State):
         return tuple(x.astype(dst_type) if isinstance(x, Tensor) else x for x in inputs)
 
     def cast_param(self, param: Parameter) -> Tensor:
-        """A parameter in the element type this cell computes in: itself if that is its own.
-
-        Raises:
-            TypeError: no Parameter.
-        """
+        """A parameter in the element type this cell computes in: itself if that is its own."""
         if not isinstance(param, Parameter):
             raise TypeError(
                 f"For 'cast_param', a Parameter is wanted, but got {type(param).__name__}."

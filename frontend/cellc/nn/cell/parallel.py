@@ -42,11 +42,7 @@ def _wrong(name: str, wanted: str, value: Any) -> TypeError:
 
 
 def _rows(x: Tensor) -> Tensor:
-    """This process's rows of an input.
-
-    Raises:
-        ValueError: they are not as many for each process.
-    """
+    """This process's rows of an input."""
     here = world()
     layout = layouts.PartLayout((here.size,), ((0,), *((),) * (x.ndim - 1)))
     box = layout.box(here.rank, x.shape, "set_parallel_input_with_inputs")
@@ -211,10 +207,6 @@ class Parallel(Compiling):
 
         Args:
             fusion_size: the most bytes of a block; 0: one block for each element type.
-
-        Raises:
-            TypeError: no int.
-            ValueError: negative.
         """
         if isinstance(fusion_size, bool) or not isinstance(fusion_size, int):
             raise _wrong("fusion_size", "int", fusion_size)
@@ -290,11 +282,7 @@ def _cut(name: str, parameter: Parameter, layout: Any) -> None:
 def sharded(
     fn: Any, in_strategy: Any, out_strategy: Any, parameter_plan: Mapping[str, Any] | None
 ) -> Any:
-    """A function or Cell, its operands and results laid out; see `cellc.parallel.shard`.
-
-    Raises:
-        TypeError, ValueError: a strategy or plan is none, or does not fit.
-    """
+    """A function or Cell, its operands and results laid out; see `cellc.parallel.shard`."""
     if not isinstance(in_strategy, tuple):
         raise _wrong("in_strategy", "tuple", in_strategy)
     if not isinstance(out_strategy, (tuple, type(None))):
@@ -321,11 +309,7 @@ def sharded(
 
 
 def _planned(cell: Parallel, name: str, strategy: Any) -> None:
-    """Note how a parameter is to be cut.
-
-    Raises:
-        TypeError, ValueError: no strategy for it, or no such parameter.
-    """
+    """Note how a parameter is to be cut."""
     own = name.removeprefix("self.")
     found = {**dict(cell.parameters_and_names()), **cell.parameters_dict()}.get(own)
     if found is None:

@@ -94,7 +94,6 @@ class Parameters(Attributes):
         """The cell at a path of attributes below this one (itself for an empty path).
 
         Raises:
-            TypeError: the path is no string.
             AttributeError: there is none.
         """
         return _state.below(as_cell(self), target)

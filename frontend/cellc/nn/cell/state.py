@@ -58,7 +58,6 @@ class State(Parameters):
         """The buffer at a path of attributes.
 
         Raises:
-            TypeError: the path is no string.
             AttributeError: there is none.
         """
         path, _, name = target.rpartition(".") if isinstance(target, str) else (target, "", "")

@@ -37,9 +37,6 @@ def _checked(
     init: Any, default: Any, shape: tuple[int, ...], dtype: DType, name: str, what: str
 ) -> Parameter:
     """A parameter from an initial value, whose shape must fit if it is a Tensor; None: a default.
-
-    Raises:
-        ValueError: it does not.
     """
     if isinstance(init, Tensor) and init.shape != shape:
         raise ValueError(
@@ -49,12 +46,7 @@ def _checked(
 
 
 def activation_of(activation: Any, what: str) -> Any:
-    """An activation from its name, a Cell or a Primitive.
-
-    Raises:
-        TypeError: something else.
-        KeyError: an unknown name.
-    """
+    """An activation from its name, a Cell or a Primitive."""
     if isinstance(activation, str):
         return get_activation(activation)
     if activation is not None and not isinstance(activation, (Cell, Primitive)):
@@ -89,9 +81,6 @@ class Dense(_Affine):
         has_bias: whether there is a bias.
         activation: a name, Cell or Primitive applied to the result, or None.
         dtype: element type of the parameters.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or shape.
     """
 
     def __init__(
@@ -213,9 +202,6 @@ class Dropout(Cell):
         keep_prob: probability that an element stays (used if `p` is None).
         p: probability that an element becomes zero, in [0, 1).
         dtype: accepted for compatibility.
-
-    Raises:
-        TypeError, ValueError: a probability of a wrong kind or out of range.
     """
 
     def __init__(
@@ -256,10 +242,6 @@ class _ChannelDropout(Arguments, Family):
 
     Args:
         p: in [0, 1].
-
-    Raises:
-        TypeError: `p` is no float.
-        ValueError: `p` is out of range.
     """
 
     p: Annotated[float, number(0, 1, whole=False)] = 0.5
@@ -348,7 +330,6 @@ class Pad(Cell):
             (mirrored with it).
 
     Raises:
-        TypeError: `paddings` is no tuple.
         ValueError: no pairs, or an unknown mode.
     """
 
@@ -551,9 +532,6 @@ class Unfold(Layer):
         ksizes, strides, rates: (1, rows, columns, 1): size of a patch, steps from patch to patch,
             and from element to element of a patch.
         padding: `"valid"`, or `"same"`: zeros around, for ceil(H / stride) rows.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     ksizes: Patch

@@ -33,9 +33,6 @@ class Conv2dBnAct(Cell):
         activation: a Cell, a Primitive or its name.
         alpha: the slope of a `"leakyrelu"`.
         after_fake: accepted for compatibility (quantisation).
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     def __init__(
@@ -72,9 +69,6 @@ class DenseBnAct(Cell):
     Args:
         in_channels, out_channels, weight_init, bias_init, has_bias: of the `Dense`.
         has_bn, momentum, eps, activation, alpha, after_fake: as in `Conv2dBnAct`.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     def __init__(

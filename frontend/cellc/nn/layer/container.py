@@ -169,9 +169,6 @@ class SequentialCell(_Numbered):
 
     Args:
         args: the cells; or one list of them; or one OrderedDict of named cells.
-
-    Raises:
-        TypeError: something else.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -216,9 +213,6 @@ class CellList(_Numbered):
     Args:
         args: one list of cells, or none.
         kwargs: `auto_prefix`: whether the cells' parameters are named by position.
-
-    Raises:
-        TypeError: something else.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -250,7 +244,6 @@ class CellDict(Cell):
         args: one dict of names to cells, list of (name, cell) pairs, or CellDict; or none.
 
     Raises:
-        TypeError: something else.
         KeyError: a name that is empty, has a dot or is an attribute of Cell.
 
     Source: `mindspore.nn.CellDict`.
@@ -337,7 +330,6 @@ class CellDict(Cell):
         """Add or replace cells from a dict, a CellDict, or a list of (name, cell) pairs.
 
         Raises:
-            TypeError: something else.
             ValueError: an element of a list is no pair.
         """
         if isinstance(cells, (Mapping, CellDict)):

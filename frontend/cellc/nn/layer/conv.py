@@ -27,11 +27,7 @@ Padding3 = Annotated[Any, per_axis(6, 0, ValueError, kept=True)]
 
 
 def _check_input_3d(input_shape: Any, op_name: str) -> None:
-    """Raise unless a shape has three axes (scripts import it).
-
-    Raises:
-        ValueError: it has not.
-    """
+    """Raise unless a shape has three axes (scripts import it)."""
     if len(input_shape) != 3:
         raise ValueError(f"For '{op_name}', the dimension of input must be 3d, but got "
                          f"{len(input_shape)}.")
@@ -100,9 +96,6 @@ class Conv2d(_Conv):
             initializer, its name or a number; uniform within 1 / sqrt(inputs) if None.
         data_format: `"NCHW"`.
         dtype: element type of the parameters.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     def __init__(

@@ -26,9 +26,6 @@ class Embedding(Cell):
         embedding_table: initial table: a Tensor, initializer, its name or a number.
         dtype: element type of the table.
         padding_idx: a row that is zero at first.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     def __init__(
@@ -113,9 +110,6 @@ class MultiFieldEmbeddingLookup(EmbeddingLookup):
         max_norm: rows of a larger euclidean norm are scaled down to it.
         operator: `"SUM"`, `"MEAN"` (over the sum of the weights' sizes) or `"MAX"`.
         dtype: element type of the table.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     def __init__(

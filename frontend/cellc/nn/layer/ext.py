@@ -137,9 +137,6 @@ class EmbeddingExt(Cell):
             numbers if None.
         _freeze: the table is not trained.
         dtype: element type of the table; float32 if None.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     def __init__(
@@ -180,12 +177,7 @@ class EmbeddingExt(Cell):
 
 
 def _row_of(padding_idx: Any, count: int, what: str) -> int | None:
-    """A row of the table, or None.
-
-    Raises:
-        TypeError: no int.
-        ValueError: there is no such row.
-    """
+    """A row of the table, or None."""
     if padding_idx is None:
         return None
     row = checks.integer(padding_idx, "padding_idx", what)

@@ -25,12 +25,7 @@ Weights = Annotated[Any, instance(tuple, list)]
 
 
 def _pair(img1: Tensor, img2: Tensor, what: str) -> None:
-    """Two batches of images of one type and shape.
-
-    Raises:
-        TypeError: not of one type.
-        ValueError: no four axes, or not of one shape.
-    """
+    """Two batches of images of one type and shape."""
     for name, img in (("img1", img1), ("img2", img2)):
         if img.ndim != 4:
             raise ValueError(
@@ -52,10 +47,6 @@ class CentralCrop(Layer):
 
     Args:
         central_fraction: what part of rows and columns stays, a float in (0, 1].
-
-    Raises:
-        TypeError: no float.
-        ValueError: out of range.
     """
 
     central_fraction: Fraction
@@ -169,9 +160,6 @@ class SSIM(_Structure):
         max_val: the range of pixel values, above zero.
         filter_size, filter_sigma: size and standard deviation of the Gaussian window.
         k1, k2: constants of the terms of luminance and of contrast.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     def __init__(
@@ -198,9 +186,6 @@ class MSSSIM(_Structure):
         power_factors: the weight of each scale, each half as fine as the one before.
         filter_size, filter_sigma: size and standard deviation of the Gaussian window.
         k1, k2: constants of the terms of luminance and of contrast.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     def __init__(

@@ -301,9 +301,6 @@ def takes(layer: Any, name: str, value: Any) -> bool:
 
     A class with a `construct` of its own, which does not call that of the layer, uses what it is
     given as it likes: False.
-
-    Raises:
-        ValueError: it is something else, which the layer would never call.
     """
     maker = _maker(layer, name)
     if maker is None or not _computes(type(layer)):

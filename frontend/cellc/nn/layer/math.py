@@ -19,11 +19,7 @@ from .base import Family, Layer
 
 
 def _floats(what: str, *operands: Tensor) -> None:
-    """Tensors of one type, float16 or float32.
-
-    Raises:
-        TypeError: another type, or two of them.
-    """
+    """Tensors of one type, float16 or float32."""
     for x in operands:
         if x.dtype not in (float16, float32):
             raise TypeError(f"For '{what}', the input must be float16 or float32, got {x.dtype}.")
@@ -99,9 +95,6 @@ class MatMul(Layer):
 
     Args:
         transpose_x1, transpose_x2: swap the last two axes first (vectors stay as they are).
-
-    Raises:
-        TypeError: no bools.
     """
 
     transpose_x1: Flag = False
@@ -122,9 +115,6 @@ class Moments(Cell):
     Args:
         axis: an int or a tuple of ints; all axes if None or ().
         keep_dims: keep these axes, with length 1.
-
-    Raises:
-        TypeError: arguments of another kind.
     """
 
     def __init__(self, axis: Any = None, keep_dims: bool | None = None) -> None:
@@ -153,7 +143,6 @@ class Range(Cell):
 
     Raises:
         ValueError: `delta` is zero.
-        TypeError: no numbers.
     """
 
     def __init__(self, start: Any, limit: Any = None, delta: Any = 1) -> None:
@@ -178,9 +167,6 @@ class ReduceLogSumExp(Layer):
     Args:
         axis: an int, or ints; () means all.
         keep_dims: keep these axes, with length 1.
-
-    Raises:
-        TypeError: arguments of another kind.
     """
 
     axis: Axes
@@ -234,11 +220,7 @@ class CosineSimilarity(Cell):
         self.dim, self.eps = dim, eps
 
     def construct(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Vectors of one shape, or of shapes that are broadcast, to their shape without `dim`.
-
-        Raises:
-            TypeError: no Tensor.
-        """
+        """Vectors of one shape, or of shapes that are broadcast, to their shape without `dim`."""
         for name, x in (("x1", x1), ("x2", x2)):
             tensor(x, "CosineSimilarity", name)
         product, first, second = ((a * b).sum(self.dim)

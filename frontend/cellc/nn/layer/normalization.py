@@ -61,9 +61,6 @@ class _BatchNorm(_ByChannel):
             batch's while training (None).
         data_format: `"NCHW"`.
         dtype: element type of the parameters.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     ranks: tuple[int, ...] = ()
@@ -249,9 +246,6 @@ class LayerNorm(Cell):
         gamma_init, beta_init: initial values.
         epsilon: added to the variance.
         dtype: element type of the parameters.
-
-    Raises:
-        TypeError: `normalized_shape` is no tuple or list.
     """
 
     def __init__(

@@ -16,9 +16,6 @@ class SidePad(Family):
 
     Args:
         padding: an int for all sides, or pairs (before, after) from the last axis backwards.
-
-    Raises:
-        TypeError, ValueError: it is something else.
     """
 
     spatial = 0

@@ -20,12 +20,7 @@ Ints = tuple[int, ...]
 
 
 def _sizes(value: Any, count: int, name: str, what: str) -> Any:
-    """A kernel size or stride: a positive int, or a tuple of `count`.
-
-    Raises:
-        TypeError: something else.
-        ValueError: not positive, or another length.
-    """
+    """A kernel size or stride: a positive int, or a tuple of `count`."""
     if not checks.is_int(value) and not isinstance(value, tuple):
         raise TypeError(
             f"For '{what}', the '{name}' must be an positive int number or a tuple, but got {value}"
@@ -93,9 +88,6 @@ class MaxPool2d(_Pool):
         return_indices: return also the flat position of each in its plane.
         ceil_mode: a last window may reach beyond the image.
         data_format: `"NCHW"`.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
 
     Source: `mindspore.nn.MaxPool2d`.
     """
@@ -315,12 +307,7 @@ class AvgPool3d(_AvgPool, spatial=3):
 
 
 def _output_size(output_size: Any, count: int, what: str) -> Any:
-    """A size for each axis (None: that of the input), or one int for all.
-
-    Raises:
-        TypeError: something else.
-        ValueError: not positive, or another number of sizes.
-    """
+    """A size for each axis (None: that of the input), or one int for all."""
     if not isinstance(output_size, list):
         checks.of_type(output_size, (int, tuple), "output_size", what)
     sizes = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * count

@@ -183,9 +183,6 @@ class _RNNBase(Family):
         dropout: probability that an output between layers becomes zero in training, in [0, 1).
         bidirectional: a second set of layers from the end to the start.
         dtype: element type of the parameters.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     dynamic: type[_Dynamic] = _Dynamic

@@ -81,11 +81,7 @@ class _Loss(LossBase):
     """The older name of `LossBase`."""
 
     def construct(self, logits: Any, labels: Any) -> Any:
-        """For a derived class to give.
-
-        Raises:
-            NotImplementedError: always.
-        """
+        """For a derived class to give."""
         raise NotImplementedError(f"{type(self).__name__} has no construct: write one that calls "
                                   "get_loss")
 
@@ -654,9 +650,6 @@ class SampledSoftmaxLoss(LossBase):
         remove_accidental_hits: a drawn class that is true does not count.
         seed: of the draws; 0: the global generator.
         reduction: as in `LossBase`.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     num_sampled: Positive

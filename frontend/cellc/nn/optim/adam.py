@@ -33,9 +33,6 @@ class Adam(RuleOptimizer):
         use_amsgrad: the largest v so far takes the place of v (Reddi et al., 2018).
         use_lazy, use_offload: accepted for compatibility, one at most and without `use_amsgrad`:
             gradients are dense, and parameters on the CPU already.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     _rule = staticmethod(rules.adam)

@@ -37,7 +37,6 @@ class LARS(Optimizer):
     Source: `mindspore.nn.LARS` (not there on the CPU).
 
     Raises:
-        TypeError: arguments of a wrong kind.
         ValueError: `use_clip` beside rates of groups that change from step to step.
     """
 

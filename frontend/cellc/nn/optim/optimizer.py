@@ -356,7 +356,6 @@ class Optimizer(SteadySteps):
         """The rate (Parameter or schedule) of a parameter, or of each of a list.
 
         Raises:
-            TypeError: no Parameter.
             ValueError: not one of this optimizer.
         """
         if isinstance(param, (list, tuple)):

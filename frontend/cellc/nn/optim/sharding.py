@@ -53,7 +53,6 @@ def shares(parameters: Sequence[Parameter], optimizer: Any) -> tuple[Share | Non
     Raises:
         RuntimeError: the mode is neither data parallel nor one that cuts graphs, or the
             optimizer's `construct` is a user's.
-        ValueError: the ranks cannot be parted into groups of the size that is set.
     """
     mode = get_auto_parallel_context("parallel_mode")
     if mode != ParallelMode.DATA_PARALLEL:

@@ -76,11 +76,7 @@ class Distribution(Parametrized):
         self._seed = 0 if seed is None else checks.at_least(seed, 0, "seed", name, MOST)
 
     def _check_param_type(self, *args: Any) -> Any:
-        """What a call gave, else the distribution's own parameters, of one shape.
-
-        Raises:
-            TypeError: a parameter that is no Tensor, or given neither here nor there.
-        """
+        """What a call gave, else the distribution's own parameters, of one shape."""
         out = []
         for name, arg in zip(self.parameter_names, args, strict=False):
             own = getattr(self, f"_{name}_value") if arg is None else need_tensor(arg, name)
@@ -94,20 +90,11 @@ class Distribution(Parametrized):
         return tuple([ops.broadcast_to(x, dims) for x in out])
 
     def _check_value(self, value: Any, name: str = "value") -> Tensor:
-        """A value in the type of the parameters.
-
-        Raises:
-            TypeError: no Tensor.
-        """
+        """A value in the type of the parameters."""
         return ops.cast(need_tensor(value, name), self.parameter_type)
 
     def _other(self, dist: str, *args: Any) -> Any:
-        """The parameters of the second distribution, which must be of the same type.
-
-        Raises:
-            ValueError: another type.
-            TypeError: a parameter that is no Tensor.
-        """
+        """The parameters of the second distribution, which must be of the same type."""
         if dist != self.dist_type:
             raise ValueError(f"Expected dist input is {self.dist_type}, but got {dist}.")
         out = [self._check_value(arg, f"{name}_b")
@@ -238,9 +225,6 @@ class Distribution(Parametrized):
         Args:
             dist: the type of the second one, which must be this one's.
             args, kwargs: parameters of the second one, then (optional) of this one.
-
-        Raises:
-            ValueError: another type.
         """
         if hasattr(self, "_kl_loss"):
             return self._kl_loss(dist, *args, **kwargs)
@@ -265,11 +249,7 @@ class Distribution(Parametrized):
         return self._missing("sample")
 
     def _dims(self, shape: Any, batch: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of draws.
-
-        Raises:
-            TypeError: no tuple.
-        """
+        """The shape of draws."""
         if not isinstance(shape, tuple):
             raise TypeError(f"For shape, input type must be a tuple, but got {shape}.")
         return (*shape, *batch)

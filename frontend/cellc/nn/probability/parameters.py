@@ -83,11 +83,7 @@ def need_positive(value: Tensor | None, name: str) -> None:
 
 
 def need_probability(value: Tensor | None) -> None:
-    """Elements must be between 0 and 1, both excluded.
-
-    Raises:
-        ValueError: one is not.
-    """
+    """Elements must be between 0 and 1, both excluded."""
     if value is None:
         return
     if not (known(value) > 0).all():
@@ -97,11 +93,7 @@ def need_probability(value: Tensor | None) -> None:
 
 
 def need_tensor(value: Any, name: str) -> Tensor:
-    """What is computed with, which must be a Tensor.
-
-    Raises:
-        TypeError: something else.
-    """
+    """What is computed with, which must be a Tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(f"For {name}, input type must be a Tensor or Parameter.")
     return value

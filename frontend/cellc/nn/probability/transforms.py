@@ -64,11 +64,7 @@ class Bijector(Parametrized):
         return [ops.cast(own, value.dtype) for own in self.default_parameters]
 
     def _check_value(self, value: Any, name: str = "value") -> Tensor:
-        """A value that the bijector takes.
-
-        Raises:
-            TypeError: no Tensor, no floats, or another type than the bijector's.
-        """
+        """A value that the bijector takes."""
         found = need_tensor(value, f"input {name} of bijector")
         if not found.dtype.is_float:
             raise TypeError(f"For input {name} of bijector, the type must be or be subclass of "

@@ -27,9 +27,6 @@ class SparseTensorDenseMatmul(Cell):
     Args:
         adjoint_st: transpose the sparse matrix first.
         adjoint_dt: transpose the dense matrix first.
-
-    Raises:
-        TypeError: no bools.
     """
 
     def __init__(self, adjoint_st: bool = False, adjoint_dt: bool = False) -> None:
@@ -44,7 +41,6 @@ class SparseTensorDenseMatmul(Cell):
         """Places (n, 2) and values (n) of a matrix of shape `sparse_shape`, and a matrix.
 
         Raises:
-            TypeError: types other than these.
             ValueError: shapes that do not fit.
             IndexError: a place out of range.
         """

@@ -222,11 +222,7 @@ class DistributedDataParallel(Cell):
 
 
 def _added(held: Tensor | None, grad: Tensor | None, parameter: Parameter, lack: bool) -> Tensor:
-    """A gradient with what was held of it before.
-
-    Raises:
-        RuntimeError: there is none, but there must be.
-    """
+    """A gradient with what was held of it before."""
     if grad is None:
         if not lack:
             raise RuntimeError(

@@ -33,7 +33,6 @@ def linear_sum_assignment(
         end where the limit leaves fewer.
 
     Raises:
-        TypeError: other types.
         ValueError: no matrix; no assignment has finite costs (when it runs).
 
     Source: `mindspore.scipy.optimize.linear_sum_assignment`.
@@ -75,11 +74,7 @@ def _assigned(cost: Array, largest: Array, limit: Array) -> tuple[Array, Array]:
 
 
 def _paths(cost: Array) -> Array:
-    """The column of each row of a matrix with no more rows than columns.
-
-    Raises:
-        ValueError: there is no assignment of finite costs.
-    """
+    """The column of each row of a matrix with no more rows than columns."""
     rows, columns = cost.shape
     if np.isnan(cost).any() or (cost == -np.inf).any():
         raise ValueError("linear_sum_assignment: the costs hold NaN or an infinity that every "

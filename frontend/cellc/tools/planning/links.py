@@ -131,9 +131,6 @@ def parsed(texts: Sequence[str], node: int | None) -> Links:
     Args:
         texts: the options.
         node: ranks on a machine; None: all.
-
-    Raises:
-        ValueError: another form, or no link.
     """
     found: dict[str, Link] = {}
     for part in ",".join(texts).split(","):

@@ -27,11 +27,7 @@ _SECONDS = 1.0
 
 
 def measure() -> Link:
-    """The link of the ranks of this world, the same on all of them: the slowest rank's.
-
-    Raises:
-        RuntimeError: one process runs.
-    """
+    """The link of the ranks of this world, the same on all of them: the slowest rank's."""
     here = world()
     if here.size == 1:
         raise RuntimeError("a link is between ranks: start 2 or more by mpirun")

@@ -96,9 +96,6 @@ def from_profile(profile: Profile, traced: Traced, samples: int, bucket: int) ->
         traced: the step.
         samples: rows of its batch.
         bucket: bytes of gradients that go in one collective.
-
-    Raises:
-        ValueError: the step trains nothing.
     """
     return _Reading(profile, traced).workload(samples, bucket)
 

@@ -19,9 +19,6 @@ class BackupAndRestore(Callback):
         save_freq: `"epoch"`, or after every how many epochs it is saved.
         delete_checkpoint: whether the file is deleted when the training ends well.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong.
-
     Source: `mindspore.train.BackupAndRestore`.
     """
 

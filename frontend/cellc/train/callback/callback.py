@@ -37,9 +37,6 @@ class RunContext:
     Args:
         original_args: what the run tells its callbacks.
 
-    Raises:
-        TypeError: no dict.
-
     Source: `mindspore.train.RunContext`.
     """
 
@@ -130,9 +127,6 @@ class Callbacks:
 
     Args:
         given: a callback, a sequence of them, or None.
-
-    Raises:
-        TypeError: something else among them.
     """
 
     def __init__(self, given: Any) -> None:
@@ -158,11 +152,7 @@ class Callbacks:
             getattr(each, moment)(run_context)
 
     def refuse_older_names(self) -> None:
-        """A run that trains and evaluates needs to be told apart in callbacks of users.
-
-        Raises:
-            ValueError: a callback overrides older names only.
-        """
+        """A run that trains and evaluates needs to be told apart in callbacks of users."""
         for each in self.all:
             if type(each).__module__.startswith("cellc."):
                 continue
@@ -180,9 +170,6 @@ class CallbackManager(Callback):
 
     Args:
         callbacks: a callback, a sequence of them, or None.
-
-    Raises:
-        TypeError: something else among them.
     """
 
     def __init__(self, callbacks: Any) -> None:

@@ -57,9 +57,6 @@ class CheckpointConfig:
         remove_redundancy: as in `save_checkpoint`.
         format: "ckpt" or "safetensors".
 
-    Raises:
-        TypeError, ValueError: an argument is wrong.
-
     Source: `mindspore.train.CheckpointConfig`.
     """
 

@@ -47,9 +47,6 @@ class SummaryCollector(Callback):
         collect_tensor_freq: every how many steps `ops.TensorSummary` is written; default: 20 times.
         max_file_size, export_options: see `SummaryRecord`.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong.
-
     Source: `mindspore.train.SummaryCollector`.
     """
 
@@ -247,11 +244,7 @@ def _positive(name: str, value: Any) -> int:
 
 
 def _specified(given: Any, keep: bool) -> dict[str, Any]:
-    """What to collect.
-
-    Raises:
-        TypeError, ValueError: no dict, or a key or value that it must not have.
-    """
+    """What to collect."""
     if given is None:
         return dict(_DEFAULTS)
     of_kind(given, dict, "For 'SummaryCollector', 'collect_specified_data' must be a dict, but got "

@@ -57,11 +57,7 @@ class _Watching(Callback):
         return value - self.min_delta > than if self._up else value + self.min_delta < than
 
     def _value(self, run_context: RunContext) -> float | None:
-        """The watched value; None (with a warning) if this run has none.
-
-        Raises:
-            ValueError: it is not one number.
-        """
+        """The watched value; None (with a warning) if this run has none."""
         params = run_context.original_args()
         if self.monitor == "loss":
             loss: float | None = loss_of(params.get("net_outputs"))
@@ -94,9 +90,6 @@ class EarlyStopping(_Watching):
         mode: "min", "max", or "auto" by the name of the metric.
         baseline: from where on a value counts as better.
         restore_best_weights: whether the parameters of the best epoch are put back.
-
-    Raises:
-        TypeError, ValueError: an argument is wrong.
 
     Source: `mindspore.train.EarlyStopping`.
     """
@@ -221,7 +214,6 @@ class LearningRateScheduler(Callback):
             new learning rate.
 
     Raises:
-        TypeError: no function.
         ValueError: the learning rate is no single Parameter.
 
     Source: `mindspore.train.LearningRateScheduler`.
@@ -245,11 +237,7 @@ class LearningRateScheduler(Callback):
 
 
 def learning_rate_of(optimizer: Any, who: str) -> Parameter:
-    """The learning rate of an optimizer.
-
-    Raises:
-        ValueError: it has none that can be set.
-    """
+    """The learning rate of an optimizer."""
     rate = getattr(optimizer, "learning_rate", None)
     if not isinstance(rate, Parameter) or rate.shape not in ((), (1,)):
         raise ValueError(

@@ -34,12 +34,7 @@ def loss_of(outputs: Any) -> Any:
 
 
 def not_negative(what: str, value: Any) -> int:
-    """An int of at least 0.
-
-    Raises:
-        TypeError: no int.
-        ValueError: negative.
-    """
+    """An int of at least 0."""
     if type(value) is not int:
         raise TypeError(f"'{what}' must be int, but got '{type(value).__name__}'")
     if value < 0:
@@ -106,7 +101,6 @@ class TimeMonitor(Callback):
         data_time: whether the time the data took is printed too.
 
     Raises:
-        TypeError: `data_time` is no bool.
         ValueError: `data_size` is no positive int; or the number of steps is not known.
 
     Source: `mindspore.train.TimeMonitor`.

@@ -26,7 +26,6 @@ class FlopsUtilizationCollector(Callback):
         enable_ma_collector: accepted for compatibility: there is no such service.
 
     Raises:
-        TypeError, ValueError: an argument is wrong.
         RuntimeError: the mode is not graph mode (at the first step).
 
     Source: `mindspore.train.FlopsUtilizationCollector`.

@@ -25,7 +25,6 @@ class WaitedDSCallback(Callback, DSCallback):
         step_size: rows of a step: as many as a batch behind the `map` has.
 
     Raises:
-        TypeError, ValueError: no positive int.
         RuntimeError: (when rows are asked for) the step before does not end within
             `config.get_callback_timeout` seconds: this callback was not given to `Model.train`.
 

@@ -176,7 +176,6 @@ class TopKCategoricalAccuracy(Mean):
         k: how many.
 
     Raises:
-        TypeError: `k` is no int.
         ValueError: `k` is less than 1, or `update` got shapes that do not fit.
         RuntimeError: `eval` without `update`.
 

@@ -18,7 +18,6 @@ class ROC(Metric):
         pos_label: which label is positive, of two classes; default 1.
 
     Raises:
-        TypeError: an argument is no int.
         ValueError: `update` got shapes that do not fit.
         RuntimeError: `eval` without `update`.
 
@@ -72,11 +71,7 @@ class ROC(Metric):
 
 
 def roc_curve(scores: Array, positive: Array) -> tuple[Array, Array, Array]:
-    """Rates and thresholds of one class, thresholds falling.
-
-    Raises:
-        ValueError: there is no negative or no positive sample.
-    """
+    """Rates and thresholds of one class, thresholds falling."""
     order = np.argsort(-scores, kind="stable")
     scores, positive = scores[order], positive[order]
     last = np.r_[np.nonzero(np.diff(scores))[0], scores.size - 1]

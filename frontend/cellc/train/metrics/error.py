@@ -148,7 +148,6 @@ class CosineSimilarity(Metric):
         zero_diagonal: whether the diagonal is set to 0.
 
     Raises:
-        TypeError, ValueError: an argument is wrong.
         RuntimeError: `eval` without `update`.
 
     Source: `mindspore.train.CosineSimilarity`.

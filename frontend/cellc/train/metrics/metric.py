@@ -48,11 +48,7 @@ class Metric(metaclass=ABCMeta):
         return self._indexes
 
     def set_indexes(self, indexes: list[int]) -> Metric:
-        """Choose and order the inputs of `update`; itself.
-
-        Raises:
-            ValueError: no list of ints.
-        """
+        """Choose and order the inputs of `update`; itself."""
         if not isinstance(indexes, list) or not all(type(i) is int for i in indexes):
             raise ValueError("For 'set_indexes', the argument 'indexes' must be a list of int, "
                              f"but got {indexes}.")
@@ -81,20 +77,12 @@ class Metric(metaclass=ABCMeta):
         return type(self).__name__
 
     def _take(self, inputs: tuple[Any, ...], count: int, what: str) -> tuple[Array, ...]:
-        """The inputs as arrays.
-
-        Raises:
-            ValueError: another number than `count`.
-        """
+        """The inputs as arrays."""
         return tuple(as_array(x, self._name()) for x in counted(self._name(), inputs, count, what))
 
 
 def as_array(value: Any, who: str) -> Array:
-    """A Tensor, array, list or number as an array.
-
-    Raises:
-        TypeError: something else.
-    """
+    """A Tensor, array, list or number as an array."""
     if isinstance(value, Tensor):
         return value.asnumpy()
     if isinstance(value, (list, tuple, np.ndarray, int, float, np.number)):
@@ -105,12 +93,7 @@ def as_array(value: Any, who: str) -> Array:
 
 
 def check_name(who: str, what: str, value: Any, choices: tuple[str, ...]) -> str:
-    """A string that is one of some.
-
-    Raises:
-        TypeError: no string.
-        ValueError: none of them.
-    """
+    """A string that is one of some."""
     name: str = of_kind(
         value, str, "For '{who}', '{what}' must be a string, but got {kind}.", who=who, what=what)
     if name not in choices:
@@ -164,11 +147,7 @@ class Evaluated(Metric):
         self.clear()
 
     def _checked(self, inputs: tuple[Any, ...]) -> tuple[Array, Array]:
-        """Predictions (N, C...) and labels of a batch.
-
-        Raises:
-            ValueError: their shapes do not fit.
-        """
+        """Predictions (N, C...) and labels of a batch."""
         y_pred, y = self._take(inputs, 2, "predictions and labels")
         if self._type == "multilabel":
             check_fit(y_pred.shape == y.shape, self._name(), "multilabel predictions and labels "

@@ -45,9 +45,6 @@ class SummaryRecord:
             standard error once.
         export_options: `{"tensor_format": "npy"}`: tensors become files of their own too.
 
-    Raises:
-        TypeError, ValueError: an argument is wrong.
-
     Source: `mindspore.train.SummaryRecord` (whose files have a format of their own).
     """
 
@@ -226,12 +223,7 @@ def _check_export(options: Any) -> None:
 
 
 def _kept(plugin: str, value: Any) -> Any:
-    """A value as it will be written, copied.
-
-    Raises:
-        TypeError: a value of a wrong kind.
-        ValueError: a shape the plugin has no place for.
-    """
+    """A value as it will be written, copied."""
     if plugin == "graph":
         return of_kind(value, Graph, "For 'SummaryRecord', a graph is wanted, but got {kind}.")
     if plugin not in ("scalar", "tensor", "histogram", "image"):
@@ -252,11 +244,7 @@ def _kept(plugin: str, value: Any) -> Any:
 
 
 def as_image(array: Any) -> Any:
-    """The first image of a batch [n, channels, height, width], stretched to 0 to 255.
-
-    Raises:
-        ValueError: another shape, or neither 1 nor 3 channels.
-    """
+    """The first image of a batch [n, channels, height, width], stretched to 0 to 255."""
     if array.ndim != 4 or array.shape[1] not in (1, 3) or not array.size:
         raise ValueError("For 'SummaryRecord', images have shape [n, 1 or 3, height, width], but "
                          f"got {array.shape}.")

@@ -20,11 +20,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 def _per_axis(value: Any, count: int, name: str, what: str) -> Ints:
-    """`count` ints from an int for all, or a tuple or list of as many.
-
-    Raises:
-        TypeError: something else.
-    """
+    """`count` ints from an int for all, or a tuple or list of as many."""
     given = (value,) * count if checks.is_int(value) else value
     if not isinstance(given, (tuple, list)) or len(given) != count:
         raise TypeError(
@@ -50,9 +46,6 @@ class _Conv(Family):
     Attributes:
         weight: (out, in / groups, kernel), uniform within 1 / sqrt(inputs of an output) at first.
         bias: (out), likewise; None without one.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     spatial = 2

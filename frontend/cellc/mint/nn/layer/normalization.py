@@ -31,7 +31,6 @@ class _BatchNorm(Family):
         dtype: element type of the parameters; float32 if None.
 
     Raises:
-        TypeError: `num_features` is no int.
         ValueError: it is less than 1.
     """
 
@@ -127,9 +126,6 @@ class GroupNorm(Cell):
         eps: added to the variance.
         affine: whether weight (ones at first) and bias (zeros) are trained.
         dtype: element type of the parameters; float32 if None.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     def __init__(
