@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections
 import collections.abc
 import inspect
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -43,7 +43,6 @@ from cellc_compiler.ir.op import REQUIRED
 PRIMITIVES = {**_primitives.PRIMITIVES, **_primitives_later.PRIMITIVES}
 READY = {n: v for n, v in _primitives_later.NAMES.items() if n not in PRIMITIVES}
 FOLDER = Path(cellc.__file__).parent / "stubs"
-WIDTH = 100
 _POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _NAMED = inspect.Parameter.KEYWORD_ONLY
 _EMPTY = inspect.Parameter.empty
@@ -197,7 +196,7 @@ def definition(
     page: Page, name: str, parameters: Iterable[inspect.Parameter], given: str,
     home: Mapping[str, Any], own: str = "", indent: str = "",
 ) -> str:
-    """One `def`, wrapped.
+    """One `def`, on one line.
 
     Args:
         given: the annotation of the result.
@@ -211,16 +210,7 @@ def definition(
             shown.append("*")
         bare = bare or p.kind in (_NAMED, inspect.Parameter.VAR_POSITIONAL)
         shown.append(_shown(page, p, home))
-    # Lines may end between parameters only.
-    parts = [part.replace(" ", _HELD) for part in (*shown[:-1], f"{shown[-1] if shown else ''})")]
-    line = f"def {name}({', '.join(parts)}" + f" -> {given}: ...".replace(" ", _HELD)
-    return "\n".join(textwrap.wrap(
-        line, WIDTH, initial_indent=indent, subsequent_indent=indent + " " * 8,
-        break_long_words=False, break_on_hyphens=False)).replace(_HELD, " ")
-
-
-_HELD = "\x00"
-"""A blank that stays within its line."""
+    return f"{indent}def {name}({', '.join(shown)}) -> {given}: ..."
 
 
 def _parameters(fn: Function) -> list[inspect.Parameter]:
@@ -244,17 +234,13 @@ def _function(page: Page, name: str, fn: Function) -> str:
 
 def _written(page: Page, what: str, body: list[str]) -> str:
     """A whole file."""
-    return "\n".join([
-        f'"""{what}',
-        "",
-        "Made by `docs/make_stubs.py`; do not edit it by hand.",
-        '"""',
-        "",
-        *sorted(set(page.imports.values()), key=lambda line: (line.split()[1], line)),
-        "",
-        *body,
-        "",
-    ])
+    names: dict[str, list[str]] = {}
+    for line in sorted(set(page.imports.values())):
+        home, _, name = line.partition(" import ")
+        names.setdefault(home, []).extend([name] * bool(name))
+    head = [f"{home} import {', '.join(of)}" if of else home for home, of in sorted(names.items())]
+    made = "Made by `docs/make_stubs.py`; do not edit it by hand."
+    return "\n".join([f'"""{what} {made}"""', *head, *body, ""])
 
 
 def functions(what: str, table: Mapping[str, Function]) -> str:
@@ -268,21 +254,33 @@ def functions(what: str, table: Mapping[str, Function]) -> str:
 
 
 def primitives() -> str:
-    """The stub of the Primitive classes."""
+    """The stub of the Primitive classes; methods that several have stand once, in a base."""
     page = Page(taken=frozenset(PRIMITIVES))
     plain = {n: c for n, c in PRIMITIVES.items() if c.__module__ != "cellc.ops.primitives"}
     for name, c in plain.items():
         home = c.__module__.removeprefix("cellc.")
         page.imports[name] = f"from ..{home} import {name} as {name}"
-    body = [line for name in sorted(PRIMITIVES.keys() - plain)
-            for line in _primitive(page, name, PRIMITIVES[name])]
+    bodies = {name: _primitive(page, PRIMITIVES[name])
+              for name in sorted(PRIMITIVES.keys() - plain)}
+    uses = collections.Counter(text for texts in bodies.values() for text in texts)
+    shared: dict[str, str] = {}
+    for name, texts in bodies.items():  # called after the first class that has the method
+        for text in texts:
+            if uses[text] > 1:
+                shared.setdefault(text, f"_{name}{'Init' if '__init__' in text else 'Call'}")
+    body = [f"class {base}(Primitive):\n{text}" for text, base in shared.items()]
+    for name, texts in bodies.items():
+        bases = ", ".join(shared[text] for text in texts if text in shared) or "Primitive"
+        own = [text for text in texts if text not in shared]
+        body += [f"class {name}({bases}):" + " ..." * (not own), *own]
     body += [f"{name}: Primitive" if isinstance(READY[name], Primitive) else
              _function(page, name, READY[name]) for name in sorted(READY)]
     return _written(page, "The Primitive classes of `cellc.ops`, and those that are ready made.",
                     body)
 
 
-def _primitive(page: Page, name: str, cls: type[Primitive]) -> list[str]:
+def _primitive(page: Page, cls: type[Primitive]) -> list[str]:
+    """The methods of a Primitive class."""
     fn, fixed = cls.function, cls.parameters
     own = {p.name: p for p in _parameters(fn)}
     init = [
@@ -297,9 +295,7 @@ def _primitive(page: Page, name: str, cls: type[Primitive]) -> list[str]:
             if p.name not in fixed and p.name not in drawn]
     given = page.annotation(*result(fn))
     home = _home(fn)
-    lines = [f"class {name}(Primitive):"]
-    if init:
-        lines.append(definition(page, "__init__", init, "None", home, "self", "    "))
+    lines = [definition(page, "__init__", init, "None", home, "self", "    ")] if init else []
     return [*lines, definition(page, "__call__", left, given, home, "self", "    ")]
 
 

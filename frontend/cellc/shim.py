@@ -114,6 +114,6 @@ def remove() -> None:
     for finder in finders:
         sys.meta_path.remove(finder)
     if finders:
-        for module in list(sys.modules.values()):
-            if type(module) is _Shown:
-                module.__class__ = Package
+        shown: list[ModuleType] = [m for m in sys.modules.values() if type(m) is _Shown]
+        for module in shown:
+            module.__class__ = Package

@@ -1,10 +1,5 @@
-"""The functions of `cellc.ops` made from op definitions.
-
-Made by `docs/make_stubs.py`; do not edit it by hand.
-"""
-
+"""The functions of `cellc.ops` made from op definitions. Made by `docs/make_stubs.py`; do not edit it by hand."""
 from ..common.tensor import Tensor
-
 def acos(input: Tensor) -> Tensor: ...
 def acosh(input: Tensor) -> Tensor: ...
 def arccos(input: Tensor) -> Tensor: ...

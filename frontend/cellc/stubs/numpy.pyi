@@ -1,11 +1,6 @@
-"""The functions of tables in `cellc.numpy`.
-
-Made by `docs/make_stubs.py`; do not edit it by hand.
-"""
-
+"""The functions of tables in `cellc.numpy`. Made by `docs/make_stubs.py`; do not edit it by hand."""
 from ..common.tensor import Tensor
 from typing import Any
-
 def abs(x: Any, dtype: Any = None) -> Tensor: ...
 def absolute(x: Any, dtype: Any = None) -> Tensor: ...
 def add(x1: Any, x2: Any, dtype: Any = None) -> Tensor: ...

@@ -1,11 +1,5 @@
-"""Elementwise functions of sparse tensors.
-
-Made by `docs/make_stubs.py`; do not edit it by hand.
-"""
-
-from ..ops.sparse_tensors import COOTensor
-from ..ops.sparse_tensors import CSRTensor
-
+"""Elementwise functions of sparse tensors. Made by `docs/make_stubs.py`; do not edit it by hand."""
+from ..ops.sparse_tensors import COOTensor, CSRTensor
 def coo_abs(x: COOTensor) -> COOTensor: ...
 def coo_acos(x: COOTensor) -> COOTensor: ...
 def coo_acosh(x: COOTensor) -> COOTensor: ...
