@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -19,6 +20,8 @@ from cellc import shim
 from cellc.ranks import settings
 from cellc_runtime import loader
 from cellc_runtime.platform import usable_cpus
+
+from . import daily
 
 SKIPPED_FOR = {
     "MindSpore": re.compile("CELLC_ORACLE_PYTHON"),
@@ -48,7 +51,7 @@ LONG = re.compile("|".join((
     r"cuda/test_parallelism\.py::test_long_lines\[(conv2d|adaptive_max_pool2d)_backward",
     r"cuda/test_products\.py::test_accesses_of_odd_sizes\[size2-complex64",
     r"ranks/test_mpi\.py::test_training_by_nccl",
-    r"endurance/test_endurance\.py::test_memory_is_flat\[(calls|cells)-pynative",
+    r"campaigns/endurance/test_endurance\.py::test_memory_is_flat\[(calls|cells)-pynative",
 )))
 """Tests of half a minute and more that repeat, on a larger network or another target, what others
 try: only with `--everything`."""
@@ -64,7 +67,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--required", action="append", default=[], metavar="GROUP",
                      choices=list(SKIPPED_FOR), help="fail if tests are skipped for want of it")
     parser.addoption("--everything", action="store_true",
-                     help="also the tests that take longest (`LONG` in tests/conftest.py)")
+                     help="also what is left for other days, and the longest tests (`LONG`)")
+    parser.addoption("--day", type=int, metavar="N",
+                     help="run the sample of this day, counted from 1970 (tests/daily.py)")
+    parser.addoption("--record-costs", action="store_true",
+                     help="write the seconds of the functions of the suite to tests/costs.json")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The whole suite is a day's sample. Workers of pytest-xdist are given the same options."""
+    if (config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.option.day is None
+            and not hasattr(config, "workerinput")):
+        config.option.day = int(time.time() // 86400)
 
 
 def _skips(config: pytest.Config) -> Counter[str]:
@@ -88,6 +102,12 @@ def pytest_terminal_summary(
     each = ", ".join(f"{n} for want of {g}" for g, n in groups.most_common())
     required = [g for g in config.getoption("required") if groups[g]]
     terminalreporter.write_line(f"skipped: {groups.total()}" + (f" ({each})" if each else ""))
+    if config.option.day is not None and not config.option.everything:
+        terminalreporter.write_line(f"the sample of a day: `--day {config.option.day}` repeats it, "
+                                    "`--everything` runs all tests")
+    if config.option.record_costs:
+        daily.record((report.nodeid, report.duration) for reports in terminalreporter.stats.values()
+                     for report in reports if isinstance(report, pytest.TestReport))
     if required:
         terminalreporter.write_line(f"required, but skipped: {', '.join(required)}", red=True)
 
@@ -96,9 +116,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Long tests are for `--everything`, or when they are asked for by their own names. Tests over
     all ops reach users' kernels too, which numba compiles."""
     if not config.getoption("everything") and not any("::" in arg for arg in config.args):
-        long = [item for item in items if LONG.search(item.nodeid)]
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in set(long)]
+        later = {item.nodeid for item in items if LONG.search(item.nodeid)}
+        if config.option.day is not None:
+            later |= daily.left_for_other_days(
+                [item.nodeid for item in items], daily.recorded(), config.option.day)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in later])
+        items[:] = [item for item in items if item.nodeid not in later]
     if importlib.util.find_spec("numba") is None:
         for item in items:
             if "custom_kernel" in item.nodeid:

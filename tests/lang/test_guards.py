@@ -10,8 +10,8 @@ import pytest
 import cellc as ms
 from cellc_runtime import words
 
-from ..fuzz import edits
-from ..fuzz.edits import SOURCES, Program
+from ..campaigns.fuzz import edits
+from ..campaigns.fuzz.edits import SOURCES, Program
 
 
 @pytest.fixture(autouse=True)

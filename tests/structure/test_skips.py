@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,14 +27,18 @@ def test_peer():
 '''
 
 
+ROOT = Path(__file__).parents[2]
+
+
 def session(folder: Path, *options: str) -> tuple[int, str]:
     """A run of three tests, two of them skipped: its status and what it says."""
     (folder / "test_some.py").write_text(TESTS)
-    (folder / "conftest.py").write_text((Path(__file__).parents[1] / "conftest.py").read_text())
+    (folder / "conftest.py").write_text("from tests.conftest import *\n")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider",
          "--rootdir", str(folder), *options, str(folder)],
-        capture_output=True, text=True, check=False, timeout=120, cwd=folder)
+        capture_output=True, text=True, check=False, timeout=120, cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])})
     return done.returncode, done.stdout + done.stderr
 
 
