@@ -125,7 +125,7 @@ def _one(head: str, program: Program, report: driver.Report) -> list[str]:
     if report.recomputed is not None:
         lines += [f"  {line}".rstrip() for line in budget_view.text(report.recomputed)]
     spare = program.released_bytes
-    less = f"; a Cell gives up {spare / 1024:.0f} of parameters when packed" if spare else ""
+    less = f"; a Cell frees {spare / 1024:.0f} KiB of weights after packing" if spare else ""
     return [*lines,
             f"  memory of a call: {sum(memory.values()) / 1024:.0f} KiB ({parts}){less}"]
 
