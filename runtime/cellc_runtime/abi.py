@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-ABI_VERSION = 11
+ABI_VERSION = 12
 
 
 class Ext(IntEnum):

@@ -186,6 +186,12 @@ def _row(row: Any, what: str) -> tuple[str, int, int, str]:
     return name, offset, size, digest
 
 
+def seal(meta: Mapping[str, Any], data: bytes) -> bytes:
+    """A hash of tables, however their JSON is laid out, and of data that belongs to them."""
+    text = json.dumps(meta, sort_keys=True).encode()
+    return hashlib.sha256(hashlib.sha256(text).digest() + data).digest()
+
+
 def is_count(value: object, limit: int = 1 << 62) -> bool:
     """Whether a JSON value is a whole number of `0..limit`."""
     return type(value) is int and 0 <= value <= limit

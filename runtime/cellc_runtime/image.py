@@ -1,7 +1,8 @@
 """A linked, position-independent piece of native code: what the linker makes, the loader maps.
 
 Nothing in an image depends on where it is mapped, so loading it is copying it: no relocation,
-no symbol search. What it needs from outside is in one table of pointers in its data.
+no symbol search. What it needs from outside is in one table of pointers in its data. The data begin
+with the seal: a hash of the tables that the code was compiled for (see `Program.from_bytes`).
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import ArtifactError
-from .records import dataclass, field
+from .records import dataclass, field, replace
 
 KINDS = ("text", "rodata", "data")
 MAX_IMAGE = 1 << 31
 MAX_SYMBOLS = 1 << 16
+SEAL_BYTES = 32
 PAGE = {"x86_64": 4096, "aarch64": 65536}
 """Segment alignment by machine: the largest page its systems use."""
 
@@ -58,6 +60,17 @@ class Image:
     def size(self) -> int:
         """Bytes from the start to the end of the last segment."""
         return max((s.offset + s.size for s in self.segments), default=0)
+
+    @property
+    def seal(self) -> bytes:
+        """The hash of the tables that the code was compiled for; zeros if it has none yet."""
+        return next((s.data[:SEAL_BYTES] for s in self.segments if s.kind == "data"), b"")
+
+    def sealed(self, seal: bytes) -> Image:
+        """This image with a seal."""
+        return replace(self, segments=tuple(
+            replace(s, data=seal + s.data[SEAL_BYTES:]) if s.kind == "data" else s
+            for s in self.segments))
 
     def check(self) -> None:
         """Verify that nothing lies outside of its place.

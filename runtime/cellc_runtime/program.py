@@ -1,8 +1,10 @@
 """A compiled program: code, constants, and what its caller must bring.
 
 The same bytes are what the object cache keeps and what an artifact carries. `from_bytes` trusts
-nothing: every bound is checked before it is used, so a damaged file is an `ArtifactError`.
-(Code itself cannot be checked; running a program means trusting who made it.)
+nothing: every bound is checked before it is used, and the code holds a hash of the tables that it
+was compiled for, its seal. So tables that were changed are an `ArtifactError`, though whoever
+changed them has computed the file's checksums again. (Code itself cannot be checked; running a
+program means trusting who made it.)
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from typing import Any
 
 from . import dtypes
 from .abi import ABI_VERSION, FIRST_CALLBACK, MAIN, MAX_CALLBACKS, MAX_KERNELS, PRECOMPUTE
-from .container import is_count, pack, unpack
+from .container import is_count, pack, seal, unpack
 from .dtypes import DType
 from .errors import RUN_ERRORS, ArtifactError
-from .image import Image, Segment
+from .image import SEAL_BYTES, Image, Segment
 from .packing import Packing
 from .records import dataclass, field
 from .shape_polymorphic import BROADCASTS, measure
@@ -356,6 +358,8 @@ class Program:
             "image": image,
             "kernels": [[k.shared, k.name] for k in self.kernels],
         }
+        if self.image.seal == bytes(SEAL_BYTES):
+            parts = self.image.sealed(seal(meta, self.constants)).header()[1]
         sections = [(f"segment{i}", data) for i, data in enumerate(parts)]
         for i, k in enumerate(self.kernels):
             sections += [(f"kernel{i}", k.code), (f"ptx{i}", k.ptx)]
@@ -376,11 +380,14 @@ class Program:
                 f"runtime has {ABI_VERSION}: compile it again"
             )
         try:
-            return _read(meta, box.sections)
+            program = _read(meta, box.sections)
         except ArtifactError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ArtifactError(f"the program's header is malformed: {str(error)[:200]}") from None
+        if program.image.seal != seal(meta, program.constants):
+            raise ArtifactError("the program's tables are not those that its code was compiled for")
+        return program
 
 
 def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Program:

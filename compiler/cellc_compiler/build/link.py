@@ -15,7 +15,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from cellc_runtime.abi import FIRST_CALLBACK, TABLE
-from cellc_runtime.image import PAGE, Image, Segment
+from cellc_runtime.image import PAGE, SEAL_BYTES, Image, Segment
 from cellc_runtime.records import dataclass, field
 
 from .relocate import RelocationError, apply
@@ -183,7 +183,7 @@ def _lay_out(
     segments: list[tuple[str, int, int]] = []
     start = 0
     for kind in ("text", "rodata", "data"):
-        body = bytearray()
+        body = bytearray(SEAL_BYTES if kind == "data" else 0)
         same: dict[tuple[bytes, int], int] = {}
         for obj in objects:
             _gather(obj, kind, start, body, same)
