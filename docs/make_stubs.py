@@ -1,13 +1,13 @@
 """Write the stubs of what is made at run time, or with `--check` say whether they are current.
 
-    python docs/make_stubs.py            # writes frontend/cellc/stubs
+    python docs/make_stubs.py            # writes frontend/cellc/stubs, and stubs of packages
     python docs/make_stubs.py --check    # exit status 1 and a line of explanation if it is stale
 
 Functions made from op definitions or tables, Primitive classes, Tensor's methods and constructors
 of datasets have no `def` of their own that an editor or a type checker could read. Each gets one
 here, with the parameters that it has at run time and the annotations of the function behind it.
-Modules import the stubs under TYPE_CHECKING only; everything else of the public API is plain
-Python.
+Modules import the stubs under TYPE_CHECKING only. Packages that offer names of other modules
+(`facade`) have a stub beside them. Everything else of the public API is plain Python.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import resolve_name
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import cellc
@@ -384,6 +385,38 @@ def _behind(method: Function) -> tuple[Function, dict[str, str]]:
     return method, {}
 
 
+# --- packages -------------------------------------------------------------------------------------
+
+
+def facades() -> dict[Path, str]:
+    """The stubs beside modules that offer names of others (`facade`)."""
+    root = FOLDER.parents[1]
+    out = {}
+    for file in sorted((root / "cellc").rglob("*.py")):
+        if re.search(r"^_?facade\(__name__", file.read_text(encoding="utf-8"), re.MULTILINE):
+            parts = file.relative_to(root).with_suffix("").parts
+            module = import_module(".".join(p for p in parts if p != "__init__"))
+            out[file.with_suffix(".pyi")] = _facade(module, dots=file.name != "__init__.py")
+    return out
+
+
+def _facade(module: ModuleType, dots: int) -> str:
+    """The stub of one: a line for each module behind it, and its own constants.
+
+    Args:
+        dots: that relative names have too many, as seen from a module that is no package.
+    """
+    lines = ['"""Made by `docs/make_stubs.py`; do not edit it by hand."""']
+    for home, names in sorted(vars(module)["_HOMES"].items()):
+        pairs = [name.partition("=") for name in names.split() if name != "|"]
+        shown = [own if own in module.__all__ and not theirs else f"{theirs or own} as {own}"
+                 for own, _, theirs in pairs]
+        lines += [f"from {home[dots:]} import {', '.join(shown)}"] * bool(shown)
+    constants = {n: v for n, v in vars(module).items() if isinstance(v, str) and (
+        n in module.__all__ or n == "__version__")}
+    return "\n".join([*lines, *(f"{n}: str" for n in constants), f"__all__ = {module.__all__}", ""])
+
+
 STUBS: dict[str, Callable[[], str]] = {
     "functions": lambda: functions("The functions of `cellc.ops` made from op definitions.", MADE),
     "primitives": primitives,
@@ -401,16 +434,17 @@ STUBS: dict[str, Callable[[], str]] = {
 
 def main() -> int:
     """Write the stubs, or check them."""
-    made = {FOLDER / f"{name}.pyi": text() for name, text in STUBS.items()}
+    made = {**{FOLDER / f"{name}.pyi": text() for name, text in STUBS.items()}, **facades()}
     if "--check" not in sys.argv[1:]:
         FOLDER.mkdir(exist_ok=True)
         for file, text in made.items():
             file.write_text(text, encoding="utf-8")
         return 0
-    stale = [f.name for f, text in made.items()
-             if not f.exists() or f.read_text(encoding="utf-8") != text]
-    if stale or set(FOLDER.glob("*.pyi")) != set(made):
-        print(f"{FOLDER.name} is not current ({', '.join(stale)}): run "
+    there = set(FOLDER.parent.rglob("*.pyi"))
+    stale = [f"{f.parent.name}/{f.name}" for f in sorted(there | set(made))
+             if f not in there or f.read_text(encoding="utf-8") != made.get(f)]
+    if stale:
+        print(f"stubs are not current ({', '.join(stale)}): run "
               "`python docs/make_stubs.py`", file=sys.stderr)
         return 1
     return 0

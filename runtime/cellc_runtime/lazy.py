@@ -84,18 +84,20 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         package: the package's `__name__`.
-        homes: names by the module, relative to the package (`".layer.basic"`), separated by
-            blanks. Modules themselves are found under their own names.
+        homes: names by the module, relative to the package (`".layer.basic"`; `"."`: the names are
+            modules below the package), separated by blanks; `own=theirs` renames one. Modules
+            themselves are found under their own names.
     """
-    found = {name: home for home, names in homes.items() for name in names.split()}
+    found = {own: (home, theirs or own) for home, names in homes.items()
+             for own, _, theirs in (name.partition("=") for name in names.split() if name != "|")}
     modules = {home.split(".")[1] for home in homes}
 
     def load(name: str) -> Any:
-        home = found.get(name)
-        if home is not None:
-            value = getattr(imported(home, package), name)
-        elif name in modules:
+        home, theirs = found.get(name, ("", ""))
+        if home == "." or (not home and name in modules):
             value = imported("." + name, package)
+        elif home:
+            value = getattr(imported(home, package), theirs)
         else:
             raise no_attribute(package, name)
         # The next access finds it there, without this call.
@@ -103,6 +105,26 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         return value
 
     return load
+
+
+def facade(package: str, homes: Mapping[str, str]) -> None:
+    """Let a package offer names of other modules, which load at their first use.
+
+    Sets its `__getattr__`, `__dir__` and `__all__`. `docs/make_stubs.py` writes the same names into
+    the stub beside the package, which type checkers and editors read.
+
+    Args:
+        homes: as for `lazy_names`. Names after a `|` are offered, but not listed in `__all__`.
+    """
+    names, offered, listed = vars(sys.modules[package]), set(), set()
+    for row in homes.values():
+        shown, _, more = row.partition("|")
+        listed |= {name.partition("=")[0] for name in shown.split()}
+        offered |= {*more.split()}
+    names.update(__getattr__=lazy_names(package, homes),
+                 __all__=sorted({*names.get("__all__", ()), *listed}))
+    own = public_names(package)
+    names["__dir__"] = lambda: sorted({*own(), *offered})
 
 
 def names_of(module: str, table: Mapping[str, Any]) -> Callable[[str], Any]:

@@ -18,7 +18,7 @@ import pytest
 
 import cellc
 from cellc import nn, ops
-from cellc_runtime.lazy import lazy_names
+from cellc_runtime.lazy import facade, lazy_names
 
 _LATER = (
     "llvmlite", "networkx", "onnx", "rich", "numba", "multiprocessing", "tempfile", "logging",
@@ -109,20 +109,9 @@ def test_a_tensor_from_a_file_has_its_methods() -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
-def test_what_type_checkers_see_of_the_package_is_there() -> None:
-    """The table of names that load later, and the imports that say their types."""
-    (block,) = (n for n in ast.parse(inspect.getsource(cellc)).body
-                if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING")
-    stated: dict[str, set[str]] = {}
-    for n in block.body:
-        assert isinstance(n, ast.ImportFrom)
-        stated.setdefault("." + (n.module or ""), set()).update(a.name for a in n.names)
-    assert stated.pop(".") == {
-        home[1:] for home in cellc._LATER if "." not in home[1:]
-    } - {"compat", "devices", "profiles"}
-    for home, names in stated.items():
-        assert names in ({"*"}, set(cellc._LATER.get(home, ()))), home
-    assert set(cellc._LATER[".common.dtype"]) == set(cellc.common.dtype.__all__)
+def test_the_table_of_the_package_has_every_dtype() -> None:
+    dtypes = vars(cellc)["_HOMES"][".common.dtype"]
+    assert set(dtypes.split()) == set(cellc.common.dtype.__all__)
 
 
 def test_star_and_dir_have_every_name() -> None:
@@ -202,3 +191,15 @@ def test_lazy_names() -> None:
     assert load("data").__name__ == "cellc.train.data"
     with pytest.raises(AttributeError, match="has no attribute 'Other'"):
         load("Other")
+
+
+def test_a_facade_offers_what_its_table_has() -> None:
+    module = sys.modules["facade_of_json"] = ModuleType("facade_of_json")
+    try:
+        facade("facade_of_json", {"json.decoder": "Decoder=JSONDecoder | scanstring"})
+        assert module.__all__ == ["Decoder"] and {"Decoder", "scanstring"} <= set(dir(module))
+        assert module.Decoder.__name__ == "JSONDecoder" and callable(module.scanstring)
+        with pytest.raises(AttributeError, match="has no attribute 'JSONDecoder'"):
+            module.JSONDecoder  # noqa: B018
+    finally:
+        del sys.modules["facade_of_json"]

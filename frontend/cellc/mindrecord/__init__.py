@@ -5,39 +5,20 @@
 
 from __future__ import annotations
 
-from cellc_runtime.lazy import public_names
-
-from ..records.encryption import set_dec_mode, set_enc_key, set_enc_mode
-from ..records.exceptions import (
-    MindRecordException,
-    MRMAddSchemaError,
-    MRMBuildSchemaError,
-    MRMDefineCategoryError,
-    MRMDefineIndexError,
-    MRMInvalidSchemaError,
-    MRMValidateDataError,
-    ParamTypeError,
-    ParamValueError,
-)
-from ..records.pages import MindPage
-from ..records.reader import FileReader
-from ..records.writer import FileWriter
-from .converters import (
-    Cifar10ToMR,
-    Cifar100ToMR,
-    CsvToMR,
-    ImageNetToMR,
-    MnistToMR,
-    TFRecordToMR,
-)
+from cellc_runtime.lazy import facade
 
 SUCCESS, FAILED = "MRM_STATUS_SUCCESS", "MRM_STATUS_FAILED"
 
-__all__ = [
-    "Cifar100ToMR", "Cifar10ToMR", "CsvToMR", "FAILED", "FileReader", "FileWriter",
-    "ImageNetToMR", "MRMAddSchemaError", "MRMBuildSchemaError",
-    "MRMDefineCategoryError", "MRMDefineIndexError", "MRMInvalidSchemaError",
-    "MRMValidateDataError", "MindPage", "MindRecordException", "MnistToMR", "ParamTypeError",
-    "ParamValueError", "SUCCESS", "TFRecordToMR", "set_dec_mode", "set_enc_key", "set_enc_mode",
-]
-__dir__ = public_names(__name__)
+__all__ = ["FAILED", "SUCCESS"]
+_HOMES = {
+    "..records.encryption": "set_dec_mode set_enc_key set_enc_mode",
+    "..records.exceptions":
+        "MRMAddSchemaError MRMBuildSchemaError MRMDefineCategoryError MRMDefineIndexError "
+        "MRMInvalidSchemaError MRMValidateDataError MindRecordException ParamTypeError "
+        "ParamValueError",
+    "..records.pages": "MindPage",
+    "..records.reader": "FileReader",
+    "..records.writer": "FileWriter",
+    ".converters": "Cifar100ToMR Cifar10ToMR CsvToMR ImageNetToMR MnistToMR TFRecordToMR",
+}
+facade(__name__, _HOMES)
