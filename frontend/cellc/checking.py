@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
-from .core.checks import is_int, is_number
+from .core.declared import is_int, is_number
 
 EQ, NE, LT, LE, GT, GE, INC_NEITHER, INC_LEFT, INC_RIGHT, INC_BOTH, IN = range(1, 12)
 """How a value relates to a bound (to EQ ... GE one, to INC_... two, which belong to the range or

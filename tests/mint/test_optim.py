@@ -227,7 +227,7 @@ ERRORS: tuple[tuple[str, dict[str, Any], type[Exception]], ...] = (
     ("SGD", {"lr": 0.1, "momentum": 0.1, "dampening": 0.1, "nesterov": True}, ValueError,
      "if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' must equal to 0.0"),
     ("SGD", {"lr": 0.1, "maximize": 1}, TypeError,
-     "For 'SGD', the type of 'maximize' should be 'bool', but got type 'int'"),
+     "For 'SGD', 'maximize' must be a bool, but got 1"),
 )
 
 

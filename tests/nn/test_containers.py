@@ -114,7 +114,7 @@ def test_a_change_of_a_sequential_cell_is_seen() -> None:
         (lambda: nn.MaxPool2d(2, padding=1), ValueError,
          "For MaxPool2d, padding and the options of windows can only be set when pad_mode is"),
         (lambda: nn.AdaptiveAvgPool2d("a"), TypeError,
-         "type of 'output_size' should be one of '['int', 'tuple']', but got type 'str'"),
+         "For 'AdaptiveAvgPool2d', 'output_size' must be an int or a tuple, but got 'a'"),
         (lambda: nn.Embedding(3, 3, padding_idx=5), ValueError,
          "'padding_idx' must be in range of [0, 3), but got 5 with type 'int'"),
         (lambda: nn.PReLU(0), ValueError,

@@ -229,10 +229,10 @@ def test_what_cannot_be_is_an_error() -> None:
     conv = node_of(tree, "conv1")
     new = relu_on("x")
     for call, error, text in (
-        (lambda: SymbolTree.create(3), TypeError, "'network' should be 'Cell'"),
+        (lambda: SymbolTree.create(3), TypeError, "'network' must be a Cell"),
         (lambda: tree.before("nothing"), RuntimeError, "not belong to current SymbolTree"),
         (lambda: tree.after(node_of(other, "conv1")), RuntimeError, "not belong"),
-        (lambda: tree.insert("x", new), TypeError, "'position' should be 'Position'"),
+        (lambda: tree.insert("x", new), TypeError, "'position' must be a Position"),
         (lambda: tree.insert(tree.before("input_x"), new), ValueError, "behind the parameters"),
         (lambda: tree.replace(conv, []), ValueError, "must have a node"),
         (lambda: conv.set_arg(1, "x"), ValueError, r"range of \[0, 1\), but got 1"),
@@ -241,7 +241,8 @@ def test_what_cannot_be_is_an_error() -> None:
          "make it an attribute"),
         (lambda: conv.set_arg_by_node(0, node_of(tree, "return_1")), ValueError, "0 outputs"),
         (lambda: conv.get_sub_tree(), TypeError, "NodeType.Tree"),
-        (lambda: Node.create_call_cell(3, ["x"]), TypeError, "'cell' should be one of"),
+        (lambda: Node.create_call_cell(3, ["x"]), TypeError,
+         "'cell' must be a Cell or a Primitive"),
         (lambda: Node.create_call_cell(nn.ReLU(), "x"), TypeError, "'targets'"),
         (lambda: Node.create_call_function(3, ["x"]), TypeError, "'function'"),
         (lambda: PatternEngine([int], OnlyOne()), TypeError, "one of .Cell, Primitive."),

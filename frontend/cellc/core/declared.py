@@ -9,17 +9,21 @@ rule raises an error of one form:
     For 'Conv2d', 'stride' must be a positive int or a tuple of 2, but got -1.
 
 It is a TypeError where the value is of another kind, a ValueError where it is out of range. A
-default is not checked. An annotation with `| None` allows None.
+default is not checked. An annotation with `| None` allows None. Other functions and methods check
+their arguments if they are decorated with `checks_arguments`, for which a class is a rule, too.
 """
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY
-from inspect import Parameter, Signature, signature
+from functools import wraps
+from inspect import Parameter, Signature, signature, unwrap
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, dataclass_transform, get_args
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, dataclass_transform, get_args
 
 import numpy as np
 
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
     from . import naming
 else:  # calls that fail ask
     naming = lazy_module("cellc.core.naming")
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,7 @@ def integer(low: int | None = None, most: int = MOST_BYTES) -> Rule:
 
 def number(
     low: float = -inf, high: float = inf, ends: str = "[]", whole: bool = True,
-    normal: Callable[[Any], Any] = float,
+    normal: Callable[[Any], Any] = float, bools: bool = False,
 ) -> Rule:
     """A number between two bounds, as a float.
 
@@ -101,6 +107,7 @@ def number(
         ends: which bounds are allowed themselves, as in `"[)"`.
         whole: whether an int is allowed.
         normal: gives the normal form.
+        bools: whether a bool is allowed, as MindSpore has it here and there.
     """
     kind = "number" if whole else "float"
     if high < inf:
@@ -113,7 +120,9 @@ def number(
         return bool((value >= low if ends[0] == "[" else value > low)
                     and (value <= high if ends[1] == "]" else value < high))
 
-    return Rule(wanted, is_number if whole else _is_float, holds, normal)
+    fits = is_number if whole else _is_float
+    return Rule(wanted, lambda value: fits(value) or (bools and isinstance(value, bool)), holds,
+                normal)
 
 
 def _is_float(value: Any) -> bool:
@@ -141,9 +150,10 @@ def one_of(
                 holds, normal)
 
 
-def instance(*kinds: type, wanted: str = "") -> Rule:
+def instance(*kinds: Any, wanted: str = "") -> Rule:
     """An object of one of some classes (a bool is no int, an int of numpy is one)."""
-    names = " or ".join(f"{'an' if k.__name__[0] in 'aeiouAEIOU' else 'a'} {k.__name__}"
+    names = " or ".join("None" if k is NoneType else
+                        f"{'an' if k.__name__[0] in 'aeiouAEIOU' else 'a'} {k.__name__}"
                         for k in kinds)
 
     def fits(value: Any) -> bool:
@@ -184,25 +194,40 @@ def per_axis(
     return Rule(f"{one.wanted} or a tuple of {count}", fits, holds, normal)
 
 
-Flag = Annotated[bool, instance(bool)]
-Int = Annotated[int, integer()]
-NonNegative = Annotated[int, integer(0)]
-Positive = Annotated[int, integer(1)]
-Copies = Annotated[int, integer(1, MOST_PARTS)]
+BOOL, INT, NON_NEGATIVE, POSITIVE = instance(bool), integer(), integer(0), integer(1)
+COPIES = integer(1, MOST_PARTS)
+NUMBER, FLOAT = number(), number(whole=False)
+CALLABLE = Rule("a Cell or a function", callable)
+
+Called = Annotated[Any, CALLABLE]
+Flag = Annotated[bool, BOOL]
+Int = Annotated[int, INT]
+NonNegative = Annotated[int, NON_NEGATIVE]
+Positive = Annotated[int, POSITIVE]
+Copies = Annotated[int, COPIES]
 """How many parts are made one by one."""
-Number = Annotated[float, number()]
+Number = Annotated[float, NUMBER]
 PlainNumber = Annotated[float, number(normal=lambda value: value)]
 """A number that stays an int or a float."""
 PositiveNumber = Annotated[float, number(0, ends="(]")]
-Float = Annotated[float, number(whole=False)]
+Float = Annotated[float, FLOAT]
+NonNegativeFloat = Annotated[float, number(0, whole=False)]
 PositiveFloat = Annotated[float, number(0, ends="(]", whole=False)]
 Share = Annotated[float, number(0, 1)]
 """A share or probability from 0 to 1."""
+SmallFloat = Annotated[float, number(0, ends="()", whole=False)]
+"""A finite float above zero, as is added to denominators."""
+OpenShare = Annotated[float, number(0, 1, "()", whole=False)]
 DropRate = Annotated[float, number(0, 1, ends="[)", normal=lambda value: value)]
+Listed = Annotated[Any, instance(list, tuple)]
 Axes = Annotated[Any, instance(int, list, tuple)]
 """An axis, or a list or tuple of them."""
 PerAxis2 = Annotated[Any, per_axis(2)]
 PerAxis3 = Annotated[Any, per_axis(3)]
+
+
+_ANY = frozenset({Any, object, Parameter.empty})
+"""Classes of annotations that say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +248,21 @@ class Declared:
     default: Any = None
 
 
-def _read(parameters: Iterable[Parameter], names: Mapping[str, Any]) -> tuple[Declared, ...]:
-    """The parameters that have rules; `names` are those that annotations use."""
+def _read(
+    parameters: Iterable[Parameter], names: Mapping[str, Any], classes: bool = False
+) -> tuple[Declared, ...]:
+    """The parameters that have rules.
+
+    Args:
+        parameters: all parameters, in order.
+        names: the names that annotations use.
+        classes: whether a class is a rule, too.
+    """
     found = []
     for place, parameter in enumerate(parameters):
         parts = _parts(parameter.annotation, names)
         rule = next((r for part in parts for r in getattr(part, "__metadata__", ())
-                     if isinstance(r, Rule)), None)
+                     if isinstance(r, Rule)), _of_classes(parts) if classes else None)
         if rule is None:
             continue
         default, filled = parameter.default, None
@@ -237,8 +270,16 @@ def _read(parameters: Iterable[Parameter], names: Mapping[str, Any]) -> tuple[De
             filled = rule.normal(default)
         found.append(Declared(
             parameter.name, rule, -1 if parameter.kind is Parameter.KEYWORD_ONLY else place,
-            type(None) in parts, None if filled is default else filled))
+            NoneType in parts, None if filled is default else filled))
     return tuple(found)
+
+
+def _of_classes(parts: Sequence[Any]) -> Rule | None:
+    """The rule of an annotation that names classes only; PEP 484: a float may be an int."""
+    kinds = [part for part in parts if part is not NoneType]
+    if not kinds or not all(isinstance(kind, type) for kind in kinds) or _ANY & {*kinds}:
+        return None
+    return instance(*kinds, *(int,) * (float in kinds))
 
 
 def _parts(annotation: Any, names: Mapping[str, Any]) -> Sequence[Any]:
@@ -246,17 +287,18 @@ def _parts(annotation: Any, names: Mapping[str, Any]) -> Sequence[Any]:
     if isinstance(annotation, str) and annotation.startswith("Annotated["):
         annotation = eval(annotation, dict(names))
     if isinstance(annotation, str):
-        members = annotation.split(" | ")
-        return [type(None) if m == "None" else names.get(m) for m in members]
+        plain = [m.partition("[")[0] for m in annotation.split(" | ")]
+        return [NoneType if m == "None" else names.get(m, getattr(builtins, m, None))
+                for m in plain]
     return (annotation, *get_args(annotation))
 
 
-def declared_by(function: Any) -> tuple[Declared, ...]:
-    """The parameters of a function that have rules, read at the first call."""
+def declared_by(function: Any, classes: bool = False) -> tuple[Declared, ...]:
+    """The parameters of a function that have rules (`classes`: see `_read`), read once."""
     declared: tuple[Declared, ...] | None = function.__dict__.get("_declared")
     if declared is None:
         parameters = signature(function).parameters.values()
-        declared = function._declared = _read(parameters, function.__globals__)
+        declared = function._declared = _read(parameters, unwrap(function).__globals__, classes)
     return declared
 
 
@@ -279,6 +321,34 @@ def checked(
     return given
 
 
+def checks_arguments(fn: F) -> F:
+    """A function, method or constructor that checks its arguments by their annotations.
+
+    A class in an annotation is a rule: an argument `net: Cell | None` must be a Cell or None.
+    """
+    function: Any = fn
+    owner, _, name = function.__qualname__.rpartition(".")
+    called = f"{owner}.{name}".lstrip(".")
+
+    @wraps(function)
+    def checked_call(*args: Any, **kwargs: Any) -> Any:
+        what = class_made(args[0]).__name__ if name == "__init__" else called
+        given = checked(declared_by(function, classes=True), what, args, kwargs)
+        return function(*given, **kwargs)
+
+    return cast(F, checked_call)
+
+
+def class_made(value: Any) -> type:
+    """The library's class that an object is of."""
+    return next(c for c in type(value).__mro__ if is_ours(c))
+
+
+def is_ours(cls: type) -> bool:
+    """Whether a class is the library's."""
+    return (cls.__module__ or "").startswith("cellc.")
+
+
 @dataclass_transform()
 class Arguments:
     """A class of the library whose constructor stores its arguments, which are its fields.
@@ -292,7 +362,7 @@ class Arguments:
     def __init_subclass__(cls, **constants: Any) -> None:
         fields = {name: stated for name, stated in vars(cls).get("__annotations__", {}).items()
                   if not str(stated).startswith("ClassVar")}
-        if fields and "__init__" not in vars(cls) and cls.__module__.startswith("cellc."):
+        if fields and "__init__" not in vars(cls) and is_ours(cls):
             cls.__init__ = _constructor(cls, fields)  # type: ignore[method-assign]  # it has none
         super().__init_subclass__(**constants)
 

@@ -219,30 +219,22 @@ def names_itself(cls: T) -> T:
 def name_constructor(cls: type) -> None:
     """Put the rule around the `__init__` that a class of the library has of its own."""
     init = cls.__dict__.get("__init__")
-    if not isinstance(init, FunctionType) or not _is_ours(cls):
+    if not isinstance(init, FunctionType) or not declared.is_ours(cls):
         return
 
     @wraps(init)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         rules = declared.declared_by(init)
-        given = declared.checked(rules, _made(self).__name__, (self, *args), kwargs) if rules \
-            else (self, *args)
+        name = declared.class_made(self).__name__ if rules else ""
+        given = declared.checked(rules, name, (self, *args), kwargs) if rules else (self, *args)
         try:
             init(*given, **kwargs)
         except Exception as error:
             # Of the constructors of bases, which this may be, the user has called none.
-            made = _made(self)
+            made = declared.class_made(self)
             if made.__init__ is not __init__:  # type: ignore[misc]  # what the class has
                 raise
             naming.raise_told_of_made(error, made.__name__, partial(init, self), args, kwargs)
 
     cls.__init__ = __init__  # type: ignore[misc]  # the same, with its errors told
 
-
-def _made(value: Any) -> type:
-    """The library's class that an object is of."""
-    return next(c for c in type(value).__mro__ if _is_ours(c))
-
-
-def _is_ours(cls: type) -> bool:
-    return (cls.__module__ or "").startswith("cellc.")

@@ -10,7 +10,7 @@ from typing import Any
 from cellc_runtime.dtypes import int32
 
 from .. import ops
-from ..core import checks
+from ..core.declared import Positive
 from ..ops.mapping import HyperMap, MultitypeFuncGraph
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
@@ -52,10 +52,9 @@ class GradientAccumulation(Cell):
         >>> loss = step(loss, gradients)
     """
 
-    def __init__(self, max_accumulation_step: int, optimizer: Any) -> None:
+    def __init__(self, max_accumulation_step: Positive, optimizer: Any) -> None:
         super().__init__()
-        self._max_accumulation_step = checks.positive(
-            max_accumulation_step, "max_accumulation_step", self.cls_name)
+        self._max_accumulation_step = max_accumulation_step
         self.optimizer = optimizer
         self.weights = optimizer.parameters
         self.hyper_map = HyperMap()  # for classes derived from this one

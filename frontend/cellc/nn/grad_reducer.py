@@ -14,7 +14,7 @@ from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.world import world
 
 from .. import context, ops
-from ..core import checks
+from ..core.declared import is_int
 from ..ops import functional_collectives as collectives
 from ..ops.micro_batches import sums_of_all
 from ..ranks import settings, strategies
@@ -59,7 +59,7 @@ class DistributedGradReducer(Cell):
         fusion_type: int = 1, group: str = HCCL_WORLD_COMM_GROUP,
     ) -> None:
         super().__init__(auto_prefix=False)
-        if degree is not None and (not checks.is_int(degree) or degree <= 0):
+        if degree is not None and (not is_int(degree) or degree <= 0):
             raise ValueError("For 'DistributedGradReducer', 'degree' must be a positive int, but "
                              f"got {degree}.")
         self.group = group

@@ -8,7 +8,7 @@ from cellc_runtime.dtypes import float32
 from cellc_runtime.lazy import public_names
 
 from .. import ops
-from ..core import checks
+from ..core.declared import Arguments, Flag, NonNegativeFloat, Positive, PositiveFloat
 from ..tensors.tensor import Tensor
 from .cell import Cell
 from .rate_formulas import cosine, exponential, inverse, natural_exponential, polynomial
@@ -18,21 +18,6 @@ __all__ = [
     "NaturalExpDecayLR", "PolynomialDecayLR", "WarmUpLR",
 ]
 __dir__ = public_names(__name__)
-
-
-def checked_float(value: Any, name: str, what: str, zero: bool = False) -> float:
-    """A float above zero (or zero, with `zero`); others raise a TypeError or ValueError."""
-    if not isinstance(value, float):
-        raise TypeError(
-            f"For '{what}', the argument '{name}' must be type of float, but got '{name}' type: "
-            f"{type(value)}."
-        )
-    if not value >= 0.0 or (value == 0.0 and not zero):
-        raise ValueError(
-            f"For '{what}', the '{name}' must be float and must {'>=' if zero else '>'} 0, but got "
-            f"'{value}' with type 'float'."
-        )
-    return value
 
 
 def check_order(min_lr: float, max_lr: float, what: str) -> None:
@@ -59,7 +44,7 @@ class LearningRateSchedule(Cell):
         raise TypeError(f"the schedule {type(self).__name__} gives no 'construct'")
 
 
-class _Decay(LearningRateSchedule):
+class _Decay(Arguments, LearningRateSchedule):
     """A decay per `decay_steps` steps.
 
     Args:
@@ -69,15 +54,10 @@ class _Decay(LearningRateSchedule):
         is_stair: the rate stays the same within a unit.
     """
 
-    def __init__(
-        self, learning_rate: float, decay_rate: float, decay_steps: int, is_stair: bool = False
-    ) -> None:
-        super().__init__()
-        what = self.cls_name
-        self.learning_rate = checked_float(learning_rate, "learning_rate", what)
-        self.decay_rate = checked_float(decay_rate, "decay_rate", what)
-        self.decay_steps = checks.positive(decay_steps, "decay_steps", what)
-        self.is_stair = checks.boolean(is_stair, "is_stair", what)
+    learning_rate: PositiveFloat
+    decay_rate: PositiveFloat
+    decay_steps: Positive
+    is_stair: Flag = False
 
     def units(self, global_step: Tensor) -> Tensor:
         """How many units of the decay have passed."""
@@ -112,20 +92,19 @@ class InverseDecayLR(_Decay):
         return inverse(self.learning_rate, self.decay_rate, self.units(global_step))
 
 
-class CosineDecayLR(LearningRateSchedule):
+class CosineDecayLR(Arguments, LearningRateSchedule):
     """Half a cosine from max_lr down to min_lr in `decay_steps` steps.
 
     Raises:
         ValueError: `max_lr` does not exceed `min_lr`.
     """
 
-    def __init__(self, min_lr: float, max_lr: float, decay_steps: int) -> None:
-        super().__init__()
-        what = self.cls_name
-        self.min_lr = checked_float(min_lr, "min_lr", what, zero=True)
-        self.max_lr = checked_float(max_lr, "max_lr", what)
-        self.decay_steps = checks.positive(decay_steps, "decay_steps", what)
-        check_order(min_lr, max_lr, what)
+    min_lr: NonNegativeFloat
+    max_lr: PositiveFloat
+    decay_steps: Positive
+
+    def __post_init__(self) -> None:
+        check_order(self.min_lr, self.max_lr, self.cls_name)
 
     def construct(self, global_step: Tensor) -> Any:
         """The rate of a step."""
@@ -134,7 +113,7 @@ class CosineDecayLR(LearningRateSchedule):
         return cosine(self.min_lr, self.max_lr, step / steps, ops.cos)
 
 
-class PolynomialDecayLR(LearningRateSchedule):
+class PolynomialDecayLR(Arguments, LearningRateSchedule):
     """(learning_rate - end_learning_rate) * (1 - step / decay_steps)**power + end_learning_rate.
 
     Args:
@@ -144,17 +123,11 @@ class PolynomialDecayLR(LearningRateSchedule):
         update_decay_steps: start again from a rate in between, over a multiple of `decay_steps`.
     """
 
-    def __init__(
-        self, learning_rate: float, end_learning_rate: float, decay_steps: int, power: float,
-        update_decay_steps: bool = False,
-    ) -> None:
-        super().__init__()
-        what = self.cls_name
-        self.start = checked_float(learning_rate, "learning_rate", what)
-        self.end = checked_float(end_learning_rate, "end_learning_rate", what, zero=True)
-        self.decay_steps = checks.positive(decay_steps, "decay_steps", what)
-        self.power = checked_float(power, "power", what)
-        self.update_decay_steps = checks.boolean(update_decay_steps, "update_decay_steps", what)
+    learning_rate: PositiveFloat
+    end_learning_rate: NonNegativeFloat
+    decay_steps: Positive
+    power: PositiveFloat
+    update_decay_steps: Flag = False
 
     def construct(self, global_step: Tensor) -> Any:
         """The rate of a step."""
@@ -166,16 +139,15 @@ class PolynomialDecayLR(LearningRateSchedule):
         else:
             reach = steps
             step = ops.minimum(step, steps)
-        return polynomial(self.start, self.end, step / reach, self.power)
+        return polynomial(
+            self.learning_rate, self.end_learning_rate, step / reach, self.power)
 
 
-class WarmUpLR(LearningRateSchedule):
+class WarmUpLR(Arguments, LearningRateSchedule):
     """learning_rate * step / warmup_steps, until it is the learning rate."""
 
-    def __init__(self, learning_rate: float, warmup_steps: int) -> None:
-        super().__init__()
-        self.learning_rate = checked_float(learning_rate, "learning_rate", self.cls_name, True)
-        self.warmup_steps = checks.positive(warmup_steps, "warmup_steps", self.cls_name)
+    learning_rate: NonNegativeFloat
+    warmup_steps: Positive
 
     def construct(self, global_step: Tensor) -> Tensor:
         """The rate of a step."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core import checks
+from ..core.declared import is_int
 from ..ops.arguments import ranked
 from ..ops.micro_batches import for_graph_mode, micro_batch, micro_result
 from ..ranks.settings import get_auto_parallel_context
@@ -28,7 +28,7 @@ class _InParts(Cell):
         if not isinstance(network, Cell):
             raise TypeError(f"For '{what}', the argument 'network' must be a Cell, but got the "
                             f"type : {type(network)}.")
-        if not checks.is_int(parts):
+        if not is_int(parts):
             raise TypeError(f"For '{what}', the argument '{name}' must be integer, but got the "
                             f"type : {type(parts)}.")
         if parts <= 0:

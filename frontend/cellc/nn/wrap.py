@@ -9,7 +9,7 @@ from cellc_runtime.dtypes import float16, float32
 from cellc_runtime.lazy import lazy_module, lazy_names
 
 from .. import ops
-from ..core import checks
+from ..core.declared import NUMBER, Called, Flag, checks_arguments
 from ..ops.mapping import HyperMap
 from ..ops.virtual_dataset import VirtualDataset
 from ..ranks.settings import ParallelMode, get_auto_parallel_context
@@ -35,10 +35,10 @@ class WithLossCell(Cell):
         loss_fn: a loss of its output and the label.
     """
 
-    def __init__(self, backbone: Any, loss_fn: Any) -> None:
+    def __init__(self, backbone: Called, loss_fn: Called) -> None:
         super().__init__(auto_prefix=False)
-        self._backbone = checks.callable_(backbone, "backbone", self.cls_name)
-        self._loss_fn = checks.callable_(loss_fn, "loss_fn", self.cls_name)
+        self._backbone = backbone
+        self._loss_fn = loss_fn
         if isinstance(backbone, Cell) and backbone.training:
             self.set_train()
 
@@ -61,11 +61,11 @@ class WithEvalCell(Cell):
         add_cast_fp32: convert the output and label to float32 first.
     """
 
-    def __init__(self, network: Any, loss_fn: Any, add_cast_fp32: bool = False) -> None:
+    def __init__(self, network: Called, loss_fn: Called, add_cast_fp32: Flag = False) -> None:
         super().__init__(auto_prefix=False)
-        self._network = checks.callable_(network, "network", self.cls_name)
-        self._loss_fn = checks.callable_(loss_fn, "loss_fn", self.cls_name)
-        self.add_cast_fp32 = checks.boolean(add_cast_fp32, "add_cast_fp32", self.cls_name)
+        self._network = network
+        self._loss_fn = loss_fn
+        self.add_cast_fp32 = add_cast_fp32
 
     def construct(self, data: Any, label: Any) -> Any:
         """The loss, the output and the label."""
@@ -88,9 +88,10 @@ class WithGradCell(Cell):
     Source: `mindspore.nn.WithGradCell`.
     """
 
+    @checks_arguments
     def __init__(self, network: Cell, loss_fn: Any = None, sens: float | None = None) -> None:
         super().__init__(auto_prefix=False)
-        self.network = checks.of_type(network, (Cell,), "network", self.cls_name)
+        self.network = network
         self.loss_fn = loss_fn
         self.weights = ParameterTuple(network.trainable_params())
         self.network_with_loss = network if loss_fn is None else WithLossCell(network, loss_fn)
@@ -144,15 +145,14 @@ class ForwardValueAndGrad(Cell):
     """
 
     def __init__(
-        self, network: Any, weights: Any = None, get_all: bool = False,
-        get_by_list: bool = False, sens_param: bool = False,
+        self, network: Any, weights: Any = None, get_all: Flag = False,
+        get_by_list: Flag = False, sens_param: Flag = False,
     ) -> None:
         super().__init__(auto_prefix=False)
-        what = self.cls_name
         self.network = network
-        self.get_all = checks.boolean(get_all, "get_all", what)
-        self.get_by_list = checks.boolean(get_by_list, "get_by_list", what)
-        self.sens_param = checks.boolean(sens_param, "sens_param", what)
+        self.get_all = get_all
+        self.get_by_list = get_by_list
+        self.sens_param = sens_param
         # Without parameters and without `get_all` it is the gradient of the first input.
         position = None if get_by_list else 0
         params = _parameters(weights, network) if get_by_list else None
@@ -182,16 +182,17 @@ class TrainOneStepCell(Cell):
     Source: `mindspore.nn.TrainOneStepCell`.
     """
 
+    @checks_arguments
     def __init__(
-        self, network: Any, optimizer: Any, sens: float | None = None, return_grad: bool = False
+        self, network: Cell, optimizer: Cell, sens: float | None = None, return_grad: Flag = False
     ) -> None:
         super().__init__(auto_prefix=False)
-        self.network = checks.of_type(network, (Cell,), "network", self.cls_name)
+        self.network = network
         self.network.set_grad()
-        self.optimizer = checks.of_type(optimizer, (Cell,), "optimizer", self.cls_name)
+        self.optimizer = optimizer
         self.weights = self.optimizer.parameters
-        self.sens = 1.0 if sens is None else checks.number(sens, "sens", self.cls_name)
-        self.return_grad = checks.boolean(return_grad, "return_grad", self.cls_name)
+        self.sens = 1.0 if sens is None else NUMBER(sens, self.cls_name, "sens")
+        self.return_grad = return_grad
         self.weights_name = [p.name for p in self.weights]
         self.parallel_mode = get_auto_parallel_context("parallel_mode")
         summed = None if self.parallel_mode == ParallelMode.STAND_ALONE else \

@@ -10,7 +10,7 @@ from typing import Any
 from cellc_runtime.world import world
 
 from .. import context
-from ..core import checks
+from ..core.declared import is_int
 from ..nn.cell import Cell
 from ..ranks.layout import check_strategy
 from ..ranks.settings import (
@@ -132,9 +132,9 @@ class AutoParallel(Cell):
             ValueError: a value of a wrong kind or size, or an unknown level.
             RuntimeError: `"level3"`, which parts weights, over several processes.
         """
-        if not checks.is_int(shard_size) or (shard_size < 1 and shard_size != -1):
+        if not is_int(shard_size) or (shard_size < 1 and shard_size != -1):
             raise ValueError(f"shard_size must be a positive integer or -1, but got {shard_size}.")
-        if not checks.is_int(threshold) or threshold < 0:
+        if not is_int(threshold) or threshold < 0:
             raise ValueError(f"threshold must be a positive integer or 0, but got {threshold}.")
         set_auto_parallel_context(
             parallel_optimizer_config={

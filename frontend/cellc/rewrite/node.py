@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import TYPE_CHECKING, Any
 
-from ..core import checks
+from ..core.declared import Flag, checks_arguments, instance
 from ..nn.cell import Cell
 from ..ops.primitive import Primitive
 from .values import ScopedValue, expression, scoped
@@ -107,10 +107,11 @@ class Node:
     # --- new ones ---------------------------------------------------------------------------------
 
     @staticmethod
+    @checks_arguments
     def create_call_cell(
         cell: Cell | Primitive, targets: Sequence[ScopedValue | str],
         args: Sequence[ScopedValue] | None = None, kwargs: Mapping[str, ScopedValue] | None = None,
-        name: str = "", is_sub_net: bool = False,
+        name: str = "", is_sub_net: Flag = False,
     ) -> Node:
         """A node that calls a Cell: `targets = self.name(*args, **kwargs)`.
 
@@ -121,19 +122,16 @@ class Node:
             name: of the attribute; the class's name if empty. A number follows if it is taken.
             is_sub_net: whether the Cell is parsed in turn, as `get_sub_tree`.
         """
-        what = "Node"
-        checks.of_type(cell, (Cell, Primitive), "cell", what)
-        checks.of_type(name, (str,), "name", what)
-        checks.of_type(is_sub_net, (bool,), "is_sub_net", what)
         name = name or type(cell).__name__
         func = ast.Attribute(ast.Name("self", ast.Load()), name, ast.Load())
         kind = NodeType.CallPrimitive if isinstance(cell, Primitive) else NodeType.CallCell
-        return Node(_call(func, targets, args, kwargs, what),
+        return Node(_call(func, targets, args, kwargs, "Node"),
                     NodeType.Tree if is_sub_net else kind, name, cell)
 
     @staticmethod
+    @checks_arguments
     def create_call_function(
-        function: Callable[..., Any], targets: Sequence[ScopedValue | str],
+        function: FunctionType | BuiltinFunctionType | type, targets: Sequence[ScopedValue | str],
         args: Sequence[ScopedValue] | None = None, kwargs: Mapping[str, ScopedValue] | None = None,
     ) -> Node:
         """A node that calls a function, whose body is not parsed.
@@ -142,10 +140,9 @@ class Node:
             function: what is called.
             targets, args, kwargs: as for `create_call_cell`.
         """
-        what = "create_call_function"
-        checks.of_type(function, (FunctionType, BuiltinFunctionType, type), "function", what)
         name = function.__name__
-        return Node(_call(ast.Name(name, ast.Load()), targets, args, kwargs, what),
+        return Node(_call(ast.Name(name, ast.Load()), targets, args, kwargs,
+                          "create_call_function"),
                     NodeType.CallFunction, name, function)
 
     def rename(self, name: str) -> None:
@@ -240,6 +237,7 @@ class Node:
         many = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
         return [scoped(t) for t in many]
 
+    @checks_arguments
     def set_arg(self, index: int, arg: ScopedValue | str) -> None:
         """Let it take another value.
 
@@ -250,14 +248,13 @@ class Node:
         Raises:
             TypeError: an argument of another type, or an object that no source can name.
         """
-        checks.of_type(index, (int,), "index", "Node")
-        checks.of_type(arg, (ScopedValue, str), "arg", "Node")
         places = self._places()
         if not 0 <= index < len(places):
             raise ValueError(f"The 'index' must be in range of [0, {len(places)}), but got {index} "
                              "with type 'int'.")
         _write(places[index], expression(arg))
 
+    @checks_arguments
     def set_arg_by_node(self, arg_idx: int, src_node: Node, out_idx: int | None = None) -> None:
         """Let it take what another node gives.
 
@@ -269,12 +266,11 @@ class Node:
         Raises:
             ValueError: a number out of range, or no `out_idx` for a node of several targets.
         """
-        checks.of_type(src_node, (Node,), "src_node", "Node")
         targets = src_node.get_targets()
         if out_idx is None and len(targets) != 1:
             raise ValueError(f"For 'set_arg_by_node', 'out_idx' is needed: node {src_node.name} "
                              f"has {len(targets)} outputs.")
-        place = checks.of_type(out_idx or 0, (int,), "out_idx", "Node")
+        place = out_idx or 0
         if not 0 <= place < len(targets):
             raise ValueError(f"For 'set_arg_by_node', 'out_idx' must be below {len(targets)}, but "
                              f"got {place}.")
@@ -330,12 +326,12 @@ def _call(
     kwargs: Mapping[str, ScopedValue] | None, what: str,
 ) -> ast.Assign:
     """The statement of a call."""
-    checks.of_type(targets, (list, tuple), "targets", what)
+    instance(list, tuple)(targets, what, "targets")
     for key, values, kinds in (("targets", targets, (ScopedValue, str)),
                                ("args", args or (), (ScopedValue,)),
                                ("kwargs", (kwargs or {}).values(), (ScopedValue,))):
         for value in values:
-            checks.of_type(value, kinds, f"each of {key}", what)
+            instance(*kinds)(value, what, f"each of {key}")
     given = [expression(t) for t in targets]
     target = given[0] if len(given) == 1 else ast.Tuple(given, ast.Store())
     return ast.Assign([target], ast.Call(

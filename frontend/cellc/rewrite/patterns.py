@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from ..core import checks
+from ..core.declared import Listed, checks_arguments, instance
 from ..core.native import names_itself
 from ..nn.cell import Cell
 from ..ops.primitive import Primitive
@@ -32,12 +32,12 @@ class PatternNode:
     Source: `mindspore.rewrite.PatternNode`.
     """
 
+    @checks_arguments
     def __init__(
         self, pattern_node_name: str, match_type: Any = type[None],
         inputs: Sequence[PatternNode] | None = None,
     ) -> None:
-        self._name: str = checks.of_type(
-            pattern_node_name, (str,), "pattern_node_name", "PatternNode")
+        self._name: str = pattern_node_name
         self._type = match_type
         self._inputs: list[PatternNode] = []
         self.set_inputs(inputs or ())
@@ -57,13 +57,13 @@ class PatternNode:
         return found
 
     @staticmethod
-    def create_pattern_from_list(type_list: Sequence[type]) -> PatternNode:
+    @checks_arguments
+    def create_pattern_from_list(type_list: Listed) -> PatternNode:
         """A pattern of Cells of which each takes what the one before it gives; its last one.
 
         Raises:
             ValueError: it is empty.
         """
-        checks.of_type(type_list, (list, tuple), "type_list", "PatternNode")
         last: PatternNode | None = None
         for i, kind in enumerate(type_list):
             last = PatternNode(f"{i}-{kind}", kind, [] if last is None else [last])
@@ -71,13 +71,10 @@ class PatternNode:
             raise ValueError("For 'PatternNode', 'type_list' must name a class of Cells.")
         return last
 
+    @checks_arguments
     def add_input(self, node: PatternNode) -> None:
-        """Let it take a further operand.
-
-        Raises:
-            TypeError: no PatternNode.
-        """
-        self._inputs.append(checks.of_type(node, (PatternNode,), "node", "PatternNode"))
+        """Let it take a further operand."""
+        self._inputs.append(node)
 
     def set_inputs(self, inputs: Sequence[PatternNode]) -> None:
         """Let it take these operands.
@@ -85,7 +82,7 @@ class PatternNode:
         Raises:
             TypeError: no PatternNodes.
         """
-        self._inputs = [checks.of_type(n, (PatternNode,), "inputs", "PatternNode") for n in inputs]
+        self._inputs = [instance(PatternNode)(n, "PatternNode", "inputs") for n in inputs]
 
     def match(self, node: Node) -> bool:
         """Whether a node calls what this one stands for."""
@@ -147,11 +144,10 @@ class PatternEngine:
     Source: `mindspore.rewrite.PatternEngine`.
     """
 
+    @checks_arguments
     def __init__(
         self, pattern: PatternNode | list[type], replacement: Replacement | None = None
     ) -> None:
-        if replacement is not None:
-            checks.of_type(replacement, (Replacement,), "replacement", "PatternEngine")
         self._is_chain = isinstance(pattern, list)
         if isinstance(pattern, list):
             for kind in pattern:
@@ -159,21 +155,16 @@ class PatternEngine:
                     raise TypeError("The type of 'pattern' should be one of [Cell, Primitive], but "
                                     f"got {kind!r}.")
             pattern = PatternNode.create_pattern_from_list(pattern)
-        self._pattern: PatternNode = checks.of_type(
-            pattern, (PatternNode,), "pattern", "PatternEngine")
+        self._pattern: PatternNode = instance(PatternNode)(pattern, "PatternEngine", "pattern")
         self._replacement = replacement
 
     def pattern(self) -> PatternNode:
         """The pattern's last node."""
         return self._pattern
 
+    @checks_arguments
     def apply(self, stree: SymbolTree) -> bool:
-        """Replace all that fits, in the networks that are called, too; whether anything did.
-
-        Raises:
-            TypeError: no SymbolTree.
-        """
-        checks.of_type(stree, (SymbolTree,), "stree", "PatternEngine")
+        """Replace all that fits, in the networks that are called, too; whether anything did."""
         changed = False
         for node in list(stree.nodes()):
             if node.get_node_type() is NodeType.Tree:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import copy
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from cellc_runtime.files import write_text
 from cellc_runtime.records import dataclass
 
-from ..core import checks
+from ..core.declared import Flag, Listed, checks_arguments, instance
 from ..core.native import names_itself
 from ..nn.cell import Cell
 from .names import Names
@@ -40,7 +40,7 @@ class SymbolTree:
     """
 
     def __init__(self, handler: Cell) -> None:
-        self._network: Cell = checks.of_type(handler, (Cell,), "network", "SymbolTree")
+        self._network: Cell = instance(Cell)(handler, "SymbolTree", "network")
         self._parser = Parser(handler)
         self._new: dict[str, Any] = {}
         """Cells and Primitives that were inserted, by attribute."""
@@ -84,13 +84,13 @@ class SymbolTree:
 
     # --- nodes ------------------------------------------------------------------------------------
 
-    def nodes(self, all_nodes: bool = False) -> Iterator[Node]:
+    @checks_arguments
+    def nodes(self, all_nodes: Flag = False) -> Iterator[Node]:
         """The nodes in the order of the source.
 
         Args:
             all_nodes: those within control flow, containers and trees, too.
         """
-        checks.of_type(all_nodes, (bool,), "all_nodes", "nodes")
         yield from (self._inside(self._nodes, trees=True) if all_nodes else list(self._nodes))
 
     def _inside(self, nodes: list[Node], trees: bool) -> Iterator[Node]:
@@ -100,9 +100,9 @@ class SymbolTree:
             if trees and node.sub_tree is not None:
                 yield from node.sub_tree.nodes(all_nodes=True)
 
+    @checks_arguments
     def get_node(self, node_name: str) -> Node | None:
         """The node of a name; None if there is none."""
-        checks.of_type(node_name, (str,), "node_name", "SymbolTree")
         return next((n for n in self._inside(self._nodes, trees=False) if n.name == node_name),
                     None)
 
@@ -110,13 +110,13 @@ class SymbolTree:
         """The nodes of the parameters."""
         return [n for n in self._nodes if n.kind is NodeType.Input]
 
+    @checks_arguments
     def unique_name(self, name: str = "output") -> str:
         """A name that no variable has: `name`, or with a number."""
-        return self._parser.variables.unique(
-            checks.of_type(name, (str,), "name", "SymbolTree"))
+        return self._parser.variables.unique(name)
 
+    @checks_arguments
     def _own(self, node: Node | str) -> Node:
-        checks.of_type(node, (Node, str), "node", "SymbolTree")
         found = self.get_node(node) if isinstance(node, str) else node
         if found is None or found.tree is not self or found not in found.block:
             raise RuntimeError(f"Node is not belong to current SymbolTree: {node!r}. Its nodes "
@@ -141,6 +141,7 @@ class SymbolTree:
         """
         return Position(self._own(node), False)
 
+    @checks_arguments
     def insert(self, position: Position, node: Node) -> Node:
         """Put a new node at a place; the node, whose name is made unique.
 
@@ -150,8 +151,6 @@ class SymbolTree:
                 container, where no statement can stand.
             RuntimeError: the position is one of another tree.
         """
-        checks.of_type(position, (Position,), "position", "SymbolTree")
-        checks.of_type(node, (Node,), "node", "SymbolTree")
         place = self._own(position.node)
         if node.tree is not None:
             raise ValueError("Node in the SymbolTree cannot be inserted into SymbolTree again: "
@@ -193,7 +192,8 @@ class SymbolTree:
         found.tree = None
         return found
 
-    def replace(self, old_node: Node, new_nodes: Sequence[Node]) -> Node:
+    @checks_arguments
+    def replace(self, old_node: Node, new_nodes: Listed) -> Node:
         """Put new nodes, one after the other, in the place of one; the last of them.
 
         Raises:
@@ -201,15 +201,14 @@ class SymbolTree:
             RuntimeError: the old node is not in this tree.
             ValueError: there is no new node, or one is in a tree already.
         """
-        checks.of_type(old_node, (Node,), "old_node", "SymbolTree")
-        checks.of_type(new_nodes, (list, tuple), "new_nodes", "SymbolTree")
         if not new_nodes:
             raise ValueError("For 'replace', 'new_nodes' must have a node; erase() takes one away.")
         place = self.after(old_node)
         for node in new_nodes:
             place = self.after(self.insert(place, node))
         self.erase(old_node)
-        return new_nodes[-1]
+        last: Node = new_nodes[-1]
+        return last
 
     # --- what it makes ----------------------------------------------------------------------------
 

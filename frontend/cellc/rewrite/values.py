@@ -7,7 +7,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
-from ..core import checks
+from ..core.declared import checks_arguments, instance
 from ..core.native import names_itself
 
 
@@ -41,9 +41,10 @@ class ScopedValue:
     Source: `mindspore.rewrite.ScopedValue`.
     """
 
+    @checks_arguments
     def __init__(self, arg_type: ValueType, scope: str = "", value: Any = None) -> None:
-        self.type = checks.of_type(arg_type, (ValueType,), "arg_type", "ScopedValue")
-        self.scope = checks.of_type(scope, (str,), "scope", "ScopedValue")
+        self.type = arg_type
+        self.scope = scope
         self.value = value
 
     @classmethod
@@ -68,7 +69,7 @@ class ScopedValue:
             TypeError: `name` or `scope` is no str.
         """
         return cls(ValueType.NamingValue, scope,
-                   checks.of_type(name, (str,), "name", "ScopedValue"))
+                   instance(str)(name, "ScopedValue", "name"))
 
     @staticmethod
     def create_name_values(

@@ -18,7 +18,7 @@ import numpy as np
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.lazy import public_names
 
-from ..core import checks
+from ..core.declared import is_number
 from ..core.native import names_itself
 from .draws import Draw, fill_normal, fill_truncated, fill_uniform, new_seed
 from .tensor import Tensor
@@ -234,7 +234,7 @@ class Normal(_Drawn):
 
 def _check_normal(what: str, sigma: Any, mean: Any) -> None:
     for name, value in (("sigma", sigma), ("mean", mean)):
-        if not checks.is_number(value):
+        if not is_number(value):
             raise TypeError(
                 f"For '{what}', '{name}' must be a number, but got {type(value).__name__}.")
     if not sigma >= 0:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..core import checks
 from ..core.absent import absent
+from ..core.declared import checks_arguments
 from ..devices import empty_cache
 from ..nn.cell import Cell
 from ..ops.primitive import Primitive
@@ -64,22 +64,21 @@ def get_ckpt_path_with_strategy(cur_ckpt_path: str, cur_strategy_path: str) -> s
     return cur_ckpt_path if Path(cur_ckpt_path).exists() else None
 
 
+@checks_arguments
 def mindio_preload(ckpt_file_name: str) -> bool:
     """Read a checkpoint ahead: False, as there is no MindIO server to do it.
 
     Source: `mindspore.mindio_preload`.
     """
-    checks.of_type(ckpt_file_name, (str,), "ckpt_file_name", "mindio_preload")
     return False
 
 
+@checks_arguments
 def set_mindio_server_info(data_block_pool_capacity_in_gb: int = 100) -> None:
     """The size of a MindIO server's memory: checked; there is no such server.
 
     Source: `mindspore.set_mindio_server_info`.
     """
-    checks.of_type(data_block_pool_capacity_in_gb, (int,), "data_block_pool_capacity_in_gb",
-                   "set_mindio_server_info")
 
 
 def ms_memory_recycle() -> None:

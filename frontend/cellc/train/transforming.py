@@ -19,7 +19,7 @@ import numpy as np
 
 from cellc_runtime.files import write_atomically
 
-from ..core import checks
+from ..core.declared import one_of
 from ..ranks.layouts import PartLayout, assembled, sources, undivided
 from ..ranks.strategies import ParallelLayouts, Strategy, by_parameter, read, write
 from .checks import of_kind
@@ -336,7 +336,7 @@ def transform_checkpoints(
     """
     what = "transform_checkpoints"
     of_kind(ckpt_prefix, str, "The ckpt_prefix should be a str.")
-    checks.choice(output_format, FORMATS, "output_format", what)
+    one_of(*FORMATS)(output_format, what, "output_format")
     if not os.path.isdir(src_checkpoints_dir):
         raise NotADirectoryError(
             f"src_checkpoints_dir {src_checkpoints_dir} is not a directory.")

@@ -3,12 +3,15 @@
 Source: `mindspore.device_context.ascend.op_debug`.
 """
 
-from typing import Any
+from __future__ import annotations
 
-from ...core import checks
+from typing import Annotated, Any
+
+from ...core.declared import NonNegative, checks_arguments, one_of
 
 
-def execute_timeout(op_timeout: int) -> None:
+@checks_arguments
+def execute_timeout(op_timeout: NonNegative) -> None:
     """After how many seconds such a device gives an op up; 0: never.
 
     Raises:
@@ -16,23 +19,22 @@ def execute_timeout(op_timeout: int) -> None:
 
     Source: `mindspore.device_context.ascend.op_debug.execute_timeout`.
     """
-    checks.at_least(op_timeout, 0, "op_timeout", "execute_timeout")
 
 
-def debug_option(option_value: str) -> None:
+@checks_arguments
+def debug_option(option_value: Annotated[str, one_of("oom")]) -> None:
     """What such a device checks while it computes: `"oom"`, accesses beyond an op's memory.
 
     Source: `mindspore.device_context.ascend.op_debug.debug_option`.
     """
-    checks.choice(option_value, ("oom",), "option_value", "debug_option")
 
 
+@checks_arguments
 def aclinit_config(config: dict[str, Any]) -> None:
     """What such a device's library is started with.
 
     Source: `mindspore.device_context.ascend.op_debug.aclinit_config`.
     """
-    checks.of_type(config, (dict,), "config", "aclinit_config")
 
 
 __all__ = ["aclinit_config", "debug_option", "execute_timeout"]

@@ -3,7 +3,9 @@
 Source: `mindspore.device_context.ascend.op_precision`.
 """
 
-from ...core import checks
+from typing import Annotated
+
+from ...core.declared import Flag, checks_arguments, one_of
 
 _MODES = (
     "force_fp16", "allow_fp32_to_fp16", "allow_mix_precision", "must_keep_origin_dtype",
@@ -11,36 +13,36 @@ _MODES = (
 )
 
 
-def precision_mode(mode: str) -> None:
+@checks_arguments
+def precision_mode(mode: Annotated[str, one_of(*_MODES)]) -> None:
     """The types that such a device may change float32 and float16 to.
 
     Source: `mindspore.device_context.ascend.op_precision.precision_mode`.
     """
-    checks.choice(mode, _MODES, "mode", "precision_mode")
 
 
+@checks_arguments
 def op_precision_mode(path: str) -> None:
     """A file that names a precision for each op of such a device; it is not read here.
 
     Source: `mindspore.device_context.ascend.op_precision.op_precision_mode`.
     """
-    checks.of_type(path, (str,), "path", "op_precision_mode")
 
 
-def matmul_allow_hf32(value: bool) -> None:
+@checks_arguments
+def matmul_allow_hf32(value: Flag) -> None:
     """Permit HF32, a short float32, in products of matrices.
 
     Source: `mindspore.device_context.ascend.op_precision.matmul_allow_hf32`.
     """
-    checks.boolean(value, "value", "matmul_allow_hf32")
 
 
-def conv_allow_hf32(value: bool) -> None:
+@checks_arguments
+def conv_allow_hf32(value: Flag) -> None:
     """Permit HF32, a short float32, in convolutions.
 
     Source: `mindspore.device_context.ascend.op_precision.conv_allow_hf32`.
     """
-    checks.boolean(value, "value", "conv_allow_hf32")
 
 
 __all__ = ["conv_allow_hf32", "matmul_allow_hf32", "op_precision_mode", "precision_mode"]

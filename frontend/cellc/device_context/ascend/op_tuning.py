@@ -3,34 +3,37 @@
 Source: `mindspore.device_context.ascend.op_tuning`.
 """
 
-from ...core import checks
+from typing import Annotated
+
+from ...core.declared import Flag, NonNegative, checks_arguments, one_of
 
 
-def op_compile(value: bool) -> None:
+@checks_arguments
+def op_compile(value: Flag) -> None:
     """Whether ops are compiled when they are met, rather than taken from a library.
 
     Source: `mindspore.device_context.ascend.op_tuning.op_compile`.
     """
-    checks.boolean(value, "value", "op_compile")
 
 
-def aoe_tune_mode(tune_mode: str) -> None:
+@checks_arguments
+def aoe_tune_mode(tune_mode: Annotated[str, one_of("online", "offline")]) -> None:
     """Whether the tuner runs within the program (`"online"`) or on its graphs (`"offline"`).
 
     Source: `mindspore.device_context.ascend.op_tuning.aoe_tune_mode`.
     """
-    checks.choice(tune_mode, ("online", "offline"), "tune_mode", "aoe_tune_mode")
 
 
-def aoe_job_type(config: str) -> None:
+@checks_arguments
+def aoe_job_type(config: Annotated[str, one_of("1", "2")]) -> None:
     """What the tuner looks at: parts of a graph (`"1"`) or single ops (`"2"`).
 
     Source: `mindspore.device_context.ascend.op_tuning.aoe_job_type`.
     """
-    checks.choice(config, ("1", "2"), "config", "aoe_job_type")
 
 
-def aclnn_cache(enable_global_cache: bool = False, cache_queue_length: int = 10000) -> None:
+@checks_arguments
+def aclnn_cache(enable_global_cache: Flag = False, cache_queue_length: NonNegative = 10000) -> None:
     """How many prepared ops are kept.
 
     Args:
@@ -42,8 +45,6 @@ def aclnn_cache(enable_global_cache: bool = False, cache_queue_length: int = 100
 
     Source: `mindspore.device_context.ascend.op_tuning.aclnn_cache`.
     """
-    checks.boolean(enable_global_cache, "enable_global_cache", "aclnn_cache")
-    checks.at_least(cache_queue_length, 0, "cache_queue_length", "aclnn_cache")
 
 
 __all__ = ["aclnn_cache", "aoe_job_type", "aoe_tune_mode", "op_compile"]

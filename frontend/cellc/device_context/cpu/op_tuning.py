@@ -1,17 +1,15 @@
 """How ops run on a CPU. Source: `mindspore.device_context.cpu.op_tuning`."""
 
 from ... import context
-from ...core import checks
+from ...core.declared import Positive, checks_arguments
 
 
-def threads_num(num: int) -> None:
+@checks_arguments
+def threads_num(num: Positive) -> None:
     """How many threads compute.
 
     Source: `mindspore.device_context.cpu.op_tuning.threads_num`.
     """
-    checks.of_type(num, (int,), "num", "threads_num")
-    if num < 1:
-        raise ValueError(f"For 'threads_num', 'num' must be at least 1, but got {num}.")
     context.set_context(runtime_num_threads=num)
 
 

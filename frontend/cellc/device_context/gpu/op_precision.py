@@ -3,23 +3,23 @@
 Source: `mindspore.device_context.gpu.op_precision`.
 """
 
-from ...core import checks
+from ...core.declared import Flag, checks_arguments
 
 
-def conv_allow_tf32(value: bool) -> None:
+@checks_arguments
+def conv_allow_tf32(value: Flag) -> None:
     """Permit TF32 in convolutions; not used by strict numerics.
 
     Source: `mindspore.device_context.gpu.op_precision.conv_allow_tf32`.
     """
-    checks.of_type(value, (bool,), "value", "conv_allow_tf32")
 
 
-def matmul_allow_tf32(value: bool) -> None:
+@checks_arguments
+def matmul_allow_tf32(value: Flag) -> None:
     """Permit TF32 in products of matrices; not used by strict numerics.
 
     Source: `mindspore.device_context.gpu.op_precision.matmul_allow_tf32`.
     """
-    checks.of_type(value, (bool,), "value", "matmul_allow_tf32")
 
 
 __all__ = ["conv_allow_tf32", "matmul_allow_tf32"]

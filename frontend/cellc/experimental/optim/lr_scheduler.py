@@ -17,7 +17,7 @@ import numpy as np
 
 from cellc_runtime.lazy import public_names
 
-from ...core import checks
+from ...core.declared import NUMBER, POSITIVE, Number, Positive, is_int, is_number
 from ...core.native import names_itself
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -73,7 +73,7 @@ def _float(value: Any, name: str, what: str) -> float:
 
 
 def _int(value: Any, name: str, what: str, *, positive: bool = False) -> int:
-    if not checks.is_int(value):
+    if not is_int(value):
         raise TypeError(f"For '{what}', the '{name}' must be int, but got {type(value)}.")
     if positive and value < 1:
         raise ValueError(f"For '{what}', the '{name}' must be positive, got {value}.")
@@ -111,7 +111,7 @@ class LRScheduler:
 
     def __init__(self, optimizer: Any, last_epoch: int = -1) -> None:
         self.optimizer = _optimizer(optimizer)
-        if not checks.is_int(last_epoch):
+        if not is_int(last_epoch):
             raise TypeError(
                 "The type of 'last_epoch' should be 'int', but got type "
                 f"'{type(last_epoch).__name__}'."
@@ -224,12 +224,12 @@ class LinearLR(_Factors):
         self, optimizer: Any, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
         total_iters: int = 5, last_epoch: int = -1,
     ) -> None:
-        if not 0.0 < checks.number(start_factor, "start_factor", "LinearLR") <= 1.0:
+        if not 0.0 < NUMBER(start_factor, "LinearLR", "start_factor") <= 1.0:
             raise ValueError(
                 "Starting multiplicative factor expected to be greater than 0 and less than or "
                 f"equal to 1, but got {start_factor}."
             )
-        if not 0.0 <= checks.number(end_factor, "end_factor", "LinearLR") <= 1.0:
+        if not 0.0 <= NUMBER(end_factor, "LinearLR", "end_factor") <= 1.0:
             raise ValueError(
                 f"Ending multiplicative factor expected to be between 0 and 1, got {end_factor}."
             )
@@ -293,7 +293,7 @@ class ConstantLR(_Factors):
     def __init__(
         self, optimizer: Any, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
-        if not 0.0 <= checks.number(factor, "factor", "ConstantLR") <= 1.0:
+        if not 0.0 <= NUMBER(factor, "ConstantLR", "factor") <= 1.0:
             raise ValueError(
                 f"Constant multiplicative factor expected to be between 0 and 1, got {factor}."
             )
@@ -324,7 +324,7 @@ class MultiStepLR(_Factors):
     """
 
     def __init__(
-        self, optimizer: Any, milestones: list[int], gamma: float = 0.1, last_epoch: int = -1
+        self, optimizer: Any, milestones: list[int], gamma: Number = 0.1, last_epoch: int = -1
     ) -> None:
         if not isinstance(milestones, list):
             raise TypeError(
@@ -334,7 +334,7 @@ class MultiStepLR(_Factors):
         for milestone in milestones:
             _int(milestone, "milestones", "MultiStepLR")
         self.milestones = Counter(milestones)
-        self.gamma = checks.number(gamma, "gamma", "MultiStepLR")
+        self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
     def _ratio(self, epoch: int) -> float:
@@ -394,7 +394,7 @@ class CosineAnnealingLR(LRScheduler):
     def __init__(
         self, optimizer: Any, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
-        if not checks.is_number(eta_min):
+        if not is_number(eta_min):
             raise TypeError(
                 "For 'CosineAnnealingLR', the 'eta_min' must be float or int, but got "
                 f"{type(eta_min)}."
@@ -434,15 +434,15 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Any, T_0: int, T_mult: int = 1, eta_min: float = 0,
+        self, optimizer: Any, T_0: int, T_mult: int = 1, eta_min: Number = 0,
         last_epoch: int = -1,
     ) -> None:
         for name, value in (("T_0", T_0), ("T_mult", T_mult)):
-            if not checks.is_int(value) or value < 1:
+            if not is_int(value) or value < 1:
                 raise ValueError(f"{name} should be an integer of 1 or more, but got {value}")
         self.T_0 = self.T_i = T_0
         self.T_mult = T_mult
-        self.eta_min = checks.number(eta_min, "eta_min", "CosineAnnealingWarmRestarts")
+        self.eta_min = eta_min
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
@@ -461,7 +461,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         """
         if epoch is None:
             epoch = max(self.last_epoch + 1, 0)
-        elif not checks.is_number(epoch) or epoch < 0:
+        elif not is_number(epoch) or epoch < 0:
             raise ValueError(f"The epoch must be a number of 0 or more, but got {epoch!r}.")
         start, length = 0, self.T_0
         while epoch >= start + length:
@@ -488,7 +488,7 @@ class CyclicLR(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Any, base_lr: Any, max_lr: Any, step_size_up: int = 2000,
+        self, optimizer: Any, base_lr: Any, max_lr: Any, step_size_up: Positive = 2000,
         step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
         scale_fn: Callable[[Any], Any] | None = None, scale_mode: str = "cycle",
         last_epoch: int = -1,
@@ -500,11 +500,10 @@ class CyclicLR(LRScheduler):
                 f"'exp_range', but got {mode!r}"
             )
         own = _optimizer(optimizer)
-        low = [checks.number(v, "base_lr", what) for v in _per_group(base_lr, own, "base_lr")]
-        self.max_lrs = [checks.number(v, "max_lr", what) for v in _per_group(max_lr, own, "max_lr")]
-        up = checks.positive(step_size_up, "step_size_up", what)
-        down = up if step_size_down is None else checks.positive(step_size_down, "step_size_down",
-                                                                  what)
+        low = [NUMBER(v, what, "base_lr") for v in _per_group(base_lr, own, "base_lr")]
+        self.max_lrs = [NUMBER(v, what, "max_lr") for v in _per_group(max_lr, own, "max_lr")]
+        up = step_size_up
+        down = up if step_size_down is None else POSITIVE(step_size_down, what, "step_size_down")
         self.total_size = up + down
         self.step_ratio = up / self.total_size
         self.mode, self.gamma = mode, gamma

@@ -11,7 +11,7 @@ import numpy as np
 from cellc_runtime.dtypes import float32, int32
 
 from ... import ops
-from ...core import checks
+from ...core.declared import NUMBER
 from ...nn.optim.optimizer import WHY_EMPTY
 from ...nn.optim.steady import SteadySteps
 from ...tensors.parameter import Parameter, ParameterTuple
@@ -20,7 +20,7 @@ from ...tensors.tensor import Tensor
 
 def option(value: Any, name: str, what: str, *, positive: bool = False) -> float:
     """A number of zero or more (more than 0 if `positive`); raises a TypeError or ValueError."""
-    number = checks.number(value, name, what)
+    number: float = NUMBER(value, what, name)
     if number < 0.0 or (positive and number == 0.0):
         raise ValueError(
             f"For '{what}', the {name} must be greater than {'' if positive else 'or equal to '}"
@@ -52,7 +52,7 @@ def checked_betas(betas: Any, what: str) -> tuple[float, float]:
     if not isinstance(betas, (tuple, list)) or len(betas) != 2:
         raise TypeError(f"For '{what}', 'betas' must be a pair of floats, but got {betas!r}.")
     for i, beta in enumerate(betas):
-        if not 0.0 <= checks.number(beta, f"betas[{i}]", what) < 1.0:
+        if not 0.0 <= NUMBER(beta, what, f"betas[{i}]") < 1.0:
             raise ValueError(
                 f"For '{what}', the beta at index {i} must be in [0.0, 1.0), but got {beta}."
             )

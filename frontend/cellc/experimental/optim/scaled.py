@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...core import checks
+from ...core.declared import BOOL, number
 from ...ops.optimizer_rules import squares
 from ...ops.optimizer_rules.averages import weighted
 from .optimizer import Optimizer, checked_rate, option, rate_of
@@ -30,10 +30,10 @@ class Adadelta(Optimizer):
     ) -> None:
         what = "Adadelta"
         checked_rate(lr, what)
-        checks.between(rho, 0.0, 1.0, "rho", what)
+        number(0, 1)(rho, what, "rho")
         option(eps, "eps", what, positive=True)
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay,
-                                  "maximize": checks.boolean(maximize, "maximize", what)})
+                                  "maximize": BOOL(maximize, what, "maximize")})
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
         """The new value of a parameter; its statistics are assigned."""
@@ -74,7 +74,7 @@ class Adagrad(Optimizer):
         super().__init__(params, {
             "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
             "initial_accumulator_value": first,
-            "maximize": checks.boolean(maximize, "maximize", what),
+            "maximize": BOOL(maximize, what, "maximize"),
         })
 
     def _start(self, start: Any, group: dict[str, Any]) -> Any:
@@ -117,7 +117,7 @@ class RMSprop(Optimizer):
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
             "weight_decay": weight_decay,
-            "maximize": checks.boolean(maximize, "maximize", what),
+            "maximize": BOOL(maximize, what, "maximize"),
         })
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:

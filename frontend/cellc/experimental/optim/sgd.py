@@ -9,7 +9,7 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...core import checks
+from ...core.declared import NUMBER, Flag, Number, number
 from ...ops.optimizer_rules import momentum as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -36,15 +36,12 @@ class SGD(Optimizer):
     states = (("accum", "zeros"), ("stat", "ones"))
 
     def __init__(
-        self, params: Any, lr: Any, momentum: float = 0, dampening: float = 0,
-        weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False,
+        self, params: Any, lr: Any, momentum: float = 0, dampening: Number = 0,
+        weight_decay: float = 0.0, nesterov: Flag = False, *, maximize: Flag = False,
     ) -> None:
         what = "SGD"
         checked_rate(lr, what)
         momentum = option(momentum, "momentum", what)
-        checks.number(dampening, "dampening", what)
-        checks.boolean(nesterov, "nesterov", what)
-        checks.boolean(maximize, "maximize", what)
         if nesterov and (momentum == 0.0 or dampening != 0):
             raise ValueError(
                 f"For '{what}', if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
@@ -93,7 +90,7 @@ class ASGD(Optimizer):
 
     def __init__(
         self, params: Any, lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
-        t0: float = 1e6, weight_decay: float = 0.0, maximize: bool = False,
+        t0: float = 1e6, weight_decay: float = 0.0, maximize: Flag = False,
     ) -> None:
         what = "ASGD"
         checked_rate(lr, what)
@@ -102,7 +99,6 @@ class ASGD(Optimizer):
                 raise TypeError(
                     f"For '{what}', the type of {name} must be float, but got {type(value)}."
                 )
-        checks.boolean(maximize, "maximize", what)
         self.eta: list[Parameter] = []
         super().__init__(params, {
             "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
@@ -148,18 +144,17 @@ class Rprop(Optimizer):
 
     def __init__(
         self, params: Any, lr: Any = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
-        step_sizes: tuple[float, float] = (1e-6, 50), *, maximize: bool = False,
+        step_sizes: tuple[float, float] = (1e-6, 50), *, maximize: Flag = False,
     ) -> None:
         what = "Rprop"
         checked_rate(lr, what)
         for name, pair in (("etas", etas), ("step_sizes", step_sizes)):
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise TypeError(f"For '{what}', '{name}' must be a pair, but got {pair!r}.")
-        checks.between(etas[0], 0.0, 1.0, "etas[0]", what, "()")
-        if not checks.number(etas[1], "etas[1]", what) > 1.0:
+        number(0, 1, "()")(etas[0], what, "etas[0]")
+        if not NUMBER(etas[1], what, "etas[1]") > 1.0:
             raise ValueError(f"For '{what}', the etas[1] must be greater than 1.0, but got "
                              f"{etas[1]}.")
-        checks.boolean(maximize, "maximize", what)
         super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes,
                                   "maximize": maximize})
 

@@ -7,7 +7,7 @@ from typing import Any
 from cellc_runtime.dtypes import int32
 
 from ... import ops
-from ...core import checks
+from ...core.declared import BOOL
 from ...experimental.optim.optimizer import Optimizer, rate_of
 from ...ops.optimizer_rules.momentum import momentum as momentum_rule
 from ...tensors.parameter import Parameter
@@ -59,7 +59,7 @@ class SGD(Optimizer):
                             (weight_decay, "weight_decay")):
             _number(value, name, what)
         for flag, name in ((nesterov, "nesterov"), (maximize, "maximize")):
-            checks.of_type(flag, (bool,), name, what)
+            BOOL(flag, what, name)
         for value, name in ((lr, "learning rate"), (momentum, "momentum"),
                             (weight_decay, "weight_decay")):
             if not float(value) >= 0.0:

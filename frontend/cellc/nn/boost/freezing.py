@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from cellc_runtime.dtypes import int32
 
 from ... import ops
-from ...core import checks
+from ...core.declared import Listed, checks_arguments, instance, is_int
 from ...core.native import names_itself
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -38,25 +37,25 @@ class FreezeOpt(Cell):
     Source: `mindspore.boost.FreezeOpt`.
     """
 
+    @checks_arguments
     def __init__(
-        self, opt: Any, train_parameter_groups: Sequence[Any] | None = None,
+        self, opt: Optimizer | LARS, train_parameter_groups: Listed | None = None,
         train_strategy: Any = None,
     ) -> None:
         super().__init__()
-        checks.of_type(opt, (Optimizer, LARS), "opt", "FreezeOpt")
         if train_strategy is not None and train_parameter_groups is None:
             raise ValueError("When the 'train_strategy' is specified, the value of "
                              "'train_parameter_groups' must also be specified")
         self.single_opt = opt
         self.parameters = opt.parameters
-        groups = [list(opt.parameters)] if train_parameter_groups is None else checks.of_type(
-            train_parameter_groups, (tuple, list), "train_parameter_groups", "FreezeOpt")
+        groups = [list(opt.parameters)] if train_parameter_groups is None else \
+            train_parameter_groups
         self.groups_num = len(groups)
         self.train_strategy = _strategy(train_strategy)
         self.opts = [self._made(i, params) for i, params in enumerate(groups)]
 
     def _made(self, index: int, params: Any) -> Any:
-        checks.of_type(params, (tuple, list), "each of train_parameter_groups", "FreezeOpt")
+        instance(tuple, list)(params, "FreezeOpt", "each of train_parameter_groups")
         made = remade(self.single_opt, params, self._rates(index))
         weights = {id(p) for p in made.parameters}
         for parameter in made.get_parameters():
@@ -84,8 +83,8 @@ def _strategy(given: Any) -> Tensor | None:
             raise ValueError("When train_strategy is a Tensor, the dimension should be 1 and the "
                              f"dtype should be int32, but got {given.ndim} and {given.dtype}.")
         return given
-    checks.of_type(given, (tuple, list), "train_strategy", "FreezeOpt")
-    if not all(checks.is_int(step) for step in given):
+    instance(tuple, list)(given, "FreezeOpt", "train_strategy")
+    if not all(is_int(step) for step in given):
         raise ValueError("The element in train_strategy should be int number")
     return Tensor(np.array(given, np.int32))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...core import checks
+from ...core.declared import instance
 from ...core.native import names_itself
 from ...tensors.parameter import Parameter
 from ..cell import Cell
@@ -38,7 +38,7 @@ def _listed(params: Any) -> list[Any]:
     found = list(params or ())
     if not found:
         raise ValueError("Optimizer got an empty parameter list.")
-    checks.of_type(found[0], (Mapping, Parameter), "params", "Optimizer")
+    instance(Mapping, Parameter)(found[0], "Optimizer", "params")
     return found
 
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...core import checks
-from ...core.declared import Flag, Int, Positive, PositiveNumber, one_of
+from ...core.declared import BOOL, INT, Flag, Int, Positive, PositiveNumber, one_of
 from ...tensors.initializer import initializer
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -41,7 +40,7 @@ class Embedding(Cell):
         self.padding_idx = padding_idx
         table = initializer(embedding_table, [vocab_size, embedding_size], dtype)
         if padding_idx is not None:
-            if not 0 <= checks.integer(padding_idx, "padding_idx", what) < vocab_size:
+            if not 0 <= INT(padding_idx, what, "padding_idx") < vocab_size:
                 raise ValueError(
                     f"For 'Embedding', the 'padding_idx' must be in range of [0, {vocab_size}), "
                     f"but got {padding_idx} with type 'int'."
@@ -120,7 +119,7 @@ class MultiFieldEmbeddingLookup(EmbeddingLookup):
     ) -> None:
         what = "MultiFieldEmbeddingLookup"
         self.field_size = field_size
-        if not checks.boolean(sparse, "sparse", what) and target == "CPU":
+        if not BOOL(sparse, what, "sparse") and target == "CPU":
             raise ValueError(
                 f"For '{what}', 'sparse' must be True when 'target' is \"CPU\", but got 'sparse': "
                 f"False and 'target': {target}."

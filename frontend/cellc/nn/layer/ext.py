@@ -10,8 +10,7 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...core import checks
-from ...core.declared import Arguments, Flag, Int, Number
+from ...core.declared import INT, Arguments, Flag, Int, Number
 from ...ops import functional_window as window
 from ...tensors.initializer import Normal, initializer
 from ...tensors.parameter import Parameter
@@ -180,7 +179,7 @@ def _row_of(padding_idx: Any, count: int, what: str) -> int | None:
     """A row of the table, or None."""
     if padding_idx is None:
         return None
-    row = checks.integer(padding_idx, "padding_idx", what)
+    row: int = INT(padding_idx, what, "padding_idx")
     if not -count <= row < count:
         raise ValueError(
             f"For '{what}', the 'padding_idx' must be in [{-count}, {count}), but got {row}."

@@ -9,8 +9,7 @@ import numpy as np
 from cellc_runtime.dtypes import float16, float32, float64, int32
 
 from ... import ops
-from ...core import checks
-from ...core.declared import Axes, Flag
+from ...core.declared import BOOL, NUMBER, Axes, Flag, instance
 from ...ops.arguments import tensor
 from ...ops.operations import DivNoNan
 from ...tensors.tensor import Tensor
@@ -120,9 +119,8 @@ class Moments(Cell):
     def __init__(self, axis: Any = None, keep_dims: bool | None = None) -> None:
         super().__init__()
         what = self.cls_name
-        self.axis = () if axis is None else checks.of_type(axis, (int, tuple), "axis", what)
-        self.keep_dims = checks.boolean(
-            False if keep_dims is None else keep_dims, "keep_dims", what)
+        self.axis = () if axis is None else instance(int, tuple)(axis, what, "axis")
+        self.keep_dims = BOOL(False if keep_dims is None else keep_dims, what, "keep_dims")
 
     def construct(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and (biased) variance; of float16, computed in float32."""
@@ -151,7 +149,7 @@ class Range(Cell):
             raise ValueError("For 'Range', the 'delta' can not be zero.")
         first, last = (0, start) if limit is None else (start, limit)
         for name, value in (("start", first), ("limit", last), ("delta", delta)):
-            checks.number(value, name, self.cls_name)
+            NUMBER(value, self.cls_name, name)
         numbers = np.arange(first, last, delta)
         is_float = numbers.dtype.kind == "f"
         self.result_tensor = Tensor(numbers, float32 if is_float else int32)

@@ -8,8 +8,7 @@ from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.lazy import lazy_module
 
 from ... import ops
-from ...core import checks
-from ...core.declared import Flag, Float, PlainNumber, Positive, Share, number, one_of
+from ...core.declared import Flag, Float, PlainNumber, Positive, Share, is_int, number, one_of
 from ...ops.arguments import ranked
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -311,7 +310,7 @@ class LayerNormExt(Cell):
         bias: bool = True, dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        shape = (normalized_shape,) if checks.is_int(normalized_shape) else normalized_shape
+        shape = (normalized_shape,) if is_int(normalized_shape) else normalized_shape
         if not isinstance(shape, (tuple, list)):
             raise TypeError(
                 "For 'LayerNormExt', the 'normalized_shape' must be an int, tuple or list of int, "

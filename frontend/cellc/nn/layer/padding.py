@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...core import checks
-from ...core.declared import Number
+from ...core.declared import INT, Number, is_int
 from ...tensors.tensor import Tensor
 from .base import Family
 
@@ -29,7 +28,7 @@ class SidePad(Family):
     def _sides(self, padding: Any) -> tuple[int, ...]:
         """The padding of each side, checked."""
         what = self.cls_name
-        if checks.is_int(padding):
+        if is_int(padding):
             padding = (padding,) * (2 * self.spatial)
         if not isinstance(padding, tuple):
             raise TypeError(
@@ -40,7 +39,7 @@ class SidePad(Family):
             raise ValueError(
                 f"For '{what}', the 'padding' must hold up to {self.spatial} pairs, got {padding}."
             )
-        sides = tuple(checks.integer(p, "padding", what) for p in padding)
+        sides = tuple(INT(p, what, "padding") for p in padding)
         if self.mode == "reflect" and any(side < 0 for side in sides):
             raise ValueError(
                 f"For '{what}' every element in 'padding' must be >= 0, but got {sides}."

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...core import checks
-from ...core.declared import Flag, Positive, instance
+from ...core.declared import INT, POSITIVE, Flag, Positive, instance, is_int, one_of, per_axis
 from ...ops import functional_volume as volume
 from ...ops import functional_window as window
 from ...tensors.tensor import Tensor
@@ -21,14 +20,14 @@ Ints = tuple[int, ...]
 
 def _sizes(value: Any, count: int, name: str, what: str) -> Any:
     """A kernel size or stride: a positive int, or a tuple of `count`."""
-    if not checks.is_int(value) and not isinstance(value, tuple):
+    if not is_int(value) and not isinstance(value, tuple):
         raise TypeError(
             f"For '{what}', the '{name}' must be an positive int number or a tuple, but got {value}"
         )
     values = value if isinstance(value, tuple) else (value,)
     if isinstance(value, tuple) and len(value) != count:
         raise ValueError(f"For '{what}', the '{name}' must hold {count} ints, but got {value}")
-    if any(not checks.is_int(v) or v < 1 for v in values):
+    if any(not is_int(v) or v < 1 for v in values):
         raise ValueError(
             f"For '{what}', the '{name}' must be an positive int number or a tuple, but got {value}"
         )
@@ -54,8 +53,7 @@ class _Pool(Family):
             raise TypeError(
                 f"For '{what}', the 'pad_mode' must be str, but got {type(pad_mode).__name__}."
             )
-        self.pad_mode = checks.choice(
-            pad_mode.upper(), ("VALID", "SAME", "PAD"), "pad_mode", what)
+        self.pad_mode = one_of("VALID", "SAME", "PAD")(pad_mode.upper(), what, "pad_mode")
         self.kernel_size = _sizes(kernel_size, self.spatial, "kernel_size", what)
         self.stride = _sizes(stride, self.spatial, "stride", what)
         self.is_expand = self.pad_mode == "PAD"
@@ -166,7 +164,7 @@ class _AvgPool(_Pool):
         self, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
     ) -> None:
         if divisor_override is not None:
-            checks.positive(divisor_override, "divisor_override", self.cls_name)
+            POSITIVE(divisor_override, self.cls_name, "divisor_override")
         self.padding = padding
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
@@ -309,12 +307,12 @@ class AvgPool3d(_AvgPool, spatial=3):
 def _output_size(output_size: Any, count: int, what: str) -> Any:
     """A size for each axis (None: that of the input), or one int for all."""
     if not isinstance(output_size, list):
-        checks.of_type(output_size, (int, tuple), "output_size", what)
+        instance(int, tuple)(output_size, what, "output_size")
     sizes = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * count
     if len(sizes) != count:
         raise ValueError(f"For '{what}', 'output_size' must hold {count} sizes, got {output_size}.")
     for size in sizes:
-        if size is not None and checks.integer(size, "output_size", what) < 1:
+        if size is not None and INT(size, what, "output_size") < 1:
             raise ValueError(
                 f"For '{what}', the 'output_size' must be positive, but got {output_size}."
             )
@@ -452,10 +450,10 @@ class _MaxUnpool(Family):
         super().__init__()
         what = self.cls_name
         n = self.spatial
-        self.kernel_size = checks.per_axis(kernel_size, n, "kernel_size", what)
+        self.kernel_size = per_axis(n)(kernel_size, what, "kernel_size")
         self.stride = self.kernel_size if stride is None else \
-            checks.per_axis(stride, n, "stride", what)
-        self.padding = checks.per_axis(padding, n, "padding", what, 0)
+            per_axis(n)(stride, what, "stride")
+        self.padding = per_axis(n, 0)(padding, what, "padding")
 
     def construct(self, x: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """(N, C, L') and the positions pooling gave, to (N, C, L) before it.

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...core import checks
-from ...core.declared import Copies, Flag, Float, Positive, one_of
+from ...core.declared import Copies, Flag, Positive, number, one_of
 from ...ops import recurrence
 from ...ops.arguments import ranked, sequence
 from ...tensors.initializer import Uniform, initializer
@@ -57,15 +56,14 @@ class RNNCellBase(Family):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, has_bias: bool, num_chunks: int,
+        self, input_size: Positive, hidden_size: Positive, has_bias: Flag, num_chunks: Positive,
         dtype: DType = float32,
     ) -> None:
         super().__init__()
-        what = self.cls_name
-        self.input_size = checks.positive(input_size, "input_size", what)
-        self.hidden_size = checks.positive(hidden_size, "hidden_size", what)
-        self.has_bias = checks.boolean(has_bias, "has_bias", what)
-        rows = checks.positive(num_chunks, "num_chunks", what) * hidden_size
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.has_bias = has_bias
+        rows = num_chunks * hidden_size
         self.weight_ih = _parameter((rows, input_size), hidden_size, "weight_ih", dtype)
         self.weight_hh = _parameter((rows, hidden_size), hidden_size, "weight_hh", dtype)
         self.bias_ih: Parameter | None = None
@@ -189,17 +187,17 @@ class _RNNBase(Family):
 
     def __init__(
         self, input_size: Positive, hidden_size: Positive, num_layers: Copies = 1,
-        has_bias: Flag = True, batch_first: Flag = False, dropout: Float = 0.0,
+        has_bias: Flag = True, batch_first: Flag = False,
+        dropout: Annotated[float, number(0, 1, "[)", whole=False)] = 0.0,
         bidirectional: Flag = False, dtype: DType = float32,
     ) -> None:
         super().__init__()
-        what = self.cls_name
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
         self.has_bias = has_bias
         self.batch_first = batch_first
-        self.dropout = checks.between(dropout, 0, 1, "dropout", what, "[)")
+        self.dropout = dropout
         self.bidirectional = bidirectional
         self.directions = 2 if bidirectional else 1
         self.rnn = self._dynamic()

@@ -12,8 +12,7 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...core import checks
-from ...core.declared import DropRate, Positive
+from ...core.declared import COPIES, DropRate, Positive
 from ...ops.functional_heads import attend_in_heads
 from ...tensors.initializer import XavierNormal, XavierUniform
 from ...tensors.parameter import Parameter
@@ -250,7 +249,7 @@ class TransformerDecoderLayer(_Layer, _attentions=("self_attn", "multihead_attn"
 
 def _copies(layer: Cell, count: int, what: str) -> CellList:
     """Copies of a layer, each with parameters of its own."""
-    many = checks.copies(count, "num_layers", what)
+    many = COPIES(count, what, "num_layers")
     return CellList([copy.deepcopy(layer) for _ in range(many)])
 
 

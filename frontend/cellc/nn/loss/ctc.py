@@ -7,7 +7,7 @@ from typing import Any
 from cellc_runtime.dtypes import int32
 
 from ... import ops
-from ...core import checks
+from ...core.declared import Flag, NonNegative
 from ...ops import functional_ctc as ctc
 from ...tensors.tensor import Tensor
 from .loss import LossBase
@@ -32,11 +32,11 @@ class CTCLoss(LossBase):
     """
 
     def __init__(
-        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
+        self, blank: NonNegative = 0, reduction: str = "mean", zero_infinity: Flag = False
     ) -> None:
         super().__init__(reduction)
-        self.blank = checks.at_least(blank, 0, "blank", self.cls_name)
-        self.zero_infinity = checks.boolean(zero_infinity, "zero_infinity", self.cls_name)
+        self.blank = blank
+        self.zero_infinity = zero_infinity
         self.how = reduction
 
     def construct(

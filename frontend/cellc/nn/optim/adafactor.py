@@ -9,7 +9,7 @@ import numpy as np
 from cellc_runtime.dtypes import float16, float32
 
 from ... import ops
-from ...core import checks
+from ...core.declared import FLOAT, Flag, Float, Number, OpenShare, instance
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
 from ..registering import opt_init_args_register
@@ -19,10 +19,10 @@ from .optimizer import Optimizer
 def _pair(eps: Any) -> tuple[float, float]:
     """The two small numbers."""
     what = "AdaFactor"
-    if len(checks.of_type(eps, (list, tuple), "eps", what)) != 2:
+    if len(instance(list, tuple)(eps, what, "eps")) != 2:
         raise ValueError(f"For 'AdaFactor', 'eps' must be two floats, but got {eps!r}.")
     for i, value in enumerate(eps):
-        if checks.floating(value, f"eps{i}", what) < 0.0:
+        if FLOAT(value, what, f"eps{i}") < 0.0:
             raise ValueError(
                 f"For 'AdaFactor', the 'eps{i}' must be float and must >= 0, but got '{value}' "
                 "with type 'float'."
@@ -63,9 +63,9 @@ class AdaFactor(Optimizer):
     @opt_init_args_register
     def __init__(
         self, params: Any, learning_rate: Any = None, eps: tuple[float, float] = (1e-30, 1e-3),
-        clip_threshold: float = 1.0, decay_rate: float = 0.8, beta1: float | None = 0.9,
-        weight_decay: Any = 0.0, scale_parameter: bool = True, relative_step: bool = True,
-        warmup_init: bool = False, compression: bool = False, loss_scale: float = 1.0,
+        clip_threshold: Float = 1.0, decay_rate: OpenShare = 0.8, beta1: Number | None = 0.9,
+        weight_decay: Any = 0.0, scale_parameter: Flag = True, relative_step: Flag = True,
+        warmup_init: Flag = False, compression: Flag = False, loss_scale: float = 1.0,
     ) -> None:
         if learning_rate is not None and relative_step:
             raise ValueError(
@@ -78,16 +78,14 @@ class AdaFactor(Optimizer):
             raise ValueError("For 'AdaFactor', relative_step=False requires a 'learning_rate'.")
         super().__init__(0.0 if learning_rate is None else learning_rate, params, weight_decay,
                          loss_scale)
-        what = self.cls_name
         self.eps = _pair(eps)
-        self.clip_threshold = checks.floating(clip_threshold, "clip_threshold", what)
-        self.decay_rate = checks.between(checks.floating(decay_rate, "decay_rate", what), 0.0, 1.0,
-                                         "decay_rate", what, "()")
-        self.beta1 = None if beta1 is None else checks.number(beta1, "beta1", what)
-        self.scale_lr = checks.boolean(scale_parameter, "scale_parameter", what)
-        self.relative_step = checks.boolean(relative_step, "relative_step", what)
-        self.warmup_init = checks.boolean(warmup_init, "warmup_init", what)
-        self.compression = checks.boolean(compression, "compression", what)
+        self.clip_threshold = clip_threshold
+        self.decay_rate = decay_rate
+        self.beta1 = beta1
+        self.scale_lr = scale_parameter
+        self.relative_step = relative_step
+        self.warmup_init = warmup_init
+        self.compression = compression
         if self.beta1 is not None:
             self.exp_avg = self.state_of("exp_avg", "zeros")
         self._init_squares()

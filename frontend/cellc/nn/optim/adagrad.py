@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from ...core import checks
+from ...core.declared import Flag, Share, SmallFloat, number
 from ...ops.optimizer_rules import squares
 from ..registering import opt_init_args_register
-from .by_rule import RuleOptimizer, non_negative_float, positive_float
+from .by_rule import NonNegativeOption, RuleOptimizer
 
 
 class RMSProp(RuleOptimizer):
@@ -26,18 +26,17 @@ class RMSProp(RuleOptimizer):
     _rule = staticmethod(squares.rms_prop)
     _state: tuple[str, ...] = ("ms", "moment")
     _decays, _constants = ("decay",), ("momentum", "epsilon")
-    _checks = {"decay": non_negative_float, "momentum": non_negative_float,
-               "epsilon": positive_float}
 
     @opt_init_args_register
     def __init__(
-        self, params: Any, learning_rate: Any = 0.1, decay: float = 0.9, momentum: float = 0.0,
-        epsilon: float = 1e-10, use_locking: bool = False, centered: bool = False,
+        self, params: Any, learning_rate: Any = 0.1, decay: NonNegativeOption = 0.9,
+        momentum: NonNegativeOption = 0.0, epsilon: SmallFloat = 1e-10, use_locking: Flag = False,
+        centered: Flag = False,
         loss_scale: float = 1.0, weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
-        self._set_options(decay=decay, momentum=momentum, epsilon=epsilon, use_locking=use_locking,
-                          centered=centered)
+        self.decay, self.momentum, self.epsilon = decay, momentum, epsilon
+        self.use_locking, self.centered = use_locking, centered
         if centered:
             self._state = (*self._state, "mg")
             self.mg = self.state_of("mean_grad", "zeros")
@@ -61,13 +60,12 @@ class Adagrad(RuleOptimizer):
 
     @opt_init_args_register
     def __init__(
-        self, params: Any, accum: float = 0.1, learning_rate: Any = 0.001,
-        update_slots: bool = True, loss_scale: float = 1.0, weight_decay: Any = 0.0,
+        self, params: Any, accum: NonNegativeOption = 0.1, learning_rate: Any = 0.001,
+        update_slots: Flag = True, loss_scale: float = 1.0, weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
-        first = non_negative_float(accum, "accum", self.cls_name)
-        self.update_slots = checks.boolean(update_slots, "update_slots", self.cls_name)
-        self.accum = self.state_of("accum", first)
+        self.update_slots = update_slots
+        self.accum = self.state_of("accum", accum)
 
 
 class Adadelta(RuleOptimizer):
@@ -87,12 +85,11 @@ class Adadelta(RuleOptimizer):
 
     @opt_init_args_register
     def __init__(
-        self, params: Any, learning_rate: Any = 1.0, rho: float = 0.9, epsilon: float = 1e-6,
-        loss_scale: float = 1.0, weight_decay: Any = 0.0,
+        self, params: Any, learning_rate: Any = 1.0, rho: Share = 0.9,
+        epsilon: NonNegativeOption = 1e-6,        loss_scale: float = 1.0, weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
-        self.rho = checks.between(rho, 0.0, 1.0, "rho", self.cls_name)
-        self.epsilon = non_negative_float(epsilon, "epsilon", self.cls_name)
+        self.rho, self.epsilon = rho, epsilon
         self.accum = self.state_of("accum", "zeros")
         self.accum_update = self.state_of("accum_update", "zeros")
 
@@ -111,17 +108,16 @@ class ProximalAdagrad(RuleOptimizer):
 
     _rule = staticmethod(squares.proximal_adagrad)
     _state, _constants = ("accum",), ("l1", "l2")
-    _checks = {"l1": non_negative_float, "l2": non_negative_float}
 
     @opt_init_args_register
     def __init__(
-        self, params: Any, accum: float = 0.1, learning_rate: Any = 0.001, l1: float = 0.0,
-        l2: float = 0.0, use_locking: bool = False, loss_scale: float = 1.0,
-        weight_decay: Any = 0.0,
+        self, params: Any, accum: NonNegativeOption = 0.1, learning_rate: Any = 0.001,
+        l1: NonNegativeOption = 0.0, l2: NonNegativeOption = 0.0, use_locking: Flag = False,
+        loss_scale: float = 1.0, weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
-        self._set_options(l1=l1, l2=l2, use_locking=use_locking)
-        self.accum = self.state_of("accum", non_negative_float(accum, "accum", self.cls_name))
+        self.l1, self.l2, self.use_locking = l1, l2, use_locking
+        self.accum = self.state_of("accum", accum)
 
 
 class FTRL(RuleOptimizer):
@@ -136,30 +132,27 @@ class FTRL(RuleOptimizer):
         use_locking: accepted for compatibility.
 
     Raises:
-        ValueError: the rate is not one constant, or `lr_power` is positive.
+        ValueError: the rate is not one constant.
     """
 
     _rule = staticmethod(squares.ftrl)
     _state, _constants = ("moments", "linear"), ("l1", "l2", "lr_power")
-    _checks = {"l1": non_negative_float, "l2": non_negative_float}
 
     @opt_init_args_register
     def __init__(
-        self, params: Any, initial_accum: float = 0.1, learning_rate: Any = 0.001,
-        lr_power: float = -0.5, l1: float = 0.0, l2: float = 0.0, use_locking: bool = False,
+        self, params: Any, initial_accum: NonNegativeOption = 0.1, learning_rate: Any = 0.001,
+        lr_power: Annotated[float, number(high=0)] = -0.5, l1: NonNegativeOption = 0.0,
+        l2: NonNegativeOption = 0.0, use_locking: Flag = False,
         loss_scale: float = 1.0, weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         what = self.cls_name
         if self.dynamic_lr or self.is_group_lr:
             raise ValueError(f"For '{what}', one constant learning rate is wanted.")
-        if checks.number(lr_power, "lr_power", what) > 0:
-            raise ValueError(f"For '{what}', 'lr_power' must not be positive, got {lr_power}.")
-        self.lr_power = float(lr_power)
+        self.lr_power = lr_power
         if not self.is_group:
             self.decay_flags = (True,) * self.param_length
             self.exec_weight_decay = self.dynamic_weight_decay or float(self.weight_decay) > 0
-        self._set_options(l1=l1, l2=l2, use_locking=use_locking)
-        first = non_negative_float(initial_accum, "initial_accum", what)
-        self.moments = self.state_of("moments", first)
+        self.l1, self.l2, self.use_locking = l1, l2, use_locking
+        self.moments = self.state_of("moments", initial_accum)
         self.linear = self.state_of("linear", "zeros")

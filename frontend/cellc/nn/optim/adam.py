@@ -9,13 +9,12 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
+from ...core.declared import Flag, OpenShare, SmallFloat
 from ...ops.optimizer_rules import adam as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..registering import opt_init_args_register
-from .by_rule import RuleOptimizer, open_fraction, positive_float, take_step
-
-_BETAS = {"beta1": open_fraction, "beta2": open_fraction, "eps": positive_float}
+from .by_rule import RuleOptimizer, take_step
 
 
 class Adam(RuleOptimizer):
@@ -37,25 +36,25 @@ class Adam(RuleOptimizer):
 
     _rule = staticmethod(rules.adam)
     _state: tuple[str, ...] = ("moment1", "moment2")
-    _decays, _constants, _checks = ("beta1", "beta2"), ("eps", "use_nesterov"), _BETAS
+    _decays, _constants = ("beta1", "beta2"), ("eps", "use_nesterov")
     _power_shape: tuple[int, ...] = ()
 
     @opt_init_args_register
     def __init__(
-        self, params: Any, learning_rate: Any = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
-        eps: float = 1e-8, use_locking: bool = False, use_nesterov: bool = False,
-        weight_decay: Any = 0.0, loss_scale: float = 1.0, use_amsgrad: bool = False,
-        use_lazy: bool = False, use_offload: bool = False,
+        self, params: Any, learning_rate: Any = 1e-3, beta1: OpenShare = 0.9,
+        beta2: OpenShare = 0.999, eps: SmallFloat = 1e-8, use_locking: Flag = False,
+        use_nesterov: Flag = False, weight_decay: Any = 0.0, loss_scale: float = 1.0,
+        use_amsgrad: Flag = False, use_lazy: Flag = False, use_offload: Flag = False,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
-        self._set_options(beta1=beta1, beta2=beta2, eps=eps)
-        self._set_options(use_locking=use_locking, use_lazy=use_lazy, use_offload=use_offload)
+        self.beta1, self.beta2, self.eps = beta1, beta2, eps
+        self.use_locking, self.use_lazy, self.use_offload = use_locking, use_lazy, use_offload
         if use_lazy + use_offload + bool(use_amsgrad) > 1:
             raise ValueError(
                 f"For '{self.cls_name}', only one of 'use_lazy', 'use_offload' and 'use_amsgrad' "
                 f"can be True, but got {use_lazy}, {use_offload} and {use_amsgrad}."
             )
-        self._set_options(use_nesterov=use_nesterov, use_amsgrad=use_amsgrad)
+        self.use_nesterov, self.use_amsgrad = use_nesterov, use_amsgrad
         one = Tensor(np.ones(self._power_shape, np.float32))
         self.beta1_power = Parameter(one, name="beta1_power")
         self.beta2_power = Parameter(Tensor(one), name="beta2_power")
@@ -90,9 +89,9 @@ class AdamOffload(Adam):
 
     @opt_init_args_register
     def __init__(
-        self, params: Any, learning_rate: Any = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
-        eps: float = 1e-8, use_locking: bool = False, use_nesterov: bool = False,
-        weight_decay: Any = 0.0, loss_scale: float = 1.0,
+        self, params: Any, learning_rate: Any = 1e-3, beta1: OpenShare = 0.9,
+        beta2: OpenShare = 0.999, eps: SmallFloat = 1e-8, use_locking: Flag = False,
+        use_nesterov: Flag = False, weight_decay: Any = 0.0, loss_scale: float = 1.0,
     ) -> None:
         super().__init__(params, learning_rate, beta1, beta2, eps, use_locking, use_nesterov,
                          weight_decay, loss_scale)
@@ -112,7 +111,7 @@ class _Decoupled(RuleOptimizer):
     """Optimizers that add weight decay to the step, which they compute in float32."""
 
     _state = ("moments1", "moments2")
-    _decays, _constants, _checks = ("beta1", "beta2"), ("eps",), _BETAS
+    _decays, _constants = ("beta1", "beta2"), ("eps",)
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their moments."""
@@ -151,11 +150,11 @@ class AdamWeightDecay(_Decoupled):
     _rule = staticmethod(rules.adam_weight_decay)
 
     def __init__(
-        self, params: Any, learning_rate: Any = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
-        eps: float = 1e-6, weight_decay: Any = 0.0,
+        self, params: Any, learning_rate: Any = 1e-3, beta1: OpenShare = 0.9,
+        beta2: OpenShare = 0.999, eps: SmallFloat = 1e-6, weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
-        self._set_options(beta1=beta1, beta2=beta2, eps=eps)
+        self.beta1, self.beta2, self.eps = beta1, beta2, eps
         self.moments1 = self.state_of("adam_m", "zeros")
         self.moments2 = self.state_of("adam_v", "zeros")
 
@@ -171,15 +170,16 @@ class AdaMax(RuleOptimizer):
 
     _rule = staticmethod(rules.adamax)
     _state = ("moment1", "moment2")
-    _decays, _constants, _checks = ("beta1",), ("beta2", "eps"), _BETAS
+    _decays, _constants = ("beta1",), ("beta2", "eps")
 
     @opt_init_args_register
     def __init__(
-        self, params: Any, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999,
-        eps: float = 1e-8, weight_decay: Any = 0.0, loss_scale: float = 1.0,
+        self, params: Any, learning_rate: Any = 0.001, beta1: OpenShare = 0.9,
+        beta2: OpenShare = 0.999, eps: SmallFloat = 1e-8, weight_decay: Any = 0.0,
+        loss_scale: float = 1.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
-        self._set_options(beta1=beta1, beta2=beta2, eps=eps)
+        self.beta1, self.beta2, self.eps = beta1, beta2, eps
         self.beta1_power = Parameter(Tensor(np.ones((1,), np.float32)), name="beta1_power")
         self.moment1 = self.state_of("moment1", "zeros")
         self.moment2 = self.state_of("moment2", "zeros")
@@ -207,11 +207,11 @@ class Lamb(_Decoupled):
 
     @opt_init_args_register
     def __init__(
-        self, params: Any, learning_rate: Any, beta1: float = 0.9, beta2: float = 0.999,
-        eps: float = 1e-6, weight_decay: Any = 0.0,
+        self, params: Any, learning_rate: Any, beta1: OpenShare = 0.9,
+        beta2: OpenShare = 0.999, eps: SmallFloat = 1e-6, weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
-        self._set_options(beta1=beta1, beta2=beta2, eps=eps)
+        self.beta1, self.beta2, self.eps = beta1, beta2, eps
         self.moments1 = self.state_of("lamb_m", "zeros")
         self.moments2 = self.state_of("lamb_v", "zeros")
 

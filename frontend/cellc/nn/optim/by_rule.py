@@ -1,39 +1,17 @@
-"""Optimizers whose step is one pure rule of `ops.optimizer_rules`, and checks of their options."""
+"""Optimizers whose step is one pure rule of `ops.optimizer_rules`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from ... import ops
-from ...core import checks
+from ...core.declared import number
 from .optimizer import Optimizer, step_type
 
-
-def non_negative_float(value: Any, name: str, what: str) -> float:
-    """A number of zero or more, as a float; other types raise a TypeError, others a ValueError."""
-    if not isinstance(value, bool) and not checks.is_number(value):
-        raise TypeError(
-            f"For '{what}', the type of '{name}' should be 'float', but got type "
-            f"'{type(value).__name__}'."
-        )
-    if value < 0:
-        raise ValueError(
-            f"For '{what}', the argument '{name}' must be at least 0.0, but got {value}"
-        )
-    return float(value)
-
-
-def positive_float(value: Any, name: str, what: str) -> float:
-    """A float above zero; other types raise a TypeError, other floats a ValueError."""
-    return checks.above_zero(checks.floating(value, name, what), name, what)
-
-
-def open_fraction(value: Any, name: str, what: str) -> float:
-    """A float in (0, 1); other types raise a TypeError, other floats a ValueError."""
-    return checks.between(checks.floating(value, name, what), 0.0, 1.0, name, what, "()")
+NonNegativeOption = Annotated[float, number(0, bools=True)]
 
 
 def decay_pair(rate: float) -> tuple[float, float]:
@@ -52,14 +30,6 @@ class RuleOptimizer(Optimizer):
     """The rule's keyword arguments, which are attributes."""
     _decays: tuple[str, ...] = ()
     """Those that are decay rates: the rule takes a pair."""
-    _checks: ClassVar[Mapping[str, Callable[[Any, str, str], Any]]] = {}
-    """How options are checked; bools if nothing is said."""
-
-    def _set_options(self, **options: Any) -> None:
-        """Check options and keep them as attributes."""
-        for name, value in options.items():
-            check: Callable[[Any, str, str], Any] = self._checks.get(name, checks.boolean)
-            setattr(self, name, check(value, name, self.cls_name))
 
     def _begin(self) -> Any:
         """Assign what all parameters share; what `_scaled` needs of it."""

@@ -10,7 +10,7 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...core import checks
+from ...core.declared import Flag, Float
 from ...ops.optimizer_rules import adam as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -44,8 +44,8 @@ class LARS(Optimizer):
 
     @opt_init_args_register
     def __init__(
-        self, optimizer: Any, epsilon: float = 1e-05, coefficient: float = 0.001,
-        use_clip: bool = False, lars_filter: Callable[[Parameter], bool] = _suits,
+        self, optimizer: Any, epsilon: Float = 1e-05, coefficient: Float = 0.001,
+        use_clip: Flag = False, lars_filter: Callable[[Parameter], bool] = _suits,
     ) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(
@@ -53,9 +53,9 @@ class LARS(Optimizer):
             )
         super().__init__(0.0, [Parameter(Tensor(np.float32(0.0)), name="fake_param")])
         what = self.cls_name
-        self.epsilon = checks.floating(epsilon, "epsilon", what)
-        self.coefficient = checks.floating(coefficient, "coefficient", what)
-        self.use_clip = checks.boolean(use_clip, "use_clip", what)
+        self.epsilon = epsilon
+        self.coefficient = coefficient
+        self.use_clip = use_clip
         if use_clip and optimizer.is_group_lr and optimizer.dynamic_lr:
             raise ValueError(
                 f"For '{what}', 'use_clip' divides by one rate for each parameter, but the groups "

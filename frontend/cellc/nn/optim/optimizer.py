@@ -7,7 +7,7 @@ parameters and to its own state, so that a training step compiles as one graph.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.records import dataclass
 
 from ... import ops
-from ...core import checks
+from ...core.declared import BOOL, number
 from ...ops.mapping import HyperMap, Map
 from ...options import device
 from ...tensors.parameter import Parameter, ParameterTuple
@@ -186,7 +186,7 @@ def _group(given: dict[str, Any]) -> _Group:
                 f"{type(p)} at index {i}."
             )
     centralize = given.get("grad_centralization", False)
-    checks.boolean(centralize, "grad_centralization", "Optimizer")
+    BOOL(centralize, "Optimizer", "grad_centralization")
     return _Group(params, given.get("lr"), given.get("weight_decay"), centralize)
 
 
@@ -216,16 +216,13 @@ class Optimizer(SteadySteps):
 
     def __init__(
         self, learning_rate: Any, parameters: Any, weight_decay: Any = 0.0,
-        loss_scale: float = 1.0,
+        loss_scale: Annotated[float, number(0, ends="()", bools=True)] = 1.0,
     ) -> None:
         super().__init__()
-        what = self.cls_name
         if not isinstance(parameters, (str, list, tuple)) and isinstance(parameters, Iterable):
             parameters = list(parameters)
         groups, order = _groups(parameters)
-        if isinstance(loss_scale, int):
-            loss_scale = float(loss_scale)
-        self.loss_scale = checks.above_zero(loss_scale, "loss_scale", what)
+        self.loss_scale = loss_scale
         self.reciprocal_scale = Tensor(1.0 / self.loss_scale, float32)
         self._target = "CPU"
         self.need_scale = self.loss_scale != 1.0
@@ -317,7 +314,7 @@ class Optimizer(SteadySteps):
         if isinstance(value, LearningRateSchedule):
             return value
         if isinstance(value, (int, float)):
-            checks.between(float(value), 0.0, np.inf, "learning rate", what, "[)")
+            number(0, ends="[)")(float(value), what, "learning rate")
             return Parameter(Tensor(float(value), float32), name=name)
         if not isinstance(value, Tensor):
             value = self._rates_in(value)
@@ -340,7 +337,7 @@ class Optimizer(SteadySteps):
             )
         rates = list(given)
         for i, rate in enumerate(rates):
-            checks.between(rate, 0.0, np.inf, f"learning_rate[{i}]", self.cls_name, "[)")
+            number(0, ends="[)")(rate, self.cls_name, f"learning_rate[{i}]")
         return Tensor(np.array([float(rate) for rate in rates], np.float32))
 
     def get_lr(self) -> Any:
@@ -403,8 +400,7 @@ class Optimizer(SteadySteps):
                 "For 'Optimizer', the argument 'Weight_decay' must be int, float or Cell, but got "
                 f"{type(value)}"
             )
-        return scale * checks.between(float(value), 0.0, np.inf, "weight_decay", self.cls_name,
-                                      "[)")
+        return scale * number(0, ends="[)")(float(value), self.cls_name, "weight_decay")
 
     def get_weight_decay(self) -> Any:
         """The weight decay of the present step: one, or with groups one for each parameter.

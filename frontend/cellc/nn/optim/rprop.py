@@ -7,7 +7,7 @@ from typing import Any
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...core import checks
+from ...core.declared import Float
 from ...ops.optimizer_rules import momentum as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -83,12 +83,11 @@ class ASGD(Optimizer):
 
     @opt_init_args_register
     def __init__(
-        self, params: Any, learning_rate: Any = 0.1, lambd: float = 1e-4, alpha: float = 0.75,
-        t0: float = 1e6, weight_decay: Any = 0.0,
+        self, params: Any, learning_rate: Any = 0.1, lambd: Float = 1e-4, alpha: Float = 0.75,
+        t0: Float = 1e6, weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
-        for name, value in (("lambd", lambd), ("alpha", alpha), ("t0", t0)):
-            setattr(self, name, checks.floating(value, name, self.cls_name))
+        self.lambd, self.alpha, self.t0 = lambd, alpha, t0
         self.mu = [_scalar(1.0, f"mu_{p.name}") for p in self.parameters]
         self.eta = [_scalar(0.0, f"eta_{p.name}") for p in self.parameters]
         for scalar in [*self.mu, *self.eta]:

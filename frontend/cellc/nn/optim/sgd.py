@@ -9,12 +9,12 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...core import checks
+from ...core.declared import Flag
 from ...ops.optimizer_rules import momentum as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..registering import opt_init_args_register
-from .by_rule import RuleOptimizer, decay_pair, non_negative_float
+from .by_rule import NonNegativeOption, RuleOptimizer, decay_pair
 from .optimizer import Optimizer, wide
 
 
@@ -34,22 +34,21 @@ class SGD(Optimizer):
 
     @opt_init_args_register
     def __init__(
-        self, params: Any, learning_rate: Any = 0.1, momentum: float = 0.0,
-        dampening: float = 0.0, weight_decay: Any = 0.0, nesterov: bool = False,
+        self, params: Any, learning_rate: Any = 0.1, momentum: NonNegativeOption = 0.0,
+        dampening: NonNegativeOption = 0.0, weight_decay: Any = 0.0, nesterov: Flag = False,
         loss_scale: float = 1.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         what = self.cls_name
-        rate = non_negative_float(momentum, "momentum", what)
-        self.dampening = non_negative_float(dampening, "dampening", what)
-        self.nesterov = checks.boolean(nesterov, "nesterov", what)
-        if nesterov and (rate == 0.0 or self.dampening != 0.0):
+        self.dampening = dampening
+        self.nesterov = nesterov
+        if nesterov and (momentum == 0.0 or dampening != 0.0):
             raise ValueError(
                 f"For '{what}', if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
-                f"must equal to 0.0, but got 'momentum' {rate}, 'dampening' {self.dampening}."
+                f"must equal to 0.0, but got 'momentum' {momentum}, 'dampening' {dampening}."
             )
-        self.has_momentum = rate > 0.0
-        self.momentum = Parameter(Tensor(rate, float32), name="momentum")
+        self.has_momentum = momentum > 0.0
+        self.momentum = Parameter(Tensor(momentum, float32), name="momentum")
         self.accum = self.state_of("accum", "zeros")
         self.stat = self.state_of("stat", "ones")
 
@@ -98,12 +97,11 @@ class Momentum(RuleOptimizer):
 
     @opt_init_args_register
     def __init__(
-        self, params: Any, learning_rate: Any, momentum: float, weight_decay: Any = 0.0,
-        loss_scale: float = 1.0, use_nesterov: bool = False,
+        self, params: Any, learning_rate: Any, momentum: NonNegativeOption, weight_decay: Any = 0.0,
+        loss_scale: float = 1.0, use_nesterov: Flag = False,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
-        rate = non_negative_float(momentum, "momentum", self.cls_name)
-        self._set_options(use_nesterov=use_nesterov)
-        self.momentum = Parameter(Tensor(np.float32(rate)), name="momentum")
+        self.use_nesterov = use_nesterov
+        self.momentum = Parameter(Tensor(np.float32(momentum)), name="momentum")
         self.params = self.parameters
         self.moments = self.state_of("moments", "zeros")

@@ -16,7 +16,7 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, float32, float64
 
 from ... import ops
-from ...core import checks
+from ...core.declared import integer
 from ...core.naming import described
 from ...tensors.tensor import Tensor
 from .parameters import Parametrized, need_tensor
@@ -73,7 +73,7 @@ class Distribution(Parametrized):
             raise TypeError(f"For '{name}', the 'dtype' should be {kind}, but got "
                             f"{described(dtype)}.")
         super().__init__(name, dtype, param)
-        self._seed = 0 if seed is None else checks.at_least(seed, 0, "seed", name, MOST)
+        self._seed = 0 if seed is None else integer(0, MOST)(seed, name, "seed")
 
     def _check_param_type(self, *args: Any) -> Any:
         """What a call gave, else the distribution's own parameters, of one shape."""

@@ -10,7 +10,7 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...core import checks
+from ...core.declared import checks_arguments, is_number
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 
@@ -112,16 +112,17 @@ class Parametrized(Cell):
         ValueError: parameters whose shapes do not broadcast.
     """
 
+    @checks_arguments
     def __init__(self, name: str, dtype: Any, param: dict[str, Any]) -> None:
         super().__init__()
-        self._name = checks.of_type(name, (str,), "name", type(self).__name__)
+        self._name = name
         self._dtype = dtype
         self._parameters = {k: v for k, v in param.items() if k != "self" and k[0] != "_"}
         given = self._parameters.get("param_dict", {})
         self.parameter_names: list[str] = []
         self.parameter_type = parameter_type(given, dtype)
         self._batch_shape = batch_shape(list(given.values()))
-        self._is_scalar_batch = all(v is None or checks.is_number(v) for v in given.values())
+        self._is_scalar_batch = all(v is None or is_number(v) for v in given.values())
 
     def _add_parameter(self, value: Any, name: str) -> Any:
         """Keep a parameter as a Tensor (or None), in the order of the calls' arguments."""

@@ -15,7 +15,7 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType
 
 from ... import ops
-from ...core import checks
+from ...core.declared import Flag
 from ...tensors.tensor import Tensor
 from .base import Distribution
 from .parameters import Parametrized, need_tensor
@@ -48,16 +48,15 @@ class Bijector(Parametrized):
     _forward_log_jacobian: Map
     _inverse_log_jacobian: Map
 
-    def __init__(self, is_constant_jacobian: bool = False, is_injective: bool = True,
+    def __init__(self, is_constant_jacobian: Flag = False, is_injective: Flag = True,
                  name: str | None = None, dtype: DType | None = None,
                  param: dict[str, Any] | None = None) -> None:
         what = type(self).__name__
         if dtype is not None and not dtype.is_float:
             raise TypeError(f"For '{what}', the 'dtype' should be a float type, but got {dtype}.")
         super().__init__(what if name is None else name, dtype, param or {})
-        self._is_constant_jacobian = checks.boolean(
-            is_constant_jacobian, "is_constant_jacobian", what)
-        self._is_injective = checks.boolean(is_injective, "is_injective", what)
+        self._is_constant_jacobian = is_constant_jacobian
+        self._is_injective = is_injective
 
     def _of(self, value: Tensor) -> list[Tensor]:
         """The parameters in the type of a value."""

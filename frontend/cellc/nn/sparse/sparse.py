@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...core import checks
+from ...core.declared import Flag
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 
@@ -29,10 +29,10 @@ class SparseTensorDenseMatmul(Cell):
         adjoint_dt: transpose the dense matrix first.
     """
 
-    def __init__(self, adjoint_st: bool = False, adjoint_dt: bool = False) -> None:
+    def __init__(self, adjoint_st: Flag = False, adjoint_dt: Flag = False) -> None:
         super().__init__()
-        self.adjoint_st = checks.of_type(adjoint_st, (bool,), "adjoint_st", self.cls_name)
-        self.adjoint_dt = checks.of_type(adjoint_dt, (bool,), "adjoint_dt", self.cls_name)
+        self.adjoint_st = adjoint_st
+        self.adjoint_dt = adjoint_dt
         self.sparse_dense_matmul = ops.SparseTensorDenseMatmul(adjoint_st, adjoint_dt)
 
     def construct(

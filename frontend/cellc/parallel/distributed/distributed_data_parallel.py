@@ -16,7 +16,7 @@ import numpy as np
 from cellc_runtime.world import world
 
 from ... import context
-from ...core import checks
+from ...core.declared import is_int
 from ...core.dispatch import active_tracer
 from ...eager.recorder import active_recordings
 from ...eager.reductions import Reduction
@@ -241,7 +241,7 @@ def _check(module: Any, cap: Any, flags: Mapping[str, Any], mode: Any) -> None:
         if not isinstance(value, bool):
             raise TypeError(f"{what}'{name}' must be a bool, but got {type(value).__name__}.")
     if cap is not None:
-        if not (checks.is_int(cap) or isinstance(cap, float)):
+        if not (is_int(cap) or isinstance(cap, float)):
             raise TypeError(f"{what}'bucket_cap_mb' must be a number of megabytes or None, but got "
                             f"{type(cap).__name__}.")
         if not 0 <= cap < float("inf"):

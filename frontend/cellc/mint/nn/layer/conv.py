@@ -7,7 +7,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType, float32
 
-from ....core import checks
+from ....core.declared import BOOL, INT, POSITIVE, is_int, one_of
 from ....nn.cell import Cell
 from ....nn.layer.base import Family, parameter
 from ....tensors.initializer import HeUniform, Uniform
@@ -21,13 +21,13 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 def _per_axis(value: Any, count: int, name: str, what: str) -> Ints:
     """`count` ints from an int for all, or a tuple or list of as many."""
-    given = (value,) * count if checks.is_int(value) else value
+    given = (value,) * count if is_int(value) else value
     if not isinstance(given, (tuple, list)) or len(given) != count:
         raise TypeError(
             f"For '{what}', the '{name}' must be an int or a tuple of {count} ints, but got "
             f"{value!r}."
         )
-    return tuple(checks.integer(v, name, what) for v in given)
+    return tuple(INT(v, what, name) for v in given)
 
 
 class _Conv(Family):
@@ -67,9 +67,9 @@ class _Conv(Family):
         dilation: Any, groups: int, padding_mode: str,
     ) -> None:
         what, n = self.cls_name, self.spatial
-        self.in_channels = checks.positive(in_channels, "in_channels", what)
-        self.out_channels = checks.positive(out_channels, "out_channels", what)
-        self.groups = checks.positive(groups, "groups", what)
+        for name, value in (("in_channels", in_channels), ("out_channels", out_channels),
+                            ("groups", groups)):
+            setattr(self, name, POSITIVE(value, what, name))
         if in_channels % groups or out_channels % groups:
             raise ValueError(
                 f"For '{what}', 'in_channels' and 'out_channels' must be divisible by 'groups', "
@@ -78,7 +78,7 @@ class _Conv(Family):
         for name, value in (("kernel_size", kernel_size), ("stride", stride),
                             ("dilation", dilation)):
             each = _per_axis(value, n, name, what)
-            setattr(self, name, tuple(checks.positive(v, name, what) for v in each))
+            setattr(self, name, tuple(POSITIVE(v, what, name) for v in each))
         self.padding = padding
         if not isinstance(padding, str):
             self.padding = _per_axis(padding, n, "padding", what)
@@ -91,7 +91,7 @@ class _Conv(Family):
             raise ValueError(
                 f"For '{what}', padding 'same' needs a stride of 1, but got {self.stride}."
             )
-        self.padding_mode = checks.choice(padding_mode, _PADDING_MODES, "padding_mode", what)
+        self.padding_mode = one_of(*_PADDING_MODES)(padding_mode, what, "padding_mode")
 
     def _parameters(self, bias: bool, dtype: DType | None) -> None:
         ends = (self.in_channels, self.out_channels // self.groups) if self.transposed else \
@@ -100,7 +100,7 @@ class _Conv(Family):
         ty = float32 if dtype is None else dtype
         self.weight = parameter(HeUniform(math.sqrt(5)), shape, ty, "weight")
         self.bias: Parameter | None = None
-        if checks.boolean(bias, "bias", self.cls_name):
+        if BOOL(bias, self.cls_name, "bias"):
             bound = 1 / math.sqrt(math.prod(shape[1:]))
             self.bias = parameter(Uniform(bound), (self.out_channels,), ty, "bias")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....core import checks
+from ....core.declared import one_of
 from ....nn.cell import Cell
 from ....nn.loss import loss
 from ....tensors.tensor import Tensor
@@ -170,8 +170,7 @@ class BCEWithLogitsLoss(_Loss):
         self, weight: Tensor | None = None, reduction: str = "mean",
         pos_weight: Tensor | None = None,
     ) -> None:
-        super().__init__(checks.choice(reduction, ("mean", "sum", "none"), "reduction",
-                                       "BCEWithLogitsLoss"))
+        super().__init__(one_of("mean", "sum", "none")(reduction, "BCEWithLogitsLoss", "reduction"))
         self.weight = weight
         self.pos_weight = pos_weight
 

@@ -10,7 +10,7 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32, int64
 
 from .... import ops
-from ....core import checks
+from ....core.declared import Flag, Number, Positive
 from ....nn.cell import Cell
 from ....nn.layer.base import Family, parameter, shown
 from ....tensors.parameter import Parameter
@@ -38,11 +38,11 @@ class _BatchNorm(Family):
     """Numbers of axes an input may have; empty: two or more."""
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        self, num_features: Positive, eps: float = 1e-5, momentum: float | None = 0.1,
         affine: bool = True, track_running_stats: bool = True, dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        self.num_features = checks.positive(num_features, "num_features", self.cls_name)
+        self.num_features = num_features
         self.eps = eps
         self.momentum = momentum
         self.affine = affine
@@ -129,20 +129,19 @@ class GroupNorm(Cell):
     """
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
+        self, num_groups: Positive, num_channels: Positive, eps: Number = 1e-5, affine: Flag = True,
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        what = self.cls_name
-        self.num_groups = checks.positive(num_groups, "num_groups", what)
-        self.num_channels = checks.positive(num_channels, "num_channels", what)
+        self.num_groups = num_groups
+        self.num_channels = num_channels
         if num_channels % num_groups:
             raise ValueError(
                 "For 'GroupNorm', the 'num_channels' must be divided by 'num_groups', but got "
                 f"'num_channels': {num_channels}, 'num_groups': {num_groups}."
             )
-        self.eps = checks.number(eps, "eps", what)
-        self.affine = checks.boolean(affine, "affine", what)
+        self.eps = eps
+        self.affine = affine
         ty = float32 if dtype is None else dtype
         self.weight = parameter("ones", (num_channels,), ty, "weight", affine)
         self.bias = parameter("zeros", (num_channels,), ty, "bias", affine)

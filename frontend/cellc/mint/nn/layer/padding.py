@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....core import checks
+from ....core.declared import is_int
 from ....nn.layer import padding as layers
 from ....tensors.tensor import Tensor
 from .. import functional
@@ -22,8 +22,8 @@ class _Pad(layers.SidePad):
 
     def _sides(self, padding: Any) -> tuple[int, ...]:
         count = 2 * self.spatial
-        sides = (padding,) * count if checks.is_int(padding) else padding
-        if not isinstance(sides, (tuple, list)) or not all(checks.is_int(p) for p in sides):
+        sides = (padding,) * count if is_int(padding) else padding
+        if not isinstance(sides, (tuple, list)) or not all(is_int(p) for p in sides):
             raise ValueError(
                 f"For '{self.cls_name}', the 'padding' must be an int or {count} ints, but got "
                 f"{padding!r}."

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .... import ops
-from ....core import checks
+from ....core.declared import Flag, Positive, checks_arguments, number
 from ....tensors.tensor import Tensor
 from ...cell import Cell
 from ...layer.activation import get_activation
@@ -22,15 +22,15 @@ class _Dense(Variational):
     """A dense layer whose weight (out, in) and bias (out) are distributions."""
 
     def __init__(
-        self, in_channels: int, out_channels: int, activation: Any = None, has_bias: bool = True,
-        weight_prior_fn: Any = NormalPrior, weight_posterior_fn: Any = normal_post_fn,
+        self, in_channels: Positive, out_channels: Positive, activation: Any = None,
+        has_bias: Flag = True, weight_prior_fn: Any = NormalPrior,
+        weight_posterior_fn: Any = normal_post_fn,
         bias_prior_fn: Any = NormalPrior, bias_posterior_fn: Any = normal_post_fn,
     ) -> None:
         super().__init__()
-        what = self.cls_name
-        self.in_channels = checks.positive(in_channels, "in_channels", what)
-        self.out_channels = checks.positive(out_channels, "out_channels", what)
-        self.has_bias = checks.boolean(has_bias, "has_bias", what)
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.has_bias = has_bias
         self._distributions((out_channels, in_channels), (
             weight_prior_fn, weight_posterior_fn, bias_prior_fn, bias_posterior_fn))
         self.activation = get_activation(activation) if isinstance(activation, str) else activation
@@ -146,12 +146,12 @@ class WithBNNLossCell(Cell):
     Source: `mindspore.nn.probability.bnn_layers.WithBNNLossCell`.
     """
 
+    @checks_arguments
     def __init__(self, backbone: Cell, loss_fn: Any, dnn_factor: float = 1,
                  bnn_factor: float = 1) -> None:
         super().__init__(auto_prefix=False)
         for name, factor in (("dnn_factor", dnn_factor), ("bnn_factor", bnn_factor)):
-            checks.between(factor, 0, float("inf"), name, self.cls_name)
-        checks.of_type(backbone, (Cell,), "backbone", self.cls_name)
+            number(0)(factor, self.cls_name, name)
         self._backbone, self._loss_fn = backbone, loss_fn
         self.dnn_factor, self.bnn_factor = dnn_factor, bnn_factor
         self.kl_loss = [layer.compute_kl_loss for _, layer in backbone.cells_and_names()

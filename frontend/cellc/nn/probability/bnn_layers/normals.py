@@ -13,7 +13,7 @@ import numpy as np
 from cellc_runtime.dtypes import DType, float32
 
 from .... import ops
-from ....core import checks
+from ....core.declared import NUMBER, checks_arguments
 from ....tensors.parameter import Parameter
 from ....tensors.tensor import Tensor
 from ...cell import Cell
@@ -57,6 +57,7 @@ class NormalPosterior(Cell):
     Source: `mindspore.nn.probability.bnn_layers.NormalPosterior`.
     """
 
+    @checks_arguments
     def __init__(
         self, name: str, shape: Sequence[int], dtype: DType = float32, loc_mean: float = 0,
         loc_std: float = 0.1, untransformed_scale_mean: float = -5,
@@ -64,7 +65,6 @@ class NormalPosterior(Cell):
     ) -> None:
         super().__init__()
         what = self.cls_name
-        checks.of_type(name, (str,), "name", what)
         self.mean = _drawn(loc_mean, loc_std, shape, dtype, f"{name}_mean", what)
         self.untransformed_std = _drawn(untransformed_scale_mean, untransformed_scale_std, shape,
                                         dtype, f"{name}_untransformed_std", what)
@@ -78,7 +78,7 @@ class NormalPosterior(Cell):
 def _drawn(mean: float, std: float, shape: Sequence[int], dtype: DType, name: str,
            what: str) -> Parameter:
     """A parameter drawn by numpy's generator, as MindSpore's are."""
-    value = np.random.normal(checks.number(mean, "mean", what), checks.number(std, "std", what),
+    value = np.random.normal(NUMBER(mean, what, "mean"), NUMBER(std, what, "std"),
                              tuple(shape))
     return Parameter(Tensor(value, dtype), name=name)
 
