@@ -58,7 +58,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(slots=True)
 class Report:
-    """What a compilation did.
+    """The outcome of a compilation.
 
     Attributes:
         cached: the whole program came from the cache.

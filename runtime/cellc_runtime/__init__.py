@@ -1,4 +1,4 @@
-"""What a compiled network needs to run; imports numpy and the standard library only.
+"""The runtime of compiled networks; imports numpy and the standard library only.
 
 Importing the package itself is light: the names below load their module (and numpy) on first
 use.

@@ -71,8 +71,8 @@ class Ext(IntEnum):
     DEVICE_TENSOR_MAP = 42
     """`cuTensorMapEncodeTiled`, or what stands for it; null where a device has no such maps."""
     DEVICE_FAULT = 43
-    """What checks have found, in the device's memory: an i64 number of the first that failed (0:
-    none), which kernels that write state heed, and from `FAULT_PARTS` on room for positions."""
+    """Results of checks, in the device's memory: an i64 number of the first that failed (0: none),
+    read by kernels that write state, and from `FAULT_PARTS` on room for positions."""
     DEVICE_FAULT_SEEN = 44
     """The same where the host reads it: an i64 number, and the address of the arena of the call."""
     DEVICE_GRAPH = 45
@@ -87,20 +87,20 @@ FIRST_CALLBACK = 48
 `i32 (ptr bufs)`, nonzero when the host raised (main then returns `CALLBACK_FAILED`)."""
 
 CALLBACK_FAILED = -1
-"""What `cellc_main` returns after a callback returned nonzero."""
+"""The result of `cellc_main` after a callback returned nonzero."""
 
 BY_HOST = 2
-"""What a callback returns that a program on a device asked to put a collective on its stream (the
-pointers are the device's, and the stream is behind them): it cannot be, the host does it. Where the
-host does it, the pointers are the host's, and null is behind them."""
+"""The result of a callback that cannot put a collective on its stream: the host does it instead. (A
+program on a device asked, with the device's pointers and then the stream.) For the host's turn, the
+pointers are the host's, followed by null."""
 
 DEVICE_FAILED = -2
-"""What `cellc_main` returns after a function of the device returned nonzero; `Device.wait` says
-what was wrong."""
+"""The result of `cellc_main` after a function of the device returned nonzero; `Device.wait` raises
+the error."""
 
 CHECK_FAILED = -3
-"""What `cellc_main` returns when it has waited and a check on the device has failed, its own or one
-before; `Device.wait` says which."""
+"""The result of `cellc_main` when it has waited and a check on the device has failed, its own or an
+earlier one; `Device.wait` raises it."""
 
 FAULT_PARTS = 64
 """Bytes before the positions that the blocks of a check give, i64 each."""
@@ -109,11 +109,11 @@ FAULT_BYTES = FAULT_PARTS + 8 * MOST_FAULT_PARTS
 
 MAIN = "cellc_main"
 PRECOMPUTE = "cellc_ahead"
-"""What runs when parameters are bound: as `cellc_main`, with an arena of its own, and the number
-of the precomputed block that it fills."""
+"""The function that runs when parameters are bound: as `cellc_main`, with an arena of its own, and
+the number of the precomputed block that it fills."""
 PARTS = "cellc_parts"
-"""What a device's program launches between two waits: as `cellc_main`, with the number of the part;
-a part beyond the last launches nothing."""
+"""The launches of a device's program between two waits: as `cellc_main`, with the number of the
+part; a part after the last launches nothing."""
 MOST_PARTS = 256
 WIN64 = "_win64"
 """Ending of the names of `MAIN` and `PRECOMPUTE` under the calling convention of Windows."""
@@ -134,8 +134,8 @@ memory is worth keeping."""
 
 MAX_CALLBACKS = 4096
 MAX_KERNELS = 1 << 15
-"""Kernels of a device that a program launches: kernel `i` is the table entry behind those of the
-callbacks, a handle that `DEVICE_LAUNCH` takes."""
+"""Kernels of a device that a program launches: kernel `i` follows the callbacks in the table, as a
+handle that `DEVICE_LAUNCH` takes."""
 
 
 def _fields(*groups: str) -> tuple[tuple[str, str], ...]:
@@ -154,16 +154,16 @@ STRUCTURES = {
     # An argument or output (`ndim` -1: any). Where sizes come with the call, `nbytes` is how an
     # argument lies over the result, or the size of an element of the result.
     "spec": _fields("ptr descr dims", "i64 ndim flags slot nbytes"),
-    # What one call needs for itself.
+    # The memory of one call.
     "block": _fields("ptr next slots arena results"),
-    # What makes calls unusual, and the tape of the thread that records.
+    # Flags that make calls unusual, and the tape of the thread that records.
     "state": _fields("i64 busy", "ptr tape thread", "i64 weights_version"),
     # `slow` answers calls that fit no case, `plain` those that are not usual.
     "site": _fields("ptr state slow plain ndarray tensor parameter", "i64 offset", "ptr table",
                     "i64 mask", "ptr guard", "i64 wanted"),
-    # A usual call; `sized`: the entry serves any shapes; `again`: a call that fails is made anew
-    # by `plain`. While a thread records, another function may answer (null: `plain` does), which
-    # gives what is recorded, a tuple; the result is its item `pick` (-1: all of it).
+    # A usual call; `sized`: the entry serves any shapes; `again`: `plain` repeats a call that
+    # fails. While a thread records, another function may answer (null: `plain` does), which gives
+    # what is recorded, a tuple; the result is its item `pick` (-1: all of it).
     "case": _fields("ptr next", "i64 nargs", "ptr kwnames", "i64 total",
                     "ptr arguments function capsule entry", "i64 noperands", "ptr info params",
                     "i64 nparams weights_version sized nouts again",
@@ -195,9 +195,9 @@ EMULATOR_STRUCTURES = {
     # memory and what is under way; the order of threads, the first error, whether a round moved.
     "launch": _fields("ptr host code given threads stacks shared stream queues",
                       "i64 count number bytes bulk seed random error progress"),
-    # What stands for a stream: the first error since it was last asked for, the order of threads,
-    # how many launches there were, the memory that blocks share, one after the other, and the
-    # records of accesses with room for so many.
+    # The emulated stream: the first error since the last query, the order of threads, the number of
+    # launches, the memory that blocks share in turn, and the records of accesses with their
+    # capacity.
     "emulator": _fields("i64 error seed launches", "ptr shared records", "i64 capacity used"),
     # An access of a checked kernel: `what` is its bytes, 1 << 16 for a write, and the number of
     # the instruction in the upper half.

@@ -20,8 +20,8 @@ from . import platform
 from .records import dataclass
 
 _SHARE, _NOISE = 0.01, 0.03
-"""Up to this share of a processor, and so many seconds (ticks are of 0.01), are nothing: threads
-that look whether there is something to do take as much."""
+"""Less than this share of a processor, or these seconds (ticks are of 0.01), counts as idle:
+threads that poll take as much."""
 _CHATTER = 2048
 """Bytes a second of TCP that are nothing: libraries ask whether their other side is alive."""
 _DEBUGGERS = ("pdb", "bdb", "pydevd", "debugpy")
@@ -39,7 +39,7 @@ _OF_PATHS = {"x86_64": (2, 4, 6, 76, 82, 83, 84, 87, 257, 258, 262, 263, 264, 31
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What a process and its children have done so far.
+    """The work of a process and its children so far.
 
     Attributes:
         at: when this was read, in seconds of `time.monotonic`.
@@ -95,7 +95,7 @@ class Watch:
 
 
 def signs(process: int, but: int = 0) -> Signs | None:
-    """What a process of this machine has done; None where the system does not show it.
+    """Return the work of a process of this machine; None where the system does not show it.
 
     Args:
         process: its id.
@@ -153,7 +153,7 @@ def _traced(folder: str) -> str:
 
 
 def _waits_for(process: int, thread: str) -> str:
-    """What a thread waits for that will come by itself, or that a person gives."""
+    """Return the reason why a thread waits for something that comes by itself or from a person."""
     if _text(f"{thread}/stat").rpartition(")")[2].split()[0] == "D":
         return "a disk"
     try:

@@ -88,7 +88,7 @@ def _section(
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What an entry takes and gives: `(name, dtype name, shape)` each; -1 is an open size."""
+    """Inputs and outputs of an entry: `(name, dtype name, shape)` each; -1 is an open size."""
 
     inputs: tuple[tuple[str, str, tuple[int, ...]], ...]
     outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
@@ -248,7 +248,7 @@ class Artifact:
                             f"{nbytes / 2**20:.2f} MiB, {state}", *lines]) + ">"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the entries with what they take, give and need."""
+        """Return a table for notebooks: the entries with their inputs, outputs and needs."""
         cells = [(name, _words(e.signature.inputs), _words(e.signature.outputs), p.target,
                   *_needs(p)) for name, e in self._entries.items() for p in self.programs(name)]
         head = ("entry", "inputs", "outputs", "target", "temporaries", "kept", "code")
@@ -264,7 +264,7 @@ class Artifact:
         return tuple(self._entries)
 
     def signature(self, entry: str = DEFAULT_ENTRY) -> Signature:
-        """What an entry takes and gives."""
+        """Return the inputs and outputs of an entry."""
         return self._entry(entry).signature
 
     def targets(self, entry: str = DEFAULT_ENTRY) -> tuple[str, ...]:
@@ -297,7 +297,7 @@ class Artifact:
         return self._entry(entry).graphs > 0
 
     def programs(self, entry: str = DEFAULT_ENTRY) -> list[Program]:
-        """What an entry holds for each target and batch size, as data; nothing is run.
+        """Return the programs of an entry for each target and batch size, as data; nothing is run.
 
         Raises:
             KeyError: there is no such entry.
@@ -320,8 +320,8 @@ class Artifact:
     def call(self, entry: str, *arrays: Array) -> Any:
         """Run an entry on these inputs: one array, or a tuple.
 
-        Where the code is a GPU's, arrays are copied there and back. Who gives a `DeviceArray` gets
-        `DeviceArray`s, and nothing is waited for.
+        Where the code is a GPU's, arrays are copied there and back. With `DeviceArray`s as inputs
+        the results are `DeviceArray`s, and the call does not wait.
 
         Raises:
             PermissionError: the artifact was loaded without `trust_native_code=True`.
@@ -333,7 +333,7 @@ class Artifact:
         return (direct or self._for_shapes(entry, arrays))(*arrays)
 
     def _for_shapes(self, entry: str, arrays: Sequence[Array]) -> Callable[..., Any]:
-        """What runs an entry on these inputs; shapes that came before are known."""
+        """Return the callable for these inputs; shapes seen before are cached."""
         key = entry, *[getattr(a, "shape", None) for a in arrays]
         found = self._known_shapes.get(key)
         if found is None:
@@ -343,7 +343,7 @@ class Artifact:
         return found
 
     def executable(self, entry: str = DEFAULT_ENTRY, *arrays: Array) -> BoundProgram | Batched:
-        """What runs an entry on inputs of these shapes, for this machine's best target.
+        """Return the program for inputs of these shapes and this machine's best target.
 
         Args:
             arrays: the inputs; needed where sizes are open.
@@ -372,8 +372,8 @@ class Artifact:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this artifact with the weights as they are now, whole or not at all.
 
-        What training calls have updated is in it: parameters, the optimizer's state, the state of
-        random numbers. Loaded again, the artifact goes on to the same bits.
+        The file includes everything that training calls have updated: parameters, the optimizer's
+        state, the state of random numbers. Loaded again, the artifact goes on to the same bits.
 
         Raises:
             OSError: the file cannot be written; an older one is as it was.

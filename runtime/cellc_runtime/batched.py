@@ -40,7 +40,7 @@ def windows(n: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
 
 
 class Part(Protocol):
-    """What `Batched` asks of the executable for one size."""
+    """The parts of an executable that `Batched` uses for one size."""
 
     program: Program
     entry: Callable[..., Any]

@@ -1,8 +1,8 @@
 """The weights of an artifact, and programs bound to them.
 
-A training step writes weights in place. What another program computed from them when they were
-bound (packed weights, say) is then of old values; so it is bound again before its next call, and
-what was computed from weights that nobody wrote is kept and shared.
+A training step writes weights in place. After that, values that another program precomputed from
+them (packed weights, say) are old; so it is bound again before its next call, and results computed
+from unchanged weights are kept and shared.
 
 On a device with memory of its own the weights are there, for all programs that run on it; they come
 back to the host when somebody asks for them.

@@ -1,10 +1,9 @@
-"""What does the collectives of one rank, in order, while the rank computes: a thread, and programs
-where they call.
+"""Runs the collectives of one rank in order while the rank computes: in a thread, and inside
+programs' calls.
 
-A program starts a collective, computes on, and waits where it reads the result. What is started
-begins first in, first out, so all ranks of a group do the same collectives in the same order. The
-thread holds the interpreter's lock for the few lines between two waits, and none while a kernel
-runs.
+A program starts a collective, computes on, and waits where it reads the result. Collectives begin
+first in, first out, so all ranks of a group do them in the same order. The thread holds the
+interpreter's lock for the few lines between two waits, and none while a kernel runs.
 
 Collectives that come in *phases* (`Phases`) need not wait for each other: several are under way,
 and each goes on when the others have come. Where a rank has one processor, a program takes them on
@@ -156,7 +155,7 @@ class Pending:
         return self.done
 
     def wait(self) -> Any:
-        """What it gives, once it is done.
+        """Wait, and return the result.
 
         Raises:
             CollectiveError: it, or one before it, failed.
@@ -169,7 +168,7 @@ class Pending:
 
 
 class Channel:
-    """What was asked for, what is under way, and the thread.
+    """Requested operations, running operations, and the thread.
 
     Args:
         name: the thread's.
@@ -180,7 +179,7 @@ class Channel:
             launch.
 
     Attributes:
-        failed: why nothing more is begun: one of the collectives failed, and nobody has been told.
+        failed: why nothing more is begun: a collective failed, and no error has been raised yet.
         given_up: the interrupt that gave up what was under way.
         awaited: how many wait for one of them now.
         helped: whether programs take on what comes in phases.
@@ -215,12 +214,12 @@ class Channel:
 
     @property
     def waits_in(self) -> str:
-        """What comes in phases and is waited for; "" if there is none."""
+        """Return the text of an awaited operation that has phases; "" if there is none."""
         first = self._first()
         return first.text if first is not None and first.phases is not None and self.awaited else ""
 
     def do(self, work: Callable[[], Any], text: str) -> Any:
-        """Do something behind all that was started, and wait for it.
+        """Do something after all that was started, and wait for it.
 
         Raises:
             CollectiveError: it, or one before it, failed.
@@ -230,7 +229,7 @@ class Channel:
         return self.start(work, text).wait()
 
     def start(self, work: Callable[[], Any], text: str) -> Pending:
-        """Do something behind all that was started."""
+        """Start something after all that was started."""
         pending = self._ask(work, text)
         self.wake()
         return pending
@@ -281,14 +280,14 @@ class Channel:
         self.forgive()
 
     def give_up(self, error: BaseException) -> None:
-        """Who waits was interrupted: nothing goes on."""
+        """Stop everything, since the waiting thread was interrupted."""
         self.failed = self.failed or error
         self.given_up = error
         self._let_go()
         self.wake()
 
     def forgive(self) -> None:
-        """The failure has been told: what is asked for from now on is tried."""
+        """Accept requests again: the failure has been raised."""
         for pending in self._waiting():
             pending.settle()
         self.failed = self.given_up = None
@@ -299,7 +298,7 @@ class Channel:
         return all(p.done_within(max(end - time.monotonic(), 0.0)) for p in self._waiting())
 
     def close(self) -> None:
-        """End the thread behind all that was started."""
+        """End the thread after all that was started."""
         if self._thread is not None:
             self._closed = True
             self.wake()
@@ -318,7 +317,7 @@ class Channel:
         return pending
 
     def _first(self) -> Pending | None:
-        """What is next to go on or to begin, seen by whoever has no turn."""
+        """Return the next operation to continue or to begin, also for a thread that has no turn."""
         for pending in (self._under_way, self._asked):
             with suppress(IndexError):  # (another thread has just taken it)
                 return pending[0]
@@ -380,8 +379,8 @@ class Channel:
         return True
 
     def _leave_off(self) -> None:
-        """Forget the first that are done. (One that is behind others holds its place: so many steps
-        at most lie between the first and the last, and have headers of their own.)"""
+        """Forget the first that are done. (A step that follows others holds its place: so a bounded
+        number of steps lies between the first and the last, and have headers of their own.)"""
         while self._under_way and self._under_way[0].done:
             del self._under_way[0]
 

@@ -1,11 +1,11 @@
-"""What collectives compute: sums over ranks in the order of the ranks, parts cut and put together.
+"""The arithmetic of collectives: sums in the order of the ranks, splits, concatenations.
 
 A sum has one order, that of the ranks, whatever arrives first: each rank adds up one slice of all
 (reduce-scatter by all-to-all), then all gather the slices. So n ranks give the bits of one process
 that adds the same n parts one after the other.
 
-A rank does its collectives one after the other. What is started (`callback` of the phase "start")
-is done by the world's channel while the rank computes, and all others stand behind it.
+A rank does its collectives one after the other. The world's channel runs a started collective
+(`callback` of the phase "start") while the rank computes, and all others queue after it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ REDUCTIONS: Mapping[str, Callable[..., Any]] = {
 
 _NOTHING: Bytes = np.empty(0, np.uint8)
 SMALL = 1 << 14
-"""Up to so many bytes everything is sent to everyone: one round instead of two."""
+"""Up to this number of bytes, ranks send everything to everyone: one round instead of two."""
 _PIECE = 1 << 20
 """Bytes that are read of another rank's memory at a time, and added while they are in the cache."""
 
@@ -107,7 +107,7 @@ def reduce_to(step: Step, x: Array, reduction: str, root: int) -> Array:
 
 
 def all_gather(step: Step, x: Array) -> Array:
-    """What all ranks give, along the first axis."""
+    """Concatenate the arrays of all ranks along the first axis."""
     out = np.empty((len(step.group) * x.shape[0], *x.shape[1:]), x.dtype)
     all_gather_into(step, x, out)
     return out
@@ -121,7 +121,7 @@ def all_gather_into(step: Step, x: Array, out: Array) -> None:
 
 
 def broadcast_from(step: Step, x: Array, root: int) -> Array:
-    """What the rank `root` gives."""
+    """Return the array of the rank `root`."""
     member(step)
     out = np.array(x, order="C")
     world().broadcast(step, root, _bytes(out))
@@ -129,7 +129,7 @@ def broadcast_from(step: Step, x: Array, root: int) -> Array:
 
 
 def gather_to(step: Step, x: Array, root: int) -> Array:
-    """What all ranks give, along the first axis, on the rank `root`; zeros elsewhere."""
+    """Gather the arrays of all ranks along the first axis on the rank `root`; zeros elsewhere."""
     n, here, place = len(step.group), member(step), step.group.index(root)
     out = np.zeros((n * x.shape[0], *x.shape[1:]), x.dtype)
     world().all_to_all(step, [_bytes(x) if i == place else _NOTHING for i in range(n)],
@@ -156,7 +156,7 @@ def all_to_all(step: Step, x: Array, split_axis: int, concat_axis: int) -> Array
 def all_to_all_v(
     step: Step, x: Array, send_sizes: Sequence[int], receive_sizes: Sequence[int]
 ) -> Array:
-    """Consecutive rows of `x` for each rank, so many; so many rows of each, one after the other."""
+    """Send `send_sizes` consecutive rows to each rank; concatenate `receive_sizes` rows of each."""
     member(step)
     out = np.empty((sum(receive_sizes), *x.shape[1:]), x.dtype)
     world().all_to_all(step, *([_bytes(p) for p in np.split(a, np.cumsum(sizes)[:-1])]
@@ -188,7 +188,7 @@ def barrier(step: Step) -> None:
 
 
 def gathered_texts(step: Step, text: str) -> list[str]:
-    """What each rank of the group says, in their order."""
+    """Return the texts of the ranks of the group, in their order."""
     own = np.frombuffer(text.encode(), np.uint8)
     sizes = [int(n) for n in np.concatenate(_gathered(step, np.array([own.size])))]
     parts = [np.empty(size, np.uint8) for size in sizes]
@@ -329,21 +329,21 @@ KINDS: Mapping[str, Callable[..., Any]] = {
         all_to_all, all_to_all_v,
     )
 } | {"any_order_all_reduce": all_reduce, "any_order_reduce_scatter": reduce_scatter}
-"""What has one operand and one result, by the names of the ops."""
+"""Collectives with one operand and one result, by the names of the ops."""
 IN_PLACE = frozenset({all_reduce.__name__})
 """Those of them whose result may be where their operand is."""
 _INTO: Mapping[Callable[..., Array], Callable[..., None]] = {
     all_reduce: all_reduce_into, reduce_scatter: reduce_scatter_into, all_gather: all_gather_into,
 }
-"""Those that write where they are told to."""
+"""Those that write into a given array."""
 MESSAGES: Mapping[str, Callable[..., None]] = {
     "send_to": send_to, "receive_from": receive_from,
 }
-"""What one rank gives another."""
+"""Messages from one rank to another."""
 
 
 def in_order(work: Callable[[], Any], text: str) -> Any:
-    """Do something behind all collectives that were started, and wait for it.
+    """Do something after all collectives that were started, and wait for it.
 
     Raises:
         CollectiveError: it, or one before it, failed.
@@ -353,7 +353,7 @@ def in_order(work: Callable[[], Any], text: str) -> Any:
 
 
 def perform(kind: str, step: Step, x: Array, **attrs: Any) -> Any:
-    """Do one of `KINDS`, or a message, behind everything that was started.
+    """Do one of `KINDS`, or a message, after everything that was started.
 
     Raises:
         CollectiveError: it cannot be done, or what was started has failed.
@@ -362,7 +362,7 @@ def perform(kind: str, step: Step, x: Array, **attrs: Any) -> Any:
     return in_order(lambda: function(step, x, **attrs), step.text + step.place)
 
 
-# --- behind programs ------------------------------------------------------------------------------
+# --- callbacks of programs ------------------------------------------------------------------------
 
 START, WAIT = "start", "wait"
 """The phases of a collective that runs while its program computes."""
@@ -372,13 +372,12 @@ _MARK = "collective "
 
 
 def callback_name(kind: str, attrs: Mapping[str, Any]) -> str:
-    """What a program calls a collective by: all that it is."""
+    """Return the name by which a program calls a collective: it holds all attributes."""
     return _MARK + json.dumps([kind, {k: v for k, v in attrs.items() if k != "dtype"}])
 
 
 def phased(name: str, phase: str) -> str:
-    """What a program calls `START`, `WAIT` or `ASK` of a collective by, given its
-    `callback_name`."""
+    """Return the name for `START`, `WAIT` or `ASK` of a collective, given its `callback_name`."""
     return f"{_MARK}{phase} {name[len(_MARK):]}"
 
 
@@ -393,7 +392,7 @@ def is_collective(name: str) -> bool:
 
 
 def callback(name: str, place: str = "") -> Callable[..., None]:
-    """The function behind a program's callback.
+    """Return the function that a program's callback runs.
 
     Args:
         name: see `callback_name` and `phased`.
@@ -428,7 +427,7 @@ class Called:
         self._step: tuple[Any, Step] | None = None
 
     def step(self, x: Array) -> Step:
-        """What all ranks must come to; made once, since a program has operands of one type."""
+        """Return the step that all ranks must reach; cached: a program's operands have one type."""
         kind = x.dtype, x.shape
         if self._step is None or self._step[0] != kind:
             made = Step(described(self.kind, x, self.attrs), self.group, self.place)
@@ -469,7 +468,7 @@ class Message:
     place: str
 
     def step(self, x: Array) -> Step:
-        """What it is called."""
+        """Return the step of this message."""
         return Step(described(self.kind, x), (), self.place)
 
     def __call__(self, x: Array) -> None:
@@ -477,7 +476,7 @@ class Message:
 
 
 def _wait(out: Array) -> None:
-    """What was started into `out` is there."""
+    """Wait until the collective that was started into `out` has finished."""
     channel = world().channel
     if channel is not None:
         channel.land(out.ctypes.data)
@@ -491,7 +490,7 @@ def drain() -> None:
 
 
 def described(kind: str, x: Array, attrs: Mapping[str, Any] | None = None) -> str:
-    """What a step is called; equal on all ranks that do the same."""
+    """Return the text of a step; equal on all ranks that do the same."""
     given = "".join(f" {v}" for k, v in (attrs or {}).items() if not k.endswith("_sizes"))
     rows = "..." if kind == "all_to_all_v" else ",".join(map(str, x.shape))
     return f"{kind}{given} of {x.dtype}[{rows}]"

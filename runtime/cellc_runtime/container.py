@@ -1,4 +1,4 @@
-"""A file of named byte sections behind one bounded JSON header.
+"""A file of named byte sections that follow one bounded JSON header.
 
     0   magic (8)            what kind of file
     8   version (u32)        of that kind

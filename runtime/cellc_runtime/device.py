@@ -65,7 +65,7 @@ class Event(Protocol):
     """A mark in what a stream does."""
 
     def record(self, stream: Stream | None = None) -> None:
-        """Set the mark behind all that a stream (None: the one programs run on) has to do now."""
+        """Set the mark after all present work of a stream (None: the one programs run on)."""
 
     def wait(self, stream: Stream | None = None) -> None:
         """Let a stream go on only when the mark is reached."""
@@ -81,7 +81,7 @@ class Event(Protocol):
 
 
 class Stream(Protocol):
-    """What a device does in order."""
+    """The work of a device in order."""
 
     def query(self) -> bool:
         """Whether it has done all it was given."""
@@ -92,7 +92,7 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What a device is.
+    """Properties of a device.
 
     Attributes:
         name: of the product.
@@ -167,7 +167,7 @@ class Device(ABC):
         """Time each launch of a program from now on.
 
         Returns:
-            What gives the times since it was last asked: number of the kernel and seconds, by
+            Return a function for the times since its last call: kernel number and seconds, by
             order; it waits.
 
         Raises:
@@ -192,8 +192,8 @@ class Device(ABC):
 
     @abstractmethod
     def copy(self, to: int, source: bytes | memoryview) -> None:
-        """Copy from the host to an address of the device, behind what was launched; `source` may
-        be written when this returns."""
+        """Copy from the host to an address of the device, after earlier launches; `source` may be
+        written when this returns."""
 
     @abstractmethod
     def read(self, source: int, to: memoryview) -> None:
@@ -205,8 +205,8 @@ class Device(ABC):
         """
 
     def launching(self, arena: Memory, tell: Callable[[int, int], None]) -> None:  # noqa: B027
-        """A program that checks something is launched in an arena. Where its checks are done behind
-        the call, `tell(number, address)` raises the error of one that failed, by the next wait."""
+        """A program that checks something is launched in an arena. When its checks are done,
+        `tell(number, address)` raises the error of one that failed, at the next synchronization."""
 
     def poll(self) -> None:  # noqa: B027
         """Raise what a check has found since the last wait, as far as that is known by now.
@@ -216,13 +216,13 @@ class Device(ABC):
         """
 
     def move(self, to: int, source: int, nbytes: int) -> None:
-        """Copy within the device, behind what was launched; the two places do not overlap."""
+        """Copy within the device, after earlier launches; the two places do not overlap."""
         raw = bytearray(nbytes)
         self.read(source, memoryview(raw))
         self.copy(to, bytes(raw))
 
     def statistics(self) -> MemoryStatistics:
-        """What its memory is used for; a device without memory of its own has no figures."""
+        """Return the use of its memory; a device without memory of its own has no figures."""
         return MemoryStatistics()
 
     def reset_peaks(self) -> None:  # noqa: B027 (a device without figures has no peaks)
@@ -232,7 +232,7 @@ class Device(ABC):
         """Give memory that is kept for what comes back to the system."""
 
     def properties(self) -> Properties:
-        """What it is."""
+        """The properties of this device."""
         return Properties(self.name)
 
     def stream(self) -> Stream:
@@ -500,7 +500,7 @@ def _opened(kind: str, number: int) -> Device:
 
 
 def _made(module: str, name: str, *arguments: object) -> Device:
-    """What a part of `cuda` gives, which loads with its first use."""
+    """Return a device from a part of `cuda`, which loads with its first use."""
     try:
         make: Callable[..., Device] = getattr(imported(f"{__package__}.cuda.{module}"), name)
     except ModuleNotFoundError as e:
@@ -539,7 +539,7 @@ def own_gpu() -> int:
         return 0
     try:
         return place % max(_GPUS.shown(), 1)
-    except NoDevice:  # (who uses it is told)
+    except NoDevice:  # (every use raises it)
         return 0
 
 

@@ -1,7 +1,7 @@
 """Elements in the memory of a device.
 
-What programs on a device with memory of its own take and give. Whoever holds one keeps the memory;
-its elements are copied to the host when somebody asks for them, which waits for the device.
+Inputs and results of programs on a device with memory of its own. A `DeviceArray` keeps its memory
+alive; reading its elements copies them to the host, which waits for the device.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class UnsupportedType(ArtifactError):
 
 @contextlib.contextmanager
 def in_file(name: str | os.PathLike[str]) -> Iterator[None]:
-    """What is wrong with a file that is read herein is said with its name.
+    """Add a file's name to the errors of reading it.
 
     Raises:
         ArtifactError: the same, with the name before it.
@@ -49,7 +49,7 @@ class InNotebook:
     """
 
     def _render_traceback_(self: Any, *given: Any) -> list[str]:
-        """What IPython shows in the place of the traceback."""
+        """Return the lines that IPython shows instead of the traceback."""
         frames = [f for f in traceback.walk_tb(self.__traceback__)
                   if str(f[0].f_globals.get("__name__")).partition(".")[0] not in _LIBRARY]
         where = "".join(traceback.StackSummary.extract(frames).format())
@@ -136,7 +136,7 @@ def run_error(
     kind: str, text: str, file: str, line: int, detail: str = "",
     own: type[Exception] | None = None,
 ) -> RunError:
-    """The exception for one run-time error; a note behind it says where it comes from."""
+    """Return the exception for one run-time error, with a note of its origin."""
     cls = RUN_ERRORS.get(kind, RunError) if own is None else _own(own)
     error = cls.__new__(cls, text)  # a user's own `__init__` may want other arguments
     error.args = (text,)

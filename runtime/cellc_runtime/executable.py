@@ -36,7 +36,7 @@ else:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Elements = Array | DeviceArray
-"""What programs take and give."""
+"""Inputs and results of programs."""
 HostFunction = Callable[..., object]
 
 _RELEASE_CYCLES = 30_000.0
@@ -107,10 +107,10 @@ class Executable:
         write: contiguous, native byte order, aligned, writeable and apart from the others. Others
         may be anything of the right type and shape; what is not laid out right is copied now.
 
-        What the program computes from parameters alone (packed weights, say) is computed now, so
-        bind again after the contents of one have changed. With `versions`, one number for each
-        array that changes when its contents do, executables that compute the same share it.
-        A `Source` is asked for its array where one is needed, and told when it no longer is.
+        Blocks computed from parameters alone (packed weights, say) are computed now, so bind again
+        after the contents of one have changed. With `versions`, one number for each array that
+        changes when its contents do, executables that compute the same share it. A `Source` is
+        asked for its array where needed, and notified when it no longer is.
 
         On a device with memory of its own, an array of the host is copied there now; what a call
         updates is in `params` then.
@@ -159,7 +159,8 @@ class Executable:
 
 
 class _Core:
-    """What runs. The native entry keeps it alive, so it must not refer to the entry."""
+    """The callable part of an executable. The native entry keeps it alive, so it must not refer to
+    the entry."""
 
     def __init__(
         self, program: Program, callbacks: Mapping[str, HostFunction], errors: Errors,
@@ -287,7 +288,7 @@ class _Core:
         return tuple(arrays)
 
     def _described_slot(self, index: int) -> tuple[Slot, bool, str]:
-        """What `_accept` wants to know of a parameter."""
+        """Return the facts about a parameter that `_accept` checks."""
         slot = self.program.slots[index]
         return slot, index in self._written, f"parameter {slot.name!r}"
 
@@ -295,7 +296,7 @@ class _Core:
         self, params: Sequence[Elements | Source], versions: Sequence[int] | None,
         addresses: Mapping[int, int],
     ) -> dict[int, Hashable | None]:
-        """What names the contents of arrays, by slot."""
+        """Return keys of the arrays' contents, by slot."""
         # While a block lives so do the arrays it was computed from, at their addresses.
         return {
             index: None if versions is None else (addresses[index], versions[number])
@@ -438,7 +439,7 @@ class _Core:
 
 @dataclass(frozen=True, slots=True)
 class _PlainCall:
-    """What is known of calls before they are made: of those whose inputs are on the device.
+    """The prepared part of calls whose inputs are on the device.
 
     Attributes:
         slots: the type of the array of addresses.
@@ -464,7 +465,7 @@ class _PlainCall:
 
 
 def _plain_call(program: Program, bound: Any, called: Callable[[Slot], str]) -> _PlainCall | None:
-    """What is known of a program's calls, given what it is bound to; None if inputs are written."""
+    """Prepare a program's calls with its bound parameters; None if inputs are written."""
     slots = program.slots
     inputs = [i for i, s in enumerate(slots) if s.kind == "input"]
     if any(s.alias in inputs for s in slots):
@@ -527,8 +528,8 @@ class _DeviceCore(_Core):
         return outputs
 
     def _slots_of(self, plain: _PlainCall, arrays: Sequence[Elements]) -> Any:
-        """The addresses of a call that nothing has to be moved or told for, without its outputs;
-        None for another one."""
+        """Return the addresses of a call that needs no copy and no notification, without its
+        outputs; None for another one."""
         device = self._device
         if len(arrays) != len(plain.inputs) or device.lost:
             return None
@@ -633,7 +634,7 @@ class _Raise:
         raise run_error("RuntimeError", f"{self._name} stopped with unknown error {code}", "", 0)
 
     def _value(self, address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
-        """What a message shows, from the arena."""
+        """Read a value that a message shows from the arena."""
         out: Array = np.empty(shape, dtype.numpy)
         if out.nbytes:
             self._device.read(address, out.reshape(-1).view(np.uint8).data)
@@ -654,7 +655,7 @@ class _HostCall:
             self.function(
                 *(_view(p or 0, *t) for p, t in zip(pointers, self.types, strict=False))
             )
-        except BaseException as error:  # it crosses native code, and is raised behind it
+        except BaseException as error:  # it crosses native code, and is raised after it
             self.failed(error)
             return 1
         return 0

@@ -200,7 +200,7 @@ class Grow:
 
 
 class Context:
-    """What the native entry of one program reads.
+    """The data that the native entry of one program reads.
 
     Args:
         program: the program.

@@ -1,10 +1,10 @@
-"""What checks of programs have found on a device, told by the next wait.
+"""Errors that checks of programs find on a device, raised at the next synchronization.
 
 A check on a device with memory of its own is work like any other: the call that launches it is over
-before it is done. The first one that fails writes its number where the host sees it behind the next
-wait, and until that is told nothing that programs launch changes a parameter or state. So it is as
-if the program had stopped there, and those behind it had not been called. What they gave as results
-means nothing, and is refused from then on.
+before it is done. The first one that fails writes its number where the host sees it after the next
+wait, and until that error is raised no launch changes a parameter or state. So it is as if the
+program had stopped there, and later ones had not been called. Their results mean nothing, and are
+refused from then on.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Faults:
     Args:
         device: whose checks they are.
         seen: where the host sees what was found: a number (0: nothing) and the arena's address.
-        reset: lets the device forget it, behind all that was launched.
+        reset: lets the device forget it, after all earlier launches.
     """
 
     def __init__(self, device: Device, seen: int, reset: Callable[[], None]) -> None:
@@ -71,7 +71,7 @@ class Faults:
                 found.last = number
 
     def look(self, done: int = 0) -> None:
-        """Raise what checks have found; called behind a wait.
+        """Raise the errors of checks; called after a wait.
 
         Args:
             done: the calls up to this number are done.
@@ -92,7 +92,7 @@ class Faults:
             raise run_error("RuntimeError", f"check {number} of a program that is gone failed", "",
                             0)
         finally:
-            # Of the calls in that arena any may be the one; those behind it did not count.
+            # Any of the calls in that arena may be the one; later ones did not count.
             self._reset()
             first = found.first if found is not None else 1
             self._device.lost = (*self._device.lost, range(first, self._device.launches + 1))

@@ -62,8 +62,8 @@ def write_atomically(
 def replacing(
     path: str | os.PathLike[str], mode_of: str | os.PathLike[str] | None = None
 ) -> Iterator[BinaryIO]:
-    """What the block writes goes to a temporary file in the folder of `path`, which is flushed to
-    the disk and renamed into place when the block ends.
+    """The block writes to a temporary file in the folder of `path`, which is flushed to the disk
+    and renamed into place when the block ends.
 
     A symbolic link stays one. A device, a pipe or an open file (`/dev/stdout`) is written directly.
     Temporary files that killed writers left in the folder are removed.

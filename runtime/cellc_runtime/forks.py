@@ -1,9 +1,9 @@
-"""What a child made by fork needs: locks that are free, and nothing half done.
+"""Preparation of a child made by fork: free locks, and nothing half done.
 
 The child has one thread. A lock that another thread of the parent held would never be released
-there, so every lock of the packages is registered here and is free in the child
-(`tests/structure` finds those that are not). Locks do not help where the state behind them is in a
-library: Python's imports, SQLite and LLVM. A fork waits while another thread is in one of those.
+there, so every lock of the packages is registered here and is free in the child (`tests/structure`
+finds those that are not). Locks do not help where they guard state of a library: Python's imports,
+SQLite and LLVM. A fork waits while another thread is in one of those.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ranks tell each other before the bytes of a step go: what it is, and what may be read.
+"""Headers that ranks exchange before the bytes of a step: its text, and readable memory.
 
 It stands before every collective, so its requests are made once for each group and only started
 each time (MPI's persistent requests).
@@ -18,7 +18,7 @@ _HEADER = struct.Struct(f"={_TEXT}s{_ADDRESSES}q")
 
 
 class Headers:
-    """What the ranks of a group tell each other, time after time.
+    """Repeated exchange of headers in a group of ranks.
 
     Args:
         mpi: the module `mpi4py.MPI`.
@@ -51,12 +51,12 @@ class Headers:
         return [i for i, r in zip(self._others, self._received, strict=True) if not r.Get_status()]
 
     def texts(self) -> list[str]:
-        """What each rank of the group has come to, once it is over."""
+        """Return the step that each rank of the group has reached, once the exchange is over."""
         texts = [text for text, *_ in _HEADER.iter_unpack(self._said)]
         return [t.rstrip(b"\0").decode(errors="replace") for t in texts]
 
     def addresses(self) -> list[tuple[int, ...]]:
-        """What each rank of the group lets be read, once it is over."""
+        """Return the readable addresses of each rank of the group, once the exchange is over."""
         return [tuple(addresses) for _, *addresses in _HEADER.iter_unpack(self._said)]
 
     def free(self) -> None:

@@ -1,8 +1,8 @@
 """A linked, position-independent piece of native code: what the linker makes, the loader maps.
 
-Nothing in an image depends on where it is mapped, so loading it is copying it: no relocation,
-no symbol search. What it needs from outside is in one table of pointers in its data. The data begin
-with the seal: a hash of the tables that the code was compiled for (see `Program.from_bytes`).
+Nothing in an image depends on where it is mapped, so loading it is copying it: no relocation, no
+symbol search. One table of pointers in its data holds the addresses of everything outside. The data
+begin with the seal: a hash of the tables that the code was compiled for (see `Program.from_bytes`).
 """
 
 from __future__ import annotations

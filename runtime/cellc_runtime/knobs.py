@@ -44,7 +44,7 @@ class Knobs:
             None for the one that is found.
         gpu_graphs: `CELLC_GPU_GRAPHS`, whether programs on a GPU are captured and launched as one
             graph; `0` launches kernel by kernel.
-        gpu_blocking: `CELLC_GPU_BLOCKING`, whether to wait behind each kernel, so that an error
+        gpu_blocking: `CELLC_GPU_BLOCKING`, whether to wait after each kernel, so that an error
             names the one that failed.
         gpu: `CELLC_GPU`, what "GPU" means: `"cuda"` (or "") for NVIDIA's, `"emulated"` for an
             emulation in this process, `"emulated-sm_80"` for that of an architecture, or the name

@@ -2,12 +2,12 @@
 
 A rank that waits asks those that have not come. The thread of their collectives (`channel.py`)
 answers while they compute, sleep or loop, with the line of the user's code that they are at and the
-processor time they have used. Who does not answer is stopped or gone: on this machine the operating
-system says so too, so that a rank whose code holds the interpreter's lock is not taken for one.
+processor time they have used. A rank that does not answer is stopped or gone: on this machine the
+system confirms it, so that a rank whose code holds the interpreter's lock is not taken for one.
 
 An answer also says for how long the rank has done nothing at all (`activity.py`), and whom it waits
-for itself. So a rank that hangs is told from one that computes, and ranks that wait for each other
-find that out.
+for itself. So a rank that hangs is distinguished from one that computes, and ranks that wait for
+each other find that out.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Liveness:
         return time.monotonic() >= self._next_look
 
     def watch(self, missing: Iterable[int], waited: float, what: str) -> None:
-        """This rank has waited so many seconds for others: attend, and ask them now and then.
+        """After a wait of some seconds for others: attend, and query them now and then.
 
         Raises:
             CollectiveError: one of them does not answer.
@@ -135,7 +135,7 @@ class Liveness:
                     "length?)")
 
     def check_hung(self, missing: Sequence[int], waited: float, what: str) -> None:
-        """See that those who have not come in so many seconds will.
+        """Raise an error if the ranks that are missing after this wait hang.
 
         A rank that does nothing may wait for one of the others (for a file that it writes, say), so
         none is blamed while one of them does something.
@@ -166,12 +166,12 @@ class Liveness:
             self._outside.pop(rank, None)
 
     def told(self, ranks: Iterable[int]) -> str:
-        """What ranks have answered lately, for messages."""
+        """Return recent answers of ranks, for messages."""
         return "".join(f". Rank {r} {self._heard[r][1]['text']}"
                        for r in ranks if r in self._heard)
 
     def _answer(self) -> dict[str, Any]:
-        """What this process is at, for how long it has done nothing, and who waits for whom."""
+        """Return this process's position, its idle time, and the waits that it knows of."""
         if self._activity is None:
             self._activity = Watch(os.getpid(), threading.get_native_id())
         idle, waits = self._activity.idle(), self._known_waits()
@@ -193,7 +193,7 @@ class Liveness:
         return f"{text}; {what} since {waited:.1f} s for {_named(missing)}"
 
     def _known_waits(self) -> Waits:
-        """What has been heard lately, from them or by way of others, of ranks that wait."""
+        """Return recent waits of ranks, from their answers and from those of others."""
         now, found = time.monotonic(), Waits()
         for heard, answer in self._heard.values():
             for name, (what, missing, waited, age) in answer["waits"].items():

@@ -14,8 +14,9 @@ Bytes = np.ndarray[Any, Any]
 class Meeting(Protocol):
     """A step of ranks that read each other's memory, which come to it once and again.
 
-    Who has come is not waited for: `over` asks. What a rank wrote before it came is seen by those
-    for whom that is over, and nobody may write what others read before all have come once more.
+    A rank does not wait for those that have come: `over` asks. Memory written before a rank came is
+    visible once `over` is true, and nobody may write memory that others read before all have come
+    once more.
     """
 
     def over(self) -> bool:

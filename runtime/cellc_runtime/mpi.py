@@ -72,7 +72,7 @@ class MpiWorld:
         self._sent: list[tuple[Any, Bytes]] = []
         self.channel: Channel | None = Channel(f"collectives of rank {self.rank}",
                                                self._alive.attend, alone)
-        atexit.register(self.close)  # MPI ends behind Python, and nobody may use it then
+        atexit.register(self.close)  # MPI ends after Python, and nobody may use it then
 
     def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
         """See `World.all_to_all`."""
@@ -214,7 +214,7 @@ class MpiWorld:
         return number % DEPTH
 
     def headers(self, group: tuple[int, ...], slot: int, phase: int) -> Headers:
-        """What the ranks of a group tell each other when they come to a step once more."""
+        """Return the headers that the ranks of a group exchange at a step."""
         key = group, slot, phase
         if key not in self._headers:
             self._headers[key] = Headers(self._mpi, self._comm(group),
@@ -222,7 +222,7 @@ class MpiWorld:
         return self._headers[key]
 
     def forget(self, headers: Headers) -> None:
-        """Others may still answer what is told by these."""
+        """Keep the headers: other ranks may still answer them."""
         self._given_up.append(headers)
         self._headers = {k: h for k, h in self._headers.items() if h is not headers}
 

@@ -18,7 +18,7 @@ from .platform import started
 Array = np.ndarray[Any, Any]
 
 LARGE = 2 << 20
-"""Bytes from which on a copy repays a thread for each so many of them."""
+"""A copy repays one more thread for each multiple of this number of bytes."""
 _MOST = 8
 """Threads: few saturate any memory."""
 

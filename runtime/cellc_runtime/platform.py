@@ -42,7 +42,7 @@ _HUGE = 4 << 20
 _ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA = 158, 0x1023, 18
 """The system call that asks for a part of the processor's state, and the tiles' number."""
 _PR_SET_PTRACER, _ANY, _NONE = 0x59616D61, ctypes.c_ulong(-1), ctypes.c_ulong(0)
-"""What Yama, a module of Linux, calls the processes that may debug this one."""
+"""Names of Yama, a module of Linux, for the processes that may debug this one."""
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _DARWIN_FEATURES = {
     "hw.optional.avx2_0": "avx2", "hw.optional.fma": "fma", "hw.optional.f16c": "f16c",
@@ -104,8 +104,8 @@ def _windows_features() -> frozenset[str]:
 def allow_tiles() -> bool:
     """Ask the system to let this process use AMX's tile registers; whether it does.
 
-    Linux grants them on request only, because they make the frames of signal handlers larger.
-    What is granted holds for all threads, and after a fork.
+    Linux grants them on request only, because they make the frames of signal handlers larger. The
+    permission holds for all threads, and after a fork.
     """
     if sys.platform != "linux" or machine() != "x86_64":
         return False

@@ -27,7 +27,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What such a file holds.
+    """The contents of such a file.
 
     Attributes:
         graph: IR text.

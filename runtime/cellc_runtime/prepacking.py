@@ -1,8 +1,8 @@
-"""What programs compute when parameters are bound, shared by all that compute the same.
+"""Blocks that programs compute when parameters are bound, shared by all that compute the same.
 
-A block is named by what fills it and by the contents of its sources, so programs for other sizes
-of one network share packed weights. What a program reads packed it need not find as it was given
-too: a `Source` is told where its elements are packed, and may then do without an array of its own.
+A block is named by what fills it and by the contents of its sources, so programs for other sizes of
+one network share packed weights. A program that reads a parameter packed needs no unpacked copy: a
+`Source` is notified where its elements are packed, and may then free its own array.
 """
 
 from __future__ import annotations

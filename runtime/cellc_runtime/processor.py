@@ -1,8 +1,8 @@
-"""What the processor of this process can do.
+"""The features of this process's processor.
 
 It is asked itself, by `CPUID`: `/proc/cpuinfo` tells what the machine has, which is another
-processor than the one that an emulator gives a process, and some containers have no such file.
-What the system has turned off it leaves out of that file, so on x86-64 both must agree.
+processor than the one that an emulator gives a process, and some containers have no such file. The
+system leaves features that it has turned off out of that file, so on x86-64 both must agree.
 """
 
 from __future__ import annotations
@@ -60,14 +60,15 @@ def features() -> frozenset[str]:
 
 
 def agreed(listed: frozenset[str] | None, found: frozenset[str] | None) -> frozenset[str]:
-    """What the system lists and the processor says; of one that says nothing, the other's."""
+    """Return features that the system and the processor list; if one has no list, the other's."""
     if listed is None or found is None:
         return listed or found or frozenset()
     return listed & found
 
 
 def told() -> frozenset[str] | None:
-    """What an x86-64 processor says of itself; None where the system forbids to run code."""
+    """Return the features that an x86-64 processor reports; None where running code is
+    forbidden."""
     try:
         memory = platform.CodeMemory(_XGETBV_PLACE + len(_XGETBV))
     except MemoryError:

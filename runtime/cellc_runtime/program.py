@@ -87,7 +87,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a run-time error code means.
+    """The meaning of a run-time error code.
 
     Attributes:
         kind: of exception, a name in `RUN_ERRORS`.
@@ -213,8 +213,8 @@ class Program:
 
     @property
     def released_bytes(self) -> int:
-        """Parameters that no call reads and that can be made again from precomputed blocks: a
-        network's Parameters give this memory up when it is packed."""
+        """Bytes of parameters that no call reads and that precomputed blocks can restore: a
+        network's Parameters free this memory when it is packed."""
         held = {a.sources[0] for a in self.precomputed if a.packing is not None}
         return sum(self.slots[i].nbytes for i in held.intersection(self.unread))
 

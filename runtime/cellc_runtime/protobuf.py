@@ -1,7 +1,7 @@
 """The wire format of Protocol Buffers, as far as checkpoints and strategy files have it.
 
-A message is a row of fields; each has a number and is a varint, 4 or 8 bytes, or a length and so
-many bytes: a text or a message in turn. Source: protobuf.dev, "Encoding".
+A message is a row of fields; each has a number and is a varint, 4 or 8 bytes, or a length and that
+number of bytes: a text or a message in turn. Source: protobuf.dev, "Encoding".
 """
 
 from __future__ import annotations

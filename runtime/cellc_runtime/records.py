@@ -5,10 +5,9 @@ which for the classes of cellc was a third of the time of `import cellc`. Here a
 stand-ins; the first call of one writes the real method in its place. So only classes that are
 used cost anything, and afterwards they are as fast as any.
 
-What is supported is what cellc needs: fields with defaults and factories, `init`, `repr`,
-`kw_only`, `frozen`, `eq`, `slots`, class variables, `__post_init__`, inheritance, pattern
-matching, pickling.
-`dataclasses.fields` and its like do not know these classes.
+It supports the features that cellc needs: fields with defaults and factories, `init`, `repr`,
+`kw_only`, `frozen`, `eq`, `slots`, class variables, `__post_init__`, inheritance, pattern matching,
+pickling. `dataclasses.fields` and its like do not know these classes.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _FIELDS = "__record_fields__"
 
 
 class Field:
-    """What is known of one field: its default or factory, and where it appears."""
+    """The facts about one field: its default or factory, and where it appears."""
 
     __slots__ = ("default", "factory", "init", "kw_only", "name", "repr")
 
@@ -110,8 +109,8 @@ def _made(cls: Any, frozen: bool, eq: bool, slots: bool, kw_only: bool) -> Any:
 def _methods(
     cls: Any, home: Sequence[Any], fields: dict[str, Field], frozen: bool, eq: bool, slots: bool
 ) -> dict[str, Any]:
-    """What a class gets, by name: put into the one with slots before it is made, for each special
-    method set later makes Python go over all slots of the type."""
+    """Return the methods of a class, by name: they are put into the class with slots before it is
+    built, since each special method set later makes Python go over all slots of the type."""
     given = cls.__dict__
     positional = tuple(f.name for f in fields.values() if f.init and not f.kw_only)
     added: dict[str, Any] = {_FIELDS: fields, "__match_args__": positional}

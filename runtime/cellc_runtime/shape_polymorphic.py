@@ -14,8 +14,7 @@ WHOLE, ONE, ROW, COLUMN = range(4)
 element for each row."""
 BROADCASTS = (WHOLE, ONE, ROW, COLUMN)
 LIMIT = 1 << 22
-"""Results of so many elements have programs of their own: larger ones are written past the
-caches."""
+"""Results with more elements have programs of their own, which write past the caches."""
 
 Shape = tuple[int, ...]
 

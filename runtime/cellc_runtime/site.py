@@ -100,7 +100,7 @@ STATE = Activity()
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What one argument of a case has to be.
+    """The requirement on one argument of a case.
 
     Attributes:
         kind: "same" (this very object), "equal" (its type and value, of a float its bits), "tensor"
@@ -182,7 +182,7 @@ class _Kept:
             self._record_by(taped.executable, taped.pick)
 
     def _record_by(self, executable: Executable, pick: int) -> None:
-        """What answers while a thread records."""
+        """Set the function that answers while a thread records."""
         native, raw = executable.native, self.raw
         assert native is not None
         self.keep += [executable, native]
@@ -218,7 +218,7 @@ class _Kept:
 
 
 class Sites:
-    """What all sites share: the code, and how a Tensor holds its array.
+    """State that all sites share: the code, and how a Tensor holds its array.
 
     Args:
         home: any loaded program with a native entry; it is kept.

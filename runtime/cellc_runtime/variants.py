@@ -29,7 +29,7 @@ Shape = tuple[int | str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What serves some sizes.
+    """A program for some sizes.
 
     Attributes:
         at: the size of each symbol; `ANY` for the batch.
@@ -144,7 +144,7 @@ class OpenSizes:
         raise ValueError(f"no program serves {given}; served: {self}")
 
     def __str__(self) -> str:
-        """What is served: `N any and S 16, 32, 64..128`."""
+        """Return the served sizes: `N any and S 16, 32, 64..128`."""
         listed = [i for i in range(len(self.symbols)) if i != self.batch]
         choices = list(dict.fromkeys(tuple(v.at[i] for i in listed) for v in self.variants))
         values = [sorted(set(column)) for column in zip(*choices, strict=True)]

@@ -45,7 +45,7 @@ class Wait:
         return time.monotonic() - self._start
 
     def end(self) -> None:
-        """What is waited for is there."""
+        """End a wait whose condition holds."""
         self._alive.forget(self._whom)
         self._alive.done()
 
@@ -71,7 +71,7 @@ class Wait:
             self._alive.check_hung(missing, waited, waiting)
 
     def _hold_out(self, waited: float, missing: Sequence[int]) -> None:
-        """Go on waiting, up to the limit; others are told of it.
+        """Continue waiting, up to the limit, and report it to others.
 
         Raises:
             CollectiveError: the limit is reached.

@@ -50,7 +50,7 @@ def _word(address: int, mask: int = _WHOLE) -> Word:
 
 @cache
 def _supported() -> frozenset[str]:
-    """What has words on this interpreter, of the keys of `_TRIALS`."""
+    """Return the keys of `_TRIALS` that have words on this interpreter."""
     if not supported():
         return frozenset()
     return frozenset(kind for kind, tried in _TRIALS.items() if tried())

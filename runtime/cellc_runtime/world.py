@@ -150,7 +150,7 @@ class Alone:
 class Planned(Alone):
     """The first of ranks that are not there, so that what it would need can be seen.
 
-    What the others would send is taken to be what this one sends: shapes are right, values are not.
+    It takes its own data for those of the other ranks: shapes are right, values are not.
     """
 
     def __init__(self, size: int) -> None:
@@ -238,7 +238,7 @@ def member(step: Step) -> int:
 
 
 def disagreement(group: Sequence[int], said: Sequence[str]) -> str | None:
-    """What to say of ranks that came to different steps; None: they agree."""
+    """Describe ranks that reached different steps; None: they agree."""
     if len(set(said)) == 1:
         return None
     ranks: dict[str, list[int]] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from ratchets import RATCHETS, private_uses_of, stored, worse
+from ratchets import RATCHETS, dialect_of, private_uses_of, stored, worse
 
 
 @pytest.mark.parametrize("name", RATCHETS)
@@ -30,3 +30,14 @@ def test_more_is_found() -> None:
 ])
 def test_private_uses(text: str, count: int) -> None:
     assert private_uses_of(text) == count
+
+
+@pytest.mark.parametrize(("text", "count"), [
+    ('"""What it is."""', 1), ('"""A sum. Who reads it\n\n    What: waits."""', 2),
+    ("x = 1  # Of which one is told", 2), ("# Bytes: so\n# many are made anew", 2),
+    ('"""What is made again behind it."""', 3), ('raise E("a b; Whoever waits")', 1),
+    ('"""Return what it is, and who reads it. Whole: whatever."""', 0),
+    ('told = behind["What"]  # the key "What"', 0), ("def _told(): return 'behind'", 0),
+])
+def test_dialect(text: str, count: int) -> None:
+    assert dialect_of(text) == count

@@ -24,9 +24,9 @@ from .conditional import IsPresent, as_flag
 from .identity import Identities, Loop, any_of, but, is_loop, may_be_others
 
 Alternatives = list[tuple[Value, Value]]
-"""What a value may be at run time: (flag, other value) each; itself if no flag holds."""
+"""The alternatives of a value at run time: (flag, other value) each; itself if no flag holds."""
 _SEVERAL = 2
-"""What a region counts for that reads a value: it may contribute more than once."""
+"""The weight of a region that reads a value: it may contribute more than once."""
 
 
 def share_cotangents(graph: Graph) -> None:
@@ -141,7 +141,7 @@ class _Uses:
         return named(value)
 
     def reached(self, value: Value) -> list[Value]:
-        """A value and all that it may be, each once: branches behind branches may lead to one value
+        """Return a value and its possible aliases, each once: nested branches may lead to one value
         in very many ways."""
         found = {value: None}
         todo = [value]
@@ -230,7 +230,7 @@ class _Uses:
             self.known.setdefault(value, []).extend(pairs)
 
     def matters(self, result: Value, other: Value, place: int) -> bool:
-        """Whether both get contributions, and so many that their order shows."""
+        """Whether both get contributions, and enough of them that their order shows."""
         mine = sum(weight for _, weight in self.read.get(result, ()))
         theirs = sum(weight for at, weight in self.read.get(other, ()) if at > place)
         theirs += other in self.before or other in self.known

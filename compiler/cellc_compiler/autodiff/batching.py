@@ -25,7 +25,7 @@ Table = dict[Value, tuple[Value, bool]]
 
 
 class BatchingError(TypeError):
-    """What cannot be batched, and where."""
+    """An operation that cannot be batched, and its place."""
 
     def __init__(self, message: str, node: Node) -> None:
         super().__init__(message)

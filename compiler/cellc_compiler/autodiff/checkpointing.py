@@ -50,13 +50,13 @@ class CheckpointedLoop:
         return max(MIN_SEGMENT, min(MAX_SEGMENT, CHECKPOINT_BYTES // max(nbytes, 1)))
 
     def step(self, b: Builder, state: Values, captures: Values) -> list[Value]:
-        """What is carried one step later."""
+        """Return the carried values one step later."""
         return clone_into(b, self.body, [*state, *captures])[0]
 
     # --- forward --------------------------------------------------------------------------------
 
     def advance(self, b: Builder, state: Values, captures: Values, steps: Value) -> list[Value]:
-        """What is carried so many steps later."""
+        """Return the carried values a number of steps later."""
         n = len(state)
         operands = [b.literal(0, dtypes.int64), *state, *captures, steps]
         test = _region("advance_test", operands, lambda bb, v: [bb.lt(v[0], v[-1])])

@@ -1,8 +1,8 @@
 """Effects under a gradient: each happens once, in the forward run.
 
-The gradient of a branch or of a run-time loop computes forward values again. What prints or checks
-is left out of that. What a Python function gave cannot be computed again, so a branch gives it as
-one more result.
+The gradient of a branch or of a run-time loop computes forward values again. Prints and checks are
+left out of that. Results of Python functions cannot be computed again, so a branch returns them as
+further results.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Forward mode and Jacobians, made of the reverse rules.
 
 The cotangents u -> J^T u that reverse mode gives are linear in u, so transposing that map once
-more, v -> J v, is forward mode, and no op needs a second rule. What the first transposition
-computes for its own sake depends on u alone and is dropped as dead code. The construction is that
-of "A new trick for calculating Jacobian vector products" (Townsend 2017).
+more, v -> J v, is forward mode, and no op needs a second rule. Values that only the first
+transposition needs depend on u alone and are dropped as dead code. The construction is that of "A
+new trick for calculating Jacobian vector products" (Townsend 2017).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Derivative:
     """The linear maps of the derivative of some nodes.
 
     Args:
-        b: builds behind the nodes, which stand in its graph or give values that it may read.
+        b: builds after the nodes, which stand in its graph or give values that it may read.
         forward: the nodes, in order.
         inputs: what they are differentiated with respect to.
         seeded: their results that are differentiated.
@@ -74,7 +74,7 @@ class Derivative:
 
 
 class _Copied:
-    """A graph copied, and its derivative behind it."""
+    """A copied graph, followed by its derivative."""
 
     def __init__(self, graph: Graph, wanted: Sequence[int], seeded: Sequence[int],
                  name: str) -> None:
@@ -175,7 +175,7 @@ def _columns(map_: Derivative) -> list[Value]:
 
 
 def _last(b: Builder, stacked: Value, source: TensorType, output: TensorType) -> Value:
-    """Tangents of one output, stacked, with the axes of the input behind those of the output."""
+    """Stack the tangents of one output, with the axes of the input after those of the output."""
     rank = output.rank
     turned: Value = b.transpose(stacked, perm=(*range(1, rank + 1), 0))
     whole: Value = b.reshape(turned, shape=(*output.dims, *source.dims))
@@ -203,7 +203,7 @@ def stack(
 ) -> list[Value]:
     """`build(builder, i)` for each element i of a tensor type, stacked along a new first axis.
 
-    What `build` reads of the graph of `b` becomes captures of a loop, or of a batch.
+    Values of `b`'s graph that `build` reads become captures of a loop, or of a batch.
     """
     count = size(over)
     if count == 0:

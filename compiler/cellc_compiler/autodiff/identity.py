@@ -1,9 +1,9 @@
 """Which values of a graph are one value at run time: known beforehand, or a flag of the run.
 
-An answer is a bool, or a bool[] value of the graph that holds both. What a branch gives follows
-from the branch taken, so a `cond` gives one more result where that is not enough. What a loop
-carries may be what entered it, what it captures, or the same under two names: a flag for that is
-carried along, and is false or true from the start as the loop is entered.
+An answer is a bool, or a bool[] value of the graph that holds both. The results of a branch follow
+from the branch taken, so a `cond` gives one more result where that is not enough. A carried value
+may be the one that entered the loop, a captured one, or the same under two names: a flag for that
+is carried along, and is false or true from the start as the loop is entered.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Identities:
         self.known_names: dict[Value, set[Value]] = {}
 
     def loop(self, graph: Graph, node: Node) -> Loop:
-        """What is known of a loop of a graph."""
+        """Return the facts about a loop of a graph."""
         if node not in self.loops:
             self.loops[node] = Loop(self, graph, node)
         return self.loops[node]
@@ -114,7 +114,7 @@ class Identities:
 
     def result_is(self, b: Builder, node: Node, index: int, other: Value) -> IsPresent:
         """Whether a result of a branch or loop is a value that it reads, or another result of it,
-        by a value behind it."""
+        as seen by a later value."""
         if node.op != Cond.name:
             second = other.index if other.node is node else other
             return self.loop(b.graph, node).after(_relation(index, second))
@@ -193,7 +193,7 @@ class Identities:
 
 
 class Loop:
-    """What a loop carries, and what that may be.
+    """The carried values of a loop, and their alternatives.
 
     Args:
         graph: holds the node.
@@ -327,7 +327,7 @@ class Loop:
         if known.issuperset([flag, *(v for node in made for v in node.operands)]):
             nodes[at:] = [*made, *nodes[at:end]]
             return flag
-        # It was asked before, by a value behind the loop: taken for no, which costs an order only.
+        # A value after the loop asked before: the answer is no, which costs an order only.
         front = Graph("front")
         flag = Builder(front).literal(False, dtypes.bool_)
         nodes[:0] = front.nodes

@@ -1,6 +1,6 @@
 """Reverse mode through loops: `scan`, whose trips are known, and `while`, whose trips are not.
 
-What their backward loops are made of is in `loops` and `checkpointing`. Here is what they carry:
+The parts of their backward loops are in `loops` and `checkpointing`. Here is what they carry:
 cotangents of what the forward loop carries and reads, and the flags of those that may be absent
 (see `conditional`): what a loop carries need not be read after it, and not by every step.
 """
@@ -149,7 +149,7 @@ def _either(b: Builder, contributions: Sequence[tuple[Value, Value | None]]) -> 
 def _carried_cotangents(
     b: Builder, node: Node, dys: Sequence[Value | None], floats: Sequence[int]
 ) -> list[Value]:
-    """What the backward loop starts with for the carried values among `floats`."""
+    """Return the initial cotangents of the carried values among `floats`."""
     if node.attrs["stepwise"]:
         given = _given_cotangents(node, dys)
         return [start_cotangent(b, given, node.results[i]) for i in floats]
@@ -220,7 +220,7 @@ def scan_gradient(
         fixed: the body has all the outputs it can have (see `with_residuals`).
         stacks: every step runs, so that sums over all steps may follow the loop.
         stepwise: each contribution to a captured value is added to its cotangent at once.
-        told: what may be absent; the flags it names are carried after the cotangents.
+        told: the values that may be absent; its flags are carried after the cotangents.
     """
     graph = Graph(body.name + "_grad")
     b = Builder(graph)
@@ -309,7 +309,7 @@ def _carried_flags(
     body: Graph, floats: tuple[int, ...], others: tuple[int, ...], captured: tuple[int, ...],
     sure: tuple[int, ...],
 ) -> CarriedFlags:
-    """What is known of a backward step's cotangents beforehand.
+    """Return the known presence of a backward step's cotangents.
 
     Args:
         body: the forward step.
@@ -394,7 +394,7 @@ def _while_rule(
 def _back_step(
     body: Graph, floats: Sequence[int], captured: Sequence[int], told: CarriedFlags
 ) -> Callable[[Builder, Values, Values, Values], list[Value]]:
-    """A step backwards: cotangents of floats and captured values, then flags (see `told`)."""
+    """Return a backward step: cotangents of floats and captured values, then flags (see `told`)."""
     split, sums = len(floats), len(floats) + len(captured)
     graph, answers = backward_region(
         body, [*floats, *captured], floats, range(len(body.inputs)), told.open)

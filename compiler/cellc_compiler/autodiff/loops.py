@@ -1,4 +1,4 @@
-"""What the backward pass of a `scan` saves, and what it sums after the loop.
+"""The values that the backward pass of a `scan` saves, and its sums after the loop.
 
 A step of the backward loop needs values of the forward step. Whatever is cheap to compute from
 the rows at hand is computed again; what is expensive (products, transcendental functions) is given
@@ -121,7 +121,7 @@ class Saver:
         self.saved.update(self._frontier(value))
 
     def _frontier(self, value: Value) -> dict[Value, None]:
-        """What to save so that `value` can be had; empty if it can be had already."""
+        """Return the values to save so that `value` is available; empty if it already is."""
         node = value.node
         if value in self.held or value in self.saved or node not in self.forward:
             return {}
@@ -141,7 +141,7 @@ def _bytes(values: Iterable[Value]) -> int:
 
 
 def read_by(outputs: Sequence[Value], stop: set[Value]) -> list[Value]:
-    """All values that outputs depend on, not looking behind those of `stop`; in a fixed order."""
+    """Return all values that outputs depend on, up to those of `stop`; in a fixed order."""
     seen: dict[Value, None] = {}
     stack = list(reversed(outputs))
     while stack:

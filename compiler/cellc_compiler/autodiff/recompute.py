@@ -51,7 +51,8 @@ def recompute_results(
 def _until_met(
     nodes: Sequence[Node], first: int, results: set[Value], late: set[Value]
 ) -> tuple[list[Node], int]:
-    """What follows from `results` alone before a cotangent meets it, and where it does."""
+    """Return the nodes that follow from `results` alone before a cotangent meets them, and
+    where."""
     follows = set(results)
     early: list[Node] = []
     for at in range(first, len(nodes)):

@@ -35,7 +35,7 @@ from .recompute import recompute_results
 Values = Sequence[Value]
 Cotangents = dict[Value, Value]
 Flags = Sequence[Value | None]
-"""What says whether each of a node's cotangents is present (None: it is, or there is none)."""
+"""Flags whether each of a node's cotangents is present (None: it is, or there is none)."""
 
 
 RegionRule = Callable[

@@ -35,7 +35,7 @@ def _cuda() -> Backend:
 _MAKERS: dict[str, Callable[[], Backend]] = {"cpu": _cpu, "cuda": _cuda}
 _MADE: dict[str, Backend] = {}
 _chosen: Target | None = None
-"""What is compiled for where nothing else is said; None: what the default back end says."""
+"""The target to compile for by default; None: the default of the default back end."""
 
 
 class UnknownTarget(ValueError):
@@ -130,7 +130,7 @@ def _unknown(name: str) -> str:
 
 
 def default_target() -> Target:
-    """What is compiled for where nothing else is said.
+    """Return the target to compile for by default.
 
     Raises:
         RuntimeError, ValueError: the default back end does not run on this machine.

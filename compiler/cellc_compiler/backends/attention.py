@@ -28,7 +28,7 @@ from ..lower.plan import KernelPlan, nest_operand, operand, result
 
 @dataclass(frozen=True, slots=True)
 class AttentionParts:
-    """What a back end makes kernels of.
+    """The source of a back end's kernels.
 
     Attributes:
         scores, mix: the products.
@@ -104,7 +104,7 @@ class AttentionPattern(Pattern[Attention]):
         the nest and the result; None if separate ones are better. `memo` keeps what is made."""
 
     def facts(self, parts: AttentionParts, memo: dict[Any, Any]) -> Hashable:
-        """What else than types and attributes the kernels follow from."""
+        """Return further facts that the kernels depend on, besides types and attributes."""
         return None
 
     def find(self, block: GraphBlock) -> dict[int, Attention]:

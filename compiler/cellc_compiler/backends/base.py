@@ -1,4 +1,4 @@
-"""What a back end is.
+"""The interface of a back end.
 
 A back end is a folder: its targets, the passes that choose for one, rules that lower ops to
 kernels, patterns of clusters that it runs as one, the code of loop nests, and how an image is put
@@ -142,7 +142,7 @@ class Build(Protocol):
         """The code of a lowered graph whose buffers have their places.
 
         Args:
-            profile_behind: make it record, behind so many bytes of temporaries.
+            profile_behind: make it record, after this number of bytes of temporaries.
         """
 
     def block_key(self, block: PrecomputedBlock, slot: int) -> tuple[bytes, bool]:
@@ -163,7 +163,7 @@ class Backend(ABC):
 
     @abstractmethod
     def default_target(self) -> Target:
-        """What to compile for on this machine.
+        """Return the target to compile for on this machine.
 
         Raises:
             RuntimeError, ValueError: it has none for this machine.
@@ -179,14 +179,14 @@ class Backend(ABC):
 
     @abstractmethod
     def version(self) -> str:
-        """What compiles: programs of another version are not found in the cache."""
+        """Return the compiler's version: programs of another one are not found in the cache."""
 
     def passes(self, target: Target) -> tuple[Pass, ...]:
-        """What chooses for a target, after all other passes. Bits stay."""
+        """Return the passes that choose for a target, after all other passes. Bits stay."""
         return ()
 
     def fast_passes(self) -> tuple[Pass, ...]:
-        """What `numerics="fast"` may rewrite for this back end, before the clean-up."""
+        """Return the rewrites of `numerics="fast"` for this back end, before the clean-up."""
         return ()
 
     @abstractmethod
@@ -194,7 +194,7 @@ class Backend(ABC):
         """A target as lowering sees it."""
 
     def prepare(self, nodes: int) -> None:  # noqa: B027
-        """A graph of so many nodes will be compiled: whatever takes time may start."""
+        """Start slow preparations: a graph of this number of nodes will be compiled."""
 
     @abstractmethod
     def build(self, target: Target) -> AbstractContextManager[Build]:

@@ -67,7 +67,7 @@ def _mask(cond: Expr, nest: Nest, own: Mapping[Any, Value], m: int, n: int) -> V
 
 
 def constant_of(value: Value, depth: int = _DEEPEST) -> Array | None:
-    """The elements of a value that follows from constants alone, so many nodes behind them."""
+    """Return a value's elements if it follows from constants alone, by at most `depth` nodes."""
     node = value.node
     if node is None or value.type.size > _MOST_ELEMENTS:
         return None
@@ -103,7 +103,7 @@ def _guards(nest: Nest, source: Any) -> list[Expr]:
 
 
 def _common(sets: list[dict[int, Expr]]) -> dict[int, Expr] | None:
-    """What is in all; None if there are none."""
+    """Return the intersection; None if there are no sets."""
     if not sets:
         return None
     return {key: e for key, e in sets[0].items() if all(key in s for s in sets[1:])}

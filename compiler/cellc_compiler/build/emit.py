@@ -26,7 +26,7 @@ may be contracted or reassociated, so its bits stay."""
 
 
 class Machine(NamedTuple):
-    """What LLVM wants to know of a `Target`."""
+    """The parts of a `Target` that LLVM needs."""
 
     triple: str
     cpu: str
@@ -34,7 +34,7 @@ class Machine(NamedTuple):
 
 
 _NO_MEMORY = re.compile("map segment|allocate memory|[Oo]ut of memory")
-"""What the system's loader says of a library for which there is no memory."""
+"""Messages of the system's loader for a library that does not fit into memory."""
 
 
 class EmitError(Exception):
@@ -112,7 +112,7 @@ def assembly(text: str, target: Target | Machine) -> str:
 
 
 def _emitted(text: str, target: Target | Machine, how: str) -> Any:
-    """What a method of LLVM's code generator for the target makes of the module."""
+    """Return the output of a method of LLVM's code generator for the module."""
     with no_fork():
         return _emitted_now(text, target, how)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def llvm_version() -> str:
-    """What the object cache knows of LLVM: llvmlite's version, without importing it."""
+    """Return LLVM's version for the object cache: llvmlite's, without importing it."""
     return package_version("llvmlite")
 
 

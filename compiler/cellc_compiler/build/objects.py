@@ -37,7 +37,7 @@ def object_key(text: str, target: Target) -> str:
 
 
 _EXPORTS = (MAIN, PARTS, PRECOMPUTE, PRECOMPUTE + WIN64)
-"""What the module of `cellc_main` may define for others."""
+"""The symbols that the module of `cellc_main` may define for others."""
 
 
 def build_image(

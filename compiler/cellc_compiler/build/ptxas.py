@@ -99,7 +99,7 @@ def _installed() -> str | None:
 
 
 def version() -> str:
-    """What assembles, for cache keys: `"13.0.88"`, or `"none"`.
+    """Return the assembler's version, for cache keys: `"13.0.88"`, or `"none"`.
 
     Raises:
         PtxasError: it is there and cannot be run.
@@ -142,7 +142,7 @@ def assemble(ptx: str, architecture: str) -> Cubin:
 
 
 def _assembled(program: str, ptx: str, architecture: str) -> bytes:
-    """A line of figures, and the cubin behind it."""
+    """Return a line of figures, followed by the cubin."""
     # The temporary folder is ours alone, so that nobody else can put code in the cubin's place.
     with tempfile.TemporaryDirectory(prefix="cellc-ptxas-") as folder:
         made = Path(folder) / "kernel.cubin"
@@ -164,7 +164,7 @@ def _run(command: list[str], given: str) -> subprocess.CompletedProcess[str]:
 
 
 def _shown(said: str, ptx: str) -> str:
-    """What ptxas said, with the lines of the text that it speaks of."""
+    """Return ptxas's message, with the lines of the text that it names."""
     lines = ptx.splitlines()
     named = dict.fromkeys(int(n) for n in re.findall(r", line (\d+);", said))
     told = [f"{n:>5} | {lines[n - 1]}" for n in [*named][:8] if 0 < n <= len(lines)]
@@ -172,7 +172,7 @@ def _shown(said: str, ptx: str) -> str:
 
 
 def _figures(said: str, code: bytes) -> list[object]:
-    """What `Cubin` says of the code, in its order."""
+    """Return the figures of `Cubin` for the code, in its order."""
     def total(pattern: str) -> int:
         return sum(int(n) for n in re.findall(pattern, said))
 

@@ -3,8 +3,8 @@
 A request is what LLVM wants to know of a target, a line each, and the text; an answer is a status
 byte and the object, or the error text. Both are preceded by their length. The process ends when its
 input does, or, saying goodbye, when nothing has been asked for a while. Before the first request it
-says hello, so that a process that could not start is told from one that LLVM ended. Requests are
-read while one is compiled: whoever sends them never waits.
+says hello, which distinguishes a process that could not start from one that LLVM ended. Requests
+are read while one is compiled: whoever sends them never waits.
 
 Where a second process is wanted it is forked off once LLVM is loaded, before there are threads:
 LLVM loads once for both, and its memory is theirs in common until one of them writes to it.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # what targets are made of would take as long to load as half
 
 OK, FAILED = 0, 1
 HELLO = b"cellc"
-"""What a process says first; one that was forked off says its number behind it."""
+"""The first output of a process; a forked one adds its number."""
 GOODBYE = b"goodbye"
 """Instead of an answer: requests that it has not answered must go to another process."""
 PATIENCE = 5.0
@@ -57,7 +57,7 @@ def receive(stream: IO[bytes]) -> bytes | None:
 
 
 def answer(message: bytes) -> bytes:
-    """What is sent back for a request."""
+    """Return the answer to a request."""
     triple, cpu, features, text = message.decode().split("\n", 3)
     try:
         return bytes([OK]) + emit_object(text, Machine(triple, cpu, features))
@@ -78,7 +78,7 @@ def main(*descriptors: int) -> None:
     try:
         _serve(_split(*descriptors) if descriptors else HELLO)
     except BrokenPipeError:
-        # Whoever asked is gone, or was interrupted while it started us. What is left in the
+        # The process that asked has ended, or was interrupted while it started us. The rest of the
         # buffer must not fail again when Python flushes it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -219,7 +219,7 @@ def prepare(count: int) -> None:
 
 @cache
 def can_fork() -> bool:
-    """Whether a worker can be the fork of another one, and is then told from any other process."""
+    """Whether a worker can be the fork of another one, and then be identified safely."""
     if not hasattr(os, "pidfd_open") or not hasattr(os, "fork"):
         return False
     try:

@@ -237,7 +237,7 @@ class Fuser:
         return found
 
     def behind(self, v: Value) -> tuple[Value, ...]:
-        """The values with buffers that stand behind one."""
+        """Return the buffered values that a value is computed from."""
         if v in self.inline:
             assert v.node is not None
             return self.sources(v.node)
@@ -292,7 +292,7 @@ class Fuser:
             self.readers.setdefault(v, {})[home.number] = home
 
     def _before(self, node: Node, home: Cluster) -> list[Cluster]:
-        """What must run before a node for its effects' sake: effects keep the program's order,
+        """Return the clusters that effects order before a node: effects keep the program's order,
         and a loop without end must not run before a check that would have stopped the call."""
         effect = has_effect(node)
         before = [self.last_effect] if self.last_effect and (effect or node.op == "while") else []

@@ -1,9 +1,9 @@
 """The order of clusters around collectives: started early, their results read late.
 
-What follows from the result of a collective, and from nothing later, is a level. All of a level
-runs before the next one, so everything that does not need a result is there to be computed while
-the ranks exchange. Within a level each collective is started as soon as its operand can be: first
-what it needs, then the collective, then the rest. Collectives keep the order of the program.
+All work that follows from the result of a collective, and from nothing later, is a level. All of a
+level runs before the next one, so everything that does not need a result is there to be computed
+while the ranks exchange. Within a level each collective is started as soon as its operand can be:
+first what it needs, then the collective, then the rest. Collectives keep the order of the program.
 """
 
 from __future__ import annotations

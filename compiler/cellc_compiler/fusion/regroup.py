@@ -174,7 +174,7 @@ def _common(a: Cluster, b: Cluster) -> Domain | None:
         return joined(one, two)
     if one.shape != two.shape:
         return None
-    # What has no reduction takes on the order of what has one, unless that is a few long rows.
+    # A cluster without a reduction takes the order of one that has, unless that is a few long rows.
     plain, reduced = (one, two) if not one.accumulate else (two, one)
     if plain.accumulate or reduced.mode == "column" or reduced.rows < 64:
         return None

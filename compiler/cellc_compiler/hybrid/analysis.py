@@ -1,4 +1,4 @@
-"""What need not be done for a kernel as it is written: zeros that nobody reads, rows one by one.
+"""Work that a kernel does not need as it is written: zeros that nobody reads, rows one by one.
 
 Both answers are found in the syntax tree and are sure: where a kernel is not of the plain forms
 that are looked for, its results are filled with zeros and its rows run in order.
@@ -215,7 +215,7 @@ def _fresh(statements: Sequence[ast.stmt], bound: set[str], given: set[str]) -> 
     given = set(given)
     for s in statements:
         if isinstance(s, ast.With):
-            # (What it assigns is assigned behind it.)
+            # (Its assignments take effect after it.)
             if not _fresh(s.body, bound, given):
                 return False
             given |= {n.id for x in plain(s.body) if isinstance(x, ast.Assign)

@@ -19,13 +19,13 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
 BUFFERS = ("output_tensor", "allocate")
-"""What makes a tensor: a result, or memory of the kernel's own."""
+"""Calls that create a tensor: a result, or memory of the kernel's own."""
 
 LOOPS = ("range", "serial", "vectorize", "parallel", "reduce")
-"""What counts in a `for`."""
+"""Calls that count in a `for`."""
 
 SCOPES = ("block_realize", "attr")
-"""What stands in a `with`."""
+"""Calls of a `with`."""
 
 FLOAT: Mapping[str, Any] = {
     "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log,
@@ -85,7 +85,7 @@ PYTHON: Mapping[str, Any] = {
     **{name: d.numpy.type for name, d in CASTS.items()},
     "int": int, "float": float, "bool": bool, "max": max, "min": min, "len": len,
 }
-"""What the names mean where a kernel runs as plain Python, over numpy arrays."""
+"""The meaning of the names where a kernel runs as plain Python, over numpy arrays."""
 
 CALLABLE = frozenset(PYTHON)
 """Every name that a kernel may call."""

@@ -29,7 +29,7 @@ from .functions import ARITY, BUFFERS, CALLABLE, LOOPS, NUMBERS, SCOPES
 RESERVED = "_k_"
 """How the names begin that compiled kernels use for themselves."""
 MEMBERS = ("shape", "dtype", "ndim", "size")
-"""What may be asked of a tensor."""
+"""The attributes of a tensor."""
 
 _STATEMENTS: tuple[type[ast.AST], ...] = (
     ast.Assign, ast.AugAssign, ast.For, ast.While, ast.If, ast.With, ast.Pass, ast.Break,
@@ -445,7 +445,7 @@ class Typed:
         return made
 
     def value(self, e: ast.expr) -> Any:
-        """What an expression is in every run: a number, a string, a dtype, or a tuple.
+        """Return the value of an expression in every run: a number, a string, a dtype, or a tuple.
 
         Raises:
             NotStatic: it depends on elements, or on a loop.

@@ -1,10 +1,10 @@
 """A kernel for given types, as a function that numba compiles.
 
-Tensors become pointers, shapes numbers; an element is read and written at a flat index that
-`_k_at` makes of its positions; `_k_in` checks those that are not variables of loops which fit.
-Arithmetic is spelled as calls, so that its types are those of the same lines run by Python over
-numpy arrays: a number that is written down takes the type of what it meets, float32 stays float32.
-What the calls do is a back end's (`backends/llvm/numba_functions.py`).
+Tensors become pointers, shapes numbers; an element is read and written at a flat index that `_k_at`
+makes of its positions; `_k_in` checks those that are not variables of loops which fit. Arithmetic
+is spelled as calls, so that its types are those of the same lines run by Python over numpy arrays:
+a number that is written down takes the type of what it meets, float32 stays float32. A back end
+defines these calls (`backends/llvm/numba_functions.py`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from .language import NotStatic, Source, Typed, read
 LOW, HIGH = PREFIX + "low", PREFIX + "high"
 """Which rows are to be done."""
 STATUS = PREFIX + "status"
-"""Where the first position that is out of bounds is told: line, position, axis, size."""
+"""The record of the first position out of bounds: line, position, axis, size."""
 DEFINED = PREFIX + "_"
-"""What the function is called in the module that is compiled."""
+"""The name of the function in the compiled module."""
 SOURCE_OF = PREFIX + "from_"
 """How the elements come in of an input that is a result, too."""
 
@@ -46,7 +46,7 @@ _PAIR_NAMES = {"power": "pow"}
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """What numba compiles.
+    """The module that numba compiles.
 
     Attributes:
         name: of the kernel.
@@ -141,12 +141,12 @@ class _Writer:
             if name in k.results:
                 first.append(ast.Expr(_call(
                     "copy", _name(name), _name(SOURCE_OF + name), *self._part(name))))
-        # Memory made in a branch may be read behind it: it is zeros there.
+        # Memory made in a branch may be read after it: it is zeros there.
         first += [self._zeros(n) for n, b in k.buffers.items() if not b.output]
         return [*first, *self.block(k.body), ast.Return(value=None)]
 
     def _part(self, name: str) -> list[ast.expr]:
-        """The elements of a tensor that the rows at hand hold: first, and behind the last."""
+        """Return the elements of a tensor that the present rows hold: first, and end."""
         size = self.typed.types[name].size
         if not self.rows:
             return [ast.Constant(0), ast.Constant(size)]

@@ -11,7 +11,7 @@ from .types import TensorType
 LEAST, MOST = -(1 << 63), (1 << 64) - 1
 """The integers that some element type can represent."""
 MOST_BYTES = 1 << 47
-"""What a process can address on the machines there are."""
+"""The most memory that a process can address on existing machines."""
 MOST_PARTS = 1 << 16
 """Into how many parts, or how often, a function or layer does what it does one by one."""
 MOST_AXES = 64

@@ -518,7 +518,7 @@ def substitute_number(x: Any, table: Mapping[str, Size]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What was assumed about sizes while tracing: `expr` is 0, is not 0, or is at least 0.
+    """An assumption about sizes while tracing: `expr` is 0, is not 0, or is at least 0.
 
     Attributes:
         where: the place in the source that asked, for reports; `expression` what stands there.
@@ -548,7 +548,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class SymbolInfo:
-    """What is known about a symbol.
+    """The known facts about a symbol.
 
     Attributes:
         low, high: bounds of its value (high None: none).
@@ -600,7 +600,7 @@ class Shapes:
         return Dim.symbol(unique)
 
     def copy(self) -> Shapes:
-        """What is known and assumed so far."""
+        """Return a copy of the known facts and assumptions."""
         return Shapes(dict(self.symbols), dict(self.hints), list(self.guards), self.where,
                       self.expression,
                       list(self.measured), self.answered, list(self.met), dict(self.asked),

@@ -201,7 +201,7 @@ class Graph:
                 value.node = None
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: a picture of a small graph, the text of a large one."""
+        """Return a picture of a small graph for notebooks, the text of a large one."""
         return picture.graph_html(self)
 
     def users(self) -> dict[Value, list[Node]]:

@@ -1,4 +1,4 @@
-"""What an op is, and the registry of all ops.
+"""The definition of an op, and the registry of all ops.
 
 An op is one class in one place: name, operands and attributes, type inference, numpy reference,
 gradient, value at an index or expansion into other ops, sample inputs, docstring. Everything else -
@@ -107,7 +107,7 @@ class Op:
     amp: ClassVar[str] = "promote"
     """Mixed-precision class: `"low"` (wants float16), `"high"` (wants float32), `"promote"`."""
     cost: ClassVar[Cost] = "moderate"
-    """What an element costs: `"free"` (views), `"cheap"` (an instruction or two: computed again
+    """The cost of an element: `"free"` (views), `"cheap"` (an instruction or two: computed again
     rather than stored and read), `"moderate"`, `"heavy"` (contractions)."""
     exact: ClassVar[bool] = False
     """IEEE 754 or integer arithmetic defines every bit, so that `reference` gives those of the
@@ -281,7 +281,7 @@ class Op:
         raise TypeError(f"the op {self.name} is not computed by the host")
 
     def why_no_gradient(self, node: Node) -> str:
-        """What the error says when a gradient of an op that is not differentiable is asked for."""
+        """Return the error text for the gradient of an op that is not differentiable."""
         return ""
 
 

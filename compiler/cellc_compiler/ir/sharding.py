@@ -95,8 +95,8 @@ class Window:
     Attributes:
         rows: of the operand.
         count: of what is cut into parts.
-        needs: `needs(begin, end)`: the first row and the one behind the last that what lies from
-            `begin` up to `end` needs. What lies outside of the operand is padding.
+        needs: `needs(begin, end)`: the first row and the end of the rows that the range from
+            `begin` up to `end` needs. Rows outside of the operand are padding.
     """
 
     rows: int
@@ -104,7 +104,7 @@ class Window:
     needs: Callable[[int, int], tuple[int, int]]
 
     def of_parts(self, parts: int) -> list[tuple[int, int]]:
-        """What each of the parts needs of the operand."""
+        """Return the rows of the operand that each of the parts needs."""
         each = self.count // parts
         needed = [self.needs(i * each, (i + 1) * each) for i in range(parts)]
         return [(max(begin, 0), min(end, self.rows)) for begin, end in needed]
@@ -128,8 +128,8 @@ class Sliding:
         rows: of the axis.
         positions: of the window.
         stride: rows from one position to the next.
-        before: rows in front of the axis at which the first position begins; negative: behind it.
-        reach: rows from the first one that a position covers to behind the last one.
+        before: rows before the axis at which the first position begins; negative: inside it.
+        reach: rows from the first one that a position covers to the end of the last one.
     """
 
     rows: int
@@ -156,15 +156,15 @@ class Sliding:
         return first, max(behind, end)
 
     def covered_window(self) -> Window:
-        """What positions need of the rows."""
+        """Return the rows that positions need."""
         return Window(self.rows, self.positions, self.covered)
 
     def covering_window(self) -> Window:
-        """What rows need of something that has a row for each position."""
+        """Return the window of rows over something that has a row for each position."""
         return Window(self.positions, self.rows, self.covering)
 
     def around_window(self) -> Window:
-        """What rows need of something that has a row for each, by all positions that cover them."""
+        """Return the rows that rows need of an equally long axis, by positions that cover them."""
         return Window(self.rows, self.rows, self.around)
 
 
@@ -177,8 +177,8 @@ class Factors:
         operands, results: what their axes are made of.
         summed: factors whose parts give partial results.
         combine: how these become the result: `"sum"`, `"prod"`, `"min"` or `"max"`.
-        allowed: whether factors may be cut together into so many parts each: no bits must change
-            but those of sums that are split.
+        allowed: whether factors may be cut together into these numbers of parts: no bits must
+            change but those of sums that are split.
         windows: by operands and their axes, where a part needs more than the part of the operand:
             which rows. Such an axis is made of one factor.
     """
@@ -214,7 +214,7 @@ Extents = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a rank has of a node's first operand and first result.
+    """A rank's part of a node's first operand and first result.
 
     Attributes:
         type: of its part of the result.
@@ -239,8 +239,8 @@ def positioned_part(
     b: Builder, node: Node, operands: Sequence[Value], part: Part, axis: int
 ) -> Value:
     """The part of an op that reads or writes a tensor by positions along an axis that may be cut:
-    they become positions in the part. Those of other parts lie behind it, where reading gives zero
-    and writing does nothing."""
+    they become positions in the part. Positions of other parts lie after its end, where reading
+    gives zero and writing does nothing."""
     x, index, *updates = operands
     size = node.operands[0].type.dims[axis]
     start, length = part.operand[axis]

@@ -146,7 +146,7 @@ class _Parser:
         return TensorType(sizes, dtype)
 
     def enclosed(self, pair: str) -> str:
-        """The text up to the sign that closes the current one; moves behind it."""
+        """Return the text up to the sign that closes the current one; moves past it."""
         depth, start = 1, self.at
         while depth and self.at < self.end:
             depth += {pair[0]: 1, pair[1]: -1}.get(self.text[self.at], 0)

@@ -248,7 +248,7 @@ class NestBuilder:
         return out if isinstance(out, tuple) else (out,)
 
     def reader(self, node: Node, ambient: Expr | None = None) -> Reader:
-        """What a node's rule reads its operands through."""
+        """Return the reader of operands for a node's rule."""
 
         def read(k: int, idx: tuple[Index, ...], where: Expr | None = None) -> Element:
             if where is None:
@@ -425,7 +425,7 @@ def build_nest(
                 _add_store(builder, value, element, depth, phases, row_phases)
     ordered: list[Phase] = []
     for level in sorted({*phases, *row_phases}):
-        # What belongs to the row at this level needs only reductions of earlier levels.
+        # Row work at this level needs only reductions of earlier levels.
         ordered += [p for p in (row_phases.get(level), phases.get(level)) if p is not None]
     nest = Nest(group.domain.mode, builder.rows, ordered, group.domain.accumulate or 4,
                 group.domain.block)

@@ -184,7 +184,7 @@ def dynamic_index(e: Expr, extent: int) -> Index:
 
 @dataclass(slots=True)
 class Reader:
-    """What `Op.value` and `Reduction.value` read their operands through.
+    """The reader of operands for `Op.value` and `Reduction.value`.
 
     Attributes:
         types: operand types.

@@ -33,7 +33,7 @@ product is one chain: that of a run may leave the range that the whole one stays
 from __future__ import annotations
 
 CHAIN_BYTES = 128
-"""What the accumulators of the chains of one sum take."""
+"""The size of the accumulators of one sum's chains."""
 
 
 def chains(itemsize: int, extent: int) -> int:
@@ -43,8 +43,8 @@ def chains(itemsize: int, extent: int) -> int:
 
 
 def accumulators(itemsize: int, extent: int, lanes: int) -> int:
-    """Vectors of so many lanes that hold the chains of a reduction along an axis of `extent`. Those
-    that would stay empty are left out: taking in an identity changes nothing."""
+    """Return the number of vectors of `lanes` that hold the chains of a reduction along an axis of
+    `extent`. Those that would stay empty are left out: taking in an identity changes nothing."""
     count = max(1, chains(itemsize, extent) // lanes)
     while count > 1 and extent <= count // 2 * lanes:
         count //= 2
@@ -62,7 +62,7 @@ MOST_PARTS = 4096
 
 
 def row_parts(extent: int) -> int:
-    """Equal parts that a row of so many elements is cut into: as many as leave each a `PART`."""
+    """Return the number of equal parts of a row: the most that leave each a `PART`."""
     if extent < LONG_ROW:
         return 1
     return next(p for p in range(extent // PART, 0, -1) if extent % p == 0)

@@ -29,7 +29,7 @@ LEAST_CYCLES = 60_000.0
 MOST_CYCLES = 2_000_000.0
 """Of a trip: longer ones are shared out kernel by kernel, at no cost that counts."""
 SHARED_BYTES = 5 << 18
-"""What each task reads again in every trip must stay in the second-level cache of its core."""
+"""The data that each task reads again in every trip must fit the second-level cache of its core."""
 _KERNELS = frozenset({"matmul", "join_copy"})
 """Ops with kernels of their own whose cost is known here."""
 _MOST_TASKS = 16
@@ -104,7 +104,7 @@ def split_batch(node: Node) -> BatchLoop | None:
     tall = [_tall(v, rows) for v in body.inputs]
     if not all(tall[:n]):
         return None
-    # A captured value of so many rows may be one that all rows read: a square matrix, say.
+    # A captured value with this number of rows may be one that all rows read: a square matrix, say.
     for captured in ([False] * len(tall[first:]), tall[first:]):
         batched = (*tall[: first - 1], False, *captured)
         shared = sum(v.type.nbytes for v, own in zip(body.inputs, batched, strict=True) if not own)
@@ -115,8 +115,9 @@ def split_batch(node: Node) -> BatchLoop | None:
 
 
 def task_count(rows: int) -> int:
-    """Tasks for so many rows, by shape alone: enough for four threads or more if each keeps four
-    rows (the fewest that make a product wait for its arithmetic, not for its weights)."""
+    """Return the number of tasks for these rows, by shape alone: enough for four threads if each
+    keeps four rows (the fewest that make a product wait for its arithmetic, not for its
+    weights)."""
     found = [t for t in range(2, _MOST_TASKS + 1, 2) if rows % t == 0 and rows // t >= 4]
     tall = [t for t in found if t >= 4 and rows // t >= 8]
     return max(tall) if tall else min((t for t in found if t >= 4), default=max(found, default=0))
@@ -175,7 +176,7 @@ def _is_batched(node: Node, marks: Sequence[bool], rows: int) -> bool:
     if lookup(node.op).opaque and node.op not in _KERNELS:
         raise NotBatchIndependent(node.op)
     if node.op in ("reshape", "broadcast_to", "iota"):
-        # What is the same for every row has that many rows by its type alone.
+        # A value that is the same for every row has that number of rows by its type alone.
         tall = _tall(node.result, rows)
         if any(marks) and not (tall and _tall(node.operands[0], rows)
                                and node.result.type.rank >= node.operands[0].type.rank):

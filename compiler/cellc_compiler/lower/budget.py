@@ -77,7 +77,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was chosen for a budget.
+    """The choice for a budget.
 
     Attributes:
         budget: bytes.

@@ -1,4 +1,4 @@
-"""What is known of an instruction before it runs: family, arithmetic and memory."""
+"""The static facts about an instruction: family, arithmetic and memory."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class Lowering:
             b.first, b.last = 0, self.clock + 1
 
     def enter_loop(self) -> None:
-        """What is touched until `leave_loop` and was there before lives until its end."""
+        """Begin a loop: older values touched until `leave_loop` live until its end."""
         self.clock += 1
         self.open_loops.append((self.clock, set()))
 
@@ -163,7 +163,7 @@ class Lowering:
 
 
 def plan_key(node: Node) -> tuple[Any, ...]:
-    """What a plan follows from: repeated blocks of a network ask for the same kernels."""
+    """Return the key of a plan: repeated blocks of a network ask for the same kernels."""
     return (node.op, tuple((v.type, prepacks(v)) for v in node.operands),
             attrs_key(node.attrs))
 
@@ -382,7 +382,7 @@ class GraphBlock:
         self.low.emit(self.out, Call(kernel, places, label, nodes, heads=heads), places)
 
     def _emit_pending(self, after: int) -> None:
-        """The updates that have waited, behind the cluster at this position."""
+        """Emit the updates that have waited, after the cluster at this position."""
         self.position, now = after, self.position
         for updates in self.pending.updates.values():
             self._update(updates)
@@ -707,7 +707,7 @@ class GraphBlock:
         self.low.buffers.append(frame.close(parts.tasks))
 
     def _open(self, frozen: Iterable[Value], places: Iterable[Place]) -> None:
-        """What is lowered until `_close` is the body of a loop; these of its inputs, at these
+        """Begin the body of a loop, which lasts until `_close`; these of its inputs, at these
         places, are the same on every trip."""
         for v in frozen:
             v.reuse = Reuse.FROZEN

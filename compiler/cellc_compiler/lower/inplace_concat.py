@@ -11,7 +11,7 @@ from ..ir.types import normalize_axis, prod
 LEAST_BYTES = 1 << 14
 """A smaller join is copied as fast as one more kernel is called."""
 _COPIED = 8
-"""What has to be copied all the same is at most one of so many parts of a join."""
+"""A join copies at most one in this number of its parts."""
 _ALIGNED = 64
 Root = Callable[[Value], Value]
 Parts = dict[Value, int]
@@ -42,8 +42,8 @@ def in_place_concats(graph: Graph, op: str, root: Root) -> dict[Node, Parts]:
 
 
 def _in_place(node: Node, own: Container[Node], taken: Container[Value], root: Root) -> Parts:
-    """The parts of a join that are results of the graph's nodes, each a whole number of cache lines
-    behind the other, and of no other join; none if much would be left to copy."""
+    """Return the parts of a join that are results of the graph's nodes, each a whole number of
+    cache lines after the other, and of no other join; none if much would be left to copy."""
     kind = node.result.type
     axis = normalize_axis(node.attrs["axis"], kind.rank)
     if root(node.result) in taken or kind.nbytes < LEAST_BYTES or prod(kind.dims[:axis]) != 1:

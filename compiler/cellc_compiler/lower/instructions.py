@@ -49,7 +49,7 @@ class Call:
     heads: tuple[tuple[int, int], ...] = ()
 
     def words(self) -> list[Place | int]:
-        """What the kernel's buffers hold, in order."""
+        """The contents of the kernel's buffers, in order."""
         if not self.heads:
             return [*self.places, *self.kernel.numbers]
         each = len(self.places) // len(self.heads)
@@ -91,7 +91,7 @@ class Loop:
 class For:
     """A counted loop; `number` names its counter, which is stored to `index` on each trip.
 
-    With a `limit` (the place of an int64) it makes at most so many trips, the first in order.
+    With a `limit` (the place of an int64) it makes at most that number of trips.
     """
 
     number: int
@@ -130,8 +130,8 @@ class Check:
     Attributes:
         number: of the message, from 1.
         checked: the elements, `count` ints of `bits` bits.
-        shown: where the message finds the first bad element, as an int64, and behind it the
-            values of `values` (place, bytes), each at a multiple of 8.
+        shown: the message's data: the first bad element, as an int64, followed by the values of
+            `values` (place, bytes), each at a multiple of 8.
     """
 
     number: int

@@ -2,8 +2,8 @@
 
 It is called with the addresses of its buffers (inputs, then outputs, then scratch) and with `lo`
 and `hi`, and does the tasks `lo..hi-1`. The number of tasks follows from shapes and target alone,
-so results depend neither on the number of threads nor on which thread did which task. What the
-code is, is the back end's own business.
+so results depend neither on the number of threads nor on which thread did which task. The form of
+the code is the back end's own business.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Kernel:
         ntasks: number of independent tasks.
         buffers: number of pointers in `bufs`.
         cost: estimated cycles of the whole kernel on one core.
-        numbers: what `bufs` holds behind the pointers. Kernels that are not worth a text for each
+        numbers: the words of `bufs` after the pointers. Kernels that are not worth a text for each
             size read their sizes there, so that many calls share one.
     """
 
@@ -34,5 +34,5 @@ class Kernel:
 
     @property
     def key(self) -> tuple[Any, tuple[int, ...]]:
-        """What tells it from kernels that do something else."""
+        """Return a key that distinguishes kernels with different work."""
         return self.code, self.numbers

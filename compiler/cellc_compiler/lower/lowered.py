@@ -1,4 +1,4 @@
-"""What lowering gives (instructions, buffers, callbacks) and what it keeps while it works."""
+"""The result of lowering (instructions, buffers, callbacks) and its state."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class Lowered:
     Attributes:
         instructions: in order.
         buffers: arena buffers, lifetimes set.
-        precomputed: what is filled when parameters are bound, in the slots behind all others,
-            with `precompute_buffers` of its own.
+        precomputed: blocks that are filled when parameters are bound, in the slots after all
+            others, with `precompute_buffers` of its own.
         constants: the constant pool.
         callbacks: host callbacks by number.
         checks: what can fail at run time; error `n` is that of `checks[n - 1]`.
@@ -112,7 +112,7 @@ class Lowered:
 
 
 class Precomputation:
-    """What is computed from parameters when they are bound: values, and packed operands.
+    """Data computed from parameters when they are bound: values, and packed operands.
 
     Each packed operand has a block to itself, so that programs that pack a weight alike share it
     whatever else they compute, and the weight as it was given can go as soon as it is packed.

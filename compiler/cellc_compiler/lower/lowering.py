@@ -53,7 +53,7 @@ def lower(
 def _lower_main(
     low: Lowering, graph: Graph, env: dict[Value, Place], first: int
 ) -> list[Instruction]:
-    """What runs on each call; slot `first` is the first output.
+    """Lower the code that runs on each call; slot `first` is the first output.
 
     A call that fails must not change a parameter: before the last check nothing is updated in
     place.
@@ -87,7 +87,7 @@ def _lower_main(
 
 
 def _lower_precompute(low: Lowering, parts: Split, places: list[Place]) -> list[Buffer]:
-    """What fills the block of precomputed values; the buffers it needs meanwhile."""
+    """Lower the code that fills the block of precomputed values; return its temporary buffers."""
     precompute = Lowering(low.machine, on_kernel=low.on_kernel)
     precompute.constants, precompute.pool, precompute.nests = low.constants, low.pool, low.nests
     env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.precompute.inputs)}

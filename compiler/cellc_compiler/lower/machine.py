@@ -1,8 +1,8 @@
-"""What lowering asks of a back end: a `Machine`, which stands for one of its targets.
+"""The interface of a back end for lowering: a `Machine`, which stands for one of its targets.
 
-Lowering puts clusters in order, gives values their places and follows branches and loops. What
-computes a cluster is the machine's: a plan of kernels for a node that does not fuse, a kernel for
-a loop nest, and patterns, clusters that it runs as one.
+Lowering puts clusters in order, gives values their places and follows branches and loops. The
+machine decides how to compute a cluster: a plan of kernels for a node that does not fuse, a kernel
+for a loop nest, and patterns, clusters that it runs as one.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class Machine(ABC):
         backend, target: names, for errors.
         memory: of buffers.
         patterns: looked for in this order.
-        defers_checks: whether a call goes on behind a check that failed. What messages show is then
-            kept until the end, and what writes a graph's own state heeds what was found.
+        defers_checks: whether a call continues after a failed check. Values that messages show are
+            then kept until the end, and writes of a graph's own state depend on the check.
         asks: whether programs ask for collectives on the device's stream before the host does them.
         overlaps: whether the host's memory is the program's, so that collectives may go on while
             kernels run.

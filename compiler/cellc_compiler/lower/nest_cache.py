@@ -22,7 +22,7 @@ from .machine import Flat, Machine
 
 @dataclass(slots=True, eq=False)
 class CachedNest:
-    """What was made for the first cluster of a key.
+    """The nest of the first cluster of a key.
 
     Attributes:
         values: those with buffers that its nest names, in the order of the key.
@@ -63,7 +63,7 @@ class CachedNest:
 
 
 class InPlaceRule(Protocol):
-    """What decides where a cluster's results may be."""
+    """The rule for the places of a cluster's results."""
 
     def same_element(self, old: Value, new: Value) -> bool:
         """Whether `old` is read only at the element where `new` is written, before it is."""
@@ -124,7 +124,7 @@ def cluster_key(
 
 
 class _Described:
-    """What the nest of a cluster follows from, in `parts`; buffers by their numbers."""
+    """The key of a cluster's nest, in `parts`; buffers by their numbers."""
 
     def __init__(self, cluster: Cluster, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -140,7 +140,7 @@ class _Described:
                            tuple([r.type for r in node.results])))
 
     def operand(self, v: Value) -> Hashable:
-        """What stands for an operand."""
+        """Return the key of an operand."""
         node = v.node
         if node in self.members:
             return self.members[node], v.index

@@ -1,4 +1,4 @@
-"""What a tuned kernel family hands to the driver for one node."""
+"""The result of a tuned kernel family for one node, for the driver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .kernel import Kernel
 
 
 class RoleKind(Enum):
-    """What a buffer of a kernel is to the node; the value begins the names of such buffers."""
+    """The role of a kernel's buffer for the node; the value begins the names of such buffers."""
 
     OPERAND = "in"
     RESULT = "out"
@@ -23,7 +23,7 @@ class RoleKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What one buffer of a kernel is to the node that the kernel works for.
+    """The role of one buffer of a kernel for the node that the kernel works for.
 
     Attributes:
         kind: an operand or a result of the node; an operand of the epilogue or the loop nest that

@@ -1,4 +1,4 @@
-"""What a graph computes from its parameters alone, taken out of every call.
+"""The part of a graph that depends on its parameters alone, taken out of every call.
 
 An inference graph spends part of each call on values that depend on parameters it never writes:
 the scale of a batch normalisation, a weight in another element type, a transposed table. This

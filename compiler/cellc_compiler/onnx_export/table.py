@@ -119,7 +119,7 @@ def _expanded(w: Writer, node: Node) -> tuple[str, ...]:
     out = op.expand(
         Builder(inner, span=node.span, scope=node.scope), *node.operands, **node.attrs)
     inner.outputs = list(out) if isinstance(out, tuple) else [out]
-    # What only an unused result needs is not written.
+    # Nodes that only an unused result needs are not written.
     inner.outputs = [v for v, r in zip(inner.outputs, node.results, strict=True) if r in w.used]
     written = iter(write_graph(w, inner, []))
     return tuple(next(written) if r in w.used else "" for r in node.results)

@@ -124,7 +124,7 @@ def _diagonal(w: Writer, node: Node, x: str) -> Names:
 
 @maps("diag_embed")
 def _diag_embed(w: Writer, node: Node, x: str) -> Names:
-    """Each element of the matrices is one of the diagonal's or the zero put behind them."""
+    """Write each element of the matrices as one of the diagonal's or the zero that follows them."""
     *lead, length = node.operands[0].shape
     n, m = node.results[0].shape[-2:]
     if is_symbolic(n) or is_symbolic(m):

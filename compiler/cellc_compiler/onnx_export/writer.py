@@ -94,7 +94,7 @@ class Writer:
     Attributes:
         opset: version of the standard op set.
         nodes: the nodes of the graph that is being written.
-        constants: initializers that no weight is behind, by content.
+        constants: initializers that are no weights, by content.
         left_out: nodes without a counterpart that change no result (checks, prints).
     """
 

@@ -88,7 +88,7 @@ def _alternating(terms: list[Array]) -> Array:
 
 
 def _far(function: Callable[[Array, int], Array], x: Array, order: int) -> Array:
-    """What a function is far from 0."""
+    """Return the values of a function far from 0."""
     size = np.abs(x)
     terms = _terms(size, order)
     sign = np.sign(x) if order else 1.0

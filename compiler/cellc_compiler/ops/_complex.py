@@ -149,7 +149,7 @@ RULES: dict[str, Callable[..., ComplexExpr]] = {
     "reciprocal": _reciprocal, "exp": _exp, "log": _log, "sqrt": _sqrt, "rsqrt": _rsqrt,
     "pow": _pow, "sin": _sin, "cos": _cos, "sinh": _sinh, "cosh": _cosh, "tanh": _tanh,
 }
-"""What each op computes on complex elements."""
+"""The formula of each op on complex elements."""
 
 
 def call(name: str, *args: Any) -> Element:

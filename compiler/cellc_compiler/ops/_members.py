@@ -1,4 +1,4 @@
-"""What definitions of ops are made of: cotangents, samples in short, members that many share."""
+"""The parts of ops' definitions: cotangents, short samples, members that many share."""
 
 from __future__ import annotations
 

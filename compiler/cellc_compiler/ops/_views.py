@@ -1,4 +1,4 @@
-"""What the view-like ops share: conditions on indices, selects of any dtype, run-time positions."""
+"""Helpers of view-like ops: conditions on indices, selects of any dtype, run-time positions."""
 
 from __future__ import annotations
 

@@ -40,13 +40,13 @@ def held(dtype: DType) -> DType:
 
 
 def blocks(channels: int, block: int) -> int:
-    """Blocks that hold so many channels."""
+    """Return the number of blocks that hold these channels."""
     return -(-channels // block)
 
 
 def groups_fit(channels: int, outputs: int, groups: int, block: int) -> bool:
-    """Whether a convolution of blocked images may have so many groups: the channels of each fill
-    blocks, or blocks hold whole groups with as many channels in as out."""
+    """Whether a convolution of blocked images supports this number of groups: the channels of each
+    fill blocks, or blocks hold whole groups with as many channels in as out."""
     c, oc = channels // groups, outputs // groups
     return groups == 1 or (outputs % groups == 0 and (
         (c % block == 0 == oc % block) or (c == oc and block % c == 0)))
@@ -175,8 +175,8 @@ class Conv2dBlocked(_Internal):
         origin: row and column of x where the first window starts.
         stride, dilation: as in `conv2d`.
         groups: independent groups of channels.
-        spread: rows and columns that a pixel becomes in the result, whose channels are one of so
-            many parts of those of the weights (in order of rows, then columns). Without groups.
+        spread: rows and columns that a pixel becomes in the result, whose channels are the weights'
+            divided by their product (in order of rows, then columns). Without groups.
     """
 
     name = "conv2d_blocked"
@@ -218,7 +218,7 @@ class Conv2dBlocked(_Internal):
     def reference(self, x: Array, w: Array, *, block: int, size: Pair, origin: Pair,
                   stride: Pair, dilation: Pair, groups: int, spread: Pair) -> Array:
         (oc, ic, *kernel) = w.shape
-        # What fills the last block up is computed too, with weights of zero.
+        # The padding of the last block is computed too, with weights of zero.
         w = widened(w)[0] if w.dtype.itemsize == 2 else w
         w = np.pad(w, ((0, -oc % block), *((0, 0),) * 3))
         groups = groups * len(w) // oc if groups > 1 else 1

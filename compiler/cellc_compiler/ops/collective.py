@@ -1,7 +1,7 @@
 """Collectives: what the ranks of a group compute together. Source: MPI 4.1, MindSpore's names.
 
 A node is what one rank does; all ranks of its group run one like it, in the same order, with the
-same attributes and types. What is computed is defined in `cellc_runtime.collectives`.
+same attributes and types. `cellc_runtime.collectives` defines the arithmetic.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _together(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: i
 
 
 def _in_rows(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
-    """All examples in one collective of rows: they stand behind the axis of rows."""
+    """Batch all examples in one collective of rows: their axis follows the axis of rows."""
     (x,) = all_lifted(b, xs, mapped, n)
     (y,) = b.node(node.op, [to_front(b, x, 1)], node.attrs).results
     return [to_front(b, y, 1)]
@@ -74,7 +74,7 @@ class Collective(_Exchange):
         return self.shaped(x, len(ranks), **attrs)
 
     def shaped(self, x: TensorType, count: int, **attrs: Any) -> TensorType:
-        """The result's type for so many ranks."""
+        """Return the result's type for a number of ranks."""
         return x
 
     def reference(self, x: Array, ranks: tuple[int, ...], **attrs: Any) -> Array:
@@ -157,7 +157,7 @@ class ReduceScatter(_Reducing):
 
 
 _OF_LIBRARIES = tuple(t for t in REAL if t.name not in ("int16", "uint16"))
-"""What libraries of devices add up."""
+"""The types that libraries of devices add up."""
 
 
 @register
@@ -214,7 +214,7 @@ def _rooted(node: Node) -> dict[str, Any]:
 
 @register
 class AllGather(Collective):
-    """What all ranks give, along the first axis, on each of them."""
+    """The arrays of all ranks, along the first axis, on each of them."""
 
     name = "all_gather"
     batch = _in_rows
@@ -247,7 +247,7 @@ class _Rooted(Collective):
 
 @register
 class BroadcastFrom(_Rooted):
-    """What the rank `root` gives, on each."""
+    """The array of the rank `root`, on each."""
 
     name = "broadcast_from"
     batch = _together
@@ -256,7 +256,7 @@ class BroadcastFrom(_Rooted):
 
 @register
 class GatherTo(_Rooted):
-    """What all ranks give, along the first axis, on the rank `root`; zeros on the others."""
+    """The arrays of all ranks, along the first axis, on the rank `root`; zeros on the others."""
 
     name = "gather_to"
     batch = _in_rows

@@ -1,8 +1,8 @@
 """Control flow, markers and effects: cond, while, scan, stop_gradient, print, check, host_call.
 
 `check` is the one op that can end a call with an error. Code for it returns from `cellc_main` at
-once with the number of a message, so nothing behind it in program order is seen, no update is
-written and no result is given out.
+once with the number of a message, so no later effect in program order is seen, no update is written
+and no result is returned.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Scan(Control):
         carried, sequences, length: counts.
         reverse: walk from the last row to the first (outputs keep their places).
         saved: the outputs include all that a gradient may read; none is added.
-        limited: only so many trips are made as the limit says, if that is less than `length`.
+        limited: the loop makes at most the limit's number of trips, if that is less than `length`.
             The others are the last rows; what is in those of the outputs is not defined.
         stepwise: the gradient adds contributions in the order of the unrolled loop, none
             summed over all steps after it.

@@ -98,7 +98,7 @@ def _grouped(x: Array, axis: int, groups: int) -> Array:
 _SPLITS: dict[str, sharding.Axes] = {
     "input": ((0,), (1, 3), (4,), (5,)), "dy": ((0,), (1, 2), (4,), (5,)),
     "weight": ((1, 2), (3,), (), ())}
-"""What the axes of the three sides are made of: 0 the images, 1 the groups, 2 and 3 the output and
+"""The factors of the axes of the three sides: 0 the images, 1 the groups, 2 and 3 the output and
 input channels of a group, 4 and 5 the rows and columns of images."""
 
 
@@ -117,14 +117,14 @@ class _Convolution(Op):
         return {made: result} | {s: v.type for s, v in zip(self.operands, values, strict=True)}
 
     def _order(self, node: Node, sizes: Sequence[int]) -> Hashable:
-        """What decides in which order an element of the result is summed, besides the sum's own
-        length, where the factors have these sizes (rows and columns those of the outputs)."""
+        """Return the facts that decide the order of an element's sum, besides the sum's own length,
+        where the factors have these sizes (rows and columns those of the outputs)."""
         return None
 
     def factors(self, node: Node) -> sharding.Factors:
-        """Images and channels, and rows and columns of images, of which a part needs more than
-        its own where windows overlap. What the result does not have is summed over: parts of it
-        give partial results."""
+        """Images and channels, and rows and columns of images, of which a part needs more than its
+        own where windows overlap. Factors that the result lacks are summed over: parts of them give
+        partial results."""
         sides, groups = self._sides(node.operands, node.result.type), node.attrs["groups"]
         outputs, inputs = sides["weight"].dims[:2]
         channels = (sides["input"].dims[0], groups, outputs // groups, inputs)
@@ -166,8 +166,8 @@ class _Convolution(Op):
         return out
 
     def _pads(self, node: Node, part: sharding.Part, k: int, begin: int, end: int) -> Pair:
-        """What is added in front of and behind the rows (`k` = 1: columns) that a part needs: what
-        of them lies outside of the image."""
+        """Return the padding before and after the rows (`k` = 1: columns) that a part needs: those
+        outside of the image."""
         return max(-begin, 0), max(end - node.operands[0].type.dims[2 + k], 0)
 
 
@@ -255,8 +255,8 @@ class Conv2dBackwardData(_Convolution):
         return {(0, 2 + k): s.covering_window() for k, s in enumerate(slides)}
 
     def _pads(self, node: Node, part: sharding.Part, k: int, begin: int, end: int) -> Pair:
-        """Where the first of some windows begins before a part's rows, and the last one ends behind
-        them."""
+        """Return where the first of some windows begins before a part's rows, and the last one ends
+        after them."""
         slides = _slides(self._sides(node.operands, node.result.type), node.attrs, k)
         first, size = part.result[2 + k]
         covered = slides.covered(begin, end)

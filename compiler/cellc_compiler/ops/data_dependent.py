@@ -1,8 +1,8 @@
 """Sizes that follow from elements and the positions of that number; windows at run-time positions.
 
 An op whose number of results depends on elements is written as three: ops that compute the number,
-`measure`, which gives the number a symbol, and ops of that symbolic size. What runs a graph cuts it
-after each `measure` (`compiled/staged.py` of the frontend).
+`measure`, which gives the number a symbol, and ops of that symbolic size. The runner of a graph
+cuts it after each `measure` (`compiled/staged.py` of the frontend).
 
 The position of a window is moved so that it lies inside (as in XLA's DynamicSlice); a negative one
 does not count from the end.

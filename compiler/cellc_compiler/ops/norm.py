@@ -213,7 +213,7 @@ class _Affine(Op):
     tolerance = 64.0
 
     def layout(self, x: TensorType, **attrs: Any) -> _Layout:
-        """What is normalised together.
+        """Return the axes that are normalised together.
 
         Raises:
             ValueError: an input or attributes that do not fit.

@@ -185,7 +185,7 @@ class _Pool(Op):
     cases: Cases
     """Shapes and attributes of samples."""
     sides: ClassVar[tuple[str, ...]] = ("image", "pooled")
-    """What the operands and the result are: images, or what has an element for each window."""
+    """The kinds of the operands and the result: images, or one element for each window."""
 
     def factors(self, node: Node) -> sharding.Factors:
         """Images and channels, and rows and columns, of which a part needs more than its own where
@@ -250,7 +250,7 @@ class _Pool(Op):
         raise TypeError(f"{self.name} has no windows")
 
     def _window(self, slides: sharding.Sliding, side: str) -> sharding.Window:
-        """What a part of the result needs of an operand."""
+        """Return the rows of an operand that a part of the result needs."""
         if self.sides[-1] == "pooled":
             return slides.covered_window()
         return slides.covering_window() if side == "pooled" else slides.around_window()
@@ -393,7 +393,7 @@ class _MaxBackward(_Pool):
         return _max_backward_reference(x, dy, *self.windows(x.shape[2:], attrs))
 
     def summed(self, *arrays: Array, **attrs: Any) -> Array:
-        """What goes to a maximum of several windows is added."""
+        """Gradients of a maximum of several windows are added."""
         return self.reference(arrays[0], np.abs(arrays[1]), **attrs)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
@@ -503,7 +503,7 @@ class _Average(_Pool):
             raise ValueError(f"{self.name}: the divisor must not be 0")
 
     def divisors(self, hw: Pair, attrs: Attrs) -> Array:
-        """What each window's sum is divided by: (rows, columns)."""
+        """Return the divisor of each window's sum: (rows, columns)."""
         rows, columns = self.windows(hw, attrs)
         return np.outer([len(w) for w in rows], [len(w) for w in columns])
 

@@ -78,7 +78,7 @@ class _Updates(Op):
         return 1 + node.operands[2].type.size  # all of them may go to one element
 
     def as_sum(self, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """What was there and all updates, where they are added or taken away."""
+        """Return the sum of the old values and all updates, where they are added or subtracted."""
         return {**attrs, "mode": "add"} if attrs["mode"] in ("add", "sub") else None
 
 

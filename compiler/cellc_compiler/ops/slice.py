@@ -229,14 +229,14 @@ class _Join(Op):
 class MicroBatch(Composite):
     """One of the equal parts of a batch, along the first axis.
 
-    What follows from it belongs to a micro-batch: a pipeline of stages works on one after the other
-    (`passes/stages`).
+    Values computed from it belong to a micro-batch: a pipeline of stages works on one after the
+    other (`passes/stages`).
 
     Attributes:
         index: which part, counted from 0.
         count: how many there are.
-        batches: the rows are the batches of so many ranks, one behind the other; a part has that
-            part of each.
+        batches: the rows are the batches of that number of ranks, one after the other; a part has
+            that part of each.
     """
 
     name = "micro_batch"
@@ -324,7 +324,7 @@ class Join(_Join):
             inside = between(i, at, end)
             own = (*idx[:axis], i - at, *idx[axis + 1:])
             part = r.read(k, own) if inside is None else r.read(k, own, where=inside)
-            # What lies beyond `end` was chosen by the parts built before.
+            # The parts built before cover elements beyond `end`.
             out = part if out is None else select(E.index_value(i).lt(end), part, out)
         return out if out is not None else fill(r.types[0].dtype)
 

@@ -238,7 +238,7 @@ class Trigamma(Composed):
     reference = same_as(S.trigamma)
 
     def expand(self, b: Builder, x: Value) -> Value:
-        # What float32 would lose in the sums is more than its own precision.
+        # The sums in float32 would lose more than its own precision.
         v = b.cast(x, dtype=float64) if x.dtype is float32 else widen(b, x)
         one, half = b.scalar(1, like=v), b.scalar(0.5, like=v)
         reflect = b.lt(v, half)

@@ -1,4 +1,4 @@
-"""What a pass is, and helpers to rewrite graphs."""
+"""The definition of a pass, and helpers to rewrite graphs."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from .base import Pass, rewrite
 
 
 class ComplexReductions(Pass):
-    """What an op says of complex operands takes its place (`Op.of_complex`)."""
+    """Replaces each op on complex operands by its own rule (`Op.of_complex`)."""
 
     name = "complex-reductions"
 

@@ -36,14 +36,14 @@ def frozen_values(graph: Graph) -> set[Value]:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """A contraction and per-channel arithmetic behind it: `(op, operand)` in order."""
+    """A contraction followed by per-channel arithmetic: `(op, operand)` in order."""
 
     contraction: Node
     steps: tuple[tuple[str, Value], ...] = ()
 
 
 class FoldScales(Pass):
-    """A scale per channel behind a convolution or product moves into its frozen weights.
+    """A scale per channel after a convolution or product moves into its frozen weights.
 
     So a BatchNorm in eval mode costs one addition per element: `(conv(x, w) - m) * s + b` becomes
     `conv(x, w * s) + (b - m * s)`, and what is in brackets is computed once, ahead of the calls.

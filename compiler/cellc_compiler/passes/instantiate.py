@@ -1,8 +1,8 @@
 """From a graph with symbolic sizes to one for given sizes.
 
-Types and attributes are worked out node by node; nothing is traced or differentiated again. What
-a `number` stands for becomes a literal, so the graph is the one that tracing with these sizes
-would have given. Each op still checks its operands: what no size contradicts in general may be
+Types and attributes are worked out node by node; nothing is traced or differentiated again. A
+symbol of a `number` becomes a literal, so the graph is the one that tracing with these sizes would
+have given. Each op still checks its operands: what no size contradicts in general may be
 contradicted by these.
 """
 

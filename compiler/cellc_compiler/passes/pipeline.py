@@ -44,7 +44,7 @@ of."""
 
 
 def keeping_cotangents(numerics: str, rewrites: Sequence[Pass] = ()) -> tuple[Pass, ...]:
-    """The passes of `numerics`, but gradients can still be told from what is before them."""
+    """Return the passes of `numerics`, with gradients still separable from the forward part."""
     return tuple(Expand(Cotangent.name) if isinstance(p, Expand) else p
                  for p in passes_of(numerics, rewrites))
 

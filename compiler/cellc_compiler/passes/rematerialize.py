@@ -1,12 +1,12 @@
 """Which values of a forward part are saved for the backward part, and which are recomputed.
 
-The backward part of a graph is what follows from its `cotangent` nodes. What it reads of the
-forward part is *saved*, alive from one to the other, and that is most of a training step's memory.
-Here the forward part is cut into segments at places
-where few bytes cross, and in each segment a minimum cut between what must not be computed again
-and what the backward part reads chooses what is saved, at the price of its bytes; the rest is
-copied to where a cotangent first meets it. After Chen et al., "Training Deep Nets with Sublinear
-Memory Cost" (2016), for the segments, and the partitioner of PyTorch's AOTAutograd for the cut.
+The backward part of a graph is what follows from its `cotangent` nodes. Its reads of the forward
+part are *saved*, alive from one to the other, and that is most of a training step's memory. Here
+the forward part is cut into segments at places where few bytes cross, and in each segment a minimum
+cut between what must not be computed again and what the backward part reads chooses what is saved,
+at the price of its bytes; the rest is copied to where a cotangent first meets it. After Chen et
+al., "Training Deep Nets with Sublinear Memory Cost" (2016), for the segments, and the partitioner
+of PyTorch's AOTAutograd for the cut.
 
 How much may be computed again is a number per segment, see `Level`. Copies do the same operations
 on the same bits, so no result changes.
@@ -34,7 +34,7 @@ else:  # loads with the first budget
 
 
 class Level(IntEnum):
-    """What may be computed again: views and arithmetic; all elementwise work, draws included;
+    """The work that may be recomputed: views and arithmetic; all elementwise work, draws included;
     also reductions and other kernels; also products and convolutions."""
 
     NOTHING = 0
@@ -68,7 +68,7 @@ class Item:
 
 @dataclass(slots=True)
 class Outcome:
-    """What is saved and what is recomputed.
+    """The saved and the recomputed values.
 
     Attributes:
         saved: values that live from the forward to the backward part.
@@ -358,7 +358,7 @@ class Part:
         return copier.outcome(choice)
 
     def predict(self, choice: Choice) -> Outcome:
-        """What `rewrite` would do."""
+        """Return the outcome of `rewrite` without running it."""
         copier = _Copier(self, *self.keep(choice))
         for node in self.readers:
             copier.take(node)
@@ -403,7 +403,7 @@ class _Copier:
         self.recomputed: dict[Node, None] = {}
 
     def take(self, node: Node) -> list[Value]:
-        """Append the next node behind the copies it needs; its operands among these."""
+        """Append the next node after the copies it needs; its operands among these."""
         part, operands = self.part, node.operands
         if part.is_backward(node):
             early = [v for v in node.operands if v not in part.backward and not part.given(v)]
@@ -462,7 +462,7 @@ class _Copier:
             self.copies[segment, old] = new
 
     def outcome(self, choice: Choice) -> Outcome:
-        """What was done, and about what it needs."""
+        """Return the outcome, with an estimate of its memory."""
         part, out = self.part, Outcome()
         for v in self.used:
             if not part.given(v):
@@ -499,7 +499,7 @@ def rematerialize(graph: Graph, choice: Choice) -> Outcome:
 
 
 def as_it_is(graph: Graph) -> Outcome:
-    """What the backward part reads if nothing is computed again."""
+    """Return the reads of the backward part if nothing is recomputed."""
     out = Outcome()
     for one in graphs_with_gradients(graph):
         for start in backward_starts(one):

@@ -32,7 +32,7 @@ _ADDED: Mapping[str, Callable[[Builder, Value, Value], Value]] = {
     "min": lambda b, one, other: b.minimum(one, other),
     "max": lambda b, one, other: b.maximum(one, other),
 }
-"""What makes one part of two, by reductions."""
+"""The ops that merge two parts, by reductions."""
 
 
 class Slices(Pass):
@@ -65,7 +65,7 @@ class Slices(Pass):
 
 _ANY_ORDER: Mapping[str, type[AnyOrderAllReduce | AnyOrderReduceScatter]] = {
     AllReduce.name: AnyOrderAllReduce, ReduceScatter.name: AnyOrderReduceScatter}
-"""What a library may do, by ops."""
+"""The ops that a library may run in any order."""
 
 
 def _rule(b: Builder, node: Node) -> Sequence[Value] | None:

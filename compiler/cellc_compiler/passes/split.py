@@ -82,8 +82,8 @@ def _trailing(b: Builder, node: Node, spec: Reduction, first: int) -> Sequence[V
 def _inner(
     b: Builder, node: Node, spec: Reduction, axes: list[int]
 ) -> Sequence[Value] | None:
-    """A reduction of axes with others behind or between them, along the first of them. What lies
-    before that one does not matter: those are rows, and may be the rows of a batch."""
+    """Split a reduction with other axes after or between its own, along the first of them. Axes
+    before that one do not matter: those are rows, and may be the rows of a batch."""
     axis = axes[0]
     beside = prod(d for i, d in enumerate(spec.shape) if i > axis and i not in spec.axes)
     inner, lanes = prod(spec.shape[i] for i in axes), spec.shape[-1]
@@ -107,7 +107,7 @@ def _inner(
 
 
 def _operand(b: Builder, node: Node) -> Value:
-    """What is reduced, in the type of its sums: those of 16-bit floats are rounded at the end."""
+    """Return the operand in the type of its sums: those of 16-bit floats are rounded at the end."""
     (x,), rule = node.operands, lookup(node.op).reduction
     assert rule is not None
     wide: DType = rule(node).accumulate
@@ -128,7 +128,7 @@ def _result(b: Builder, node: Node, total: Value) -> Value:
 def _by_blocks(
     b: Builder, node: Node, live: list[int], axes: list[int]
 ) -> Sequence[Value] | None:
-    """A sum over many rows, with columns behind them, as one of sums of blocks."""
+    """Split a sum over many rows that columns follow into sums of blocks."""
     (x,) = node.operands
     first, last = axes[0], axes[-1]
     if live[-1] in axes or any(first <= i <= last and i not in axes for i in live):

@@ -1,10 +1,10 @@
 """Taps: calls out of a graph that show each floating-point result, with what it was made of.
 
-A tapped graph is an ordinary graph: behind each node stands a `host_call` that takes the node's
+A tapped graph is an ordinary graph: each node is followed by a `host_call` that takes the node's
 results and operands and gives nothing. It is made from a traced graph, before any other pass, so
 ops are those of the source, and since no rewrite and no fusion changes bits, a tapped graph gives
-those of the graph it was made from. What is computed under taps is what PyNative computes:
-forward nodes that nobody reads too, backward ones only where somebody does.
+those of the graph it was made from. Taps see the same nodes as PyNative: forward nodes that nobody
+reads too, backward ones only where somebody does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .expand import Inline
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """What a tap shows.
+    """The values that a tap shows.
 
     Attributes:
         node: the node as it was traced.

@@ -1,12 +1,12 @@
-"""What the accesses of emulated kernels tell: faults, and what they cost on a GPU.
+"""Analysis of the accesses of emulated kernels: faults, and their cost on a GPU.
 
 The emulator records every access of a checked kernel; here they are looked at together, in numpy.
 
 - *Outside*: an access that is in no memory of the device, nor in the block's shared memory.
 - *Races*: two threads touch a place, one of them writes, and nothing orders them. Barriers order
   the threads of a block, meetings of a warp those of a warp; nothing orders blocks.
-- *Sectors*: what a warp's request of global memory moves, in pieces of 32 bytes, against the least
-  that so many bytes need.
+- *Sectors*: the 32-byte pieces that a warp's request moves in global memory, against the least
+  number that its bytes need.
 - *Wavefronts*: passes that a warp's request of shared memory takes, of which each serves a bank
   once, against the least.
 """
@@ -32,7 +32,7 @@ _WRITE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What requests moved.
+    """The traffic of requests.
 
     Attributes:
         requests: of warps.
@@ -69,7 +69,7 @@ class Accesses:
         return found
 
     def faults(self) -> list[str]:
-        """What a GPU would not do, or do as it likes: none where kernels are right."""
+        """Return accesses that a GPU refuses or leaves undefined: none for correct kernels."""
         found = self.races()
         for name, which in (("outside of all memory", self.outside),
                             ("not aligned", self.misaligned)):
@@ -138,7 +138,7 @@ class CheckedDevice(EmulatedDevice):
         self._blocks.append((address, nbytes))
 
     def accesses(self) -> Accesses:
-        """What was recorded; from now on anew."""
+        """Return the recorded accesses and start a new record."""
         used, shared = self.state("used"), self.state("shared")
         self.set_state("used", 0)
         records = self._records[: min(used, len(self._records))].copy()

@@ -134,13 +134,13 @@ class CudaCode:
         if code == DEVICE_FAILED:
             self._context.failed(self._checked.failure() or self._unnamed())
         elif self._first and not stays and not self._blocking and self.timer is None:
-            # What the driver refuses of a launch it refuses the first time: sizes are the same.
+            # The driver refuses a launch the first time or never: sizes are the same.
             self._first = False
             self._image.fill({e: self._context.driver.address(n) for e, n in _ENTRIES.items()})
         return code
 
     def _unnamed(self) -> CudaError:
-        """The error behind a failure that was not seen where it came up."""
+        """Return the error of a failure that no call reported where it occurred."""
         driver = self._context.driver
         result = driver.result("cuStreamQuery", self._context.stream)
         if result and result != cuda.NOT_READY:
@@ -180,7 +180,7 @@ class _Checked:
                 **{entry: address_of(f) for entry, f in self._functions.items()}}
 
     def failure(self) -> CudaError | None:
-        """What went wrong in this thread."""
+        """Return and forget the error of this thread."""
         return self._failures.pop(threading.get_ident(), None)
 
     def _launch(self, function: int, *given: Any) -> int:

@@ -1,9 +1,9 @@
-"""What everything on a GPU shares: the driver, the stream of programs, and what went wrong.
+"""State that everything on a GPU shares: the driver, the stream of programs, and errors.
 
 All programs of a GPU run on one stream, in order, while the caller goes on; only reading back,
-waiting and what a program itself asks for wait. What fails on the GPU is therefore told later: by
-the wait that finds it, with the programs that were launched since the one before.
-`CELLC_GPU_BLOCKING=1` waits behind each kernel and names the one that failed.
+waiting and what a program itself asks for wait. An error on the GPU is therefore raised later: by
+the next synchronization, with the programs that were launched since the one before.
+`CELLC_GPU_BLOCKING=1` waits after each kernel and names the one that failed.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class Context:
 
     @property
     def launched_calls(self) -> int:
-        """The number of the last call, for `look` behind a wait that begins now."""
+        """The number of the last call, for `look` after a wait that begins now."""
         return self.faults.launched if self.faults is not None else 0
 
     def look(self, done: int = 0) -> None:
-        """Raise what checks have found, behind a wait for the calls up to a number.
+        """Raise the error of a failed check, after a wait for the calls up to a number.
 
         Raises:
             RunError: the first check that failed.
@@ -117,7 +117,7 @@ class Context:
         self._failures[threading.get_ident()] = self.blamed(error)
 
     def raise_failure(self) -> None:
-        """Raise what `failed` was told in this thread.
+        """Raise the error that `failed` stored for this thread.
 
         Raises:
             CudaError: that.

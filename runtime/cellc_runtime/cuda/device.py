@@ -40,7 +40,7 @@ from .streams import CudaEvent, CudaLane, CudaStream
 
 @dataclass(frozen=True, slots=True)
 class CudaProperties(Properties):
-    """What a GPU is.
+    """Properties of a GPU.
 
     Attributes:
         l2_bytes: of its cache.
@@ -66,7 +66,7 @@ class CudaDevice(Device):
         number: of the GPU, as the driver counts those it shows.
 
     Raises:
-        NoDevice: there are not so many.
+        NoDevice: there are fewer devices.
         CudaError: the driver refuses it.
 
     Attributes:
@@ -94,7 +94,7 @@ class CudaDevice(Device):
         self._modules = Modules(driver, self._properties.shared_bytes, self.context.discard)
 
     def properties(self) -> CudaProperties:
-        """What it is."""
+        """The properties of this GPU."""
         return self._properties
 
     def check_usable(self) -> None:
@@ -110,7 +110,7 @@ class CudaDevice(Device):
     # --- what runs ---------------------------------------------------------------------------
 
     def _targets(self) -> dict[str, Target]:
-        """What it runs, machine code or PTX, the best first.
+        """Return the targets that it runs, machine code or PTX, the best first.
 
         Code with `a` runs on its own architecture alone, other machine code on its generation from
         there on, other PTX on all later ones.
@@ -269,7 +269,7 @@ class CudaDevice(Device):
                 self.context.look(done)
 
     def move(self, to: int, source: int, nbytes: int) -> None:
-        """Copy from one place of its memory to another, behind what was launched."""
+        """Copy from one place of its memory to another, after all earlier launches."""
         if nbytes:
             with self.context.blaming():
                 self.context.use()

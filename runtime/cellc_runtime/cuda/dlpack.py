@@ -23,7 +23,7 @@ _NAME, _USED = b"dltensor", b"used_dltensor"
 _CODES = {"int": 0, "uint": 1, "float": 2, "complex": 5, "bool": 6}
 _BFLOAT = 4
 ALIGNED = 64
-"""Arrays of programs begin at multiples of so many bytes; others are copied."""
+"""Arrays of programs begin at multiples of this number of bytes; others are copied."""
 
 
 class _Device(ctypes.Structure):
@@ -62,7 +62,7 @@ _dying_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ch
     ("PyCapsule_GetPointer", _api))
 
 _given: dict[int, tuple[_Managed, Any, DeviceArray]] = {}
-"""What others hold, by the address of the structure that they were given."""
+"""Arrays that others hold, by the address of the structure that they were given."""
 
 
 def _forget(managed: int) -> None:

@@ -118,7 +118,7 @@ _REMEDIES = {
 
 
 class Library(Protocol):
-    """What has the driver's functions as attributes: libcuda, or what stands for it in tests."""
+    """A library with the driver's functions as attributes: libcuda, or its stand-in in tests."""
 
     def __getattr__(self, name: str) -> Any:
         """A function of `SIGNATURES`."""

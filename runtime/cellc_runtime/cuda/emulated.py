@@ -55,8 +55,8 @@ _NO_GRAPHS = (ctypes.c_void_p * MOST_PARTS)()
 """The emulator has none: parts are launched kernel by kernel."""
 _GUARD = 4096
 _GUARDED = b"\xfd" * _GUARD
-"""What lies before and behind a block, so that a kernel that writes beside it harms nobody, and is
-found out when the block is given back."""
+"""The bytes before and after a block: a kernel that writes past its block harms nothing, and the
+write is found when the block is given back."""
 
 
 class EmulatedMemory(Scratch):
@@ -116,7 +116,7 @@ class EmulatedDevice(Device):
         self._starts: list[int] | None = None
         self._sizes: dict[int, int] = {}
         self._used = self._peak = 0
-        self._fault = Scratch(FAULT_BYTES + 16)  # what the host sees is behind it
+        self._fault = Scratch(FAULT_BYTES + 16)  # the part that the host sees follows it
         self.enter(self._fault.address, FAULT_BYTES + 16)
         self._used = self._peak = 0
         self.faults = Faults(self, self.fault_seen, self._forget_fault)
@@ -222,7 +222,7 @@ class EmulatedDevice(Device):
 
     @property
     def queue_name(self) -> str:
-        """What tells it from all other emulated GPUs of this machine."""
+        """A name that is unique among all emulated GPUs of this machine."""
         return f"{self.name} {os.getpid()} {id(self)}"
 
     def load(self, program: Program, callbacks: Sequence[Host]) -> Code:
@@ -243,7 +243,7 @@ class EmulatedDevice(Device):
 
     @property
     def state_address(self) -> int:
-        """What stands for the stream that programs launch on."""
+        """The address of the emulated stream that programs launch on."""
         return ctypes.addressof(self._state)
 
 

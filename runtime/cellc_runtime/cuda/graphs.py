@@ -73,8 +73,8 @@ class Capture:
         self._copy = COPY(self._take_down_copy)
 
     def describe(self, run: Callable[[], int]) -> int | None:
-        """What a function launches, as a graph that cannot run yet; None if it cannot be taken
-        down, or launches too little. No other thread may run functions of the image meanwhile."""
+        """Capture a function's launches as a graph that cannot run yet; None if that fails, or they
+        are too few. No other thread may run functions of the image meanwhile."""
         driver = self._context.driver
         with self._context.capture_stream() as stream:
             if driver.result("cuStreamBeginCapture_v2", stream, CAPTURE_THREAD_LOCAL):
@@ -131,7 +131,7 @@ class Graphs:
         """Launch the graph for these addresses, which may be made for that.
 
         Returns:
-            What main would; None: there is none, call main.
+            Launch the graph of main; None: there is no graph, call main.
         """
         key = _key(slots, self._nbytes, arena, consts)
         graph = self._graphs.get(key)
@@ -231,7 +231,7 @@ class GraphsTogether(Graphs):
         return self._launched(graph)
 
     def _updated(self, description: int) -> int | None:
-        """None: graphs with NCCL's kernels are made anew. The oldest makes room."""
+        """None: graphs with NCCL's kernels are rebuilt. The oldest makes room."""
         if len(self._graphs) == LIMIT:
             self._drop(next(iter(self._graphs)))
         return None
@@ -255,7 +255,7 @@ class PartGraphs:
         slots: how many pointers main is given.
 
     Attributes:
-        captures: so many graphs were made.
+        captures: the number of graphs made.
     """
 
     def __init__(

@@ -1,12 +1,12 @@
 """A caching allocator of a GPU's memory.
 
 The driver's own allocation takes up to a millisecond and waits for the GPU. So freed blocks are
-kept by size and used again at once: everything runs on one stream, so what uses a block next runs
-behind what used it last. Repeated calls find the blocks at the same addresses, which lets one
-captured graph serve them.
+kept by size and used again at once: everything runs on one stream, so the next user of a block runs
+after the last one. Repeated calls find the blocks at the same addresses, which lets one captured
+graph serve them.
 
-Sizes are rounded to eight steps per power of two, blocks up to `SMALL` are cut from slabs. What is
-kept goes back to the driver when it has nothing more to give.
+Sizes are rounded to eight steps per power of two, blocks up to `SMALL` are cut from slabs. Kept
+blocks go back to the driver when it runs out of memory.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Owner:
 
 
 def block_size(nbytes: int) -> int:
-    """Bytes of the block that holds so many."""
+    """Return the size of the block that holds a number of bytes."""
     step = max(GRANULE, 1 << max(nbytes - 1, 0).bit_length() >> 4)
     if nbytes > SMALL:
         step = max(step, SLAB)
@@ -79,7 +79,7 @@ class Allocator:
     """The memory of one GPU.
 
     Args:
-        take: so many bytes from the driver, as an address; raises `NoMemory`.
+        take: takes a number of bytes from the driver, as an address; raises `NoMemory`.
         give: an address back to the driver.
         wait: until all that was launched is done.
         sizes: of the GPU: free and total bytes.
@@ -90,7 +90,7 @@ class Allocator:
         wait: Callable[[], None], sizes: Callable[[], tuple[int, int]],
     ) -> None:
         self._take, self._give, self._wait, self._sizes = take, give, wait, sizes
-        # What the garbage collector ends may allocate, while this thread is at work here.
+        # Finalizers that the garbage collector runs may allocate while this thread is at work here.
         self._lock = renewed(threading.RLock())
         self._returned: deque[_Block] = deque()
         self._free: dict[int, list[_Block]] = {}

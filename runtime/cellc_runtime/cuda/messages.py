@@ -7,9 +7,9 @@ program has put aside for that: a copy in the GPU's memory, made in the order of
 stream. Nobody but this thread waits for the other side, also where NCCL makes the connection.
 
 Before a message goes, its *envelope* goes through the world: tag, type, and how the bytes come. A
-receive waits for the envelope of its tag, so one that does not come, or is of another type, is told
-as on CPUs. NCCL has the bytes in the order of the envelopes: what comes before those that are
-wanted is received, too, into memory of its own, where a later receive finds it.
+receive waits for the envelope of its tag, so a missing message, or one of another type, raises the
+same error as on CPUs. NCCL has the bytes in the order of the envelopes: what comes before those
+that are wanted is received, too, into memory of its own, where a later receive finds it.
 
 *No deadlock*: a send waits for nothing. A receive waits on the host for an envelope, which was sent
 when the program of the other side came to its send, and then on the GPU for bytes, which that side
@@ -54,7 +54,7 @@ _ENVELOPE = np.dtype([
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What connects a rank by NCCL.
+    """The data by which a rank connects with NCCL.
 
     Attributes:
         gpu: its machine, and which GPU there.
@@ -228,7 +228,7 @@ class Messages:
         """This rank leaves.
 
         Raises:
-            CollectiveError: something that was sent has failed, and nobody has been told.
+            CollectiveError: a message that was sent has failed, and no error was raised.
         """
         self.flush()
         _open.discard(self)
@@ -244,7 +244,7 @@ class Messages:
 
 
 class _Outgoing:
-    """What this rank sends to another one.
+    """Messages from this rank to another one.
 
     Args:
         peer: that rank.
@@ -286,7 +286,7 @@ class _Outgoing:
             self._sent.popleft()
 
     def check(self, again: bool = True) -> None:
-        """See `Messages.check`; an error that was told before is told `again`."""
+        """See `Messages.check`; an error that was raised before is raised `again`."""
         if self.channel.failed is not None and (again or not self._told):
             self._told = True
             raise self.channel.failed
@@ -300,7 +300,7 @@ class _Outgoing:
 
 
 class _Incoming:
-    """What another rank sends to this one.
+    """Messages from another rank to this one.
 
     Attributes:
         early: what has come and no receive has asked for: envelopes, and the bytes that came by
@@ -335,7 +335,7 @@ class _Incoming:
                                doing=doing, comm=self._comm)
 
     def unexpected(self, tag: int, error: CollectiveError) -> CollectiveError:
-        """What to raise if no message of a tag has come: those of others may be meant."""
+        """Return the error for a tag without a message: it names the tags that have come."""
         if not self.early:
             return error
         said = "; ".join(f"{e.what} with the tag {e.tag}{e.place}" for e, _ in self.early)
@@ -371,7 +371,7 @@ def _flush_all() -> None:
 
 
 def _type(step: Step) -> str:
-    """What a step's message is of: its type and shape."""
+    """Return the type and shape of a step's message."""
     return step.text.partition(" of ")[2]
 
 

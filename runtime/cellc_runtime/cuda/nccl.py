@@ -50,11 +50,11 @@ SIGNATURES: Mapping[str, tuple[Any, ...]] = {
     "ncclAllReduce": (Handle, Handle, _SIZE, _INT, _INT, Handle, Handle),
     "ncclReduceScatter": (Handle, Handle, _SIZE, _INT, _INT, Handle, Handle),
 }
-"""What is used, and the types of the arguments; all return an `ncclResult_t`."""
+"""The functions in use, with the types of their arguments; all return an `ncclResult_t`."""
 TEXTS: Mapping[str, tuple[Any, ...]] = {
     "ncclGetErrorString": (_INT,), "ncclGetLastError": (Handle,),
 }
-"""What returns a text."""
+"""Functions that return a text."""
 
 _IN_PROGRESS = 7
 _REMEDIES = {
@@ -69,7 +69,7 @@ _REMEDIES = {
 
 
 class Library(Protocol):
-    """What has NCCL's functions as attributes: libnccl, or what stands for it in tests."""
+    """A library with NCCL's functions as attributes: libnccl, or its stand-in in tests."""
 
     def __getattr__(self, name: str) -> Any:
         """A function of `SIGNATURES` or `TEXTS`."""

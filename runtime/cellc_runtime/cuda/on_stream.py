@@ -1,8 +1,8 @@
 """Collectives on the memory and the stream of a GPU, by NCCL; messages are in `messages.py`.
 
 A program asks for a collective by its callback, with the addresses of operand and result in the
-GPU's memory and the stream. What can be done here is put on the stream, so that nobody waits and a
-graph takes it down, too; else the callback says `BY_HOST`, and the program copies the operand to
+GPU's memory and the stream. The callback puts a collective on the stream if it can, so that nobody
+waits and a graph captures it, too; else it returns `BY_HOST`, and the program copies the operand to
 the host and asks again.
 
 NCCL moves bytes, and adds where the order is left open (`numerics="fast"`). Other sums are ops of
@@ -41,7 +41,7 @@ class Called(Protocol):
     Attributes:
         function: what is called.
         types: dtype and shape of each of its arguments, and whether it is written.
-        failed: raises an error behind the program.
+        failed: raises an error after the program.
     """
 
     @property
@@ -156,7 +156,7 @@ class Engine:
         return library
 
     def _own(self, queue: Queue) -> messages.Peer:
-        """What connects this rank."""
+        """Return the data by which this rank connects."""
         library, _ = self._found()
         version = nccl.dotted(library.version) if library is not None else ""
         # (NCCL tells machines apart by this variable, too.)
@@ -213,7 +213,7 @@ class _Work:
                            comm=self._comm)
 
     def add(self, name: str, nbytes: int) -> None:
-        """A reduction that the library makes, in its order, to so many bytes."""
+        """Add a reduction that the library makes, in its order, of the given number of bytes."""
         dtype = self.given.dtype
         self.call(name, self.given.x, self.given.out, nbytes // dtype.itemsize,
                   nccl.TYPES[dtype.name], nccl.REDUCTIONS[self.attrs["reduction"]])
@@ -355,7 +355,7 @@ def group_of(hosts: Sequence[Host]) -> tuple[int, ...]:
 
 
 def votes(text: str, group: tuple[int, ...], own: tuple[int, bool]) -> list[tuple[int, bool]]:
-    """What each rank of a group says: a number, and yes or no."""
+    """Return the votes of the ranks of a group: a number, and yes or no."""
     step, sent = Step(text, group), np.array([own[0], own[1]], np.int64)
     parts = [np.empty_like(sent) for _ in group]
     in_order(lambda: world().all_gather(step, sent.view(np.uint8),
@@ -391,6 +391,6 @@ class _Asked:
         try:
             step = what.step(np.broadcast_to(np.zeros((), dtype.numpy), shape))
             return 0 if found.put(what, step, given, self._queue) else BY_HOST
-        except BaseException as error:  # it crosses native code, and is raised behind it
+        except BaseException as error:  # it crosses native code, and is raised after it
             self._host.failed(error)
             return 1

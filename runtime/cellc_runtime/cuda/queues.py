@@ -1,4 +1,4 @@
-"""What collectives and messages need of a GPU: its memory, the stream of its programs, others."""
+"""The GPU's parts that collectives and messages use: memory, the programs' stream, others."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..dtypes import DType
 from ..records import dataclass
 
 Zero = Callable[[int, int, int], None]
-"""Fills with zeros from an address on so many bytes, in the order of a stream."""
+"""Fills memory with zeros: the address, the number of bytes, the stream."""
 Move = Callable[[int, int, int], None]
-"""Copies to an address from another one so many bytes, in the order of the programs' stream."""
+"""Copies in the order of the programs' stream: target address, source address, number of bytes."""
 
 
 class Lane(Protocol):
@@ -25,7 +25,7 @@ class Lane(Protocol):
     handle: int
 
     def follow(self, mark: Event | None) -> None:
-        """What comes on it waits for a mark of `Queue.mark`."""
+        """Let later work on it wait for a mark of `Queue.mark`."""
 
     def finish(self) -> None:
         """Return when all on it is done.
@@ -43,8 +43,8 @@ class Queue:
         name: which GPU of the machine it is, the same for all processes.
         use: makes it the one of this thread's calls.
         zero, move: see `Zero` and `Move`.
-        room: memory for so many bytes, given back in the order of the programs' stream.
-        mark: behind what the programs' stream has to do now; None where that is done already.
+        room: allocates a number of bytes, given back in the order of the programs' stream.
+        mark: after the present work of the programs' stream; None where that is done already.
         lane: a stream of its own.
     """
 
@@ -59,8 +59,8 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a callback was given: addresses and bytes in the GPU's memory, the stream, and the type
-    of the elements. A message has no result, or no operand: 0 bytes at 0."""
+    """Arguments of a callback: addresses and bytes in the GPU's memory, the stream, and the type of
+    the elements. A message has no result, or no operand: 0 bytes at 0."""
 
     x: int
     x_bytes: int

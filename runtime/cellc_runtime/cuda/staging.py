@@ -16,7 +16,7 @@ CHUNKS = 3
 
 
 class _Chunk:
-    """Pinned memory, and the event behind the last copy that uses it."""
+    """Pinned memory, and the event after the last copy that uses it."""
 
     def __init__(self, driver: Driver) -> None:
         self.address = driver.handle("cuMemHostAlloc", CHUNK, 0)
@@ -60,7 +60,7 @@ class Staging:
             done += part
 
     def read(self, source: int, to: int, nbytes: int) -> None:
-        """Copy from the GPU to the host, behind what the stream does.
+        """Copy from the GPU to the host, after the present work of the stream.
 
         Raises:
             CudaError: the driver refuses it, or what was launched failed.

@@ -47,7 +47,7 @@ class CudaStream:
         return _done(self._context, "cuStreamQuery", self.handle)
 
     def record_event(self, event: CudaEvent | None = None) -> CudaEvent:
-        """An event behind what is on the stream."""
+        """Record an event after the present work of the stream."""
         event = event or CudaEvent(self._context)
         event.record(self)
         return event
@@ -75,7 +75,7 @@ class CudaEvent:
         self._recorded = False
 
     def record(self, stream: Stream | None = None) -> None:
-        """Stand behind what is on a stream (that of the programs if None)."""
+        """Record the event after the work of a stream (that of the programs if None)."""
         self._context.use()
         self._context.driver.call("cuEventRecord", self.handle, self._of(stream))
         self._recorded = True

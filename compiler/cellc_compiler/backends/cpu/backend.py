@@ -1,4 +1,4 @@
-"""The CPU back end as the driver sees it. What compiles loads when something is compiled."""
+"""The CPU back end as the driver sees it. Compiler modules load with the first compilation."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class CpuBackend(Backend):
         return None if code is None else image.build_shape_polymorphic(code, target)
 
     def release(self) -> None:
-        """What LLVM holds would add to the peak of the calls."""
+        """LLVM's memory would add to the peak of the calls."""
         release_code("llvmlite")
         trim_memory()
 

@@ -1,4 +1,4 @@
-"""What a multiprocessor of an architecture has."""
+"""The resources of a multiprocessor, by architecture."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def most_shared(target: Target) -> int:
 
 
 def has_room_for_two(nbytes: int, target: Target) -> bool:
-    """Whether a multiprocessor has room for two blocks of so many bytes of shared memory, and for
-    what each takes besides."""
+    """Whether a multiprocessor has room for two blocks with this shared memory and their
+    overhead."""
     return 2 * (nbytes + _KIB) <= most_shared(target) + _KIB

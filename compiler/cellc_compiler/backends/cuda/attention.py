@@ -1,7 +1,7 @@
 """Attention as one kernel of a GPU: which products and rows it takes.
 
-See `backends/attention.py` for how they are found, and `kernels/attention.py` for the kernel. What
-it does not take runs as separate kernels, to the same bits.
+See `backends/attention.py` for how they are found, and `kernels/attention.py` for the kernel.
+Attentions that it does not take run as separate kernels, to the same bits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What online attention computes between its products, as formulas of one element.
+"""The arithmetic of online attention between its products, as formulas of one element.
 
 Of a row nest (scale, mask, softmax) and of the nest of its gradient, formulas are read that need no
 whole row: what the softmax is taken of, what becomes of a weight, and the gradient of a score. They
@@ -48,7 +48,7 @@ class External:
 
 @dataclass(frozen=True, slots=True)
 class Formulas:
-    """What is computed of an element.
+    """The formulas of an element.
 
     Attributes:
         place: the variables of the matrix, the query and the key.
@@ -70,7 +70,7 @@ class Formulas:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What kernels follow from, without identities."""
+        """Return the facts that kernels follow from, without identities."""
         roots = [e for e in (self.softmax_of, self.weigh, self.gradient) if e is not None]
         numbers: dict[int, int] = {}
         out: list[Any] = [tuple(v.extent for v in self.place), self.gradient is None, self.drops,
@@ -107,7 +107,7 @@ class Reading:
         return External(self.values.index(value), value.dtype)
 
     def nest(self, nest: Nest, own: Mapping[Any, Value], leaves: Mapping[Value, Expr]) -> Read:
-        """What a nest reduces and stores.
+        """Read the reductions and stores of a nest.
 
         Args:
             own: the values that its buffers are.
@@ -131,7 +131,7 @@ class Reading:
 
 
 class Read:
-    """What a nest reduces (how, what, and a reference to the result) and stores; see
+    """The reductions of a nest (kind, operand, and a reference to the result) and its stores; see
     `Reading.nest`."""
 
     def __init__(self, reading: Reading, own: Mapping[Any, Value], leaves: Mapping[Value, Expr],
@@ -210,8 +210,8 @@ def _wide(dtype: DType) -> DType:
 
 
 def softmax_of(read: Read) -> tuple[Expr, dict[Value, Expr], dict[Value, Expr]]:
-    """What a nest takes the softmax of, what it stores of each weight, by `WEIGHT`, and what it
-    stores that depends on neither (a mask). These stores and the softmax's reductions leave
+    """Return the operand of a nest's softmax, its stores that depend on each weight, by `WEIGHT`,
+    and its stores that depend on neither (a mask). These stores and the softmax's reductions leave
     `read`; in others `WEIGHT` stands for weights.
 
     Raises:

@@ -3,8 +3,8 @@
 Of the forward pass, two products and the softmax between them (`backends/attention.py`). If only
 the gradient reads the weights beside the second product, its products and its row nest are taken,
 too: they run where the first of them stood, and compute scores and weights again. So neither scores
-nor weights nor their gradients are ever in memory. What is not taken in this way may still be one
-kernel (`attention.py`). The kernels are in `kernels/attention_online.py` and
+nor weights nor their gradients are ever in memory. Attentions that this does not take may still be
+one kernel (`attention.py`). The kernels are in `kernels/attention_online.py` and
 `kernels/attention_backward.py`.
 """
 
@@ -57,7 +57,7 @@ WIDEST = 256
 FEWEST_ROWS = 4
 """Queries of a matrix at least: a warp does 16."""
 _ROWS, _OUT = result(3), operand(4)
-"""What the forward pass keeps of each row, and its result."""
+"""The forward pass's kept values of each row, and its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Whole:
     """An attention that is found.
 
     Attributes:
-        scores, softmax: the first product, and the cluster behind it.
+        scores, softmax: the first product, and the cluster after it.
         mix: the second product; None if nobody wants the result.
         values: what is its right operand.
         backward: its gradient, if there is one.
@@ -296,7 +296,7 @@ class OnlineFinder(ProductFinder):
 
     def _backward(self, softmax: Cluster, scores: Node, mix: Node | None, weights: Value,
                   dots: Node | None) -> Backward | None:
-        """What reads the weights beside the second product; None if nothing does.
+        """Return the reader of the weights besides the second product; None if there is none.
 
         Raises:
             Unfit: something that is no gradient.

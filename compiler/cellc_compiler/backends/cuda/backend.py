@@ -1,4 +1,4 @@
-"""The CUDA back end as the driver sees it. What compiles loads when something is compiled."""
+"""The CUDA back end as the driver sees it. Compiler modules load with the first compilation."""
 
 from __future__ import annotations
 

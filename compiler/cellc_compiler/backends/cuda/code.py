@@ -1,4 +1,4 @@
-"""What a GPU kernel is to a build: its text, and how it is launched."""
+"""A GPU kernel for a build: its text, and its launch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ...lower.kernel import Kernel
 
 WARP = 32
 VECTOR_BYTES = 16
-"""What a thread reads or writes at once at most."""
+"""The most bytes that a thread reads or writes at once."""
 
 HOST = machine_target()
-"""What `cellc_main` is compiled for, and the kernels of the emulator."""
+"""The target of `cellc_main`, and of the emulator's kernels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class KernelCode:
         shared: bytes of shared memory of a block.
         meets: whether threads of a block wait for one another.
         align: bytes; what its pointers must be multiples of. Where they are not, `otherwise` runs.
-        maps: parameters behind the pointers.
-        guarded: whether the address of what checks have found is the last parameter: behind one
-            that failed the kernel does nothing.
+        maps: parameters after the pointers.
+        guarded: whether the last parameter is the address of the checks' results: after one that
+            failed the kernel does nothing.
     """
 
     text: str

@@ -56,7 +56,7 @@ class NestEpilogue:
 
     @property
     def values(self) -> list[Any]:
-        """What it reads and stores."""
+        """Return the values that it reads and stores."""
         return [b for b in buffers_of(self.nest) if b is not self.source]
 
     @property
@@ -116,7 +116,7 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class _InTiles:
-    """What may be written in place: not what the product itself reads."""
+    """The in-place test: a value that the product itself reads may not be overwritten."""
 
     nest: ClusterNest
     read: Collection[Value]

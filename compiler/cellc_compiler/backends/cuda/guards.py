@@ -28,8 +28,8 @@ cellc.stop:
 
 
 def guarded(kernel: Kernel, target: Target) -> Kernel:
-    """The kernel that does nothing where a check has failed; the address of what checks have found
-    comes behind all other parameters."""
+    """Return the kernel that does nothing after a failed check; the address of the checks' results
+    follows all other parameters."""
     code: KernelCode = kernel.code
     if code.guarded:
         return kernel
@@ -58,7 +58,7 @@ def copy_kernel(nbytes: int, target: Target) -> Kernel:
 
 
 def _copy(nbytes: int, size: int, target: Target) -> KernelCode:
-    """A thread copies so many bytes, or one of those that are left."""
+    """Copy `size` bytes with each thread, or one of the remaining bytes."""
     f = GpuFunction(target, 2)
     whole = nbytes // size
     units = whole + nbytes % size

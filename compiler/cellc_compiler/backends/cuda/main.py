@@ -1,7 +1,7 @@
 """`cellc_main` of a GPU's program: code for the host that launches kernels on a stream.
 
 It does not wait for the device but where it must: where it branches on a value or calls the host.
-What a function of the device returns is gathered, and looked at once. A check is kernels that note
+The results of the device's functions are gathered, and tested once. A check is kernels that note
 what they find (`kernels/checks.py`); main looks at that where it waits.
 
 A main that never waits is one graph (`cellc_runtime.cuda.graphs`). Of one that does, what it
@@ -72,7 +72,7 @@ class LaunchedKernels(Kernels):
         self._uses.setdefault(code, {})[what] = None
 
     def label(self, code: KernelCode) -> str:
-        """What a kernel does, for errors: that of its first launch, and how many there are."""
+        """Describe a kernel for errors: the label of its first launch, and the number of others."""
         first, *others = self._uses.get(code, {"": None})
         more = f", and {len(others)} more like it" if others else ""
         return first + more
@@ -89,10 +89,10 @@ class LaunchedKernels(Kernels):
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What a callback is given.
+    """The arguments of a callback.
 
     Attributes:
-        sizes: bytes behind each pointer, operands first.
+        sizes: bytes at each pointer, operands first.
         operands: how many are operands.
         asks: whether it may be put on the device's stream (`abi.BY_HOST`).
     """
@@ -218,7 +218,7 @@ class LaunchWriter(FunctionWriter):
         self.launch_on(code, [self.word(w) for w in i.words()])
 
     def word(self, word: Place | int) -> V:
-        """What a kernel is given for a word of a call."""
+        """Return the kernel argument for a word of a call."""
         return V("i64", str(word)) if isinstance(word, int) else self.pointer(word)
 
     def launch_on(self, code: KernelCode, given: Sequence[V]) -> None:
@@ -232,7 +232,7 @@ class LaunchWriter(FunctionWriter):
             self.launch(code, None)
 
     def launch_with_maps(self, code: KernelCode, words: int) -> None:
-        """The same of a kernel whose tensor maps are behind its pointers, if all could be made."""
+        """Launch a kernel whose tensor maps follow its pointers, if all could be made."""
         f = self.f
         function, given = self.external(Ext.DEVICE_TENSOR_MAP), self.given_with_maps
         failed = V(I32, "0")
@@ -249,11 +249,11 @@ class LaunchWriter(FunctionWriter):
         f.when(f.cmp("eq", failed, V(I32, "0")), lambda: self.launch(code, given))
 
     def parameter(self, number: int) -> V:
-        """What stands for a pointer among those of a launch: where it is."""
+        """Return the entry of a launch's pointer list: the address of the pointer."""
         return self.f.gep(self.bufs, 8 * number)
 
     def launch(self, code: KernelCode, given: V | None) -> None:
-        """Through `cuLaunchKernel`; the handle is in the table, behind the callbacks."""
+        """Launch through `cuLaunchKernel`; the handle follows the callbacks in the table."""
         f, number = self.f, self.kernels.number(code)
         at = FIRST_CALLBACK + len(self.types) + number
         handle = f.load("ptr", f.gep(V("ptr", f"@{TABLE}"), at, "ptr"))

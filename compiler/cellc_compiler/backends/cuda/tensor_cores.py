@@ -29,7 +29,7 @@ ATOM = 8 * SWIZZLE
 
 
 def kind_of(dtype: DType) -> str:
-    """What instructions call a type of operands.
+    """Return the instructions' name for a type of operands.
 
     Raises:
         KeyError: tensor cores have no such operands.
@@ -50,7 +50,7 @@ class TensorCoreFunction(GpuFunction):
 
     Args:
         target, buffers, threads: see `GpuFunction`.
-        maps: of tensors that are copied whole boxes at a time; parameters behind the buffers.
+        maps: of tensors that are copied whole boxes at a time; parameters after the buffers.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class TensorCoreFunction(GpuFunction):
         return self.emit(I32, f"ptrtoint {own} to i32")
 
     def at(self, place: V, offset: V | int) -> V:
-        """A place so many bytes on."""
+        """Return a place, moved by a number of bytes."""
         by = offset if isinstance(offset, V) else self.i32(offset)
         return self.gep(place, by) if self.emulated else self.add(place, by)
 
@@ -209,7 +209,7 @@ class TensorCoreFunction(GpuFunction):
             self.asm("cp.async.commit_group;", "")
 
     def wait_copies(self, but: int) -> None:
-        """Until all groups of the thread but the last so many are there."""
+        """Wait for the thread's groups of copies, except the last `but` ones."""
         if self.emulated:
             self.emulate("wait_copies", self.i32(but))
         else:
@@ -218,26 +218,26 @@ class TensorCoreFunction(GpuFunction):
     # --- mbarriers ------------------------------------------------------------------------------
 
     def mbarrier_init(self, barrier: V, arrivals: int) -> None:
-        """Set one up for so many arrivals a phase. Behind all of them: `fence_mbarriers`."""
+        """Set one up for a number of arrivals a phase. Behind all of them: `fence_mbarriers`."""
         if self.emulated:
             self.emulate("mbarrier_init", barrier, self.i32(arrivals))
         else:
             self.asm("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", barrier, self.i32(arrivals))
 
     def fence_mbarriers(self) -> None:
-        """What was set up is seen by asynchronous copies."""
+        """Make initialized barriers visible to asynchronous copies."""
         if not self.emulated:
             self.asm("fence.mbarrier_init.release.cluster;", "")
             self.fence_async()
 
     def fence_async(self) -> None:
-        """What this thread wrote to shared memory is seen by asynchronous copies and products that
-        begin later."""
+        """Make this thread's writes to shared memory visible to asynchronous copies and products
+        that begin later."""
         if not self.emulated:
             self.asm("fence.proxy.async.shared::cta;", "")
 
     def mbarrier_arrive(self, barrier: V, nbytes: int = 0) -> None:
-        """Arrive; so many bytes are to be copied before the phase is over."""
+        """Arrive; `nbytes` bytes are to be copied before the phase is over."""
         if self.emulated:
             self.emulate("mbarrier_arrive", barrier, self.i32(nbytes))
         elif nbytes:
@@ -288,7 +288,7 @@ class TensorCoreFunction(GpuFunction):
             self.asm("cp.async.bulk.commit_group;", "")
 
     def wait_stores(self, but: int) -> None:
-        """Until the sources of all groups of the thread but the last so many have been read."""
+        """Wait until the sources of the thread's groups are read, except the last `but`."""
         if self.emulated:
             self.emulate("wait_stores", self.i32(but))
         else:
@@ -351,7 +351,7 @@ class TensorCoreFunction(GpuFunction):
             self.asm("wgmma.commit_group.sync.aligned;", "")
 
     def wait_products(self, but: int) -> None:
-        """Until all groups of products but the last so many are done."""
+        """Wait for the groups of products, except the last `but` ones."""
         if self.emulated:
             self.emulate("wait_products", self.i32(but))
         else:
@@ -374,7 +374,7 @@ class TensorCoreFunction(GpuFunction):
     # --- rings of stages ------------------------------------------------------------------------
 
     def next_stage(self, now: Pipeline, stages: int) -> Pipeline:
-        """The stage behind; the parity changes where the ring begins anew."""
+        """Return the next stage; the parity changes where the ring starts over."""
         step = self.add(now.stage, self.i32(1))
         wraps = self.cmp("eq", step, self.i32(stages))
         stage = self.select(wraps, self.i32(0), step)

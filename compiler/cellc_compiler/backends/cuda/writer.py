@@ -61,7 +61,7 @@ class GpuFunction(PlainFunction):
         return V("ptr", f"%b{number}")
 
     def finished(self, blocks: int, align: int = 1) -> KernelCode:
-        """The kernel, to be launched with so many blocks."""
+        """Return the kernel, to be launched with this number of blocks."""
         self.ret_()
         extra = "" if self.emulated else self._shared_declaration()
         return KernelCode(module([self], extra), blocks, self.threads, self.shared, self.collective,
@@ -103,7 +103,7 @@ class GpuFunction(PlainFunction):
         return "@cellc_shared = external addrspace(3) global [0 x i8], align 1024"
 
     def barrier(self) -> None:
-        """All threads of the block wait for one another; what was written before is seen behind."""
+        """Let the block's threads wait for one another; earlier writes are visible after it."""
         if self.emulated:
             self.collective = True
             self.call("cellc_emulated_barrier", "void", self.arg("thread"))
@@ -218,7 +218,7 @@ class ItemKernels:
         self.kernels: list[KernelCode] = []
 
     def write(self, rule: Callable[[PlainFunction], None]) -> list[KernelCode]:
-        """What a rule writes."""
+        """Return the kernels that a rule writes."""
         rule(_ItemFunction(self))
         return self.kernels
 

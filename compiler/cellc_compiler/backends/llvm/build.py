@@ -26,7 +26,7 @@ class LlvmBuild:
     """
 
     writer: ClassVar[type[FunctionWriter]] = FunctionWriter
-    """What writes the functions that call kernels."""
+    """The writer of the functions that call kernels."""
 
     def __init__(self, target: Target, support: Sequence[str] = ()) -> None:
         self.target = target

@@ -256,9 +256,9 @@ def has_vector_dyn(em: ExpressionEmitter, offset: Index, scope: Scope) -> bool:
 
 def gather_words(f: Function, memory: str, base: V, at: V, mask: V, nbytes: int) -> V:
     """`Function.gather` of elements of 1 or 2 bytes at `base + at`, for which there is no
-    instruction: LLVM would branch for each lane. Four bytes that begin with the element are
-    gathered; at the end of the `nbytes` (4 at least) behind `base`, the last four, in which it lies
-    further up."""
+    instruction: LLVM would branch for each lane. Gather four bytes that begin with the element; at
+    the end of the `nbytes` (4 at least) from `base` on, the last four, in which it lies further
+    up."""
     size, lanes = sizeof(memory), lanes_of(at.ty)
     first = f.binary("mul", at, f.const(at.ty, size)) if size > 1 else at
     inside = f.intrinsic("smin", at.ty, first, f.const(at.ty, nbytes - 4))

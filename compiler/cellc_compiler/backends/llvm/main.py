@@ -40,8 +40,8 @@ MAIN_PARAMS: Params = (("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts"))
 PRECOMPUTE_PARAMS: Params = (*MAIN_PARAMS, ("i64", "part"))
 
 QUICK_LINES = 400
-"""From so many lines on the function is compiled quickly: it calls kernels, and they take long. So
-is one without branches: it is the same code at all levels, give or take a register."""
+"""From this number of lines on the function is compiled quickly: it calls kernels, and they take
+long. So is one without branches: it is the same code at all levels, give or take a register."""
 
 
 class Kernels:
@@ -337,7 +337,7 @@ class FunctionWriter:
         return self.f.load("i64", self.pointer(i.limit))
 
     def begin_index(self, i: For) -> None:
-        """What is done for the counter of a loop before its first trip."""
+        """Prepare the counter of a loop before its first trip."""
 
     def put_index(self, step: V, i: For) -> None:
         """Store the counter of a loop, at the beginning of a trip."""

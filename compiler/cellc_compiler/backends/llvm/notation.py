@@ -12,9 +12,9 @@
     loop %i < %n, else %out                 goes on with %i = 0, 1, ..., then at the label
     next %i                                 ends the trip
 
-`%p[%i]` is the structure number %i behind %p. Types are those of `cellc_runtime.abi.STRUCTURES`, so
-neither a number of a field nor its type stands in the text. A function begins with the block
-`entry`; a block without an end falls through to the label behind it.
+`%p[%i]` is the structure number %i from %p on. Types are those of `cellc_runtime.abi.STRUCTURES`,
+so neither a number of a field nor its type stands in the text. A function begins with the block
+`entry`; a block without an end falls through to the next label.
 """
 
 from __future__ import annotations

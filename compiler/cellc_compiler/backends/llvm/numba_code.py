@@ -2,9 +2,9 @@
 
 Numba compiles the function that `hybrid/native.py` writes, with a calling convention that needs
 nothing at run time (an int says whether it ended early) and with no library beyond its own loops,
-branches and variables. What the function calls is lowered in `numba_functions.py`: arithmetic as
-plain instructions, functions of numbers as calls of the ones in `math/`, which are written beside
-it here. So a kernel's bits are those of cellc's ops on every machine; the code refers to nothing
+branches and variables. `numba_functions.py` lowers the functions it calls: arithmetic as plain
+instructions, functions of numbers as calls of the ones in `math/`, which are written into the same
+module. So a kernel's bits are those of cellc's ops on every machine; the code refers to nothing
 outside of it.
 
 Numba's own passes do not run: its text is for no machine yet (`lowered` gives it to any back end
@@ -215,7 +215,7 @@ STATUS_INTS = 4
 """Line, position, axis and size."""
 
 _SYMBOL = "user_kernel"
-"""What the kernel's function is called in its module."""
+"""The name of the kernel's function in its module."""
 
 
 def _quoted(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What users' kernels call, as numba types and lowers it.
+"""The functions that users' kernels call, as numba types and lowers them.
 
 Arithmetic is plain instructions; functions of numbers, conversions and what loads and stores 16-bit
 floats are calls of functions that `numba_code.py` writes beside the kernel, by names that say all:
@@ -26,7 +26,7 @@ REGISTERS: dict[DType, Any] = {
     dtypes.bool_: types.boolean, dtypes.float16: types.float32, dtypes.bfloat16: types.float32,
     dtypes.float32: types.float32, dtypes.float64: types.float64,
 }
-"""What numbers of a dtype are computed in."""
+"""The types in which numbers of a dtype are computed."""
 MEMORY: dict[DType, Any] = {
     **REGISTERS, dtypes.bool_: types.uint8, dtypes.float16: types.uint16,
     dtypes.bfloat16: types.uint16,
@@ -42,14 +42,14 @@ Generate = Callable[[Any, Any, Any, Sequence[Any]], Any]
 TYPING: Any = templates.Registry()
 LOWERING: Any = imputils.Registry("cellc")
 FUNCTIONS: dict[str, Any] = {}
-"""What kernels may call, by name: stands for itself in the module that numba compiles."""
+"""The functions that kernels may call, by name: stand-ins in the module that numba compiles."""
 
 
 def _define(
     name: str, rule: Callable[..., Any], generate: Generate, last: Any = None
 ) -> None:
-    """A function that kernels call; `rule` gives its signature from types. What its last argument
-    becomes is of the type `last` (None: as the signature says)."""
+    """A function that kernels call; `rule` gives its signature from types. Its last argument gets
+    the type `last` (None: as the signature says)."""
     def stand_in(*_: Any) -> None:
         raise RuntimeError("only compiled code calls this")
 
@@ -283,7 +283,7 @@ def _store(dtype: DType) -> Generate:
 
 
 def _in(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
-    """A position, from the end if it is negative. Out of bounds, the status is told and the
+    """A position, from the end if it is negative. Out of bounds, it sets the status and the
     function ends."""
     status, line, axis, given, size = args
     i64 = ir.IntType(64)

@@ -1,7 +1,7 @@
 """Keys of a sort: unsigned numbers in the order that is wanted.
 
 Floats take the usual sign trick, with -0 as +0 and NaN as the largest key; all bits are flipped for
-a descending sort. Equal keys are told apart by position, so every machine gives one order.
+a descending sort. The position distinguishes equal keys, so every machine gives one order.
 """
 
 from __future__ import annotations

@@ -258,10 +258,9 @@ class Function:
     # --- memory -----------------------------------------------------------------------------
 
     def fence(self, *done: V) -> None:
-        """Keep the loads and stores written from here on behind those before, and behind the
-        computation of `done` (vectors; wider ones than a register's are passed over). An empty
-        inline assembly: no instruction, but the scheduler then cannot load ahead what a tile has
-        no register for."""
+        """Keep later loads and stores after earlier ones, and after the computation of `done`
+        (vectors; wider ones than a register's are passed over). An empty inline assembly: no
+        instruction, but the scheduler then cannot load ahead what a tile has no register for."""
         kind = "w" if self.target.triple.startswith("aarch64") else "v"
         done = tuple(v for v in done if sizeof(v.ty) <= self.target.vector_bytes)
         constraints = ",".join([kind] * len(done) + ["~{memory}"])
@@ -548,7 +547,7 @@ def transpose(
     """A square of vectors transposed: lane j of row i becomes lane i of row j.
 
     Blocks off the diagonal change places, of `steps` elements in turn (1, 2, 4, ... by default).
-    With `chunk` an element is so many lanes that stay together.
+    With `chunk` an element is a group of `chunk` lanes that stay together.
     """
     out, total = list(rows), lanes_of(rows[0].ty)
     for step in steps or [1 << k for k in range(len(rows).bit_length() - 1)]:
@@ -581,7 +580,7 @@ def module(functions: Sequence[Function], extra: str = "") -> str:
 
 
 def _fold(a: V, b: V, fn: Callable[[int, int], int], neutral: str) -> V | None:
-    """What two integers give without an instruction: both are constants, or one changes nothing."""
+    """Return two integers' result without an instruction: of constants, or one changes nothing."""
     if a.ref.lstrip("-").isdigit() and b.ref.lstrip("-").isdigit():
         return V(a.ty, str(fn(int(a.ref), int(b.ref))))
     if b.ref == neutral:

@@ -28,7 +28,7 @@ class NumbaMissing(ImportError):
 
 
 def user_kernel(node: Node, target: Target, most_tasks: int = _MOST_TASKS) -> KernelPlan:
-    """The plan of a `custom_kernel`, with so many tasks at most.
+    """Return the plan of a `custom_kernel`, with at most this number of tasks.
 
     Raises:
         NumbaMissing: numba is not installed, or not one that it works with.

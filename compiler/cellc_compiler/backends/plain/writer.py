@@ -39,7 +39,7 @@ class PlainFunction(Function):
 
     @contextmanager
     def items(self, *extents: int) -> Iterator[list[X]]:
-        """What is independent of one another: numbers from 0 below each extent. All that a rule
+        """Begin a loop over independent items: numbers from 0 below each extent. All that a rule
         writes is inside of such a block; what a block reads, those before it have written."""
         with self.each(*extents) as at:
             yield at

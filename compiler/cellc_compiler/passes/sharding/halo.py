@@ -21,7 +21,7 @@ from .redistribution import LATENCY, TOUCHED
 
 
 def widening(mesh: Mesh, ty: TensorType, layout: Layout, windows: Mapping[int, Window]) -> float:
-    """What it costs the rank that needs most to bring the rows of others that its part needs.
+    """Return the cost of fetching other ranks' rows, for the rank that needs most.
 
     Args:
         ty: of the whole tensor.
@@ -69,7 +69,7 @@ def widened(
 
 
 Rows = tuple[int, int]
-"""The first row, and the one behind the last."""
+"""The first row, and the end of the rows."""
 
 
 def _size(rows: Rows) -> int:
@@ -83,7 +83,7 @@ def _common(one: Rows, other: Rows) -> Rows:
 
 
 def _cut(needed: Rows, own: Rows) -> tuple[Rows, Rows, Rows]:
-    """What is needed in front of one's own rows, of them, and behind them."""
+    """Return the needed rows before one's own rows, among them, and after them."""
     (begin, end), (first, behind) = needed, own
     return ((min(begin, first), min(end, first)),
             (min(max(begin, first), behind), max(min(end, behind), first)),

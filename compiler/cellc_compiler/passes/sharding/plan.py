@@ -39,7 +39,7 @@ from .sums import summands
 LAY_OUT = LayOut.name
 """The op that says how a value is to lie."""
 _WORK = 1 / 64
-"""What an operation costs, in bytes that are sent."""
+"""The cost of an operation, in bytes that are sent."""
 
 
 @dataclass(slots=True)
@@ -248,7 +248,7 @@ class Planner:
     def _brought(
         self, node: Node, layouts: Sequence[Layout], there: Mapping[Value, list[Layout]]
     ) -> float:
-        """What it costs to bring the operands to layouts."""
+        """Return the cost of bringing the operands to layouts."""
         return sum(min(route(self.mesh, v.type, has, wanted)[0] for has in there[v])
                    for v, wanted in zip(node.operands, layouts, strict=True))
 
@@ -356,7 +356,7 @@ class Planner:
 
 
 def _work(node: Node) -> float:
-    """What a node costs one process."""
+    """Return the cost of a node for one process."""
     op = lookup(node.op)
     moved = sum(v.type.nbytes for v in (*node.operands, *node.results))
     flops = op.flops(node) if op.flops is not None else 0
@@ -364,7 +364,7 @@ def _work(node: Node) -> float:
 
 
 def _widening(mesh: Mesh, node: Node, factors: Factors, operands: Sequence[Layout]) -> float:
-    """What it costs to bring the rows that a part needs of other parts."""
+    """Return the cost of fetching the rows that a part needs of other parts."""
     by_operand: dict[int, dict[int, Window]] = {}
     for (i, axis), window in factors.windows.items():
         by_operand.setdefault(i, {})[axis] = window
@@ -375,6 +375,6 @@ def _widening(mesh: Mesh, node: Node, factors: Factors, operands: Sequence[Layou
 def _summing(
     mesh: Mesh, node: Node, layout: Layout, partial: tuple[int, ...], scattered: int
 ) -> float:
-    """What it costs to add up partial results that lie so."""
+    """Return the cost of adding up partial results with this layout."""
     parts, shares = mesh.parts(partial), 1 if scattered >= 0 else 2
     return LATENCY + shares * mesh.local(node.result.type, layout).nbytes * (parts - 1) / parts

@@ -2,8 +2,8 @@
 
 A step drops the mesh axes that cut an axis last (an all-gather), lets one more cut an axis (each
 rank takes its slice), or lets one that cuts an axis last cut another one instead (an all-to-all).
-What a step costs is the bytes that a rank sends, with a constant for its latency; Dijkstra's
-algorithm over layouts finds the cheapest way.
+The cost of a step is the number of bytes that a rank sends, with a constant for its latency;
+Dijkstra's algorithm over layouts finds the cheapest way.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ...ir.sharding import Layout, Mesh
 from ...ir.types import TensorType
 
 LATENCY = 4096.0
-"""What a collective costs besides its bytes, in bytes."""
+"""The fixed cost of a collective besides its bytes, in bytes."""
 TOUCHED = 0.05
-"""What a byte costs that is copied on its rank."""
+"""The cost of a byte that is copied on its rank."""
 
 
 class Kind(Enum):
-    """What is done to values between ranks."""
+    """The operation on values between ranks."""
 
     GATHER = "all-gather"
     SLICE = "own-slice"
@@ -78,7 +78,7 @@ def route(
 def _steps(
     mesh: Mesh, ty: TensorType, layout: Layout, target: Layout
 ) -> Iterator[tuple[float, Layout, Step]]:
-    """What one step makes of a layout, and its cost."""
+    """Yield each step from a layout: its cost, the new layout and the step."""
     nbytes = float(mesh.local(ty, layout).nbytes)
     used = {m for cut in layout for m in cut}
     wanted = {m for cut in target for m in cut}

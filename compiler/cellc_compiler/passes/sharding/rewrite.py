@@ -2,9 +2,9 @@
 
 `shard` takes a traced graph, gradients and updates included, for the whole tensors. It gives the
 graph of one rank: inputs and outputs have the shapes of that rank's parts, ops compute parts, and
-collectives stand where an operand is needed as it does not lie, or a sum has been split. What does
-not split (loops and branches of the run, draws, calls of Python) gets whole operands; a draw gives
-each rank the bits of one process, of which it keeps its part.
+collectives stand where an operand is needed as it does not lie, or a sum has been split. Operations
+that do not split (loops and branches of the run, draws, calls of Python) get whole operands; a draw
+gives each rank the bits of one process, of which it keeps its part.
 """
 
 from __future__ import annotations

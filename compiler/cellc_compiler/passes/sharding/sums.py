@@ -3,9 +3,9 @@
 Micro-batches give a weight one gradient each, and ranks that work on data have parts of them all.
 Each rank adds its parts, so that what goes between ranks is one sum, not one for each micro-batch.
 
-What a micro-batch's sum goes through before it is added, each rank does to its part, where that is
-linear and of each element alone: a scale, a sign, another floating type. That defines the bits, as
-the split itself does: they are those of a rank of data parallelism, which casts and scales its own
+Each rank applies to its part the ops that follow a micro-batch's sum before it is added, where they
+are linear and elementwise: a scale, a sign, another floating type. That defines the bits, as the
+split itself does: they are those of a rank of data parallelism, which casts and scales its own
 gradients before they are summed. The type in which ranks add must hold what was summed, so that no
 sum between ranks is made in fewer bits than without this.
 """
@@ -25,7 +25,7 @@ from ...ops.elementwise import Add, Div, Mul, Neg
 from ...ops.shape import Reshape, Transpose
 
 _ALIKE = frozenset((Reshape.name, Transpose.name, LayOut.name, MicroResult.name, Neg.name))
-"""Ops of one operand that sums before them are sums behind them of."""
+"""Ops of one operand that commute with sums."""
 Summands = dict[Node, tuple[Sequence[Node], Sequence[Node]]]
 """By additions: for each operand the nodes between, from the addition on, and what makes it."""
 

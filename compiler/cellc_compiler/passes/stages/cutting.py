@@ -1,7 +1,7 @@
 """The graph of one stage: its nodes in the order of the schedule, and what crosses sent.
 
-Every stage numbers the values that cross in the same way, so a message is known by its tag alone.
-A value is sent right behind the node that makes it, and received right before its first reader.
+Every stage numbers the values that cross in the same way, so a message is known by its tag alone. A
+value is sent right after the node that computes it, and received right before its first reader.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .ordering import first_read
 from .placing import Placement
 
 Due = tuple[float, int, int]
-"""A place in the order: when, behind how many nodes of the graph, and before (0), at (1) or
-behind (2) the node itself."""
+"""A place in the order: time, number of the graph's nodes before it, and before (0), at (1) or
+after (2) the node itself."""
 _START: Due = (-1.0, -1, 2)
 _END: Due = (float("inf"), 0, 0)
 
@@ -109,7 +109,7 @@ class _Part:
         return self.placement.of(value) in (self.stage, None) or value in self.received
 
     def _add_shared(self) -> None:
-        """What every stage computes for itself, as far as this one needs it."""
+        """Add the nodes that every stage computes for itself, as far as this one needs them."""
         ends = {*self.outputs, *(new for _, new in self.updates)}
         for node in reversed(self.whole.graph.nodes):
             if self.placement.stage[node] is None and (
@@ -161,7 +161,7 @@ class _Writer:
     ) -> None:
         self.b, self.table, self.peer, self.backward = b, table, peer, backward
         self.last: Value | None = None
-        """What was sent or received last."""
+        """The last value sent or received."""
 
     def write(self, item: Node | Crossing, sends: bool) -> None:
         """Append a node, a send or a receive."""
@@ -184,8 +184,8 @@ class _Writer:
     def _node(self, node: Node) -> None:
         operands = [self.table[v] for v in node.operands]
         if node.op == MicroBatch.name and self.last is not None:
-            # What reads a micro-batch alone would be computed as early, and with as many others,
-            # as it can be: it waits for the unit of work before it.
+            # A node that reads a micro-batch alone would be computed as early, and with as many
+            # others, as it can be: it waits for the unit of work before it.
             operands[0] = self.b.after(operands[0], self.last)
         copy = Node(node.op, operands, node.attrs, (), node.regions, span=node.span,
                     scope=node.scope, origin=node.origin)
@@ -194,5 +194,5 @@ class _Writer:
         self.table.update(zip(node.results, copy.results, strict=True))
 
     def zeros(self, value: Value) -> Value:
-        """What stands for a result that another stage has."""
+        """Return the stand-in for a result that another stage has."""
         return self.b.zeros_like(value)

@@ -30,8 +30,8 @@ def backward_order(nodes: Sequence[Node]) -> Iterator[Node]:
     """The nodes of a forward part in the order in which a backward pass comes to them.
 
     That is the reverse one, but micro-batches come in their own order: gradients of the first one
-    are there first and are added first, as a pipeline does it. What no micro-batch reads (it joins
-    their results) comes before all of them, what several read behind.
+    are there first and are added first, as a pipeline does it. Nodes that no micro-batch reads
+    (they join their results) come before all of them, nodes that several read after.
     """
     order = nodes[::-1]
     if not any(node.op == MicroResult.name for node in nodes):

@@ -1,7 +1,7 @@
 """One order of all nodes of a pipeline, of which each stage does its part.
 
-It is that of the timetable: a node stands in the unit of work of its micro-batch, what joins
-several of them right behind the last one, what none of them gives (a weight in another type) before
+It is that of the timetable: a node stands in the unit of work of its micro-batch, a node that joins
+several of them right after the last one, a node of none of them (a weight in another type) before
 its first reader. It is a topological order of the whole graph, so stages that follow it, send
 values as soon as they are there and receive them right before they are read cannot wait for each
 other in a circle.

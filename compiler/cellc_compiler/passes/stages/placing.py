@@ -1,10 +1,10 @@
 """Which stage of a pipeline each node of a training step belongs to.
 
 A Cell says its stage, and what is computed in it, forward and backward, belongs there. A node
-without one goes where its operands are: in the forward part to the last of their stages, behind it
-(sums of gradients, optimizers) to that of the largest operand. What follows from the arguments of
-the call alone, or from parameters that are not trained, belongs to every stage that reads it.
-Any placement is right: values that cross are sent. So the rules decide costs, never results.
+without one goes where its operands are: in the forward part to the last of their stages, after it
+(sums of gradients, optimizers) to that of the largest operand. Values that follow from a call's
+arguments alone, or from untrained parameters, belong to every stage that reads them. Any placement
+is right: values that cross are sent. So the rules decide costs, never results.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ class _Walk:
                 "pipeline_interleave=True)", node)
 
     def settle(self) -> None:
-        """What is computed from parameters goes to the first stage that reads it; what nobody
-        reads (a new value without a gradient in it), to the first that reads these parameters."""
+        """Place values computed from parameters in the first stage that reads them; unread ones (a
+        new value without a gradient in it), in the first that reads these parameters."""
         users = self.graph.users()
         for node in reversed(self.graph.nodes):
             if self.stage[node] == _WITH_USERS:
@@ -231,7 +231,7 @@ def _tied(graph: Graph, stage: Mapping[Node, int | None]) -> dict[Node, int]:
 
 
 def _readers(users: Mapping[Value, Sequence[Node]], value: Value) -> list[Node]:
-    """Who reads a value, or the sum of the ranks' parts that it is."""
+    """Return the readers of a value, or of the sum of the ranks' parts that it is."""
     found: list[Node] = []
     for u in users.get(value, ()):
         found += _readers(users, u.result) if u.op in _SUMS_OF_RANKS else [u]

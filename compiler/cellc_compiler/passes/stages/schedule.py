@@ -36,7 +36,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a schedule is for.
+    """The size of a schedule.
 
     Attributes:
         stages, micro_batches: how many there are.

@@ -6,9 +6,9 @@ have died are kept in a short list, and a new result takes the smallest that fit
 eighth to spare. numpy calls these functions through an allocator of its own for such arrays
 (`PyDataMem_Handler`), so they own their memory like any other.
 
-What is kept is bounded three ways: by a number of blocks, by `most` bytes, and such that live and
-kept blocks together never exceed the most that was ever live at once (or `slack`, if that is
-more): keeping blocks does not raise the peak of a process. The oldest go first.
+Three bounds limit the kept blocks: a number of blocks, `most` bytes, and the most that was ever
+live at once (or `slack`, if that is more), for live and kept blocks together: keeping blocks does
+not raise the peak of a process. The oldest go first.
 
 All of this runs under the interpreter lock, as numpy's allocations do. Like the thread pool, the
 copy in the first image that is loaded serves the whole process.

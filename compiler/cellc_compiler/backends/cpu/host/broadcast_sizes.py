@@ -1,6 +1,6 @@
 """The sizes of a call of a shape-polymorphic program, as LLVM text.
 
-What `cellc_runtime.shape_polymorphic` decides, in native code.
+The decisions of `cellc_runtime.shape_polymorphic`, in native code.
 
 `@measure` finds the operand that has the result's shape, whether all others lie over it in the ways
 that the program was made for, and the rows and columns they are cut into.

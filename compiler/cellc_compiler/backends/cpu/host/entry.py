@@ -391,7 +391,7 @@ define hidden ptr @{name}(ptr %to, {kind} %from, i64 %n) nounwind {{
   ret ptr %r
 }}
 """ for name, kind in (("memcpy", "ptr"), ("memmove", "ptr"), ("memset", "i32")))
-"""What LLVM may call on its own account for an intrinsic."""
+"""Functions that LLVM may call on its own account for an intrinsic."""
 
 _WIN64 = """
 ; {NAME} under the calling convention of Windows, where its caller is not generated code.

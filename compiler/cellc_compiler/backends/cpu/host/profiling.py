@@ -1,8 +1,8 @@
 """A `cellc_main` that records when each kernel ran, and each task of a parallel one on its thread.
 
-Records lie behind the temporaries in the arena: a header with their number, then one of five
-64-bit integers each: call, task (-1: the whole call), start and end in ticks of the processor's
-clock, and an address on the stack of the thread that ran it, which tells threads apart.
+Records follow the temporaries in the arena: a header with their number, then one of five 64-bit
+integers each: call, task (-1: the whole call), start and end in ticks of the processor's clock, and
+an address on the stack of the thread that ran it, which identifies the thread.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ProfilingWriter(PoolWriter):
 
     Args:
         instructions: what it will write.
-        arena: bytes of temporaries; records begin behind them.
+        arena: bytes of temporaries; records follow them.
         target: what the code is for.
         kernels: see `write_main`.
 
@@ -85,7 +85,7 @@ class ProfilingWriter(PoolWriter):
 
     @contextmanager
     def _recorded(self, i: Call | Copy | Callback) -> Iterator[None]:
-        """What is written within is recorded as the whole of an instruction."""
+        """Record the code written within as the whole of an instruction."""
         number = V("i64", str(len(self.calls)))
         self.calls.append(i)
         start = _now(self.f, self.target)

@@ -51,7 +51,7 @@ _LONGEST = 4096
 
 @dataclass(frozen=True, slots=True)
 class AttentionSpec:
-    """What is fused.
+    """The fused operation.
 
     Attributes:
         scores: the first product.
@@ -128,7 +128,7 @@ class _Rows(GemmWriter):
         return None
 
     def functions(self, most: int) -> list[Function]:
-        """The function, for so many rows at most, and its tiles."""
+        """Return the function for at most this number of rows, and its tiles."""
         f = self.f
         self.load_operands()
         if self.s.pack_a == "local":

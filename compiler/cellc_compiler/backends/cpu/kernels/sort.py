@@ -111,7 +111,7 @@ class _Writer:
     # --- insertion --------------------------------------------------------------------------
 
     def _insert(self, x: V, keys: V, order: V, i: V) -> None:
-        """Put element i behind the sorted ones whose keys are no larger."""
+        """Insert element i after the sorted ones whose keys are no larger."""
         f = self.f
         key = self._key(x, i)
         zero = f.i64(0)

@@ -40,7 +40,7 @@ AHEAD_ROWS = 24
 """Trips by which a strip's operands are asked for before they are read."""
 FAR_BYTES = 2048
 FETCHED_BYTES = 1 << 21
-"""What is nearer, or smaller, the hardware's own prefetching or the caches serve."""
+"""The hardware's own prefetching or the caches serve nearer or smaller data."""
 LINE = 64
 LEAST_STRIPS = 8
 """Strips that a nest should have: they are its tasks."""
@@ -283,7 +283,7 @@ class NestEmitter(ExpressionEmitter):
         return out
 
     def _total(self, r: Reduce, accs: Sequence[list[V]]) -> list[V]:
-        """What the accumulators of a reduction come to; in mode `column` each lane on its own."""
+        """Return the total of a reduction's accumulators; in mode `column` each lane on its own."""
         if self.nest.mode == "column":
             return accs[0]
         return reduction.fold(self.f, r.kind, r.value.dtype, accs)

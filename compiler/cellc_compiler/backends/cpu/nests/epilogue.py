@@ -1,9 +1,9 @@
 """Elementwise work fused into the tile stores of contractions.
 
-What follows a matrix product or convolution element by element (bias, activation, residual,
-scale and shift) is applied to the accumulators before they are stored. The accumulator has the
-type of the stored element, or is first rounded to it (16-bit floats), so the bits are those of the
-separate ops.
+Elementwise ops after a matrix multiplication or convolution (bias, activation, residual, scale and
+shift) are applied to the accumulators before they are stored. The accumulator has the type of the
+stored element, or is first rounded to it (16-bit floats), so the bits are those of the separate
+ops.
 
 A fused expression may read, besides the accumulator: a tensor of the result's own shape at the
 same element, a vector along the last axis (matrix products) or along the channels
@@ -35,8 +35,8 @@ from ..kernels.blocked.conv import BlockEpilogue, Spot
 H = TypeVar("H")
 
 OPERANDS_AT = 3
-"""Where a contraction's kernel has the epilogue's operands among its buffers, and behind them
-all results but the first."""
+"""The place of the epilogue's operands among the buffers of a contraction's kernel, followed by all
+results but the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class _Emitter(_OnAccumulator):
         self.flat, self.axis = flat, axis
 
     def store(self, number: int, value: V) -> None:
-        """Store one of the results behind the first."""
+        """Store one of the results after the first."""
         f, fused = self.f, self.fused
         dtype = fused.roots[number + 1].dtype
         raw = to_memory(f, value, dtype)
@@ -296,7 +296,8 @@ class BlockFused:
         return self.root.op == "load" and self.root.payload.buffer is self.source
 
     def emitter(self, target: Target, first: int = OPERANDS_AT) -> BlockEpilogue:
-        """What applies it to the accumulator at (block, row, column within the tile).
+        """Return the function that applies it to the accumulator at (block, row, column in the
+        tile).
 
         Args:
             first: where the kernel has the operands among its buffers.

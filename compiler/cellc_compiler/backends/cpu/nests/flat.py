@@ -5,8 +5,8 @@ loop's own index, or reads one element for all. The update of a parameter by an 
 kernel does not depend on the parameter's shape, so one serves all parameters, and one call.
 
 The buffers of such a kernel are a table: for each entry the number of its first task, its length
-and its pointers, and behind the last entry a number that no task has. A task is a chunk of an
-entry; all have the same length but the last ones of entries.
+and its pointers, and after the last entry a number that no task has. A task is a chunk of an entry;
+all have the same length but the last ones of entries.
 """
 
 from __future__ import annotations

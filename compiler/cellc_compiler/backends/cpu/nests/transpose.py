@@ -34,7 +34,7 @@ LEAST = 4
 
 @dataclass(frozen=True, slots=True)
 class Transposition:
-    """What a nest transposes: the row variable and the loads that are contiguous along it."""
+    """The transposition of a nest: the row variable and the loads that are contiguous along it."""
 
     along: Var
     loads: tuple[Expr, ...]

@@ -37,7 +37,7 @@ class InPlaceConcat(Pass):
 
 
 def _source(value: Value) -> Value:
-    """What a value is a view of, most likely: fusion decides."""
+    """Return the value that this one is most likely a view of: fusion decides."""
     while value.node is not None and lookup(value.node.op).may_alias:
         value = value.node.operands[0]
     return value

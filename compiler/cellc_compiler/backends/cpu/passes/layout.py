@@ -116,7 +116,7 @@ class Choice:
         for node in self.convolutions:
             if node.op == "conv2d":
                 self._widen(node.operands[0], node.attrs["pads"])
-        # What is joined has the border of the whole: it is written where it is made, not copied.
+        # Joined values have the border of the whole: it is written with them, not copied.
         for node in reversed(graph.nodes):
             if node.op == "join" and node.result in self.borders:
                 for v in node.operands:

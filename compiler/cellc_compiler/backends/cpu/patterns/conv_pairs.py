@@ -60,7 +60,7 @@ class Stage:
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """What the epilogue reads."""
+        """The values that the epilogue reads."""
         return self.fused.operands if self.fused is not None else ()
 
     @property
@@ -71,7 +71,7 @@ class Stage:
 
     @property
     def key(self) -> tuple[Any, ...] | None:
-        """What its code follows from; None where that cannot be compared."""
+        """Return the facts that its code follows from; None where they cannot be compared."""
         fused = signature(self.fused) if self.fused is not None else ()
         if fused is None:
             return None
@@ -89,7 +89,7 @@ class ConvPair:
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """What `in0`, `in1` and `in2` of the plan stand for."""
+        """The values of `in0`, `in1` and `in2` of the plan."""
         return (*self.first.node.operands, self.second.node.operands[1])
 
     @property

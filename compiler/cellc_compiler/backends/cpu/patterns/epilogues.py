@@ -72,7 +72,7 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class InTiles:
-    """What an epilogue does at an element, for the question whether it may work in place.
+    """The elementwise access of an epilogue, for the question whether it may work in place.
 
     Attributes:
         read: values with buffers that the contraction itself reads.
@@ -183,7 +183,7 @@ def _attach(
 def _fused(
     node: Node, reader: Cluster, stored: list[Value], schedule: Schedule, replaces: bool
 ) -> Fused | None:
-    """What a cluster that stores values computes, in the tile stores of a contraction."""
+    """Return a storing cluster's computation in the tile stores of a contraction."""
     source = node.result
     roots = _roots(reader, stored, schedule)
     if roots is None:
@@ -225,7 +225,7 @@ def _place(domain: Domain, value: Value) -> tuple[Index, ...] | None:
 def _roots(
     reader: Cluster, stored: list[Value], schedule: Schedule
 ) -> tuple[Expr, ...] | None:
-    """What a nest stores, as expressions; None where it has no such form."""
+    """Return the stores of a nest as expressions; None where it has no such form."""
     assert reader.domain is not None
     builder = NestBuilder(reader.domain, reader.nodes, schedule.inline)
     roots: list[Expr] = []
@@ -284,7 +284,7 @@ def _border(node: Node) -> tuple[int, int, int, int] | None:
 
 
 def signature(fused: Fused | BlockFused) -> tuple[Any, ...] | None:
-    """What an epilogue computes and how it is addressed: equal ones are written alike.
+    """Return the computation of an epilogue and its addressing: equal ones have equal code.
 
     None where that cannot be compared: for a load at a position known at run time, say.
     """

@@ -42,7 +42,7 @@ def sort_lines(node: Node, target: Target) -> KernelPlan:
 
 @lowers("join_copy")
 def join_copy(node: Node, target: Target) -> KernelPlan:
-    """Parts copied behind one another."""
+    """Copy parts, one after the other."""
     out = node.result.type
     k = normalize_axis(node.attrs["axis"], out.rank)
     runs = [prod(v.shape[k:]) for v in node.operands]

@@ -25,7 +25,7 @@ else:  # kernel families load when one is generated
     gemm = lazy_module("cellc_compiler.backends.cpu.kernels.gemm.product")
 
 _FETCHED_BYTES = 1 << 18
-"""What is smaller and read by an epilogue is likely to be near."""
+"""A smaller operand of an epilogue is likely to be near."""
 
 
 def _batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:

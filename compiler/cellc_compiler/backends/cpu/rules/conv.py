@@ -168,7 +168,7 @@ def _windows(x: TensorType, node: Node) -> pool.PoolSpec | pool.AdaptiveSpec:
 
 
 def _divisor(node: Node) -> tuple[bool, int | None]:
-    """What an average divides by; adaptive windows say nothing."""
+    """Return the divisor of an average; adaptive windows have no attributes for it."""
     return node.attrs.get("count_include_pad", True), node.attrs.get("divisor")
 
 

@@ -1,8 +1,8 @@
 """The emulator of a GPU, as LLVM text: what stands for a GPU's instructions, and for its driver.
 
 `fibers.py` runs threads and lets them meet, `async_copies.py` has asynchronous copies, mbarriers
-and tensor maps, `tensor_cores.py` products of matrices. What it cannot show is said in
-`docs/cuda.md`. Errors are numbers; what they mean is in `cellc_runtime.cuda.emulated`.
+and tensor maps, `tensor_cores.py` products of matrices. `docs/cuda.md` lists the things that it
+cannot show. Errors are numbers; what they mean is in `cellc_runtime.cuda.emulated`.
 """
 
 from __future__ import annotations

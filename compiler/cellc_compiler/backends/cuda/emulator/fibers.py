@@ -5,10 +5,10 @@ away from where it waits. The scheduler runs the lanes of a warp until all of th
 operation of the warp, does it, and lets them go on; when as many threads wait at a barrier as it is
 for, these do. A thread that waits for an mbarrier spins: it is tried again each round. A round in
 which nothing moves does one asynchronous copy, the latest time there is; under a seed other than 0
-rounds do copies in any order before that. What can never go on (lanes that wait for different
-things, a barrier that some threads have passed by, an mbarrier that nobody completes) ends the
-launch with an error, where a GPU would hang or go on with anything. The order of warps and lanes
-follows from the seed, so that what depends on it shows.
+rounds do copies in any order before that. A thread that can never continue (lanes that wait for
+different things, a barrier that some threads have passed by, an mbarrier that nobody completes)
+ends the launch with an error, where a GPU would hang or go on with anything. The order of warps and
+lanes follows from the seed, so that what depends on it shows.
 
 Shared memory holds NaN where nothing was written.
 """

@@ -195,7 +195,7 @@ fine:
 
 
 def entries() -> str:
-    """What kernels call: each lane gives where its operands are and its results go."""
+    """Return the functions of kernels: each lane passes the places of its operands and results."""
     names = ["ldmatrix", "ldmatrix_trans", *(f"{op}_{k}" for op in ("mma", "wgmma") for k in KINDS)]
     return "".join(f"""
 define hidden void @cellc_emulated_{name}(ptr %thread, ptr %data) nounwind {{
@@ -230,7 +230,7 @@ class _Operation(PlainFunction):
         return self.load(self.structures[name][at][1], place)
 
     def lane_data(self, lane: X | int) -> V:
-        """What a lane gave."""
+        """Return the argument of a lane."""
         index = lane.v if isinstance(lane, X) else self.i64(lane)
         return self.field("thread", "data", self.gep(self.arg("warp"), index, "%thread"))
 

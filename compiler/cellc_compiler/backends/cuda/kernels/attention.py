@@ -69,7 +69,7 @@ class RowNest:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """What is computed.
+    """The parameters of an attention.
 
     Attributes:
         matrices: of the batch.
@@ -121,7 +121,7 @@ class Share:
 
 
 def share_of(rows: int, columns: int) -> Share:
-    """The share of fewest instructions for so many columns; 8 rows for a lane at most."""
+    """Return the share of fewest instructions for the columns; 8 rows for a lane at most."""
     def instructions(share: Share) -> float:
         return -(-columns // share.columns) * ((LANES + 1 / LANES) * share.tall + 3)
 
@@ -141,13 +141,13 @@ def tile_elements(a: Attention, rows: int) -> int:
 
 
 def shared_bytes(a: Attention, rows: int) -> int:
-    """What a block takes: scores, queries and two tiles of keys or values."""
+    """Return the shared memory of a block: scores, queries and two tiles of keys or values."""
     return 4 * (rows * (row_pitch(a.n) + row_pitch(a.d)) + 2 * tile_elements(a, rows)) \
         + scratch_bytes(a.rows)
 
 
 def scratch_bytes(rows: RowNest) -> int:
-    """What the nest keeps of a row elsewhere than in registers and the row itself."""
+    """Return the bytes of a row that the nest keeps outside of registers and the row itself."""
     if is_resident(rows.nest):
         return 0
     kept = {s.buffer for p in rows.nest.phases for s in p.stores
@@ -187,14 +187,14 @@ F = TypeVar("F", bound=GpuFunction)
 
 
 class RowsKernel(ABC, Generic[F]):
-    """What kernels of attention share: a block's rows, and the nest on them.
+    """The common part of kernels of attention: a block's rows, and the nest on them.
 
     Args:
         f: the kernel.
         rows: of a block.
         vectors: whether pointers are multiples of 16.
         score_pitch: elements from one row of scores to the next.
-        depth: a row of weights is filled up to a multiple of so many elements.
+        depth: a row of weights is filled up to a multiple of this number of elements.
     """
 
     def __init__(self, f: F, a: Attention, rows: int, target: Target, vectors: bool,
@@ -236,7 +236,7 @@ class RowsKernel(ABC, Generic[F]):
 
     @abstractmethod
     def behind(self) -> V:
-        """What stands behind the last element of a row of the left operand of a product."""
+        """Return the value after the last element of a row of a product's left operand."""
 
     def strided(self, count: int, body: Callable[[X], None]) -> None:
         """Do something for each number, by all threads."""
@@ -269,8 +269,8 @@ class RowsKernel(ABC, Generic[F]):
                 at.op("udiv", more) * row_pitch + at.op("urem", more) + a.d).v, self.memory)))
 
     def last_key(self) -> X:
-        """Behind the last key that one of the block's rows looks at: of the scores behind it the
-        nest reads no more than that they are there."""
+        """Return the end of the keys that the block's rows look at: of later scores the nest reads
+        no more than that they are there."""
         f, a = self.f, self.a
         if a.seen >= a.n:
             return number(f, a.n)

@@ -39,7 +39,7 @@ _TILES = (32, 16)
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """What the gradients of an attention follow from.
+    """The parameters of an attention's gradients.
 
     Attributes:
         forward: the attention.
@@ -66,8 +66,8 @@ def row_sums(rows: int, columns: int, dtype: DType, target: Target) -> KernelCod
 
 
 class BackwardKernel(OnlineKernel):
-    """What both kernels share; buffers are `q`, `k`, `v`, `g`, what was kept of each row, `row`,
-    and the results."""
+    """The common part of both kernels; buffers are `q`, `k`, `v`, `g`, the kept values of each row,
+    `row`, and the results."""
 
     def __init__(self, a: Gradient, blocks: Blocks, lines: int, target: Target, vectors: bool,
                  results: int) -> None:

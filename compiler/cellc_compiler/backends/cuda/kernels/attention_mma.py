@@ -1,7 +1,7 @@
 """Attention of 16-bit floats by blocks of rows: products by `mma.sync`, scores in shared memory.
 
-As `attention.py`, with the order of products by tensor cores (`mma.py`): steps of 16 of k in
-order, sums in float32 and rounded once, zeros behind the last step. Scores and weights are 16-bit
+As `attention.py`, with the order of tensor-core multiplications (`mma.py`): steps of 16 of k in
+order, sums in float32 and rounded once, zeros after the last step. Scores and weights are 16-bit
 floats, as separate products store them. Where a long k is cut into segments, these are added in
 order.
 
@@ -66,7 +66,7 @@ def _along_k(x: Operand) -> bool:
 
 
 def shared_bytes(a: Attention, rows: int) -> int:
-    """What a block takes: scores, queries and the ring."""
+    """Return the shared memory of a block: scores, queries and the ring."""
     return 2 * (rows * (line_pitch(a.n) + line_pitch(a.d)) + _stages(a, rows)) \
         + scratch_bytes(a.rows)
 

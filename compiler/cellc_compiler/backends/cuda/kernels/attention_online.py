@@ -15,8 +15,8 @@ meet every bank once. Of a tile of scores the lane 4 g + t has rows g and g + 8,
 2 t + 1 of each eight: that is what it needs as left operand of the next product (for TF32 with k in
 the order 0, 2, 4, 6, 1, 3, 5, 7).
 
-Tiles that a constant mask hides are left out, values behind it too: an infinity or a NaN there does
-not reach the result. Source: Dao, "FlashAttention-2", 2023, algorithm 1.
+Tiles that a constant mask hides are left out, with the values that it hides: an infinity or a NaN
+there does not reach the result. Source: Dao, "FlashAttention-2", 2023, algorithm 1.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def padded(columns: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """What is computed.
+    """The parameters of an online attention.
 
     Attributes:
         dtype: of the operands of products.
@@ -163,12 +163,12 @@ class Blocks:
 
     @property
     def kept(self) -> list[Tile]:
-        """What a block keeps."""
+        """Return the tiles that a block keeps."""
         return [Tile(self.rows, c, self.size) for c in self.left]
 
     @property
     def passing(self) -> list[Tile]:
-        """What passes by."""
+        """Return the tiles that pass by."""
         return [Tile(self.tile, c, self.size) for c in self.right]
 
     @property
@@ -179,8 +179,8 @@ class Blocks:
 
 def blocks_of(left: tuple[int, ...], right: tuple[int, ...], lines: int, size: int,
               tiles: Sequence[int], target: Target) -> Blocks:
-    """The cut for so many lines in all: most rows that leave no unit of the device without a block
-    and fit into shared memory; of these with two stages, before longer tiles."""
+    """Return the cut for a number of lines in all: most rows that leave no unit of the device
+    without a block and fit into shared memory; of these with two stages, before longer tiles."""
     rows = [r for r in ROWS if r == ROWS[-1] or lines >= r * UNITS[target.cpu]]
     options = [Blocks(left, right, r, tile, stages, size)
                for r in rows for stages in (2, 1) for tile in tiles]
@@ -214,7 +214,7 @@ class Elements(NestWriter):
 
 
 class OnlineKernel(ABC):
-    """What kernels of online attention share: tiles, products and places.
+    """The common part of kernels of online attention: tiles, products and places.
 
     Args:
         a: what is computed.
@@ -254,12 +254,12 @@ class OnlineKernel(ABC):
 
     @abstractmethod
     def write(self) -> int:
-        """What a block does; how many sums a lane has."""
+        """Write a block's work; return the number of a lane's sums."""
 
     # --- copies ---------------------------------------------------------------------------------
 
     def fetch(self, plane: Plane, pointer: int, tile: Tile, first: X, to: V) -> None:
-        """Begin to copy rows from `first` on; zeros behind the last."""
+        """Begin to copy rows from `first` on; zeros after the last."""
         f = self.f
         along = plane.column_stride == 1
         width = plane.width if self.vectors else 1
@@ -279,7 +279,7 @@ class OnlineKernel(ABC):
         self.strided(tile.rows * each, one)
 
     def move(self, inside: X, source: V, place: V, nbytes: int) -> None:
-        """Copy so many bytes if they are inside of the matrix, else zeros."""
+        """Copy a number of bytes if they are inside of the matrix, else zeros."""
         f = self.f
         if nbytes > 2:
             f.copy_async(place, source, nbytes, inside.where(number(f, nbytes), 0).v)
@@ -428,7 +428,7 @@ class OnlineKernel(ABC):
         return X(f, f.intrinsic("umin", "i32", index.v, number(f, count - 1).v))
 
     def inside(self, index: X, count: int, value: X, other: float = 0.0) -> X:
-        """A value; another one behind the last line that passes by."""
+        """Return a value; after the last line that passes by, another one."""
         return index.cmp("slt", count).where(value, other) if count % self.blocks.tile else value
 
     def exponential(self, x: X) -> X:
@@ -535,7 +535,7 @@ class ForwardKernel(OnlineKernel):
         return self.over_row(larger(before, _folded(scores, larger)), larger)
 
     def softmax_of(self, start: X, sums: Sequence[V]) -> list[X]:
-        """What the softmax is taken of; -inf behind the last key."""
+        """Return the operand of the softmax; -inf after the last key."""
         f, a = self.f, self.a
         out = [X(f, v) for v in sums]
         for i, half, column in self.each(start):
@@ -546,7 +546,7 @@ class ForwardKernel(OnlineKernel):
         return out
 
     def weighed(self, start: X, weights: Sequence[X]) -> list[X]:
-        """What values are multiplied with."""
+        """Return the weights that values are multiplied by."""
         a, out = self.a, list(weights)
         if a.formulas.weigh is not WEIGHT:
             for i, half, column in self.each(start):

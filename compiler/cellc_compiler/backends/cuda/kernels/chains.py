@@ -36,7 +36,7 @@ def _below(f: GpuFunction, last: X, carried: list[V]) -> V:
 
 
 class _Lanes:
-    """Groups of so many lanes in a kernel."""
+    """Groups of `chains` lanes in a kernel."""
 
     def __init__(self, f: GpuFunction, sums: DType, chains: int, unit: X) -> None:
         self.f, self.ty, self.chains = f, memory_type(sums), chains
@@ -111,7 +111,7 @@ def dots(d: Dots, target: Target) -> KernelCode:
 
 
 def _reader(f: GpuFunction, d: Dots, row: X) -> Callable[[X], tuple[X, X]]:
-    """What reads the factors of a row at a step of k."""
+    """Return a function that reads the factors of a row at a step of k."""
     batch, i = row.op("udiv", d.rows), row.op("urem", d.rows)
     a, b = d.a.begin(f, batch, i).offset, d.b.begin(f, batch, number(f, 0)).offset
     return lambda k: (element(f, f.pointer(0), d.a.dtype, a + k),
@@ -237,7 +237,7 @@ def pixel_sums(s: PixelSums, target: Target) -> KernelCode:
 def _pixels(
     f: GpuFunction, s: PixelSums, a: Spot, b: Spot, image: X
 ) -> Callable[[X], tuple[X, X]]:
-    """What reads the factors of a place of an image."""
+    """Return a function that reads the factors of a place of an image."""
     def read(place: X) -> tuple[X, X]:
         left = a + _step(f, s.a, image, place)
         right = b + _step(f, s.b, image, place)

@@ -1,8 +1,8 @@
 """Checks on the device: the search for an element that is not allowed, and the note of it.
 
-What is found is in the device's memory (`abi.Ext.DEVICE_FAULT`), for kernels that heed it, and in
-the host's, which is read behind the next wait. The first check that fails counts; those behind it
-do nothing. Of many elements each block finds its first one, and one block then the first of these.
+Results go to the device's memory (`abi.Ext.DEVICE_FAULT`), for kernels that depend on them, and to
+the host's, which is read after the next wait. The first check that fails counts; later ones do
+nothing. Of many elements each block finds its first one, and one block then the first of these.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Position = Callable[[X], X]
 
 
 def check_kernels(i: Check, target: Target) -> tuple[Kernel, ...]:
-    """What a check launches: a search by parts if there are many elements, and what notes."""
+    """Return the kernels of a check: a search by parts for many elements, and one that notes."""
     sizes = tuple(nbytes for _, nbytes in i.values)
     blocks = min(-(-i.count // ALONE), MOST_FAULT_PARTS)
     kind = i.count, i.bits, i.signed, i.low, i.high

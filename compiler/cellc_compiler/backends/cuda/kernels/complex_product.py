@@ -43,7 +43,7 @@ def tile_for(p: Product) -> Tile:
 
 
 class _Planes:
-    """Both parts of an operand's tiles, the imaginary ones so many elements behind the others."""
+    """Both parts of an operand's tiles, the imaginary ones at an offset of `behind` elements."""
 
     def __init__(self, f: GpuFunction, parts: Sequence[Loader], ty: str, behind: int) -> None:
         self.f, self.parts, self.ty, self.behind = f, parts, ty, behind

@@ -2,8 +2,8 @@
 
 The tiles are those of `mma.py`; an element's place follows from the digits of its row and its step
 of k (`operands.py`), so nothing is unfolded. Copies are whole vectors: the innermost digit of an
-operand must lie densely, and an image's border is never inside of a vector. What does not lie so is
-repacked before (`repack.py`). Copies from outside of an image are zeros.
+operand must lie densely, and an image's border is never inside of a vector. Operands without this
+layout are repacked before (`repack.py`). Copies from outside of an image are zeros.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALIGN = VECTOR_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """How an operand is copied: along k or along its rows, so many elements at once."""
+    """The copy of an operand: along k or along its rows, `lanes` elements at once."""
 
     along_k: bool
     lanes: int
@@ -45,7 +45,7 @@ def copies(operand: Operand) -> Copies:
 
 
 def _whole(operand: Operand, along: Digits, other: Digits, lanes: int) -> bool:
-    """Whether so many elements lie beside one another from each multiple of them on."""
+    """Whether elements are contiguous in runs of `lanes`, from each multiple of it on."""
     if not along or along[-1].stride != 1 or along[-1].y or along[-1].x:
         return False
     rest = [d.stride for d in (*along[:-1], *other, *operand.batch)]

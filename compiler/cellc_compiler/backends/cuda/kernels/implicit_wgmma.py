@@ -39,8 +39,8 @@ def wgmma_tile_of(p: Product, target: Target) -> MmaTile | None:
 
 def implicit_kernel(p: Product, target: Target, epilogue: Epilogue | None = None,
                     tile: MmaTile | None = None, wide: MmaTile | None = None) -> KernelCode:
-    """The kernel of a product, by `wgmma` or `mma.sync`; see `ImplicitKernel`. That for pointers
-    that are no multiples of 16 stands behind it.
+    """The kernel of a product, by `wgmma` or `mma.sync`; see `ImplicitKernel`. Its variant for
+    pointers that are no multiples of 16 follows it.
 
     Args:
         tile, wide: of `mma.sync` and of `wgmma`, if not the table's.

@@ -1,8 +1,8 @@
 """Tiles of operands on their way from memory through registers to shared memory.
 
 A thread reads the same places of each tile: its rows are found once, a step of k is found anew.
-What is loaded for the next tile waits in registers while the present one is multiplied, and is then
-stored in the other half of shared memory. (`cp.async` would save these few registers, but can
+Elements loaded for the next tile wait in registers while the present one is multiplied, and are
+then stored in the other half of shared memory. (`cp.async` would save these few registers, but can
 neither turn round what lies along k nor widen 16-bit floats.)
 """
 
@@ -85,7 +85,7 @@ _MOST_TAPS = 64
 
 
 class StepTable:
-    """What each step of k adds, where dividing it into digits would take longer than to read it.
+    """The offset of each step of k, where dividing it into digits would be slower.
 
     An entry is an offset and the number of a tap. Which taps of a row are in the image are the bits
     of a word, found once, so that a load asks for one bit instead of comparing rows and columns.
@@ -97,7 +97,7 @@ class StepTable:
         self.taps = list(dict.fromkeys((y, x) for _, y, x in shifts))
         number_of = {tap: i for i, tap in enumerate(self.taps)}
         entries = [n for o, y, x in shifts for n in (o, number_of[y, x])]
-        behind = [0] * (4 * DEPTH)  # the tile behind the last one
+        behind = [0] * (4 * DEPTH)  # the tile after the last one
         self.memory = f.constant_table(name, "i32", [*entries, *behind])
 
     @staticmethod
@@ -138,8 +138,8 @@ class Loader:
         pointer: its memory.
         how: which elements a thread reads.
         ty: what a sum is computed in.
-        neutral: what stands behind the last step of k; None where tiles are whole. A product of 0
-            and -0 is -0, which changes no sum at all; that of 0 and 0 would turn -0 into 0.
+        neutral: the value after the last step of k; None where tiles are whole. A product of 0 and
+            -0 is -0, which changes no sum at all; that of 0 and 0 would turn -0 into 0.
     """
 
     def __init__(

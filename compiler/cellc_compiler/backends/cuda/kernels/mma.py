@@ -5,12 +5,12 @@ Tiles of k lie in a ring of stages that `cp.async` fills while those before are 
 swizzled, so that neither the copies nor `ldmatrix` meet at a bank: bytes 16 c of row r lie at place
 c ^ r % 8, or c ^ r / 2 % 4 where a row has 64 bytes. Which way an operand lies in memory is the way
 it lies in shared memory; `ldmatrix.trans` turns it. Elements of 4 bytes it cannot turn: they are
-loaded one by one, with bytes 16 c of row r at c ^ 2 (r % 4). What is outside of a matrix is filled
-with zeros.
+loaded one by one, with bytes 16 c of row r at c ^ 2 (r % 4). Elements outside of a matrix are
+filled with zeros.
 
 The tile of the result goes through the same memory: there it is rounded, and threads beside one
-another store what lies beside one another. What follows from the product (`epilogues.py`) is done
-there, on the rounded elements.
+another store what lies beside one another. The epilogue (`epilogues.py`) works there, on the
+rounded elements.
 """
 
 from __future__ import annotations
@@ -132,10 +132,10 @@ def mma_kernel(p: TensorCoreProduct, target: Target, whole: bool = True,
     Args:
         p: what is computed.
         target: an architecture from sm_80 on, or its emulation.
-        whole: whether pointers are multiples of 16, so that many elements are copied at once; the
-            kernel for others stands behind it.
+        whole: whether pointers are multiples of 16, so that several elements are copied at once;
+            the kernel for others follows it.
         tile: of a block, if not the table's.
-        epilogue: what is done instead of storing the product; its buffers come behind the operands.
+        epilogue: runs instead of storing the product; its buffers follow the operands.
     """
     own = tile or tile_of(p.m, p.n, p.segments * p.count, target)
     return _MmaKernel(p, target, own, whole, epilogue).kernel()
@@ -173,7 +173,7 @@ class MmaTiles(ABC):
         self.first, self.steps = f.i32(0), f.i64(0)
 
     def take(self, first: V, steps: V) -> None:
-        """The block does so many steps (an i64) from one of k (an i32) on."""
+        """Assign the block a number of steps (an i64) from one of k (an i32) on."""
         f = self.f
         self.first, self.steps = first, steps
         self.end = f.add(first, f.mul(f.cast("trunc", steps, I32), f.i32(self.k_step)))
@@ -223,7 +223,7 @@ class MmaTiles(ABC):
         return self.multiplied(now, total)
 
     def next(self, stage: V) -> V:
-        """The stage behind, in bytes."""
+        """Return the next stage, in bytes."""
         f = self.f
         after = f.add(stage, f.i32(self.stage_bytes))
         wraps = f.cmp("eq", after, f.i32(self.stages * self.stage_bytes))
@@ -236,7 +236,7 @@ class MmaTiles(ABC):
         self.f.commit_copies()
 
     def move(self, inside: V, source: V, place: V, nbytes: int) -> None:
-        """Copy so many bytes from one to the other if they are inside of the matrix, else zeros."""
+        """Copy a number of bytes if they are inside of the matrix, else zeros."""
         f = self.f
         if nbytes > 2:
             f.copy_async(place, source, nbytes, f.select(inside, f.i32(nbytes), f.i32(0)))
@@ -364,7 +364,7 @@ class MmaTiles(ABC):
         f.loop(0, out.lines * per_line // self.tile.threads, 1, [], step)
 
     def _finish(self) -> Finish:
-        """What is done with elements, as they are in memory, of an offset."""
+        """Return the function that takes elements, as they are in memory, of an offset."""
         f, stored = self.f, self.stored
         if self.epilogue is None:
             return lambda raw, at: f.store(

@@ -61,8 +61,8 @@ def extent(of: Digits) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What of an image may be read: rows and columns, and where the first tap of the first pixel
-    lies (below 0 in the border)."""
+    """The readable part of an image: rows and columns, and the place of the first tap of the first
+    pixel (below 0 in the border)."""
 
     height: int
     width: int
@@ -141,7 +141,7 @@ class Operand:
         return not any(n % lanes for n in (*rest, along[-1].extent, self.start))
 
     def shifts(self) -> list[tuple[int, int, int]]:
-        """What each step of k adds: elements, rows and columns."""
+        """Return the offset of each step of k: elements, rows and columns."""
         out = [(0, 0, 0)]
         for d in self.steps:
             out = [(o + i * d.stride, y + i * d.y, x + i * d.x)
@@ -176,7 +176,7 @@ class Output:
 
 
 def fits(operands: Iterable[int]) -> bool:
-    """Whether offsets into buffers of so many elements fit an i32, with room to go on."""
+    """Whether offsets into buffers of these sizes fit an i32, with room to go on."""
     return all(n < 1 << 30 for n in operands)
 
 

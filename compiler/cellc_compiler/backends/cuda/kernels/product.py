@@ -37,7 +37,7 @@ at an offset."""
 
 
 class Epilogue(Protocol):
-    """What is done with the sums of a product instead of storing them.
+    """The operation on a product's sums instead of storing them.
 
     Attributes:
         buffers: pointers that it needs.
@@ -56,7 +56,7 @@ second-level cache."""
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What is computed.
+    """The parameters of a product.
 
     Attributes:
         m, n, k, batch: sizes.
@@ -206,7 +206,7 @@ class ProductKernel:
             else f.pointer(2)
 
     def _loaders(self, lanes: int) -> tuple[Loads, Loads]:
-        """What reads the operands, in vectors of so many elements where they lie so."""
+        """Return loaders of the operands, in vectors of `lanes` elements where contiguous."""
         p, tile = self.p, self.tile
         return (self._loader(p.a, 0, tile.rows, lanes, -0.0),
                 self._loader(p.b, 1, tile.columns, lanes, 0.0))
@@ -318,7 +318,7 @@ class ProductKernel:
         self.b.store(b, self.f.gep(at, self.a_size, self.ty))
 
     def _multiply(self, sums: list[V], stage: X, step: X, end: X) -> list[V]:
-        """Take in a tile, which begins with a step of k; what is behind the last one is neutral."""
+        """Take in a tile, which begins with a step of k; elements after the last are neutral."""
         f, tile, lanes = self.f, self.tile, self.lanes
         a_at, b_at = (f.gep(p, stage.v, self.ty) for p in (self.read_a, self.read_b))
         across = tile.tn // lanes
@@ -371,7 +371,7 @@ class ProductKernel:
     # --- results --------------------------------------------------------------------------------
 
     def _end(self, batch: X, i: X, j: X, sums: list[V], first: int = 0) -> None:
-        """Store the tile, so many elements further than the output begins."""
+        """Store the tile, `first` elements after the output's begin."""
         tile, lanes = self.tile, self.lanes
         across = tile.tn // lanes
         columns = [j + self.column + c * LANE_COLUMNS * lanes for c in range(across)]

@@ -22,7 +22,7 @@ _ELEMENTS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Repacked:
-    """What is brought into another order.
+    """The tensor to be reordered.
 
     Attributes:
         outer, groups: matrices; those of a group lie beside one another in the result.
@@ -49,7 +49,7 @@ class Repacked:
 
 
 def padded_channels(count: int, dtype: DType) -> int:
-    """Channels of a group with the zeros behind them: whole vectors, or 4."""
+    """Return the channels of a group with their padding: whole vectors, or 4."""
     unit = min(16 // dtype.itemsize, 8 if count > 4 else 4)
     return -(-count // unit) * unit
 

@@ -81,7 +81,7 @@ class Scan(Running):
 
 
 class _Taking(ABC):
-    """What a line carries from element to element.
+    """The state that a line carries from element to element.
 
     Attributes:
         types: of the numbers that it is.
@@ -104,7 +104,7 @@ class _Taking(ABC):
         raise TypeError(f"a line of {self.scan.kind} is one run")
 
     def result(self, f: GpuFunction, held: State) -> State:
-        """What is written."""
+        """Return the values to write."""
         return held
 
 
@@ -237,7 +237,7 @@ def _set(cells: Sequence[Var], state: State) -> None:
 
 
 def _run_bounds(f: GpuFunction, s: Scan, run: X) -> tuple[X, X]:
-    """The first place of a run, and the first behind it."""
+    """Return the first place of a run, and its end."""
     begin = run * s.run
     end = begin + s.run
     return begin, end.cmp("slt", s.n).where(end, s.n)
@@ -257,7 +257,7 @@ def _loader(
 
 
 def _totals(s: Scan, taking: _Taking, target: Target) -> KernelCode:
-    """What each run comes to."""
+    """Compute the total of each run."""
     with _threads(target, 1 + len(taking.types), s.outer, s.runs, s.inner) as k:
         f, (line, run, column) = k.f, k.at
         held = [f.var(x) for x in taking.start(f)]
@@ -270,7 +270,7 @@ def _totals(s: Scan, taking: _Taking, target: Target) -> KernelCode:
 
 
 def _bases(s: Scan, taking: _Taking, target: Target) -> KernelCode:
-    """What all runs before each come to, in place of what it comes to."""
+    """Replace each run's total by the total of all runs before it."""
     with _threads(target, len(taking.types), s.outer, s.inner) as k:
         f, (line, column) = k.f, k.at
         held = [f.var(x) for x in taking.start(f)]
@@ -293,7 +293,7 @@ def _bases(s: Scan, taking: _Taking, target: Target) -> KernelCode:
 def _elements(
     s: Scan, taking: _Taking, bases: Sequence[str], given: int, target: Target
 ) -> KernelCode:
-    """The elements of each run, behind what comes before it."""
+    """Compute the elements of each run from the total before it."""
     first, count = given + len(bases), 2 if s.kind in ("max", "min") else 1
     with _threads(target, first + count, s.outer, s.runs, s.inner) as k:
         f, (line, run, column) = k.f, k.at

@@ -68,7 +68,7 @@ class ScatterByBlocks(Scatter):
         return self.lists * self.count * self.columns
 
     def offset(self, number: X, place: X, column: X, extent: int) -> X:
-        """Where a number of a list is, in a tensor with so many places along the axis."""
+        """Return the place of a list's number, in a tensor with `extent` places along the axis."""
         if self.per_element:
             row, i = number.op("udiv", self.inner), number.op("urem", self.inner)
             return ((row * extent + place) * self.inner + i) * self.parts + column
@@ -228,7 +228,7 @@ def _nobody(count: int, target: Target) -> KernelCode:
 
 
 def copied(nbytes: int, itemsize: int, target: Target) -> KernelCode:
-    """The kernel that copies so many bytes, whose elements are as large as said."""
+    """Return the kernel that copies a number of bytes, for elements of a given size."""
     def code(width: int) -> KernelCode:
         f, size = GpuFunction(target, 2, THREADS), min(width, 4)
         ty = f"i{8 * size}" if width <= size else f"<{width // size} x i{8 * size}>"

@@ -1,6 +1,6 @@
 """Sorting: a block sorts a tile in shared memory, and passes merge runs, two by two.
 
-What is sorted are *entries*: an unsigned key above the position of its element, so no two are equal
+The sort works on *entries*: an unsigned key above the position of its element, so no two are equal
 and every algorithm gives the one order. A tile is sorted by Batcher's bitonic network ("Sorting
 Networks and their Applications", 1968); short lines share a block. A pass of merges cuts its output
 into chunks: where a chunk begins in both runs is found by bisection along a diagonal ("GPU Merge
@@ -43,8 +43,8 @@ class Sorting:
     """Lines to be sorted, each by itself.
 
     Attributes:
-        lines, n: so many, of so many entries.
-        ty: of an entry, i64 or i128; all bits set is behind all others.
+        lines, n: the number of lines, and of the entries of each.
+        ty: of an entry, i64 or i128; the value with all bits set comes after all others.
         entry, store: read an entry at first, and write one in the end.
         sources, outs: the buffers of both. The kernels of `store` are given those of `entry`, too.
     """
@@ -208,7 +208,7 @@ def _merge(s: Sorting, run: int, last: bool, target: Target) -> KernelCode:
     with _each(f, size, total) as e:
         here, own = e.cmp("ult", ours), _load(f, f.gep(room, e.v, s.ty), s.ty)
         before = _before(f, s.ty, room, own, here.where(ours, 0), here.where(total, ours))
-        # What comes before it in its own run, and in the other.
+        # The numbers of smaller entries in its own run, and in the other.
         i = begin + _wide(before - ours + e)
         if last:
             s.store(f, line, i, own, sources + 1)

@@ -76,7 +76,7 @@ class TensorCoreProduct:
 
     @property
     def stored(self) -> DType:
-        """What the kernel of products writes: sums of segments are added later."""
+        """Return the type that the kernel of products writes: sums of segments are added later."""
         return float32 if self.segments > 1 else self.dtype
 
     def matrices(self, strides: Sequence[int]) -> int:
@@ -104,7 +104,7 @@ class Tile:
 
 
 def tiles_of(p: TensorCoreProduct, rows: int, columns: int) -> int:
-    """Tiles of so many rows and columns, in all segments."""
+    """Return the number of tiles of a size, in all segments."""
     return p.segments * p.count * -(-p.m // rows) * -(-p.n // columns)
 
 

@@ -110,7 +110,7 @@ def choose(m: int, n: int, k: int, batch: int, segments: int, itemsize: int, tar
         area = tile.rows * tile.columns * (itemsize // 4)
         work = busy * alone * area * (-(-k // parts) + 8 * DEPTH) / (_MACS * tile.efficiency)
         if parts == 1 and not split:
-            # What is put by between segments stays in the second-level cache, at twice the pace.
+            # Partial sums between segments stay in the second-level cache, at twice the pace.
             held = blocks * area * 4 if segments > 1 and in_memory(tile) else 0
             return inf if fitting and held > _MOST_PARTIAL else \
                 work + segments * held / (units * _BYTES)

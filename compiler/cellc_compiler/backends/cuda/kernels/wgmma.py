@@ -36,7 +36,7 @@ GROUP_THREADS = 4 * WARP
 THREADS = (1 + CONSUMERS) * GROUP_THREADS
 ROWS = 64 * CONSUMERS
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
-"""Together no more than a block of so many threads begins with."""
+"""Together no more than a block of that number of threads begins with."""
 SHARED_BYTES = 227 * 1024
 STORE_BYTES = 64 * SWIZZLE
 """Of what a consumer stores at once."""
@@ -87,7 +87,7 @@ def wgmma_kernel(
         p: what is computed.
         target: an architecture, or its emulation.
         tile: of a block, if not the table's.
-        epilogue: what is done instead of storing the product; its buffers come behind the operands.
+        epilogue: runs instead of storing the product; its buffers follow the operands.
     """
     rows = (p.m if p.trans_a else p.k, p.k if p.trans_b else p.n, p.n)
     wide = p.dtype.itemsize == 4
@@ -239,7 +239,7 @@ class _WgmmaKernel:
             f.when(f.cmp("eq", self.own, f.i32(0)), lambda: f.wait_stores(0))
 
     def products(self, at: Tile, now: Pipeline) -> tuple[Pipeline, list[V]]:
-        """The sums of a tile, and the stage behind."""
+        """Return the sums of a tile, and the next stage."""
         f = self.f
         zeros = [f.const("float", 0.0)] * (self.tile.columns // 2)
 
@@ -278,7 +278,7 @@ class _WgmmaKernel:
         b = f.descriptor(f.at(start, self.a_bytes), leading[1], ATOM)
         f.fence_products()
         for k in range(0, SWIZZLE, 32):
-            # A descriptor holds 16 bytes as one: so many of them further along k.
+            # A descriptor counts in units of 16 bytes: these are the units further along k.
             a_on, b_on = (k // 2 * SWIZZLE // 16 if t else k // 16 for t in transposed)
             total = f.wgmma(kind_of(p.dtype), f.add(a, f.i64(a_on)), f.add(b, f.i64(b_on)), total,
                             transposed)

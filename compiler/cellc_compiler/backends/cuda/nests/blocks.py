@@ -266,8 +266,8 @@ class Blocks(Warps):
     def chunks(
         self, phase: Phase, cut: Slices, first: X
     ) -> Iterator[tuple[Callable[[X], list[Spot]], int]]:
-        """What gives the elements of a thread in chunk k, and how many chunks there are; once, or
-        in a loop over outer axes."""
+        """Yield a function for the elements of a thread in chunk k, and the number of chunks; once,
+        or in a loop over outer axes."""
         f, thread = self.f, self.counted(self.thread)
         apart = self.threads * self.lanes
 
@@ -353,7 +353,7 @@ class Blocks(Warps):
 
     def take_slice(self, r: Reduce, chain: Chain, cut: Slices, base: V, mine: X, k: X, first: X
                    ) -> None:
-        """A warp takes in its slice of a chunk. What is not there is an identity."""
+        """A warp takes in its slice of a chunk. Missing elements are identities."""
         f, chains, lane = self.f, self.stride, self.counted(X(self.f, self.lane))
         guard = lane.cmp("ult", chains) if chains < WARP else None
         own = lane if guard is None else guard.where(lane, 0)
@@ -460,5 +460,5 @@ def _both(a: X | None, b: X | None) -> X | None:
 
 
 def _stored(ty: str) -> str:
-    """What a type is in memory (a flag takes a byte)."""
+    """Return the type of stored values (a flag takes a byte)."""
     return "i8" if ty == "i1" else ty

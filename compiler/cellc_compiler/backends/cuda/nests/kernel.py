@@ -1,4 +1,4 @@
-"""What kernels of loop nests share: where loop variables stand, indices, loads and stores."""
+"""The common part of kernels of loop nests: places of loop variables, indices, loads and stores."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class NestWriter(ExpressionEmitter):
         self.put_at(scalar.to_memory(f, value, dtype), to)
 
     def _get(self, ty: str, at: Sequence[V]) -> V:
-        """What is at one address, or lane by lane."""
+        """Load from one address, or lane by lane."""
         f = self.f
         if len(at) == 1:
             return f.load(ty, at[0], _vector_align(ty) if lanes_of(ty) > 1 else None)
@@ -163,7 +163,7 @@ class NestWriter(ExpressionEmitter):
         return raw
 
     def put_at(self, raw: V, to: Sequence[V]) -> None:
-        """What is stored at one address, or lane by lane."""
+        """Store to one address, or lane by lane."""
         if len(to) == 1:
             self.f.store(raw, to[0], _vector_align(raw.ty) if lanes_of(raw.ty) > 1 else None)
             return
@@ -216,7 +216,7 @@ class NestKernel(NestWriter, ABC):
 
     @abstractmethod
     def unit(self, number: V) -> None:
-        """What a thread does."""
+        """Write the work of one thread."""
 
 
 def lanes_for(sizes: Sequence[int], extents: Sequence[int]) -> int:

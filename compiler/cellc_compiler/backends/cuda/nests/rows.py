@@ -45,7 +45,7 @@ class Chain:
         self.cells: list[Cell] = [f.var(X(f, v)) for v in identity(f, kind, dtype)]
 
     def values(self) -> list[V]:
-        """What was taken in so far."""
+        """Return the present values."""
         return [c.get().v for c in self.cells]
 
     def take(self, x: Sequence[V], guard: X | None) -> None:
@@ -58,7 +58,7 @@ class Chain:
 
 
 def identity(f: GpuFunction, kind: str, dtype: DType) -> list[V]:
-    """What a reduction begins with."""
+    """Return the initial value of a reduction."""
     return reduction.identity(f, kind, register_type(dtype), dtype)
 
 
@@ -214,7 +214,7 @@ def is_resident(nest: Nest) -> bool:
 
 
 def scratches(nest: Nest) -> list[Scratch]:
-    """What phases keep of a row for later ones."""
+    """Return the values of a row that phases keep for later ones."""
     return list(dict.fromkeys(s.buffer for p in nest.phases for s in p.stores
                               if isinstance(s.buffer, Scratch)))
 
@@ -300,7 +300,7 @@ class Warps(Threads):
             self.once(phase, row)
 
     def once(self, phase: Phase, row: Scope) -> None:
-        """What is computed once for a row: by all lanes, stored by one."""
+        """Compute the values of a row that are the same in all lanes; one lane stores them."""
         scope = Scope(1, None, None, None, row)
         values = [self._value(s.value, row) for s in phase.stores]
         to = [self.addresses(s, scope) for s in phase.stores]

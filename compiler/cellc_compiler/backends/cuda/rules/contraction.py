@@ -32,8 +32,8 @@ def batch_digits(own: tuple[int, ...], out: tuple[int, ...], size: int) -> Digit
 def product_of(node: Node) -> Product | None:
     """The product that a node computes; None if it adds nothing, or is too large.
 
-    Integers are summed modulo 2^32 or 2^64, in any order: the one of floats. What complex numbers
-    are summed in is said by `real_parts`.
+    Integers are summed modulo 2^32 or 2^64, in any order: the one of floats. `real_parts` gives the
+    type of sums of complex numbers.
     """
     x, y, out = *node.operands, node.result
     ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
@@ -58,7 +58,7 @@ def product_of(node: Node) -> Product | None:
 
 
 def _sums_of(dtype: DType) -> DType:
-    """What elements are summed in; complex numbers in their parts."""
+    """Return the type of sums; for complex numbers, of their parts."""
     if dtype.is_integer:
         return dtypes.int64 if dtype.itemsize == 8 else dtypes.int32
     wide = dtypes.part_dtype(dtype) if dtype.is_complex else dtype

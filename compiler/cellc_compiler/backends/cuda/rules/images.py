@@ -66,7 +66,7 @@ def geometry(node: Node, x: Value, w: Value, y: Value) -> Geometry:
 
 
 def sums_of(dtype: DType) -> DType:
-    """What sums are computed in."""
+    """Return the type of sums."""
     return dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
 
 
@@ -103,7 +103,7 @@ class Reading:
 
     @property
     def window(self) -> Window | None:
-        """What may be read; None if everything that is read is inside."""
+        """Return the readable window; None if all reads are inside."""
         for d in (0, 1):
             ends = [self.first[d] + i * self.step[d] + t * self.taps_step[d]
                     for i in (0, self.grid[d] - 1) for t in (0, self.taps[d] - 1)]
@@ -126,7 +126,7 @@ def forward_reading(g: Geometry) -> Reading:
 
 
 def channels_digit(g: Geometry, count: int, plane: int = 1) -> Digits:
-    """The digit of a group, of so many channels."""
+    """Return the digit of a group of `count` channels."""
     return digits(Digit(g.groups, count * plane))
 
 

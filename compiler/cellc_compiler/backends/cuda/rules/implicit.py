@@ -51,7 +51,7 @@ _MOST_PARTIAL = 64 << 20
 
 
 def takes(dtype: DType, rows: int, fast: bool) -> bool:
-    """Whether tensor cores compute a convolution, or a gradient, of so many rows of a group."""
+    """Whether tensor cores compute a convolution, or a gradient, with these rows in a group."""
     kinds = (dtypes.float16, dtypes.bfloat16, *((dtypes.float32,) if fast else ()))
     return dtype in kinds and rows > order.FEW_CHANNELS
 
@@ -76,7 +76,7 @@ class Summed:
 
 @dataclass(frozen=True, slots=True)
 class Implicit:
-    """Products, one behind the other, that give one result.
+    """Products, in order, that give one result.
 
     Attributes:
         products: of the same operands.
@@ -136,7 +136,7 @@ def _as_it_lies(operand: Operand) -> bool:
 
 
 def _apart(given: Sequence[Digit], by: int) -> tuple[Digit, ...]:
-    """Digits of pixels where each has so many elements."""
+    """Return the digits of pixels of `by` elements each."""
     return tuple(Digit(d.extent, d.stride * by, d.y, d.x) for d in given)
 
 

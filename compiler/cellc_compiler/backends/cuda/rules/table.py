@@ -18,7 +18,7 @@ Rule = Callable[[Node, Target], KernelPlan | None]
 
 
 class Fusable(Protocol):
-    """What computes a node by tiles, in whose stores an epilogue may be done."""
+    """A node computed by tiles, whose stores may run an epilogue."""
 
     def plan(
         self, target: Target, out: Sequence[Role], epilogue: Epilogue | None = None

@@ -89,7 +89,7 @@ def tensor_core_plan(node: Node, target: Target, fast: bool = False) -> KernelPl
 
 
 def product_of(node: Node, fast: bool = False) -> TensorCoreProduct | None:
-    """What a `matmul` computes, if it is for tensor cores."""
+    """Return the product of a `matmul`, if it is for tensor cores."""
     x, y, out = node.operands[0].shape, node.operands[1].shape, node.result.shape
     trans_a, trans_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
     k = x[-2] if trans_a else x[-1]
@@ -107,7 +107,7 @@ def product_of(node: Node, fast: bool = False) -> TensorCoreProduct | None:
 
 
 def _folded(p: TensorCoreProduct) -> TensorCoreProduct:
-    """Matrices that lie behind one another and meet the same B are one of more rows."""
+    """Fold consecutive matrices that meet the same B into one of more rows."""
     if not p.batch or p.trans_a or any(p.b_strides) or not all(p.a_strides):
         return p
     return TensorCoreProduct(p.count * p.m, p.n, p.k, (), (), (), False, p.trans_b, p.dtype)

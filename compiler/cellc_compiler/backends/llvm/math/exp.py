@@ -459,7 +459,7 @@ def power32(x: X, y: X) -> X:
 def tanh(x: X) -> X:
     """Hyperbolic tangent of a float64: h/(h+1), h = (e^2|x| - 1)/2, or 1 - 1/(h+1) from 1/2 on.
 
-    What rounding h, h + 1 and the quotient lost is put back, to first order.
+    Restore the rounding errors of h, h + 1 and the quotient, to first order.
     """
     a = x.abs()
     a = a.gt(22.0).where(22.0, a)
@@ -478,7 +478,7 @@ def tanh(x: X) -> X:
 def sigmoid(x: X) -> X:
     """1/(1 + e^-x), with e^-|x| so that neither end overflows.
 
-    What rounding 1 + e lost is put back, to first order.
+    Restore the rounding error of 1 + e, to first order.
     """
     c = _table(x)
     a = x.abs()
@@ -516,7 +516,7 @@ def _hyperbolic(x: X) -> tuple[X, X, X, X, X]:
 def sinh(x: X) -> X:
     """Hyperbolic sine: sinh(k ln 2) cosh r + cosh(k ln 2) sinh r, |r| <= ln(2)/2.
 
-    What rounding these two lost is put back.
+    Restore the rounding errors of these two.
     """
     r, s, t, up, down = _hyperbolic(x)
     sine, cosine = up - down, up + down

@@ -1,10 +1,10 @@
 """Functions of float32 whose results, or what is made of them, are rounded to 16 bits.
 
-What a composition of 16-bit floats computes in float32 needs no more than a few bits beyond what
-its result keeps, but float32's range: `exp` of a masked score is 0, `sigmoid` of -100 is not. No
+A composition of 16-bit floats that is computed in float32 needs only a few bits more than its
+result keeps, but float32's range: `exp` of a masked score is 0, `sigmoid` of -100 is not. No
 divisions: a reciprocal starts from the number's bits, subtracted from a constant, which is right
-but for a factor of 0.71 to 0.73, and a polynomial of the product of both removes that. e^0 is 1:
-so the logarithm of a softmax near 0 keeps its digits. All machines do the same operations.
+but for a factor of 0.71 to 0.73, and a polynomial of the product of both removes that. e^0 is 1: so
+the logarithm of a softmax near 0 keeps its digits. All machines do the same operations.
 Coefficients by Remez exchange (`tests/codegen/minimax.py`).
 
 Largest relative errors, as powers of two, of results that are normal float32 numbers (of
@@ -35,10 +35,10 @@ _FAR = 32
 
 @dataclass(frozen=True, slots=True)
 class _Fits:
-    """Polynomials: 2^r on |r| <= 1/2, the same with a term more, 1/t on [0.707, 0.729],
-    log(1 + e)/e on [0, 1], and the binary logarithms of the normal distribution at -a, up to
-    `tail`, and of the slope of gelu at -a over a0 - a, up to `slope_tail`. What is multiplied by a
-    sum that has a zero (slopes of silu and mish) is exact to the term more there."""
+    """Polynomials: 2^r on |r| <= 1/2, the same with a term more, 1/t on [0.707, 0.729], log(1 +
+    e)/e on [0, 1], and the binary logarithms of the normal distribution at -a, up to `tail`, and of
+    the slope of gelu at -a over a0 - a, up to `slope_tail`. Factors of a sum that has a zero
+    (slopes of silu and mish) are exact to the term more there."""
 
     exp2: tuple[float, ...]
     exp2_more: tuple[float, ...]

@@ -88,7 +88,7 @@ def _windows_of(
 
 
 def _share(f: PlainFunction, node: Node, hw: Sequence[int], like: Buffer) -> Callable[[X, X], X]:
-    """What the sum of a window is divided by."""
+    """Return the divisor of a window's sum."""
     op: Any = lookup(node.op)
     rows, columns = (len(w) for w in op.windows(hw, node.attrs))
     divisors = np.broadcast_to(op.divisors(hw, node.attrs), (1, 1, rows, columns))[0, 0]

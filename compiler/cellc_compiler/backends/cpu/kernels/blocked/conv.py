@@ -464,7 +464,7 @@ class Writer:
         return out
 
     def _value(self, ptr: V, lanes: list[int]) -> V:
-        """What the weights of a tap are multiplied by, of one pixel."""
+        """Return one pixel's factor for the weights of a tap."""
         p, f = self.p, self.f
         if not p.depthwise and not p.narrow:
             return f.splat(f.load(self.ty, ptr), p.bo)
@@ -472,7 +472,7 @@ class Writer:
         return f.shuffle(value, f.undef(self.vec), lanes) if p.narrow else value
 
     def zeros(self, line: V, count: int) -> None:
-        """Zeros in so many pixels of a row."""
+        """Write zeros to a number of pixels of a row."""
         f, step, zero = self.f, self.f.i64(self.p.bo), self.f.zero(self.vec)
         f.loop(0, count, 1, [], lambda i, _: f.store(
             zero, f.gep(line, f.mul(i, step), self.ty)))
@@ -541,7 +541,7 @@ def _stretch(p: BlockConv, t: Tile) -> int:
 
 
 def choose_split(p: BlockConv, t: Tile, tiles: int) -> Split:
-    """The split of a problem whose images have so many tiles."""
+    """Return the split of a problem whose images have this number of tiles."""
     groups = p.out_blocks // t.ov
     wanted = -(-_UNITS // p.n)
     if p.depthwise or p.narrow:

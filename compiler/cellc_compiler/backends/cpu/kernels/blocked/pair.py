@@ -1,11 +1,11 @@
 """A convolution and the depthwise one that reads it as one kernel (see `blocked/conv.py`).
 
 An inverted residual block widens an image sixfold, filters each channel by itself and narrows it
-again. What lies between the first two is the largest image of the network; written and read
-again, it costs more than the arithmetic. Here a task computes a band of rows of the second result
-for a few blocks of channels. The rows of the first that a window reaches live in a ring in the
-task's caches: for each row of the second those that are new are computed over the oldest ones.
-They have the border that the image would have. Rows at the edge of two bands are computed twice.
+again. The image between the first two is the largest of the network; written and read again, it
+costs more than the arithmetic. Here a task computes a band of rows of the second result for a few
+blocks of channels. The rows of the first that a window reaches live in a ring in the task's caches:
+for each row of the second those that are new are computed over the oldest ones. They have the
+border that the image would have. Rows at the edge of two bands are computed twice.
 
 Each element has the chain and the epilogue it has alone, so the bits stay.
 """
@@ -37,7 +37,7 @@ _FAR_CYCLES = 2 / 7
 _WIDEST = 2
 """More channel vectors of a tile make short chains shorter than their stores to the ring."""
 _KERNEL = 1.15
-"""What two kernels take beside one that is estimated to take as long: measured on MobileNetV2."""
+"""The relative time of two kernels estimated to take as long: measured on MobileNetV2."""
 _UNROLLED_FMAS = 300
 _THREADS = (2, 4)
 """Tasks are cut so that as many threads would share them out evenly."""
@@ -110,7 +110,7 @@ def choose_pair(first: BlockConv, second: BlockConv, target: Target) -> Pair:
 
 
 def _idle(units: int) -> float:
-    """How much longer so many tasks take than their work, shared out; few are never quite alike."""
+    """Return the time of tasks relative to their work; few never balance fully."""
     shares = sum(-(-units // t) * t for t in _THREADS) / (len(_THREADS) * units)
     return shares * (1 + 0.5 / units)
 

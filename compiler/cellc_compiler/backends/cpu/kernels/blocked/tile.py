@@ -12,7 +12,7 @@ _MAX_VECTORS = 4
 _WIDEST_SLIDING = 5
 """Columns of a window whose weights find room in registers beside the accumulators."""
 _UNEVEN = 50
-"""Tiles of a row differ in width where else a pixel in so many would be computed twice."""
+"""Tiles of a row differ in width if one pixel in this number would be computed twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class BlockConv:
         stride, dilation: (rows, columns).
         origin: row and column of the input image where the first window starts.
         border: zeros written around the output (top, bottom, left, right).
-        groups: channels are convolved in so many groups, each by itself. Those of a group fill
+        groups: the number of groups of channels, each convolved by itself. Those of a group fill
             blocks, or blocks hold whole groups with as many channels in as out (`bi == bo`).
         dtype: float32 or float64.
         spread: rows and columns of the output that one pixel of the convolution becomes: its blocks
@@ -122,14 +122,14 @@ class BlockConv:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """What is held in registers: `ov` channel vectors of `tr` rows by `tc` columns of pixels.
+    """The tile in registers: `ov` channel vectors of `tr` rows by `tc` columns of pixels.
 
     In a flat problem a tile is one row of `tc` consecutive pixels.
 
     Attributes:
         cycles: estimate of the whole problem.
         again: vectors of weights that have no register: the multiply-adds of each pixel read them.
-        fewer: so many tiles of a row, the last ones, are a column narrower.
+        fewer: the number of last tiles of a row that are a column narrower.
         fold: whether the target's multiply-add takes one element of memory for all lanes.
         slides: the weights of a row of the window stay in registers while the pixels of the image
             pass by: each is read once for all windows of the tile it is in.
@@ -225,7 +225,7 @@ def _tiles(p: BlockConv, target: Target, ov: int) -> Iterator[Tile]:
 
 
 def _wide(p: BlockConv, ov: int, most: int, t: Tile) -> Iterator[Tile]:
-    """Tiles like `t` of so many pixels at most."""
+    """Yield tiles like `t` of at most this number of pixels."""
     rows, cols = (1, p.oh * p.ow) if p.flat else (p.oh, p.ow)
     if most < 1:
         return

@@ -61,7 +61,7 @@ class Joint:
         gh, gw: grid of an image.
         sy, sx: source pixels per grid step.
         taps: distinct `(row offset, column offset)` of the taps.
-        width: a plane holds a multiple of so many elements; those after the last are 0.
+        width: the number of elements in a plane is a multiple of it; those after the last are 0.
     """
 
     dtype: DType

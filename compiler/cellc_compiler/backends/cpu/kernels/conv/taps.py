@@ -429,8 +429,8 @@ class _Writer:
         if self.t.kb == p.k:
             return zeros
 
-        # A branch here would make LLVM spill the accumulators around the loop over taps. What
-        # the output holds before the first block is never used.
+        # A branch here would make LLVM spill the accumulators around the loop over taps. The
+        # contents of the output before the first block are never used.
         first = f.splat(f.cmp("eq", u.k, f.i64(0)), width)
         kept = self._load(outs, tile, mask)
         return [f.select(first, z, v) for z, v in zip(zeros, kept, strict=True)]

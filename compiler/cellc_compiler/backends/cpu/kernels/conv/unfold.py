@@ -50,7 +50,7 @@ _UNROLLED_VECTORS = 64
 
 
 class Windows(Protocol):
-    """What the tile kernel reads: for every channel, planes in which a tap is a constant offset
+    """The input of the tile kernel: for every channel, planes in which a tap is a constant offset
     from each of `th * tw` grid points. `Unfold` is one such form."""
 
     @property

@@ -42,19 +42,19 @@ from .unfold import SLACK_BYTES
 _MOST_PIXELS = 4096
 _BLOCK_BYTES = 1280 * 1024
 _ALIGNED = 0.75
-"""What a step of a tile costs here, where windows are aligned, of what `choose_tile` thinks."""
+"""The cost of a tile's step for aligned windows, of `choose_tile`'s estimate."""
 
 
 @dataclass(frozen=True)
 class PixelRows:
-    """What every (input channel, tap) of a group meets, one row per output pixel of the batch.
+    """The factors of every (input channel, tap) of a group, one row per output pixel of the batch.
 
     It has the interface of an `Unfold` that the tile kernel needs: pixels are its channels.
 
     Attributes:
         image: the windows of all channels (`Joint`), taps in the order of the weights.
         groups: groups of channels.
-        width: a row is padded to a multiple of so many elements.
+        width: a row is padded to a multiple of this number of elements.
     """
 
     image: Joint

@@ -114,7 +114,7 @@ class _Packer:
     pairs: bool
 
     def panel(self, src: V, dst: V, panel: V, count: int) -> None:
-        """One panel, of so many rows or columns."""
+        """Pack one panel of `count` rows or columns."""
         f = self.f
         first = f.mul(panel, f.i64(_SIDE))
         whole = self.k // _DEEP * _DEEP
@@ -307,7 +307,7 @@ def _divided(f: Function, value: V, by: int) -> tuple[V, V]:
 
 
 def _share(f: Function, part: V, parts: int, total: int) -> tuple[V, V]:
-    """Where one of so many even parts begins and ends."""
+    """Return the bounds of one of `parts` even parts."""
     if parts == 1:
         return f.i64(0), f.i64(total)
     start, stop = (f.binary("udiv", f.mul(f.add(part, f.i64(i)), f.i64(total)), f.i64(parts))

@@ -1,4 +1,4 @@
-"""What a multiply-accumulate means for each element type: loading, widening, storing.
+"""A multiply-accumulate for each element type: loading, widening, storing.
 
 Elements are accumulated in a wider or equal *accumulator* type:
 

@@ -39,7 +39,7 @@ OUT_BUFFER = 2
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What happens to an accumulator vector before it is stored.
+    """The operation on an accumulator vector before it is stored.
 
     Attributes:
         key: names the computation; equal keys mean equal code.
@@ -72,8 +72,8 @@ class Epilogue:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """What a tile asks the second-level cache to load while it computes: its share of the panel
-    of B that comes next. Lines past a buffer's end may be named; nothing is read there.
+    """The lines that a tile prefetches into the second-level cache while it computes: its share of
+    the next panel of B. Lines past a buffer's end may be named; nothing is read there.
 
     Attributes:
         lines: cache lines asked for per iteration of the main loop.
@@ -225,8 +225,8 @@ class _Tile:
         return f.loop(whole, end, 1, state, body(1)) if u > 1 else state
 
     def transposing_chain(self, first: V, end: V, state: list[V]) -> list[V]:
-        """The same by squares of B, as many k as lanes, that are transposed in registers. What is
-        left of k comes last: a segment is a whole number of squares."""
+        """The same by squares of B, as many k as lanes, that are transposed in registers. The rest
+        of k comes last: a segment is a whole number of squares."""
         f, lay, lanes = self.f, self.lay, self.lanes
         assert lay.transposing
         pitch, rest = lay.transposing
@@ -246,7 +246,7 @@ class _Tile:
         return f.when(f.cmp("slt", whole, end), lambda: squares(rest, state), lambda: state)
 
     def square(self, b: V, pitch: int, columns: int, count: int) -> list[V]:
-        """`count` k of so many columns of B, a vector for each k."""
+        """Load `count` k of some columns of B, a vector for each k."""
         f, arith = self.f, self.arith
         rows = [arith.load(f, f.gep(b, r * pitch), self.lanes, count)[0] for r in range(columns)]
         zero = f.zero(vector(arith.acc, self.lanes))
