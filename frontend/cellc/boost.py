@@ -1,6 +1,6 @@
 """`mindspore.boost`: training with less work.
 
-What is for clusters of Ascend devices says so when it is called.
+Functions for clusters of Ascend devices raise when they are called.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def known(device_target: Any) -> str:
 
 
 def _device(device_target: Any, device_id: int | None = None) -> hardware.Device:
-    """The device behind a name: a GPU, or the processor, which stands for all others."""
+    """Return the device of a name: a GPU, or the processor, which stands for all others."""
     if known(device_target) == "GPU" and is_available("GPU"):
         return hardware.gpu(device_id)
     return hardware.host()
@@ -170,7 +170,7 @@ _numbers = count(2)
 
 @names_itself
 class Stream:
-    """What a device does in order: the stream of its programs, which is the only one.
+    """The work of a device in order: the stream of its programs, which is the only one.
 
     Args:
         priority: accepted for compatibility.
@@ -206,7 +206,7 @@ class Stream:
         self._device.default_stream().synchronize()
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Set an event (None: a new one) behind what it was given; the event."""
+        """Record an event (None: a new one) after its earlier work; return the event."""
         event = Event() if event is None else _checked(event, Event, "event")
         event.record(self)
         return event
@@ -247,7 +247,7 @@ class Event:
         self._recorded = False
 
     def record(self, stream: Stream | None = None) -> None:
-        """Set the mark behind what a stream was given."""
+        """Record the event after the earlier work of a stream."""
         _checked(stream, (Stream, type(None)), "stream")
         self._event.record()
         self._recorded = True

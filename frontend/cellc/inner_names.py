@@ -17,7 +17,7 @@ from .runtime import synchronize
 
 
 class PyNativeExecutor:
-    """What runs operations one by one, as scripts speak to it."""
+    """The executor of single operations, as scripts use it."""
 
     def sync(self) -> None:
         """Wait until everything is computed."""
@@ -40,7 +40,7 @@ class PyNativeExecutor:
 
 
 class Security:
-    """What MindSpore's build says of its safe mode."""
+    """The safe mode of MindSpore's build."""
 
     @staticmethod
     def enable_security() -> bool:
@@ -112,7 +112,7 @@ class MSContext:
 
 @dataclass
 class ParamInfo:
-    """What MindSpore's C++ code keeps of a parameter."""
+    """The data of MindSpore's C++ code about a parameter."""
 
     name: str = "Parameter"
     requires_grad: bool = True
@@ -157,7 +157,7 @@ tensor_operator_registry = Registry()
 
 
 class Backend(Enum):
-    """What connects processes."""
+    """The libraries that connect processes."""
 
     HCCL = "hccl"
     NCCL = "nccl"

@@ -1,1 +1,1 @@
-"""What a call does beside computing, in both modes: hooks, precision, recomputation, callbacks."""
+"""A call's parts besides computing, in both modes: hooks, precision, recomputation, callbacks."""

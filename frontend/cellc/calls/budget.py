@@ -66,7 +66,7 @@ def least(*budgets: int | None) -> int | None:
 
 
 class Budget:
-    """What `recompute(budget=...)` gives: a block, or a decorator of Cells and functions."""
+    """The result of `recompute(budget=...)`: a block, or a decorator of Cells and functions."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -95,7 +95,7 @@ class Budget:
 
 
 class Budgeted:
-    """A function whose gradients are compiled within a budget. What it has otherwise is the
+    """A function whose gradients are compiled within a budget. Its other attributes are the
     function's own."""
 
     def __init__(self, fn: Callable[..., Any], budget: Budget) -> None:

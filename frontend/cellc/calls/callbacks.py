@@ -71,7 +71,7 @@ def host_call(
 
 
 def checked(name: str, given: Any, results: Sequence[TensorType]) -> list[Array]:
-    """What a host function returned, as arrays of the declared types.
+    """Return the results of a host function as arrays of the declared types.
 
     Python numbers are converted; everything else must have exactly the declared type.
     """
@@ -102,13 +102,13 @@ def _array(name: str, number: int, value: Any, ty: TensorType) -> Array:
     return array
 
 
-# --- behind compiled graphs ----------------------------------------------------------------------
+# --- callbacks of compiled graphs ----------------------------------------------------------------
 
 
 def host_callbacks(
     graph: Graph, functions: Sequence[HostFunction] = ()
 ) -> dict[str, Callable[..., None]]:
-    """The functions behind the callbacks of a graph, by the names the compiler gives them.
+    """Return the functions for the callbacks of a graph, by the names the compiler gives them.
 
     Args:
         graph: what is compiled.

@@ -1,9 +1,9 @@
 """Hooks: Python functions that see, and may replace, what passes through Cells and gradients.
 
 In PyNative mode a hook is called where it stands. A compiled graph calls it back (`callbacks`), in
-the order of the program, so a hook is plain Python in both modes. What it gives in graph mode must
-have the types of what it was given, for the graph is compiled before it runs; its own gradient is
-taken by recording it while it runs.
+the order of the program, so a hook is plain Python in both modes. Its results in graph mode must
+have the types of its inputs, for the graph is compiled before it runs; its own gradient is taken by
+recording it while it runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def check_hook(hook: Any) -> None:
 
 
 class Handle:
-    """What registering a hook returns; `remove` takes the hook away (again: nothing).
+    """The result of registering a hook; `remove` takes the hook away (again: nothing).
 
     Attributes:
         id: the number of the hook among those of its Cell or Tensor.
@@ -73,7 +73,7 @@ class CellHooks:
         self.count = 0
         self.saved: SavedHooks | None = None
         self.read: dict[Tensor | None, Hook] = {}
-        """What is made of Parameters where they are read; None stands for all others."""
+        """Replacements of Parameters where they are read; None stands for all others."""
 
     def add(
         self, owner: Any, kind: str, hook: Hook, prepend: bool = False, with_kwargs: bool = False,
@@ -245,7 +245,7 @@ class _Linked:
         return self.call(self.followed(), *given)
 
     def linked(self, present: Sequence[Any]) -> Callable[..., Any]:
-        """What a graph calls that holds these functions."""
+        """Return the function for a graph that holds these functions."""
         return partial(self.call, self.other in present)
 
 
@@ -260,7 +260,7 @@ class _Tape:
         self.forward = _Linked(self._forward, self.backward)
 
     def results(self, given: Tensors) -> tuple[Tensor, ...]:
-        """What the hook gives for these tensors."""
+        """Return the hook's results for these tensors."""
         structure, tensors = take_apart(self.run(put_together(self.structure, list(given))))
         if structure != self.wanted:
             raise TypeError(
@@ -294,7 +294,7 @@ class _Tape:
 
 
 class _Stack(threading.local):
-    """What forward calls left for backward calls, the last first."""
+    """Data that forward calls left for backward calls, the last first."""
 
     def __init__(self) -> None:
         self.items: list[Any] = []
@@ -304,7 +304,7 @@ class _Stack(threading.local):
 
 
 def replaced(hook: Hook, grad: Tensor, *args: Any) -> Tensor:
-    """What a hook makes of a gradient: itself where it returns None."""
+    """Return the hook's replacement of a gradient: the gradient itself where it returns None."""
     new = hook(*args)
     if isinstance(new, (tuple, list)) and len(new) == 1:
         new = new[0]

@@ -1,4 +1,4 @@
-"""What is said of primitives within a layer (`net.fc.matmul.shard(...)`), where it is traced.
+"""Settings of primitives within a layer (`net.fc.matmul.shard(...)`), applied where it is traced.
 
 MindSpore's layers call primitives that they hold as attributes, to which scripts give strategies
 and `recompute`. Ours compute the same by functions. While one that has such marks is traced, each
@@ -92,8 +92,8 @@ def marked(layer: Any) -> dict[str, Any]:
 
 
 def within(layer: Any, here: Callable[[], bool]) -> Within | None:
-    """What runs the ops of a layer while it is traced; None: nothing is said of its primitives, or
-    that runs them already.
+    """Return the runner of a layer's ops while it is traced; None: its primitives have no settings,
+    or it is active already.
 
     Args:
         here: whether what runs is code of the layer itself.
@@ -108,7 +108,7 @@ def within(layer: Any, here: Callable[[], bool]) -> Within | None:
 
 @dataclass(slots=True, eq=False)
 class _Role:
-    """What is said of one primitive.
+    """The settings of one primitive.
 
     Attributes:
         what: the layer and the attribute, for messages.
@@ -153,7 +153,7 @@ class _Role:
         return result_again((operands, {}), laid) if self.primitive.recomputed else laid()
 
     def results(self, out: Any, rows: bool = False) -> Any:
-        """What an op gives, laid out."""
+        """Lay out the results of an op."""
         if not self.made:
             return out
         results = out if isinstance(out, tuple) else (out,)
@@ -170,7 +170,7 @@ class _Role:
 
 
 def _role(layer: Any, name: str, primitive: Any) -> _Role | None:
-    """What is said of a primitive; None: nothing that matters."""
+    """Return the settings of a primitive; None: nothing that matters."""
     kind = primitive.name
     what = f"{type(layer).__name__}.{name}"
     kinds = {c.__name__ for c in type(layer).__mro__}
@@ -193,8 +193,8 @@ def _role(layer: Any, name: str, primitive: Any) -> _Role | None:
 
 
 def _seen_as(x: Tensor, rank: int, rows: bool) -> tuple[int, ...] | None:
-    """The shape of so many axes as which a tensor lies: its own, without axes of one element behind
-    (a bias, ready to be added), or rows (what a `Dense` of MindSpore has of more axes)."""
+    """Return the shape of `rank` axes as which a tensor lies: its own, without trailing axes of one
+    element (a bias, ready to be added), or rows (a `Dense` of MindSpore with more axes)."""
     if x.ndim == rank:
         return x.shape
     if x.ndim > rank and all(d == 1 for d in x.shape[rank:]):
@@ -246,7 +246,7 @@ class Within:
         return out
 
     def _entered(self, args: Sequence[Any]) -> list[Any]:
-        """What the layer is called with, laid out for primitives that are all of it."""
+        """Return the layer's arguments, laid out for primitives that are all of it."""
         out = list(args)
         for role in self.whole:
             given = iter(role.given[:1] if role.parameters else role.given)
@@ -257,7 +257,7 @@ class Within:
         return out
 
     def _left(self, role: _Role, out: Any) -> Any:
-        """What the layer gives, laid out as a primitive says that is all of it."""
+        """Return the layer's result, laid out for a primitive that is all of it."""
         if role.given and not role.made and isinstance(out, Tensor) and not role.done and \
                 len(role.given[0][1]) == out.ndim:
             role.done = True

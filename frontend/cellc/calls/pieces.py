@@ -1,4 +1,4 @@
-"""What a call of a compiled network does by Python: its objects, and the log of what was done.
+"""The Python part of a compiled network's call: its objects, and the log of its effects.
 
 Where a network needs a Python object that only the run knows (`x.asnumpy()`, what a third-party
 function gives), the graph calls Python: a *piece*. Objects do not pass along edges: they lie in
@@ -60,7 +60,7 @@ class CallLog:
         self.objects.clear()
 
     def once(self, what: str, act: Callable[[], Any]) -> Any:
-        """What `act` gives, or gave when it was its turn before."""
+        """Return the result of `act`, or its earlier result from the log."""
         if self.place == len(self.done):
             self.done.append((what, _kept(act())))
         known, value = self.done[self.place]
@@ -116,7 +116,7 @@ def held(place: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a piece gives, as far as a graph is compiled for it.
+    """The properties of a piece's result that a graph is compiled for.
 
     Attributes:
         structure: Known parts must be equal in each call.
@@ -176,7 +176,7 @@ def taken_apart(value: Any, call: CallLog, mode: str = "") -> tuple[Given, list[
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
-    """What a piece gives that raises where a `try` is to catch it."""
+    """The result of a piece that raises where a `try` is to catch it."""
 
     error: Exception
 
@@ -194,7 +194,7 @@ class Changed(Exception):
 
 
 class Failed(BaseException):
-    """What a piece raised while a call is traced: no handler of the trace is meant to see it."""
+    """An exception of a piece while a call is traced: no handler of the trace may catch it."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
@@ -232,7 +232,7 @@ class Piece:
         self.expected: Given | None = None
 
     def result(self, tensors: Sequence[Tensor]) -> Any:
-        """What the code gives in the call under way."""
+        """Return the code's result in the present call."""
         if self.act in _WITHOUT_EFFECT:
             return self.act(*self.values(tensors))
         return active().once(f"{self.what} at {self.where}", lambda: self._done(tensors))
@@ -247,7 +247,7 @@ class Piece:
             raise
 
     def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """What the code gives, as the graph takes it.
+        """Return the code's result, as the graph takes it.
 
         Raises:
             Changed: a shape or a value that the graph was compiled for is.
@@ -284,7 +284,7 @@ def _told(given: Given) -> str:
     return walk(given.structure)
 
 
-# --- behind compiled graphs ----------------------------------------------------------------------
+# --- pieces of compiled graphs -------------------------------------------------------------------
 
 
 def logged(
@@ -311,7 +311,7 @@ def logged(
 
 
 def label(node: Node) -> str:
-    """What the log calls what a node does that is no piece."""
+    """Return the log's name for a node that is no piece."""
     return str(node.attrs.get("name", "print()"))
 
 

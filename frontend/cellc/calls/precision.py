@@ -26,7 +26,7 @@ AUTO_FLAG = "auto_precision"
 
 
 class MixedPrecisionType(IntEnum):
-    """The element types a Cell may be told to compute in."""
+    """The element types that `to_float` and mixed precision set for a Cell."""
 
     NOTSET = 0
     FP16 = 1
@@ -66,7 +66,7 @@ class Constant(Tensor):
 
 
 def float_type(cell: Any) -> DType | None:
-    """What `to_float` set last for a cell, or None."""
+    """Return the type that `to_float` set last for a cell, or None."""
     flags = cell._flags
     return next((v for k, v in FLAGS.items() if flags.get(k)), None) if flags else None
 

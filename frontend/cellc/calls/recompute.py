@@ -58,8 +58,8 @@ def traced(tracer: Tracer, given: Any, call: Callable[[], Any], results: bool = 
         own: dict[Any, Tensor] = {}
         places: list[Tensor | tuple[int, int]] = []
         for t in leaves:
-            # What is handed through stays what it is: its cotangents are gathered outside. What is
-            # given twice is one result: its cotangents are gathered in one sum.
+            # A tensor that is handed through stays as it is: its cotangents are gathered outside. A
+            # tensor that is returned twice is one result: its cotangents are gathered in one sum.
             if tracer.is_own(t) or any(t is w for w in written):
                 key = t.ir_value if isinstance(t, GraphTensor) else t
                 own.setdefault(key, t)

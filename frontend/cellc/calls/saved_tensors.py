@@ -1,9 +1,9 @@
 """Hooks on what a gradient keeps: tensors are packed when they are kept, unpacked when read.
 
-Within their scope each op that has a gradient becomes a function with a gradient of its own. What
-the op's rule reads, of operands and results, is found from the rule itself; each such tensor goes
-through the pack hook behind the op, and what that gave through the unpack hook before the rule.
-Both modes do it here, op by op, so they call the hooks alike.
+Within their scope each op that has a gradient becomes a function with a gradient of its own. The
+rule itself shows which operands and results it reads; each such tensor goes through the pack hook
+after the op, and the packed value through the unpack hook before the rule. Both modes do it here,
+op by op, so they call the hooks alike.
 """
 
 from __future__ import annotations
@@ -193,10 +193,10 @@ def _name(hook: Any) -> str:
 class saved_tensors_hooks:
     """A context in which tensors kept for gradients pass through hooks.
 
-    Each tensor that the gradient of an op reads is given to `pack_hook` once per op, behind the
-    op; when the gradient is computed `unpack_hook` gets what that returned. Of nested contexts
-    the innermost counts. Ops of which no gradient is taken keep nothing. Within a compiled
-    function both hooks are compiled too.
+    Each tensor that the gradient of an op reads goes to `pack_hook` once per op, after the op; when
+    the gradient is computed `unpack_hook` gets the packed value. Of nested contexts the innermost
+    counts. Ops of which no gradient is taken keep nothing. Within a compiled function both hooks
+    are compiled too.
 
     Args:
         pack_hook: takes the tensor, gives anything made of tensors and Python values.

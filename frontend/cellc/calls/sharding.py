@@ -125,7 +125,7 @@ def _called(
 def _of_tensors(
     given: tuple[Any, ...], operands: Sequence[Placement], args: Sequence[Any], count: int
 ) -> tuple[tuple[Any, ...], Sequence[Placement]]:
-    """What is said of tensors, where numbers among the operands have entries `()` of their own."""
+    """Return the entries of tensors, where numbers among the operands have entries `()`."""
     numbers = [i for i, a in enumerate(args) if isinstance(a, (bool, int, float))]
     if len(given) != count + len(numbers) or any(isinstance(a, (tuple, list)) for a in args) or \
             any(given[i] != () for i in numbers):

@@ -117,7 +117,7 @@ class _Made:
 
 
 def _one(head: str, program: Program, report: driver.Report) -> list[str]:
-    """What is printed about a program."""
+    """Return the printed lines about a program."""
     source = "from the cache" if report.cached else f"{report.kernels} kernels"
     memory = program.memory()
     parts = ", ".join(f"{what} {n / 1024:.0f}" for what, n in memory.items() if n)
@@ -133,7 +133,7 @@ def _one(head: str, program: Program, report: driver.Report) -> list[str]:
 def _many(
     head: str, sizes: OpenSizes, programs: Sequence[Program], reports: Sequence[driver.Report]
 ) -> list[str]:
-    """What is printed about the programs of an entry with open sizes."""
+    """Return the printed lines about the programs of an entry with open sizes."""
     cached = sum(r.cached for r in reports)
     largest = max(programs, key=lambda p: sum(p.memory().values()))
     code = sum(p.image.size + len(p.constants) for p in programs)
@@ -161,7 +161,7 @@ def _refuse_python(traced: Traced) -> None:
 
 
 def _refuse_prints(traced: Traced) -> None:
-    """What a network prints around its tensors is in its graph alone."""
+    """Text that a network prints around its tensors is in its graph alone."""
     for node in executed(traced.graph):
         if node.op == "print":
             raise UserError(f"--no-graph: the network prints at {node.span.file}:"

@@ -59,7 +59,7 @@ else:  # the viewer and networkx, which no other command needs
 def _errors_told(
     kinds: tuple[type[Exception], ...] = (CompileError, BudgetError)
 ) -> Iterator[None]:
-    """Errors of the network and its budget are told like those of the command line."""
+    """Raise errors of the network and its budget as those of the command line."""
     try:
         yield
     except kinds as e:

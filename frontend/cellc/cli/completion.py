@@ -48,7 +48,7 @@ def completion(args: argparse.Namespace) -> int:
 
 
 def _for_bash(line: str) -> list[str]:
-    """What bash may insert at the end of a command line, quoted."""
+    """Return texts that bash may insert at the end of a command line, quoted."""
     words, quote, kept = _split(line)
     how = _QUOTED[quote]
     return [how[0].sub(how[1], word[kept:]) for word in candidates(words[1:] or [""])]
@@ -83,7 +83,7 @@ def _split(line: str) -> tuple[list[str], str, int]:
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """What the last of the words after `cellc` may become; sorted."""
+    """Return completions of the last word after `cellc`; sorted."""
     *before, last = words
     top = parser()
     if not before:
@@ -114,8 +114,8 @@ def _asked(actions: Iterable[argparse.Action], given: Sequence[str]) -> argparse
 
 
 def _values(action: argparse.Action | None, last: str) -> Iterable[str]:
-    """What a value may be: one of the choices, or a file of those that its name (`FILE.py:NAME`,
-    `NET.cellc`) speaks of."""
+    """Return the possible values: the choices, or files that the metavar (`FILE.py:NAME`,
+    `NET.cellc`) names."""
     if action is None:
         return ()
     if action.choices is not None:

@@ -1,4 +1,4 @@
-"""What is said to users of the command line who asked for something that cannot be."""
+"""Errors of the command line for impossible requests."""
 
 from __future__ import annotations
 

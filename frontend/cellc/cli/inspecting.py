@@ -1,4 +1,4 @@
-"""What `cellc inspect` is given (a network, an artifact, a portable file, a folder of a dump), and
+"""The inputs of `cellc inspect` (a network, an artifact, a portable file, a folder of a dump), and
 the page or JSON that it writes."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _OPEN = 2
 
 @dataclass(slots=True)
 class Inspected:
-    """What is shown.
+    """The subjects of a page.
 
     Attributes:
         title: of the page.
@@ -131,7 +131,7 @@ def of_network(
 
 @contextmanager
 def ranks(args: argparse.Namespace) -> Iterator[None]:
-    """The world of `--ranks`: this process is the first of so many that train by data.
+    """Open the world of `--ranks`: this process is the first of that number that train by data.
 
     Raises:
         UserError: no number of ranks, or an option that needs them all.
@@ -153,7 +153,7 @@ def ranks(args: argparse.Namespace) -> Iterator[None]:
 
 
 def of_file(args: argparse.Namespace) -> Inspected:
-    """What files hold: an artifact, a portable network, or a folder of `cellc dump`.
+    """Return the contents of files: an artifact, a portable network, or a folder of `cellc dump`.
 
     Raises:
         UserError: they cannot be read, or an option needs the network in Python.
@@ -230,7 +230,7 @@ def _artifact(path: Path, args: argparse.Namespace) -> Inspected:
 
 
 def _about(program: Program) -> str:
-    """What a program needs, in a line."""
+    """Return the needs of a program, in a line."""
     parts = [f"{what} {n / 1024:.0f}" for what, n in program.memory().items() if n]
     return f"{program.target}: {', '.join(parts)} KiB"
 

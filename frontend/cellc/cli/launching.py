@@ -134,7 +134,7 @@ def mpirun() -> str:
 
 
 def mpi_command(count: int) -> list[str]:
-    """How so many processes are started on this machine, as many as wanted, bound to nothing."""
+    """Return the command that starts `count` processes on this machine, bound to nothing."""
     program = mpirun()
     about = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     own = ["--oversubscribe", "--bind-to", "none"] if "Open MPI" in about.stdout else []

@@ -167,7 +167,7 @@ class _Planner:
         self.notes: dict[str, None] = {}
 
     def variants(self, choice: Mapping[str, int]) -> Iterator[Variant]:
-        """What serves this choice of listed values."""
+        """Yield the variants for this choice of listed values."""
         at = tuple(choice.get(n, ANY) for n in self.names)
         if self.batch is None:
             known = (i for i, t in enumerate(self.traces) if t.serves(choice))
@@ -217,7 +217,7 @@ class _Planner:
         self, number: int, ranges: Sequence[Range], todo: list[Range],
         out: dict[int, list[Range]],
     ) -> list[Range]:
-        """What is still to do when a trace serves these ranges."""
+        """Return the remaining ranges when a trace serves these ranges."""
         taken = [both for a in ranges for b in todo if (both := _overlap(a, b)) is not None]
         if taken:
             out[number] = taken
@@ -326,7 +326,7 @@ def _overlap(a: Range, b: Range) -> Range | None:
 
 
 def _without(whole: Range, parts: Sequence[Range]) -> list[Range]:
-    """What is left of a range without others, which lie in it or apart from it."""
+    """Return a range without others, which lie in it or outside."""
     out: list[Range] = []
     at, end = whole
     for low, high in sorted(parts):

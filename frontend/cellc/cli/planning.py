@@ -132,7 +132,7 @@ def step_workload(args: argparse.Namespace) -> workload.Workload:
 
 
 def measured_link(count: int) -> str:
-    """The link of so many ranks of this machine, as `--link` takes it.
+    """Return the link of `count` ranks of this machine, as `--link` takes it.
 
     Raises:
         UserError: fewer than two, no mpirun, or it fails.

@@ -198,7 +198,7 @@ def code_fault(saved: Saved, arrays: Sequence[Array]) -> tuple[str, str]:
     against those of its graph, compiled now for the same target.
 
     Returns:
-        What was compared; the first difference, or "".
+        Return the name of the comparison, and the first difference or "".
 
     Raises:
         UserError: the file has no code for this machine.

@@ -25,7 +25,7 @@ def _number(names: Sequence[str]) -> int | None:
 
 
 def _into_log(path: str) -> None:
-    """What this process writes, of C as well, goes to its log."""
+    """Redirect this process's output, of C as well, to its log."""
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,6 +1,6 @@
 """Initial values of parameters under MindSpore's import path, `common.initializer`.
 
-What begins with an underscore is for initializers that users write.
+Names with a leading underscore are for initializers that users write.
 """
 
 from __future__ import annotations

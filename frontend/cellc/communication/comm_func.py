@@ -1,8 +1,8 @@
 """Collectives among the processes of a group. Source: `mindspore.communication.comm_func`.
 
-What is asked for without waiting (`async_op`) goes on in PyNative while this process computes: its
-result holds zeros until the handle was waited for. In a graph, and where a gradient is recorded, it
-is there as soon as anything reads it.
+An operation started without waiting (`async_op`) goes on in PyNative while this process computes:
+its result holds zeros until the handle was waited for. In a graph, and where a gradient is
+recorded, it is there as soon as anything reads it.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def send(tensor: Tensor, dst: int = 0, group: str = HCCL_WORLD_COMM_GROUP, tag: 
 
 
 def recv(tensor: Tensor, src: int = 0, group: str = HCCL_WORLD_COMM_GROUP, tag: int = 0) -> Tensor:
-    """What another process sends, of the type and shape of `tensor`."""
+    """Return a tensor that another process sends, of the type and shape of `tensor`."""
     as_tensor(tensor, "recv", "tensor")
     return collectives.receive(tensor.shape, tensor.dtype, src, tag, group)
 

@@ -73,7 +73,7 @@ REMEDIES = {
     "budget": "call it under one budget of recompute",
     "dropped": "call it with fewer signatures: those used last are kept",
 }
-"""What helps against each kind of cause."""
+"""The remedy for each kind of cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Cause:
 
     @property
     def remedy(self) -> str:
-        """What helps."""
+        """The remedy for this cause."""
         return REMEDIES.get(self.kind, "")
 
 
@@ -139,7 +139,7 @@ def facets(
 
 
 def _identity(value: Any) -> str:
-    """What tells a value from others: itself, or which object it is if it has no hash."""
+    """Return a text that identifies a value: by its contents, or as an object if it has no hash."""
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return Literal(value).digest.hex()
     try:

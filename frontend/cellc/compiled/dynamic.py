@@ -1,8 +1,8 @@
 """Calls whose sizes are not fixed: traced once with symbols, then instantiated for each call.
 
-A pattern says which sizes of the arguments are open. A call that fits one is traced with a
-symbol for each open size; the questions the trace asks about them become guards. What is traced
-serves every call whose sizes satisfy the guards: its graph is worked out for these sizes
+A pattern says which sizes of the arguments are open. A call that fits one is traced with a symbol
+for each open size; the questions the trace asks about them become guards. One trace serves every
+call whose sizes satisfy the guards: its graph is worked out for these sizes
 (`passes/instantiate.py`) and compiled, without the frontend or autodiff.
 """
 
@@ -48,8 +48,8 @@ Axes = tuple[Axis, ...]
 KEPT = 64
 """Instances of one Cell or function that are kept; the oldest goes when there are more."""
 _STAND_INS = (10007, 10009)
-"""What stands for sizes 0 and 1 in a first trace: these fit in places where others do not (an
-axis of 1 is repeated), so what is traced with them would serve few calls."""
+"""Sizes that replace 0 and 1 in a first trace: these fit in places where others do not (an axis of
+1 is repeated), so a trace with them would serve few calls."""
 
 
 # --- what is open ---------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class Once:
 
     @property
     def guards(self) -> list[Guard]:
-        """What the trace assumed about sizes."""
+        """The assumptions of the trace about sizes."""
         return self.pattern.shapes.guards
 
     def serves(self, types: Sequence[TensorType]) -> dict[str, int] | None:
@@ -373,7 +373,7 @@ def _of_program(error: Exception) -> bool:
 
 
 def open_key(structure: Any, types: Sequence[TensorType], axes: Mapping[int, Axes | None]) -> Any:
-    """What is fixed of a call: its structure, element types, ranks and fixed sizes."""
+    """Return the fixed part of a call: its structure, element types, ranks and fixed sizes."""
     return structure, tuple(
         (t.dtype, tuple(
             size if isinstance(a, int) or size == 0 else None

@@ -123,7 +123,7 @@ class Traced:
     Attributes:
         graph: inputs are the tensors of the arguments, then parameters and state.
         inputs: positions among the graph's inputs of the arguments' tensors.
-        parameters: the parameter (or large constant) behind each other input, in order.
+        parameters: the parameter (or large constant) of each other input, in order.
         out: the structure of the result.
         attributes: what was read of objects; `reads` all that was read from outside.
         functions: the Python functions that the graph calls, by number.
@@ -139,11 +139,11 @@ class Traced:
     flag: Stale = field(default_factory=Stale)
     guards: list[Guard] = field(default_factory=list)
     state: PythonState | None = None
-    """What it does to Python objects."""
+    """Its effects on Python objects."""
     budget: int | None = None
     """Bytes for temporaries where gradients are computed: the least that a Cell in it asks for."""
     pieces: tuple[tuple[str, str], ...] = ()
-    """What Python does in each call, and where."""
+    """The parts of each call that Python runs, and their places."""
     changes: frozenset[int] = frozenset()
     """The numbers of the functions that make its changes of Python objects."""
     root: Any = None
@@ -170,7 +170,7 @@ class Traced:
         return Cause("state", moved) if moved else None
 
     def fed(self, arrays: list[Any]) -> list[Any]:
-        """What the program takes for the arrays of a call's arguments."""
+        """Return the program's inputs for the arrays of a call's arguments."""
         return arrays if self.state is None else [*arrays, *self.state.arrays()]
 
     def of_arguments(self, fed: Sequence[Any]) -> list[Any]:
@@ -277,7 +277,7 @@ def _pieces(
     tracer: Tracer, leaves: Sequence[Tensor], state: lang.State, call: CallLog | None,
     known: lang.Known | None,
 ) -> lang.Pieces | None:
-    """What has Python do its part, for a call that is made."""
+    """Return the pieces that let Python do its part, for a call that is made."""
     if call is None:
         return None
     call.again()
@@ -365,7 +365,7 @@ class CompiledEntry(Entry):
         for p in parameters:
             if p.init is not None:
                 p.init_data()
-        # What no call reads is not held here, so that it can go.
+        # A value that no call reads is not held here, so that it can be freed.
         self.bound = [(self._held(p) if read else None, s.version, s.unpacked) for p, s, read
                       in zip(parameters, map(storage_of, parameters), self.read, strict=True)]
         if self.executable.program.precomputed_bytes > 0 and any(p._is_lent for p in parameters):

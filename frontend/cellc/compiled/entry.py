@@ -1,4 +1,4 @@
-"""What all compiled entries have: what they were traced from, and whether that still holds."""
+"""The common part of compiled entries: their trace, and whether it still holds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Entry:
-    """What was compiled for one signature.
+    """The compiled program for one signature.
 
     Attributes:
         several: whether a call may run what another trace has given.

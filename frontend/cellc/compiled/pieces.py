@@ -2,8 +2,8 @@
 
 Each call has a log and a table of objects (`calls.pieces`). Where Python gives another shape or
 value than the program is compiled for, or a branch is taken for the first time in which it has a
-part, the call is traced again; the log keeps what has been done from being done twice. What was
-compiled before stays.
+part, the call is traced again; the log keeps what has been done from being done twice. Older
+programs stay.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEPT = 32
 
 
 class PiecesEntry(Entry):
-    """What was compiled for one signature.
+    """The compiled programs for one signature.
 
     Args:
         part: runs the graph.
@@ -67,7 +67,7 @@ class PiecesEntry(Entry):
         return other._run(call, arrays, seen | {changed.key})
 
     def _check(self, call: CallLog, changed: Changed, seen: set[Any]) -> None:
-        """Refuse a call that cannot be made again."""
+        """Refuse a call that cannot be repeated."""
         if changed.key in seen:
             raise TypeError(f"{changed}, in one call: in a loop it must always give the same type "
                             "and shape") from None

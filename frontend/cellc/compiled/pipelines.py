@@ -52,7 +52,7 @@ class Plan:
 
 
 def planned(traced: Traced, stages: int, peer: Callable[[int], int] = lambda stage: stage) -> Plan:
-    """How a traced step is cut into so many stages.
+    """Return the cut of a traced step into `stages` stages.
 
     Args:
         peer: the rank that works together with this one in another stage.
@@ -126,9 +126,9 @@ def _check_groups(
 
 
 def _digest(traced: Traced, plan: Plan) -> str:
-    """What all ranks must have in common: the ops and where they are, and what crosses when. (How
-    often a constant is written down may differ between traces, and where ops are cut, what a rank
-    does for its own part.)"""
+    """Return the digest that all ranks must share: the ops and their places, and the values that
+    cross, with their times. (How often a constant is written down may differ between traces, and
+    where ops are cut, what a rank does for its own part.)"""
     graph = traced.graph
     parts: list[Any] = [
         traced.layouts or

@@ -45,7 +45,7 @@ from .entries import Traced, trace
 from .staged import is_staged
 
 _MARKS = (Cotangent.name, MicroBatch.name, MicroResult.name)
-"""What a step is cut into stages by."""
+"""The ops that mark the cut of a step into stages."""
 
 
 def traced_part(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],

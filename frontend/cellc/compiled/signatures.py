@@ -1,4 +1,4 @@
-"""What a call is compiled for: its form as a key, and its signature in words."""
+"""The signature of a call: its form as a key, and in words."""
 
 from __future__ import annotations
 

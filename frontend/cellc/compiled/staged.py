@@ -1,9 +1,9 @@
 """Networks in which a size follows from elements: run in stages.
 
 The graph is cut after the ops that find such sizes. A stage is compiled when the sizes that it
-needs are known, once for each; the last one gives the results and writes the parameters. What has
-an effect (prints, checks, calls of Python) stays in the last stage unless a size depends on it, or
-an error behind it.
+needs are known, once for each; the last one gives the results and writes the parameters. Effects
+(prints, checks, calls of Python) stay in the last stage unless a size depends on them, or an error
+after them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def split(graph: Graph) -> list[Stage]:
 
 
 def _levels(graph: Graph) -> tuple[dict[Node, int], int]:
-    """The stage of each node, and the last: behind all that is measured.
+    """Return the stage of each node, and the last: after all measurements.
 
     Constants belong to every stage and are not there.
     """
@@ -89,8 +89,8 @@ def _levels(graph: Graph) -> tuple[dict[Node, int], int]:
 
 
 def _waits(node: Node) -> bool:
-    """Whether a node runs only behind all that was measured before it: what might not end, or be
-    seen, where the trace was made for other answers."""
+    """Whether a node runs only after all earlier measurements: it might not end, or be seen, where
+    the trace was made for other answers."""
     return node.op == "while" or has_effect(node) or any(
         n.op == "while" for r in node.regions for n in r.walk())
 
@@ -162,7 +162,7 @@ def _stage(graph: Graph, levels: Mapping[Node, int], k: int, last: int) -> Stage
 
 
 class StagedEntry(Entry):
-    """What was compiled for one signature of a network that finds sizes as it runs.
+    """The compiled programs for one signature of a network that finds sizes as it runs.
 
     Args:
         traced: the call, its graph with symbols for what is found.
@@ -233,7 +233,7 @@ class StagedEntry(Entry):
     def _wrong(self, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
         """The sizes up to the first that does not answer as the trace assumed; None if all do.
 
-        What was measured behind it belongs to a program that this call does not run.
+        Later measurements belong to a program that this call does not run.
         """
         order = {symbol: i for i, symbol in enumerate(sizes)}
         failed = [max((order[s] for s in needs), default=-1) for g, needs in self.guards
@@ -245,8 +245,8 @@ class StagedEntry(Entry):
         if found is None or not found.fresh():
             answered = {self.traced.asked[s]: n
                         for s, n in zip(self.symbols, sizes, strict=False)}
-            # What is foreseen is right but for rounding, wherever the next trace asks; where it
-            # was not, that trace goes by what was found, at the places that asked.
+            # A foreseen size is right but for rounding, wherever the next trace asks; where it was
+            # not, that trace uses the sizes found, at the places that asked.
             stuck = answered == self.answered
             if stuck and self.trusted:
                 raise RuntimeError("sizes that a call has found do not fit the program that was "

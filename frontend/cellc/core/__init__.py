@@ -1,1 +1,1 @@
-"""What both modes meet in and what needs no tensor: dispatch of ops, invalidation, caches."""
+"""The meeting point of both modes, without tensors: dispatch of ops, invalidation, caches."""

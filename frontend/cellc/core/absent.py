@@ -11,7 +11,7 @@ def absent(source: str, reason: str, text: str, home: str = "") -> Callable[...,
 
     Args:
         source: MindSpore's name, without `mindspore.`.
-        reason: the error's text behind the name.
+        reason: the error's text after the name.
         text: the first line of its docstring.
         home: the module that offers it, where that is asked for.
     """

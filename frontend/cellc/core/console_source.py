@@ -1,4 +1,4 @@
-"""What an `InteractiveConsole` executes, kept while it is at hand.
+"""The sources that an `InteractiveConsole` executes, kept while it is at hand.
 
 The console forgets a text once it has run it, and linecache does not know it. So where functions
 are handed over (a Cell class is made, a function jitted) the text is looked for on the stack.

@@ -41,7 +41,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What an argument must be.
+    """The condition on an argument.
 
     Attributes:
         wanted: in words, after "must be".

@@ -1,7 +1,7 @@
 """Which device computes: this machine's processor, or a GPU with memory of its own.
 
-It is the process's, as the mode is. Whoever keeps what was compiled for a device follows the
-changes (`follow`); native sites answer no calls while it is a GPU.
+It is the process's, as the mode is. Caches of code for a device follow the changes (`follow`);
+native sites answer no calls while it is a GPU.
 """
 
 from __future__ import annotations

@@ -39,11 +39,11 @@ outputs of the step."""
 
 
 Window = Callable[[Any], Any]
-"""What a view takes of the array of a tensor: another array over the same memory."""
+"""The function of a view on the array of a tensor: another array over the same memory."""
 
 
 class Engine(Protocol):
-    """What runs ops eagerly (`cellc.eager.engine`).
+    """The part that runs ops eagerly (`cellc.eager.engine`).
 
     Attributes:
         whole: whether it is given compositions as the one op that they are.
@@ -87,10 +87,10 @@ class Engine(Protocol):
 
 
 Around = Callable[[str, Sequence["Tensor"], Mapping[str, Any]], Any]
-"""What runs ops in place of the usual way: op, operands, attributes to results."""
+"""A function that runs ops in place of the usual way: op, operands, attributes to results."""
 
 Read = Callable[["Tensor"], "Tensor"]
-"""What ops get in place of an operand."""
+"""A function that replaces an operand of an op."""
 
 
 class _State(threading.local):
@@ -103,7 +103,7 @@ class _State(threading.local):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What changes the way ops run: `computing_in`, `reading` and `saving`."""
+    """The settings that change the way ops run: `computing_in`, `reading` and `saving`."""
 
     precision: DType | None
     auto: DType | None
@@ -180,7 +180,7 @@ def reading(read: Read | None) -> AbstractContextManager[None]:
 
 
 def reader() -> Read | None:
-    """What `reading` has set."""
+    """Return the function that `reading` has set."""
     return _state.read
 
 
@@ -351,7 +351,7 @@ def scan(
         body: see `Body`; `i` is the step, an int64 scalar.
 
     Returns:
-        What is carried at last; the outputs stacked along a new leading axis.
+        Return the last carried values; the outputs stacked along a new leading axis.
     """
     if _state.precision is not None or _state.read is not None:
         init, xs, captures = ([as_read(t) for t in many] for many in (init, xs, captures))

@@ -13,7 +13,7 @@ _numbers = count()
 
 
 class Handle:
-    """What registering a hook gives: `remove()` takes the hook away."""
+    """The result of registering a hook: `remove()` takes the hook away."""
 
     def __init__(self, table: Hooks, number: int) -> None:
         self._table = weakref.ref(table)

@@ -1,4 +1,4 @@
-"""What eager code did that running it again must not do, or must find as it was.
+"""Effects of eager code that a second run must not repeat, or must find as they were.
 
 While a journal is open, the elements of tensors are copied before the first time they are
 overwritten, and what Python functions gave is kept. While one is replayed, such functions are not
@@ -77,13 +77,13 @@ def before_write(tensor: Tensor) -> None:
 
 
 def _elements(tensor: Tensor) -> Any:
-    """What to keep of a tensor that is about to change, where it is."""
+    """Return the copy to keep of a tensor that is about to change, where it is."""
     found = elements_of(tensor)
     return tensor._data if found is None else found
 
 
 def given_by(function: Callable[[], list[Array]]) -> list[Array]:
-    """What a call of a Python function gives, now or when it ran first."""
+    """Return the result of a Python function's call, now or of its first run."""
     out = function() if _open.source is None else next(_open.source)
     for journal in _open.journals:
         journal.given.append(out)

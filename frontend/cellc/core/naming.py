@@ -1,12 +1,12 @@
 """Errors that leave a function of the library say which function, and what it was given wrongly.
 
 Where a public function, primitive or layer is entered, an exception passes `told`: one that names
-nothing gets the function's name before its text, one about another function, which it calls, is
-told of the arguments that it was given, and one that Python or numpy raised within the library,
-over an argument that nobody had checked, becomes a TypeError or ValueError that says which argument
-does not fit. Constructors of the library's classes pass `told_of_made`. What a call that succeeds
-costs is an entry of the interpreter's exception table. Errors of a user's function that is called
-back, and those with a place in a network of their own (of compilation, of a run), pass as they are.
+nothing gets the function's name before its text, one about another function, which it calls, gets
+the outer one's arguments, and one that Python or numpy raised within the library, over an argument
+that nobody had checked, becomes a TypeError or ValueError that says which argument does not fit.
+Constructors of the library's classes pass `told_of_made`. A call that succeeds costs an entry of
+the interpreter's exception table. Errors of a user's function that is called back, and those with a
+place in a network of their own (of compilation, of a run), pass as they are.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 _LIBRARY = ("cellc", "cellc_compiler", "cellc_runtime")
 _NUMERICAL = ("numpy", "ml_dtypes", "scipy", "networkx")
 _PLAIN = frozenset({TypeError, ValueError, IndexError, RuntimeError, KeyError})
-"""What the library raises in words, where it has no class of its own."""
+"""The classes that the library raises where it has none of its own."""
 _OF_TYPE = (TypeError, AttributeError, AssertionError)
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "int": (int,), "float": (int, float), "bool": (bool,), "str": (str,), "tuple": (tuple,),
     "dict": (dict,), "list": (list,),
 }
-"""What an annotation asks for, where it is as plain as that."""
+"""The types of an annotation, where it is plain."""
 _OTHER = re.compile(r"For '?(?P<name>[^',]+)'?(?:,|:)? (?P<said>.*)", re.DOTALL)
 _LISTED = re.compile(r"For '[^']*', these arguments do not fit: .*?(?<![=,])(?<!shape) "
                      r"\((?P<said>.*)\)\.$", re.DOTALL)
@@ -40,8 +40,8 @@ def told(
     error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Exception:
-    """What is to be raised in the place of an exception that left a function: itself, with the name
-    in its text if that was missing, or another one.
+    """Return the exception to raise instead of one that left a function: itself, with the name in
+    its text if that was missing, or another one.
 
     Args:
         error: was raised by the call.
@@ -67,8 +67,8 @@ def told_of_made(
     error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Exception:
-    """As `told`, of the constructor of a class, which makes other objects by what it was given: an
-    error that is about one of those, or about no argument, says what the constructor was given.
+    """As `told`, for the constructor of a class, which makes other objects from its arguments: an
+    error about one of those, or about no argument, names the constructor's arguments.
 
     Args:
         error: was raised by the constructor.
@@ -108,7 +108,7 @@ def _said_of_all(
     text: str, name: str, function: Callable[..., Any], args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> str:
-    """An error about something else, behind the arguments that it is due to."""
+    """Return an error about something else, after the arguments that cause it."""
     listed = _LISTED.match(text)
     reason = TypeError(listed["said"] if listed else text)
     return str(_of_arguments(reason, name, function, args, kwargs))
@@ -212,7 +212,7 @@ def _words(error: Exception) -> str:
 
 
 def _for(name: str, text: str) -> str:
-    """A sentence behind what it is about."""
+    """Return a sentence that names its subject first."""
     return f"For '{name}', {text}"
 
 
@@ -345,7 +345,7 @@ def raise_told(
     error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> NoReturn:
-    """Raise what `told` gives; where that is the error itself, as it came."""
+    """Raise the result of `told`; where that is the error itself, as it came."""
     _raise(told(error, name, function, args, kwargs), error)
 
 

@@ -5,7 +5,7 @@ same types and other arguments of the same values it always comes to the same op
 more than the work, its definition says so, in one of two forms:
 
 - `@native` (`@native_of_types`, `@native_of_any_shape`) before a public function. It stays a Python
-  function with its name, parameters and text, behind another that passes its arguments on by
+  function with its name, parameters and text, called by another that passes its arguments on by
   position, defaults filled in.
 - `@native_body` before what several public functions come to (`m.unary`, say), which they call
   with their arguments as they are.
@@ -83,7 +83,7 @@ class _First:
 
 
 _bodies: list[tuple[partial[Any], bool, bool, bool]] = []
-"""What makes each `Body`: there are hundreds, and most programs need none."""
+"""The arguments of each `Body`, made later: there are hundreds, and most programs need none."""
 _makers: list[Callable[[Body], Callable[..., Any]]] = []
 _lock = renewed(threading.RLock())
 

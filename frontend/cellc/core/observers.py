@@ -1,4 +1,4 @@
-"""Who watches calls of networks and their compilations: the tools of `cellc.testing`.
+"""Observers of networks' calls and compilations: the tools of `cellc.testing`.
 
 A watcher of calls gets what the caller asked for and what answers it; the last one decides. Native
 call sites go the long way while anybody watches, so that no call passes unseen.
@@ -13,7 +13,7 @@ from typing import Any
 from cellc_runtime.site import STATE
 
 Run = Callable[[], Any]
-"""What answers the call that is watched."""
+"""The function that answers the observed call."""
 CallWatcher = Callable[[Any, tuple[Any, ...], Mapping[str, Any], Run], Any]
 """(Cell or function, arguments, named arguments, what answers) -> the answer."""
 CompilationWatcher = Callable[[str, Any], None]
@@ -22,7 +22,7 @@ CompilationWatcher = Callable[[str, Any], None]
 calls: list[CallWatcher] = []
 """The watchers of calls, of which the last is asked."""
 compilations: list[CompilationWatcher] = []
-"""The watchers of compilations, which are all told."""
+"""The watchers of compilations, which are all called."""
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def watching_calls(watcher: CallWatcher) -> Iterator[None]:
 
 @contextmanager
 def watching_compilations(watcher: CompilationWatcher) -> Iterator[None]:
-    """Within the block, `watcher` is told of every compilation of a network."""
+    """Within the block, `watcher` is called with every compilation of a network."""
     compilations.append(watcher)
     try:
         yield

@@ -43,7 +43,7 @@ class _Stage:
         sys.stderr.flush()
 
     def line(self, frame: str) -> str:
-        """What is being done, and since when, as much as the terminal is wide."""
+        """Return the present activity with its time, cut to the terminal's width."""
         what = f": {self.what}" if self.what else ""
         text = f"{frame} {self.verb} {self.name}{what} ({time.perf_counter() - self.start:.1f} s)"
         return text[: _columns() - 1]
@@ -79,7 +79,7 @@ def _columns() -> int:
 
 
 _present: list[_Stage] = []
-"""What is being shown: work within it shows its stages there."""
+"""The present stages: work within one shows its stages there."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What ran when: eager ops, calls of compiled networks, compilations; for `cellc.profiler`."""
+"""The times of eager ops, calls of compiled networks and compilations; for `cellc.profiler`."""
 
 from __future__ import annotations
 

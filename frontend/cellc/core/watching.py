@@ -1,4 +1,4 @@
-"""Who watches what networks compute: `cellc.watch_nans`, `cellc.watch_ranges`.
+"""Watchers of the values that networks compute: `cellc.watch_nans`, `cellc.watch_ranges`.
 
 The watching itself (`cellc.tools.taps`) stands on what it watches, so it is known here by its
 protocol. While `active` is empty nothing else of it is loaded.

@@ -1,4 +1,4 @@
-"""What every dataset says of its rows, and how one goes through them: the base of `Dataset`."""
+"""Properties of a dataset's rows, and iteration over them: the base of `Dataset`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class DatasetBase:
 
     @property
     def dataset_size(self) -> int | None:
-        """What `get_dataset_size` found; None before it was called."""
+        """The result of `get_dataset_size`; None before it was called."""
         return self._size
 
     def _find_size(self) -> int:
@@ -77,7 +77,7 @@ class DatasetBase:
         return self.children[0].get_batch_size() if self.children else 1
 
     def get_repeat_count(self) -> int:
-        """What `repeat` was given last; 1 without it."""
+        """Return the argument of the last `repeat`; 1 without it."""
         return self.children[0].get_repeat_count() if self.children else 1
 
     def num_classes(self) -> int | None:

@@ -18,7 +18,7 @@ PadInfo = Mapping[str, Any]
 
 
 class BatchInfo:
-    """What functions of `batch` are told: which batch of which epoch comes next.
+    """The position of `batch`'s functions: the batch and the epoch that come next.
 
     Source: `mindspore.dataset.BatchInfo`.
     """
@@ -154,7 +154,7 @@ class Batch(Operation):
 
 
 def _column(given: Any, column: str) -> Value:
-    """What per_batch_map gave for a column: a list of rows, or the whole."""
+    """Return a column of per_batch_map's result: a list of rows, or the whole."""
     where = f"batch: per_batch_map, column {column!r}"
     if not isinstance(given, (list, tuple)):
         return own_value(given, where, RuntimeError)

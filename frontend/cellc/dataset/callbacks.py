@@ -19,7 +19,7 @@ MOMENTS = ("ds_begin", "ds_epoch_begin", "ds_epoch_end", "ds_step_begin", "ds_st
 
 @dataclass(frozen=True)
 class RunContext:
-    """Where a pipeline is, as callbacks are told.
+    """The position of a pipeline, for callbacks.
 
     Attributes:
         cur_epoch_num: the epoch, counted from 1; 0 before the first.
@@ -37,7 +37,7 @@ class DSCallback:
     """Base of callbacks of `map`: override the methods of the moments that matter.
 
     Args:
-        step_size: `ds_step_begin` and `ds_step_end` are called at the first of each so many rows.
+        step_size: `ds_step_begin` and `ds_step_end` are called once in `step_size` rows.
 
     Source: `mindspore.dataset.DSCallback`.
     """
@@ -105,7 +105,7 @@ class Told:
         run.at_end(lambda: self._tell("ds_epoch_end", self._now))
 
     def step_begin(self) -> RunContext:
-        """A row has come; gives what `step_end` is to be told of it."""
+        """Begin the step of a row; return the context for its `step_end`."""
         now = self._now
         self._now = RunContext(now.cur_epoch_num, now.cur_step_num_in_epoch + 1,
                                now.cur_step_num + 1)

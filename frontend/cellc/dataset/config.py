@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class ErrorSamplesMode(IntEnum):
-    """What to do with rows whose operations fail. Source: `mindspore.dataset.config`."""
+    """The treatment of rows whose operations fail. Source: `mindspore.dataset.config`."""
 
     RETURN = 0
     REPLACE = 1
@@ -37,7 +37,7 @@ class _Settings:
 
     seed: int | None = None
     seed_before: int | None = None
-    """What `set_seed` of cellc had been given when this seed was set."""
+    """The seed of cellc's `set_seed` when this seed was set."""
     kept: dict[str, Any] = {}
     stream: Stream | None = None
     """Of transforms that are called outside of a pipeline."""
@@ -117,7 +117,7 @@ def chosen_seed() -> int | None:
 
 
 def chosen_stream() -> Stream:
-    """What transforms draw from outside of a pipeline: one stream, which a new seed restarts."""
+    """Return the stream that transforms outside of a pipeline draw from: a new seed restarts it."""
     seed = chosen_seed()
     if _Settings.stream is None or _Settings.stream_seed != seed:
         own = int.from_bytes(os.urandom(4), "little") if seed is None else seed
@@ -142,7 +142,7 @@ def set_num_parallel_workers(num: int) -> None:
 
 
 def workers_asked_for() -> int | None:
-    """What `set_num_parallel_workers` was given; None if it was not called."""
+    """Return the argument of `set_num_parallel_workers`; None if it was not called."""
     found: int | None = _Settings.kept.get("num_parallel_workers")
     return found
 
@@ -224,7 +224,7 @@ def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = No
 
 
 def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
-    """What `map` does with rows whose operations fail: raise, use another row, or leave them out.
+    """Set the treatment of rows that fail in `map`: raise, use another row, or leave out.
 
     Raises:
         TypeError: no ErrorSamplesMode.
@@ -281,7 +281,7 @@ def set_iterator_mode(do_copy: bool = False, parallel_convert: bool = False) -> 
 
 
 def get_iterator_mode() -> dict[str, bool]:
-    """What `set_iterator_mode` was given."""
+    """Return the argument of `set_iterator_mode`."""
     return dict(_Settings.kept.get("iterator_mode", {"do_copy": False, "parallel_convert": False}))
 
 

@@ -23,7 +23,7 @@ REQUIRED = inspect.Parameter.empty
 
 
 class Argument(NamedTuple):
-    """What an argument of a constructor is.
+    """The declaration of a constructor's argument.
 
     Attributes:
         kind: its annotation.

@@ -1,4 +1,4 @@
-"""What a pipeline does with rows: map, filter, shuffle, repeat and the operations on columns.
+"""Operations of a pipeline on rows: map, filter, shuffle, repeat and the operations on columns.
 
 An operation is given the datasets before it, and says which columns it gives, how many rows, and
 the rows of an epoch. `batching` has those that put rows together.
@@ -89,7 +89,7 @@ class Columns:
         return (*made, *(v for i, v in enumerate(row) if i not in places))
 
     def checked(self, result: Any, by: str) -> tuple[Any, ...]:
-        """What a function gave, as one value for each column."""
+        """Return a function's result as one value for each column."""
         values = result if isinstance(result, tuple) else (result,)
         if len(values) != len(self.given):
             raise RuntimeError(
@@ -111,7 +111,7 @@ class Map(Operation):
         taken: the columns; None for the first.
         given: the columns afterwards; None for the same.
         workers: who calls the functions.
-        callbacks: what is told of each row.
+        callbacks: called for each row.
     """
 
     functions: Sequence[Callable[..., Any]]
@@ -154,7 +154,7 @@ class Map(Operation):
             waiting = 0
 
     def _told(self, run: Run) -> Told | None:
-        """Who tells the callbacks of this iterator's rows."""
+        """Return the caller of this iterator's callbacks."""
         if not self.callbacks or not run.told:
             return None
         if any(c.waits for c in self.callbacks):
@@ -166,7 +166,7 @@ class Map(Operation):
     def _made(
         self, rows: Iterator[Row], places: list[int], spec: Columns, run: Run, told: Told | None
     ) -> Iterator[tuple[tuple[Row, Any], Made]]:
-        """Each row and what its callbacks were told, with what gives its new values.
+        """Yield each row and its callbacks' context, with a function for its new values.
 
         With one worker a transform draws from one stream, row after row, epoch after epoch. With
         several each row has a seed of its own, so that it does not matter how many there are.
@@ -199,7 +199,7 @@ def _apply_apart(
 def _apply(
     functions: Sequence[Callable[..., Any]], spec: Columns, number: int, values: Sequence[Value]
 ) -> list[Value]:
-    """What functions make of a row's values, one after the other."""
+    """Return the results of functions on a row's values, one after the other."""
     result: Any = tuple(values)
     for function in functions:
         try:
@@ -250,7 +250,7 @@ class Filter(Operation):
 
 @dataclass(eq=False)
 class Shuffle(Operation):
-    """Rows drawn from a buffer of so many that is filled up again."""
+    """Rows drawn from a buffer of `buffer_size` that is filled up again."""
 
     buffer_size: int
 
@@ -261,7 +261,7 @@ class Shuffle(Operation):
 
 
 def shuffled(rows: Iterator[Row], size: int, random: Mt19937x64) -> Iterator[Row]:
-    """Rows drawn from a buffer of so many."""
+    """Yield rows drawn from a buffer of `size`."""
     buffer = list(islice(rows, size))
     while buffer:
         place = random.word() % len(buffer)
@@ -273,7 +273,7 @@ def shuffled(rows: Iterator[Row], size: int, random: Mt19937x64) -> Iterator[Row
 
 @dataclass(eq=False)
 class Share(Operation):
-    """One row of each so many."""
+    """One row of each `number`."""
 
     number: int
     which: int
@@ -312,7 +312,7 @@ class Repeat(Operation):
 
 @dataclass(eq=False)
 class Take(Operation):
-    """The first so many rows; -1 for all."""
+    """The first `count` rows; -1 for all."""
 
     count: int
 
@@ -329,12 +329,12 @@ class Take(Operation):
 
 @dataclass(eq=False)
 class Skip(Operation):
-    """All but the first so many rows."""
+    """All but the first `count` rows."""
 
     count: int
 
     def size(self, inputs: Sequence[Input]) -> int:
-        """What is left."""
+        """Return the number of remaining rows."""
         return max(0, inputs[0].get_dataset_size() - self.count)
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:

@@ -21,7 +21,7 @@ IDX_INTS = 0xC00
 
 
 def idx_array(data: bytes, magic: int, path: Path, who: str) -> np.ndarray[Any, Any]:
-    """What a file of the IDX format holds: a magic number, the lengths, then bytes or int32."""
+    """Return the array of an IDX file: a magic number, the lengths, then bytes or int32."""
     axes, kind = magic & 0xFF, np.dtype(">i4" if magic & 0xFF00 == IDX_INTS else np.uint8)
     header = np.frombuffer(data[: 4 + 4 * axes], ">u4").tolist() if len(data) >= 4 + 4 * axes \
         else [0]

@@ -195,7 +195,7 @@ class Dataset(DatasetBase):
             predicate, taken, Workers(num_parallel_workers)))
 
     def shuffle(self, buffer_size: int) -> Dataset:
-        """Rows drawn at random from a buffer of so many.
+        """Return rows drawn at random from a buffer of `buffer_size`.
 
         Raises:
             TypeError, ValueError: no int of 2 or more.
@@ -308,7 +308,7 @@ class Dataset(DatasetBase):
         return self.concat(datasets)
 
     def apply(self, apply_func: Callable[[Dataset], Dataset]) -> Dataset:
-        """What a function makes of this dataset.
+        """Return the dataset that a function makes of this one.
 
         Raises:
             TypeError: no function, or it gives no dataset.
@@ -421,7 +421,7 @@ class _Derived(Dataset):
 
 
 class BatchDataset(_Derived):
-    """What `batch`, `padded_batch` and `bucket_batch_by_length` give."""
+    """The result of `batch`, `padded_batch` and `bucket_batch_by_length`."""
 
     def get_batch_size(self) -> int:
         """Rows of a batch; -1 where they differ."""
@@ -430,19 +430,19 @@ class BatchDataset(_Derived):
 
 
 class MapDataset(_Derived):
-    """What `map` gives."""
+    """The result of `map`."""
 
 
 class FilterDataset(_Derived):
-    """What `filter` gives."""
+    """The result of `filter`."""
 
 
 class ShuffleDataset(_Derived):
-    """What `shuffle` gives."""
+    """The result of `shuffle`."""
 
 
 class RepeatDataset(_Derived):
-    """What `repeat` gives."""
+    """The result of `repeat`."""
 
     def get_repeat_count(self) -> int:
         """How often; -1 for without end."""
@@ -450,19 +450,19 @@ class RepeatDataset(_Derived):
 
 
 class TakeDataset(_Derived):
-    """What `take` gives."""
+    """The result of `take`."""
 
 
 class SkipDataset(_Derived):
-    """What `skip` gives."""
+    """The result of `skip`."""
 
 
 class ZipDataset(_Derived):
-    """What `zip` gives."""
+    """The result of `zip`."""
 
 
 class ConcatDataset(_Derived):
-    """What `concat` gives."""
+    """The result of `concat`."""
 
     def use_sampler(self, sampler: Any) -> None:
         """Choose among the rows of all datasets.
@@ -494,22 +494,22 @@ class ConcatDataset(_Derived):
 
 
 class ProjectDataset(_Derived):
-    """What `project` gives."""
+    """The result of `project`."""
 
 
 class RenameDataset(_Derived):
-    """What `rename` gives."""
+    """The result of `rename`."""
 
 
 class SyncWaitDataset(_Derived):
-    """What `sync_wait` gives."""
+    """The result of `sync_wait`."""
 
     def _sync_places(self) -> list[Any]:
         return [self.operation, *super()._sync_places()]
 
 
 class TransferDataset(_Derived):
-    """What `device_que` gives."""
+    """The result of `device_que`."""
 
     def send(self, num_epochs: int = -1) -> None:
         """Accepted for compatibility: rows are made when they are asked for."""

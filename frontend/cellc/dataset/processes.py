@@ -2,7 +2,7 @@
 
 Each worker has one socket, for tasks and results. Tasks go to the workers in turn, and results are
 asked for in that order, so nothing has to be sorted. Long arrays go through memory that has no
-name: a file of the kernel's whose descriptor is sent; so nothing is left behind, whoever is killed.
+name: a file of the kernel's whose descriptor is sent; so nothing remains, whoever is killed.
 
 A worker ends when its socket is shut down, and when the process that started it is gone. A thread
 of its own watches for both, so it does not matter what the user's function does meanwhile.
@@ -81,7 +81,7 @@ def send(channel: Any, value: Any, limit: int) -> None:
 
 
 def receive(channel: Any) -> Any:
-    """What the other side sent; its arrays are the receiver's own.
+    """Return the data that the other side sent; its arrays are the receiver's own.
 
     Raises:
         EOFError, OSError: there is no other side any more.
@@ -113,7 +113,7 @@ def _starts(sizes: Sequence[int]) -> list[int]:
 def _serve(
     channel: Any, function: Callable[..., Any], parent: int, seed: int | None, limit: int
 ) -> None:
-    """What a worker process does."""
+    """Run the loop of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears of it, and ends it
     tasks: queue.SimpleQueue[tuple[int, tuple[Any, ...]]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(channel, parent, tasks), daemon=True).start()
@@ -237,7 +237,7 @@ class _Worker:
 
 
 def _stop(workers: Sequence[_Worker], process: int) -> None:
-    """End processes: first all are told, then none is left."""
+    """End processes: first all are asked to end, then those that remain are killed."""
     if os.getpid() != process:
         return  # a child made by fork ends; they work for its parent
     for worker in workers:
@@ -312,7 +312,7 @@ class ProcessPool:
 
 
 def _result(worker: _Worker, number: int) -> Any:
-    """What the function made of a task, or its exception."""
+    """Return the function's result for a task, or raise its exception."""
     text, value = worker.receive(number)
     if not text:
         return value

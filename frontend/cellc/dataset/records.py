@@ -232,7 +232,7 @@ class TFRecordDataset(
     or bytes as uint8; with one they are its columns, with its types and shapes.
 
     Args:
-        num_samples: at most so many rows; None: as many as the schema says, or all.
+        num_samples: the most rows; None: as many as the schema says, or all.
         num_shards, shard_id: take the part of one of several processes: every so manieth file.
 
     Raises:

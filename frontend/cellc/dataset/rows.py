@@ -1,4 +1,4 @@
-"""What flows through a pipeline: rows of numpy values; and what a pass over it draws from."""
+"""The rows of a pipeline, of numpy values; and the random state of a pass over it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Run:
         seed: None: the configured one, or the system's randomness if none was set.
         before: the run of another epoch, or of the pipeline that this one is a part of; its seed
             and what was kept in it are taken over.
-        told: whether callbacks hear of it: not of rows that are only counted or looked at.
+        told: whether callbacks are called: not for rows that are only counted or looked at.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Run:
             self._whole._ends.pop(0)()
 
     def kept(self, owner: object, make: Callable[[], T]) -> T:
-        """What an operation keeps while its iterator lives; made when it is first asked for."""
+        """Return an operation's data for its iterator's life; made when first requested."""
         key = id(owner)
         if key not in self._kept:
             self._kept[key] = make()
@@ -98,7 +98,7 @@ class Run:
 
 
 def to_value(given: Any, where: str, error: type[Exception] = TypeError) -> Value:
-    """What a user's function or source gave, as a value of a row.
+    """Return a result of a user's function or source as a value of a row.
 
     Args:
         given: an array, Tensor, number, string, bytes, list of them, or a dict.

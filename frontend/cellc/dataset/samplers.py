@@ -32,7 +32,7 @@ class Shuffle(str, Enum):  # noqa: UP042 (a StrEnum prints its value, MindSpore'
 
 
 class Draw:
-    """What a sampler may draw from in one pass over the rows of a source.
+    """The inputs of a sampler in one pass over the rows of a source.
 
     Args:
         seed: of the pipeline.
@@ -85,7 +85,7 @@ class Sampler:
     """Base of samplers: a subclass gives positions of rows in `__iter__`.
 
     Args:
-        num_samples: at most so many; None for all.
+        num_samples: the most rows; None for all.
 
     Attributes:
         dataset_size: how many rows there are to choose among.
@@ -192,7 +192,7 @@ class SequentialSampler(BuiltinSampler):
 
     Args:
         start_index: the first; None for 0.
-        num_samples: at most so many; None for all.
+        num_samples: the most rows; None for all.
 
     Source: `mindspore.dataset.SequentialSampler`.
     """
@@ -216,7 +216,7 @@ class RandomSampler(BuiltinSampler):
 
     Args:
         replacement: whether a row may come more than once.
-        num_samples: at most so many; None for all.
+        num_samples: the most rows; None for all.
         shuffle: accepted for compatibility.
 
     Source: `mindspore.dataset.RandomSampler`.
@@ -247,7 +247,7 @@ class DistributedSampler(BuiltinSampler):
         shard_id: which of them.
         shuffle: whether rows are shuffled first; the same way in all processes, which have the
             same seed.
-        num_samples: at most so many; None for all.
+        num_samples: the most rows; None for all.
         offset: -1: each process gets equally many rows, some of them twice. Otherwise the process
             that gets the first row; then some processes may get fewer.
 
@@ -299,7 +299,7 @@ class SubsetSampler(BuiltinSampler):
 
     Args:
         indices: the positions.
-        num_samples: at most so many; None for all.
+        num_samples: the most rows; None for all.
 
     Source: `mindspore.dataset.SubsetSampler`.
     """
@@ -382,7 +382,7 @@ class PKSampler(BuiltinSampler):
         num_class: how many classes; must be None, for all.
         shuffle: whether the classes come in random order.
         class_column: the labels.
-        num_samples: at most so many; None for all.
+        num_samples: the most rows; None for all.
 
     Raises:
         ValueError: `num_class` is not None.
@@ -420,7 +420,7 @@ class IterSampler(Sampler):
 
     Args:
         sampler: gives them, epoch after epoch.
-        num_samples: at most so many; None for all.
+        num_samples: the most rows; None for all.
 
     Raises:
         TypeError: it is not iterable.
@@ -439,7 +439,7 @@ class IterSampler(Sampler):
 
 
 class FixedSampler(BuiltinSampler):
-    """What another sampler chooses, the same in each epoch.
+    """The choice of another sampler, the same in each epoch.
 
     Args:
         sampler: the other.
@@ -462,7 +462,7 @@ def _listed(positions: Any) -> list[int]:
 
 
 def as_sampler(given: Any) -> Sampler:
-    """What a user gave as `sampler`."""
+    """Return the sampler for a user's `sampler`."""
     if isinstance(given, Sampler):
         return given
     if isinstance(given, (list, tuple, np.ndarray)):

@@ -50,7 +50,7 @@ def save(names: Sequence[str], rows: Iterable[Row], file_name: str, num_files: i
 
 
 def _described(name: str, values: list[Any]) -> dict[str, Any]:
-    """What the schema says of a column, from some of its values."""
+    """Return the schema of a column, from some of its values."""
     first = np.asarray(values[0])
     if first.dtype.kind in "US":
         if first.size != 1:

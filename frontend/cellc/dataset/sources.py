@@ -73,7 +73,7 @@ class MappableDataset(SourceDataset):
         return rows_of(self._workers(), self._row, tasks, run, self)
 
     def _draw(self, run: Run) -> Draw:
-        """What samplers may draw from, in the next pass over the rows."""
+        """Return the inputs of samplers in the next pass over the rows."""
         return Draw(run.seed, run.times(self), run.kept(self, dict), self._labels)
 
     def _workers(self) -> Workers:
@@ -333,7 +333,7 @@ class GeneratorDataset(
 
 
 def _iterator_of(source: Any) -> Iterator[Any]:
-    """What gives the rows of the next epoch."""
+    """Return the iterator over the rows of the next epoch."""
     if hasattr(source, "__iter__"):
         return iter(source)
     if hasattr(source, "__next__"):

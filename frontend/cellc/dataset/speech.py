@@ -18,7 +18,7 @@ from .listed import Entry, ListedDataset, damaged, folders_of, lines_of
 from .rows import Row
 
 _TOP = 32767
-"""What stands for 1 in files of 16 bits."""
+"""The value of 1 in files of 16 bits."""
 _WAVE = "float32[1, samples]"
 _VOICES = ("aew", "ahw", "aup", "awb", "axb", "bdl", "clb", "eey", "fem", "gka", "jmk", "ksp",
            "ljm", "lnh", "rms", "rxr", "slp", "slt")
@@ -27,7 +27,7 @@ _BOOKS = ("dev-clean", "dev-other", "test-clean", "test-other", "train-clean-100
 
 
 def waveform(path: Path) -> tuple[np.ndarray[Any, Any], int]:
-    """What a WAV file of 16 bits holds, as float32[1, samples], and its rate in Hz."""
+    """Return a 16-bit WAV file's samples, as float32[1, samples], and its rate in Hz."""
     try:
         with wave.open(str(path), "rb") as sound:
             width, rate, count = sound.getsampwidth(), sound.getframerate(), sound.getnframes()
@@ -66,8 +66,8 @@ class _Spoken(ListedDataset, takes=f"dataset_dir {ROWS}"):
 class SpeechCommandsDataset(
     _Spoken, takes=f"dataset_dir usage {ROWS}", usages=("train", "test", "valid", "all")
 ):
-    """Words of commands; label is the word. What is in neither `testing_list.txt` nor
-    `validation_list.txt` is for training.
+    """Words of commands; label is the word. Files in neither `testing_list.txt` nor
+    `validation_list.txt` are for training.
 
     Reference: Warden, 2018.
     """
@@ -175,7 +175,7 @@ class LibriTTSDataset(
                 yield from self._in(path)
 
     def _in(self, path: Path) -> Iterator[Entry]:
-        """What a file of texts lists: the sentences of a chapter."""
+        """Yield the entries of a file of texts: the sentences of a chapter."""
         for number, line in enumerate(lines_of(path)):
             name, *texts = line.split("\t")
             speaker, chapter, *_ = [*name.split("_"), "", ""]

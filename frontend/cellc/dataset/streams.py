@@ -1,9 +1,9 @@
 """Random streams of pipelines: the published generators that MindSpore's pipelines draw from.
 
-What is drawn from them is made as the standard library of C++ (that of GCC) makes it, so the same
-seed gives the same order of rows and the same images. Sources: Matsumoto and Nishimura, "Mersenne
-Twister", 1998, and its 64-bit form, 2000; Park and Miller, "Random number generators: good ones are
-hard to find", 1988; `bits/uniform_int_dist.h`, `bits/random.tcc`, `bits/stl_algo.h`.
+Draws from them follow the standard library of C++ (that of GCC), so the same seed gives the same
+order of rows and the same images. Sources: Matsumoto and Nishimura, "Mersenne Twister", 1998, and
+its 64-bit form, 2000; Park and Miller, "Random number generators: good ones are hard to find",
+1988; `bits/uniform_int_dist.h`, `bits/random.tcc`, `bits/stl_algo.h`.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Mt19937x64(Stream):
 
     def _more(self) -> list[int]:
         state = self._state
-        # What is written at a place is read 156 places later, so half of them are made at once.
+        # A value written at a place is read 156 places later, so half of them are computed at once.
         for places, after in ((slice(0, 156), slice(1, 157)), (slice(156, 311), slice(157, 312)),
                               (slice(311, 312), slice(0, 1))):
             mixed = state[places] & _U64(0xFFFFFFFF80000000) | state[after] & _U64(0x7FFFFFFF)

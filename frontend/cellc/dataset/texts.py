@@ -20,7 +20,7 @@ from .sources import SourceDataset
 from .streams import Mt19937, Mt19937x64
 
 _BUFFER = 10000
-"""Rows of files are drawn from a buffer of four files' rows, but not of more than so many."""
+"""Rows of files are drawn from a buffer of four files' rows, but at most this number."""
 Place = tuple[int, int]
 """A file's number, and that of a row in it."""
 

@@ -31,7 +31,7 @@ class Transform:
     """Base of transforms."""
 
     def __call__(self, *args: Any) -> Any:
-        """What it makes of values; several values are given, and come back, as such."""
+        """Return the transformed values; several values are given, and come back, as such."""
         arrays = [self._array(a) for a in args]
         return self._apply(*arrays)
 
@@ -66,7 +66,7 @@ class PyTensorOperation:
         self.output_type: Any = None
 
     def __call__(self, img: Any) -> Any:
-        """What the work makes of a value."""
+        """Return the transformed value."""
         return self._execute_py(img)
 
 
@@ -77,7 +77,7 @@ class RandomTransform(Transform):
 
     @property
     def random(self) -> Stream:
-        """What it draws from."""
+        """The stream that it draws from."""
         return config.chosen_stream() if self._stream is None else self._stream
 
     def bound(self, seed: int) -> RandomTransform:
@@ -118,7 +118,7 @@ class Several(RandomTransform):
         return made
 
     def __call__(self, *args: Any) -> Any:
-        """What the chosen parts make of the values, one after the other."""
+        """Return the values, transformed by the chosen parts in turn."""
         result: Any = args
         for transform in self._chosen():
             result = transform(*result) if isinstance(result, tuple) else transform(result)

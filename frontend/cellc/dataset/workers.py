@@ -1,8 +1,8 @@
 """Rows made ahead by several workers, given in the order in which one would make them.
 
-Who asks for a row hands out tasks first, until as many are under way as are to be made ahead. So
-nothing runs in the background but the tasks, what is ahead is bounded, and a pipeline that nobody
-asks stands still. Workers are threads, or processes (`processes`) where the caller wants them.
+The consumer of a row hands out tasks first, until enough of them are under way. So nothing runs in
+the background but the tasks, what is ahead is bounded, and a pipeline that nobody asks stands
+still. Workers are threads, or processes (`processes`) where the caller wants them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ThreadPool:
 
 @dataclass(frozen=True)
 class Workers:
-    """Who makes the rows of an operation.
+    """The workers of an operation.
 
     Attributes:
         given: how many workers its user asked for; None: as many as the configuration says.
@@ -98,7 +98,7 @@ def made_of(
     workers: Workers, function: Callable[..., Any], items: Iterable[tuple[Any, tuple[Any, ...]]],
     run: Run, owner: object,
 ) -> Iterator[tuple[Any, Made]]:
-    """What a function makes of tasks, in their order.
+    """Yield a function's results for tasks, in their order.
 
     Args:
         workers: who calls it.
@@ -128,10 +128,10 @@ def made_of(
 def under_way(
     handed: Iterator[tuple[Any, Made]], most: int, run: Run | None = None
 ) -> Iterator[tuple[Any, Made]]:
-    """What is asked for ahead, up to so many; one by one where the run says so.
+    """Yield tasks with at most `most` under way; one by one where the run says so.
 
     Raises:
-        Exception: what was raised by who hands out; it comes behind what was before it.
+        Exception: one of the tasks' source, raised after all earlier results.
     """
     waiting: deque[tuple[Any, Made]] = deque()
     failure = None

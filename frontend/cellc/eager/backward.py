@@ -201,7 +201,7 @@ class Derived:
         return [result_of(a) for a in self.executable.call(arrays)]
 
     def operands(self, recording: Recording, given: Tensors) -> list[Tensor]:
-        """What the inputs of the graph stand for."""
+        """Return the tensors for the inputs of the graph."""
         return [*given, *(recording.tensors[n] for n in self.reads)]
 
 

@@ -1,9 +1,9 @@
 """Calls of library functions that come to several ops, as one program.
 
 `cross_entropy` of a small batch is six ops and a check; the work of each takes less time than
-calling it. Where such a call is made again and again, a program of all its ops answers it. The bits
-are those of the ops run one by one, by the law of two modes. While a gradient is recorded, another
-program gives what every op gave, and the recording sees the ops.
+calling it. Where such a call is repeated again and again, a program of all its ops answers it. The
+bits are those of the ops run one by one, by the law of two modes. While a gradient is recorded,
+another program gives what every op gave, and the recording sees the ops.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SMALL = 1 << 16
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Composite:
-    """What a recording is told of such a call.
+    """The record of such a call for recordings.
 
     Attributes:
         steps: ops in order: the op, the places of its operands, that of its first result and how
@@ -52,7 +52,7 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The programs of such a call, and what its recordings are told."""
+    """The programs of such a call, and their record for recordings."""
 
     executable: Executable
     taped: Taped | None

@@ -56,7 +56,7 @@ of the 65,530 mappings that Linux gives a process)."""
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """An op for certain types: its native entry, and what recordings are told."""
+    """An op for certain types: its native entry, and its record for recordings."""
 
     entry: Entry
     executable: Executable
@@ -109,7 +109,7 @@ class EagerEngine:
     def _found(
         self, op: str, operands: Tensors, arrays: Sequence[Elements], attrs: Attrs
     ) -> _Compiled:
-        """What runs an op on operands like these."""
+        """Return the program for an op on operands like these."""
         key = (op, attrs_key(attrs), tuple([(a.shape, a.dtype) for a in arrays]))
         try:
             found = self.entries.get(key)
@@ -322,7 +322,7 @@ def _straight(op: str, operands: Tensors, attrs: Attrs) -> tuple[Tensors, Mappin
 
 
 def _no_attribute(op: str, attrs: Attrs) -> str:
-    """What is wrong with attributes that are no key."""
+    """Return the error text of attributes that are no key."""
     wrong = {k: type(v).__name__ for k, v in attrs.items() if not _hashable(v)}
     return "; ".join(f"For '{op}', '{k}' must be a number, a string, an element type or a tuple of "
                      f"them, but got {kind}" for k, kind in wrong.items()) + "."

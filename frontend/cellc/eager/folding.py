@@ -45,7 +45,7 @@ _graphs: LRU[Any, Applied] = LRU(_KEPT)
 
 
 def folded(r: Recording, mark: Mark, ends: Sequence[int]) -> Folded | None:
-    """What was recorded since a mark as one op.
+    """Return the recording since a mark as one op.
 
     Args:
         ends: numbers of the values that are read after it.

@@ -1,9 +1,9 @@
 """Native sites of functions of the library (`cellc.core.native`).
 
-Calls of one op are answered by that op's program, those of several, once they have come often, by
-a program of them all (`composites`). What a call came to is found by watching one (`sites.Asked`):
-its ops must account for its result, and their operands be its arguments, results of one another,
-or constants. So what draws random numbers, writes parameters or reads elements is never learnt.
+Calls of one op are answered by that op's program, those of several, once they have come often, by a
+program of them all (`composites`). The ops of a call are found by watching one (`sites.Asked`): its
+ops must account for its result, and their operands be its arguments, results of one another, or
+constants. So what draws random numbers, writes parameters or reads elements is never learnt.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Unknown(Exception):
 
 
 class FunctionSite:
-    """A function behind a native site.
+    """A function with a native site.
 
     Args:
         sites: the process's sites.
@@ -159,7 +159,7 @@ def _constant(t: Tensor) -> bool:
 
 
 def _kind(x: Any) -> Any:
-    """What an argument has in common with others of calls that are alike."""
+    """Return the part of an argument that equal calls share."""
     if matchable_type(x):
         return kind_of(x)
     if type(x) in (tuple, list):
@@ -187,7 +187,7 @@ def _tensors(args: Sequence[Any]) -> Iterator[Tensor]:
 
 
 def _argument(x: Any, places: dict[int, int], anywhere: bool) -> Argument:
-    """What an argument of a case has to be."""
+    """Return the requirement on an argument of a case."""
     if matchable_type(x):
         if anywhere:
             return Argument("any", x._data.dtype, places.get(id(x), -1))

@@ -42,7 +42,7 @@ class Loops:
     """Traces, compiles and runs loops.
 
     Args:
-        asked: is told of each that runs.
+        asked: receives each loop that runs.
     """
 
     def __init__(self, asked: Asked) -> None:

@@ -2,8 +2,8 @@
 
 Results stay on the device and calls do not wait for it: who looks at elements does. A Parameter
 that an op reads moves there for good, any other tensor of the host is copied for the call
-(constants once). Positions are checked there, too: what is wrong is told by the next wait, and
-until then no Parameter changes.
+(constants once). Positions are checked there, too: errors are raised at the next synchronization,
+and until then no Parameter changes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class DeviceEngine(EagerEngine):
         return held
 
     def _assign(self, value: Tensor) -> Executable:
-        """What overwrites elements of a type, unless a check has failed."""
+        """Return the program that overwrites elements of a type, unless a check has failed."""
         kind = TensorType(value.shape, value.dtype)
         found = self._assigning.get(kind)
         if found is None:

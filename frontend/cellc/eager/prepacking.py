@@ -1,11 +1,11 @@
 """Products and convolutions by Parameters that stay as they are: their weights are packed once.
 
-The kernel of a product packs its weights in every call, which costs as much as the arithmetic of
-a dozen rows. A Parameter that the same op has read several times and that nobody has written in
+The kernel of a product packs its weights in every call, which costs as much as the arithmetic of a
+dozen rows. A Parameter that the same op has read several times and that nobody has written in
 between becomes a bound parameter of a program of its own: what follows from it alone is computed
 once, as in graph mode (`Executable.bind`), and it gives its array up to what is packed
-(`storage/prepacked.py`). Whoever asks for its elements gets them; a write, a recording (a step of
-training will write it) or other readers put an end to it.
+(`storage/prepacked.py`). Reads of its elements get them; a write, a recording (a step of training
+will write it) or other readers put an end to it.
 """
 
 from __future__ import annotations
@@ -156,7 +156,8 @@ class Prepacking:
     def _ready(
         self, p: Tensor, storage: Storage, key: Any, operands: Tensors, attrs: Attrs
     ) -> _Bound | None:
-        """What serves a call, bound to what the Parameter holds now, if it is time for that."""
+        """Return a call's program, bound to the Parameter's present elements, if it is time for
+        that."""
         weights_version, version, times = writes.weights_version, storage.version, storage.unpacked
         if storage.lent or p.init is not None or times >= prepacked.OFTEN:
             storage.prepacked = None

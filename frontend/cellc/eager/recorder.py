@@ -57,7 +57,7 @@ class Sums:
 
 
 tensor_hooks: list[Callable[[Tensor, Tensor], Tensor]] = []
-"""What passes the gradient of a tensor through its hooks, once any tensor has some."""
+"""Functions that pass the gradient of a tensor through its hooks, once any tensor has some."""
 
 
 class _Active(threading.local):
@@ -329,7 +329,7 @@ class Recording:
             self._reducers.append((reducer, [self.value_of(t) for t in tensors]))
 
     def _reductions(self, wanted: Sequence[int], last: bool) -> list[reductions.Reduction]:
-        """What the reducers do with the gradients asked for.
+        """Return the reductions of the requested gradients.
 
         Raises:
             RuntimeError: they keep what they reduce, but this is not the one pass of a recording,

@@ -1,9 +1,9 @@
 """Gradients that pass through one more computation before anybody gets them: sums over processes.
 
 A Cell that trains on its part of a batch says so of its Parameters while it is recorded
-(`Recording.reduce_by`). What it does then is a function of the gradients, run behind the backward
-pass; where that is compiled, the function is traced into the same program, so that sums start as
-soon as their gradients are there and go on beside the rest.
+(`Recording.reduce_by`). The reduction is a function of the gradients, run after the backward pass;
+where that is compiled, the function is traced into the same program, so that sums start as soon as
+their gradients are there and run in parallel to the rest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..tracing.tracer import GraphTensor, Tracer
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reduction:
-    """What happens to some gradients of one backward pass.
+    """The reduction of some gradients of one backward pass.
 
     Attributes:
         places: which of the gradients asked for they are.
@@ -41,12 +41,12 @@ class Reduction:
 
 
 class Reducer(Protocol):
-    """What has gradients of its tensors reduced."""
+    """An object that reduces gradients of its tensors."""
 
     def reduction(
         self, chosen: Mapping[int, int], reads: Callable[[], Sequence[int]]
     ) -> Reduction:
-        """What happens to the gradients of some of its tensors.
+        """Return the reduction of the gradients of some of its tensors.
 
         Args:
             chosen: which of its tensors, and which of the gradients asked for are theirs.
@@ -56,15 +56,15 @@ class Reducer(Protocol):
 
 
 def states_of(reductions: Sequence[Reduction]) -> Iterator[Tensor]:
-    """What they read beside gradients, in the order of the inputs that stand for it."""
+    """Return the tensors they read besides gradients, in the order of the corresponding inputs."""
     return chain.from_iterable(r.state for r in reductions)
 
 
 def traced(
     tracer: Tracer, reductions: Sequence[Reduction], grads: Sequence[Value | None]
 ) -> list[Value | None]:
-    """The reductions as nodes of a backward graph, behind all that is there; their state becomes
-    its next inputs."""
+    """Return the reductions as nodes at the end of a backward graph; their state becomes its next
+    inputs."""
     given = [[tracer.input(TensorType(t.shape, t.dtype), f"state{i}.{k}")
               for k, t in enumerate(r.state)] for i, r in enumerate(reductions)]
     tensors = [None if g is None else GraphTensor(g) for g in grads]

@@ -1,8 +1,8 @@
 """Native sites of the eager engine: the usual op call and the operators of Tensor.
 
-What a site may learn is decided here. A case of `apply` is an op, the types of its operands and
-its attributes; a case of an operator is a call that came to exactly one op on its own operands
-(a Python number being one that always stands for the same constant).
+This module decides which calls a site may learn. A case of `apply` is an op, the types of its
+operands and its attributes; a case of an operator is a call that came to exactly one op on its own
+operands (a Python number being one that always stands for the same constant).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Call:
     result: Tensor | tuple[Tensor, ...]
 
     def results(self) -> tuple[Tensor, ...]:
-        """What came out, as a tuple."""
+        """The results, as a tuple."""
         return self.result if isinstance(self.result, tuple) else (self.result,)
 
 
@@ -73,7 +73,7 @@ class Asked:
     def during(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Any, list[Call | None]]:
-        """What a call gives, and the ops that it came to."""
+        """Return the result of a call, and the ops that it ran."""
         thread = threading.get_ident()
         outer = self.asking.get(thread)
         calls = self.asking[thread] = [] if outer is None else outer
@@ -150,7 +150,7 @@ def settled(value: Any) -> bool:
 
 
 class OperatorSite:
-    """An operator of Tensor behind a native site.
+    """An operator of Tensor with a native site.
 
     Args:
         sites: the process's sites.
@@ -197,14 +197,14 @@ def matchable_type(x: Any) -> bool:
 
 
 def kind_of(x: Any) -> Any:
-    """What an argument has in common with others of calls that are alike."""
+    """Return the part of an argument that equal calls share."""
     if matchable_type(x):
         return type_of(x)
     return (type(x), x) if type(x) in (int, float) else type(x)
 
 
 def operand_of(t: Tensor, place: int, executable: Executable) -> Argument:
-    """What a tensor has to be for an executable: of a type, or of any shape."""
+    """Return the requirement on a tensor of an executable: of a type, or of any shape."""
     if executable.program.broadcasts:
         return Argument("any", t._data.dtype, place)
     return Argument("tensor", type_of(t), place)

@@ -1,4 +1,4 @@
-"""What MindSpore offers as experimental: `cellc.experimental`."""
+"""MindSpore's experimental part: `cellc.experimental`."""
 
 from . import optim
 

@@ -1,4 +1,4 @@
-"""What the interpreter knows of Cells and Primitives, without importing them.
+"""Facts about Cells and Primitives for the interpreter, without importing them.
 
 `cellc.nn.cell` stands on this package, so its classes are looked up once it is loaded: before
 that no instance can exist.

@@ -46,7 +46,7 @@ def mangle(name: str, frame: Frame) -> str:
 _PLAIN = (Tensor, ModuleType, type, FunctionType, str, int, float, list, tuple, dict, set,
           np.ndarray)
 _METHODS = {"has_key": "__contains__"}
-"""What MindSpore's graph mode has of dicts beside Python's methods."""
+"""Methods of dicts in MindSpore's graph mode besides Python's."""
 
 
 def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:

@@ -1,4 +1,4 @@
-"""What is known of a function before it is interpreted: its names, and which are live where.
+"""Static facts about a function before it is interpreted: its names, and which are live where.
 
 Liveness is the usual backward data flow (Aho et al., "Compilers", 9.2.5), done on the tree: a
 loop is iterated to a fixed point, `break`, `continue` and `return` carry their own live sets.
@@ -185,7 +185,7 @@ class Liveness:
 
 @dataclass(frozen=True, slots=True)
 class _Exits:
-    """What is live where the enclosing constructs are left to."""
+    """The names that are live at the exits of the enclosing constructs."""
 
     on_break: Names = NONE
     on_continue: Names = NONE

@@ -58,7 +58,7 @@ def interpret_call(
         hooks: see `Hooks`; a call from within another one keeps those of the outer call.
 
     Returns:
-        What the call returns: a structure with tensors as leaves.
+        Return the result of the call: a structure with tensors as leaves.
 
     Raises:
         CompileError: of the builtin kind the error has; exceptions of the user's own types are
@@ -191,7 +191,7 @@ def _trapped(vm: Interpreter) -> CompileError:
 
 
 def _outgoing(vm: Interpreter, error: Exception) -> Exception:
-    """What leaves the compiler for an exception of the program."""
+    """Return the exception that leaves the compiler for one of the program."""
     if kind(type(error)) is not None:
         return vm.located(error)
     place = vm.fault.place if vm.fault and vm.fault.error is error else None

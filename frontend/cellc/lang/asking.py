@@ -322,7 +322,7 @@ class Foresight:
         return True
 
     def _measures(self, node: Node) -> list[Value]:
-        """What the sizes in a node were measured from: their hints may be stand-ins."""
+        """Return the values that a node's sizes were measured from: hints may be stand-ins."""
         symbols = {s for r in node.results for s in symbols_of(r.type.shape)}
         symbols |= {s for a in node.attrs.values() for s in symbols_of(a)}
         if symbols - self.measured.keys():
@@ -331,7 +331,7 @@ class Foresight:
         return [self.measured[s] for s in symbols if s in self.measured]
 
     def _outer(self, value: Value) -> Value | None:
-        """What an input of a nested graph stands for."""
+        """Return the outer value of a nested graph's input."""
         found = self.tracer.stands.get(value)
         return found if found is not None else next(
             (o for r in self.tracer.regions for o, i in r.captures.items() if i is value), None)

@@ -127,7 +127,7 @@ def store_outside(vm: Interpreter, slot: Stored, value: Any, frame: Frame) -> No
 
 
 def _refuse_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame: Frame) -> None:
-    """What cannot be set while a graph is compiled, because a run could not do the same."""
+    """Refuse an attribute that a compiled call cannot set, because a run could not do the same."""
     what = f"the attribute '{name}' of {type(holder).__name__}"
     if isinstance(value, Parameter) or _model.is_cell(value):
         raise vm.error("CE501", TypeError, f"{what} cannot be set to a {type(value).__name__} in a "

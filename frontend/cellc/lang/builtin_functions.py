@@ -241,7 +241,7 @@ def _extreme(fn: Any, better: Callable[[Any, Any], Any]) -> Handler:
 
 
 def _kind(value: Any) -> Any:
-    """What a choice of the run must have in common."""
+    """Return the kind that both alternatives of a run-time choice must share."""
     return value._type if isinstance(value, Tensor) and kind_of(value) is None else None
 
 
@@ -497,7 +497,7 @@ def _id(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 
 
 def _plain(fn: Any) -> Handler:
-    """What Python does: tensors define it themselves, or are only passed on."""
+    """Return a handler that calls Python: tensors define it themselves, or are only passed on."""
     return lambda vm, args, kwargs, frame: fn(*args, **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""What two calls must have in common to be traced alike; see `call_templates`."""
+"""The signature by which two calls are traced alike; see `call_templates`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _READ_BY_PYTHON = frozenset(
     {"__getattr__", "__getattribute__", "__repr__", "__str__", "__format__", "extend_repr"})
 """Methods that Python calls, so that what they read is not seen."""
 _UNLIKE_IN_CELLS = frozenset({"_create_time", "_entries", "_inner", "_param_prefix"})
-"""What Cells hold that a trace does not depend on."""
+"""Attributes of Cells that a trace does not depend on."""
 _OF_EVERY_CELL = frozenset({"training", "requires_grad", "cls_name"})
 _UNLIKE_IN_PARAMETERS = frozenset(
     {"_serial", "_storage", "_name", "auto_named", "_waited"})
@@ -68,11 +68,12 @@ class Unlike(Exception):
 
 
 class Signature:
-    """What two calls must have in common, in `key`, and what each has of its own.
+    """The common part of two calls, in `key`, and the own part of each.
 
     Args:
-        state: what the trace made and changed. What it made may change unseen, but for lists, dicts
-            and arrays, whose contents are compared: Cells and others must have been there before.
+        state: what the trace made and changed. Objects that it made may change unseen, but for
+            lists, dicts and arrays, whose contents are compared: others must have been there
+            before.
 
     Attributes:
         tensors: in the places that the key numbers, each once.
@@ -125,7 +126,7 @@ class Signature:
         return kind, tuple([self._of(v) for v in value])
 
     def _object(self, value: Any) -> Hashable:
-        """An object that nothing changes in a trace without `State` being told."""
+        """An object whose changes in a trace `State` always sees."""
         if not isinstance(value, _FIXED) and (
                 isinstance(value, (*BOXES, Iterator)) or not self._state.is_outside(value)
                 or type(value).__module__.startswith(("cellc.lang.", "cellc.tracing."))):
@@ -192,7 +193,7 @@ class Signature:
 
 
 def _shallow(box: Any) -> list[Any]:
-    """What is in a list or dict."""
+    """Return the contents of a list or dict."""
     return [v for pair in box.items() for v in pair] if isinstance(box, dict) else list(box)
 
 

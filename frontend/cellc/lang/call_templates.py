@@ -6,10 +6,10 @@ call on arguments that are alike appends a copy on its own values instead of bei
 
 Arguments are alike if they have the same structure, types and known values: Cells of one class
 whose attributes are alike, tensors of one type in the same places (`Signature`). Numbers and
-strings that a layer holds and does not read (its place in the network) may differ. What still tells
-two such calls apart is the identity and the names of Parameters and Cells, so a call that looks at
-those gives no template; neither does one that changes Python objects, calls Python at run time or
-stands in a run-time branch. The copies read the same attributes as the calls would have.
+strings that a layer holds and does not read (its place in the network) may differ. The identity and
+the names of Parameters and Cells still distinguish two such calls, so a call that looks at those
+gives no template; neither does one that changes Python objects, calls Python at run time or stands
+in a run-time branch. The copies read the same attributes as the calls would have.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """What stands for a tensor that a call returned: a value, or a tensor that it was given."""
+    """The stand-in for a tensor that a call returned: a value, or one of its argument tensors."""
 
     code: int | Value
     is_given: bool = False
@@ -52,7 +52,7 @@ class _Leaf:
 
 @dataclass(slots=True)
 class Template:
-    """What a call appended to the graph.
+    """The nodes that a call appended to the graph.
 
     Attributes:
         tensors: those that it reads besides the ones of its arguments.
@@ -167,14 +167,14 @@ class CallTemplates:
         return result
 
     def _usable(self) -> bool:
-        """Whether calls do nothing now but append nodes, as far as can be told before them."""
+        """Whether calls only append nodes now, as far as can be known before them."""
         vm = self.vm
         return not (vm.collect or vm.rolling or vm.journal is not None or vm.region_depth
                     or vm.catching or vm.state.first is not None or vm.state.inputs)
 
 
 def _captured(what: Any) -> tuple[Any, ...]:
-    """What a function has captured."""
+    """Return the captured values of a function."""
     cells = what.__closure__ if isinstance(what, FunctionType) else None
     try:
         return tuple([c.cell_contents for c in cells or ()])
@@ -199,7 +199,7 @@ class _Watched:
         self.roots: dict[int, Tensor] = {}
 
     def _marks(self) -> tuple[Any, ...]:
-        """What must be the same after the call."""
+        """Return the facts that must be the same after the call."""
         vm = self.vm
         return (vm.templates.looked_at, Parameter.names_read, len(vm.tracer.functions),
                 vm.tracer.checks, len(vm.tracer.regions), vm.state.first, len(vm.state.worlds),
@@ -219,7 +219,7 @@ class _Watched:
             vm.templates.watching -= 1
 
     def template(self, result: Any) -> Template | None:
-        """What the call did, if that can be done again."""
+        """Return the template of the call, if it can be repeated."""
         nodes = self.region.graph.nodes
         if self._marks() != self.before or self.vm.tracer.regions[-1] is not self.region:
             return None
@@ -283,7 +283,7 @@ class _Watched:
                 if every or self.reads.has(*place)}
 
     def _leaf(self, tensor: Tensor, code: Callable[[Value], int | Value]) -> _Leaf:
-        """What stands for a tensor that is returned."""
+        """Return the stand-in for a tensor that is returned."""
         for i, t in enumerate(self.signature.tensors):
             if t is tensor:
                 return _Leaf(~i, True)
@@ -317,7 +317,7 @@ class _Watched:
         return found
 
     def _here(self, value: Value) -> Value:
-        """What stands for a value of a graph further out in this one."""
+        """Return the value in this graph that captures one of an outer graph."""
         for region in self.vm.tracer.regions[1:]:
             value = region.captures.get(value, value)
         return value
@@ -393,7 +393,7 @@ class _Copy:
 
 
 def _mapped(result: Any, leaf: Callable[[Any], Any]) -> Any:
-    """What a call returned, its tensors (or what stands for them) changed.
+    """Return a call's result with its tensors (or their stand-ins) changed.
 
     Raises:
         Unlike: it holds more than tensors, tuples and plain values.

@@ -432,7 +432,7 @@ def _object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
 
 
 def _partial(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    if fn is apply:  # what stands behind it while ops run eagerly is no concern of a graph
+    if fn is apply:  # its eager implementation is no concern of a graph
         return library(vm, fn, args, kwargs, frame)
     if vm.hooks.on_partial_read is not None:
         vm.hooks.on_partial_read(fn)
@@ -654,7 +654,7 @@ def _shown(module: str) -> str:
 
 
 def _instead(full: str, name: str) -> str:
-    """What to write for a function that needs elements."""
+    """Return the advice for a function that needs elements."""
     if full in ("numpy.array", "numpy.asarray", "numpy.ascontiguousarray"):
         return "it is a Tensor already; to change its type use x.astype(...)"
     ops = sys.modules.get("cellc.ops")
@@ -666,8 +666,8 @@ def _instead(full: str, name: str) -> str:
 
 Handler = Callable[["Interpreter", Any, Args, Kwargs, "Frame"], Any]
 _INTERPRETED = (FunctionType, MethodType, InterpretedFunction, Callback, functools.partial)
-"""What may be given a number that differs from trip to trip of a loop being rolled: its body is
-interpreted, or it refuses itself."""
+"""Callables that may get a number that differs from trip to trip of a loop being rolled: the body
+is interpreted, or refuses by itself."""
 _BY_TYPE: dict[int, Handler] = {id(kind): handler for kind, handler in (
     (FunctionType, _function), (MethodType, _method), (BuiltinFunctionType, _builtin),
     (type, _construct), (InterpretedFunction, _nested), (Callback, _callback),

@@ -35,7 +35,7 @@ _Result = TypeVar("_Result")
 GENERATED: Any = type(contextmanager(lambda: iter(()))())
 """The class of the managers that `contextlib.contextmanager` gives."""
 _OF_TRACING = CompileError, Cascade, Diverged, SizeInside
-"""What no `except` or `with` of the program catches (the last: of tracing, which may ask)."""
+"""Exceptions that the program cannot catch (the last: of tracing, which may ask)."""
 
 
 def special(
@@ -154,15 +154,15 @@ def _is_asked(vm: Interpreter, node: ast.stmt, frame: Frame) -> bool:
 def _leave(
     vm: Interpreter, node: ast.stmt, frame: Frame, checks: int, last: Callable[[], _Result]
 ) -> _Result:
-    """What is done last in a statement, whatever is raised in it.
+    """Run the last step of a statement, also after an exception in it.
 
     Args:
         checks: how many exceptions of the run there were before it.
 
     Raises:
         CompileError: it changes Python objects or prints, which exceptions of the run would pass
-            by. The trace is made again, and the run asked about them (`_is_asked`), as far as it
-            can be; not where errors are looked for: those of the way that is foreseen would count.
+            by. The trace is repeated, and the run is asked about them (`_is_asked`), as far as
+            possible; not where errors are looked for: those of the foreseen path would count.
     """
     passes = vm.tracer.checks > checks and not vm.collect and not _is_asked(vm, node, frame)
     before = _effects(vm) if passes else set()
@@ -197,7 +197,7 @@ def _is_told(manager: Any) -> bool:
 
 @cache
 def _looks(code: CodeType) -> bool:
-    """Whether a method reads an argument behind its first."""
+    """Whether a method reads an argument after its first."""
     told = {*code.co_varnames[1:code.co_argcount + bool(code.co_flags & CO_VARARGS)]}
     return any(told & {*(i.argval if isinstance(i.argval, tuple) else (i.argval,))}
                for i in dis.get_instructions(code)
@@ -221,9 +221,8 @@ def _returns(code: CodeType) -> bool:
 
 @contextmanager
 def _catching(vm: Interpreter, may: bool = True, tidies: bool = False) -> Iterator[None]:
-    """What is raised meanwhile may be caught here: who raises it under a condition of the run asks
-    for that. With `tidies` it is asked for if that is possible: what is done last changes Python
-    objects."""
+    """Exceptions may be caught here: a raise under a condition of the run asks for that. With
+    `tidies` it is asked for if that is possible: what is done last changes Python objects."""
     saved = vm.catching, vm.tidying, vm.try_region, vm.tracer.caught
     vm.catching += may
     vm.tidying += tidies

@@ -125,7 +125,7 @@ def _all_or_any(
     if all(is_total(v) for v in rest):
         return logical(op, first, _always_run(
             vm, node, frame, lambda: _all_or_any(vm, node, rest, frame)))
-    # What follows may fail or have effects, so it runs only if Python would run it.
+    # The operands after it may fail or have effects, so they run only if Python would run them.
     sides = (lambda: _all_or_any(vm, node, rest, frame)), (lambda: op == "or")
     found = choose(vm, node, first, frame, *(sides if op == "and" else sides[::-1]))
     return truth(vm, found, frame)
@@ -388,14 +388,14 @@ class _Join:
         self.stores.append((slot, self._merge_variable(slot, a, b, changes), line))
 
     def _gone(self, side: Side) -> bool:
-        """Whether nobody reads the variables as they are behind a path: it left the function, and
-        no `finally` runs before that."""
+        """Whether nobody reads the variables after a path: it left the function, and no `finally`
+        runs before that."""
         return side.gone() and (not self.frame.finals or side.never())
 
     def _merge_variable(
         self, slot: Variable, a: Any, b: Any, changes: tuple[Change | None, Change | None]
     ) -> Build:
-        # (A variable that no code reads behind one side may be read behind the other: a `break`.)
+        # (A variable that no code reads after one side may be read after the other: a `break`.)
         a, b = (_ABSENT if v is DEAD else v for v in (a, b))
         if a is _ABSENT and b is _ABSENT:
             return _always(DEAD)

@@ -136,7 +136,7 @@ class CompileError(CellcError, InNotebook):
         self.hint = hint
 
     def key(self) -> tuple[str, str, Span | None]:
-        """What makes two errors the same."""
+        """The key by which two errors are the same."""
         return self.code, self.message, self.place.span if self.place else None
 
     def __str__(self) -> str:

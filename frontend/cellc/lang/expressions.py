@@ -245,7 +245,7 @@ def comprehend(
     vm: Interpreter, generators: Sequence[ast.comprehension], source: Walk, inner: Frame,
     make: Callable[[], Any],
 ) -> Iterator[Any]:
-    """What a comprehension makes of each kept element, one by one.
+    """Yield the kept elements of a comprehension, one by one.
 
     Args:
         source: over what the first of its loops walks.

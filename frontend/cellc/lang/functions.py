@@ -52,7 +52,7 @@ class InterpretedFunction:
     def as_python(self) -> Callable[..., Any]:
         """The same function for Python to call when the network runs.
 
-        What it reads from outside has the value it has now.
+        Names from outside have their present values.
 
         Raises:
             TypeError: that is a tensor of the graph.

@@ -92,7 +92,7 @@ class GeneratorOfProgram(Foreign):
 
 
 def refuse_open(vm: Interpreter) -> None:
-    """What a generator does last must be done: nobody knows when Python would drop it.
+    """Refuse generators with unfinished clean-up: nobody knows when Python would drop them.
 
     Raises:
         CompileSyntaxError: one was left within a `with` or `try` (CE103).

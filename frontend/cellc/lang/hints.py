@@ -1,4 +1,4 @@
-"""What to add to the errors of a program: types of what is involved, and what to do instead."""
+"""Hints for the errors of a program: types of the values involved, and alternatives."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def for_name(name: str, frame: Frame) -> str:
-    """What may have been meant by a name that is not defined."""
+    """Return similar names for one that is not defined."""
     known: dict[str, None] = {}
     scope: Frame | None = frame
     while scope is not None:
@@ -132,7 +132,7 @@ _ELSEWHERE = {
 
 
 def for_attribute(error: AttributeError, frame: Frame) -> str:
-    """What may have been meant by an attribute that does not exist."""
+    """Return similar names for an attribute that does not exist."""
     owner: Any = error.obj
     name = error.name
     if name is None or owner is None:

@@ -58,7 +58,7 @@ REGION_DEPTH = 100
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What the caller of the interpreter wants to hear or decide.
+    """Callbacks and decisions of the interpreter's caller.
 
     Attributes:
         on_attribute_read: called with (object, name) for attributes of Cells and user objects.
@@ -200,7 +200,7 @@ class Interpreter:
         return chain[::-1]
 
     def whereabouts(self, code: str) -> str:
-        """What the note of a run-time error says: its code, the user's statement, the calls."""
+        """Return the note of a run-time error: its code, the user's statement, the calls."""
         about = f"  {CODES[code]} [{code}]"
         if self.frame is None or not self.frame.depth:
             return about

@@ -1,4 +1,4 @@
-"""What a loop, star or comprehension walks over.
+"""The sources that a loop, star or comprehension walks over.
 
 The iterators of a program are Python's: they look at a list when they are asked, so a list that
 changes meanwhile is seen as it is then. Theirs know their place, so that a journal can take a
@@ -208,8 +208,8 @@ class Through(Walk):
 
 
 class Foreign(Walk):
-    """Any other iterator. What it has given cannot be taken back, so none of its steps may be
-    under a condition that only the run knows (but where it was made there)."""
+    """Any other iterator. Its elements cannot be taken back, so none of its steps may be under a
+    condition that only the run knows (except where it was made there)."""
 
     __slots__ = ("native",)
     native: Any
@@ -294,8 +294,8 @@ def walk(vm: Interpreter, value: Any) -> Walk:
 
 
 def returned(value: Any, depth: int = 4) -> Any:
-    """What a compiled function gives for what its program returns: iterators and views of dicts
-    become tuples or lists, as MindSpore has it: outside there is nothing to walk through."""
+    """Return a compiled function's result as MindSpore does: iterators and views of dicts become
+    tuples or lists, since outside there is nothing to walk through."""
     if isinstance(value, Walk):
         elements = [returned(v) for v in value]
         return tuple(elements) if getattr(value, "gives", list) is tuple else elements
@@ -331,8 +331,8 @@ def items(vm: Interpreter, value: Any) -> list[Any]:
 
 
 def ahead(source: Walk) -> tuple[list[Any], list[Sequence[Any]]] | None:
-    """What a walk will give if nothing changes, and the sequences it reads; None if that is not
-    known without running anything of the program."""
+    """Return the future elements of a walk if nothing changes, and the sequences it reads; None if
+    that is not known without running anything of the program."""
     leaves = source.leaves()
     if leaves is None or any(isinstance(leaf.source, (Rows, operations.RunItems))
                             for leaf in leaves):

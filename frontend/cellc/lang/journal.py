@@ -1,4 +1,4 @@
-"""What a branch or loop body changed, so that it can be undone and merged.
+"""The changes of a branch or loop body, so that they can be undone and merged.
 
 Both branches of a run-time `if` are interpreted, one after the other, from the same state. Every
 store goes through a place (a variable, the content of a list, an attribute, ...); while a
@@ -22,7 +22,7 @@ from ..tracing.tracer import GraphTensor
 from .values import MISSING
 
 BOXES = (*CHANGEABLE, array, np.ndarray)
-"""What can be changed in place, by functions of Python and numpy."""
+"""Objects that functions of Python and numpy can change in place."""
 
 
 class Slot(Protocol):
@@ -41,7 +41,7 @@ class Slot(Protocol):
         """The object it is part of."""
 
     def label(self) -> str:
-        """What messages call it."""
+        """Return its name in messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def builtin_of(box: Any) -> Any:
 
 
 def elements_in(box: Any) -> Any:
-    """What a container holds, as a plain one."""
+    """Return the contents of a container, as a plain one."""
     own = builtin_of(box)
     if issubclass(own, dict):
         return dict(own.items(box))
@@ -229,7 +229,7 @@ def elements_in(box: Any) -> Any:
 
 
 def shallow(box: Any) -> Any:
-    """What a container holds, for `differs`."""
+    """Return the contents of a container, for `differs`."""
     return content(box) if isinstance(box, np.ndarray) else elements_in(box)
 
 

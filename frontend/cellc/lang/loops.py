@@ -1,7 +1,7 @@
 """Loops of which only the run knows the trips: a `while` of the graph. (`rolling` has the others.)
 
-What a run-time loop carries is found by tracing its body: names assigned in the body that are
-live at its head or after it, and any place the body is seen to change. If a trace shows that more
+The carried values of a run-time loop are found by tracing its body: names assigned in the body that
+are live at its head or after it, and any place that the body changes. If a trace shows that more
 must be carried (or a number must be of another element type), it is thrown away and repeated.
 """
 

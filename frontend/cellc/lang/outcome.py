@@ -87,7 +87,7 @@ NEVER = Outcome(falls=False)
 
 
 class Diverged(Exception):
-    """What follows on this path is never run: its run-time `raise` has become part of the graph.
+    """The rest of this path never runs: its run-time `raise` has become part of the graph.
 
     Attributes:
         depth: regions that were open; only the branch itself may go on without the path.

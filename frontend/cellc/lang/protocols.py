@@ -39,7 +39,7 @@ _RESULTS = (bool, int, float, complex, str, bytes, type(None))
 
 
 def of_builtin(vm: Interpreter, fn: Any, args: list[Any], frame: Frame) -> Any:
-    """What a builtin gives for an object of the user; MISSING if it calls no method of it."""
+    """Return a builtin's result for an object of the user; MISSING if it calls no method of it."""
     if fn.__name__ == "extend" and isinstance(args[0], (list, tuple)):
         check_length(len(fn.__self__) + len(args[0]))
     names = _OF_BUILTIN.get(fn)

@@ -157,7 +157,7 @@ _PYTEST = "_pytest.assertion.rewrite"
 
 @lru_cache(maxsize=32)
 def _by_hook(text: str, file: str, loader: Any) -> _Codes:
-    """What an import hook makes of a text."""
+    """Return the codes that an import hook makes of a text."""
     data = text.encode()
     try:
         with warnings.catch_warnings():

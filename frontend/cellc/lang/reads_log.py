@@ -1,4 +1,4 @@
-"""What a call read of the attributes of its arguments' objects, so that it can be read again."""
+"""The reads of a call from its arguments' objects, so that they can be repeated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ReadsLog:
 
     Args:
         objects: whose reads are noted.
-        outer: a log that is told all that this one is.
+        outer: a log that gets the same entries.
     """
 
     def __init__(self, objects: Sequence[Any], outer: ReadsLog | None) -> None:

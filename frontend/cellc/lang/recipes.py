@@ -1,7 +1,7 @@
 """How the run makes a value that Python objects are to hold, from tensors of the graph.
 
-Containers and objects that the trace made are made anew in each call; what was there before is
-handed over as it is.
+Each call rebuilds the containers and objects that the trace made; older ones are handed over as
+they are.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Recipe:
 
     @property
     def mark(self) -> tuple[Any, ...]:
-        """What tells whether a value has changed since."""
+        """Return a mark that shows whether a value has changed since."""
         return tuple(self.marks)
 
     def values(self, tensors: Sequence[Tensor]) -> list[Any]:
@@ -211,7 +211,7 @@ class _Maker:
         return make
 
     def _attributes(self, value: Any) -> Callable[[Any, Sequence[Tensor]], None]:
-        """What sets the attributes of an object like those of another."""
+        """Return a function that sets the attributes of an object like those of another."""
         parts = {k: self.build(v) for k, v in plain(value, "__dict__", {}).items()}
 
         def put(made: Any, tensors: Sequence[Tensor]) -> None:

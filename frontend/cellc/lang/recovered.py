@@ -52,7 +52,7 @@ def _texts(names: dict[str, Any]) -> Iterator[str]:
 
 
 def _standard_input() -> Iterator[str]:
-    """What Python reads from standard input, if that is a file."""
+    """Yield the text that Python reads from standard input, if that is a file."""
     try:
         found = os.fstat(0)
         if stat.S_ISREG(found.st_mode) and found.st_size < 1 << 24:

@@ -179,7 +179,7 @@ def mark(tracer: Tracer) -> Mark:
 def rewind(tracer: Tracer, to: Mark) -> None:
     """Drop what was traced into the innermost region since the mark.
 
-    What outer regions were asked to hand in stays: an input that is not read costs nothing.
+    Values that outer regions captured for it stay: an input that is not read costs nothing.
     """
     region = tracer.regions[-1]
     del region.graph.nodes[to.nodes :]

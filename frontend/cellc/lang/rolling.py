@@ -2,8 +2,8 @@
 
 The first trip of a long loop is traced as it is. Then one more trip is traced for all the others,
 with the loop's variable standing for a number (or a row) per trip; if nothing in it depends on
-which trip it is but such numbers and rows, the rest of the loop becomes a `scan` of that body.
-What it carries is found as for run-time loops. If anything speaks against it (another structure
+which trip it is but such numbers and rows, the rest of the loop becomes a `scan` of that body. Its
+carried values are found as for run-time loops. If anything speaks against it (another structure
 after a trip, a list that grows, a number that is compared, `break`), the trace is thrown away and
 the loop is unrolled, so rolling changes nothing but the size of the graph: bits and gradients are
 those of the unrolled loop (`stepwise`, see `cellc_compiler.ops.control.Scan`).
@@ -258,7 +258,7 @@ class RolledLoop(RuntimeLoop):
                 raise NotRollable
 
     def _element(self, values: Sequence[Any]) -> Any:
-        """What the target stands for."""
+        """Return the value of the loop's target."""
         if isinstance(values, Rows):
             return self.rows_of(values.tensor, range(1, len(values)))
         rest = values[1:]

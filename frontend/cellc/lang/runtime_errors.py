@@ -113,7 +113,7 @@ def _plain(part: Any) -> Any:
 
 
 def _message(error: BaseException) -> list[Any]:
-    """What an exception prints, as strings and tensors."""
+    """Return the printed form of an exception, as strings and tensors."""
     if type(error).__str__ not in (BaseException.__str__, KeyError.__str__):
         return [str(error)]
     if len(error.args) == 1:
@@ -171,7 +171,7 @@ def _with_symbols(said: Any) -> Any:
 def under_runtime(vm: Interpreter) -> bool:
     """Whether what is raised here is raised only if a run-time condition holds.
 
-    That is so too behind a check, which may end the call before, and behind a question.
+    That holds too after a check, which may end the call before, and after a question.
     """
     return vm.region_depth > vm.try_region or (
         vm.tracer.checks + vm.state.asks > 0 and not vm.catching and not vm.tidying)

@@ -6,7 +6,7 @@ the graph, at its place in program order, under the branches and loops it stands
 makes it, before whatever Python code comes next, and before what raises.
 
 A number or Tensor that is read first and changed later must not be taken for known: the trace is
-made again with the place as an input (`State.again`).
+repeated with the place as an input (`State.again`).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Stored:
             table[name] = value
 
     def now(self) -> Any:
-        """What Python reads there, of the class too."""
+        """Return the value that Python reads there, from the class too."""
         return getattr(self.target, self.name, MISSING)
 
     def store(self, holder: Any, value: Any) -> None:
@@ -170,7 +170,7 @@ def _holds_others(value: Any) -> bool:
 
 @dataclass(slots=True)
 class State:
-    """What one trace reads and changes of objects from outside.
+    """The reads and changes of one trace on objects from outside.
 
     Attributes:
         inputs: places whose values are inputs of the graph.
@@ -246,7 +246,7 @@ class State:
         self.before.clear()
 
     def retraced(self, error: Exception | None) -> State | None:
-        """How the trace must be made again, after `undo`; None if it need not be.
+        """Return the state for another trace, after `undo`; None if none is needed.
 
         Args:
             error: how it failed, if it did.
@@ -275,7 +275,7 @@ class State:
         return None
 
     def finish(self, inputs: list[StateInput], reads: list[Read]) -> PythonState | None:
-        """What the calls of the finished trace need, after `undo`; None if no object changes.
+        """Return the data for the finished trace's calls, after `undo`; None if no object changes.
 
         Reads of places that the trace changes are taken out of `reads`.
         """
@@ -336,7 +336,7 @@ class State:
         return value
 
     def new_of_library(self, value: Any) -> Any:
-        """What a function of cellc gave; tensors are made anew."""
+        """Return the result of a function of cellc; tensors count as made by the trace."""
         if isinstance(value, Tensor) and not isinstance(value, GraphTensor):
             self.made[id(value)] = value
         return value

@@ -1,4 +1,4 @@
-"""What `cellc check` does behind an error: look at the rest of the statement for others.
+"""The rest of `cellc check` after an error: a search in the rest of the statement for others.
 
 The parts of an expression that were to be evaluated after the one that failed, and the bodies of
 a statement whose head failed, do not depend on it: they are interpreted for their errors alone.
@@ -32,7 +32,7 @@ _LAZY = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictC
 
 
 def rest_of_statement(vm: Interpreter, node: ast.stmt, frame: Frame) -> None:
-    """Collect the errors in a statement behind the place where it failed (`frame.node`)."""
+    """Collect the errors in a statement after the place where it failed (`frame.node`)."""
     failed = frame.node
     if failed is None or failed is node:
         return

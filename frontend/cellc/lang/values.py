@@ -42,7 +42,7 @@ MISSING: Any = _Missing()
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """What a variable holds that has no single meaning; reading it is the error described here.
+    """The value of a variable without a single meaning; reading it is the error described here.
 
     Attributes:
         code: None: the error was already reported.

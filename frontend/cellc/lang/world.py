@@ -1,9 +1,9 @@
 """Functions of Python and numpy that are not functions of their arguments alone.
 
-What a run can ask for itself (the time, a random number, a line in the log) becomes a host call of
-the graph, so each call asks anew, in program order. The environment is compared before each call.
-Everything else of the standard library that reads or changes the world is an error: a trace would
-do it once. The modules whose functions give the same for the same arguments are listed.
+Functions that a run can call for itself (the time, a random number, a line in the log) become host
+calls of the graph, so each call asks anew, in program order. The environment is compared before
+each call. Everything else of the standard library that reads or changes the world is an error: a
+trace would do it once. The modules whose functions give the same for the same arguments are listed.
 """
 
 from __future__ import annotations

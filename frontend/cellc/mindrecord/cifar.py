@@ -121,7 +121,7 @@ class _Machine:
         self.memo: dict[int, Any] = {}
 
     def run(self, path: Path) -> Any:
-        """What the file holds.
+        """Return the contents of the file.
 
         Raises:
             OSError: the file cannot be read.

@@ -340,7 +340,7 @@ class TFRecordToMR(_Converter):
         self._fields = {name: self._field(name, f) for name, f in feature_dict.items()}
 
     def _field(self, name: str, feature: Any) -> dict[str, Any]:
-        """What the schema says of a feature."""
+        """Return the schema of a feature."""
         shape = getattr(feature, "shape", None)
         kind = getattr(getattr(feature, "dtype", None), "name", "")
         if shape is None or kind not in _TFRECORD_TYPES or (kind == "string" and len(shape)):

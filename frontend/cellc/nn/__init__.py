@@ -81,8 +81,8 @@ _HOMES = {
         "ForwardValueAndGrad ParameterUpdate TrainOneStepCell VirtualDatasetCellTriple "
         "WithEvalCell WithGradCell WithLossCell",
 }  # fmt: skip
-"""What is here, by the module that defines it and loads when one of its names is asked for. Metrics
-are here too (`nn.Accuracy`)."""
+"""The names of this package, by the module that defines them and loads with the first of its names.
+Metrics are here too (`nn.Accuracy`)."""
 
 __all__ = sorted(["Cell", "probability", "utils",
                   *(name for names in _HOMES.values() for name in names.split())])

@@ -1,4 +1,4 @@
-"""What transforms of sound share: their arguments, and how waveforms come in and go out."""
+"""The common part of sound transforms: their arguments, and the form of waveforms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Named(str, Enum):  # noqa: UP042 (a StrEnum prints its value, MindSpore's
 
 
 class BorderType(_Named):
-    """What is beyond the ends of a waveform. Source: `mindspore.dataset.audio.BorderType`."""
+    """The values beyond the ends of a waveform. Source: `mindspore.dataset.audio.BorderType`."""
 
     CONSTANT = "constant"
     EDGE = "edge"
@@ -46,7 +46,7 @@ class FadeShape(_Named):
 
 
 class GainType(_Named):
-    """What a gain is a factor of. Source: `mindspore.dataset.audio.GainType`."""
+    """The quantity that a gain multiplies. Source: `mindspore.dataset.audio.GainType`."""
 
     AMPLITUDE = "amplitude"
     POWER = "power"

@@ -281,7 +281,7 @@ class Flanger(SoundTransform):
         return clamped(made)
 
     def _between(self, kept: Array, channels: Array, at: Array, part: Array) -> Array:
-        """What was kept at places between whole ones."""
+        """Return the kept samples at places between whole ones."""
         first, second, third = (kept[..., channels, (at + k) % self.length] for k in range(3))
         if self.interpolation == Interpolation.LINEAR:
             return np.asarray(first + (second - first) * part)

@@ -29,8 +29,8 @@ _ANY = -3.4e38, 3.4e38
 def filtered(x: Array, a: Array, b: Array) -> Array:
     """`a[0] y[n] = sum b[k] x[n - k] - sum a[k] y[n - k]` along the last axis.
 
-    Time is cut into about as many blocks as a block is long: all blocks run side by side from
-    rest, and then what each leaves behind is added to the next (blocked recursive filtering).
+    Time is cut into about as many blocks as a block is long: all blocks run side by side from rest,
+    and then the rest of each is added to the next (blocked recursive filtering).
 
     Args:
         x: (..., time).

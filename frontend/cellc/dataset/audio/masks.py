@@ -23,7 +23,7 @@ def _masked(x: Array, axis: int, first: int, last: int, value: float) -> Array:
 
 def _hidden(x: Array, axis: int, most: int, value: float, draw: Callable[[float, float], float]
             ) -> Array:
-    """A random range of at most so many places masked."""
+    """Mask a random range of at most `most` places."""
     width = draw(0.0, 1.0) * most
     first = draw(0.0, 1.0) * (x.shape[axis] - width)
     return _masked(x, axis, int(first), int(first) + int(width), value)

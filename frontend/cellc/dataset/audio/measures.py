@@ -1,4 +1,4 @@
-"""What is read from speech: its pitch, and where it begins."""
+"""Measures of speech: its pitch, and its begin."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class Vad(SoundTransform):
 
 
 class _VoiceState:
-    """What `Vad` knows of the lines of a waveform so far.
+    """The state of `Vad` for the lines of a waveform.
 
     Attributes:
         flushed: measures that are given back when speech has begun.

@@ -1,4 +1,4 @@
-"""What a DataLoader takes rows from: by position, or one after the other."""
+"""Sources of a DataLoader's rows: by position, or one after the other."""
 
 from __future__ import annotations
 

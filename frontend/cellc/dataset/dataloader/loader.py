@@ -199,7 +199,7 @@ class _Ahead:
     """Batches that workers make ahead.
 
     Tasks go to the workers in turn, as many as are to be under way; a worker whose rows are over
-    gets no more. What it was given behind its last row gives nothing and is passed over.
+    gets no more. A task after its last row gives nothing and is passed over.
     """
 
     stopped = False
@@ -246,7 +246,7 @@ class _Ahead:
             return
         try:
             made = self._pool.submit(worker, "fetch", where)
-        except WorkerError as error:  # comes behind the batches that are made
+        except WorkerError as error:  # comes after the batches that are made
             made = partial(_refuse, error)
         self._waiting.append((worker, made))
         self._next = worker + 1

@@ -1,4 +1,4 @@
-"""What makes the batches of a DataLoader: here, in worker processes, or in threads."""
+"""Makers of a DataLoader's batches: here, in worker processes, or in threads."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Fetch:
 
 
 class InWorker:
-    """What a worker does with its tasks: (its number, "start" or "fetch", where).
+    """Executes a worker's tasks: (its number, "start" or "fetch", where).
 
     Args:
         fetch: makes the batches.

@@ -1,4 +1,4 @@
-"""What transforms of text share: strings as arrays, and tokens with their places in a text."""
+"""The common part of text transforms: strings as arrays, and tokens with their places in a text."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class Ngram(TextTransform):
 
 
 class SlidingWindow(Transform):
-    """Runs of so many elements, as rows.
+    """Runs of `width` elements, as rows.
 
     Args:
         width: how many.
@@ -176,7 +176,7 @@ class SlidingWindow(Transform):
 
 
 class Truncate(Transform):
-    """At most so many elements of the last axis.
+    """At most `max_seq_len` elements of the last axis.
 
     Args:
         max_seq_len: how many.
@@ -195,7 +195,7 @@ class Truncate(Transform):
 
 
 class TruncateSequencePair(Transform):
-    """Two sequences that together have at most so many elements: the longer one is cut.
+    """Two sequences with at most `max_length` elements in all: the longer one is cut.
 
     Args:
         max_length: how many.

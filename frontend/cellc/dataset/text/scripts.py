@@ -122,8 +122,8 @@ kZzzz cZyyy 2fZzzz 9Zyyy pZzzz 3rZyyy 2dZzzz 1Zyyy 1zZzzz 1Zyyy 2Zzzz 2Zyyy 1Zzz
 2Hani 4g2Zzzz eHani 5rlZzzz fHani haZzzz 1wiHani f2Zzzz 15uHani 3t7Zzzz 5Hani 38gZzzz f975Zyyy
 1Zzzz uZyyy 2oZzzz 3kZinh 6oZzzz
 """
-"""Runs of characters of one script: how far each begins behind the one before, in base 36, and the
-script's four letters of ISO 15924."""
+"""Runs of characters of one script: the distance of each begin from the one before, in base 36, and
+the script's four letters of ISO 15924."""
 
 
 @cache

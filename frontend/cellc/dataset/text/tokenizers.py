@@ -121,7 +121,7 @@ def compiled(what: str, pattern: str) -> re.Pattern[str]:
 def pieces_between(
     text: str, delimiter: re.Pattern[str], kept: Callable[[str], Any]
 ) -> list[Piece]:
-    """What is between delimiters, and those of these that are kept."""
+    """Return the pieces between delimiters, and the delimiters that are kept."""
     found, start = [], 0
     for match in delimiter.finditer(text):
         begin, end = match.span()
@@ -136,7 +136,7 @@ def pieces_between(
 
 
 class RegexTokenizer(Tokenizer):
-    """What is between matches of a regular expression.
+    """The pieces between matches of a regular expression.
 
     Args:
         delim_pattern: the expression, of Python's `re`.

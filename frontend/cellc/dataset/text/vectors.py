@@ -26,7 +26,7 @@ class Vectors:
     """
 
     _names: tuple[tuple[str, str], ...] = ()
-    """What the names of its files begin and end with; empty for any."""
+    """The prefixes and suffixes of its files' names; empty for any."""
 
     def __init__(self, found: dict[str, Any]) -> None:
         self._found = found

@@ -1,5 +1,5 @@
-"""Contrast, saturation, hue and their like, with the arithmetic of the library behind MindSpore
-(OpenCV): brightness of 15 bits, mixing in single precision, hues of 8 bits."""
+"""Contrast, saturation, hue and their like, with OpenCV's arithmetic, as in MindSpore: brightness
+of 15 bits, mixing in single precision, hues of 8 bits."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ _SIGNED = {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness
 """Changes that go either way."""
 _NAMES = ("Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness",
           "Color", "Contrast", "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize")
-"""What RandAugment and TrivialAugment choose from."""
+"""The choices of RandAugment and TrivialAugment."""
 
 
 def _degrees_of(slope: float) -> float:
@@ -87,7 +87,7 @@ class _Augment(RandomImageTransform):
     """
 
     def __init__(self, interpolation: Inter, fill_value: Any) -> None:
-        # The transforms below refuse what they do not take; here only so that it is told early.
+        # The transforms below check their arguments; here only so that errors come early.
         self.interpolation = Rotate(0, interpolation).resample
         self.fill_value = fill_of("fill_value", fill_value)
         self._drawn: list[ImageTransform] = []

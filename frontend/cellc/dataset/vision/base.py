@@ -1,4 +1,4 @@
-"""What image transforms share: their arguments, and pictures of Pillow beside numpy arrays."""
+"""The common part of image transforms: their arguments, and pictures of Pillow or numpy arrays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Inter(IntEnum):
 
 
 class Border(str, Enum):  # noqa: UP042 (a StrEnum prints its value, MindSpore's its name)
-    """What is beyond the edge of an image. Source: `mindspore.dataset.vision.Border`."""
+    """The pixels beyond the edge of an image. Source: `mindspore.dataset.vision.Border`."""
 
     CONSTANT = "constant"
     EDGE = "edge"

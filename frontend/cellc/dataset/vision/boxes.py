@@ -57,7 +57,7 @@ class _RandomWithBoxes(_WithBoxes, RandomTransform):
 
 
 def _within(boxes: Array, top: int, left: int, height: int, width: int) -> Array:
-    """What of boxes is in a part of the image, as seen there; one of zeros if nothing is."""
+    """Return boxes' parts within a part of the image, as seen there; one of zeros if none."""
     ends = np.array([width, height])
     start = boxes[:, :2].astype(np.float64) - (left, top)
     low, high = np.clip(start, 0, ends), np.clip(start + boxes[:, 2:4], 0, ends)
@@ -192,7 +192,7 @@ class RandomResizedCropWithBBox(_Inner):
 
 
 class BoundingBoxAugment(_Inner):
-    """What is in some of the boxes, transformed.
+    """Transforms the contents of some of the boxes.
 
     Args:
         transform: of an image, which keeps its size.

@@ -77,7 +77,7 @@ class TenCrop(_Parts):
 
 
 class SliceMode(IntEnum):
-    """What is done with an image that patches do not divide. Source:
+    """The treatment of an image that patches do not divide. Source:
     `mindspore.dataset.vision.SliceMode`."""
 
     PAD = 0

@@ -1,4 +1,4 @@
-"""Resizing and rotating images, with the arithmetic of the library behind MindSpore.
+"""Resizing and rotating images, with OpenCV's arithmetic, as in MindSpore.
 
 That library (OpenCV) resizes uint8 with weights of 11 bits, float32 in single precision. Its
 vectorised loops sum in other orders: cubic results of float32 differ in the last bit, and cubic and
@@ -143,7 +143,7 @@ def _areas(image: Array, height: int, width: int) -> Array:
 
 
 def _shares(before: int, after: int) -> Array:
-    """What each pixel contributes to each new one: [after, before]."""
+    """Return the contribution of each pixel to each new one: [after, before]."""
     scale = before / after
     shares = np.zeros((after, before), np.float32)
     for new in range(after):

@@ -23,7 +23,7 @@ def execute_timeout(op_timeout: NonNegative) -> None:
 
 @checks_arguments
 def debug_option(option_value: Annotated[str, one_of("oom")]) -> None:
-    """What such a device checks while it computes: `"oom"`, accesses beyond an op's memory.
+    """Set the checks of such a device while it computes: `"oom"`, accesses beyond an op's memory.
 
     Source: `mindspore.device_context.ascend.op_debug.debug_option`.
     """
@@ -31,7 +31,7 @@ def debug_option(option_value: Annotated[str, one_of("oom")]) -> None:
 
 @checks_arguments
 def aclinit_config(config: dict[str, Any]) -> None:
-    """What such a device's library is started with.
+    """Set the configuration that such a device's library starts with.
 
     Source: `mindspore.device_context.ascend.op_debug.aclinit_config`.
     """

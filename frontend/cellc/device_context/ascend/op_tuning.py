@@ -26,7 +26,7 @@ def aoe_tune_mode(tune_mode: Annotated[str, one_of("online", "offline")]) -> Non
 
 @checks_arguments
 def aoe_job_type(config: Annotated[str, one_of("1", "2")]) -> None:
-    """What the tuner looks at: parts of a graph (`"1"`) or single ops (`"2"`).
+    """Set the tuner's unit: parts of a graph (`"1"`) or single ops (`"2"`).
 
     Source: `mindspore.device_context.ascend.op_tuning.aoe_job_type`.
     """

@@ -42,7 +42,7 @@ class _Moments(Optimizer):
         return m, v
 
     def rests(self, group: dict[str, Any], t: Any) -> tuple[Any, Any]:
-        """What the averages of t steps lack of a whole: 1 - beta**t."""
+        """Return the missing weights of the averages after t steps: 1 - beta**t."""
         beta1, beta2 = group["betas"]
         return 1.0 - rules.power(beta1, t), 1.0 - rules.power(beta2, t)
 

@@ -169,7 +169,7 @@ class Optimizer(SteadySteps):
         return params
 
     def _start(self, start: Any, group: dict[str, Any]) -> Any:
-        """What a state starts with: an alias, or the value of an option of the group."""
+        """Return the initial value of a state: an alias, or the value of an option of the group."""
         return start
 
     def __repr__(self) -> str:
@@ -194,7 +194,7 @@ class Optimizer(SteadySteps):
         return gradient
 
     def begin(self) -> Any:
-        """What is done once in a step: its number (float32), for optimizers that count."""
+        """Begin a step; return its number (float32), for optimizers that count."""
         if not self._counter:
             return None
         counter = getattr(self, self._counter)

@@ -42,7 +42,7 @@ _OF_TEXT = (print, str, repr, format, isinstance, type, callable)
 _OF_ELEMENTS = (sum, min, max, any, all, sorted)
 """Builtins that look at what a container holds."""
 _OF_NUMBERS = {round: 2, pow: 3, complex: 1, bytes: 1, bytearray: 1}
-"""Builtins that are Python's for numbers that only the run knows, given so many arguments."""
+"""Builtins that Python runs for numbers that only the run knows, with their number of arguments."""
 _OF_DICTS = frozenset(("update", "fromkeys"))
 """Methods of dicts that take no key."""
 _PUTS = frozenset(("append", "extend", "insert", "update", "setdefault", "appendleft", "add"))

@@ -39,12 +39,12 @@ _RESULTS: dict[str, Any] = {
 
 @dataclass(slots=True)
 class Known:
-    """What is known of the pieces of a network from earlier traces.
+    """Facts about the pieces of a network from earlier traces.
 
     Attributes:
         strict: it is an error that Python does a part, whatever the context says.
         given: what pieces gave, by their keys.
-        told: places that were reported.
+        told: places already reported.
     """
 
     strict: bool = False
@@ -118,7 +118,7 @@ class Pieces:
     def _learnt(
         self, vm: Interpreter, piece: Piece, operands: Sequence[Tensor]
     ) -> tuple[Given | None, list[Tensor] | None]:
-        """What a piece gives, run for this call if that gets here, and the tensors of it."""
+        """Return a piece's result, run for this call if that gets here, and its tensors."""
         assert self.run is not None
         for t in operands:
             vm.tracer.lift(t)
@@ -133,7 +133,7 @@ class Pieces:
         return ANY_OBJECT if piece.mode == "whole" else self.known.given.get(piece.key), None
 
     def _looked_for(self, vm: Interpreter, piece: Piece, operands: Sequence[Tensor]) -> Any:
-        """What stands for the result of a piece that no call runs."""
+        """Return the stand-in for the result of a piece that no call runs."""
         if piece.mode == "fixed" or piece.what == "Tensor()":
             raise Cascade
         kind = _RESULTS.get(piece.what, object)

@@ -1,7 +1,7 @@
 """A call run while it is traced, as far as a piece needs it.
 
-What a piece gives is known when it has run, so the first call runs its pieces while it is traced:
-what the graph computes before is worked out op by op, with the elements of this call, and prints
+The result of a piece is known when it has run, so the first call runs its pieces while it is
+traced: the graph's earlier part is computed op by op, with the elements of this call, and prints
 and other calls of Python happen in their order. In a branch that this call does not take nothing
 runs; of a loop the first trip runs while its body is traced.
 """
@@ -27,7 +27,7 @@ _PLAIN = Scope(None, None, None, None)
 
 
 class NotAhead(Exception):
-    """What was traced cannot be run ahead; `hint` says what to do."""
+    """The traced part cannot run ahead; `hint` says what to do."""
 
     def __init__(self, reason: str, hint: str) -> None:
         super().__init__(reason)
@@ -41,7 +41,7 @@ class _Level:
     Attributes:
         runs: whether this call comes here.
         start: in the log of the call; `place`: how far it has come.
-        done: what has run, with the place behind it.
+        done: nodes that have run, and the place after them.
     """
 
     region: Region
@@ -55,7 +55,7 @@ class FirstRun:
     """The values of a trace in the call that it is made for.
 
     Args:
-        inputs: the tensors behind the inputs of the graph, so far.
+        inputs: the tensors of the graph's inputs, so far.
         changes: gives the numbers of the functions that do what the trace itself has done to Python
             objects: the program will do it.
     """
@@ -84,7 +84,7 @@ class FirstRun:
         return True
 
     def result(self, piece: Piece, operands: Sequence[Tensor]) -> object:
-        """What a piece gives, where the call is now; `here` was true for these operands."""
+        """Return a piece's result at the present place; `here` was true for these operands."""
         level = self.levels[id(self.tracer.regions[-1])]
         self.call.place = level.place
         values = [self.values[self.tracer.lift(t)] for t in operands]

@@ -1,4 +1,4 @@
-"""What the language does with Python objects that only the run knows: all of it by pieces."""
+"""Operations of the language on Python objects that only the run knows: all of them by pieces."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def name_of(kind: type) -> str:
 # --- attributes and subscripts -------------------------------------------------------------------
 
 _LAYOUT = frozenset(("shape", "ndim", "size", "dtype", "itemsize", "nbytes"))
-"""What is known of an array while compiling, though only the run knows its elements."""
+"""Attributes of an array that are known while compiling, though only the run knows its elements."""
 _METHODS = (FunctionType, MethodDescriptorType, BuiltinFunctionType, type(object.__init__))
 
 
@@ -155,7 +155,7 @@ def delete_item(vm: Interpreter, target: Any, index: Any, frame: Frame) -> None:
 
 
 def index_of_tensor(vm: Interpreter, index: Any, frame: Frame) -> Any:
-    """What a tensor is indexed by: numbers and arrays of the run as those of the graph."""
+    """Return the index of a tensor: numbers and arrays of the run as those of the graph."""
     if isinstance(index, tuple):
         return tuple(index_of_tensor(vm, i, frame) for i in index)
     if type(index) is RunObject and issubclass(index.kind.cls, np.ndarray):
@@ -202,7 +202,7 @@ def held(vm: Interpreter, value: Any, frame: Frame) -> RunObject:
 
 
 def _made(value: Any) -> Any:
-    """A container that is made anew in each call: what is done to it later is done to that one."""
+    """Return a container that each call creates: later changes apply to that one."""
     return value
 
 
@@ -392,8 +392,8 @@ def known_range(vm: Interpreter, source: RuntimeRange, frame: Frame) -> range:
 def trips(
     vm: Interpreter, value: RunObject, frame: Frame
 ) -> tuple[RunItems | RuntimeRange, Callable[[Any], Any]]:
-    """What a `for` statement walks over: elements, or the numbers of many, and what makes an
-    element of each."""
+    """Return the walk of a `for` statement: elements, or numbers with a function from number to
+    element."""
     box, count = listed(vm, value, frame)
     if isinstance(count, int):
         return RunItems(vm, box, count), itself
@@ -420,7 +420,7 @@ def called(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -
 def python(
     vm: Interpreter, what: str, fn: Callable[..., Any], args: Args, kwargs: Kwargs, frame: Frame
 ) -> Any:
-    """What a function gives that Python calls in each run."""
+    """Return the result of a function that Python calls in each run."""
     names, count = list(kwargs), len(args)
     own = [i for i, v in enumerate((*args, *kwargs.values()))
            if isinstance(v, _CHANGEABLE) and not vm.state.is_outside(v)]

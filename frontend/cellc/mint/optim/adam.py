@@ -30,7 +30,7 @@ def _not_negative(value: float, name: str, what: str) -> None:
 
 
 class _Adam(Optimizer):
-    """What the three share: checks, moments and the step.
+    """The common part of the three: checks, moments and the step.
 
     Args:
         params: Parameters, or dicts with `params` and options of this group.
@@ -52,7 +52,7 @@ class _Adam(Optimizer):
 
     states: tuple[tuple[str, Any], ...] = (("exp_avg", "zeros"), ("exp_avg_sq", "zeros"))
     first_step = 0
-    """What `state_step` holds before the first step."""
+    """The initial value of `state_step`."""
 
     def __init__(
         self, params: Any, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),

@@ -74,7 +74,7 @@ class LessBN(Cell):
             network.add_flags(defer_inline=True)
 
     def construct(self, *inputs: Any) -> Any:
-        """What the network gives."""
+        """Return the network's result."""
         return self.network(*inputs)
 
 

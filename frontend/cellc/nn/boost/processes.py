@@ -1,4 +1,4 @@
-"""Parameters of optimizers in groups, and optimizers made again for other groups."""
+"""Parameters of optimizers in groups, and optimizers rebuilt for other groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What boost does to a training, by level or by a dict of options; its training step."""
+"""Boost's changes of a training, by level or by a dict of options; its training step."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     R_co = TypeVar("R_co", covariant=True)
 
     class Constructs(Protocol[P, R_co]):
-        """What a call of a Cell takes and gives: what its `construct` does."""
+        """The inputs and results of a Cell's call: those of its `construct`."""
 
         def construct(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
@@ -61,7 +61,7 @@ class Cell(Hooking):
             return pynative.call_cell(self, args, kwargs)
 
         def _answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            """What a call gives that is watched: others do the same without a further call."""
+            """Return the result of a watched call: others do the same without a further call."""
             if context.in_graph_mode():
                 return self._entries.call(self, args, kwargs)
             return pynative.call_cell(self, args, kwargs)

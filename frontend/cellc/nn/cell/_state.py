@@ -37,7 +37,7 @@ StateDict.__name__ = StateDict.__qualname__ = "OrderedDict"
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict` did not find in the network, and in what it was given."""
+    """Names that `load_state_dict` did not find in the network, and in its argument."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -53,7 +53,7 @@ IncompatibleKeys.__name__ = "_IncompatibleKeys"
 
 
 class Findings(NamedTuple):
-    """What loading finds, in lists that hooks may change."""
+    """The findings of loading, in lists that hooks may change."""
 
     missing: list[str]
     unexpected: list[str]

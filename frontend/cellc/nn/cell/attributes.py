@@ -1,4 +1,4 @@
-"""What a Cell holds: attributes, among them its Parameters, Cells and buffers."""
+"""The contents of a Cell: attributes, among them its Parameters, Cells and buffers."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Attributes:
 
     @property
     def cell_init_args(self) -> str:
-        """What `cell_attr_register` has kept of the arguments, behind the class's name.
+        """The arguments that `cell_attr_register` has kept, after the class's name.
 
         Raises:
             AttributeError: the class's `__init__` is not decorated so.

@@ -53,7 +53,7 @@ class Compiling(Recomputation):
         self._entries.open(given)
 
     def get_inputs(self) -> Any:
-        """What `set_inputs` was given: a tuple, a dict, or None."""
+        """Return the argument of `set_inputs`: a tuple, a dict, or None."""
         return self.__dict__.get("_set_inputs")
 
     # --- options --------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ class Modes(State):
     """Modes, flags and casts."""
 
     cell_type: str | None = None
-    """What `update_cell_type` set."""
+    """The type that `update_cell_type` set."""
 
     def set_train(self, mode: bool = True) -> Self:
         """Training or evaluation mode, of this cell and all below it; itself."""

@@ -1,8 +1,8 @@
 """Names of parameters in containers, by MindSpore's rule.
 
-A container names a cell's parameters when the cell is put into it. What stands before the cell's
-own name is read off the names of the parameters that are there. In a container that was empty when
-it became an attribute they begin with "0"; where such names hold that number twice, as those of
+A container names a cell's parameters when the cell is put into it. The prefix of the cell's own
+name follows from the names of the parameters that are there. In a container that was empty when it
+became an attribute they begin with "0"; where such names hold that number twice, as those of
 containers in containers do, the last one counts ("0.blocks.0.weight" is followed by
 "0.blocks.1.weight"), unless the second cell's name decides. Published checkpoints have such names.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def naming(cells: Iterable[tuple[str, Cell | None]]) -> tuple[str, int]:
-    """What names begin with before a cell's own, and the place of the own one among their parts."""
+    """Return the prefix before a cell's own name, and the own one's place among the parts."""
     named = ((key, parameter.name.split("."))
              for key, cell in cells if cell is not None
              for _, parameter in islice(cell.parameters_and_names(), 1))

@@ -50,7 +50,7 @@ def _rows(x: Tensor) -> Tensor:
 
 
 def _settings(cell: Parallel) -> dict[str, Any]:
-    """What was set; made when first needed."""
+    """Return the settings; made when first needed."""
     settings: dict[str, Any] = cell.__dict__.setdefault("_parallel_settings", {})
     return settings
 

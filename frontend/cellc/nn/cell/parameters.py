@@ -259,7 +259,7 @@ class Parameters(Attributes):
         return type(self).__name__
 
     def extend_repr(self) -> str:
-        """What a subclass wants printed between the parentheses."""
+        """Return a subclass's text between the printed parentheses."""
         return ""
 
     def __repr__(self) -> str:
@@ -273,7 +273,7 @@ class Parameters(Attributes):
         return f"{head}(\n  " + "\n  ".join(lines) + "\n)"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the Cells as an outline that folds."""
+        """Return the Cells for notebooks, as an outline that folds."""
         return outline.outline(as_cell(self))
 
     def __bool__(self) -> bool:

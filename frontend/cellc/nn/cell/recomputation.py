@@ -14,7 +14,7 @@ _KNOWN = ("mp_comm_recompute", "parallel_optimizer_comm_recompute", "recompute_s
 
 @dataclass(frozen=True, slots=True)
 class RecomputeOptions:
-    """What `Cell.recompute` was told.
+    """The options of `Cell.recompute`.
 
     Attributes:
         output_recompute: whether the cell's results are computed again too.
@@ -30,7 +30,7 @@ class RecomputeOptions:
 
 
 _SCOPE = "recompute_"
-"""What the scopes of Cells begin with whose results are computed again."""
+"""The prefix of the scopes of Cells whose results are recomputed."""
 
 
 class Recomputation(Modes):

@@ -70,7 +70,7 @@ class State(Parameters):
     # --- saving ---------------------------------------------------------------------------------
 
     def get_extra_state(self) -> Any:
-        """What else belongs to the state: a subclass gives this and `set_extra_state`.
+        """Return further state: a subclass defines this and `set_extra_state`.
 
         Raises:
             RuntimeError: the subclass gives none.

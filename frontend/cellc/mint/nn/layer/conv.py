@@ -31,7 +31,7 @@ def _per_axis(value: Any, count: int, name: str, what: str) -> Ints:
 
 
 class _Conv(Family):
-    """What convolutions share.
+    """The common part of convolutions.
 
     Args:
         in_channels, out_channels: channels of input and output.
