@@ -79,7 +79,9 @@ def no_attribute(module: str, name: str) -> AttributeError:
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_names(
+    package: str, homes: Mapping[str, str], elsewhere: Mapping[str, str] | None = None
+) -> Callable[[str], Any]:
     """The `__getattr__` of a package whose names load the modules that define them.
 
     Args:
@@ -87,6 +89,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         homes: names by the module, relative to the package (`".layer.basic"`; `"."`: the names are
             modules below the package), separated by blanks; `own=theirs` renames one. Modules
             themselves are found under their own names.
+        elsewhere: names of MindSpore that are not here, and what does their work.
     """
     found = {own: (home, theirs or own) for home, names in homes.items()
              for own, _, theirs in (name.partition("=") for name in names.split() if name != "|")}
@@ -99,7 +102,9 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         elif home:
             value = getattr(imported(home, package), theirs)
         else:
-            raise no_attribute(package, name)
+            missing, instead = no_attribute(package, name), (elsewhere or {}).get(name)
+            raise AttributeError(f"{missing}: cellc has not got it; use {instead}") if instead \
+                else missing
         # The next access finds it there, without this call.
         setattr(sys.modules[package], name, value)
         return value
@@ -107,21 +112,24 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     return load
 
 
-def facade(package: str, homes: Mapping[str, str]) -> None:
+def facade(
+    package: str, homes: Mapping[str, str], elsewhere: Mapping[str, str] | None = None
+) -> None:
     """Let a package offer names of other modules, which load at their first use.
 
     Sets its `__getattr__`, `__dir__` and `__all__`. `docs/make_stubs.py` writes the same names into
     the stub beside the package, which type checkers and editors read.
 
     Args:
-        homes: as for `lazy_names`. Names after a `|` are offered, but not listed in `__all__`.
+        homes, elsewhere: as for `lazy_names`. Names after a `|` are offered, but not listed in
+            `__all__`.
     """
     names, offered, listed = vars(sys.modules[package]), set(), set()
     for row in homes.values():
         shown, _, more = row.partition("|")
         listed |= {name.partition("=")[0] for name in shown.split()}
         offered |= {*more.split()}
-    names.update(__getattr__=lazy_names(package, homes),
+    names.update(__getattr__=lazy_names(package, homes, elsewhere),
                  __all__=sorted({*names.get("__all__", ()), *listed}))
     own = public_names(package)
     names["__dir__"] = lambda: sorted({*own(), *offered})

@@ -4,6 +4,7 @@ name for them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -72,3 +73,25 @@ _reset_auto_parallel_context = settings.reset_auto_parallel_context
 def auto_parallel_context() -> AutoParallelContext:
     """The settings of this process."""
     return _context
+
+
+def set_op_strategy_config(mode: str = "SAVE", path: str = "") -> None:
+    """Name the JSON file that strategies of ops are saved to or loaded from.
+
+    Args:
+        mode: "SAVE" or "LOAD".
+        path: the file, absolute; its folder is made.
+
+    Raises:
+        KeyError: another mode, or the path is not absolute or no `.json`.
+
+    Source: `mindspore.parallel.set_op_strategy_config`.
+    """
+    if not os.path.isabs(path):
+        raise KeyError("File path must be an absolute path")
+    if not path.endswith(".json"):
+        raise KeyError("File type must be .json")
+    if mode not in ("SAVE", "LOAD"):
+        raise KeyError("Type must be 'SAVE' or 'LOAD'")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    settings.set_auto_parallel_context(op_strategy_config={"mode": mode, "path": path})

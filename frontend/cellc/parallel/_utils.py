@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from ..ranks import settings
 
+T = TypeVar("T")
 _MODE = settings.ParallelMode
 _setting = settings.get_auto_parallel_context
 
 
-def _get_parallel_mode() -> str:
-    return str(_setting("parallel_mode"))
+def _reader(name: str, kind: type[T]) -> Callable[[], T]:
+    """The function that gives a setting."""
+    return lambda: kind(_setting(name))  # type: ignore[call-arg]  # bool, int and str take one
 
 
-def _is_sharding_propagation() -> bool:
-    return bool(_setting("sharding_propagation"))
+_get_parallel_mode = _reader("parallel_mode", str)
+_is_sharding_propagation = _reader("sharding_propagation", bool)
+_get_full_batch = _reader("full_batch", bool)
+_get_pipeline_stages = _reader("pipeline_stages", int)
+_get_gradients_mean = _reader("gradients_mean", bool)
+_get_device_num = _reader("device_num", int)
+_get_global_rank = _reader("global_rank", int)
+_get_parameter_broadcast = _reader("parameter_broadcast", bool)
+_get_enable_parallel_optimizer = _reader("enable_parallel_optimizer", bool)
 
 
 def _is_in_auto_parallel_mode() -> bool:
@@ -35,42 +45,14 @@ def _is_in_hybrid_parallel_mode() -> bool:
     return _get_parallel_mode() == _MODE.HYBRID_PARALLEL
 
 
-def _get_full_batch() -> bool:
-    return bool(_setting("full_batch"))
-
-
-def _get_pipeline_stages() -> int:
-    return int(_setting("pipeline_stages"))
-
-
 def _need_to_full() -> bool:
     """Whether each process gives a network that is cut its own part of a batch."""
     own = not _get_full_batch() or not isinstance(_setting("dataset_strategy"), str)
     return _is_in_auto_parallel_mode() and own
 
 
-def _get_gradients_mean() -> bool:
-    return bool(_setting("gradients_mean"))
-
-
-def _get_device_num() -> int:
-    return int(_setting("device_num"))
-
-
 def _get_stage_device_num() -> int:
     return _get_device_num() // _get_pipeline_stages()
-
-
-def _get_global_rank() -> int:
-    return int(_setting("global_rank"))
-
-
-def _get_parameter_broadcast() -> bool:
-    return bool(_setting("parameter_broadcast"))
-
-
-def _get_enable_parallel_optimizer() -> bool:
-    return bool(_setting("enable_parallel_optimizer"))
 
 
 def _get_grad_accumulation_shard() -> bool:

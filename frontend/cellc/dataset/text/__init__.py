@@ -5,46 +5,7 @@ Texts are arrays of strings. Tokenizers make arrays of tokens, `Lookup` numbers 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from cellc_runtime.lazy import no_attribute, public_names
-
-from .changes import (
-    AddToken,
-    CaseFold,
-    FilterWikipediaXML,
-    Ngram,
-    NormalizeUTF8,
-    RegexReplace,
-    SlidingWindow,
-    ToNumber,
-    Truncate,
-    TruncateSequencePair,
-    to_bytes,
-    to_str,
-)
-from .tokenizers import (
-    BasicTokenizer,
-    BertTokenizer,
-    NormalizeForm,
-    PythonTokenizer,
-    RegexTokenizer,
-    UnicodeCharTokenizer,
-    UnicodeScriptTokenizer,
-    WhitespaceTokenizer,
-    WordpieceTokenizer,
-)
-from .vectors import FastText, GloVe, ToVectors, Vectors
-from .vocab import Lookup, Vocab
-
-__all__ = [
-    "AddToken", "BasicTokenizer", "BertTokenizer", "CaseFold", "FastText", "FilterWikipediaXML",
-    "GloVe", "Lookup", "Ngram", "NormalizeForm", "NormalizeUTF8", "PythonTokenizer",
-    "RegexReplace", "RegexTokenizer", "SlidingWindow", "ToNumber", "ToVectors", "Truncate",
-    "TruncateSequencePair", "UnicodeCharTokenizer", "UnicodeScriptTokenizer", "Vectors", "Vocab",
-    "WhitespaceTokenizer", "WordpieceTokenizer", "to_bytes", "to_str",
-]
-__dir__ = public_names(__name__)
+from cellc_runtime.lazy import facade
 
 _PIECES = "the package sentencepiece, whose functions PythonTokenizer takes"
 _ELSEWHERE = {
@@ -56,10 +17,14 @@ _ELSEWHERE = {
 }
 """Names of MindSpore that are not here, and what does their work."""
 
-
-if not TYPE_CHECKING:
-    def __getattr__(name: str) -> object:
-        missing = no_attribute(__name__, name)
-        instead = _ELSEWHERE.get(name)
-        raise AttributeError(f"{missing}: cellc has not got it; use {instead}" if instead
-                             else missing)
+_HOMES = {
+    ".changes":
+        "AddToken CaseFold FilterWikipediaXML Ngram NormalizeUTF8 RegexReplace SlidingWindow "
+        "ToNumber Truncate TruncateSequencePair to_bytes to_str",
+    ".tokenizers":
+        "BasicTokenizer BertTokenizer NormalizeForm PythonTokenizer RegexTokenizer "
+        "UnicodeCharTokenizer UnicodeScriptTokenizer WhitespaceTokenizer WordpieceTokenizer",
+    ".vectors": "FastText GloVe ToVectors Vectors",
+    ".vocab": "Lookup Vocab",
+}
+facade(__name__, _HOMES, _ELSEWHERE)
