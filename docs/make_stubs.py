@@ -34,15 +34,15 @@ from cellc.common.tensor import Tensor
 from cellc.mint.functions import FUNCTIONS as MINT
 from cellc.mint.nn._functional import FUNCTIONS as MINT_FUNCTIONAL
 from cellc.numpy.elementwise import FUNCTIONS as ELEMENTWISE
-from cellc.ops import _primitives, _primitives_later
-from cellc.ops._generated import FUNCTIONS as MADE
+from cellc.ops.functional.generated import FUNCTIONS as MADE
+from cellc.ops.functional.sparse_elementwise import FUNCTIONS as SPARSE
 from cellc.ops.methods import tensor_methods
 from cellc.ops.primitive import SEEDS, Primitive
-from cellc.ops.sparse_elementwise import FUNCTIONS as SPARSE
+from cellc.ops.primitives import instances, names_of_part, other_devices
 from cellc_compiler.ir.op import REQUIRED
 
-PRIMITIVES = {**_primitives.PRIMITIVES, **_primitives_later.PRIMITIVES}
-READY = {n: v for n, v in _primitives_later.NAMES.items() if n not in PRIMITIVES}
+READY = {**instances.PRIMITIVES, **other_devices.FUNCTIONS}
+PRIMITIVES = {n: c for part in range(2) for n, c in names_of_part(part).items() if n not in READY}
 FOLDER = Path(cellc.__file__).parent / "stubs"
 _POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _NAMED = inspect.Parameter.KEYWORD_ONLY
@@ -131,7 +131,7 @@ _TENSOR = {"Tensor": Tensor}
 
 def _made(fn: Function) -> bool:
     """Whether a function was made from an op's definition: ops of these have one result."""
-    return fn.__module__ == "cellc.ops._generated"
+    return fn.__module__ == "cellc.ops.functional.generated"
 
 
 def _home(fn: Function) -> Mapping[str, Any]:
@@ -381,7 +381,7 @@ def _behind(method: Function) -> tuple[Function, dict[str, str]]:
         inner, more = _behind(held["fn_"])
         return inner, more | {own: other for other, own in held.get("names", {}).items()}
     if "home" in held:
-        return getattr(import_module(held["home"], "cellc.ops"), held["name"]), {}
+        return getattr(import_module(held["home"]), held["name"]), {}
     return method, {}
 
 

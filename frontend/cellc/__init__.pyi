@@ -11,10 +11,10 @@ from .devices import DeviceCtx
 from .log import get_level, get_log_config
 from .nn.recompute import recompute
 from .ops import get_grad, grad, jacfwd, jacrev, jvp, value_and_grad, vjp, vmap
-from .ops.collectives import reshard
+from .ops.primitives.collectives import reshard
+from .ops.primitives.user import constexpr
 from .ops.sparse_tensors import COOTensor, CSRTensor, RowTensor, SparseTensor
 from .ops.untyped import UntypedStorage
-from .ops.user_primitives import constexpr
 from .parallel import Layout, build_searched_strategy, load_distributed_checkpoint, load_segmented_checkpoints, merge_pipeline_strategys, merge_sliced_parameter, parameter_broadcast, rank_list_for_transform, restore_group_info_list, shard, sync_pipeline_shared_parameters, transform_checkpoint_by_rank, transform_checkpoints, unified_safetensors
 from .profiler import Profiler
 from .profiles import profile

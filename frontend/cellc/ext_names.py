@@ -13,8 +13,8 @@ from cellc_runtime.lazy import no_attribute
 
 from . import mint, ops
 from .mint.nn import functional
-from .ops.functional_heads import multi_head_attention_forward as multi_head_attention_forward
-from .ops.primitives import make_primitives
+from .ops.functional.heads import multi_head_attention_forward as multi_head_attention_forward
+from .ops.primitives.tables import make_primitives
 from .tensors.tensor import Tensor
 
 _ENDS = ("_ext_view", "_ext", "_view")

@@ -135,18 +135,18 @@ _HOMES: dict[str, dict[str, str]] = {
     "onnx": {"onnx_export": "."},
     "ops": {
         "deprecated": "ops", "vm_impl_registry": "ops",
-        "_primitive_cache": "ops.user_primitives", "_utils": "ext_names",
+        "_primitive_cache": "ops.primitives.user", "_utils": "ext_names",
         "auto_generate": "ops ext_names",
         "function": "ops",
         "functional_overload": "mint ops", "op_info_register": "ops.register_info",
     },
     "ops._utils": {"arg_dtype_cast": "ext_names"},
     "ops.auto_generate": dict.fromkeys(("gen_ops_def", "gen_ops_prim"), "ops ext_names"),
-    "ops.composite": {"base": "ops ops.functional_more"}
+    "ops.composite": {"base": "ops ops.functional.compositions"}
     | dict.fromkeys(("env_ops", "math_ops", "multitype_ops"), "ops"),
     "ops.composite.multitype_ops": {"zeros_like_impl": "ops"},
     "ops.function": {"comm_func": "ops.communication", "grad": "ops",
-                     "reshard_func": "ops.collectives"} | dict.fromkeys(
+                     "reshard_func": "ops.primitives.collectives"} | dict.fromkeys(
         ("array_func", "clip_func", "debug_func", "fft_func", "image_func", "linalg_func",
          "math_func", "nn_func", "other_func", "parameter_func", "random_func", "sparse_func",
          "sparse_unary_func", "spectral_func", "vmap_func"), "ops ext_names"),
@@ -158,13 +158,13 @@ _HOMES: dict[str, dict[str, str]] = {
              "linalg_ops", "math_ops", "nn_ops", "other_ops", "random_ops", "sparse_ops",
              "spectral_ops"), "ops"),
         "_infer_ops": "ops ext_names", "_inner_ops": "ops ext_names",
-        "comm_ops": "ops ops.collectives communication.management",
+        "comm_ops": "ops ops.primitives.collectives communication.management",
         "_rl_inner_ops": "ops.operations", "manually_defined": "ops ext_names",
     },
     "ops.operations.manually_defined": {"_inner": "ops ext_names", "ops_def": "ops ext_names"},
     "parallel": {
         "parameter_broadcast": "parallel",
-        "function": "ops.collectives",
+        "function": "ops.primitives.collectives",
         "_parallel_serialization": "parallel", "_ps_context": "ranks.settings",
         "algo_parameter_config": "ranks.settings", "checkpoint_transform": "parallel",
         "checkpoint_convert": "parallel",
@@ -182,7 +182,7 @@ _HOMES: dict[str, dict[str, str]] = {
     "safeguard": {"rewrite_obfuscation": "."},
     "scipy.optimize": dict.fromkeys(
         ("line_search", "linear_sum_assignment", "minimize"), "scipy.optimize"),
-    "parallel.function": {"reshard_func": "ops.collectives"},
+    "parallel.function": {"reshard_func": "ops.primitives.collectives"},
     "tools": {"data_dump": ".", "sdc_detect": "utils", "stress_detect": "utils"},
     "train": {"_utils": "train.inner_utils", "data_sink": "train"},
     "train.callback": dict.fromkeys(

@@ -28,7 +28,7 @@ from cellc.common import initializer
 from cellc.communication import comm_func
 from cellc.nn.probability import bijector, distribution
 from cellc.ops import communication
-from cellc.ops import functional_collectives as collectives
+from cellc.ops.functional import collectives
 from cellc.parallel import Layout
 from cellc.parallel.auto_parallel import AutoParallel
 from cellc.ranks import settings

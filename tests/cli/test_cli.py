@@ -292,7 +292,7 @@ import sys
 import numpy as np
 import mindspore as ms
 from mindspore import nn, ops, Tensor
-import mindspore.ops.functional_math
+import mindspore.ops.functional.arith
 from mindspore.common.parameter import Parameter
 
 class Net(nn.Cell):

@@ -12,7 +12,7 @@ import pytest
 import cellc as ms
 from cellc import Generator, Tensor, mint, nn, ops
 from cellc.mint import distributed as dist
-from cellc.ops.functional_orthogonal import singular_values
+from cellc.ops.functional.orthogonal import singular_values
 
 DRAWS: tuple[tuple[str, Callable[[Any], Tensor]], ...] = (
     ("rand", lambda g: mint.rand(2, 3, generator=g)),

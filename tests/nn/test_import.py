@@ -24,7 +24,7 @@ _LATER = (
     "llvmlite", "networkx", "onnx", "rich", "numba", "multiprocessing", "tempfile", "logging",
     "cellc.lang", "cellc.train", "cellc.numpy", "cellc.mint", "cellc.amp", "cellc.experimental",
     "cellc.transforms.vmap", "cellc.transforms.jacobian", "cellc.ops.primitives",
-    "cellc.ops.recurrence",
+    "cellc.ops.functional.recurrence",
     "cellc.nn.layer", "cellc.nn.optim", "cellc.nn.loss", "cellc.nn.wrap",
     "cellc_compiler.autodiff", "cellc_compiler.build.objects", "cellc_compiler.backends.llvm",
     "cellc_compiler.lower.lowering", "cellc_compiler.passes.pipeline",
@@ -67,7 +67,7 @@ def test_names_load_few_modules() -> None:
 
 _ENTRIES = (
     "common.seed", "compiled.entries", "compiled.jit", "context", "eager.sites", "lang.trust",
-    "mint", "nn", "ops.functional_math", "tensors.seed",
+    "mint", "nn", "ops.functional.arith", "tensors.seed",
 )
 """Modules on different sides of the packages that know one another."""
 

@@ -11,7 +11,7 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, nn, ops
-from cellc.ops.functional_heads import multi_head_attention_forward
+from cellc.ops.functional.heads import multi_head_attention_forward
 
 RANDOM = np.random.RandomState(7)
 MATRICES = RANDOM.randn(3, 4, 4).astype(np.float32)

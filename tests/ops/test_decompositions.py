@@ -13,7 +13,7 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, ops
-from cellc.ops import functional_decompositions as decompositions
+from cellc.ops.functional import decompositions
 from cellc.testing import check_grads
 
 from .test_sparse import MODES, run

@@ -10,7 +10,7 @@ import pytest
 import cellc as ms
 from cellc import COOTensor, CSRTensor, Tensor, nn, ops
 from cellc.common import sparse_tensor
-from cellc.ops.sparse_elementwise import FUNCTIONS
+from cellc.ops.functional.sparse_elementwise import FUNCTIONS
 
 MODES = pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
 RNG = np.random.default_rng(3)

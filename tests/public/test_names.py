@@ -77,7 +77,7 @@ def test_star_imports() -> None:
     names: dict[str, object] = {}
     exec("from cellc.ops import *", names)
     assert names.keys() - {"__builtins__"} == set(ops.__all__)
-    for helper in ("binary", "unary", "largest", "same", "part", "functional_math", "Any"):
+    for helper in ("binary", "unary", "largest", "same", "part", "arith", "Any"):
         assert helper not in names
     with pytest.raises(AttributeError, match=r"module 'cellc\.ops' has no attribute 'binary'"):
         ops.binary  # noqa: B018

@@ -18,7 +18,7 @@ import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc.communication import comm_func, create_group, destroy_group, get_group_size, get_rank
 from cellc.mint import distributed as dist
-from cellc.ops import functional_collectives as c
+from cellc.ops.functional import collectives as c
 from cellc.testing.ranks import run_ranks
 from cellc_runtime import collectives
 from cellc_runtime.liveness import Liveness

@@ -19,8 +19,8 @@ import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc.communication import comm_func, get_rank
 from cellc.ops import communication as dist
-from cellc.ops import functional_collectives as c
 from cellc.ops import tcp_store
+from cellc.ops.functional import collectives as c
 from cellc.testing.ranks import run_ranks
 from cellc_runtime import world
 

@@ -169,7 +169,7 @@ import numpy as np
 import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc.communication import init, get_rank, comm_func
-from cellc.ops import functional_collectives as c
+from cellc.ops.functional import collectives as c
 ms.set_context(mode=ms.GRAPH_MODE)
 init()
 rank, fault = get_rank(), sys.argv[1]

@@ -16,7 +16,7 @@ import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc.communication import comm_func
 from cellc.mint import distributed as dist
-from cellc.ops import functional_collectives as c
+from cellc.ops.functional import collectives as c
 from cellc.testing.ranks import run_ranks
 from cellc_compiler import driver
 from cellc_compiler.backends.cpu.machine import CpuMachine

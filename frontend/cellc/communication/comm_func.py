@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..ops import functional_collectives as collectives
 from ..ops.arguments import shape_of, tensors
 from ..ops.arguments import tensor as as_tensor
 from ..ops.communication import (
@@ -23,8 +22,9 @@ from ..ops.communication import (
     row_counts,
     send_all,
 )
-from ..ops.functional_collectives import checked_reduction
-from ..ops.functional_create import zeros, zeros_like
+from ..ops.functional import collectives
+from ..ops.functional.collectives import checked_reduction
+from ..ops.functional.creation import zeros, zeros_like
 from ..ranks.groups import HCCL_WORLD_COMM_GROUP, ranks_of
 from ..tensors.tensor import Tensor
 
@@ -56,7 +56,7 @@ def _rows(x: Tensor, count: int) -> Tensor:
 def all_reduce(
     tensor: Tensor, op: str = "sum", group: str = HCCL_WORLD_COMM_GROUP, async_op: bool = False
 ) -> tuple[Tensor, CommHandle | None]:
-    """The sum (or `op`) over the processes, and a handle; see `ops.functional_collectives`.
+    """The sum (or `op`) over the processes, and a handle; see `ops.functional.collectives`.
 
     Raises:
         TypeError, ValueError: no tensor, no reduction, or no group.

@@ -36,7 +36,7 @@ def is_library(module: str | None) -> bool:
         return False
     return f"{module}.".startswith("cellc.nn.cell.") or not module.startswith(
         ("cellc.nn.", "cellc.train.", "cellc.experimental.", "cellc.mint.nn.layer.",
-         "cellc.mint.optim.", "cellc.ops._control_source",
+         "cellc.mint.optim.", "cellc.ops.functional.control_source",
          "cellc.ops.optimizer_rules.", "cellc.numpy.applied")
     )
 

@@ -8,11 +8,11 @@ from cellc_runtime.dtypes import DType, float32, float64, int64
 
 from .. import ops
 from ..core.dispatch import active_tracer
-from ..ops import functional_sort as fo
 from ..ops.arguments import boolean, dtype_of, integer, is_int, tensor
-from ..ops.functional_distinct import unique
-from ..ops.functional_linalg import einsum_ext as einsum
-from ..ops.functional_sort import bins
+from ..ops.functional import sorting
+from ..ops.functional.distinct import unique
+from ..ops.functional.linalg import einsum_ext as einsum
+from ..ops.functional.sorting import bins
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 from ._random import _on, _place
@@ -111,7 +111,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     boolean(keepdim, "kthvalue", "keepdim")
     if not x.size:
         raise ValueError(f"For 'kthvalue', 'input' must not be empty, but has shape {x.shape}.")
-    return fo.kthvalue(x, k, dim, keepdim)
+    return sorting.kthvalue(x, k, dim, keepdim)
 
 
 def item(input: Tensor) -> Any:

@@ -8,7 +8,7 @@ from cellc_runtime.dtypes import DType, float32, int64
 
 from .. import context, ops
 from ..ops.arguments import dtype_of, integer, is_int, tensor
-from ..ops.functional_random import permutation
+from ..ops.functional.draws import permutation
 from ..tensors.promotion import cast_to
 from ..tensors.seed import Generator
 from ..tensors.tensor import Tensor

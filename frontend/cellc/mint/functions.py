@@ -13,12 +13,10 @@ from cellc_runtime.dtypes import bool_, float32, int64
 from cellc_runtime.lazy import names_of
 
 from .. import ops
-from ..ops import functional_create as fc
-from ..ops import functional_math as m
-from ..ops import functional_reduce as fr
 from ..ops.arguments import dtype_of, is_int, own_axis, tensor
-from ..ops.functional_integer import gcd
-from ..ops.functional_orthogonal import triangular_solve
+from ..ops.functional import arith, creation, reductions
+from ..ops.functional.divisors import gcd
+from ..ops.functional.orthogonal import triangular_solve
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 from . import _more, _random
@@ -60,7 +58,7 @@ def _mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any =
     if not x.dtype.is_inexact:
         raise TypeError(f"For 'mint.mean', a float tensor or a float 'dtype' is needed, but got "
                         f"{x.dtype}.")
-    return fr.mean(x, dim, keepdim)
+    return reductions.mean(x, dim, keepdim)
 
 
 def _extreme(kind: str) -> Any:
@@ -98,7 +96,7 @@ def _cat(tensors: Any, dim: int = 0) -> Tensor:
 
 
 def _arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Tensor:
-    return fc.arange(start, end, step, dtype=dtype)
+    return creation.arange(start, end, step, dtype=dtype)
 
 
 def _split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> Any:
@@ -251,7 +249,7 @@ def _table() -> Table:
     shared = {n: getattr(ops, n) for n in _SAME}
     return {
         **shared, **_random.TABLE, **_more.TABLE, "gcd": gcd,
-        "inverse": inv, "triangular_solve": triangular_solve, "bitwise_not": m.bitwise_not,
+        "inverse": inv, "triangular_solve": triangular_solve, "bitwise_not": arith.bitwise_not,
         "conv2d": _windows.conv2d, "conv_tbc": _windows.conv_tbc,
         "batch_norm_stats": _norms.batch_norm_stats,
         "batch_norm_elemt": _norms.batch_norm_elemt,

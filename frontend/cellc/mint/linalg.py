@@ -9,7 +9,7 @@ from cellc_runtime.lazy import public_names
 
 from .. import ops
 from ..ops.arguments import is_int, tensor
-from ..ops.matrix_norms import matrix_norms
+from ..ops.functional.matrix_norms import matrix_norms
 from ..tensors.tensor import Tensor
 
 

@@ -15,7 +15,7 @@ from cellc_runtime.world import world
 
 from .. import context, ops
 from ..core.declared import is_int
-from ..ops import functional_collectives as collectives
+from ..ops.functional import collectives
 from ..ops.micro_batches import sums_of_all
 from ..ranks import settings, strategies
 from ..ranks.fusion import gradient_fusion

@@ -11,7 +11,7 @@ from cellc_runtime.lazy import lazy_module, lazy_names
 from .. import ops
 from ..core.declared import NUMBER, Called, Flag, checks_arguments
 from ..ops.mapping import HyperMap
-from ..ops.virtual_dataset import VirtualDataset
+from ..ops.primitives.virtual_dataset import VirtualDataset
 from ..ranks.settings import ParallelMode, get_auto_parallel_context
 from ..tensors.parameter import Parameter, ParameterTuple
 from ..tensors.tensor import Tensor

@@ -13,8 +13,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import BY_NAME, DType, bool_, float32, int32
 
-from ..ops import functional_array as fa
-from ..ops import functional_join as fj
+from ..ops.functional import joining, shapes
 from ..tensors.dtype import convert
 from ..tensors.promotion import cast_to, fresh, is_scalar, promoted
 from ..tensors.tensor import Tensor, tensor_of
@@ -56,7 +55,7 @@ def as_tensor(x: Any, what: str, name: str = "x") -> Tensor:
     if isinstance(x, Tensor):
         return x
     if isinstance(x, (list, tuple)) and _holds_tensor(x):
-        return fj.stack(together([as_tensor(v, what, name) for v in x]))
+        return joining.stack(together([as_tensor(v, what, name) for v in x]))
     if is_scalar(x) or isinstance(x, (list, tuple)):
         array = np.array(x)
         if array.dtype.kind in _DEFAULT:
@@ -78,7 +77,7 @@ def together(xs: list[Tensor]) -> list[Tensor]:
 def many(xs: Any, what: str, name: str) -> list[Tensor]:
     """A sequence of arrays (or the rows of a tensor) as Tensors."""
     if isinstance(xs, Tensor):
-        return list(fj.unstack(xs))
+        return list(joining.unstack(xs))
     if not isinstance(xs, (list, tuple)):
         raise TypeError(f"For 'numpy.{what}', '{name}' must be a Tensor, or a list or tuple of "
                         f"Tensors, but got {type(xs).__name__}.")
@@ -89,7 +88,7 @@ def many(xs: Any, what: str, name: str) -> list[Tensor]:
 
 def repeated(x: Tensor, shape: Any) -> Tensor:
     """A copy of `x`, broadcast to a shape."""
-    out = fa.broadcast_to(x, shape)
+    out = shapes.broadcast_to(x, shape)
     return fresh(x) if out is x else out
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from cellc_runtime.dtypes import bool_
 
 from ..ops.arguments import axis_of
-from ..ops.families import fa, fj, m
+from ..ops.functional import arith, joining, shapes
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, together
@@ -19,8 +19,8 @@ def vectors(arr: Any, axis: Any) -> tuple[list[Tensor], int]:
     x = as_tensor(arr, "apply_along_axis", "arr")
     place = axis_of(axis, x.ndim, "numpy.apply_along_axis")
     n = x.shape[place]
-    flat = fa.reshape(fa.moveaxis(x, place, -1), (math.prod(x.shape) // max(n, 1), n))
-    return list(fj.unstack(flat)), place
+    flat = shapes.reshape(shapes.moveaxis(x, place, -1), (math.prod(x.shape) // max(n, 1), n))
+    return list(joining.unstack(flat)), place
 
 
 def assembled(parts: list[Any], arr: Any, place: int) -> Tensor:
@@ -29,10 +29,10 @@ def assembled(parts: list[Any], arr: Any, place: int) -> Tensor:
     made = together([as_tensor(p, "apply_along_axis", "func1d") for p in parts])
     rest = x.shape[:place] + x.shape[place + 1 :]
     one = made[0].shape
-    out = fa.reshape(fj.stack(made), (*rest, *one))
+    out = shapes.reshape(joining.stack(made), (*rest, *one))
     lead = len(rest)
-    return fa.moveaxis(out, tuple(range(lead, lead + len(one))),
-                       tuple(range(place, place + len(one)))) if one else out
+    return shapes.moveaxis(out, tuple(range(lead, lead + len(one))),
+                           tuple(range(place, place + len(one)))) if one else out
 
 
 def start(x: Any) -> Tensor:
@@ -55,14 +55,14 @@ def restored(res: Any, before: Tensor, axis: int) -> Tensor:
     if out.ndim != before.ndim - 1:
         raise ValueError("For 'numpy.apply_over_axes', the function must keep the axes or drop "
                          "one.")
-    return fa.expand_dims(out, axis)
+    return shapes.expand_dims(out, axis)
 
 
 def pieces(x: Any, condlist: Any, funclist: Any) -> tuple[Tensor, list[Tensor]]:
     """The array and one condition for each function, the last for where none holds."""
     t = as_tensor(x, "piecewise")
     if isinstance(condlist, Tensor) and condlist.ndim > t.ndim:
-        conditions = list(fj.unstack(condlist))
+        conditions = list(joining.unstack(condlist))
     elif isinstance(condlist, (list, tuple)) and condlist and not isinstance(condlist[0], bool):
         conditions = [as_tensor(c, "piecewise", "condlist") for c in condlist]
     else:
@@ -71,8 +71,8 @@ def pieces(x: Any, condlist: Any, funclist: Any) -> tuple[Tensor, list[Tensor]]:
     if len(funclist) == len(conditions) + 1:
         held = conditions[0]
         for c in conditions[1:]:
-            held = m.logical_or(held, c)
-        conditions.append(m.logical_not(held))
+            held = arith.logical_or(held, c)
+        conditions.append(arith.logical_not(held))
     if len(funclist) != len(conditions):
         raise ValueError(f"For 'numpy.piecewise', {len(funclist)} functions do not fit "
                          f"{len(conditions)} conditions.")
@@ -82,7 +82,7 @@ def pieces(x: Any, condlist: Any, funclist: Any) -> tuple[Tensor, list[Tensor]]:
 def merged(x: Tensor, conditions: list[Tensor], values: list[Any]) -> Tensor:
     """At each place the value of the last condition that holds; 0 where none does."""
     made = together([as_tensor(v, "piecewise") for v in values])
-    out = fa.broadcast_to(cast_to(as_tensor(0, "piecewise"), made[0].dtype), x.shape)
+    out = shapes.broadcast_to(cast_to(as_tensor(0, "piecewise"), made[0].dtype), x.shape)
     for condition, value in zip(conditions, made, strict=True):
-        out = m.where(condition, value, out)
+        out = arith.where(condition, value, out)
     return out

@@ -13,7 +13,7 @@ from cellc_runtime.dtypes import bool_, float32, int32, int64
 
 from ..core.dispatch import apply, apply_one
 from ..ops.arguments import axis_of, choice, integer, ints, is_int
-from ..ops.families import fa, fg, fi, fj, fo, fr, m
+from ..ops.functional import arith, grid, indexing, joining, reductions, shapes, sorting
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, many, repeated, together
@@ -45,12 +45,12 @@ def array_str(a: Tensor) -> str:
 
 def reshape(x: Any, new_shape: Any) -> Tensor:
     """The same elements under another shape. Source: `mindspore.numpy.reshape`."""
-    return fa.reshape(as_tensor(x, "reshape"), (new_shape,) if is_int(new_shape) else new_shape)
+    return shapes.reshape(as_tensor(x, "reshape"), (new_shape,) if is_int(new_shape) else new_shape)
 
 
 def ravel(x: Any) -> Tensor:
     """All elements in one axis. Source: `mindspore.numpy.ravel`."""
-    return fa.ravel(as_tensor(x, "ravel"))
+    return shapes.ravel(as_tensor(x, "ravel"))
 
 
 def expand_dims(a: Any, axis: Any) -> Tensor:
@@ -68,7 +68,7 @@ def expand_dims(a: Any, axis: Any) -> Tensor:
     if len(places) != len(given):
         raise ValueError(f"For 'numpy.expand_dims', 'axis' names a place twice: {axis}.")
     dims = iter(x.shape)
-    return fa.reshape(x, tuple(1 if i in places else next(dims) for i in _range(rank)))
+    return shapes.reshape(x, tuple(1 if i in places else next(dims) for i in _range(rank)))
 
 
 def squeeze(a: Any, axis: Any = None) -> Tensor:
@@ -82,23 +82,23 @@ def squeeze(a: Any, axis: Any = None) -> Tensor:
         for v in (axis,) if is_int(axis) else axis:
             if x.shape[axis_of(v, x.ndim, "numpy.squeeze")] != 1:
                 raise ValueError(f"For 'numpy.squeeze', axis {v} of {x.shape} is not of length 1.")
-    return fa.squeeze(x, axis)
+    return shapes.squeeze(x, axis)
 
 
 def transpose(a: Any, axes: Any = None) -> Tensor:
     """Axes permuted, or all reversed. Source: `mindspore.numpy.transpose`."""
     x = as_tensor(a, "transpose", "a")
-    return fa.transpose(x, tuple(reversed(_range(x.ndim))) if axes is None else axes)
+    return shapes.transpose(x, tuple(reversed(_range(x.ndim))) if axes is None else axes)
 
 
 def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
     """Two axes exchanged. Source: `mindspore.numpy.swapaxes`."""
-    return fa.swapaxes(as_tensor(x, "swapaxes"), axis1, axis2)
+    return shapes.swapaxes(as_tensor(x, "swapaxes"), axis1, axis2)
 
 
 def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
     """Axes moved to other places. Source: `mindspore.numpy.moveaxis`."""
-    return fa.moveaxis(as_tensor(a, "moveaxis", "a"), source, destination)
+    return shapes.moveaxis(as_tensor(a, "moveaxis", "a"), source, destination)
 
 
 def rollaxis(x: Any, axis: int, start: int = 0) -> Tensor:
@@ -116,22 +116,22 @@ def rollaxis(x: Any, axis: int, start: int = 0) -> Tensor:
         raise ValueError(f"For 'numpy.rollaxis', 'start' must be in [{-t.ndim}, {t.ndim}], but got "
                          f"{at}.")
     at = at + t.ndim if at < 0 else at
-    return fa.moveaxis(t, a, at - 1 if a < at else at)
+    return shapes.moveaxis(t, a, at - 1 if a < at else at)
 
 
 def atleast_1d(*arys: Any) -> Any:
     """A scalar as a vector. Source: `mindspore.numpy.atleast_1d`."""
-    return _each(fa.atleast_1d, arys, "atleast_1d")
+    return _each(shapes.atleast_1d, arys, "atleast_1d")
 
 
 def atleast_2d(*arys: Any) -> Any:
     """At least two axes. Source: `mindspore.numpy.atleast_2d`."""
-    return _each(fa.atleast_2d, arys, "atleast_2d")
+    return _each(shapes.atleast_2d, arys, "atleast_2d")
 
 
 def atleast_3d(*arys: Any) -> Any:
     """At least three axes. Source: `mindspore.numpy.atleast_3d`."""
-    return _each(fa.atleast_3d, arys, "atleast_3d")
+    return _each(shapes.atleast_3d, arys, "atleast_3d")
 
 
 def _each(function: Any, arys: tuple[Any, ...], what: str) -> Any:
@@ -147,7 +147,8 @@ def broadcast_to(array: Any, shape: Any) -> Tensor:
 def broadcast_arrays(*args: Any) -> list[Tensor]:
     """Arrays broadcast to their common shape. Source: `mindspore.numpy.broadcast_arrays`."""
     xs = [as_tensor(a, "broadcast_arrays", "args") for a in args]
-    return [repeated(x, out.shape) for x, out in zip(xs, fa.broadcast_tensors(*xs), strict=True)]
+    return [repeated(x, out.shape) for x,
+            out in zip(xs, shapes.broadcast_tensors(*xs), strict=True)]
 
 
 # --- joins ----------------------------------------------------------------------------------------
@@ -160,8 +161,8 @@ def concatenate(arrays: Any, axis: int | None = 0) -> Tensor:
     """
     xs = together(many(arrays, "concatenate", "arrays"))
     if axis is None:
-        return fj.concat([fa.ravel(x) for x in xs], 0)
-    return fj.concat(xs, axis)
+        return joining.concat([shapes.ravel(x) for x in xs], 0)
+    return joining.concat(xs, axis)
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
@@ -172,27 +173,27 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
 
 def stack(arrays: Any, axis: int = 0) -> Tensor:
     """Arrays of one shape joined along a new axis. Source: `mindspore.numpy.stack`."""
-    return fj.stack(together(many(arrays, "stack", "arrays")), axis)
+    return joining.stack(together(many(arrays, "stack", "arrays")), axis)
 
 
 def hstack(tup: Any) -> Tensor:
     """Joined along the second axis (the first of vectors). Source: `mindspore.numpy.hstack`."""
-    return fj.hstack(together(many(tup, "hstack", "tup")))
+    return joining.hstack(together(many(tup, "hstack", "tup")))
 
 
 def vstack(tup: Any) -> Tensor:
     """Joined along the first axis, vectors as rows. Source: `mindspore.numpy.vstack`."""
-    return fj.vstack(together(many(tup, "vstack", "tup")))
+    return joining.vstack(together(many(tup, "vstack", "tup")))
 
 
 def dstack(tup: Any) -> Tensor:
     """Joined along the third axis. Source: `mindspore.numpy.dstack`."""
-    return fj.dstack(together(many(tup, "dstack", "tup")))
+    return joining.dstack(together(many(tup, "dstack", "tup")))
 
 
 def column_stack(tup: Any) -> Tensor:
     """Joined along the second axis, vectors as columns. Source: `mindspore.numpy.column_stack`."""
-    return fj.column_stack(together(many(tup, "column_stack", "tup")))
+    return joining.column_stack(together(many(tup, "column_stack", "tup")))
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -200,7 +201,7 @@ def column_stack(tup: Any) -> Tensor:
 
 def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
     """Parts of nearly equal length, or cut at places. Source: `mindspore.numpy.array_split`."""
-    return tuple(fj.tensor_split(as_tensor(x, "array_split"), indices_or_sections, axis))
+    return tuple(joining.tensor_split(as_tensor(x, "array_split"), indices_or_sections, axis))
 
 
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
@@ -215,7 +216,7 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]
             indices_or_sections < 1 or t.shape[a] % indices_or_sections):
         raise ValueError(f"For 'numpy.split', axis {axis} of {t.shape} does not divide into "
                          f"{indices_or_sections} equal parts.")
-    return tuple(fj.tensor_split(t, indices_or_sections, a))
+    return tuple(joining.tensor_split(t, indices_or_sections, a))
 
 
 def hsplit(x: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
@@ -240,35 +241,35 @@ def dsplit(x: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
 def flip(m: Any, axis: Any = None) -> Tensor:
     """Elements in reverse order along axes. Source: `mindspore.numpy.flip`."""
     x = as_tensor(m, "flip", "m")
-    return fa.flip(x, tuple(_range(x.ndim)) if axis is None else axis)
+    return shapes.flip(x, tuple(_range(x.ndim)) if axis is None else axis)
 
 
 def fliplr(m: Any) -> Tensor:
     """Columns in reverse order. Source: `mindspore.numpy.fliplr`."""
-    return fa.flip(as_tensor(m, "fliplr", "m"), 1)
+    return shapes.flip(as_tensor(m, "fliplr", "m"), 1)
 
 
 def flipud(m: Any) -> Tensor:
     """Rows in reverse order. Source: `mindspore.numpy.flipud`."""
-    return fa.flip(as_tensor(m, "flipud", "m"), 0)
+    return shapes.flip(as_tensor(m, "flipud", "m"), 0)
 
 
 def rot90(a: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
     """Rotated k times by 90 degrees. Source: `mindspore.numpy.rot90`."""
-    return fj.rot90(as_tensor(a, "rot90", "a"), k, axes)
+    return joining.rot90(as_tensor(a, "rot90", "a"), k, axes)
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
     """Elements shifted around. Source: `mindspore.numpy.roll`."""
     x = as_tensor(a, "roll", "a")
     if axis is None:
-        return fj.roll(x, shift)
+        return joining.roll(x, shift)
     axes = (axis,) if is_int(axis) else tuple(axis)
     by = (shift,) if is_int(shift) else tuple(shift)
     count = _max(len(axes), len(by))
     by, axes = by * count if len(by) == 1 else by, axes * count if len(axes) == 1 else axes
     for s, ax in zip(by, axes, strict=True):
-        x = fj.roll(x, s, ax)
+        x = joining.roll(x, s, ax)
     return x
 
 
@@ -276,12 +277,12 @@ def tile(a: Any, reps: Any) -> Tensor:
     """Repeated along axes. Source: `mindspore.numpy.tile`."""
     x = as_tensor(a, "tile", "a")
     counts = (reps,) if is_int(reps) else tuple(reps)
-    return fj.tile(x, (1,) * (x.ndim - len(counts)) + counts)
+    return joining.tile(x, (1,) * (x.ndim - len(counts)) + counts)
 
 
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
     """Each element repeated. Source: `mindspore.numpy.repeat`."""
-    return fj.repeat_interleave(as_tensor(a, "repeat", "a"), repeats, axis)
+    return joining.repeat_interleave(as_tensor(a, "repeat", "a"), repeats, axis)
 
 
 # --- triangles and diagonals ----------------------------------------------------------------------
@@ -289,12 +290,12 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
 
 def tril(m: Any, k: int = 0) -> Tensor:
     """Zeros above the k-th diagonal. Source: `mindspore.numpy.tril`."""
-    return fg.tril(as_tensor(m, "tril", "m"), k)
+    return grid.tril(as_tensor(m, "tril", "m"), k)
 
 
 def triu(m: Any, k: int = 0) -> Tensor:
     """Zeros below the k-th diagonal. Source: `mindspore.numpy.triu`."""
-    return fg.triu(as_tensor(m, "triu", "m"), k)
+    return grid.triu(as_tensor(m, "triu", "m"), k)
 
 
 def diag(v: Any, k: int = 0) -> Tensor:
@@ -307,20 +308,20 @@ def diag(v: Any, k: int = 0) -> Tensor:
     """
     x = as_tensor(v, "diag", "v")
     if x.ndim == 1:
-        return fg.diagflat(x, k)
+        return grid.diagflat(x, k)
     if x.ndim != 2:
         raise ValueError(f"For 'numpy.diag', 'v' must have 1 or 2 axes, but got shape {x.shape}.")
-    return fg.diagonal(x, k)
+    return grid.diagonal(x, k)
 
 
 def diagflat(v: Any, k: int = 0) -> Tensor:
     """A matrix with all elements on a diagonal. Source: `mindspore.numpy.diagflat`."""
-    return fg.diagflat(as_tensor(v, "diagflat", "v"), k)
+    return grid.diagflat(as_tensor(v, "diagflat", "v"), k)
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """A diagonal of two axes. Source: `mindspore.numpy.diagonal`."""
-    return fg.diagonal(as_tensor(a, "diagonal", "a"), offset, axis1, axis2)
+    return grid.diagonal(as_tensor(a, "diagonal", "a"), offset, axis1, axis2)
 
 
 # --- selection ------------------------------------------------------------------------------------
@@ -330,9 +331,9 @@ def _inside(index: Tensor, n: int, mode: str, what: str) -> Tensor:
     """Positions of an axis of length n, brought inside."""
     choice(mode, ("raise", "wrap", "clip"), f"numpy.{what}", "mode")
     if mode == "wrap":
-        return m.remainder(index, n)
+        return arith.remainder(index, n)
     if mode == "clip":
-        return m.clamp(index, 0, n - 1)
+        return arith.clamp(index, 0, n - 1)
     return index
 
 
@@ -343,7 +344,7 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "clip") -> T
         mode: positions outside: "clip" to the nearest end, "wrap" around, or "raise".
     """
     x, index = as_tensor(a, "take", "a"), as_tensor(indices, "take", "indices")
-    x, at = (fa.ravel(x), 0) if axis is None else (x, axis_of(axis, x.ndim, "numpy.take"))
+    x, at = (shapes.ravel(x), 0) if axis is None else (x, axis_of(axis, x.ndim, "numpy.take"))
     return apply_one("gather", x, _inside(index, x.shape[at], mode, "take"), axis=at)
 
 
@@ -357,12 +358,12 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
     """
     x, index = (as_tensor(v, "take_along_axis") for v in (arr, indices))
     if axis is None:
-        x, axis = fa.ravel(x), 0
+        x, axis = shapes.ravel(x), 0
     if x.ndim != index.ndim:
         raise ValueError(f"For 'numpy.take_along_axis', shapes {x.shape} and {index.shape} differ "
                          "in rank.")
     a = axis_of(axis, x.ndim, "numpy.take_along_axis")
-    x, index = fi.beside(x, index, a)
+    x, index = indexing.beside(x, index, a)
     return apply_one("gather_elements", x, index, dim=a)
 
 
@@ -372,9 +373,9 @@ def choose(a: Any, choices: Any, mode: str = "clip") -> Tensor:
     xs = together(many(choices, "choose", "choices"))
     index = _inside(cast_to(as_tensor(a, "choose", "a"), int32), len(xs), mode, "choose")
     shape = broadcast_all(index.shape, *(x.shape for x in xs))
-    out = fa.broadcast_to(xs[0], shape)
+    out = shapes.broadcast_to(xs[0], shape)
     for i, x in enumerate(xs[1:], 1):
-        out = m.where(m.eq(index, i), x, out)
+        out = arith.where(arith.eq(index, i), x, out)
     return out
 
 
@@ -392,15 +393,16 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
         raise ValueError(f"For 'numpy.select', {len(conditions)} conditions do not fit "
                          f"{len(choices)} choices.")
     shape = broadcast_all(*(t.shape for t in (*conditions, *choices)))
-    out = fa.broadcast_to(cast_to(as_tensor(default, "select", "default"), choices[0].dtype), shape)
+    out = shapes.broadcast_to(
+        cast_to(as_tensor(default, "select", "default"), choices[0].dtype), shape)
     for c, x in zip(reversed(conditions), reversed(choices), strict=True):
-        out = m.where(cast_to(c, bool_), x, out)
+        out = arith.where(cast_to(c, bool_), x, out)
     return out
 
 
 def argwhere(a: Any) -> Tensor:
     """Positions of the non-zero elements, (n, rank). Source: `mindspore.numpy.argwhere`."""
-    out: Tensor = fo.nonzero(as_tensor(a, "argwhere", "a"))
+    out: Tensor = sorting.nonzero(as_tensor(a, "argwhere", "a"))
     return out
 
 
@@ -410,12 +412,12 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, .
     dims = (shape,) if is_int(shape) else tuple(shape)
     choice(order, ("C", "F"), "numpy.unravel_index", "order")
     total = math.prod(dims)
-    index = m.where(m.lt(index, 0), m.add(index, total), index)
-    index = m.clamp(index, 0, total - 1)
+    index = arith.where(arith.lt(index, 0), arith.add(index, total), index)
+    index = arith.clamp(index, 0, total - 1)
     out: list[Tensor] = []
     for d in reversed(dims) if order == "C" else dims:
-        out.append(m.remainder(index, d))
-        index = m.floor_divide(index, d)
+        out.append(arith.remainder(index, d))
+        index = arith.floor_divide(index, d)
     return tuple(reversed(out)) if order == "C" else tuple(out)
 
 
@@ -435,7 +437,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "clip", order: st
     pairs = list(zip(parts, dims, strict=True))
     for index, d in pairs if order == "C" else reversed(pairs):
         here = _inside(index, d, mode, "ravel_multi_index")
-        total = here if total is None else m.add(m.mul(total, d), here)
+        total = here if total is None else arith.add(arith.mul(total, d), here)
     assert total is not None
     return cast_to(total, float32)
 
@@ -444,19 +446,19 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
     """Where values belong in an ordered vector, int32. Source: `mindspore.numpy.searchsorted`."""
     seq, values = together([as_tensor(a, "searchsorted", "a"), as_tensor(v, "searchsorted", "v")])
     order = None if sorter is None else as_tensor(sorter, "searchsorted", "sorter")
-    return fo.searchsorted(seq, values, out_int32=True, side=side, sorter=order)
+    return sorting.searchsorted(seq, values, out_int32=True, side=side, sorter=order)
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
     """The bin of each element, bins rising or falling, int32. Source: `mindspore.numpy.digitize`.
     """
     values, edges = together([as_tensor(x, "digitize"), as_tensor(bins, "digitize", "bins")])
-    cells = fa.expand_dims(values, -1)
-    up = fo.precedes(edges, cells, not right)
-    down = m.ge(edges, cells) if right else m.gt(edges, cells)
+    cells = shapes.expand_dims(values, -1)
+    up = sorting.precedes(edges, cells, not right)
+    down = arith.ge(edges, cells) if right else arith.gt(edges, cells)
     n = edges.shape[0]
-    rises = fo.precedes(fj.part(edges, 0, 0, 1), fj.part(edges, 0, n - 1, n), True)
-    return fr.sum(cast_to(m.where(rises, up, down), int32), -1, dtype=int32)
+    rises = sorting.precedes(joining.part(edges, 0, 0, 1), joining.part(edges, 0, n - 1, n), True)
+    return reductions.sum(cast_to(arith.where(rises, up, down), int32), -1, dtype=int32)
 
 
 # --- sets -----------------------------------------------------------------------------------------
@@ -469,22 +471,22 @@ def unique(x: Any, return_inverse: bool = False) -> Any:
         return_inverse: also the position of each element among them, int32.
     """
     t = as_tensor(x, "unique")
-    flat = fa.ravel(t)
-    ordered, perm = fo.sort(flat)
+    flat = shapes.ravel(t)
+    ordered, perm = sorting.sort(flat)
     if not return_inverse:
-        return fo.unique_consecutive(ordered)
-    values, runs = fo.unique_consecutive(ordered, return_inverse=True)
+        return sorting.unique_consecutive(ordered)
+    values, runs = sorting.unique_consecutive(ordered, return_inverse=True)
     room: Tensor = apply("mul", runs, as_tensor(np.int64(0), "unique"))
     back: Tensor = apply("scatter", room, cast_to(perm, int64), runs, axis=0)
-    return values, fa.reshape(cast_to(back, int32), t.shape)
+    return values, shapes.reshape(cast_to(back, int32), t.shape)
 
 
 def isin(element: Any, test_elements: Any, invert: bool = False) -> Tensor:
     """Whether elements are among others. Source: `mindspore.numpy.isin`."""
     x, among = together([as_tensor(element, "isin", "element"),
                          as_tensor(test_elements, "isin", "test_elements")])
-    found = fr.any(m.eq(fa.expand_dims(x, -1), fa.ravel(among)), -1)
-    return m.logical_not(found) if invert else found
+    found = reductions.any(arith.eq(shapes.expand_dims(x, -1), shapes.ravel(among)), -1)
+    return arith.logical_not(found) if invert else found
 
 
 def in1d(ar1: Any, ar2: Any, invert: bool = False) -> Tensor:
@@ -495,7 +497,7 @@ def in1d(ar1: Any, ar2: Any, invert: bool = False) -> Tensor:
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Tensor:
     """Elements of the first that are not in the second. Source: `mindspore.numpy.setdiff1d`."""
     x = ravel(ar1) if assume_unique else unique(ar1)
-    return fo.masked_select(x, in1d(x, ar2, invert=True))
+    return sorting.masked_select(x, in1d(x, ar2, invert=True))
 
 
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
@@ -508,14 +510,15 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     """
     x, y = together([ravel(ar1), ravel(ar2)])
     if assume_unique:
-        both = fo.sort(fo.masked_select(x, isin(x, y)))[0]
+        both = sorting.sort(sorting.masked_select(x, isin(x, y)))[0]
     else:
         values = unique(x)
-        both = fo.masked_select(values, isin(values, y))
+        both = sorting.masked_select(values, isin(values, y))
     if not return_indices:
         return both
-    cells = fa.expand_dims(both, -1)
-    first, second = (cast_to(fr.argmax(cast_to(m.eq(cells, t), int32), -1), int32) for t in (x, y))
+    cells = shapes.expand_dims(both, -1)
+    first, second = (
+        cast_to(reductions.argmax(cast_to(arith.eq(cells, t), int32), -1), int32) for t in (x, y))
     return both, first, second
 
 

@@ -14,7 +14,7 @@ from cellc_runtime.dtypes import DType, float32, int32
 
 from ..core.dispatch import apply
 from ..ops.arguments import Ints, axis_of, integer, shape_of
-from ..ops.families import fa, fc, fg, fj, m, rnd
+from ..ops.functional import arith, creation, draws, grid, joining, shapes
 from ..tensors.promotion import cast_to, inexact
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, from_array, repeated, to_dtype
@@ -29,7 +29,7 @@ def array(obj: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Ten
     """
     x = finished(as_tensor(obj, "array", "obj"), dtype, "array")
     if ndmin > x.ndim:
-        return fa.reshape(x, (1,) * (ndmin - x.ndim) + x.shape)
+        return shapes.reshape(x, (1,) * (ndmin - x.ndim) + x.shape)
     return x.copy() if copy and x is obj else x
 
 
@@ -59,23 +59,23 @@ def _shape(shape: Any, what: str) -> Ints:
 
 def ones(shape: Any, dtype: Any = float32) -> Tensor:
     """A tensor of ones. Source: `mindspore.numpy.ones`."""
-    return fc.ones(_shape(shape, "ones"), to_dtype(dtype, "ones"))
+    return creation.ones(_shape(shape, "ones"), to_dtype(dtype, "ones"))
 
 
 def zeros(shape: Any, dtype: Any = float32) -> Tensor:
     """A tensor of zeros. Source: `mindspore.numpy.zeros`."""
-    return fc.zeros(_shape(shape, "zeros"), to_dtype(dtype, "zeros"))
+    return creation.zeros(_shape(shape, "zeros"), to_dtype(dtype, "zeros"))
 
 
 def empty(shape: Any, dtype: Any = float32) -> Tensor:
     """A tensor whose elements do not matter (zeros). Source: `mindspore.numpy.empty`."""
-    return fc.zeros(_shape(shape, "empty"), to_dtype(dtype, "empty"))
+    return creation.zeros(_shape(shape, "empty"), to_dtype(dtype, "empty"))
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
     """A tensor filled with a number or a broadcast array. Source: `mindspore.numpy.full`."""
     x = finished(as_tensor(fill_value, "full", "fill_value"), dtype, "full")
-    return fa.broadcast_to(x, _shape(shape, "full"))
+    return shapes.broadcast_to(x, _shape(shape, "full"))
 
 
 def _like(a: Any, value: Any, dtype: Any, shape: Any, what: str) -> Tensor:
@@ -120,8 +120,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         whole = builtins.all(isinstance(v, (int, np.integer)) or is_symbolic(v) for v in given)
         to = int32 if whole else float32
     if not is_symbolic(start) and not is_symbolic(stop) and step and (stop - start) / step < 0:
-        return fc.zeros((0,), to)
-    return fc.arange(start, stop, step, dtype=to)
+        return creation.zeros((0,), to)
+    return creation.arange(start, stop, step, dtype=to)
 
 
 def linspace(
@@ -150,12 +150,13 @@ def linspace(
         out = grid
     else:
         a, z = (inexact(as_tensor(v, "linspace")) for v in (start, stop))
-        step = m.div(m.sub(z, a), float(parts))
-        a, step = fa.broadcast_tensors(a, step)
+        step = arith.div(arith.sub(z, a), float(parts))
+        a, step = shapes.broadcast_tensors(a, step)
         place = axis_of(axis, a.ndim + 1, "numpy.linspace")
-        counts = fa.reshape(fc.arange(n, dtype=float32),
-                            (-1,) + (1,) * (a.ndim - place))
-        out = m.add(fa.expand_dims(a, place), m.mul(counts, fa.expand_dims(step, place)))
+        counts = shapes.reshape(creation.arange(n, dtype=float32),
+                                (-1,) + (1,) * (a.ndim - place))
+        out = arith.add(shapes.expand_dims(a, place),
+                        arith.mul(counts, shapes.expand_dims(step, place)))
     out = finished(out, dtype, "linspace")
     return (out, step) if retstep else out
 
@@ -166,7 +167,7 @@ def logspace(
 ) -> Tensor:
     """base to the power of evenly spaced numbers. Source: `mindspore.numpy.logspace`."""
     powers = linspace(start, stop, num, endpoint, axis=axis)
-    return finished(m.pow(as_tensor(float(base), "logspace"), powers), dtype, "logspace")
+    return finished(arith.pow(as_tensor(float(base), "logspace"), powers), dtype, "logspace")
 
 
 def geomspace(
@@ -178,16 +179,16 @@ def geomspace(
         return finished(from_array(np.geomspace(start, stop, n, endpoint), float32), dtype,
                         "geomspace")
     a, z = (inexact(as_tensor(v, "geomspace")) for v in (start, stop))
-    logs = linspace(fc.zeros_like(a), apply("log", m.div(z, a)), n, endpoint, axis=axis)
+    logs = linspace(creation.zeros_like(a), apply("log", arith.div(z, a)), n, endpoint, axis=axis)
     place = axis_of(axis, logs.ndim, "numpy.geomspace")
-    return finished(m.mul(fa.expand_dims(a, place), apply("exp", logs)), dtype, "geomspace")
+    return finished(arith.mul(shapes.expand_dims(a, place), apply("exp", logs)), dtype, "geomspace")
 
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float32) -> Tensor:
     """Ones on the k-th diagonal of an N by M matrix. Source: `mindspore.numpy.eye`."""
     to = to_dtype(dtype, "eye")
     if k == 0:
-        return fc.eye(N, M, to)
+        return creation.eye(N, M, to)
     return from_array(np.eye(N, M, k), to)
 
 
@@ -198,7 +199,7 @@ def identity(n: int, dtype: Any = float32) -> Tensor:
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float32) -> Tensor:
     """Ones at and below the k-th diagonal. Source: `mindspore.numpy.tri`."""
-    return fg.tril(ones((N, N if M is None else M), dtype), k)
+    return grid.tril(ones((N, N if M is None else M), dtype), k)
 
 
 # --- windows --------------------------------------------------------------------------------------
@@ -241,11 +242,11 @@ def meshgrid(*xi: Any, sparse: bool = False, indexing: str = "xy") -> tuple[Tens
     Raises:
         ValueError: `indexing` is neither "xy" nor "ij".
     """
-    xs = [fa.ravel(as_tensor(x, "meshgrid")) for x in xi]
+    xs = [shapes.ravel(as_tensor(x, "meshgrid")) for x in xi]
     if indexing not in ("xy", "ij"):
         raise ValueError(f"For 'numpy.meshgrid', 'indexing' must be 'xy' or 'ij', but got "
                          f"{indexing!r}.")
-    lines, shape = fg.grid_lines(xs, indexing)
+    lines, shape = grid.grid_lines(xs, indexing)
     return lines if sparse else tuple(repeated(x, shape) for x in lines)
 
 
@@ -264,7 +265,7 @@ class _Grid:
         whole = builtins.all(v.dtype is int32 for v in vectors)
         vectors = [v if whole else cast_to(v, float32) for v in vectors]
         made = meshgrid(*vectors, sparse=not self.dense, indexing="ij")
-        return fj.stack(list(made)) if self.dense else made
+        return joining.stack(list(made)) if self.dense else made
 
 
 def _spaced(key: slice) -> Tensor:
@@ -355,11 +356,11 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     count = v.shape[0] if N is None else integer(N, "numpy.vander", "N")
     order = _range(count) if increasing else _range(count - 1, -1, -1)
     columns: list[Tensor] = []
-    power = fc.ones_like(v)
+    power = creation.ones_like(v)
     for _ in _range(count):
         columns.append(power)
-        power = m.mul(power, v)
-    return fj.stack([columns[i] for i in order], 1)
+        power = arith.mul(power, v)
+    return joining.stack([columns[i] for i in order], 1)
 
 
 # --- random ---------------------------------------------------------------------------------------
@@ -379,12 +380,12 @@ def _drawn_as(dtype: Any, what: str) -> DType:
 
 def rand(*shape: Any, dtype: Any = float32) -> Tensor:
     """Uniform numbers in [0, 1). Source: `mindspore.numpy.rand`."""
-    return rnd.rand(_sizes(shape, "rand"), dtype=_drawn_as(dtype, "rand"))
+    return draws.rand(_sizes(shape, "rand"), dtype=_drawn_as(dtype, "rand"))
 
 
 def randn(*shape: Any, dtype: Any = float32) -> Tensor:
     """Standard normal numbers. Source: `mindspore.numpy.randn`."""
-    return rnd.randn(_sizes(shape, "randn"), dtype=_drawn_as(dtype, "randn"))
+    return draws.randn(_sizes(shape, "randn"), dtype=_drawn_as(dtype, "randn"))
 
 
 def randint(minval: int, maxval: int | None = None, shape: Any = None, dtype: Any = int32
@@ -400,7 +401,7 @@ def randint(minval: int, maxval: int | None = None, shape: Any = None, dtype: An
     to = to_dtype(dtype, "randint")
     if not to.is_integer:
         raise ValueError(f"For 'numpy.randint', 'dtype' must be an integer type, but got {to}.")
-    return rnd.randint(low, high, () if shape is None else _shape(shape, "randint"), dtype=to)
+    return draws.randint(low, high, () if shape is None else _shape(shape, "randint"), dtype=to)
 
 
 # --- padding --------------------------------------------------------------------------------------
@@ -438,7 +439,7 @@ def pad(
         else:
             ends = [_end(x, axis, n, i, mode, fills[axis][i], lengths[axis][i])
                     for i, n in enumerate((before, after))]
-            x = fj.concat([ends[0], x, ends[1]], axis) if before or after else x
+            x = joining.concat([ends[0], x, ends[1]], axis) if before or after else x
     return x
 
 
@@ -466,10 +467,10 @@ def _mirrored(x: Tensor, axis: int, before: int, after: int, mode: str, kind: st
         return out
     if builtins.max(before, after) > n - (mode == "reflect"):
         raise ValueError("For 'numpy.pad', an odd reflection must not be longer than the axis.")
-    first, last = fj.part(x, axis, 0, 1), fj.part(x, axis, n - 1, n)
-    head = m.sub(m.mul(first, 2), fj.part(out, axis, 0, before))
-    tail = m.sub(m.mul(last, 2), fj.part(out, axis, before + n, before + n + after))
-    return fj.concat([head, x, tail], axis)
+    first, last = joining.part(x, axis, 0, 1), joining.part(x, axis, n - 1, n)
+    head = arith.sub(arith.mul(first, 2), joining.part(out, axis, 0, before))
+    tail = arith.sub(arith.mul(last, 2), joining.part(out, axis, before + n, before + n + after))
+    return joining.concat([head, x, tail], axis)
 
 
 def _end(x: Tensor, axis: int, count: int, side: int, mode: Any, value: Any, length: Any) -> Tensor:
@@ -477,27 +478,28 @@ def _end(x: Tensor, axis: int, count: int, side: int, mode: Any, value: Any, len
     n = x.shape[axis]
     shape = tuple(count if i == axis else d for i, d in enumerate(x.shape))
     if mode in ("constant", "empty"):
-        return fc.full(shape, value if mode == "constant" else 0, dtype=x.dtype)
+        return creation.full(shape, value if mode == "constant" else 0, dtype=x.dtype)
     if mode == "linear_ramp":
-        edge = fj.part(x, axis, n - 1 if side else 0, n if side else 1)
+        edge = joining.part(x, axis, n - 1 if side else 0, n if side else 1)
         ticks = np.arange(count) if side == 0 else np.arange(1, count + 1)
         places = tuple(-1 if i == axis else 1 for i in _range(x.ndim))
-        steps = fa.reshape(from_array(ticks / builtins.max(count, 1), float32), places)
+        steps = shapes.reshape(from_array(ticks / builtins.max(count, 1), float32), places)
         start = inexact(edge)
-        ramp = m.add(m.mul(m.sub(1.0, steps), value), m.mul(start, steps)) if not side else \
-            m.add(start, m.mul(m.sub(float(value), start), steps))
+        ramp = arith.add(arith.mul(arith.sub(1.0, steps), value),
+                         arith.mul(start, steps)) if not side else \
+            arith.add(start, arith.mul(arith.sub(float(value), start), steps))
         return cast_to(ramp, x.dtype)
     take = n if length is None else builtins.min(int(length), n)
-    span = fj.part(x, axis, n - take, n) if side else fj.part(x, axis, 0, take)
+    span = joining.part(x, axis, n - take, n) if side else joining.part(x, axis, 0, take)
     statistic = _STATISTICS.get(mode)
     if statistic is None:
         raise ValueError(f"For 'numpy.pad', 'mode' {mode!r} is not known.")
-    return fa.broadcast_to(statistic(span, axis), shape)
+    return shapes.broadcast_to(statistic(span, axis), shape)
 
 
 def _mean(x: Tensor, axis: int) -> Tensor:
     total = apply("reduce_mean", inexact(x), axes=(axis,), keepdims=True)
-    return cast_to(total if x.dtype.is_inexact else m.round(total), x.dtype)
+    return cast_to(total if x.dtype.is_inexact else arith.round(total), x.dtype)
 
 
 _STATISTICS = {

@@ -12,8 +12,7 @@ from cellc_runtime.dtypes import bool_, float32, int32
 from cellc_runtime.lazy import names_of
 
 from ..core.dispatch import apply, apply_one
-from ..ops import functional_integer as integer
-from ..ops.families import fj, fx, m
+from ..ops.functional import arith, divisors, joining, special
 from ..tensors.promotion import cast_to, fresh, inexact
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, to_dtype, together
@@ -65,29 +64,29 @@ def _float(op: str) -> Function:
 
 def _cbrt(x: Tensor) -> Tensor:
     t = inexact(x)
-    size = m.pow(m.abs(t), 1.0 / 3.0)
-    return m.where(m.lt(t, 0), m.neg(size), size)
+    size = arith.pow(arith.abs(t), 1.0 / 3.0)
+    return arith.where(arith.lt(t, 0), arith.neg(size), size)
 
 
 def _fix(x: Tensor) -> Tensor:
-    return m.trunc(inexact(x))
+    return arith.trunc(inexact(x))
 
 
 def _reciprocal(x: Tensor) -> Tensor:
     if x.dtype.is_inexact:
-        return m.reciprocal(x)
+        return arith.reciprocal(x)
     whole = cast_to(x, int32) if x.dtype is bool_ else x
-    return cast_to(m.trunc(m.true_divide(1, whole)), whole.dtype)
+    return cast_to(arith.trunc(arith.true_divide(1, whole)), whole.dtype)
 
 
 def _infinite(test: Function) -> Function:
-    return lambda x: test(x) if x.dtype.is_float else m.ne(x, x)
+    return lambda x: test(x) if x.dtype.is_float else arith.ne(x, x)
 
 
 _ONE: tuple[tuple[str, Function, str, str, bool], ...] = (
-    ("abs", m.abs, "The absolute value.", "x", True),
-    ("absolute", m.abs, "The absolute value.", "x", True),
-    ("fabs", lambda x: m.abs(inexact(x)), "The absolute value, of floats.", "x", True),
+    ("abs", arith.abs, "The absolute value.", "x", True),
+    ("absolute", arith.abs, "The absolute value.", "x", True),
+    ("fabs", lambda x: arith.abs(inexact(x)), "The absolute value, of floats.", "x", True),
     ("arccos", _float("acos"), "The angle of a cosine.", "input", True),
     ("arccosh", _float("acosh"), "The inverse of cosh.", "x", True),
     ("arcsin", _float("asin"), "The angle of a sine.", "x", True),
@@ -95,77 +94,79 @@ _ONE: tuple[tuple[str, Function, str, str, bool], ...] = (
     ("arctan", _float("atan"), "The angle of a tangent.", "x", True),
     ("arctanh", _float("atanh"), "The inverse of tanh.", "x", True),
     ("cbrt", _cbrt, "The cube root.", "x", True),
-    ("ceil", lambda x: m.ceil(inexact(x)), "The smallest whole number not below.", "x", True),
+    ("ceil", lambda x: arith.ceil(inexact(x)), "The smallest whole number not below.", "x", True),
     ("cos", _float("cos"), "The cosine.", "x", True),
     ("cosh", _float("cosh"), "The hyperbolic cosine.", "x", True),
-    ("deg2rad", fx.deg2rad, "Degrees to radians.", "x", True),
-    ("radians", fx.deg2rad, "Degrees to radians.", "x", True),
-    ("rad2deg", fx.rad2deg, "Radians to degrees.", "x", True),
+    ("deg2rad", special.deg2rad, "Degrees to radians.", "x", True),
+    ("radians", special.deg2rad, "Degrees to radians.", "x", True),
+    ("rad2deg", special.rad2deg, "Radians to degrees.", "x", True),
     ("exp", _float("exp"), "e to the power x.", "x", True),
-    ("exp2", lambda x: m.exp2(x) if x.dtype.is_inexact else m.pow(as_tensor(2, "exp2"), x),
+    ("exp2", lambda x: arith.exp2(x) if x.dtype.is_inexact else arith.pow(as_tensor(2, "exp2"), x),
      "2 to the power x.", "x", True),
     ("expm1", _float("expm1"), "exp(x) - 1, exact near 0.", "x", True),
     ("fix", _fix, "Towards zero to a whole number.", "x", False),
-    ("floor", lambda x: m.floor(inexact(x)), "The largest whole number not above.", "x", True),
+    ("floor", lambda x: arith.floor(inexact(x)), "The largest whole number not above.", "x", True),
     ("log", _float("log"), "The natural logarithm.", "x", True),
     ("log10", _float("log10"), "The logarithm to base 10.", "x", True),
     ("log1p", _float("log1p"), "log(1 + x), exact near 0.", "x", True),
     ("log2", _float("log2"), "The logarithm to base 2.", "x", True),
-    ("negative", m.neg, "-a.", "a", True),
+    ("negative", arith.neg, "-a.", "a", True),
     ("positive", fresh, "A copy of a.", "a", True),
     ("reciprocal", _reciprocal, "1 / x (of ints in whole numbers).", "x", True),
-    ("rint", lambda x: m.round(inexact(x)), "The nearest whole number, halves to even.", "x",
+    ("rint", lambda x: arith.round(inexact(x)), "The nearest whole number, halves to even.", "x",
      True),
-    ("sign", lambda x: m.sign(inexact(x)), "-1, 0 or 1 by the sign.", "x", True),
-    ("signbit", lambda x: m.signbit(x) if x.dtype.is_float else m.lt(x, 0),
+    ("sign", lambda x: arith.sign(inexact(x)), "-1, 0 or 1 by the sign.", "x", True),
+    ("signbit", lambda x: arith.signbit(x) if x.dtype.is_float else arith.lt(x, 0),
      "Whether the sign bit is set.", "x", True),
     ("sin", _float("sin"), "The sine.", "x", True),
     ("sinh", _float("sinh"), "The hyperbolic sine.", "x", True),
     ("sqrt", _float("sqrt"), "The square root.", "x", True),
-    ("square", m.square, "x * x.", "x", True),
+    ("square", arith.square, "x * x.", "x", True),
     ("tan", _float("tan"), "The tangent.", "x", True),
     ("tanh", _float("tanh"), "The hyperbolic tangent.", "x", True),
     ("trunc", _fix, "Towards zero to a whole number.", "x", True),
-    ("isfinite", m.isfinite, "Whether neither infinite nor NaN.", "x", True),
-    ("isinf", m.isinf, "Whether infinite.", "x", True),
-    ("isnan", m.isnan, "Whether NaN.", "x", True),
-    ("isneginf", _infinite(m.isneginf), "Whether -inf.", "x", False),
-    ("isposinf", _infinite(m.isposinf), "Whether +inf.", "x", False),
-    ("logical_not", m.logical_not, "Whether zero.", "a", True),
-    ("invert", m.bitwise_not, "All bits turned.", "x", True),
-    ("bitwise_not", m.bitwise_not, "All bits turned.", "x", True),
+    ("isfinite", arith.isfinite, "Whether neither infinite nor NaN.", "x", True),
+    ("isinf", arith.isinf, "Whether infinite.", "x", True),
+    ("isnan", arith.isnan, "Whether NaN.", "x", True),
+    ("isneginf", _infinite(arith.isneginf), "Whether -inf.", "x", False),
+    ("isposinf", _infinite(arith.isposinf), "Whether +inf.", "x", False),
+    ("logical_not", arith.logical_not, "Whether zero.", "a", True),
+    ("invert", arith.bitwise_not, "All bits turned.", "x", True),
+    ("bitwise_not", arith.bitwise_not, "All bits turned.", "x", True),
 )
 
 
 _TWO: tuple[tuple[str, Function, str], ...] = (
-    ("add", m.add, "x1 + x2."), ("subtract", m.sub, "x1 - x2."),
-    ("multiply", m.mul, "x1 * x2."), ("divide", m.true_divide, "x1 / x2, in floats."),
-    ("true_divide", m.true_divide, "x1 / x2, in floats."),
-    ("floor_divide", m.floor_divide, "x1 / x2 rounded down."),
-    ("mod", m.remainder, "The rest of x1 / x2, of the sign of x2."),
-    ("remainder", m.remainder, "The rest of x1 / x2, of the sign of x2."),
-    ("fmod", m.fmod, "The rest of x1 / x2, of the sign of x1."),
-    ("power", m.pow, "x1 to the power x2."),
-    ("float_power", lambda a, b: m.pow(cast_to(a, float32), cast_to(b, float32)),
+    ("add", arith.add, "x1 + x2."), ("subtract", arith.sub, "x1 - x2."),
+    ("multiply", arith.mul, "x1 * x2."), ("divide", arith.true_divide, "x1 / x2, in floats."),
+    ("true_divide", arith.true_divide, "x1 / x2, in floats."),
+    ("floor_divide", arith.floor_divide, "x1 / x2 rounded down."),
+    ("mod", arith.remainder, "The rest of x1 / x2, of the sign of x2."),
+    ("remainder", arith.remainder, "The rest of x1 / x2, of the sign of x2."),
+    ("fmod", arith.fmod, "The rest of x1 / x2, of the sign of x1."),
+    ("power", arith.pow, "x1 to the power x2."),
+    ("float_power", lambda a, b: arith.pow(cast_to(a, float32), cast_to(b, float32)),
      "x1 to the power x2 in float32."),
-    ("arctan2", fx.atan2, "The angle of the point (x2, x1)."),
-    ("copysign", lambda a, b: cast_to(fx.copysign(a, b), a.dtype),
+    ("arctan2", special.atan2, "The angle of the point (x2, x1)."),
+    ("copysign", lambda a, b: cast_to(special.copysign(a, b), a.dtype),
      "x1 with the sign of x2, in the type of x1."),
-    ("heaviside", lambda a, b: fx.heaviside(*together([a, b])), "0 below 0, 1 above, x2 at 0."),
-    ("hypot", fx.hypot, "sqrt(x1**2 + x2**2)."),
-    ("logaddexp", fx.logaddexp, "log(exp(x1) + exp(x2))."),
-    ("logaddexp2", fx.logaddexp2, "log2(2**x1 + 2**x2)."),
-    ("maximum", m.maximum, "The larger; NaN if one is."),
-    ("minimum", m.minimum, "The smaller; NaN if one is."),
-    ("equal", m.eq, "x1 == x2."), ("not_equal", m.ne, "x1 != x2."), ("less", m.lt, "x1 < x2."),
-    ("less_equal", m.le, "x1 <= x2."), ("greater", m.gt, "x1 > x2."),
-    ("greater_equal", m.ge, "x1 >= x2."),
-    ("logical_and", m.logical_and, "Whether both are non-zero."),
-    ("logical_or", m.logical_or, "Whether one is non-zero."),
-    ("logical_xor", m.logical_xor, "Whether exactly one is non-zero."),
-    ("bitwise_and", m.bitwise_and, "Bits set in both."),
-    ("bitwise_or", m.bitwise_or, "Bits set in one."),
-    ("bitwise_xor", m.bitwise_xor, "Bits set in exactly one."),
+    ("heaviside", lambda a, b: special.heaviside(*together([a, b])),
+     "0 below 0, 1 above, x2 at 0."),
+    ("hypot", special.hypot, "sqrt(x1**2 + x2**2)."),
+    ("logaddexp", special.logaddexp, "log(exp(x1) + exp(x2))."),
+    ("logaddexp2", special.logaddexp2, "log2(2**x1 + 2**x2)."),
+    ("maximum", arith.maximum, "The larger; NaN if one is."),
+    ("minimum", arith.minimum, "The smaller; NaN if one is."),
+    ("equal", arith.eq, "x1 == x2."), ("not_equal", arith.ne, "x1 != x2."),
+    ("less", arith.lt, "x1 < x2."),
+    ("less_equal", arith.le, "x1 <= x2."), ("greater", arith.gt, "x1 > x2."),
+    ("greater_equal", arith.ge, "x1 >= x2."),
+    ("logical_and", arith.logical_and, "Whether both are non-zero."),
+    ("logical_or", arith.logical_or, "Whether one is non-zero."),
+    ("logical_xor", arith.logical_xor, "Whether exactly one is non-zero."),
+    ("bitwise_and", arith.bitwise_and, "Bits set in both."),
+    ("bitwise_or", arith.bitwise_or, "Bits set in one."),
+    ("bitwise_xor", arith.bitwise_xor, "Bits set in exactly one."),
 )
 
 FUNCTIONS = {row[0]: _of_one(*row) for row in _ONE} | {row[0]: _of_two(*row) for row in _TWO}
@@ -180,20 +181,20 @@ else:
 def divmod(x1: Any, x2: Any, dtype: Any = None) -> tuple[Tensor, Tensor]:
     """`floor_divide` and `remainder`. Source: `mindspore.numpy.divmod`."""
     a, b = as_tensor(x1, "divmod", "x1"), as_tensor(x2, "divmod", "x2")
-    return (finished(m.floor_divide(a, b), dtype, "divmod"),
-            finished(m.remainder(a, b), dtype, "divmod"))
+    return (finished(arith.floor_divide(a, b), dtype, "divmod"),
+            finished(arith.remainder(a, b), dtype, "divmod"))
 
 
 def gcd(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
     """The greatest common divisor, not negative. Source: `mindspore.numpy.gcd`."""
     a, b = together([as_tensor(x1, "gcd", "x1"), as_tensor(x2, "gcd", "x2")])
-    return finished(integer.common_divisor(a, b), dtype, "gcd")
+    return finished(divisors.common_divisor(a, b), dtype, "gcd")
 
 
 def lcm(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
     """The least common multiple, not negative. Source: `mindspore.numpy.lcm`."""
     a, b = together([as_tensor(x1, "lcm", "x1"), as_tensor(x2, "lcm", "x2")])
-    return finished(integer.common_multiple(a, b), dtype, "lcm")
+    return finished(divisors.common_multiple(a, b), dtype, "lcm")
 
 
 def around(a: Any, decimals: int = 0) -> Tensor:
@@ -207,7 +208,7 @@ def around(a: Any, decimals: int = 0) -> Tensor:
     if decimals < 0:
         raise ValueError(f"decimals < 0 is not supported now, but got {decimals}.")
     x = as_tensor(a, "around")
-    return cast_to(m.round(inexact(x), decimals=decimals), x.dtype)
+    return cast_to(arith.round(inexact(x), decimals=decimals), x.dtype)
 
 
 def clip(x: Any, xmin: Any, xmax: Any, dtype: Any = None) -> Tensor:
@@ -220,9 +221,9 @@ def clip(x: Any, xmin: Any, xmax: Any, dtype: Any = None) -> Tensor:
         raise ValueError("For 'numpy.clip', one of 'xmin' and 'xmax' must be given.")
     out = as_tensor(x, "clip")
     if xmin is not None:
-        out = m.maximum(out, as_tensor(xmin, "clip", "xmin"))
+        out = arith.maximum(out, as_tensor(xmin, "clip", "xmin"))
     if xmax is not None:
-        out = m.minimum(out, as_tensor(xmax, "clip", "xmax"))
+        out = arith.minimum(out, as_tensor(xmax, "clip", "xmax"))
     return finished(out, dtype, "clip")
 
 
@@ -230,7 +231,7 @@ def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan:
             ) -> Tensor:
     """Whether |a - b| <= atol + rtol * |b|. Source: `mindspore.numpy.isclose`."""
     x, y = together([as_tensor(a, "isclose", "a"), as_tensor(b, "isclose", "b")])
-    return m.isclose(x, y, rtol, atol, equal_nan)
+    return arith.isclose(x, y, rtol, atol, equal_nan)
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
@@ -251,9 +252,9 @@ def array_equiv(a1: Any, a2: Any) -> Any:
 
 
 def _all_equal(x: Tensor, y: Tensor, equal_nan: bool) -> Tensor:
-    same = m.eq(x, y)
+    same = arith.eq(x, y)
     if equal_nan:
-        same = m.logical_or(same, m.logical_and(m.isnan(x), m.isnan(y)))
+        same = arith.logical_or(same, arith.logical_and(arith.isnan(x), arith.isnan(y)))
     if not same.ndim:
         return same
     return apply_one("reduce_all", same, axes=tuple(range(same.ndim)), keepdims=False)
@@ -273,7 +274,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if x is None or y is None:
         raise ValueError("For 'numpy.where', both or neither of 'x' and 'y' must be given.")
     a, b = together([as_tensor(x, "where", "x"), as_tensor(y, "where", "y")])
-    return m.where(cast_to(c, bool_), a, b)
+    return arith.where(cast_to(c, bool_), a, b)
 
 
 def unwrap(p: Any, discont: float = math.pi, axis: int = -1) -> Tensor:
@@ -286,13 +287,14 @@ def unwrap(p: Any, discont: float = math.pi, axis: int = -1) -> Tensor:
     n = x.shape[a]
     if n < 2:
         return x
-    step = m.sub(fj.part(x, a, 1, n), fj.part(x, a, 0, n - 1))
-    wrapped = m.sub(m.remainder(m.add(step, math.pi), 2 * math.pi), math.pi)
-    edge = m.logical_and(m.eq(wrapped, -math.pi), m.gt(step, 0))
-    change = m.sub(m.where(edge, math.pi, wrapped), step)
-    change = m.where(m.lt(m.abs(step), discont), 0.0, change)
+    step = arith.sub(joining.part(x, a, 1, n), joining.part(x, a, 0, n - 1))
+    wrapped = arith.sub(arith.remainder(arith.add(step, math.pi), 2 * math.pi), math.pi)
+    edge = arith.logical_and(arith.eq(wrapped, -math.pi), arith.gt(step, 0))
+    change = arith.sub(arith.where(edge, math.pi, wrapped), step)
+    change = arith.where(arith.lt(arith.abs(step), discont), 0.0, change)
     total: Tensor = apply("cumsum", change, axis=a)
-    return apply_one("concat", fj.part(x, a, 0, 1), m.add(fj.part(x, a, 1, n), total), axis=a)
+    return apply_one("concat", joining.part(x, a, 0, 1), arith.add(joining.part(x, a, 1, n), total),
+                     axis=a)
 
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Tensor:
@@ -314,22 +316,22 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Ten
                          f"got shapes {px.shape} and {py.shape}.")
     n = px.shape[0]
     cells: Tensor = apply("reshape", at, shape=(*at.shape, 1))
-    above = cast_to(m.le(px, cells), int32)
+    above = cast_to(arith.le(px, cells), int32)
     count: Tensor = apply("reduce_sum", above, axes=(above.ndim - 1,), keepdims=False)
-    low = m.clamp(m.sub(count, 1), 0, max(n - 2, 0))
-    high = m.minimum(m.add(low, 1), n - 1)
+    low = arith.clamp(arith.sub(count, 1), 0, max(n - 2, 0))
+    high = arith.minimum(arith.add(low, 1), n - 1)
     x0, x1, y0, y1 = (apply("gather", t, i, axis=0)
                       for t, i in ((px, low), (px, high), (py, low), (py, high)))
-    gap = m.sub(x1, x0)
-    slope = m.div(m.sub(y1, y0), m.where(m.eq(gap, 0), 1.0, gap))
-    out = m.add(y0, m.mul(slope, m.sub(at, x0)))
-    first, last = (apply("reshape", fj.part(t, 0, i, i + 1), shape=())
+    gap = arith.sub(x1, x0)
+    slope = arith.div(arith.sub(y1, y0), arith.where(arith.eq(gap, 0), 1.0, gap))
+    out = arith.add(y0, arith.mul(slope, arith.sub(at, x0)))
+    first, last = (apply("reshape", joining.part(t, 0, i, i + 1), shape=())
                    for t, i in ((px, 0), (px, n - 1)))
-    ends = [apply("reshape", fj.part(py, 0, i, i + 1), shape=()) for i in (0, n - 1)]
+    ends = [apply("reshape", joining.part(py, 0, i, i + 1), shape=()) for i in (0, n - 1)]
     below = ends[0] if left is None else left
     beyond = ends[1] if right is None else right
-    out = m.where(m.lt(at, first), below, out)
-    return m.where(m.eq(at, last), ends[1], m.where(m.gt(at, last), beyond, out))
+    out = arith.where(arith.lt(at, first), below, out)
+    return arith.where(arith.eq(at, last), ends[1], arith.where(arith.gt(at, last), beyond, out))
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ..ops import functional_fourier as fo
+from ..ops.functional import fourier
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor
 
@@ -68,14 +68,18 @@ def _shift(source: Callable[..., Tensor]) -> Shift:
     return named
 
 
-fft, ifft, rfft = _along(fo.fft), _along(fo.ifft), _along(fo.rfft)
-irfft, hfft, ihfft = _along(fo.irfft), _along(fo.hfft), _along(fo.ihfft)
-fft2, ifft2, rfft2 = _over(fo.fft2, True), _over(fo.ifft2, True), _over(fo.rfft2, True)
-irfft2, hfft2, ihfft2 = _over(fo.irfft2, True), _over(fo.hfft2, True), _over(fo.ihfft2, True)
-fftn, ifftn, rfftn = _over(fo.fftn, False), _over(fo.ifftn, False), _over(fo.rfftn, False)
-irfftn, hfftn, ihfftn = _over(fo.irfftn, False), _over(fo.hfftn, False), _over(fo.ihfftn, False)
-fftshift, ifftshift = _shift(fo.fftshift), _shift(fo.ifftshift)
-fftfreq, rfftfreq = fo.fftfreq, fo.rfftfreq
+fft, ifft, rfft = _along(fourier.fft), _along(fourier.ifft), _along(fourier.rfft)
+irfft, hfft, ihfft = _along(fourier.irfft), _along(fourier.hfft), _along(fourier.ihfft)
+fft2, ifft2, rfft2 = _over(fourier.fft2, True), _over(fourier.ifft2, True), _over(
+    fourier.rfft2, True)
+irfft2, hfft2, ihfft2 = _over(fourier.irfft2, True), _over(fourier.hfft2, True), _over(
+    fourier.ihfft2, True)
+fftn, ifftn, rfftn = _over(fourier.fftn, False), _over(fourier.ifftn, False), _over(
+    fourier.rfftn, False)
+irfftn, hfftn, ihfftn = _over(fourier.irfftn, False), _over(fourier.hfftn, False), _over(
+    fourier.ihfftn, False)
+fftshift, ifftshift = _shift(fourier.fftshift), _shift(fourier.ifftshift)
+fftfreq, rfftfreq = fourier.fftfreq, fourier.rfftfreq
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2",

@@ -8,7 +8,7 @@ from cellc_runtime.dtypes import bool_, int32
 
 from ..core.dispatch import apply
 from ..ops.arguments import axis_of, integer
-from ..ops.families import fa, fg, fj, fl, fr, fx, m
+from ..ops.functional import arith, grid, joining, linalg, reductions, shapes, special
 from ..tensors.promotion import cast_to, inexact
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, from_array, many, together
@@ -29,38 +29,38 @@ def dot(a: Any, b: Any) -> Tensor:
     """
     x, y = _two("dot", a, b)
     if not x.ndim or not y.ndim:
-        return m.mul(x, y)
+        return arith.mul(x, y)
     inner_axis = y.ndim - 2 if y.ndim > 1 else 0
     if x.shape[-1] != y.shape[inner_axis]:
         raise ValueError(f"For 'numpy.dot', shapes {x.shape} and {y.shape} do not fit: axis "
                          f"{x.ndim - 1} and axis {inner_axis} are summed over.")
-    return fl.tensordot(x, y, ((x.ndim - 1,), (inner_axis,)))
+    return linalg.tensordot(x, y, ((x.ndim - 1,), (inner_axis,)))
 
 
 def inner(a: Any, b: Any) -> Tensor:
     """The sum of products over the last axes. Source: `mindspore.numpy.inner`."""
-    return fl.inner(*_two("inner", a, b))
+    return linalg.inner(*_two("inner", a, b))
 
 
 def outer(a: Any, b: Any) -> Tensor:
     """All products of an element of a and one of b. Source: `mindspore.numpy.outer`."""
     x, y = _two("outer", a, b)
-    return m.mul(fa.reshape(x, (-1, 1)), fa.reshape(y, (1, -1)))
+    return arith.mul(shapes.reshape(x, (-1, 1)), shapes.reshape(y, (1, -1)))
 
 
 def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
     """The matrix product. Source: `mindspore.numpy.matmul`."""
-    return finished(fl.matmul(*_two("matmul", x1, x2)), dtype, "matmul")
+    return finished(linalg.matmul(*_two("matmul", x1, x2)), dtype, "matmul")
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     """The sum of products over given axes. Source: `mindspore.numpy.tensordot`."""
-    return fl.tensordot(*_two("tensordot", a, b), axes)
+    return linalg.tensordot(*_two("tensordot", a, b), axes)
 
 
 def kron(a: Any, b: Any) -> Tensor:
     """The Kronecker product. Source: `mindspore.numpy.kron`."""
-    return fl.kron(*_two("kron", a, b))
+    return linalg.kron(*_two("kron", a, b))
 
 
 def multi_dot(arrays: Any) -> Tensor:
@@ -75,11 +75,11 @@ def multi_dot(arrays: Any) -> Tensor:
     if len(xs) < 2:
         raise ValueError("For 'numpy.multi_dot', at least two arrays are needed.")
     first, last = xs[0].ndim == 1, xs[-1].ndim == 1
-    xs[0] = fa.reshape(xs[0], (1, -1)) if first else xs[0]
-    xs[-1] = fa.reshape(xs[-1], (-1, 1)) if last else xs[-1]
+    xs[0] = shapes.reshape(xs[0], (1, -1)) if first else xs[0]
+    xs[-1] = shapes.reshape(xs[-1], (-1, 1)) if last else xs[-1]
     out = _chain(xs, _cheapest([x.shape for x in xs]), 0, len(xs) - 1)
     shape = out.shape[1 if first else 0 : 1 if last else 2]
-    return fa.reshape(out, shape)
+    return shapes.reshape(out, shape)
 
 
 def _cheapest(shapes: list[Any]) -> dict[tuple[int, int], int]:
@@ -101,7 +101,7 @@ def _chain(xs: list[Tensor], cut: dict[tuple[int, int], int], i: int, j: int) ->
     if i == j:
         return xs[i]
     k = cut[i, j]
-    return fl.matmul(_chain(xs, cut, i, k), _chain(xs, cut, k + 1, j))
+    return linalg.matmul(_chain(xs, cut, i, k), _chain(xs, cut, k + 1, j))
 
 
 def matrix_power(a: Any, n: int) -> Tensor:
@@ -118,14 +118,14 @@ def matrix_power(a: Any, n: int) -> Tensor:
         raise ValueError(f"For 'numpy.matrix_power', a square matrix is needed, got {x.shape}.")
     if count < 0:
         raise ValueError(f"For 'numpy.matrix_power', 'n' must not be negative, but got {count}.")
-    return fl.power(x, count)
+    return linalg.power(x, count)
 
 
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Tensor:
     """The sum of a diagonal. Source: `mindspore.numpy.trace`."""
     x = finished(as_tensor(a, "trace", "a"), dtype, "trace")
-    parts = fg.diagonal(x, offset, axis1, axis2)
-    return fr.sum(parts, -1, dtype=x.dtype)
+    parts = grid.diagonal(x, offset, axis1, axis2)
+    return reductions.sum(parts, -1, dtype=x.dtype)
 
 
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
@@ -140,65 +140,66 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = _two("cross", a, b)
-    x = fa.moveaxis(x, axis_of(axisa, x.ndim, "numpy.cross"), -1)
-    y = fa.moveaxis(y, axis_of(axisb, y.ndim, "numpy.cross"), -1)
+    x = shapes.moveaxis(x, axis_of(axisa, x.ndim, "numpy.cross"), -1)
+    y = shapes.moveaxis(y, axis_of(axisb, y.ndim, "numpy.cross"), -1)
     if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
         raise ValueError(f"For 'numpy.cross', vectors must have 2 or 3 elements, but got shapes "
                          f"{x.shape} and {y.shape}.")
     xs, ys = ([apply("gather", v, as_tensor(i, "cross"), axis=v.ndim - 1)
                for i in range(v.shape[-1])] for v in (x, y))
-    flat = m.sub(m.mul(xs[0], ys[1]), m.mul(xs[1], ys[0]))
+    flat = arith.sub(arith.mul(xs[0], ys[1]), arith.mul(xs[1], ys[0]))
     if len(xs) == len(ys) == 2:
         return flat
-    nothing = m.mul(xs[0], 0)
+    nothing = arith.mul(xs[0], 0)
     x2, y2 = xs[2] if len(xs) == 3 else nothing, ys[2] if len(ys) == 3 else nothing
-    out = fj.stack([m.sub(m.mul(xs[1], y2), m.mul(x2, ys[1])),
-                    m.sub(m.mul(x2, ys[0]), m.mul(xs[0], y2)), flat], -1)
-    return fa.moveaxis(out, -1, axis_of(axisc, out.ndim, "numpy.cross"))
+    out = joining.stack([arith.sub(arith.mul(xs[1], y2), arith.mul(x2, ys[1])),
+                         arith.sub(arith.mul(x2, ys[0]), arith.mul(xs[0], y2)), flat], -1)
+    return shapes.moveaxis(out, -1, axis_of(axisc, out.ndim, "numpy.cross"))
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The norm of vectors or matrices. Source: `mindspore.numpy.norm`."""
-    return fr.norm(inexact(as_tensor(x, "norm")), ord, axis, keepdims)
+    return reductions.norm(inexact(as_tensor(x, "norm")), ord, axis, keepdims)
 
 
 # --- polynomials: coefficients from the highest power down ----------------------------------------
 
 
 def _coefficients(p: Any, what: str) -> Tensor:
-    return fa.ravel(as_tensor(p, what, "p"))
+    return shapes.ravel(as_tensor(p, what, "p"))
 
 
 def _padded(p: Tensor, length: int) -> Tensor:
     missing = length - p.shape[0]
     if missing <= 0:
         return p
-    return fj.concat([from_array([0] * missing, p.dtype), p], 0)
+    return joining.concat([from_array([0] * missing, p.dtype), p], 0)
 
 
 def polyadd(a1: Any, a2: Any) -> Tensor:
     """The sum of polynomials. Source: `mindspore.numpy.polyadd`."""
     x, y = together([_coefficients(a1, "polyadd"), _coefficients(a2, "polyadd")])
     n = max(x.shape[0], y.shape[0])
-    return m.add(_padded(x, n), _padded(y, n))
+    return arith.add(_padded(x, n), _padded(y, n))
 
 
 def polysub(a1: Any, a2: Any) -> Tensor:
     """The difference of polynomials. Source: `mindspore.numpy.polysub`."""
     x, y = together([_coefficients(a1, "polysub"), _coefficients(a2, "polysub")])
     n = max(x.shape[0], y.shape[0])
-    return m.sub(_padded(x, n), _padded(y, n))
+    return arith.sub(_padded(x, n), _padded(y, n))
 
 
 def polymul(a1: Any, a2: Any) -> Tensor:
     """The product of polynomials. Source: `mindspore.numpy.polymul`."""
     x, y = together([_coefficients(a1, "polymul"), _coefficients(a2, "polymul")])
     n, k = x.shape[0], y.shape[0]
-    rows = [fj.concat([from_array([0] * i, x.dtype)] * (i > 0) + [m.mul(x, fj.part(y, 0, i, i + 1))]
-                      + [from_array([0] * (k - 1 - i), x.dtype)] * (i < k - 1), 0)
+    rows = [joining.concat(
+        [from_array([0] * i, x.dtype)] * (i > 0) + [arith.mul(x, joining.part(y, 0, i, i + 1))]
+        + [from_array([0] * (k - 1 - i), x.dtype)] * (i < k - 1), 0)
             for i in range(k)]
     assert rows[0].shape == (n + k - 1,)
-    return fx.addn(rows)
+    return special.addn(rows)
 
 
 def polyder(p: Any, m: int = 1) -> Tensor:
@@ -215,9 +216,9 @@ def polyder(p: Any, m: int = 1) -> Tensor:
     for _ in range(m):
         n = out.shape[0]
         if n < 2:
-            return fj.part(out, 0, 0, 0)
+            return joining.part(out, 0, 0, 0)
         powers = from_array(range(n - 1, 0, -1), out.dtype)
-        out = fj.part(out, 0, 0, n - 1) * powers
+        out = joining.part(out, 0, 0, n - 1) * powers
     return out
 
 
@@ -232,25 +233,25 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
     out = inexact(_coefficients(p, "polyint"))
     if integer(m, "numpy.polyint", "m") < 0:
         raise ValueError(f"For 'numpy.polyint', 'm' must not be negative, but got {m}.")
-    constants = fa.ravel(as_tensor(0.0 if k is None else k, "polyint", "k"))
+    constants = shapes.ravel(as_tensor(0.0 if k is None else k, "polyint", "k"))
     constants = cast_to(constants, out.dtype)
     if constants.shape[0] == 1:
-        constants = fa.broadcast_to(constants, (m,))
+        constants = shapes.broadcast_to(constants, (m,))
     if constants.shape[0] != m:
         raise ValueError(f"For 'numpy.polyint', 'k' must hold {m} constants, but got "
                          f"{constants.shape[0]}.")
     for i in range(m):
         powers = from_array(range(out.shape[0], 0, -1), out.dtype)
-        out = fj.concat([out / powers, fj.part(constants, 0, i, i + 1)], 0)
+        out = joining.concat([out / powers, joining.part(constants, 0, i, i + 1)], 0)
     return out
 
 
 def polyval(p: Any, x: Any) -> Tensor:
     """A polynomial at x, by Horner's rule. Source: `mindspore.numpy.polyval`."""
     c, at = together([_coefficients(p, "polyval"), as_tensor(x, "polyval")])
-    out = m.mul(at, 0)
+    out = arith.mul(at, 0)
     for i in range(c.shape[0]):
-        out = m.add(m.mul(out, at), fa.reshape(fj.part(c, 0, i, i + 1), ()))
+        out = arith.add(arith.mul(out, at), shapes.reshape(joining.part(c, 0, i, i + 1), ()))
     return out
 
 

@@ -10,8 +10,8 @@ from cellc_runtime.dtypes import bool_, float16, float32, int32, int64
 
 from ..core.dispatch import apply, apply_one
 from ..ops.arguments import axis_of, integer
-from ..ops.families import fa, fg, fj, fr, m
-from ..ops.functional_sort import bins
+from ..ops.functional import arith, grid, joining, reductions, shapes
+from ..ops.functional.sorting import bins
 from ..tensors.promotion import cast_to, inexact
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, many, to_dtype, together
@@ -32,8 +32,8 @@ def sum(
 ) -> Tensor:
     """The sum; of ints in int64. Source: `mindspore.numpy.sum`."""
     to = None if dtype is None else to_dtype(dtype, "sum")
-    out = fr.sum(as_tensor(a, "sum", "a"), axis, keepdims, dtype=to)
-    return out if initial is None else m.add(out, initial)
+    out = reductions.sum(as_tensor(a, "sum", "a"), axis, keepdims, dtype=to)
+    return out if initial is None else arith.add(out, initial)
 
 
 def mean(a: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
@@ -42,7 +42,7 @@ def mean(a: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) ->
     Source: `mindspore.numpy.mean`.
     """
     x = finished(_counts(as_tensor(a, "mean", "a")), dtype, "mean")
-    return fr.mean(x, axis, keepdims)
+    return reductions.mean(x, axis, keepdims)
 
 
 def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = False) -> Any:
@@ -56,7 +56,7 @@ def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     t = as_tensor(x, "average")
     if weights is None:
         out = mean(t, axis)
-        total = m.add(m.mul(out, 0), t.size // _max_of(out.size, 1))
+        total = arith.add(arith.mul(out, 0), t.size // _max_of(out.size, 1))
         return (out, total) if returned else out
     w = as_tensor(weights, "average", "weights")
     t, w = (inexact(v) for v in together([t, w]))
@@ -65,21 +65,21 @@ def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
             raise ValueError(f"For 'numpy.average', weights of shape {w.shape} do not fit "
                              f"{t.shape} along axis {axis}.")
         a = axis_of(axis, t.ndim, "numpy.average")
-        w = fa.reshape(w, tuple(-1 if i == a else 1 for i in range(t.ndim)))
-    w = fa.broadcast_to(w, t.shape)
-    total = fr.sum(w, axis)
-    out = m.div(fr.sum(m.mul(t, w), axis), total)
+        w = shapes.reshape(w, tuple(-1 if i == a else 1 for i in range(t.ndim)))
+    w = shapes.broadcast_to(w, t.shape)
+    total = reductions.sum(w, axis)
+    out = arith.div(reductions.sum(arith.mul(t, w), axis), total)
     return (out, total) if returned else out
 
 
 def var(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The variance. Source: `mindspore.numpy.var`."""
-    return fr.var(inexact(as_tensor(x, "var")), axis, ddof, keepdims)
+    return reductions.var(inexact(as_tensor(x, "var")), axis, ddof, keepdims)
 
 
 def std(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The standard deviation. Source: `mindspore.numpy.std`."""
-    return fr.std(inexact(as_tensor(x, "std")), axis, ddof, keepdims)
+    return reductions.std(inexact(as_tensor(x, "std")), axis, ddof, keepdims)
 
 
 def _extreme(what: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Tensor:
@@ -87,10 +87,11 @@ def _extreme(what: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
     if where is not True and where is not None:
         if initial is None:
             raise ValueError(f"For 'numpy.{what}', 'initial' must be given when 'where' is.")
-        x = m.where(as_tensor(where, what, "where"), x, cast_to(as_tensor(initial, what), x.dtype))
+        x = arith.where(as_tensor(where, what, "where"), x,
+                        cast_to(as_tensor(initial, what), x.dtype))
     up = what in ("amax", "max")
-    out = (fr.amax if up else fr.amin)(x, axis, keepdims)
-    return out if initial is None else (m.maximum if up else m.minimum)(out, initial)
+    out = (reductions.amax if up else reductions.amin)(x, axis, keepdims)
+    return out if initial is None else (arith.maximum if up else arith.minimum)(out, initial)
 
 
 def amax(
@@ -121,28 +122,28 @@ max, min = amax, amin
 def ptp(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The largest minus the smallest element. Source: `mindspore.numpy.ptp`."""
     t = as_tensor(x, "ptp")
-    return m.sub(fr.amax(t, axis, keepdims), fr.amin(t, axis, keepdims))
+    return arith.sub(reductions.amax(t, axis, keepdims), reductions.amin(t, axis, keepdims))
 
 
 def argmax(a: Any, axis: int | None = None) -> Tensor:
     """The position of the first largest element. Source: `mindspore.numpy.argmax`."""
-    return fr.argmax(as_tensor(a, "argmax", "a"), axis)
+    return reductions.argmax(as_tensor(a, "argmax", "a"), axis)
 
 
 def argmin(a: Any, axis: int | None = None) -> Tensor:
     """The position of the first smallest element. Source: `mindspore.numpy.argmin`."""
-    return cast_to(fr.argmin(as_tensor(a, "argmin", "a"), axis), int64)
+    return cast_to(reductions.argmin(as_tensor(a, "argmin", "a"), axis), int64)
 
 
 def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """How many elements are not zero, int32. Source: `mindspore.numpy.count_nonzero`."""
-    t = m.ne(as_tensor(x, "count_nonzero"), 0)
-    return fr.sum(t, axis, keepdims, dtype=int32)
+    t = arith.ne(as_tensor(x, "count_nonzero"), 0)
+    return reductions.sum(t, axis, keepdims, dtype=int32)
 
 
 def sometrue(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Whether one element is non-zero. Source: `mindspore.numpy.sometrue`."""
-    return fr.any(as_tensor(a, "sometrue", "a"), axis, keepdims)
+    return reductions.any(as_tensor(a, "sometrue", "a"), axis, keepdims)
 
 
 # --- running --------------------------------------------------------------------------------------
@@ -151,13 +152,13 @@ def sometrue(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 def _running(op: str, a: Any, axis: Any, dtype: Any, nothing: float | None) -> Tensor:
     x = as_tensor(a, op, "a")
     if nothing is not None and x.dtype.is_float:
-        x = m.where(m.isnan(x), nothing, x)
+        x = arith.where(arith.isnan(x), nothing, x)
     to = None if dtype is None else to_dtype(dtype, op)
     if to is None and not x.dtype.is_inexact and x.dtype.itemsize < 4:
         to = int32
     x = x if to is None else cast_to(x, to)
     if axis is None:
-        x, axis = fa.ravel(x), 0
+        x, axis = shapes.ravel(x), 0
     return apply_one(op, x, axis=axis_of(axis, x.ndim, f"numpy.{op}"))
 
 
@@ -191,26 +192,26 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     at = axis_of(axis, x.ndim, "numpy.diff")
     one = tuple(1 if i == at else d for i, d in enumerate(x.shape))
     ends = [None if v is None else as_tensor(v, "diff") for v in (prepend, append)]
-    parts = [fa.broadcast_to(e, one) if e is not None and e.ndim == 0 else e for e in ends]
+    parts = [shapes.broadcast_to(e, one) if e is not None and e.ndim == 0 else e for e in ends]
     given = [p for p in (parts[0], x, parts[1]) if p is not None]
-    x = fj.concat(together(given), at)
+    x = joining.concat(together(given), at)
     for _ in range(n):
         d = x.shape[at]
         if d < 2:
-            return fj.part(x, at, 0, 0)
-        x = m.sub(_counts(fj.part(x, at, 1, d)), _counts(fj.part(x, at, 0, d - 1)))
+            return joining.part(x, at, 0, 0)
+        x = arith.sub(_counts(joining.part(x, at, 1, d)), _counts(joining.part(x, at, 0, d - 1)))
     return x
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
     """Differences of neighbours of all elements. Source: `mindspore.numpy.ediff1d`."""
-    x = fa.ravel(as_tensor(ary, "ediff1d", "ary"))
+    x = shapes.ravel(as_tensor(ary, "ediff1d", "ary"))
     parts = [diff(x)]
     if to_begin is not None:
-        parts.insert(0, fa.ravel(as_tensor(to_begin, "ediff1d", "to_begin")))
+        parts.insert(0, shapes.ravel(as_tensor(to_begin, "ediff1d", "to_begin")))
     if to_end is not None:
-        parts.append(fa.ravel(as_tensor(to_end, "ediff1d", "to_end")))
-    return fj.concat([cast_to(p, x.dtype) for p in parts], 0)
+        parts.append(shapes.ravel(as_tensor(to_end, "ediff1d", "to_end")))
+    return joining.concat([cast_to(p, x.dtype) for p in parts], 0)
 
 
 def trapz(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
@@ -218,15 +219,15 @@ def trapz(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     t = inexact(as_tensor(y, "trapz", "y"))
     a = axis_of(axis, t.ndim, "numpy.trapz")
     n = t.shape[a]
-    pairs = m.add(fj.part(t, a, 1, n), fj.part(t, a, 0, n - 1))
+    pairs = arith.add(joining.part(t, a, 1, n), joining.part(t, a, 0, n - 1))
     if x is None:
-        return fr.sum(m.mul(pairs, dx / 2.0), a)
+        return reductions.sum(arith.mul(pairs, dx / 2.0), a)
     at = inexact(as_tensor(x, "trapz"))
     if at.ndim == 1:
-        step = fa.reshape(diff(at), tuple(-1 if i == a else 1 for i in range(t.ndim)))
+        step = shapes.reshape(diff(at), tuple(-1 if i == a else 1 for i in range(t.ndim)))
     else:
         step = diff(at, axis=a)
-    return fr.sum(m.mul(m.mul(pairs, step), 0.5), a)
+    return reductions.sum(arith.mul(arith.mul(pairs, step), 0.5), a)
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
@@ -251,7 +252,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if len(steps) != len(axes):
         raise ValueError(f"For 'numpy.gradient', {len(steps)} distances do not fit {len(axes)} "
                          "axes.")
-    out = [m.div(_slopes(x, a), h) for a, h in zip(axes, steps, strict=True)]
+    out = [arith.div(_slopes(x, a), h) for a, h in zip(axes, steps, strict=True)]
     return out[0] if len(out) == 1 else out
 
 
@@ -259,36 +260,37 @@ def _slopes(x: Tensor, a: int) -> Tensor:
     n = x.shape[a]
     if n < 2:
         raise ValueError(f"For 'numpy.gradient', axis {a} of {x.shape} must be 2 or longer.")
-    first = m.sub(fj.part(x, a, 1, 2), fj.part(x, a, 0, 1))
-    last = m.sub(fj.part(x, a, n - 1, n), fj.part(x, a, n - 2, n - 1))
-    inner = m.div(m.sub(fj.part(x, a, 2, n), fj.part(x, a, 0, n - 2)), 2.0) if n > 2 else None
-    return fj.concat([p for p in (first, inner, last) if p is not None], a)
+    first = arith.sub(joining.part(x, a, 1, 2), joining.part(x, a, 0, 1))
+    last = arith.sub(joining.part(x, a, n - 1, n), joining.part(x, a, n - 2, n - 1))
+    inner = arith.div(arith.sub(joining.part(x, a, 2, n), joining.part(x, a, 0, n - 2)),
+                      2.0) if n > 2 else None
+    return joining.concat([p for p in (first, inner, last) if p is not None], a)
 
 
 # --- without NaN ----------------------------------------------------------------------------------
 
 
 def _known(x: Tensor) -> Tensor:
-    return m.logical_not(m.isnan(x))
+    return arith.logical_not(arith.isnan(x))
 
 
 def nansum(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The sum of what is not NaN. Source: `mindspore.numpy.nansum`."""
     x = as_tensor(a, "nansum", "a")
     to = x.dtype if dtype is None else to_dtype(dtype, "nansum")
-    x = m.where(_known(x), x, 0) if x.dtype.is_float else x
-    return fr.sum(x, axis, keepdims, dtype=int32 if to is bool_ else to)
+    x = arith.where(_known(x), x, 0) if x.dtype.is_float else x
+    return reductions.sum(x, axis, keepdims, dtype=int32 if to is bool_ else to)
 
 
 def _nan_extreme(what: str, a: Any, axis: Any, dtype: Any, keepdims: bool) -> Tensor:
     x = as_tensor(a, what, "a")
     up = what == "nanmax"
-    reduce = fr.amax if up else fr.amin
+    reduce = reductions.amax if up else reductions.amin
     if not x.dtype.is_float:
         return finished(reduce(x, axis, keepdims), dtype, what)
     known = _known(x)
-    out = reduce(m.where(known, x, -math.inf if up else math.inf), axis, keepdims)
-    out = m.where(fr.any(known, axis, keepdims), out, math.nan)
+    out = reduce(arith.where(known, x, -math.inf if up else math.inf), axis, keepdims)
+    out = arith.where(reductions.any(known, axis, keepdims), out, math.nan)
     return finished(out, dtype, what)
 
 
@@ -314,8 +316,8 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False)
 
 def _nan_mean(x: Tensor, axis: Any, keepdims: bool) -> tuple[Tensor, Tensor]:
     known = _known(x)
-    count = fr.sum(cast_to(known, x.dtype), axis, keepdims)
-    return m.div(fr.sum(m.where(known, x, 0), axis, keepdims), count), count
+    count = reductions.sum(cast_to(known, x.dtype), axis, keepdims)
+    return arith.div(reductions.sum(arith.where(known, x, 0), axis, keepdims), count), count
 
 
 def nanvar(
@@ -324,9 +326,9 @@ def nanvar(
     """The variance of what is not NaN. Source: `mindspore.numpy.nanvar`."""
     x = _wide(as_tensor(a, "nanvar", "a"))
     center, _ = _nan_mean(x, axis, True)
-    apart = m.where(_known(x), m.sub(x, center), 0)
-    count = fr.sum(cast_to(_known(x), x.dtype), axis, keepdims)
-    out = m.div(fr.sum(m.mul(apart, apart), axis, keepdims), m.sub(count, ddof))
+    apart = arith.where(_known(x), arith.sub(x, center), 0)
+    count = reductions.sum(cast_to(_known(x), x.dtype), axis, keepdims)
+    out = arith.div(reductions.sum(arith.mul(apart, apart), axis, keepdims), arith.sub(count, ddof))
     return finished(out, dtype, "nanvar")
 
 
@@ -334,7 +336,7 @@ def nanstd(
     a: Any, axis: Any = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False
 ) -> Tensor:
     """The standard deviation of what is not NaN. Source: `mindspore.numpy.nanstd`."""
-    return finished(m.sqrt(nanvar(a, axis, None, ddof, keepdims)), dtype, "nanstd")
+    return finished(arith.sqrt(nanvar(a, axis, None, ddof, keepdims)), dtype, "nanstd")
 
 
 # --- covariance -----------------------------------------------------------------------------------
@@ -355,7 +357,7 @@ def cov(
     """
     x = _variables(m, rowvar)
     if y is not None:
-        x = fj.concat(together([x, _variables(y, rowvar)]), 0)
+        x = joining.concat(together([x, _variables(y, rowvar)]), 0)
     less = (0 if bias else 1) if ddof is None else ddof
     weights: Tensor | None = None
     for w in (fweights, aweights):
@@ -363,16 +365,16 @@ def cov(
             t = cast_to(as_tensor(w, "cov", "weights"), x.dtype)
             weights = t if weights is None else weights * t
     if weights is None:
-        apart = x - fr.mean(x, 1, True)
+        apart = x - reductions.mean(x, 1, True)
         share: Any = float(_max_of(x.shape[1] - less, 0))
-        out = matmul(apart, fa.transpose(apart, (1, 0)))
+        out = matmul(apart, shapes.transpose(apart, (1, 0)))
     else:
-        total = fr.sum(weights)
-        apart = x - fr.sum(x * weights, 1, True) / total
-        out = matmul(apart * weights, fa.transpose(apart, (1, 0)))
-        share = total - less if aweights is None else total - fr.sum(
+        total = reductions.sum(weights)
+        apart = x - reductions.sum(x * weights, 1, True) / total
+        out = matmul(apart * weights, shapes.transpose(apart, (1, 0)))
+        share = total - less if aweights is None else total - reductions.sum(
             weights * cast_to(as_tensor(aweights, "cov"), x.dtype)) * less / total
-    out = fa.squeeze(out / share)
+    out = shapes.squeeze(out / share)
     return finished(out, dtype, "cov")
 
 
@@ -381,18 +383,18 @@ def _variables(v: Any, rowvar: bool) -> Tensor:
     if x.ndim > 2:
         raise ValueError(f"For 'numpy.cov', arrays have at most 2 axes, but got {x.shape}.")
     if x.ndim < 2:
-        return fa.reshape(x, (1, -1))
-    return x if rowvar or x.shape[0] == 1 else fa.transpose(x, (1, 0))
+        return shapes.reshape(x, (1, -1))
+    return x if rowvar or x.shape[0] == 1 else shapes.transpose(x, (1, 0))
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Tensor:
     """The correlation matrix of variables (rows). Source: `mindspore.numpy.corrcoef`."""
     c = cov(x, y, rowvar)
     if not c.ndim:
-        return finished(m.div(c, c), dtype, "corrcoef")
-    spread = m.sqrt(fg.diagonal(c))
-    c = m.div(m.div(c, fa.expand_dims(spread, 1)), spread)
-    return finished(m.clamp(c, -1.0, 1.0), dtype, "corrcoef")
+        return finished(arith.div(c, c), dtype, "corrcoef")
+    spread = arith.sqrt(grid.diagonal(c))
+    c = arith.div(arith.div(c, shapes.expand_dims(spread, 1)), spread)
+    return finished(arith.clamp(c, -1.0, 1.0), dtype, "corrcoef")
 
 
 # --- histograms -----------------------------------------------------------------------------------
@@ -406,21 +408,22 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, length: int | None
     Args:
         length: the number of results; ints not below it are left out.
     """
-    t = fa.ravel(as_tensor(x, "bincount"))
+    t = shapes.ravel(as_tensor(x, "bincount"))
     if length is None:
         count = bins(t, _max_of(minlength, 1 if t.size else 0), "bincount")
     else:
         count = length
-    w = None if weights is None else fa.ravel(as_tensor(weights, "bincount", "weights"))
+    w = None if weights is None else shapes.ravel(as_tensor(weights, "bincount", "weights"))
     return _counted(t, w, count)
 
 
 def _counted(index: Tensor, weights: Tensor | None, count: int) -> Tensor:
     """The sum of weights (or ones) for each number below `count`, float32."""
-    places = fa.reshape(linspace_ints(count), (count, 1))
-    hits = m.eq(places, cast_to(fa.ravel(index), int32))
+    places = shapes.reshape(linspace_ints(count), (count, 1))
+    hits = arith.eq(places, cast_to(shapes.ravel(index), int32))
     each = cast_to(hits, float32)
-    return fr.sum(each if weights is None else m.mul(each, cast_to(weights, float32)), 1)
+    return reductions.sum(
+        each if weights is None else arith.mul(each, cast_to(weights, float32)), 1)
 
 
 def linspace_ints(count: int) -> Tensor:
@@ -438,7 +441,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     """
     if not isinstance(bins, int):
         return as_tensor(bins, "histogram_bin_edges", "bins")
-    x = fa.ravel(cast_to(as_tensor(a, "histogram_bin_edges", "a"), float32))
+    x = shapes.ravel(cast_to(as_tensor(a, "histogram_bin_edges", "a"), float32))
     if range is not None:
         low, high = range
         if low == high:
@@ -447,9 +450,9 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     elif x.size == 0:
         low, high = 0.0, 1.0
     else:
-        bottom, top = fr.amin(x), fr.amax(x)
-        half = m.where(m.eq(bottom, top), 0.5, 0.0)
-        low, high = m.sub(bottom, half), m.add(top, half)
+        bottom, top = reductions.amin(x), reductions.amax(x)
+        half = arith.where(arith.eq(bottom, top), 0.5, 0.0)
+        low, high = arith.sub(bottom, half), arith.add(top, half)
     edges: Tensor = linspace(low, high, bins + 1)
     return edges
 
@@ -457,10 +460,10 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
 def _bin_of(x: Tensor, edges: Tensor) -> tuple[Tensor, int]:
     """The bin of each element (-1 outside), and how many there are; the last bin is closed."""
     n, edges = edges.shape[0] - 1, cast_to(edges, float32)
-    at = m.sub(searchsorted(edges, x, "right"), 1)
+    at = arith.sub(searchsorted(edges, x, "right"), 1)
     last = apply("gather", edges, as_tensor(n, "histogram"), axis=0)
-    at = m.where(m.eq(x, last), n - 1, at)
-    return m.where(m.logical_and(m.ge(at, 0), m.lt(at, n)), at, -1), n
+    at = arith.where(arith.eq(x, last), n - 1, at)
+    return arith.where(arith.logical_and(arith.ge(at, 0), arith.lt(at, n)), at, -1), n
 
 
 def histogram(
@@ -475,13 +478,13 @@ def histogram(
         weights: what each element counts.
         density: divide by the total and the widths of the bins.
     """
-    x = fa.ravel(cast_to(as_tensor(a, "histogram", "a"), float32))
+    x = shapes.ravel(cast_to(as_tensor(a, "histogram", "a"), float32))
     edges = histogram_bin_edges(x, bins, range)
     index, n = _bin_of(x, edges)
-    w = None if weights is None else fa.ravel(as_tensor(weights, "histogram", "weights"))
+    w = None if weights is None else shapes.ravel(as_tensor(weights, "histogram", "weights"))
     count = _counted(index, w, n)
     if density:
-        count = m.div(m.div(count, diff(edges)), fr.sum(count))
+        count = arith.div(arith.div(count, diff(edges)), reductions.sum(count))
     return count, edges
 
 
@@ -502,9 +505,9 @@ def histogramdd(
     """
     if isinstance(sample, (list, tuple)):
         columns = together(many(sample, "histogramdd", "sample"))
-        sample = fj.stack([fa.ravel(t) for t in columns], 1)
+        sample = joining.stack([shapes.ravel(t) for t in columns], 1)
     points = cast_to(as_tensor(sample, "histogramdd", "sample"), float32)
-    points = fa.reshape(points, (-1, 1)) if points.ndim == 1 else points
+    points = shapes.reshape(points, (-1, 1)) if points.ndim == 1 else points
     rank = points.shape[1]
     each = [bins] * rank if isinstance(bins, int) else list(bins)
     spans = [None] * rank if range is None else list(range)
@@ -512,21 +515,22 @@ def histogramdd(
         raise ValueError(f"For 'numpy.histogramdd', bins and range must be given for {rank} axes.")
     flat, inside, shape, edges = None, None, [], []
     for axis in builtins.range(rank):
-        column = fa.ravel(fj.part(points, 1, axis, axis + 1))
+        column = shapes.ravel(joining.part(points, 1, axis, axis + 1))
         edge = histogram_bin_edges(column, each[axis], spans[axis])
         index, n = _bin_of(column, edge)
-        ok = m.ge(index, 0)
-        flat = index if flat is None else m.add(m.mul(flat, n), index)
-        inside = ok if inside is None else m.logical_and(inside, ok)
+        ok = arith.ge(index, 0)
+        flat = index if flat is None else arith.add(arith.mul(flat, n), index)
+        inside = ok if inside is None else arith.logical_and(inside, ok)
         shape.append(n)
         edges.append(edge)
     assert flat is not None
-    w = None if weights is None else fa.ravel(as_tensor(weights, "histogramdd", "weights"))
-    count = fa.reshape(_counted(m.where(inside, flat, -1), w, math.prod(shape)), tuple(shape))
+    w = None if weights is None else shapes.ravel(as_tensor(weights, "histogramdd", "weights"))
+    count = shapes.reshape(
+        _counted(arith.where(inside, flat, -1), w, math.prod(shape)), tuple(shape))
     if density:
-        count = m.div(count, fr.sum(count))
+        count = arith.div(count, reductions.sum(count))
         for axis, edge in enumerate(edges):
-            count = m.div(count, fa.reshape(
+            count = arith.div(count, shapes.reshape(
                 diff(edge), tuple(-1 if i == axis else 1 for i in builtins.range(rank))))
     return count, edges
 
@@ -554,8 +558,8 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
     Raises:
         ValueError: an unknown mode, or an empty vector.
     """
-    x, w = (fa.ravel(t) for t in together([as_tensor(a, "correlate", "a"),
-                                           as_tensor(v, "correlate", "v")]))
+    x, w = (shapes.ravel(t) for t in together([as_tensor(a, "correlate", "a"),
+                                               as_tensor(v, "correlate", "v")]))
     if mode not in ("valid", "same", "full"):
         raise ValueError(f"For 'numpy.correlate', 'mode' must be 'valid', 'same' or 'full', but "
                          f"got {mode!r}.")
@@ -563,24 +567,24 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
     if not n or not k:
         raise ValueError("For 'numpy.correlate', the vectors must not be empty.")
     if n < k:
-        return fa.flip(correlate(w, x, mode), 0)
+        return shapes.flip(correlate(w, x, mode), 0)
     before = {"valid": 0, "same": k // 2, "full": k - 1}[mode]
     after = {"valid": 0, "same": k - 1 - k // 2, "full": k - 1}[mode]
     padded: Tensor = apply("pad", x, low=(before,), high=(after,), value=0.0) \
         if before or after else x
     count = n + before + after - k + 1
-    windows = m.add(fa.reshape(linspace_ints(count), (count, 1)), linspace_ints(k))
+    windows = arith.add(shapes.reshape(linspace_ints(count), (count, 1)), linspace_ints(k))
     rows: Tensor = apply("gather", padded, windows, axis=0)
     return dot(rows, w)
 
 
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     """Sliding products of a with v reversed. Source: `mindspore.numpy.convolve`."""
-    x, w = (fa.ravel(t) for t in together([as_tensor(a, "convolve", "a"),
-                                           as_tensor(v, "convolve", "v")]))
+    x, w = (shapes.ravel(t) for t in together([as_tensor(a, "convolve", "a"),
+                                               as_tensor(v, "convolve", "v")]))
     if x.shape[0] < w.shape[0]:
         x, w = w, x
-    return correlate(x, fa.flip(w, 0), mode)
+    return correlate(x, shapes.flip(w, 0), mode)
 
 
 __all__ = [

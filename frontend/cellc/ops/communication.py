@@ -27,12 +27,10 @@ from ..eager.recorder import active_recordings
 from ..ranks import management as processes
 from ..ranks.groups import a_rank, ranks_of
 from ..tensors.tensor import Tensor, tensor_of
-from . import functional_array as fa
-from . import functional_collectives as collectives
-from . import functional_join as fj
 from .arguments import boolean, ints, is_int
 from .arguments import tensor as as_tensor
-from .functional_create import zeros_like
+from .functional import collectives, joining, shapes
+from .functional.creation import zeros_like
 from .tcp_store import TCPStore
 
 _WORLD = processes.HCCL_WORLD_COMM_GROUP
@@ -357,7 +355,7 @@ def all_gather(
     places = _list(tensor_list, "tensor_list", what, group)
     return _exchange(
         what, async_op, [as_tensor(tensor, what, "tensor")],
-        lambda x: collectives.all_gather(fa.expand_dims(x, 0), group),
+        lambda x: collectives.all_gather(shapes.expand_dims(x, 0), group),
         lambda found: _write_all(places, [found[i] for i in range(len(places))], what))
 
 
@@ -392,7 +390,7 @@ def reduce_scatter(
 ) -> CommHandle | None:
     """This process's part of the sums (or `op`) over the processes, written into `output`."""
     what = "reduce_scatter"
-    given = fj.stack(_list(input_list, "input_list", what, group), 0)
+    given = joining.stack(_list(input_list, "input_list", what, group), 0)
     collectives.checked_reduction(op, what)
     return _exchange(what, async_op, [given], lambda x: collectives.reduce_scatter(x, op, group),
                      lambda total: _write(output, total[0], what))
@@ -435,7 +433,7 @@ def gather(
     places = _list(gather_list, "gather_list", what, group) if world().rank == dst else []
     return _exchange(
         what, async_op, [as_tensor(tensor, what, "tensor")],
-        lambda x: collectives.gather(fa.expand_dims(x, 0), dst, group),
+        lambda x: collectives.gather(shapes.expand_dims(x, 0), dst, group),
         lambda found: _write_all(places, [found[i] for i in range(len(places))], what))
 
 
@@ -472,7 +470,7 @@ def scatter(
     a_rank(src, "src", what, ranks_of(group, what))
     given = _list(scatter_list, "scatter_list", what, group) if world().rank == src \
         else [tensor] * len(ranks_of(group, what))
-    return _exchange(what, async_op, [fj.stack(given, 0)],
+    return _exchange(what, async_op, [joining.stack(given, 0)],
                      lambda x: collectives.scatter(x, src, group),
                      lambda found: _write(tensor, found[0], what))
 
@@ -645,7 +643,7 @@ def _all_objects(obj: Any, group: Any) -> list[Any]:
     own = _pickled(obj)
     count = len(ranks_of(group, "all_gather_object"))
     sizes = collectives.all_gather(tensor_of(np.array([own.size], np.int64)), group).asnumpy()
-    copies = fj.concat([own] * count, 0)
+    copies = joining.concat([own] * count, 0)
     rows = collectives.all_to_all_rows(copies, [own.size] * count, sizes.tolist(), group).asnumpy()
     return [pickle.loads(part.tobytes()) for part in np.split(rows, np.cumsum(sizes)[:-1])]
 

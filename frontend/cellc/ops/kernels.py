@@ -29,7 +29,7 @@ from ..core.dispatch import active_tracer, apply
 from ..lang.source import source_lines
 from ..tensors.index_plan import known_elements
 from ..tensors.tensor import Tensor
-from .functional_host import bprop_rule, call_python, plain_function, result_types
+from .functional.host import bprop_rule, call_python, plain_function, result_types
 from .libraries import library_function
 from .primitive import Primitive
 

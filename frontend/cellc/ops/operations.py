@@ -17,7 +17,7 @@ else:
 
     from .. import ops
 
-    primitives_more = lazy_module("cellc.ops.primitives_more")
+    rare = lazy_module("cellc.ops.primitives.rare")
     _BELOW = frozenset((
         "_grad_ops", "_inner_ops", "_quant_ops", "_rl_inner_ops", "array_ops", "comm_ops",
         "custom_ops", "debug_ops", "image_ops",
@@ -26,5 +26,5 @@ else:
     def __getattr__(name: str) -> Any:
         if name in _BELOW:
             return imported("." + name, __name__)
-        below = primitives_more.BELOW.get(name) if name[:1].isupper() else None
+        below = rare.BELOW.get(name) if name[:1].isupper() else None
         return getattr(ops, name) if below is None else below

@@ -1,7 +1,6 @@
 """What a primitive is: a function of the functional API with some of its arguments fixed.
 
-The primitives themselves are in `primitives`, `primitives_*` and `host_primitives`, which load when
-one is asked for.
+The primitives themselves are in `primitives`, whose modules load when one is asked for.
 
 Source: `mindspore.ops.Primitive`.
 """
@@ -24,11 +23,11 @@ from .arguments import integer
 if TYPE_CHECKING:
     from ..calls import sharding
     from ..core import naming
-    from . import user_primitives
+    from .primitives import user
 else:
     naming = lazy_module("cellc.core.naming")
     sharding = lazy_module("cellc.calls.sharding")
-    user_primitives = lazy_module("cellc.ops.user_primitives")
+    user = lazy_module("cellc.ops.primitives.user")
 
 
 class _InitSignature:
@@ -106,7 +105,7 @@ class Primitive:
     def _run(self, *operands: Any, **kwargs: Any) -> Any:
         function = getattr(type(self), "function", None)
         if function is None:
-            return user_primitives.same_named(self)(*operands, **kwargs)
+            return user.same_named(self)(*operands, **kwargs)
         return function(*operands, **kwargs, **self._fixed())
 
     def _told(self, name: str) -> None:
@@ -346,5 +345,5 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         """What MindSpore's module of this name has besides, for users' primitives."""
         if name in _USERS:
-            return getattr(user_primitives, name)
+            return getattr(user, name)
         raise no_attribute(__name__, name)

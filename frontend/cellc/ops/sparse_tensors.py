@@ -17,10 +17,8 @@ from ..tensors.index_plan import check_range, known_elements
 from ..tensors.printing import tensor_repr
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
-from . import _sparse_places as sp
-from . import _sparse_products as products
 from .arguments import dtype_of, integer
-from .families import fa, fi, fj, m
+from .functional import arith, indexing, joining, shapes, sparse_places, sparse_products
 
 Shape = tuple[int, ...]
 T = TypeVar("T", bound="_Fields")
@@ -175,7 +173,7 @@ class _Matrix(_Fields):
 
     def abs(self) -> Self:
         """The absolute values, at the same places."""
-        return self._with(m.abs(self.values))
+        return self._with(arith.abs(self.values))
 
     def astype(self, dtype: Any) -> Self:
         """The values in another element type.
@@ -186,7 +184,7 @@ class _Matrix(_Fields):
         return self._with(cast_to(self.values, dtype_of(dtype, type(self).__name__)))
 
     def __neg__(self) -> Self:
-        return self._with(m.neg(self.values))
+        return self._with(arith.neg(self.values))
 
 
 def made(kind: type[T], **parts: Any) -> T:
@@ -255,14 +253,14 @@ class COOTensor(_Matrix):
             raise ValueError(f"For '{what}', 'values' must be a 1-dimensional tensor, but got a "
                              f"{new.ndim}-dimensional tensor.")
         for axis, name in enumerate(("rows", "columns")):
-            _in_range(fj.part(places, 1, axis, axis + 1), size[axis], what, name)
-        self._set(indices=fi.stop_gradient(places), values=new, shape=size)
+            _in_range(joining.part(places, 1, axis, axis + 1), size[axis], what, name)
+        self._set(indices=indexing.stop_gradient(places), values=new, shape=size)
 
     def __repr__(self) -> str:
         return _text("COOTensor", self.shape, self.dtype, indices=self.indices, values=self.values)
 
     def _numbers(self) -> Tensor:
-        return sp.numbered(self.indices, self.shape)
+        return sparse_places.numbered(self.indices, self.shape)
 
     def to_tuple(self) -> tuple[Tensor, Tensor, Shape]:
         """The indices, the values and the shape."""
@@ -270,16 +268,17 @@ class COOTensor(_Matrix):
 
     def to_dense(self) -> Tensor:
         """The dense tensor; values of one place are added."""
-        return sp.dense(self._numbers(), self.values, self.shape)
+        return sparse_places.dense(self._numbers(), self.values, self.shape)
 
     def to_csr(self) -> CSRTensor:
         """The same by rows; elements of a row stay in their order."""
-        rows = fa.reshape(fj.part(self.indices, 1, 0, 1), (self.indices.shape[0],))
-        rows, order = sp.ordered(rows)
-        columns = fa.reshape(fj.part(self.indices, 1, 1, 2), (self.indices.shape[0],))
+        rows = shapes.reshape(joining.part(self.indices, 1, 0, 1), (self.indices.shape[0],))
+        rows, order = sparse_places.ordered(rows)
+        columns = shapes.reshape(joining.part(self.indices, 1, 1, 2), (self.indices.shape[0],))
         return CSRTensor._of(
-            indptr=sp.ends_of(rows, self.shape[0], self.indices.dtype),
-            indices=sp.taken(columns, order), values=sp.taken(self.values, order),
+            indptr=sparse_places.ends_of(rows, self.shape[0], self.indices.dtype),
+            indices=sparse_places.taken(columns, order),
+            values=sparse_places.taken(self.values, order),
             shape=self.shape)
 
     def coalesce(self) -> COOTensor:
@@ -298,7 +297,7 @@ class COOTensor(_Matrix):
     def __add__(self, other: Any) -> Any:
         _same_shape(self, other, "add")
         if isinstance(other, Tensor):
-            return m.add(self.to_dense(), other)
+            return arith.add(self.to_dense(), other)
         return coo_sum(self, other, None)
 
     __radd__ = __add__
@@ -306,27 +305,27 @@ class COOTensor(_Matrix):
     def __sub__(self, other: Any) -> Any:
         _same_shape(self, other, "subtract")
         if isinstance(other, Tensor):
-            return m.sub(self.to_dense(), other)
+            return arith.sub(self.to_dense(), other)
         return coo_sum(self, -other, None)
 
     def __rsub__(self, other: Any) -> Tensor:
         _same_shape(self, other, "subtract")
-        return m.sub(other, self.to_dense())
+        return arith.sub(other, self.to_dense())
 
     def _beside(self, other: Any, what: str) -> Tensor:
         """The elements of a dense tensor at these places."""
         _same_shape(self, other, what)
         if not isinstance(other, Tensor):
             raise TypeError(f"COOTensor {what} with {type(other)} is not supported: give a Tensor.")
-        return products.elements(other, self._numbers(), self.shape)
+        return sparse_products.elements(other, self._numbers(), self.shape)
 
     def __mul__(self, other: Any) -> COOTensor:
-        return self._with(m.mul(self.values, self._beside(other, "multiply")))
+        return self._with(arith.mul(self.values, self._beside(other, "multiply")))
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> COOTensor:
-        return self._with(m.true_divide(self.values, self._beside(other, "divide")))
+        return self._with(arith.true_divide(self.values, self._beside(other, "divide")))
 
 
 def merged(
@@ -337,8 +336,9 @@ def merged(
     Raises:
         TypeError: in a run-time branch or loop of a graph, which cannot change sizes.
     """
-    found, sums = sp.merged(fj.concat(numbers, 0), fj.concat(values, 0), what)
-    return COOTensor._of(indices=sp.places(found, shape, dtype), values=sums, shape=shape)
+    found, sums = sparse_places.merged(joining.concat(numbers, 0), joining.concat(values, 0), what)
+    return COOTensor._of(
+        indices=sparse_places.places(found, shape, dtype), values=sums, shape=shape)
 
 
 def coo_sum(a: Any, b: Any, thresh: Tensor | None) -> COOTensor:
@@ -353,13 +353,15 @@ def coo_sum(a: Any, b: Any, thresh: Tensor | None) -> COOTensor:
                         f"{type(b)}.")
     _same_shape(a, b, "add")
     out = merged(a.shape, (a._numbers(), b._numbers()), (a.values, b.values),
-                 products.wider(a.indices.dtype, b.indices.dtype), "coo_add")
+                 sparse_products.wider(a.indices.dtype, b.indices.dtype), "coo_add")
     if thresh is None:
         return out
     if _tensor(thresh, "coo_add", "thresh").ndim:
         raise ValueError(f"For 'coo_add', 'thresh' must be a scalar, but has shape {thresh.shape}.")
-    kept = sp.held(m.ge(m.abs(out.values), cast_to(thresh, m.abs(out.values).dtype)), "coo_add")
-    return COOTensor._of(indices=sp.taken(out.indices, kept), values=sp.taken(out.values, kept),
+    kept = sparse_places.held(
+        arith.ge(arith.abs(out.values), cast_to(thresh, arith.abs(out.values).dtype)), "coo_add")
+    return COOTensor._of(indices=sparse_places.taken(out.indices, kept),
+                         values=sparse_places.taken(out.values, kept),
                          shape=a.shape)
 
 
@@ -432,7 +434,8 @@ class CSRTensor(_Matrix):
                              f"{size[0] + 1}, but got: {ends.shape[0]}.")
         _in_range(columns, size[1], what, "columns")
         _check_ends(ends, columns.shape[0])
-        self._set(indptr=fi.stop_gradient(ends), indices=fi.stop_gradient(columns), values=new,
+        self._set(indptr=indexing.stop_gradient(ends), indices=indexing.stop_gradient(columns),
+                  values=new,
                   shape=size)
 
     def __repr__(self) -> str:
@@ -440,10 +443,10 @@ class CSRTensor(_Matrix):
                      values=self.values)
 
     def _rows(self) -> Tensor:
-        return sp.rows_of(self.indptr, self.indices.shape[0])
+        return sparse_places.rows_of(self.indptr, self.indices.shape[0])
 
     def _numbers(self) -> Tensor:
-        return m.add(m.mul(self._rows(), self.shape[1]), cast_to(self.indices, int64))
+        return arith.add(arith.mul(self._rows(), self.shape[1]), cast_to(self.indices, int64))
 
     def to_tuple(self) -> tuple[Tensor, Tensor, Tensor, Shape]:
         """Where rows start, the columns, the values and the shape."""
@@ -451,7 +454,7 @@ class CSRTensor(_Matrix):
 
     def to_dense(self) -> Tensor:
         """The dense tensor; values of one place are added."""
-        return sp.dense(self._numbers(), self.values, self.shape)
+        return sparse_places.dense(self._numbers(), self.values, self.shape)
 
     def to_coo(self) -> COOTensor:
         """The same by coordinates.
@@ -463,7 +466,7 @@ class CSRTensor(_Matrix):
             raise ValueError(f"Only a CSRTensor of 2 axes becomes a COOTensor, but this one has "
                              f"the shape {self.shape}.")
         rows = cast_to(self._rows(), self.indices.dtype)
-        return COOTensor._of(indices=fj.stack((rows, self.indices), 1), values=self.values,
+        return COOTensor._of(indices=joining.stack((rows, self.indices), 1), values=self.values,
                              shape=self.shape)
 
     def mv(self, dense_vector: Tensor) -> Tensor:
@@ -480,7 +483,8 @@ class CSRTensor(_Matrix):
         return self._product(column, "CSRTensor.mv")
 
     def _product(self, dense: Tensor, what: str) -> Tensor:
-        return products.product(self._rows(), self.indices, self.values, self.shape, dense, what)
+        return sparse_products.product(
+            self._rows(), self.indices, self.values, self.shape, dense, what)
 
     def mm(self, matrix: Any) -> Any:
         """The product with a dense matrix (a Tensor), or with a sparse one (a `CSRTensor`).
@@ -502,7 +506,7 @@ class CSRTensor(_Matrix):
         if integer(axis, "CSRTensor.sum", "axis") not in (1, 1 - self.ndim):
             raise ValueError(f"For 'CSRTensor.sum', 'axis' must be 1 or {1 - self.ndim}, but got "
                              f"{axis}.")
-        return fa.expand_dims(sp.summed(self.values, self._rows(), self.shape[0]), 1)
+        return shapes.expand_dims(sparse_places.summed(self.values, self._rows(), self.shape[0]), 1)
 
     def add(self, b: CSRTensor, alpha: Tensor, beta: Tensor) -> CSRTensor:
         """alpha * self + beta * b; see `ops.csr_add`."""
@@ -518,27 +522,27 @@ class CSRTensor(_Matrix):
         """A number as it is; the elements of a dense tensor, broadcast, at these places."""
         if isinstance(other, (bool, int, float)):
             return other
-        return products.elements(_tensor(other, what, "other"), self._numbers(), self.shape)
+        return sparse_products.elements(_tensor(other, what, "other"), self._numbers(), self.shape)
 
     def __mul__(self, other: Any) -> Any:
-        out = m.mul(self.values, self._beside(other, "CSRTensor multiply"))
-        return out if products.is_number(other) else self._with(out)
+        out = arith.mul(self.values, self._beside(other, "CSRTensor multiply"))
+        return out if sparse_products.is_number(other) else self._with(out)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
-        out = m.true_divide(self.values, self._beside(other, "CSRTensor divide"))
-        return out if products.is_number(other) else self._with(out)
+        out = arith.true_divide(self.values, self._beside(other, "CSRTensor divide"))
+        return out if sparse_products.is_number(other) else self._with(out)
 
 
 def _check_ends(indptr: Tensor, count: int) -> None:
     """`indptr` goes up from 0 to the number of elements."""
     last = indptr.shape[0] - 1
     what = "For 'CSRTensor', 'indptr' must start at 0, not descend, and end at the number of values"
-    check_range(fj.part(indptr, 0, 0, 1), 0, 1, f"{what}, but starts at ", 0, ".")
-    check_range(fj.part(indptr, 0, last, last + 1), count, count + 1,
+    check_range(joining.part(indptr, 0, 0, 1), 0, 1, f"{what}, but starts at ", 0, ".")
+    check_range(joining.part(indptr, 0, last, last + 1), count, count + 1,
                 f"{what}, {count}, but ends at ", 0, ".")
-    steps = m.sub(fj.part(indptr, 0, 1, last + 1), fj.part(indptr, 0, 0, last))
+    steps = arith.sub(joining.part(indptr, 0, 1, last + 1), joining.part(indptr, 0, 0, last))
     check_range(steps, 0, 1 << 62, f"{what}, but has a step of ", 0, ".")
 
 
@@ -553,19 +557,20 @@ def csr_sum(a: Any, b: Any, alpha: Any, beta: Any) -> CSRTensor:
         raise TypeError(f"For 'csr_add', both inputs must be CSRTensor, but got {type(a)} and "
                         f"{type(b)}.")
     _same_shape(a, b, "add")
-    found, sums = sp.merged(
-        fj.concat((a._numbers(), b._numbers()), 0),
-        fj.concat((m.mul(a.values, products.like(alpha, a.values)),
-                   m.mul(b.values, products.like(beta, b.values))), 0), "csr_add")
-    return _by_rows(found, sums, a.shape, products.wider(a.indices.dtype, b.indices.dtype))
+    found, sums = sparse_places.merged(
+        joining.concat((a._numbers(), b._numbers()), 0),
+        joining.concat((arith.mul(a.values, sparse_products.like(alpha, a.values)),
+                        arith.mul(b.values, sparse_products.like(beta, b.values))), 0), "csr_add")
+    return _by_rows(found, sums, a.shape, sparse_products.wider(a.indices.dtype, b.indices.dtype))
 
 
 def _by_rows(numbers: Tensor, values: Tensor, shape: Shape, dtype: DType) -> CSRTensor:
     """A `CSRTensor` of elements in row-major order."""
-    places = sp.places(numbers, shape[:2], dtype)
-    rows, columns = (fa.squeeze(fj.part(places, 1, i, i + 1), 1) for i in range(2))
-    return CSRTensor._of(indptr=sp.ends_of(rows, shape[0], dtype), indices=columns, values=values,
-                         shape=shape)
+    places = sparse_places.places(numbers, shape[:2], dtype)
+    rows, columns = (shapes.squeeze(joining.part(places, 1, i, i + 1), 1) for i in range(2))
+    return CSRTensor._of(
+        indptr=sparse_places.ends_of(rows, shape[0], dtype), indices=columns, values=values,
+        shape=shape)
 
 
 def csr_of_dense(x: Tensor) -> CSRTensor:
@@ -577,24 +582,25 @@ def csr_of_dense(x: Tensor) -> CSRTensor:
 def coo_of_dense(x: Tensor) -> COOTensor:
     """The elements of a matrix that are not zero, by coordinates; places are int32."""
     numbers, values = _nonzero(x, "dense_to_sparse_coo")
-    return COOTensor._of(indices=sp.places(numbers, x.shape, int32), values=values, shape=x.shape)
+    return COOTensor._of(
+        indices=sparse_places.places(numbers, x.shape, int32), values=values, shape=x.shape)
 
 
 def _nonzero(x: Any, what: str) -> tuple[Tensor, Tensor]:
     t = _tensor(x, what, "tensor")
     if t.ndim != 2:
         raise ValueError(f"For '{what}', 'tensor' must be a matrix, but has shape {t.shape}.")
-    flat = fa.reshape(t, (t.size,))
-    numbers = sp.held(m.ne(flat, 0), what)
-    return numbers, sp.taken(flat, numbers)
+    flat = shapes.reshape(t, (t.size,))
+    numbers = sparse_places.held(arith.ne(flat, 0), what)
+    return numbers, sparse_places.taken(flat, numbers)
 
 
 def csr_transposed(x: CSRTensor) -> CSRTensor:
     """Rows as columns, in order."""
     rows, columns = x.shape
-    numbers = m.add(m.mul(cast_to(x.indices, int64), rows), x._rows())
-    numbers, order = sp.ordered(numbers)
-    return _by_rows(numbers, sp.taken(x.values, order), (columns, rows), x.indices.dtype)
+    numbers = arith.add(arith.mul(cast_to(x.indices, int64), rows), x._rows())
+    numbers, order = sparse_places.ordered(numbers)
+    return _by_rows(numbers, sparse_places.taken(x.values, order), (columns, rows), x.indices.dtype)
 
 
 def csr_product(a: CSRTensor, b: CSRTensor) -> CSRTensor:
@@ -612,12 +618,13 @@ def csr_product(a: CSRTensor, b: CSRTensor) -> CSRTensor:
                          f"{a.shape} and {b.shape}.")
     shape, what = (a.shape[0], b.shape[1]), "csr_mm"
     rows = a._rows()
-    out = products.product(rows, a.indices, a.values, a.shape, b.to_dense(), what)
-    ones = [products.ones_like(t.values) for t in (a, b)]
-    met = products.product(rows, a.indices, ones[0], a.shape, b._with(ones[1]).to_dense(), what)
-    numbers = sp.held(fa.reshape(m.gt(met, 0), (met.size,)), what)
-    values = sp.taken(fa.reshape(out, (out.size,)), numbers)
-    return _by_rows(numbers, values, shape, products.wider(a.indices.dtype, b.indices.dtype))
+    out = sparse_products.product(rows, a.indices, a.values, a.shape, b.to_dense(), what)
+    ones = [sparse_products.ones_like(t.values) for t in (a, b)]
+    met = sparse_products.product(
+        rows, a.indices, ones[0], a.shape, b._with(ones[1]).to_dense(), what)
+    numbers = sparse_places.held(shapes.reshape(arith.gt(met, 0), (met.size,)), what)
+    values = sparse_places.taken(shapes.reshape(out, (out.size,)), numbers)
+    return _by_rows(numbers, values, shape, sparse_products.wider(a.indices.dtype, b.indices.dtype))
 
 
 # --- by slices ------------------------------------------------------------------------------------
@@ -656,7 +663,7 @@ class RowTensorInner(_Fields):
             raise ValueError(f"For '{what}', 'values' must have the shape (n, *shape[1:]), but got "
                              f"{new.shape} for 'shape' {size}.")
         _in_range(places, size[0], what, "positions")
-        self._set(indices=fi.stop_gradient(places), values=new, dense_shape=size)
+        self._set(indices=indexing.stop_gradient(places), values=new, dense_shape=size)
 
     def __repr__(self) -> str:
         return _text("RowTensor", self.dense_shape, self.values.dtype, indices=self.indices,

@@ -13,7 +13,7 @@ from ..core.native import names_itself
 from ..storage import storage_of
 from ..tensors.tensor import Tensor, tensor_of
 from .arguments import integer, not_negative, shape_of
-from .methods_overloaded import assign_value
+from .methods.overloaded import assign_value
 
 
 @names_itself

@@ -9,18 +9,22 @@ from __future__ import annotations
 from typing import Any
 
 from ..tensors.views import viewing
-from .families import fa, fg, fj
+from .functional import grid, joining, shapes
 
 _FUNCTIONS = (
-    fa.reshape, fa.ravel, fa.squeeze, fa.expand_dims, fa.unsqueeze, fa.transpose, fa.permute,
-    fa.swapaxes, fa.swapdims, fa.moveaxis, fa.t, fa.broadcast_to, fa.atleast_1d, fa.atleast_2d,
-    fa.atleast_3d, fj.split, fj.chunk, fj.tensor_split, fj.hsplit, fj.vsplit, fj.dsplit, fj.unbind,
-    fj.unstack, fj.narrow, fj.slice, fj.strided_slice, fg.diagonal,
+    shapes.reshape, shapes.ravel, shapes.squeeze, shapes.expand_dims, shapes.unsqueeze,
+    shapes.transpose, shapes.permute,
+    shapes.swapaxes, shapes.swapdims, shapes.moveaxis, shapes.t, shapes.broadcast_to,
+    shapes.atleast_1d, shapes.atleast_2d,
+    shapes.atleast_3d, joining.split, joining.chunk, joining.tensor_split, joining.hsplit,
+    joining.vsplit, joining.dsplit, joining.unbind,
+    joining.unstack, joining.narrow, joining.slice, joining.strided_slice, grid.diagonal,
 )
 
 VIEWS: dict[str, Any] = {
     **{f.__name__: viewing(f) for f in _FUNCTIONS},
-    "view_as": viewing(fa.view_as, fa.reshape), "expand_as": viewing(fa.expand_as, fa.broadcast_to),
+    "view_as": viewing(shapes.view_as, shapes.reshape),
+    "expand_as": viewing(shapes.expand_as, shapes.broadcast_to),
 }
 """Functions of `ops` by name."""
 VIEWS["movedim"] = VIEWS["moveaxis"]

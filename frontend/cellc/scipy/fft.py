@@ -26,7 +26,7 @@ from cellc_runtime.lazy import public_names
 
 from .. import ops
 from ..ops.arguments import axes_of, axis_of, integer, ints, tensor
-from ..ops.families import m
+from ..ops.functional import arith
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
 
@@ -74,7 +74,7 @@ def _inverse(y: Tensor) -> Tensor:
     n = y.shape[-1]
     cosine, sine = _angles(n, y.dtype)
     # The transposed Fourier transform of y (cos - i sin) is the transform itself; the real part.
-    values = ops.real(ops.fft(m.complex(y * cosine, -(y * sine))))
+    values = ops.real(ops.fft(arith.complex(y * cosine, -(y * sine))))
     back = np.argsort(_order(n))
     return ops.gather(values, tensor_of(back), y.ndim - 1)
 
@@ -82,7 +82,7 @@ def _inverse(y: Tensor) -> Tensor:
 def _of_parts(x: Tensor, transform: _Transform) -> Tensor:
     if not x.dtype.is_complex:
         return transform(x)
-    return m.complex(transform(ops.real(x)), transform(ops.imag(x)))
+    return arith.complex(transform(ops.real(x)), transform(ops.imag(x)))
 
 
 def _along(x: Tensor, axis: int, n: int, transform: _Transform) -> Tensor:

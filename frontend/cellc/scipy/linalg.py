@@ -16,9 +16,8 @@ from cellc_runtime.dtypes import DType, complex64, complex128, float32, float64,
 from cellc_runtime.lazy import public_names
 
 from .. import ops
-from ..ops import functional_decompositions as decompositions
-from ..ops import functional_orthogonal as orthogonal
 from ..ops.arguments import boolean, tensor
+from ..ops.functional import decompositions, orthogonal
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 

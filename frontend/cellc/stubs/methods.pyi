@@ -1,6 +1,6 @@
 """What `cellc.ops.methods` sets on Tensor. Made by `docs/make_stubs.py`; do not edit it by hand."""
 from ..common.tensor import Tensor
-from ..ops.functional_random import Seed
+from ..ops.functional.draws import Seed
 from ..ops.sparse_tensors import COOTensor, CSRTensor
 from cellc_runtime.dtypes import DType
 from collections.abc import Callable

@@ -2,16 +2,16 @@
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..ops.arguments import Ints
-from ..ops.collectives import ReduceOp as ReduceOp, Reshard as Reshard, reshard as reshard
-from ..ops.host_primitives import HookBackward as HookBackward, InsertGradientOf as InsertGradientOf, Print as Print, PyFunc as PyFunc
 from ..ops.kernels import Custom as Custom, kernel as kernel, ms_kernel as ms_kernel
 from ..ops.mapping import HyperMap as HyperMap, Map as Map, MultitypeFuncGraph as MultitypeFuncGraph, partial as partial
 from ..ops.primitive import Primitive as Primitive
-from ..ops.primitives_more import Morph as Morph, Pair
-from ..ops.primitives_sparse_steps import _State
+from ..ops.primitives.collectives import ReduceOp as ReduceOp, Reshard as Reshard, reshard as reshard
+from ..ops.primitives.host import HookBackward as HookBackward, InsertGradientOf as InsertGradientOf, Print as Print, PyFunc as PyFunc
+from ..ops.primitives.rare import Morph as Morph, Pair
+from ..ops.primitives.sparse_steps import _State
+from ..ops.primitives.summary import HistogramSummary as HistogramSummary, ImageSummary as ImageSummary, ScalarSummary as ScalarSummary, TensorSummary as TensorSummary
+from ..ops.primitives.user import PrimitiveWithCheck as PrimitiveWithCheck, PrimitiveWithInfer as PrimitiveWithInfer, constexpr as constexpr, prim_arg_register as prim_arg_register, prim_attr_register as prim_attr_register
 from ..ops.register_info import AiCPURegOp as AiCPURegOp, AkgAscendRegOp as AkgAscendRegOp, AkgGpuRegOp as AkgGpuRegOp, CpuRegOp as CpuRegOp, CustomRegOp as CustomRegOp, DataType as DataType, TBERegOp as TBERegOp, custom_info_register as custom_info_register, get_vm_impl_fn as get_vm_impl_fn, op_info_register as op_info_register, tensor_operator_registry as tensor_operator_registry, vm_impl_registry as vm_impl_registry
-from ..ops.summary import HistogramSummary as HistogramSummary, ImageSummary as ImageSummary, ScalarSummary as ScalarSummary, TensorSummary as TensorSummary
-from ..ops.user_primitives import PrimitiveWithCheck as PrimitiveWithCheck, PrimitiveWithInfer as PrimitiveWithInfer, constexpr as constexpr, prim_arg_register as prim_arg_register, prim_attr_register as prim_attr_register
 from cellc_runtime.dtypes import DType as _DType
 from collections.abc import Callable, Sequence
 from typing import Any

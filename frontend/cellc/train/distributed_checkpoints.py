@@ -16,7 +16,7 @@ from cellc_runtime.protobuf import Message
 from cellc_runtime.world import world
 
 from ..nn.cell import Cell
-from ..ops import functional_collectives as collectives
+from ..ops.functional import collectives
 from ..ranks.layouts import PartLayout, assembled, layout_of, undivided
 from ..ranks.settings import get_auto_parallel_context
 from ..ranks.strategies import ParallelLayouts, by_parameter, read

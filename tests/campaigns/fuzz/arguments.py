@@ -41,7 +41,7 @@ _LEFT_OUT = frozenset({
     "data_ptr", "set_dtype", "register_hook"})
 """What writes, takes numbers that a graph must know as the elements of a tensor, or is of Tensors
 outside of graphs."""
-_HOMES = ("cellc.ops.functional_", "cellc.ops._generated", "cellc.mint.", "cellc.ops.methods")
+_HOMES = ("cellc.ops.functional.", "cellc.mint.", "cellc.ops.methods")
 _APART = ("control", "host", "collectives", "sparse", "bookkeeping")
 """Families whose arguments are functions, processes or structures."""
 _GOOD = ("t(2, 3)", "t(3)", "i(3)", "0", "1", "(2, 3)", "True", "1.5")

@@ -11,10 +11,9 @@ from cellc_runtime.lazy import names_of
 
 from ... import ops
 from ...core.dispatch import apply
-from ...ops import functional_nn as fn
-from ...ops import functional_window as window
 from ...ops.arguments import integer
-from ...ops.functional_sort import bins
+from ...ops.functional import activation, window
+from ...ops.functional.sorting import bins
 from ...tensors.promotion import operands
 from ...tensors.tensor import Tensor
 from ..tables import Table, named
@@ -111,7 +110,7 @@ def _table() -> Table:
                            eps),
         "pad": lambda input, pad, mode="constant", value=None: ops.pad(input, pad, mode, value),
         "unfold": _unfold, "fold": _fold,
-        "interpolate": window.interpolate_ext, "normalize": fn.normalize,
+        "interpolate": window.interpolate_ext, "normalize": activation.normalize,
         "conv1d": _windows.conv1d, "conv2d": _windows.conv2d, "conv3d": _windows.conv3d,
         "conv_transpose2d": _windows.conv_transpose2d,
         "avg_pool1d": _windows.avg_pool1d, "avg_pool2d": _windows.avg_pool2d,

@@ -22,8 +22,8 @@ from ...core.declared import (
     number,
     one_of,
 )
-from ...ops import functional_window as window
 from ...ops.arguments import ranked
+from ...ops.functional import window
 from ...ops.primitive import Primitive
 from ...tensors.initializer import HeUniform, Uniform
 from ...tensors.parameter import Parameter

@@ -9,7 +9,7 @@ from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
 from ...core.declared import Flag, NonNegative, PerAxis2, PerAxis3, Positive, one_of, per_axis
-from ...ops import functional_window as window
+from ...ops.functional import window
 from ...tensors.initializer import HeUniform, Uniform
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor

@@ -11,7 +11,7 @@ from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
 from ...core.declared import INT, Arguments, Flag, Int, Number
-from ...ops import functional_window as window
+from ...ops.functional import window
 from ...tensors.initializer import Normal, initializer
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor

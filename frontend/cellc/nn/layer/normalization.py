@@ -16,9 +16,9 @@ from ..cell import Cell
 from .base import Family, parameter, shown
 
 if TYPE_CHECKING:
-    from ...ops import functional_collectives as collectives
+    from ...ops.functional import collectives
 else:  # one process needs none
-    collectives = lazy_module("cellc.ops.functional_collectives")
+    collectives = lazy_module("cellc.ops.functional.collectives")
 
 
 FloatShare = Annotated[float, number(0, 1, whole=False)]

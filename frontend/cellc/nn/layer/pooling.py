@@ -9,8 +9,7 @@ from typing import Any
 
 from ... import ops
 from ...core.declared import INT, POSITIVE, Flag, Positive, instance, is_int, one_of, per_axis
-from ...ops import functional_volume as volume
-from ...ops import functional_window as window
+from ...ops.functional import volume, window
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .base import Family, Layer

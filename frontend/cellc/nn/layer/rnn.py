@@ -9,8 +9,8 @@ from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
 from ...core.declared import Copies, Flag, Positive, number, one_of
-from ...ops import recurrence
 from ...ops.arguments import ranked, sequence
+from ...ops.functional import recurrence
 from ...tensors.initializer import Uniform, initializer
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor

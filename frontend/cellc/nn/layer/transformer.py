@@ -13,7 +13,7 @@ from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
 from ...core.declared import COPIES, DropRate, Positive
-from ...ops.functional_heads import attend_in_heads
+from ...ops.functional.heads import attend_in_heads
 from ...tensors.initializer import XavierNormal, XavierUniform
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor

@@ -8,7 +8,7 @@ from cellc_runtime.dtypes import int32
 
 from ... import ops
 from ...core.declared import Flag, NonNegative
-from ...ops import functional_ctc as ctc
+from ...ops.functional import ctc
 from ...tensors.tensor import Tensor
 from .loss import LossBase
 

@@ -25,7 +25,7 @@ from ...core.declared import (
     one_of,
 )
 from ...ops.arguments import ranked
-from ...ops.functional_loss import softmax_cross_entropy
+from ...ops.functional.loss import softmax_cross_entropy
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from ..layer.activation import LogSoftmax, get_activation

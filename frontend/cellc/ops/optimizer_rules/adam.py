@@ -11,17 +11,8 @@ from typing import Any
 from cellc_runtime.dtypes import float32
 
 from ...tensors.tensor import Tensor
-from ..functional_math import (
-    abs,
-    logical_and,
-    maximum,
-    minimum,
-    pow,
-    sqrt,
-    square,
-    where,
-)
-from ..functional_reduce import sum
+from ..functional.arith import abs, logical_and, maximum, minimum, pow, sqrt, square, where
+from ..functional.reductions import sum
 from .averages import Decay, blend, weighted
 
 Average = Callable[[Any, Any, Decay], Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..functional_math import cast, clamp, pow, sign, where
+from ..functional.arith import cast, clamp, pow, sign, where
 
 
 def momentum(

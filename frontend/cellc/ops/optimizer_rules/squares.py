@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..functional_math import abs, maximum, pow, sign, sqrt, square, where
+from ..functional.arith import abs, maximum, pow, sign, sqrt, square, where
 from .adam import Average
 from .averages import Decay, weighted
 

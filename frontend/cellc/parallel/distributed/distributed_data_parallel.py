@@ -22,8 +22,8 @@ from ...eager.recorder import active_recordings
 from ...eager.reductions import Reduction
 from ...nn.cell import Cell
 from ...nn.grad_reducer import broadcast_parameters, buckets, summed
-from ...ops import functional_collectives as collectives
-from ...ops.functional_create import zeros
+from ...ops.functional import collectives
+from ...ops.functional.creation import zeros
 from ...ranks.groups import HCCL_WORLD_COMM_GROUP, rank_in, ranks_of
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Grads, Tensor, Tensors

@@ -14,7 +14,7 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime.dtypes import bool_, int64
 
 from ...ops.arguments import tensor
-from ...ops.functional_host import call_python
+from ...ops.functional.host import call_python
 from ...tensors.tensor import Array, Tensor, tensor_of
 
 

@@ -17,7 +17,7 @@ from cellc_runtime.files import replacing
 
 from ...core.native import names_itself
 from ...nn.cell import Cell
-from ...ops.summary import PENDING
+from ...ops.primitives.summary import PENDING
 from ...records.tfrecord import framed
 from ...tensors.tensor import Tensor
 from ..checks import of_kind

@@ -8,7 +8,7 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32, float64
 
 from .... import ops
-from ....ops.functional_zeta import betainc
+from ....ops.functional.zeta_functions import betainc
 from ....tensors.tensor import Tensor
 from ..base import Distribution
 from ..parameters import known, need_positive

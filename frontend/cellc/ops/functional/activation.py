@@ -1,0 +1,426 @@
+"""Activations, normalisation and clipping.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cellc_runtime.dtypes import DType, bool_
+
+from ...core.dispatch import apply, apply_one, plain_calls
+from ...core.native import native, native_body, native_of_any_shape
+from ...tensors.indexing import become
+from ...tensors.promotion import cast_to, constant, inexact
+from ...tensors.tensor import Tensor
+from ..arguments import axis_of, choice, dtype_of, integer, ints, number, own_axis, sequence, tensor
+from . import arith, creation, joining, linalg, reductions, shapes
+
+# --- activations ----------------------------------------------------------------------------------
+
+
+@native
+def softmax(input: Tensor, axis: int = -1, *, dtype: DType | None = None) -> Tensor:
+    """exp(x) / the sum of exp(x) along an axis, without overflow.
+
+    Args:
+        dtype: element type to convert to first.
+    """
+    x = _floating(input, "softmax") if dtype is None else \
+        cast_to(tensor(input, "softmax"), dtype_of(dtype, "softmax"))
+    return _along("softmax", x, axis)
+
+
+def _floating(x: Any, what: str) -> Tensor:
+    t = tensor(x, what)
+    if not t.dtype.is_float:
+        raise TypeError(f"For '{what}', the input must be a tensor of floats, but got {t.dtype}.")
+    return t
+
+
+def _along(op: str, x: Tensor, axis: Any) -> Tensor:
+    a = axis_of(axis, x.ndim, op)
+    return apply_one(op, x, axis=a)
+
+
+@native
+def log_softmax(logits: Tensor, axis: int = -1) -> Tensor:
+    """log(softmax(x)) along an axis, computed directly."""
+    return _along("log_softmax", _floating(logits, "log_softmax"), axis)
+
+
+@native
+def softmin(x: Tensor, axis: int = -1, *, dtype: DType | None = None) -> Tensor:
+    """softmax(-x) along an axis."""
+    return softmax(arith.neg(x), axis, dtype=dtype)
+
+
+@native_of_any_shape
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0); NaN stays."""
+    x = tensor(input, "relu")
+    out: Tensor = x if x.dtype is bool_ else apply("relu", x)
+    return become(x, out) if inplace else out
+
+
+@native_of_any_shape
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x times the normal distribution function of x.
+
+    Args:
+        approximate: `"none"` (erf) or `"tanh"`.
+    """
+    choice(approximate, ("none", "tanh"), "gelu", "approximate")
+    return apply_one("gelu", _floating(input, "gelu"), approximate=approximate)
+
+
+def fast_gelu(x: Tensor) -> Tensor:
+    """x * sigmoid(1.702 x), an approximation of gelu."""
+    return _activation("quick_gelu", x)
+
+
+@native_body(by_op=True, any_shape=True)
+def _activation(op: str, x: Any, **attrs: Any) -> Tensor:
+    return apply_one(op, _floating(x, op), **attrs)
+
+
+def silu(input: Tensor) -> Tensor:
+    """x * sigmoid(x)."""
+    return _activation("silu", input)
+
+
+@native_of_any_shape
+def elu(input_x: Tensor, alpha: float = 1.0) -> Tensor:
+    """x where positive, alpha (exp(x) - 1) elsewhere."""
+    return _activation("elu", input_x, alpha=float(number(alpha, "elu", "alpha")))
+
+
+@native
+def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """x where positive, alpha (exp(x / alpha) - 1) elsewhere.
+
+    Raises:
+        ValueError: alpha is 0.
+    """
+    a = float(number(alpha, "celu", "alpha"))
+    if a == 0.0:
+        raise ValueError("For 'celu', 'alpha' must not be 0.")
+    return _activation("celu", x, alpha=a)
+
+
+def selu(input_x: Tensor) -> Tensor:
+    """scale * elu(x, alpha) with the constants of Klambauer et al. (2017)."""
+    return _activation("selu", input_x)
+
+
+@native_of_any_shape
+def leaky_relu(input: Tensor, alpha: float = 0.2) -> Tensor:
+    """x where positive, alpha x elsewhere."""
+    a = float(number(alpha, "leaky_relu", "alpha"))
+    x = tensor(input, "leaky_relu")
+    return _activation("leaky_relu", inexact(x), alpha=a)
+
+
+@native
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """x where positive, weight x elsewhere; one weight, or one per channel (axis 1).
+
+    Raises:
+        ValueError: the weight is not for the input's channels.
+    """
+    x, w = _floating(input, "prelu"), tensor(weight, "prelu", "weight")
+    if w.ndim != 1 or (w.size > 1 and (x.ndim < 2 or w.size != x.shape[1])):
+        raise ValueError(f"For 'prelu', 'weight' {w.shape} does not fit an input {x.shape}.")
+    return apply_one("prelu", x, cast_to(w, x.dtype))
+
+
+def relu6(x: Tensor) -> Tensor:
+    """x brought into [0, 6]."""
+    return _activation("relu6", x)
+
+
+@native
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """x brought into [min_val, max_val].
+
+    Raises:
+        ValueError: min_val is above max_val.
+    """
+    low, high = number(min_val, "hardtanh", "min_val"), number(max_val, "hardtanh", "max_val")
+    x = tensor(input, "hardtanh")
+    if low > high:
+        raise ValueError(f"For 'hardtanh', min_val {low} must not be above max_val {high}.")
+    if low == high or not x.dtype.is_float:
+        return arith.clamp(x, low, high)
+    return _activation("hard_tanh", x, min=float(low), max=float(high))
+
+
+@native_of_any_shape
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """log(1 + exp(beta x)) / beta; x where beta x > threshold."""
+    return _activation("softplus", input, beta=float(number(beta, "softplus", "beta")),
+                       threshold=float(number(threshold, "softplus", "threshold")))
+
+
+def softsign(x: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
+    return _activation("softsign", x)
+
+
+def logsigmoid(x: Tensor) -> Tensor:
+    """log(sigmoid(x)) without overflow."""
+    return _activation("log_sigmoid", x)
+
+
+def mish(x: Tensor) -> Tensor:
+    """x * tanh(log(1 + exp(x)))."""
+    return _activation("mish", x)
+
+
+@native
+def glu(x: Tensor, axis: int = -1) -> Tensor:
+    """The first half along an axis times the sigmoid of the second."""
+    first, second = _halves(x, axis, "glu")
+    return arith.mul(first, apply("sigmoid", second))
+
+
+@native
+def swiglu(input: Tensor, dim: int = -1) -> Tensor:
+    """The silu of the first half along an axis times the second."""
+    first, second = _halves(input, dim, "swiglu")
+    return arith.mul(silu(first), second)
+
+
+def _halves(x: Any, axis: Any, what: str) -> tuple[Tensor, ...]:
+    t = _floating(x, what)
+    a = own_axis(axis, t.ndim, what)
+    if t.shape[a] % 2:
+        raise ValueError(f"For '{what}', axis {a} of {t.shape} must have an even length.")
+    return joining.chunk(t, 2, a) if t.shape[a] else (t, t)
+
+
+@native
+def threshold(input: Tensor, thr: float, value: float) -> Tensor:
+    """x where above `thr`, `value` elsewhere."""
+    x = tensor(input, "threshold")
+    return arith.where(arith.gt(x, thr), x, constant(value, x.dtype))
+
+
+@native
+def dense(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias."""
+    x, w = tensor(input, "dense"), tensor(weight, "dense", "weight")
+    if x.ndim and w.ndim == 2 and x.shape[-1] == w.shape[1] and x.dtype is w.dtype:
+        if plain_calls() and (bias is None or _is_row(bias, w)):
+            return apply_one("dense", x, w) if bias is None else apply_one("dense", x, w, bias)
+        rows = shapes.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1])) if x.ndim != 2 else x
+        product: Tensor = apply("matmul", rows, w, transpose_b=True)
+        out = shapes.reshape(product, (*x.shape[:-1], w.shape[0])) if x.ndim != 2 else product
+    else:
+        out = linalg.matmul(x, shapes.swapaxes(w, -1, -2) if w.ndim > 1 else w)
+    return out if bias is None else arith.add(out, bias)
+
+
+def _is_row(bias: Any, w: Tensor) -> bool:
+    """Whether a bias has one element for each row of the weights, and their type."""
+    return isinstance(bias, Tensor) and bias.shape == w.shape[:1] and bias.dtype is w.dtype
+
+
+@native
+def bias_add(input_x: Tensor, bias: Tensor) -> Tensor:
+    """A bias added along the channel axis 1 (the last of a matrix).
+
+    Raises:
+        ValueError: the bias is not for the input's channels.
+    """
+    x, b = tensor(input_x, "bias_add", "input_x"), tensor(bias, "bias_add", "bias")
+    if x.ndim < 2 or b.shape != (x.shape[1],):
+        raise ValueError(f"For 'bias_add', 'bias' {b.shape} does not fit an input {x.shape}.")
+    return arith.add(x, shapes.reshape(b, (b.size,) + (1,) * (x.ndim - 2)))
+
+
+# --- normalisation --------------------------------------------------------------------------------
+
+
+def _update(running: Tensor, batch: Tensor, momentum: Any) -> None:
+    """running = (1 - momentum) * running + momentum * batch, in place."""
+    if isinstance(momentum, Tensor):
+        momentum = cast_to(momentum, running.dtype)
+    new = arith.add(arith.mul(running, 1.0 - momentum),
+                    arith.mul(cast_to(batch, running.dtype), momentum))
+    new = apply("stop_gradient", new)
+    become(running, new)
+
+
+@native
+def batch_norm(
+    input_x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor, bias: Tensor,
+    training: bool = False, momentum: Any = 0.1, eps: float = 1e-05,
+) -> Tensor:
+    """(x - mean) / sqrt(var + eps) * weight + bias for each channel (axis 1).
+
+    Args:
+        running_mean, running_var: used as mean and variance when not training; when training the
+            statistics are the batch's, and these are updated in place:
+            `(1 - momentum) * running + momentum * batch` (variance over n - 1).
+        momentum: a number, or a Tensor of one.
+        weight, bias: (C).
+        eps: added to the variance.
+
+    Raises:
+        ValueError: shapes that do not fit.
+    """
+    x = _floating(input_x, "batch_norm")
+    if x.ndim < 2:
+        raise ValueError(f"For 'batch_norm', the input must have 2 axes or more, got {x.shape}.")
+    for name, v in (("running_mean", running_mean), ("running_var", running_var),
+                    ("weight", weight), ("bias", bias)):
+        if tensor(v, "batch_norm", name).shape != (x.shape[1],):
+            raise ValueError(
+                f"For 'batch_norm', '{name}' must have shape ({x.shape[1]},), but got {v.shape}.")
+    w, b = cast_to(weight, x.dtype), cast_to(bias, x.dtype)
+    if not training:
+        return apply_one("batch_norm_inference", x, w, b, cast_to(running_mean, x.dtype),
+                         cast_to(running_var, x.dtype), eps=float(eps))
+    y: Tensor
+    y, mean, var = apply("batch_norm", x, w, b, eps=float(eps))
+    count = x.size // max(x.shape[1], 1)
+    share = momentum if isinstance(momentum, Tensor) else float(momentum)
+    _update(running_mean, mean, share)
+    _update(running_var, arith.mul(var, count / max(count - 1, 1)), share)
+    return y
+
+
+@native
+def layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
+    bias: Tensor | None = None, eps: float = 1e-05,
+) -> Tensor:
+    """Normalised over the last axes, which must have the shape `normalized_shape`.
+
+    Args:
+        weight, bias: of that shape; ones and zeros if None.
+
+    Raises:
+        ValueError: shapes that do not fit.
+    """
+    x = _floating(input, "layer_norm")
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else \
+        ints(normalized_shape, "layer_norm", "normalized_shape")
+    if not shape or x.shape[x.ndim - len(shape) :] != shape:
+        raise ValueError(f"For 'layer_norm', the last axes of the input {x.shape} must be {shape}.")
+    w = creation.ones(shape, x.dtype) if weight is None else tensor(weight, "layer_norm", "weight")
+    b = creation.zeros(shape, x.dtype) if bias is None else tensor(bias, "layer_norm", "bias")
+    y: Tensor
+    y, _, _ = apply("layer_norm", x, cast_to(w, x.dtype), cast_to(b, x.dtype),
+                    begin=x.ndim - len(shape), eps=float(eps))
+    return y
+
+
+@native
+def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> tuple[Tensor, Tensor]:
+    """x / sqrt(mean of squares + epsilon) * gamma over the axes of gamma; also 1 / sqrt(...).
+
+    Raises:
+        ValueError: `gamma` does not fit the last axes.
+    """
+    t, g = _floating(x, "rms_norm"), tensor(gamma, "rms_norm", "gamma")
+    if not g.ndim or t.shape[t.ndim - g.ndim :] != g.shape:
+        raise ValueError(f"For 'rms_norm', 'gamma' {g.shape} must fit the last axes of {t.shape}.")
+    y, scale = apply("rms_norm", t, cast_to(g, t.dtype), eps=float(epsilon))
+    return y, scale
+
+
+@native
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-05,
+) -> Tensor:
+    """Normalised over each of `num_groups` groups of channels (axis 1) of every sample.
+
+    Args:
+        weight, bias: (C), ones and zeros if None.
+
+    Raises:
+        ValueError: the channels do not divide into groups.
+    """
+    x = _floating(input, "group_norm")
+    groups = integer(num_groups, "group_norm", "num_groups")
+    if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
+        raise ValueError(f"For 'group_norm', {x.shape} cannot be divided into {groups} groups.")
+    c = x.shape[1]
+    w = creation.ones((c,), x.dtype) if weight is None else tensor(weight, "group_norm", "weight")
+    b = creation.zeros((c,), x.dtype) if bias is None else tensor(bias, "group_norm", "bias")
+    y: Tensor
+    y, _, _ = apply("group_norm", x, cast_to(w, x.dtype), cast_to(b, x.dtype), groups=groups,
+                    eps=float(eps))
+    return y
+
+
+@native
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """x over its p-norm along an axis (at least eps)."""
+    x = _floating(input, "normalize")
+    wide = arith.wide(x)
+    return cast_to(arith.div(
+        wide, arith.maximum(reductions.norm(wide, float(p), dim, True), float(eps))), x.dtype)
+
+
+# --- clipping -------------------------------------------------------------------------------------
+
+
+def _listed(x: Any) -> tuple[list[Tensor], bool]:
+    many = isinstance(x, (list, tuple))
+    return [tensor(t, "clip") for t in (x if many else [x])], many
+
+
+def _total_norm(xs: list[Tensor], p: float) -> Tensor:
+    norms = [reductions.norm(shapes.ravel(arith.wide(t)), p, 0) for t in xs]
+    return norms[0] if len(norms) == 1 else reductions.norm(joining.stack(norms), p, 0)
+
+
+def clip_by_norm(
+    x: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
+) -> Any:
+    """Tensors scaled so that the norm of all their elements together is at most `max_norm`.
+
+    Args:
+        x: a Tensor, or a list or tuple of them (a tuple comes back).
+        norm_type: the order of the norm.
+        error_if_nonfinite: raise a RuntimeError for a norm that is NaN or infinite (eager only).
+    """
+    xs, many = _listed(x)
+    total = _total_norm(xs, float(number(norm_type, "clip_by_norm", "norm_type")))
+    if error_if_nonfinite and not bool(arith.isfinite(total)):
+        raise RuntimeError("For clip_by_norm, the total norm of the tensors is not finite.")
+    most = float(number(max_norm, "clip_by_norm", "max_norm"))
+    factor = arith.minimum(arith.div(most, arith.add(total, 1e-6)), 1.0)
+    out = tuple(cast_to(arith.mul(t, factor), t.dtype) for t in xs)
+    return out if many else out[0]
+
+
+def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) -> Any:
+    """Tensors scaled by clip_norm / max(global norm, clip_norm).
+
+    Raises:
+        ValueError: `use_norm` is given.
+    """
+    if use_norm is not None:
+        raise ValueError(f"For 'clip_by_global_norm', 'use_norm' must be None, got {use_norm!r}.")
+    limit = float(number(clip_norm, "clip_by_global_norm", "clip_norm"))
+    if limit <= 0:
+        raise ValueError(f"For 'clip_by_global_norm', 'clip_norm' must be positive, got {limit}.")
+    xs = [tensor(t, "clip_by_global_norm", "x") for t in sequence(x, "clip_by_global_norm", "x")]
+    total = _total_norm(xs, 2.0)
+    scale = arith.div(limit, arith.maximum(total, limit))
+    return tuple(cast_to(arith.mul(t, scale), t.dtype) for t in xs)
+
+
+__all__ = [
+    "batch_norm", "bias_add", "celu", "clip_by_global_norm", "clip_by_norm", "dense", "elu",
+    "fast_gelu", "gelu", "glu", "group_norm", "hardtanh", "layer_norm", "leaky_relu",
+    "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "rms_norm", "selu", "silu",
+    "softmax", "softmin", "softplus", "softsign", "swiglu", "threshold",
+]

@@ -1,0 +1,686 @@
+"""Elementwise functions and comparisons: promotion of operands, then one op each.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import DType, bfloat16, bool_, float16, float32, float64, int64, uint64
+from cellc_runtime.lazy import lazy_module
+
+from ...core.dispatch import apply, apply_one
+from ...core.native import native, native_body, native_of_any_shape
+from ...tensors.promotion import (
+    cast_to,
+    constant,
+    fresh,
+    inexact,
+    is_scalar,
+    operand,
+    operands,
+    weak,
+)
+from ...tensors.tensor import Tensor
+from ..arguments import dtype_of, integer, tensor
+
+if TYPE_CHECKING:
+    from ...core import naming
+else:  # calls that fail ask
+    naming = lazy_module("cellc.core.naming")
+
+
+@native_body(by_op=True, any_shape=True)
+def binary(op: str, input: Any, other: Any) -> Tensor:
+    """`op` on two operands promoted to one type."""
+    x, y = operands(op, input, other)
+    return apply_one(op, x, y)
+
+
+def _whole_number(x: Any, beside: Any) -> bool:
+    """Whether `x` is an int beside a tensor of ints."""
+    return isinstance(x, int) and isinstance(beside, Tensor) and beside.dtype.is_integer
+
+
+@cache
+def _limits(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest number of an element type of ints."""
+    info = np.iinfo(dtype.numpy)
+    return int(info.min), int(info.max)
+
+
+@native_body(by_op=True, any_shape=True)
+def compare(op: str, input: Any, other: Any) -> Tensor:
+    """A comparison; an int is compared as it is, also where it does not fit the tensor's type."""
+    for a, b, first in ((input, other, True), (other, input, False)):
+        if _whole_number(b, a):
+            least, most = _limits(a.dtype)
+            if not least <= b <= most:
+                wide = int64 if -(2**63) <= b < 2**63 and a.dtype is not uint64 else float64
+                x, y = cast_to(a, wide), constant(b, wide)
+                return apply_one(op, x, y) if first else apply_one(op, y, x)
+    return binary(op, input, other)
+
+
+@native_body(by_op=True, any_shape=True)
+def unary(op: str, input: Any, **attrs: Any) -> Tensor:
+    """`op` on a Tensor of floats (ints are converted to float32)."""
+    return apply_one(op, inexact(tensor(input, op)), **attrs)
+
+
+@native_body(by_op=True, any_shape=True)
+def same(op: str, input: Any, **attrs: Any) -> Tensor:
+    """`op` on a Tensor of any type it takes."""
+    return apply_one(op, tensor(input, op), **attrs)
+
+
+@native_body(by_op=True, any_shape=True)
+def _numbers(op: str, on_bools: str, input: Any, other: Any) -> Tensor:
+    """`op` on two operands promoted to one type, `on_bools` where that is bool."""
+    x, y = operands(op, input, other)
+    return apply_one(on_bools if x.dtype is bool_ else op, x, y)
+
+
+@native_body(by_op=True, any_shape=True)
+def _as_numbers(op: str, what: str, input: Any, other: Any) -> Tensor:
+    """`op` on two operands promoted to one type, bools as 0 and 1."""
+    x, y = operands(what, input, other)
+    try:
+        return apply_one(op, *as_numbers(x, y))
+    except (TypeError, ValueError) as error:
+        naming.raise_told(error, what, _as_numbers, (op, what, input, other), {})
+
+
+# --- arithmetic -----------------------------------------------------------------------------------
+
+
+def add(input: Any, other: Any) -> Tensor:
+    """input + other. On bools: their logical or."""
+    return _numbers("add", "logical_or", input, other)
+
+
+def sub(input: Any, other: Any) -> Tensor:
+    """input - other. On bools: whether they differ."""
+    return _numbers("sub", "logical_xor", input, other)
+
+
+@native
+def subtract(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """input - alpha * other."""
+    return sub(input, other if alpha == 1 else mul(other, alpha))
+
+
+def mul(input: Any, other: Any) -> Tensor:
+    """input * other. On bools: their logical and."""
+    return _numbers("mul", "logical_and", input, other)
+
+
+multiply = mul
+
+
+@native_of_any_shape
+def true_divide(dividend: Any, divisor: Any) -> Tensor:
+    """dividend / divisor."""
+    if _whole_number(divisor, dividend):
+        dividend, divisor = cast_to(dividend, float32), float(divisor)
+    elif _whole_number(dividend, divisor):
+        dividend, divisor = float(dividend), cast_to(divisor, float32)
+    x, y = operands("div", dividend, divisor)
+    return apply_one("div", inexact(x), inexact(y))
+
+
+@native_of_any_shape
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """input / other; ints are divided in float32.
+
+    Args:
+        rounding_mode: None, `"floor"` (towards minus infinity) or `"trunc"` (towards zero); with
+            one of the latter the result has the promoted type of the operands.
+
+    Raises:
+        ValueError: another rounding mode.
+    """
+    if rounding_mode is None:
+        return true_divide(input, other)
+    if rounding_mode not in ("floor", "trunc"):
+        raise ValueError("For ops.div, rounding_mode value should be None, 'floor' or 'trunc'.")
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    return _as_numbers("trunc_div", "div", input, other)
+
+
+divide = div
+
+
+def as_numbers(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Bools as int64: what has no meaning on truth values is done on 0 and 1."""
+    return (cast_to(x, int64), cast_to(y, int64)) if x.dtype is bool_ else (x, y)
+
+
+@native_of_any_shape
+def floor_divide(input: Any, other: Any) -> Tensor:
+    """input / other rounded towards minus infinity, in the promoted type."""
+    x, y = operands("floor_divide", input, other)
+    if x.dtype is bool_:
+        return cast_to(apply("floor_div", *as_numbers(x, y)), bool_)
+    return apply_one("floor_div", x, y)
+
+
+def floor_div(x: Any, y: Any) -> Tensor:
+    """x / y rounded towards minus infinity, in the promoted type."""
+    return floor_divide(x, y)
+
+
+def remainder(input: Any, other: Any) -> Tensor:
+    """input - floor(input / other) * other: it has the sign of the divisor, as Python's `%`."""
+    return _as_numbers("mod", "remainder", input, other)
+
+
+def floor_mod(x: Any, y: Any) -> Tensor:
+    """x - floor(x / y) * y: the remainder with the sign of the divisor."""
+    return remainder(x, y)
+
+
+def fmod(input: Any, other: Any) -> Tensor:
+    """The remainder with the sign of the dividend, as C's `fmod`."""
+    return _as_numbers("fmod", "fmod", input, other)
+
+
+def _power_of(base: Tensor, exponent: Any) -> Tensor | None:
+    """base ** exponent for exponents that are exact products, or None."""
+    if exponent == 2:
+        return apply_one("mul", base, base)
+    if exponent == 1:
+        return fresh(base)
+    return None
+
+
+@native
+def pow(input: Any, exponent: Any) -> Tensor:
+    """input ** exponent."""
+    if isinstance(input, Tensor) and is_scalar(exponent) and not isinstance(exponent, bool):
+        if input.dtype.kind == "uint" and isinstance(exponent, int) and exponent < 0:
+            return cast_to(eq(input, 1), input.dtype)  # the fraction is cut off
+        x = cast_to(input, weak(input.dtype, exponent))
+        found = _power_of(x, exponent) if x.dtype is not bool_ else None
+        if found is not None:
+            return found
+    a, b = operands("pow", input, exponent)
+    return apply_one("pow", *as_numbers(a, b))
+
+
+@native
+def neg(input: Tensor) -> Tensor:
+    """-input.
+
+    Raises:
+        TypeError: the elements are bools.
+    """
+    if tensor(input, "neg").dtype is bool_:
+        raise TypeError("For 'neg', bool tensors are not supported; cast to a number type.")
+    return same("neg", input)
+
+
+negative = neg
+
+
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself, of whatever type."""
+    return tensor(input, "positive")
+
+
+@native_of_any_shape
+def abs(input: Tensor) -> Tensor:
+    """|input| (the magnitude of complex elements, in their real type)."""
+    return fresh(input) if tensor(input, "abs").dtype is bool_ else same("abs", input)
+
+
+absolute = abs
+
+
+def sign(input: Tensor) -> Tensor:
+    """-1, 0 or 1 by the sign of each element."""
+    return same("sign", input)
+
+
+@native
+def sgn(input: Tensor) -> Tensor:
+    """The sign; for complex elements x / |x| (0 at 0)."""
+    if not tensor(input, "sgn").dtype.is_complex:
+        return sign(input)
+    size = abs(input)
+    zero = eq(size, 0)
+    return div(input, cast_to(where(zero, 1.0, size), input.dtype))
+
+
+@native_of_any_shape
+def square(input: Tensor) -> Tensor:
+    """input * input."""
+    x = tensor(input, "square")
+    return mul(x, x)
+
+
+def reciprocal(input: Tensor) -> Tensor:
+    """1 / input."""
+    return unary("reciprocal", input)
+
+
+def inv(x: Tensor) -> Tensor:
+    """1 / x; of integers without what is behind the point. Source: `mindspore.ops.inv`."""
+    out = unary("reciprocal", x)
+    return cast_to(out, x.dtype) if x.dtype.is_integer else out
+
+
+def sqrt(x: Tensor) -> Tensor:
+    """The square root; NaN below 0."""
+    return unary("sqrt", x)
+
+
+@native
+def exp2(input: Tensor) -> Tensor:
+    """2 ** input."""
+    return pow(2.0, inexact(tensor(input, "exp2")))
+
+
+@native
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """Round half to even, at `decimals` places after the point (before it if negative)."""
+    x = tensor(input, "round")
+    if not x.dtype.is_inexact:
+        return fresh(x)
+    if decimals == 0:
+        return same("round", x)
+    scale = 10.0 ** integer(decimals, "round", "decimals")
+    return div(apply("round", mul(x, scale)), scale)
+
+
+@native_body(by_op=True, any_shape=True)
+def _rounding(op: str, input: Tensor) -> Tensor:
+    x = tensor(input, op)
+    return same(op, x) if x.dtype.is_inexact else fresh(x)
+
+
+def floor(input: Tensor) -> Tensor:
+    """The largest whole number not above each element."""
+    return _rounding("floor", input)
+
+
+def ceil(input: Tensor) -> Tensor:
+    """The smallest whole number not below each element."""
+    return _rounding("ceil", input)
+
+
+def trunc(input: Tensor) -> Tensor:
+    """Each element rounded towards zero."""
+    return _rounding("trunc", input)
+
+
+@native
+def frac(x: Tensor) -> Tensor:
+    """The part of each element after the point, with its sign."""
+    return sub(x, trunc(x)) if tensor(x, "frac").dtype.is_inexact else mul(x, 0)
+
+
+def maximum(input: Any, other: Any) -> Tensor:
+    """The larger element; NaN if either is NaN."""
+    return _numbers("maximum", "logical_or", input, other)
+
+
+def minimum(input: Any, other: Any) -> Tensor:
+    """The smaller element; NaN if either is NaN."""
+    return _numbers("minimum", "logical_and", input, other)
+
+
+@native_body(by_op=True, any_shape=True)
+def _ignoring_nan(op: str, input: Any, other: Any) -> Tensor:
+    x, y = operands(op, input, other)
+    if not x.dtype.is_float:
+        return maximum(x, y) if op == "maximum" else minimum(x, y)
+    both: Tensor = apply(op, x, y)
+    return where(isnan(x), y, where(isnan(y), x, both))
+
+
+def fmax(input: Any, other: Any) -> Tensor:
+    """The larger element; the other one where one is NaN."""
+    return _ignoring_nan("maximum", input, other)
+
+
+def fmin(input: Any, other: Any) -> Tensor:
+    """The smaller element; the other one where one is NaN."""
+    return _ignoring_nan("minimum", input, other)
+
+
+_PLAIN = (int, float, type(None))
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """Each element brought into [min, max]; where min > max the result is max.
+
+    Raises:
+        ValueError: neither bound is given; elements of integers would get a bound that is no
+            number of their type.
+    """
+    return _clamp(input, min, max)
+
+
+@native_body(any_shape=True)
+def _clamp(input: Tensor, min: Any, max: Any) -> Tensor:
+    x = tensor(input, "clamp")
+    if min is None and max is None:
+        raise ValueError("For 'clamp', at least one of 'min' and 'max' must not be None.")
+    if type(min) in _PLAIN and type(max) in _PLAIN and x.dtype.is_float:  # the usual case
+        return apply_one("clamp", x, min=min if min is None else float(min),
+                         max=max if max is None else float(max))
+    if (min is None or is_scalar(min)) and (max is None or is_scalar(max)):
+        for bound in (min, max):
+            x = x if bound is None else cast_to(x, weak(x.dtype, bound))
+        low, high = _plain(min, x.dtype), _plain(max, x.dtype)
+        if x.dtype.is_integer:
+            low, high = _reachable(low, high, x.dtype)
+        return apply_one("clamp", x, min=low, max=high)
+    if min is not None:
+        x = maximum(x, min)
+    return x if max is None else minimum(x, max)
+
+
+def _plain(bound: Any, dtype: DType) -> Any:
+    """A bound as a Python number of the kind of the elements."""
+    if bound is None:
+        return None
+    if isinstance(bound, (builtins.complex, np.complexfloating)):
+        raise TypeError(f"For 'clamp', a bound must be a real number, but got {bound}.")
+    return float(bound) if dtype.is_float else int(bound)
+
+
+def _reachable(low: int | None, high: int | None, dtype: DType) -> tuple[int | None, int | None]:
+    """Bounds for elements of an integer type: one that all of them keep is none.
+
+    Raises:
+        ValueError: a bound that none keeps: the result would be no number of the type.
+    """
+    least, most = _limits(dtype)
+    for bound, out in ((low, low is not None and low > most),
+                       (high, high is not None and high < least)):
+        if out:
+            raise ValueError(f"For 'clamp', the bound {bound} is no number of {dtype}, which has "
+                             f"{least} to {most}. Convert the input to a wider type first.")
+    return (None if low is None or low < least else low,
+            None if high is None or high > most else high)
+
+
+def clip(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """`clamp` under its other name."""
+    return _clamp(input, min, max)
+
+
+# --- comparison and logic -------------------------------------------------------------------------
+
+
+def eq(input: Any, other: Any) -> Tensor:
+    """input == other, elementwise."""
+    return compare("eq", input, other)
+
+
+def ne(input: Any, other: Any) -> Tensor:
+    """input != other, elementwise."""
+    return compare("ne", input, other)
+
+
+def lt(input: Any, other: Any) -> Tensor:
+    """input < other, elementwise."""
+    return compare("lt", input, other)
+
+
+def le(input: Any, other: Any) -> Tensor:
+    """input <= other, elementwise."""
+    return compare("le", input, other)
+
+
+def gt(input: Any, other: Any) -> Tensor:
+    """input > other, elementwise."""
+    return compare("gt", input, other)
+
+
+def ge(input: Any, other: Any) -> Tensor:
+    """input >= other, elementwise."""
+    return compare("ge", input, other)
+
+
+def _truth(x: Any, what: str) -> Tensor:
+    x = operand(x, what)
+    t = x if isinstance(x, Tensor) else constant(bool(x), bool_)
+    return cast_to(t, bool_)
+
+
+@native_body(by_op=True, any_shape=True)
+def _of_truths(op: str, *given: Any) -> Tensor:
+    return apply_one(op, *[_truth(x, op) for x in given])
+
+
+def logical_and(input: Any, other: Any) -> Tensor:
+    """Whether both are non-zero."""
+    return _of_truths("logical_and", input, other)
+
+
+def logical_or(input: Any, other: Any) -> Tensor:
+    """Whether one is non-zero."""
+    return _of_truths("logical_or", input, other)
+
+
+def logical_xor(input: Any, other: Any) -> Tensor:
+    """Whether exactly one is non-zero."""
+    return _of_truths("logical_xor", input, other)
+
+
+def logical_not(input: Any) -> Tensor:
+    """Whether each element is zero."""
+    return _of_truths("logical_not", input)
+
+
+@native_body(by_op=True, any_shape=True)
+def _bitwise(op: str, input: Any, other: Any) -> Tensor:
+    x, y = operands(op, input, other)
+    if not (x.dtype.is_integer or x.dtype is bool_):
+        raise TypeError(f"For '{op}', operands must be ints or bools, but got {x.dtype}.")
+    return apply_one(op, x, y)
+
+
+def bitwise_and(input: Any, other: Any) -> Tensor:
+    """The bitwise and of ints or bools."""
+    return _bitwise("bitwise_and", input, other)
+
+
+def bitwise_or(input: Any, other: Any) -> Tensor:
+    """The bitwise or of ints or bools."""
+    return _bitwise("bitwise_or", input, other)
+
+
+def bitwise_xor(input: Any, other: Any) -> Tensor:
+    """The bitwise exclusive or of ints or bools."""
+    return _bitwise("bitwise_xor", input, other)
+
+
+def bitwise_left_shift(input: Any, other: Any) -> Tensor:
+    """input shifted left by `other` bits."""
+    return _bitwise("shift_left", input, other)
+
+
+def bitwise_right_shift(input: Any, other: Any) -> Tensor:
+    """input shifted right by `other` bits (arithmetic for signed types)."""
+    return _bitwise("shift_right", input, other)
+
+
+def bitwise_not(input: Tensor) -> Tensor:
+    """All bits flipped (the logical not of bools)."""
+    return same("bitwise_not", input)
+
+
+
+
+def invert(x: Tensor) -> Tensor:
+    """The bits of integers flipped. Source: `mindspore.ops.invert`."""
+    return bitwise_not(x)
+
+
+@native_body(by_op=True, any_shape=True)
+def _float_test(op: str, input: Any) -> Tensor:
+    x = tensor(input, op)
+    if x.dtype.is_inexact:
+        return same(op, x)
+    return eq(x, x) if op == "isfinite" else ne(x, x)
+
+
+def isnan(input: Tensor) -> Tensor:
+    """Whether each element is NaN."""
+    return _float_test("isnan", input)
+
+
+def isinf(input: Tensor) -> Tensor:
+    """Whether each element is infinite."""
+    return _float_test("isinf", input)
+
+
+def isfinite(input: Tensor) -> Tensor:
+    """Whether each element is neither NaN nor infinite."""
+    return _float_test("isfinite", input)
+
+
+@native
+def isposinf(input: Tensor) -> Tensor:
+    """Whether each element is +infinity."""
+    return eq(tensor(input, "isposinf"), math.inf)
+
+
+@native
+def isneginf(input: Tensor) -> Tensor:
+    """Whether each element is -infinity."""
+    return eq(tensor(input, "isneginf"), -math.inf)
+
+
+@native
+def isreal(input: Tensor) -> Tensor:
+    """Whether the imaginary part is zero."""
+    return eq(imag(tensor(input, "isreal")), 0)
+
+
+@native
+def signbit(input: Tensor) -> Tensor:
+    """Whether the sign bit is set (so -0.0 counts)."""
+    x = tensor(input, "signbit")
+    if not x.dtype.is_float:
+        return lt(x, 0)
+    return logical_or(lt(x, 0), eq(apply("reciprocal", x), -math.inf))
+
+
+@native
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Tensor:
+    """|input - other| <= atol + rtol * |other|, elementwise.
+
+    Args:
+        equal_nan: whether two NaNs are close.
+    """
+    x, y = (inexact(t) for t in operands("isclose", input, other))
+    near = le(abs(sub(x, y)), add(mul(abs(y), rtol), atol))
+    # Infinities are close only to themselves: inf <= inf + ... would hold for finite x too.
+    near = logical_or(eq(x, y), logical_and(near, isfinite(y)))
+    return logical_or(near, logical_and(isnan(x), isnan(y))) if equal_nan else near
+
+
+@native_of_any_shape
+def where(condition: Any, input: Any, other: Any) -> Tensor:
+    """input where the condition holds, other elsewhere (all broadcast)."""
+    c = _truth(condition, "where")
+    x, y = operands("where", input, other)
+    return apply_one("where", c, x, y)
+
+
+@native_of_any_shape
+def select(condition: Any, input: Any, other: Any) -> Tensor:
+    """`where` under its older name."""
+    return where(condition, input, other)
+
+
+@native_of_any_shape
+def masked_fill(input_x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """`value` where the mask holds, input_x elsewhere, in the type of input_x.
+
+    Raises:
+        TypeError: the mask is no bool tensor, or the value no number or tensor.
+    """
+    x = tensor(input_x, "masked_fill", "input_x")
+    if tensor(mask, "masked_fill", "mask").dtype is not bool_:
+        raise TypeError(f"For 'masked_fill', 'mask' must be a bool tensor, but got {mask.dtype}.")
+    v = operand(value, "masked_fill", "value")
+    filler = cast_to(v, x.dtype) if isinstance(v, Tensor) else constant(v, x.dtype)
+    return apply_one("where", mask, filler, x)
+
+
+# --- conversion -----------------------------------------------------------------------------------
+
+
+@native_of_any_shape
+def cast(input: Any, dtype: DType) -> Tensor:
+    """input in another element type: floats to ints towards zero, numbers to bools as `!= 0`."""
+    to = dtype_of(dtype, "cast")
+    x = operand(input, "cast")
+    return cast_to(x, to) if isinstance(x, Tensor) else constant(x, to)
+
+
+# --- complex --------------------------------------------------------------------------------------
+
+
+@native
+def real(input: Tensor) -> Tensor:
+    """The real part."""
+    return same("real", input) if tensor(input, "real").dtype.is_complex else fresh(input)
+
+
+@native
+def imag(input: Tensor) -> Tensor:
+    """The imaginary part (zeros of a real tensor)."""
+    x = tensor(input, "imag")
+    return same("imag", x) if x.dtype.is_complex else sub(x, x)
+
+
+@native
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugate."""
+    return same("conj", input) if tensor(input, "conj").dtype.is_complex else fresh(input)
+
+
+@native
+def complex(real: Tensor, imag: Tensor) -> Tensor:
+    """real + imag * i."""
+    x, y = (inexact(t) for t in operands("complex", real, imag))
+    return apply_one("make_complex", x, y)
+
+
+def wide(x: Tensor) -> Tensor:
+    """16-bit floats in float32: what is summed is rounded once, at the end."""
+    return cast_to(x, float32) if x.dtype in (float16, bfloat16) else x
+
+
+def largest(dtype: DType) -> Any:
+    """The largest finite number of a float type."""
+    return 3.3895313892515355e38 if dtype.name == "bfloat16" else np.finfo(dtype.numpy).max
+
+
+__all__ = [
+    "abs", "absolute", "add", "bitwise_and", "bitwise_left_shift", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "cast", "ceil", "clamp", "clip", "conj", "div",
+    "divide", "eq", "exp2", "floor", "floor_div", "floor_divide", "floor_mod", "fmax", "fmin",
+    "fmod", "frac", "ge", "gt", "imag", "inv", "invert", "isclose", "isfinite", "isinf",
+    "isnan", "isneginf", "isposinf", "isreal", "le", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "lt", "masked_fill", "maximum", "minimum", "mul", "multiply", "ne", "neg",
+    "negative", "positive", "pow", "real", "reciprocal", "remainder", "round", "select", "sgn",
+    "sign", "signbit", "sqrt", "square", "sub", "subtract", "true_divide", "trunc", "where",
+]

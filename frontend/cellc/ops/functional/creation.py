@@ -1,0 +1,261 @@
+"""Tensors made from numbers: filled, counted, spaced.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.dims import is_symbolic
+from cellc_runtime.dtypes import DType, float32, int32, int64
+
+from ...core.dispatch import apply, apply_one
+from ...core.native import native, native_of_types
+from ...tensors.promotion import cast_to, common, constant, is_scalar
+from ...tensors.tensor import Tensor, copy_of, tensor_of
+from ..arguments import (
+    Ints,
+    dtype_of,
+    finite,
+    flag,
+    integer,
+    is_int,
+    need_known,
+    number,
+    plain_size,
+    sequence,
+    shape_of,
+    size,
+    tensor,
+)
+from . import arith
+
+
+def _filled(shape: Ints, value: Any, dtype: DType) -> Tensor:
+    cell = constant(value, dtype)
+    return apply_one("broadcast_to", cell, shape=shape) if shape else copy_of(cell)
+
+
+@native
+def zeros(size: Any, dtype: DType | None = None) -> Tensor:
+    """A tensor of zeros.
+
+    Args:
+        size: its shape.
+        dtype: float32 if None.
+    """
+    return _filled(shape_of(size, "zeros", "size"), 0, dtype_of(dtype or float32, "zeros"))
+
+
+@native
+def ones(shape: Any, dtype: DType | None = None) -> Tensor:
+    """A tensor of ones (float32 if `dtype` is None)."""
+    return _filled(shape_of(shape, "ones"), 1, dtype_of(dtype or float32, "ones"))
+
+
+@native
+def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
+    """A tensor filled with a number; int64 if `dtype` is None, as MindSpore does.
+
+    Raises:
+        TypeError: `fill_value` is no number.
+    """
+    shape = shape_of(size, "full", "size")
+    if not is_scalar(fill_value):
+        raise TypeError(f"For 'full', 'fill_value' must be a number, but got {fill_value!r}.")
+    return _filled(shape, fill_value, dtype_of(dtype or int64, "full"))
+
+
+@native
+def fill(type: DType, shape: Any, value: Any) -> Tensor:
+    """A tensor of a given type and shape filled with a number."""
+    return _filled(shape_of(shape, "fill"), value, dtype_of(type, "fill", "type"))
+
+
+def fills(x: Tensor, value: Any) -> Tensor:
+    """A tensor like `x` filled with a number (or the one element of a tensor)."""
+    return full_like(x, value)
+
+
+@native_of_types
+def zeros_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
+    """Zeros of the shape (and, unless given, type) of `input`."""
+    return full_like(input, 0, dtype=dtype)
+
+
+@native_of_types
+def ones_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
+    """Ones of the shape (and, unless given, type) of `input`."""
+    return full_like(input, 1, dtype=dtype)
+
+
+@native_of_types
+def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
+    """A tensor of the shape (and, unless given, type) of `input`, filled with a number."""
+    x = tensor(input, "full_like")
+    to = x.dtype if dtype is None else dtype_of(dtype, "full_like")
+    if isinstance(fill_value, Tensor):
+        cell = apply("reshape", cast_to(fill_value, to), shape=())
+        return apply_one("broadcast_to", cell, shape=x.shape)
+    return _filled(x.shape, fill_value, to)
+
+
+def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: DType | None = None) -> Tensor:
+    """start, start + step, ... before end; int64 for ints, float32 for floats.
+
+    Raises:
+        ValueError: the step is 0, or leads away from the end.
+    """
+    if end is None:
+        start, end = 0, start
+    if dtype is None and type(start) is type(end) is type(step) is int and step > 0 \
+            and -(2**62) < start <= end < 2**62:
+        return tensor_of(np.arange(start, end, step, dtype=np.int64))  # the usual case
+    a, z, s = (_bound(v, "arange") for v in (start, end, step))
+    if not builtins.all(is_symbolic(v) or abs(v) < 2**63 for v in (a, z, s)):  # nor a NaN
+        raise ValueError(f"For 'arange', 'start', 'end' and 'step' must be finite and fit 64 bits, "
+                         f"but got {a}, {z} and {s}.")
+    if s == 0 or (z - a) * s < 0:
+        raise ValueError(f"For 'arange', step {s} does not lead from start {a} to end {z}.")
+    whole = builtins.all(isinstance(v, int) for v in (a, z, s))
+    to = dtype_of(dtype, "arange") if dtype is not None else int64 if whole else float32
+    if is_symbolic(a) or is_symbolic(z):
+        return _open_arange(a, z, s, to)
+    count = size(max(0, math.ceil((z - a) / s)), "arange", "length of the result")
+    steps: np.ndarray[Any, Any] = np.arange(count, dtype=np.int64 if whole else np.float64)
+    values = a + s * steps
+    return tensor_of(values.astype(to.numpy))
+
+
+def _open_arange(a: Any, z: Any, s: Any, to: DType) -> Tensor:
+    """`arange` of ints, its length worked out when sizes are known."""
+    if not isinstance(s, int):
+        return arange(float(a), float(z), s, dtype=to)
+    steps = apply("iota", shape=(-((a - z) // s),), axis=0, dtype=int64)
+    out = apply_one("add", apply("mul", steps, constant(s, int64)), constant(a, int64))
+    return out if to is int64 else apply_one("cast", out, dtype=to)
+
+
+def _bound(v: Any, what: str) -> int | float:
+    if isinstance(v, Tensor) and (v.dtype.is_integer or v.dtype.is_float) and v.size == 1:
+        v = need_known(v, what).item()
+    x = number(v, what, "bound")
+    return plain_size(x) if is_int(x) else float(x)
+
+
+def range(start: Any, end: Any, step: Any = 1, maxlen: int = 1000000) -> Tensor:
+    """start, start + step, ... before end, in the type of the bounds.
+
+    Raises:
+        ValueError: more than `maxlen` elements.
+    """
+    found = [t.dtype for t in (start, end, step) if isinstance(t, Tensor)]
+    out = arange(start, end, step, dtype=found[0] if found else None)
+    if out.size > integer(maxlen, "range", "maxlen"):
+        raise ValueError(f"For 'range', {out.size} elements exceed maxlen {maxlen}.")
+    return out
+
+
+@native
+def linspace(start: Any, end: Any, steps: int) -> Tensor:
+    """`steps` evenly spaced numbers from start to end, both included, float32 for numbers.
+
+    Raises:
+        ValueError: `steps` is not positive.
+    """
+    n = size(steps, "linspace", "steps", 1)
+    if isinstance(start, Tensor) or isinstance(end, Tensor):
+        return _linspace_of(n, *common("linspace", start, end))
+    grid = np.linspace(number(start, "linspace", "start"), number(end, "linspace", "end"), n)
+    return tensor_of(grid.astype(np.float32))
+
+
+def _linspace_of(n: int, start: Tensor, end: Tensor) -> Tensor:
+    ratio = tensor_of(np.linspace(0.0, 1.0, n).astype(start.dtype.numpy))
+    a: Tensor = apply("reshape", start, shape=(*start.shape, 1))
+    z: Tensor = apply("reshape", end, shape=(*end.shape, 1))
+    return arith.add(arith.mul(a, arith.sub(1.0, ratio)), arith.mul(z, ratio))
+
+
+@native
+def logspace(start: Any, end: Any, steps: int, base: int = 10, *, dtype: DType = float32) -> Tensor:
+    """base ** x for x evenly spaced from start to end."""
+    a, z, b = (float(finite(_bound(v, "logspace"), "logspace", name))
+               for v, name in ((start, "start"), (end, "end"), (base, "base")))
+    values = b ** np.linspace(a, z, size(steps, "logspace", "steps"))
+    return tensor_of(values.astype(dtype_of(dtype, "logspace").numpy))
+
+
+@native
+def eye(n: int, m: int | None = None, dtype: DType | None = None) -> Tensor:
+    """An n by m matrix with ones on the diagonal (square if m is None; float32 by default).
+
+    Raises:
+        ValueError: a size is negative.
+    """
+    rows = integer(n, "eye", "n")
+    columns = rows if m is None else integer(m, "eye", "m")
+    if rows < 0 or columns < 0:
+        raise ValueError(f"For 'eye', sizes must be non-negative, but got {rows} and {columns}.")
+    return apply_one("eye", n=rows, m=columns, dtype=dtype_of(dtype or float32, "eye"))
+
+
+def scalar_to_tensor(input_x: Any, dtype: DType = float32) -> Tensor:
+    """A rank-0 tensor of a Python number.
+
+    Raises:
+        TypeError: it is no number.
+    """
+    if not isinstance(input_x, (bool, int, float)):
+        raise TypeError(f"For 'scalar_to_tensor', 'input_x' must be a number, got {input_x!r}.")
+    return Tensor(input_x, dtype)
+
+
+def tuple_to_array(input_x: Any) -> Tensor:
+    """A 1-D tensor of the numbers of a tuple, list or range: int32 if the first is an int, else
+    float32.
+    """
+    ranged = isinstance(input_x, builtins.range)
+    given = tuple(input_x) if ranged else sequence(input_x, "tuple_to_array", "input_x")
+    first = given[0] if given else 0
+    return cast_to(Tensor(list(given)), int32 if isinstance(first, int) else float32)
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = int64) -> Tensor:
+    """Rows and columns (2, n) of the lower triangle of a row by col matrix."""
+    return _indices(np.tril_indices, row, col, offset, dtype, "tril_indices")
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType = int64) -> Tensor:
+    """Rows and columns (2, n) of the upper triangle of a row by col matrix."""
+    return _indices(np.triu_indices, row, col, offset, dtype, "triu_indices")
+
+
+def _indices(
+    listed: Callable[..., Any], row: Any, col: Any, offset: Any, dtype: Any, what: str
+) -> Tensor:
+    rows, columns = size(row, what, "row"), size(col, what, "col")
+    apart = max(-rows, min(integer(offset, what, "offset"), columns))
+    found = np.stack(listed(rows, apart, columns))
+    return tensor_of(found.astype(dtype_of(dtype, what).numpy))
+
+
+def hann_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None) -> Tensor:
+    """The Hann window of a given length."""
+    n = size(window_length, "hann_window", "window_length")
+    whole = flag(periodic, "hann_window", "periodic") and n > 1
+    values = np.hanning(n + 1)[:-1] if whole else np.hanning(n)
+    return tensor_of(values.astype(dtype_of(dtype or float32, "hann_window").numpy))
+
+
+__all__ = [
+    "arange", "eye", "fill", "fills", "full", "full_like", "hann_window", "linspace",
+    "logspace", "ones", "ones_like", "range", "scalar_to_tensor", "tril_indices",
+    "triu_indices", "tuple_to_array", "zeros", "zeros_like",
+]

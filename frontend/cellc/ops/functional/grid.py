@@ -1,0 +1,174 @@
+"""Diagonals, triangles, grids and one-hot rows.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import bool_, int64
+
+from ...core.dispatch import apply, apply_one
+from ...core.native import native
+from ...tensors.promotion import common, default_dtype
+from ...tensors.tensor import Tensor, tensor_of
+from ..arguments import Ints, axis_of, choice, integer, ranked, size, tensor, tensors
+from . import arith, joining, shapes
+
+
+@native
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Zeros above a diagonal of the last two axes."""
+    return apply_one("tril", tensor(input, "tril"), diagonal=integer(diagonal, "tril", "diagonal"))
+
+
+@native
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Zeros below a diagonal of the last two axes."""
+    return apply_one("triu", tensor(input, "triu"), diagonal=integer(diagonal, "triu", "diagonal"))
+
+
+@native
+def diag(input: Tensor) -> Tensor:
+    """A tensor of twice the axes with `input` on its diagonal, zeros elsewhere."""
+    x = tensor(input, "diag")
+    square: Tensor = apply("diag_embed", shapes.ravel(x))
+    return shapes.to_shape(square, x.shape * 2)
+
+
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with the elements of `input` on a diagonal."""
+    return apply_one("diag_embed", shapes.ravel(input),
+                     offset=integer(offset, "diagflat", "offset"))
+
+
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The last axis laid out as a diagonal of two new axes dim1 and dim2."""
+    x = tensor(input, "diag_embed")
+    out: Tensor = apply("diag_embed", x, offset=integer(offset, "diag_embed", "offset"))
+    return shapes.moveaxis(out, (-2, -1), (dim1, dim2))
+
+
+@native
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The diagonal of two axes, as the last axis.
+
+    Raises:
+        ValueError: the input has fewer than 2 axes, or one axis is named twice.
+    """
+    x = tensor(input, "diagonal")
+    if x.ndim < 2:
+        raise ValueError(f"For 'diagonal', the input must have 2 axes or more, but got {x.ndim}.")
+    a, b = axis_of(dim1, x.ndim, "diagonal", "dim1"), axis_of(dim2, x.ndim, "diagonal", "dim2")
+    if a == b:
+        raise ValueError(f"For 'diagonal', dim1 and dim2 must differ, but both are {a}.")
+    return apply_one("diagonal", shapes.moveaxis(x, (a, b), (-2, -1)),
+                     offset=integer(offset, "diagonal", "offset"))
+
+
+def trace(input: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix."""
+    x = diagonal(input)
+    return apply_one("reduce_sum", x, axes=(x.ndim - 1,), keepdims=False)
+
+
+def vander(x: Tensor, N: int | None = None) -> Tensor:
+    """The Vandermonde matrix of a vector: column j is x ** (N - 1 - j).
+
+    Raises:
+        TypeError: no Tensor, or `N` is no int.
+        ValueError: the input has not one axis, or `N` is negative.
+    """
+    vector = ranked(x, 1, 1, "vander", "x")
+    n = vector.shape[0] if N is None else size(N, "vander", "N")
+    powers = tensor_of(np.arange(n - 1, -1, -1).astype(vector.dtype.numpy))
+    return arith.pow(shapes.to_shape(vector, (vector.size, 1)), powers)
+
+
+def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """Coordinate grids of vectors; `"xy"` puts the second vector on the first axis.
+
+    Raises:
+        ValueError: another indexing.
+    """
+    given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)) else inputs
+    xs = [shapes.ravel(x) for x in tensors(list(given), "meshgrid", "inputs")]
+    choice(indexing, ("xy", "ij"), "meshgrid", "indexing")
+    lines, dims = grid_lines(xs, indexing)
+    return tuple(shapes.broadcast_to(x, dims) for x in lines)
+
+
+def grid_lines(xs: Sequence[Tensor], indexing: str) -> tuple[tuple[Tensor, ...], Ints]:
+    """Each vector along an axis of its own, and the shape of the grid."""
+    axes = list(range(len(xs)))
+    if indexing == "xy" and len(xs) > 1:
+        axes[0], axes[1] = 1, 0
+    dims = tuple(xs[a].size for a in axes)
+    return tuple(shapes.to_shape(x, tuple(x.size if i == a else 1 for i in range(len(xs))))
+                 for x, a in zip(xs, axes, strict=True)), dims
+
+
+def cartesian_prod(*inputs: Tensor) -> Tensor:
+    """All combinations of one element of each vector, as rows."""
+    if len(inputs) == 1:
+        return inputs[0]
+    return joining.stack([shapes.ravel(g) for g in meshgrid(*inputs, indexing="ij")], -1)
+
+
+@native
+def one_hot(
+    indices: Tensor, depth: int, on_value: Any = 1, off_value: Any = 0, axis: int = -1
+) -> Tensor:
+    """`on_value` at the position an index names along a new axis of length `depth`.
+
+    Args:
+        on_value, off_value: numbers or one-element tensors; their type is the result's
+            (int64 for ints).
+
+    Raises:
+        TypeError: the indices are not ints.
+        ValueError: `depth` is negative.
+    """
+    x = tensor(indices, "one_hot", "indices")
+    if not x.dtype.is_integer:
+        raise TypeError(f"For 'one_hot', 'indices' must be ints, but got {x.dtype}.")
+    n = integer(depth, "one_hot", "depth")
+    if n < 0:
+        raise ValueError(f"For 'one_hot', 'depth' must be non-negative, but got {n}.")
+    a = axis_of(axis, x.ndim + 1, "one_hot")
+    if isinstance(on_value, Tensor) or isinstance(off_value, Tensor):
+        on, off = common("one_hot", on_value, off_value)
+        hot: Tensor = apply("one_hot", x, depth=n, axis=a, dtype=bool_, on=True, off=False)
+        return arith.where(hot, on, off)
+    dtypes = [default_dtype(v) for v in (on_value, off_value)]
+    to = dtypes[0] if dtypes[0].is_float else dtypes[1] if dtypes[1].is_float else int64
+    return apply_one("one_hot", x, depth=n, axis=a, dtype=to, on=on_value, off=off_value)
+
+
+@native
+def block_diag(*inputs: Tensor) -> Tensor:
+    """Matrices along the diagonal of a larger one, zeros elsewhere.
+
+    Raises:
+        TypeError: an input is no Tensor, or their types do not meet.
+        ValueError: none is given, or one has more than 2 axes.
+    """
+    given = [ranked(x, 0, 2, "block_diag", f"inputs[{i}]")
+             for i, x in enumerate(tensors(inputs, "block_diag", "inputs"))]
+    blocks = common("block_diag", *map(shapes.atleast_2d, given))
+    width = sum(b.shape[1] for b in blocks)
+    rows, before = [], 0
+    for b in blocks:
+        rows.append(apply("pad", b, low=(0, before), high=(0, width - before - b.shape[1])))
+        before += b.shape[1]
+    return joining.concat(rows, 0)
+
+
+__all__ = [
+    "block_diag", "cartesian_prod", "diag", "diag_embed", "diagflat", "diagonal", "meshgrid",
+    "one_hot", "trace", "tril", "triu", "vander",
+]

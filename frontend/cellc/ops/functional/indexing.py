@@ -1,0 +1,538 @@
+"""Gathers, scatters and updates of parameters.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.types import broadcast_all
+from cellc_runtime.dtypes import int32, int64
+
+from ...core.dispatch import apply, apply_one, stays
+from ...core.native import native, native_body
+from ...tensors.index_plan import check_range, known_elements
+from ...tensors.indexing import become
+from ...tensors.parameter import Parameter
+from ...tensors.promotion import cast_to, constant, fresh, is_scalar
+from ...tensors.tensor import Tensor, tensor_of
+from ..arguments import (
+    axis_of,
+    choice,
+    int_tensor,
+    integer,
+    ints_or_int,
+    own_axis,
+    ranked,
+    shape_of,
+    tensor,
+)
+from . import arith, creation, joining, shapes
+from .sorting import largest
+
+
+def check_index(index: Tensor, d: int, what: str) -> None:
+    """An IndexError for positions outside of [-d, d), now or when the graph runs."""
+    check_range(index, -d, d, f"For '{what}', indices must be in [{-d}, {d}), but got ", 0, ".")
+
+
+def _check_points(index: Tensor, dims: tuple[int, ...], what: str) -> None:
+    """An IndexError for rows of `index` that address no element, now or when the graph runs."""
+    known = None if stays(index) else known_elements(index)
+    for axis, d in enumerate(dims[: index.shape[-1]] if index.ndim else ()):
+        column = joining.part(index, index.ndim - 1, axis, axis + 1) if known is None else \
+            tensor_of(np.ascontiguousarray(known[..., axis]))
+        check_range(column, -d, d, f"For '{what}', indices along axis {axis} must be in "
+                    f"[{-d}, {d}), but got ", 0, ".")
+
+
+# --- gathers --------------------------------------------------------------------------------------
+
+
+@native
+def gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: int = 0) -> Tensor:
+    """Slices along an axis at positions (negative ones count from the end).
+
+    Args:
+        batch_dims: leading axes that params and indices share.
+
+    Raises:
+        IndexError: a position out of range, where it is known.
+    """
+    x = tensor(input_params, "gather", "input_params")
+    index = int_tensor(input_indices, "gather", "input_indices")
+    a = own_axis(axis, x.ndim, "gather")
+    batch = integer(batch_dims, "gather", "batch_dims")
+    shared = batch + index.ndim if batch < 0 else batch
+    check_index(index, x.shape[a], "gather")
+    return apply_one("gather", x, index, axis=a, batch_dims=shared)
+
+
+@native
+def gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """out[i, j] = input[i, index[i, j]] for dim 1, and so on.
+
+    Raises:
+        IndexError: a position out of range, where it is known.
+        ValueError: ranks differ, or the index is longer on another axis.
+    """
+    x, i = tensor(input, "gather_elements"), int_tensor(index, "gather_elements", "index")
+    a = axis_of(dim, x.ndim, "gather_elements", "dim")
+    if i.ndim != x.ndim:
+        raise ValueError(f"For 'gather_elements', 'index' must have {x.ndim} axes, not {i.ndim}.")
+    if x.ndim:
+        check_index(i, x.shape[a], "gather_elements")
+    return apply_one("gather_elements", x, i, dim=a)
+
+
+def gather_d(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """`gather_elements` under its older name."""
+    return gather_elements(x, dim, index)
+
+
+def take_along_dim(input: Tensor, index: Tensor, dim: int) -> Tensor:
+    """`gather_elements` with the axes other than `dim` broadcast."""
+    a = axis_of(dim, input.ndim, "take_along_dim", "dim")
+    x, at = beside(input, index, a)
+    return gather_elements(x, a, at)
+
+
+def beside(x: Tensor, index: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Two tensors with all axes but one broadcast."""
+    rest = broadcast_all(*((*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (x, index)))
+    first, second = (shapes.broadcast_to(t, (*rest[:axis], t.shape[axis], *rest[axis + 1 :]))
+                     for t in (x, index))
+    return first, second
+
+
+@native
+def gather_nd(input_x: Tensor, indices: Tensor) -> Tensor:
+    """Slices at points: indices (..., k) address the first k axes."""
+    x, i = tensor(input_x, "gather_nd", "input_x"), int_tensor(indices, "gather_nd", "indices")
+    _check_depth(x, i, "gather_nd")
+    _check_points(i, x.shape, "gather_nd")
+    return apply_one("gather_nd", x, i)
+
+
+def _check_depth(x: Tensor, points: Tensor, what: str) -> None:
+    if not points.ndim or points.shape[-1] > x.ndim:
+        raise ValueError(
+            f"For '{what}', the last axis of 'indices' must hold at most {x.ndim} positions, one "
+            f"for each axis of the input, but the shape of 'indices' is {points.shape}.")
+
+
+@native
+def index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
+    """Slices along an axis at positions of a 1-D (or 0-D) index.
+
+    Raises:
+        ValueError: the index has more than 1 axis.
+    """
+    i = int_tensor(index, "index_select", "index")
+    if i.ndim > 1:
+        raise ValueError(f"For 'index_select', 'index' must be 1-D, but has {i.ndim} axes.")
+    return gather(input, shapes.ravel(i), axis)
+
+
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """Elements of the flattened tensor at positions."""
+    return gather(shapes.ravel(tensor(input, "take")), int_tensor(index, "take", "index"), 0)
+
+
+@native
+def embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+) -> Tensor:
+    """Rows of `weight` (V, E) at indices.
+
+    Args:
+        padding_idx: a row that gets no gradient.
+        max_norm: rows that are read are first scaled to at most this norm (a parameter is
+            changed in place), of order `norm_type`.
+        scale_grad_by_freq: divide a row's gradient by how often it is read.
+
+    Raises:
+        ValueError: the weight is no matrix.
+    """
+    index = int_tensor(input, "embedding", "input")
+    table = tensor(weight, "embedding", "weight")
+    if table.ndim != 2:
+        raise ValueError(f"For 'embedding', 'weight' must be a matrix, but has {table.ndim} axes.")
+    check_index(index, table.shape[0], "embedding")
+    if max_norm is not None:
+        table = _renormed(table, index, float(max_norm), float(norm_type))
+    pad = None if padding_idx is None else axis_of(
+        padding_idx, table.shape[0], "embedding", "padding_idx")
+    out: Tensor = apply("embedding", table, index, padding_idx=pad)
+    if not scale_grad_by_freq:
+        return out
+    read = apply("scatter", creation.zeros((table.shape[0],), table.dtype), shapes.ravel(index),
+                 creation.ones((index.size,), table.dtype), axis=0, mode="add")
+    share = arith.div(out, shapes.expand_dims(apply("gather", read, index, axis=0), -1))
+    # The difference is zero; its gradient is that of the share.
+    return arith.add(apply("stop_gradient", out), arith.sub(share, apply("stop_gradient", share)))
+
+
+def _renormed(table: Tensor, index: Tensor, limit: float, p: float) -> Tensor:
+    """The table with every row that is read scaled to at most `limit`."""
+    size = apply("norm", table, axes=(1,), keepdims=True, p=float(p))
+    scale = arith.where(arith.gt(size, limit), arith.div(limit, arith.add(size, 1e-7)), 1.0)
+    zeros = creation.zeros((table.shape[0],), int32)
+    seen = apply("scatter", zeros, shapes.ravel(index), creation.ones((index.size,), int32), axis=0)
+    rows = shapes.reshape(arith.ne(seen, 0), (table.shape[0], 1))
+    new = arith.where(rows, arith.mul(table, scale), table)
+    if isinstance(table, Parameter):
+        become(table, new)
+        return table
+    return new
+
+
+def sequence_mask(lengths: Tensor, maxlen: int | None = None) -> Tensor:
+    """mask[..., j] = j < lengths[...]; `maxlen` positions (the longest length if None)."""
+    n = tensor(lengths, "sequence_mask", "lengths")
+    width = largest(n, 0, "sequence_mask") if maxlen is None else \
+        integer(maxlen, "sequence_mask", "maxlen")
+    grid = apply("iota", shape=(width,), axis=0, dtype=n.dtype)
+    return arith.lt(grid, shapes.reshape(n, (*n.shape, 1)))
+
+
+# --- scatters -------------------------------------------------------------------------------------
+
+
+@native_body(by_op=True)
+def _scatter_nd(input_x: Any, indices: Any, updates: Any, mode: str, what: str) -> Tensor:
+    """A tensor with updates put in at points.
+
+    Raises:
+        ValueError: the updates have another shape than the points.
+    """
+    x, i = tensor(input_x, what, "input_x"), int_tensor(indices, what, "indices")
+    new = tensor(updates, what, "updates")
+    _check_depth(x, i, what)
+    depth = i.shape[-1]
+    want = i.shape[:-1] + x.shape[depth:]
+    if new.shape != want:
+        raise ValueError(f"For '{what}', 'updates' must have the shape {want}, got {new.shape}.")
+    _check_points(i, x.shape, what)
+    return apply_one("scatter_nd", x, i, cast_to(new, x.dtype), mode=mode)
+
+
+def tensor_scatter_update(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """input_x with the slices at points replaced: indices (..., k) address the first k axes."""
+    return _scatter_nd(input_x, indices, updates, "update", "tensor_scatter_update")
+
+
+def tensor_scatter_add(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """input_x with updates added at points, in order; duplicates add up."""
+    return _scatter_nd(input_x, indices, updates, "add", "tensor_scatter_add")
+
+
+def tensor_scatter_sub(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """input_x with updates subtracted at points, in order."""
+    return _scatter_nd(input_x, indices, updates, "sub", "tensor_scatter_sub")
+
+
+def tensor_scatter_mul(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """input_x multiplied by updates at points, in order."""
+    return _scatter_nd(input_x, indices, updates, "mul", "tensor_scatter_mul")
+
+
+def tensor_scatter_div(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """input_x divided by updates at points, in order."""
+    return _scatter_nd(input_x, indices, updates, "div", "tensor_scatter_div")
+
+
+def tensor_scatter_max(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """input_x with the larger of it and updates at points."""
+    return _scatter_nd(input_x, indices, updates, "max", "tensor_scatter_max")
+
+
+def tensor_scatter_min(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """input_x with the smaller of it and updates at points."""
+    return _scatter_nd(input_x, indices, updates, "min", "tensor_scatter_min")
+
+
+def _scatter_elements(x: Tensor, axis: Any, index: Any, src: Any, mode: str, what: str) -> Tensor:
+    x, i = tensor(x, what), int_tensor(index, what, "indices")
+    new = constant(src, x.dtype) if is_scalar(src) else tensor(src, what, "updates")
+    a = axis_of(axis, x.ndim, what)
+    if new.shape != i.shape:
+        new = shapes.broadcast_to(new, i.shape)
+    if x.ndim:
+        check_index(i, x.shape[a], what)
+    return apply_one("scatter_elements", x, i, cast_to(new, x.dtype), axis=a, mode=mode)
+
+
+@native
+def tensor_scatter_elements(
+    input_x: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "none"
+) -> Tensor:
+    """out[i, indices[i, j]] = updates[i, j] for axis 1 (or added, with reduction `"add"`)."""
+    mode = choice(reduction, ("none", "add", "sub", "mul", "div", "max", "min"),
+                  "tensor_scatter_elements", "reduction")
+    return _scatter_elements(input_x, axis, indices, updates,
+                             "update" if mode == "none" else mode, "tensor_scatter_elements")
+
+
+@native
+def scatter(input: Tensor, axis: int, index: Tensor, src: Any) -> Tensor:
+    """out[i, index[i, j]] = src[i, j] for axis 1."""
+    return _scatter_elements(input, axis, index, src, "update", "scatter")
+
+
+def scatter_add_ext(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """out[i, index[i, j]] += src[i, j] for dim 1 (the Tensor method `scatter_add`)."""
+    return _scatter_elements(input, dim, index, src, "add", "scatter_add")
+
+
+@native
+def scatter_nd(indices: Tensor, updates: Tensor, shape: Any) -> Tensor:
+    """Zeros of a shape with updates added at points."""
+    new = tensor(updates, "scatter_nd", "updates")
+    return _scatter_nd(
+        creation.zeros(shape_of(shape, "scatter_nd"), new.dtype), indices, new, "add",
+        "scatter_nd")
+
+
+@native
+def index_add(
+    x: Tensor, indices: Tensor, y: Tensor, axis: int, use_lock: bool = True,
+    check_index_bound: bool = True,
+) -> Tensor:
+    """The slices of y added to those of x along an axis at positions; a Parameter is updated."""
+    t, i = tensor(x, "index_add", "x"), int_tensor(indices, "index_add", "indices")
+    a = axis_of(axis, t.ndim, "index_add")
+    check_index(i, t.shape[a], "index_add")
+    new: Tensor = apply("scatter", t, i, cast_to(y, t.dtype), axis=a, mode="add")
+    return _written(t, new)
+
+
+@native
+def index_fill(x: Tensor, axis: int, index: Any, value: Any) -> Tensor:
+    """The slices of x along an axis at positions filled with one value.
+
+    Raises:
+        ValueError: a tensor of more than one value.
+        IndexError: a position out of range, where it is known.
+    """
+    t = tensor(x, "index_fill", "x")
+    a = axis_of(axis, t.ndim, "index_fill")
+    i = shapes.ravel(index if isinstance(index, Tensor) else
+                     Tensor(ints_or_int(index, "index_fill", "index"), int64))
+    if isinstance(value, Tensor) and value.size != 1:
+        raise ValueError(f"For 'index_fill', 'value' must be one number, but has shape "
+                         f"{value.shape}.")
+    cell = cast_to(value, t.dtype) if isinstance(value, Tensor) else constant(value, t.dtype)
+    shape = (*t.shape[:a], i.size, *t.shape[a + 1 :])
+    check_index(i, t.shape[a], "index_fill")
+    return apply_one("scatter", t, i, shapes.broadcast_to(shapes.reshape(cell, ()), shape), axis=a)
+
+
+def unsorted_segment_sum(input_x: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
+    """Sums of the slices with one segment id, (num_segments, ...); negative ids are left out."""
+    return _segments("add", input_x, segment_ids, num_segments)
+
+
+def unsorted_segment_max(x: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
+    """The largest of the slices with one segment id (the type's smallest number for none)."""
+    return _segments("max", x, segment_ids, num_segments)
+
+
+def unsorted_segment_min(x: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
+    """The smallest of the slices with one segment id (the type's largest number for none)."""
+    return _segments("min", x, segment_ids, num_segments)
+
+
+def unsorted_segment_prod(x: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
+    """Products of the slices with one segment id."""
+    return _segments("mul", x, segment_ids, num_segments)
+
+
+def _segments(mode: str, x: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
+    what = "unsorted_segment"
+    t, ids = tensor(x, what, "x"), int_tensor(segment_ids, what, "segment_ids")
+    n = integer(num_segments, what, "num_segments")
+    rest = t.shape[ids.ndim :]
+    rows = shapes.reshape(t, (ids.size, *rest))
+    flat = cast_to(shapes.ravel(ids), int64)
+    check_range(flat, -(1 << 63), n, f"For '{what}', segment ids must be below {n}, but got ", 0,
+                ".")
+    # A spare row takes the slices with a negative id; it is cut off at the end.
+    flat = arith.where(arith.lt(flat, 0), n, flat)
+    start = creation.full((n + 1, *rest), _neutral(mode, t), dtype=t.dtype)
+    out: Tensor = apply("scatter", start, flat, rows, axis=0, mode=mode)
+    return joining.part(out, 0, 0, n)
+
+
+def _neutral(mode: str, x: Tensor) -> Any:
+    if mode in ("add", "mul"):
+        return 0 if mode == "add" else 1
+    if x.dtype.is_float:
+        top = float(arith.largest(x.dtype))
+        return -top if mode == "max" else top
+    info = np.iinfo(x.dtype.numpy)
+    return int(info.min if mode == "max" else info.max)
+
+
+# --- updates of parameters ------------------------------------------------------------------------
+
+
+def _written(x: Tensor, new: Tensor) -> Tensor:
+    """The new value, which a Parameter is given too."""
+    if isinstance(x, Parameter):
+        become(x, new)
+    return new
+
+
+def _variable(x: Any, what: str) -> Tensor:
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"For '{what}', 'variable' must be a Parameter or Tensor, but got {type(x).__name__}.")
+    return x
+
+
+def assign(variable: Parameter | Tensor, value: Any) -> Tensor:
+    """Give a parameter, or a tensor in place, a value (broadcast to its shape, in its type); that
+    value.
+
+    Raises:
+        TypeError: the variable is neither.
+        ValueError: the shapes do not fit.
+    """
+    p = _variable(variable, "assign")
+    v = cast_to(value, p.dtype) if isinstance(value, Tensor) else constant(value, p.dtype)
+    if v.shape != p.shape:
+        v = shapes.broadcast_to(shapes.reshape(v, p.shape) if v.size == p.size else v, p.shape)
+    become(p, v)
+    # A later change of the result leaves what was given as it is. (A value of a graph never
+    # changes, and optimizers, which use no result, get no op for it.)
+    return copy(v) if hasattr(type(v), "ir_value") else fresh(v)
+
+
+def assign_add(variable: Parameter | Tensor, value: Any) -> Tensor:
+    """Add to a parameter or tensor; its new value."""
+    p = _variable(variable, "assign_add")
+    return assign(p, arith.add(p, value))
+
+
+def assign_sub(variable: Parameter | Tensor, value: Any) -> Tensor:
+    """Subtract from a parameter or tensor; its new value."""
+    p = _variable(variable, "assign_sub")
+    return assign(p, arith.sub(p, value))
+
+
+def _scatter_rows(input_x: Any, indices: Any, updates: Any, mode: str, what: str) -> Tensor:
+    x, i = tensor(input_x, what, "input_x"), int_tensor(indices, what, "indices")
+    new = cast_to(tensor(updates, what, "updates"), x.dtype)
+    want = i.shape + x.shape[1:]
+    if new.shape != want:
+        new = shapes.broadcast_to(new, want)
+    check_index(i, x.shape[0], what)
+    return _written(
+        x, apply("scatter", x, shapes.ravel(i), shapes.reshape(new, (i.size, *x.shape[1:])),
+                 axis=0, mode=mode))
+
+
+def scatter_update(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """Rows of a parameter replaced at positions."""
+    return _scatter_rows(input_x, indices, updates, "update", "scatter_update")
+
+
+def scatter_add(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """Updates added to rows of a parameter at positions."""
+    return _scatter_rows(input_x, indices, updates, "add", "scatter_add")
+
+
+def scatter_sub(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """Updates subtracted from rows of a parameter at positions."""
+    return _scatter_rows(input_x, indices, updates, "sub", "scatter_sub")
+
+
+def scatter_mul(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """Rows of a parameter multiplied at positions."""
+    return _scatter_rows(input_x, indices, updates, "mul", "scatter_mul")
+
+
+def scatter_div(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """Rows of a parameter divided at positions."""
+    return _scatter_rows(input_x, indices, updates, "div", "scatter_div")
+
+
+def scatter_max(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """The larger of rows of a parameter and updates at positions."""
+    return _scatter_rows(input_x, indices, updates, "max", "scatter_max")
+
+
+def scatter_min(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """The smaller of rows of a parameter and updates at positions."""
+    return _scatter_rows(input_x, indices, updates, "min", "scatter_min")
+
+
+def scatter_nd_update(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """Slices of a parameter at points replaced."""
+    return _written(input_x, tensor_scatter_update(input_x, indices, updates))
+
+
+def scatter_nd_add(
+    input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
+) -> Tensor:
+    """Updates added to slices of a parameter at points."""
+    return _written(input_x, tensor_scatter_add(input_x, indices, updates))
+
+
+def _places(indices: Any, n: int, what: str) -> Any:
+    """Positions that are known, one or several, of which an array of ints can be made."""
+    given = ints_or_int(indices, what, "indices")
+    for place in (given,) if isinstance(given, int) else given:
+        if place.bit_length() > 63:
+            raise IndexError(f"For '{what}', indices must be in [{-n}, {n}), but got {place}.")
+    return given
+
+
+def inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
+    """x with rows replaced by those of v, at positions of its first axis.
+
+    Raises:
+        TypeError: x or v is no Tensor, or `indices` are no ints.
+        ValueError: v has not as many rows as there are indices, or other ones than x.
+        IndexError: a position that x does not have.
+    """
+    t, rows = ranked(x, 1, None, "inplace_update", "x"), tensor(v, "inplace_update", "v")
+    i = int_tensor(indices, "inplace_update", "indices") if isinstance(indices, Tensor) else \
+        tensor_of(np.array(_places(indices, t.shape[0], "inplace_update"), np.int64))
+    want = (*i.shape, *t.shape[1:])
+    if rows.shape != want:
+        raise ValueError(f"For 'inplace_update', 'v' must have shape {want}, as 'indices' of shape "
+                         f"{i.shape} and 'x' of shape {t.shape} say, but has shape {rows.shape}.")
+    check_index(i, t.shape[0], "inplace_update")
+    return apply_one("scatter", t, i, cast_to(rows, t.dtype), axis=0)
+
+
+@native
+def stop_gradient(value: Any) -> Any:
+    """The value itself, through which no gradient flows (through a number none does anyway)."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(stop_gradient(v) for v in value)
+    return apply("stop_gradient", value) if isinstance(value, Tensor) else value
+
+
+def depend(value: Any, expr: Any) -> Any:
+    """`value`; effects keep the order of the program, so nothing else is needed."""
+    return value
+
+
+__all__ = [
+    "assign", "assign_add", "assign_sub", "depend", "embedding", "gather", "gather_d",
+    "gather_elements", "gather_nd", "index_add", "index_fill", "index_select", "inplace_update",
+    "scatter", "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul",
+    "scatter_nd", "scatter_nd_add", "scatter_nd_update", "scatter_update", "sequence_mask",
+    "stop_gradient", "take", "tensor_scatter_add", "tensor_scatter_div",
+    "tensor_scatter_elements", "tensor_scatter_max", "tensor_scatter_min", "tensor_scatter_mul",
+    "tensor_scatter_sub", "tensor_scatter_update", "unsorted_segment_max",
+    "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sum",
+]

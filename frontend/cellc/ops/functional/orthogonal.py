@@ -1,0 +1,348 @@
+"""Matrices turned by reflections and rotations: QR, singular values, triangular systems.
+
+Each is one loop (a `scan`, so one op in both modes) over columns, rows or rounds of rotations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.types import broadcast_all
+from cellc_runtime.dtypes import float32, float64
+
+from ...core.dispatch import apply, apply_one, scan
+from ...tensors.promotion import cast_to
+from ...tensors.tensor import Tensor, tensor_of
+from ..arguments import boolean, choice, tensor
+from . import arith, creation, grid, indexing, joining, linalg, reductions, shapes, sorting
+from .linalg import as_batch, at, positions, substitute
+
+
+def _matrices(x: Any, what: str, name: str, most: int | None = None) -> Tensor:
+    """A batch of matrices of float32 or float64."""
+    t = tensor(x, what, name)
+    if t.dtype not in (float32, float64):
+        raise TypeError(f"For '{what}', '{name}' must be float32 or float64, but got {t.dtype}.")
+    if t.ndim < 2 or (most is not None and t.ndim > most):
+        limit = "2 axes or more" if most is None else f"2 to {most} axes"
+        raise ValueError(f"For '{what}', '{name}' must have {limit}, but has shape {t.shape}.")
+    return t
+
+
+def _total(x: Tensor, axis: int) -> Tensor:
+    return apply_one("reduce_sum", x, axes=(axis,), keepdims=True)
+
+
+# --- QR -------------------------------------------------------------------------------------------
+
+
+def _reflect(
+    carried: list[Tensor], xs: list[Tensor], i: Tensor, captures: list[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Column i reflected onto the diagonal (Golub & Van Loan, 5.1).
+
+    Carried: R so far (B, m, n) and Q so far (B, m, m). A column with nothing below the diagonal
+    is left alone, as LAPACK does.
+    """
+    r, q = carried
+    rows = captures[0]
+    column = at(r, i, 2)
+    head, below = at(column, i, 1), arith.gt(rows, i)
+    tail = _total(arith.where(below, arith.mul(column, column), 0.0), 1)
+    active = arith.ne(tail, 0.0)
+    size = arith.sqrt(arith.where(active, arith.add(tail, arith.mul(head, head)), 1.0))
+    first = arith.add(head, arith.where(arith.lt(head, 0.0), arith.neg(size), size))
+    v = arith.where(below, column, arith.where(arith.eq(rows, i), first, 0.0))
+    square = arith.where(active, arith.add(tail, arith.mul(first, first)), 1.0)
+    scale = arith.where(active, arith.div(2.0, square), 0.0)
+    across = shapes.swapaxes(v, 1, 2)
+    r = arith.sub(r, linalg.matmul(v, arith.mul(linalg.matmul(across, r), scale)))
+    q = arith.sub(q, linalg.matmul(arith.mul(linalg.matmul(q, v), scale), across))
+    return [r, q], []
+
+
+def qr(input: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+    """Q with orthonormal columns and upper triangular R with Q @ R = input.
+
+    Args:
+        input: (..., m, n), float32 or float64.
+        mode: `"reduced"`: Q (..., m, k), R (..., k, n), k the smaller of m and n; `"complete"`:
+            Q (..., m, m), R (..., m, n); `"r"`: an empty Q, and R as reduced.
+
+    Raises:
+        TypeError: no Tensor of those types.
+        ValueError: fewer than two axes, or another mode.
+
+    Source: `mindspore.ops.qr`.
+    """
+    x = _matrices(input, "qr", "input")
+    how = choice(mode, ("reduced", "complete", "r"), "qr", "mode")
+    lead, (rows, columns) = x.shape[:-2], x.shape[-2:]
+    flat, k = as_batch(x), min(rows, columns)
+    q = shapes.broadcast_to(creation.eye(rows, None, x.dtype), (flat.shape[0], rows, rows))
+    r = flat
+    if flat.size:
+        (r, q), _ = scan(("reflect",), [flat, q], [], [positions(rows)], k, _reflect)
+    r = grid.triu(r)
+    if how == "complete":
+        return shapes.reshape(q, (*lead, rows, rows)), shapes.reshape(r, (*lead, rows, columns))
+    upper = shapes.reshape(joining.part(r, 1, 0, k), (*lead, k, columns))
+    if how == "r":
+        return creation.zeros((0,), x.dtype), upper
+    return shapes.reshape(joining.part(q, 2, 0, k), (*lead, rows, k)), upper
+
+
+# --- triangular systems ---------------------------------------------------------------------------
+
+
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
+    unitriangular: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """X with A @ X = b for a triangular A, and A.
+
+    Args:
+        b: (..., n, k), float32 or float64.
+        A: (..., n, n); only one triangle is read. The leading axes of both broadcast.
+        upper: the upper triangle, else the lower one.
+        transpose: solve with A transposed.
+        unitriangular: take the diagonal for ones.
+
+    Raises:
+        TypeError: no Tensors of one of those types; an option is no bool.
+        ValueError: other than 2 to 6 axes, or shapes that do not fit.
+
+    Source: `mindspore.mint.triangular_solve`.
+    """
+    what = "triangular_solve"
+    y, a = _matrices(b, what, "b", 6), _matrices(A, what, "A", 6)
+    for flag, name in ((upper, "upper"), (transpose, "transpose"),
+                       (unitriangular, "unitriangular")):
+        boolean(flag, what, name)
+    n = a.shape[-1]
+    if a.shape[-2] != n or y.shape[-2] != n or a.dtype is not y.dtype:
+        raise ValueError(
+            f"For '{what}', 'b' (..., n, k) and 'A' (..., n, n) of one type are needed, but got "
+            f"{y.dtype} {y.shape} and {a.dtype} {a.shape}.")
+    lead = broadcast_all(y.shape[:-2], a.shape[:-2])
+    y = shapes.broadcast_to(y, (*lead, *y.shape[-2:]))
+    if not y.size:
+        return y, a
+    matrix = shapes.swapaxes(a, -1, -2) if transpose else a
+    first = upper != transpose
+    x = as_batch(shapes.broadcast_to(matrix, (*lead, n, n)))
+    if unitriangular:
+        x = arith.where(arith.eq(creation.eye(n, None, x.dtype), 1.0), 1.0, x)
+    right = as_batch(y)
+    if not first:  # a lower triangle is an upper one from the other end
+        x, right = shapes.flip(x, (1, 2)), shapes.flip(right, (1,))
+    out = substitute(x, right)
+    return shapes.reshape(out if first else shapes.flip(out, (1,)), y.shape), a
+
+
+# --- singular values ------------------------------------------------------------------------------
+
+
+def _round(n: int) -> np.ndarray[Any, Any]:
+    """Where the columns of the next round come from, so that in n - 1 rounds all pairs meet.
+
+    Column j of the first half meets column j of the second; the first one stays, the others go
+    round in a circle.
+    """
+    half = n // 2
+    place = [k if k < half else half + n - 1 - k for k in range(n)]
+    later = [0, n - 1, *range(1, n - 1)]
+    order = [place[later[j]] for j in range(half)]
+    return np.array(order + [place[later[n - 1 - j]] for j in range(half)], np.int64)
+
+
+def _rotate(
+    carried: list[Tensor], xs: list[Tensor], i: Tensor, captures: list[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Pairs of columns turned until they are at right angles (Hestenes, 1958; de Rijk, 1989).
+
+    Carried: the columns (B, m, n), and below them those of V; captured: m ones above n zeros, and
+    the order of the next round.
+    """
+    z, (above, order) = carried[0], captures
+    half = z.shape[2] // 2
+    left, right = joining.part(z, 2, 0, half), joining.part(z, 2, half, 2 * half)
+    a, b = (_total(arith.mul(arith.mul(v, v), above), 1) for v in (left, right))
+    both = _total(arith.mul(arith.mul(left, right), above), 1)
+    apart = arith.eq(both, 0.0)
+    zeta = arith.div(arith.sub(b, a), arith.mul(arith.where(apart, 1.0, both), 2.0))
+    size = arith.abs(zeta)
+    t = arith.div(1.0, arith.add(size, arith.sqrt(arith.add(arith.mul(size, size), 1.0))))
+    t = arith.where(apart, 0.0, arith.where(arith.lt(zeta, 0.0), arith.neg(t), t))
+    c = arith.div(1.0, arith.sqrt(arith.add(arith.mul(t, t), 1.0)))
+    s = arith.mul(c, t)
+    turned = joining.concat((arith.sub(arith.mul(left, c), arith.mul(right, s)),
+                             arith.add(arith.mul(left, s), arith.mul(right, c))), 2)
+    return [apply("gather", turned, order, axis=2)], []
+
+
+_SWEEPS = {float32: 10, float64: 14}
+
+
+def singular_values(input: Tensor) -> Tensor:
+    """The singular values of matrices (..., m, n), in no order: (..., k), k the smaller of m and n.
+
+    By one-sided Jacobi rotations, all pairs of columns once in a sweep. The gradient is that of
+    first order, u v^T for each; a gradient of the gradient takes u and v for constants.
+    """
+    x = tensor(input, "singular_values")
+    kind = x.dtype
+    x = _matrices(arith.wide(x), "singular_values", "input")
+    if x.shape[-1] > x.shape[-2]:
+        x = shapes.swapaxes(x, -1, -2)
+    flat = as_batch(x)
+    n = flat.shape[2]
+    if not flat.size:
+        return cast_to(creation.zeros((*x.shape[:-2], n), x.dtype), kind)
+    turned = linalg.matmul(flat, rotation(flat))
+    length = arith.sqrt(_total(arith.mul(turned, turned), 1))
+    u = apply("stop_gradient", arith.div(turned, arith.where(arith.eq(length, 0.0), 1.0, length)))
+    return cast_to(shapes.reshape(reductions.sum(arith.mul(u, turned), 1), (*x.shape[:-2], n)),
+                   kind)
+
+
+def rotation(flat: Tensor) -> Tensor:
+    """The rotation (B, n, n) that brings the columns of (B, m, n), m >= n, to right angles.
+
+    A constant to gradients.
+    """
+    batch, rows, n = flat.shape
+    v = shapes.broadcast_to(creation.eye(n, None, flat.dtype), (batch, n, n))
+    fixed: Tensor = apply("stop_gradient", flat)
+    z = joining.concat((fixed, v), 1)
+    even = n + n % 2
+    if even != n:
+        z = shapes.pad(z, (0, 1))
+    above = tensor_of((np.arange(rows + n) < rows).astype(flat.dtype.numpy).reshape(1, rows + n, 1))
+    trips = (even - 1) * _SWEEPS[flat.dtype] if n > 1 else 0
+    if trips:
+        (z,), _ = scan(("rotate", rows), [z], [], [above, tensor_of(_round(even))], trips,
+                       _rotate)
+    return apply_one("stop_gradient", joining.part(joining.part(z, 2, 0, n), 1, rows, rows + n))
+
+
+def svd(input: Tensor, full_matrices: bool = False, compute_uv: bool = True) -> Any:
+    """The singular value decomposition u diag(s) v^T of matrices (..., m, n).
+
+    Args:
+        input: float32 or float64.
+        full_matrices: u (..., m, m) and v (..., n, n), else u (..., m, k) and v (..., n, k), k the
+            smaller of m and n.
+        compute_uv: whether u and v are asked for.
+
+    Returns:
+        s (..., k), the largest first, u and v; s alone without `compute_uv`. Columns of u and v
+        may have either sign. Gradients are those of first order.
+
+    Raises:
+        TypeError: no Tensor of those types; an option is no bool.
+        ValueError: fewer than two axes.
+
+    Source: `mindspore.ops.svd`.
+    """
+    x = _matrices(input, "svd", "input")
+    boolean(full_matrices, "svd", "full_matrices")
+    if not boolean(compute_uv, "svd", "compute_uv"):
+        return sorting.sort(singular_values(x), -1, True)[0]
+    lead, (rows, columns) = x.shape[:-2], x.shape[-2:]
+    wide = columns > rows
+    flat = as_batch(shapes.swapaxes(x, -1, -2) if wide else x)
+    s, u, v = _decomposed(flat, full_matrices)
+    u, v = (v, u) if wide else (u, v)
+    return (shapes.reshape(s, (*lead, *s.shape[1:])), shapes.reshape(u, (*lead, *u.shape[1:])),
+            shapes.reshape(v, (*lead, *v.shape[1:])))
+
+
+def _decomposed(flat: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """s (B, n), u (B, m, n or m) and v (B, n, n) of (B, m, n), m >= n."""
+    n = flat.shape[2]
+    if not flat.size:
+        batch, rows = flat.shape[:2]
+        ones = creation.eye(rows, rows if full else n, flat.dtype)
+        return (creation.zeros((batch, n), flat.dtype),
+                shapes.broadcast_to(ones, (batch, *ones.shape)),
+                shapes.broadcast_to(creation.eye(n, None, flat.dtype), (batch, n, n)))
+    fixed: Tensor = apply("stop_gradient", flat)
+    v = rotation(flat)
+    turned = linalg.matmul(fixed, v)
+    _, order = sorting.sort(arith.sqrt(reductions.sum(arith.mul(turned, turned), 1)), -1, True)
+    pick = shapes.expand_dims(order, 1)
+    v = indexing.gather_elements(v, 2, shapes.broadcast_to(pick, v.shape))
+    # Q of columns at right angles is those of length one, and others where a column is zero.
+    q, r = qr(linalg.matmul(fixed, v), "complete" if full else "reduced")
+    size = grid.diagonal(r, 0, 1, 2)
+    sign = arith.where(arith.lt(size, 0.0), -1.0, creation.ones_like(size))
+    q, s, v = (apply("stop_gradient", t) for t in (q, arith.abs(size), v))
+    flip = shapes.expand_dims(sign, 1)
+    u = arith.mul(joining.part(q, 2, 0, n), flip)
+    s, u_moved, v = _first_order(arith.sub(flat, fixed), s, u, v)
+    return s, joining.concat(
+        (u_moved, joining.part(q, 2, n, q.shape[2])), 2) if full else u_moved, v
+
+
+def _first_order(change: Tensor, s: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The decomposition with what a small change of the matrix, which is zero, does to it.
+
+    So gradients are those of u, s and v (Townsend, 2016); of equal singular values the vectors
+    have none.
+    """
+    across = shapes.swapaxes(u, 1, 2)
+    p = linalg.matmul(linalg.matmul(across, change), v)
+    row, column = shapes.expand_dims(s, 1), shapes.expand_dims(s, 2)
+    gap = arith.sub(arith.mul(row, row), arith.mul(column, column))
+    apart = arith.ne(gap, 0.0)
+    f = arith.where(apart, arith.div(1.0, arith.where(apart, gap, 1.0)), 0.0)
+    back = shapes.swapaxes(p, 1, 2)
+    of_u = linalg.matmul(u, arith.mul(f, arith.add(arith.mul(p, row), arith.mul(column, back))))
+    of_v = linalg.matmul(v, arith.mul(f, arith.add(arith.mul(column, p), arith.mul(back, row))))
+    if u.shape[1] > u.shape[2]:
+        inverse = arith.where(
+            arith.gt(row, 0.0), arith.div(1.0, arith.where(arith.gt(row, 0.0), row, 1.0)), 0.0)
+        reached = arith.mul(linalg.matmul(change, v), inverse)
+        of_u = arith.add(of_u, arith.sub(reached, linalg.matmul(u, linalg.matmul(across, reached))))
+    return arith.add(s, grid.diagonal(p, 0, 1, 2)), arith.add(u, of_u), arith.add(v, of_v)
+
+
+def pinv(x: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
+    """The pseudo-inverses (Moore, Penrose) of matrices (..., m, n): (..., n, m).
+
+    Args:
+        x: float32 or float64.
+        atol, rtol: a singular value of at most max(atol, rtol * the largest one) counts as zero.
+            By default atol is 0, and rtol the larger of m and n times the machine's precision,
+            or 0 where atol is given and above 0.
+        hermitian: whether the matrices are symmetric (which changes nothing here).
+
+    Raises:
+        TypeError: no Tensor of those types; `hermitian` is no bool.
+        ValueError: fewer than two axes.
+
+    Source: `mindspore.ops.pinv`.
+    """
+    t = _matrices(x, "pinv", "x")
+    boolean(hermitian, "pinv", "hermitian")
+    if rtol is None:
+        precise = float(np.finfo(t.dtype.numpy).eps)
+        default = max(t.shape[-2:]) * precise
+        rtol = default if atol is None else arith.where(arith.gt(atol, 0.0), 0.0, default) \
+            if isinstance(atol, Tensor) else 0.0 if atol > 0 else default
+    s, u, v = svd(t)
+    if not t.size:
+        return shapes.swapaxes(t, -1, -2)
+    largest = reductions.amax(s, -1, True)
+    limit = arith.maximum(arith.mul(largest, _column(rtol)), 0.0 if atol is None else _column(atol))
+    kept = arith.gt(s, limit)
+    inverse = arith.where(kept, arith.div(1.0, arith.where(kept, s, 1.0)), 0.0)
+    return linalg.matmul(arith.mul(v, shapes.expand_dims(inverse, -2)), shapes.swapaxes(u, -1, -2))
+
+
+def _column(limit: Any) -> Any:
+    """A limit per matrix beside singular values; a number as it is."""
+    return shapes.expand_dims(limit, -1) if isinstance(limit, Tensor) and limit.ndim else limit

@@ -1,0 +1,146 @@
+"""Recurrent layers: one `scan` over time, compiled in both modes.
+
+What does not depend on the state is outside the loop: the product of all inputs with their
+weights, and the biases. The gradient of the weights is one product over all steps (see
+`cellc_compiler.autodiff.loops`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from cellc_runtime.dtypes import int64
+
+from ...core.dispatch import apply, scan
+from ...tensors.promotion import cast_to
+from ...tensors.tensor import Tensor
+from . import activation, arith, creation, joining, shapes
+
+States = list[Tensor]
+GATES = {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3, "gru_v2": 3}
+"""Kinds of cells, and how many gates of the hidden size their weights hold. `"gru_v2"` is a GRU
+whose reset gate is applied to the state before the matrix, with the update gate's rows first."""
+
+
+def step(kind: str, gates: Tensor, states: States, w_hh: Tensor, b_hh: Tensor | None) -> States:
+    """The next states of a cell from its gates' input part.
+
+    Args:
+        kind: a key of `GATES`.
+        gates: x @ w_ih.T + b_ih, (N, gates * H).
+        states: h (N, H); for `"lstm"` also c.
+        w_hh, b_hh: (gates * H, H) and (gates * H).
+    """
+    h = states[0]
+    if kind == "gru_v2":
+        gated = 2 * h.shape[1]
+        xz, xr, xn = joining.chunk(gates, 3, -1)
+        hz, hr = joining.chunk(activation.dense(h, joining.part(w_hh, 0, 0, gated)), 2, -1)
+        reset, update = apply("sigmoid", arith.add(xr, hr)), apply("sigmoid", arith.add(xz, hz))
+        own = activation.dense(arith.mul(reset, h), joining.part(w_hh, 0, gated, w_hh.shape[0]))
+        new = apply("tanh", arith.add(xn, own))
+        return [arith.add(arith.mul(arith.sub(1.0, update), new), arith.mul(update, h))]
+    inner = activation.dense(h, w_hh, b_hh)
+    if kind in ("tanh", "relu"):
+        total = arith.add(gates, inner)
+        return [apply("tanh", total) if kind == "tanh" else apply("relu", total)]
+    if kind == "gru":
+        (xr, xz, xn), (hr, hz, hn) = (joining.chunk(t, 3, -1) for t in (gates, inner))
+        reset = apply("sigmoid", arith.add(xr, hr))
+        update = apply("sigmoid", arith.add(xz, hz))
+        new = apply("tanh", arith.add(xn, arith.mul(reset, hn)))
+        return [arith.add(arith.mul(arith.sub(1.0, update), new), arith.mul(update, h))]
+    i, f, g, o = joining.chunk(arith.add(gates, inner), 4, -1)
+    c = arith.add(arith.mul(apply("sigmoid", f), states[1]),
+                  arith.mul(apply("sigmoid", i), apply("tanh", g)))
+    return [arith.mul(apply("sigmoid", o), apply("tanh", c)), c]
+
+
+def cell_step(
+    kind: str, x: Tensor, states: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor,
+    b_ih: Tensor | None, b_hh: Tensor | None,
+) -> States:
+    """The next states of a cell for an input (N, in)."""
+    return step(kind, activation.dense(x, w_ih, b_ih), list(states), w_hh, b_hh)
+
+
+def layer(
+    kind: str, x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor], reverse: bool,
+    seq_length: Tensor | None = None,
+) -> tuple[Tensor, States]:
+    """One direction of one layer over (T, N, in).
+
+    Args:
+        kind: a key of `GATES`.
+        states: the first states, (N, H) each.
+        weights: w_ih, w_hh and, with biases, b_ih, b_hh.
+        reverse: from the last step to the first.
+        seq_length: int (N): steps of each sample; after them states stay and outputs are zero.
+
+    Returns:
+        Outputs (T, N, H), in the order of the input; the last states.
+    """
+    length, rows = x.shape[0], x.shape[1]
+    w_ih, w_hh, *biases = weights
+    b_ih, b_hh = (*biases, None, None)[:2]
+    if b_ih is not None and b_hh is not None and kind != "gru":
+        b_ih, b_hh = arith.add(b_ih, b_hh), None  # one sum for all steps
+    # The part of the input, for all steps at once.
+    gates = activation.dense(shapes.reshape(x, (length * rows, x.shape[2])), w_ih, b_ih)
+    gates = shapes.reshape(gates, (length, rows, w_ih.shape[0]))
+    if reverse:
+        gates = shapes.flip(gates, (0,))
+    captures = [w_hh]
+    if b_hh is not None:
+        captures.append(b_hh)
+    if seq_length is not None:
+        captures.append(shapes.expand_dims(cast_to(seq_length, int64), 1))
+    has_bias, has_lengths = b_hh is not None, seq_length is not None
+
+    def body(carried: States, rows: States, i: Tensor, captures: States) -> tuple[States, States]:
+        new = step(kind, rows[0], carried, captures[0], captures[1] if has_bias else None)
+        if not has_lengths:
+            return new, [new[0]]
+        within = arith.lt(arith.sub(length - 1, i) if reverse else i, captures[-1])
+        kept = [arith.where(within, a, b) for a, b in zip(new, carried, strict=True)]
+        return kept, [arith.where(within, new[0], creation.zeros_like(new[0]))]
+
+    key = "recurrence", kind, reverse, has_bias, has_lengths
+    last, (out,) = scan(key, states, [gates], captures, length, body)
+    return (shapes.flip(out, (0,)) if reverse else out), last
+
+
+def packed(
+    kind: str, x: Tensor, states: Sequence[Tensor], w: Tensor, layers: int, has_bias: bool,
+    bidirectional: bool,
+) -> tuple[Tensor, States]:
+    """Layers over (T, N, in) whose weights lie in one tensor: of each layer and direction w_ih,
+    w_hh, then the biases.
+
+    Args:
+        kind: a key of `GATES`; `"gru_v2"` does not use the biases of the states.
+        states: the first states, (layers * directions, N, H) each.
+
+    Returns:
+        Outputs (T, N, directions * H); the last states, as `states`.
+    """
+    flat, at = shapes.reshape(w, (-1,)), 0
+    directions, hidden = 1 + bidirectional, states[0].shape[2]
+    rows, lasts = GATES[kind] * hidden, []
+    for k in range(layers):
+        outs = []
+        for d in range(directions):
+            parts: list[tuple[int, ...]] = [(rows, x.shape[2]), (rows, hidden)]
+            parts += [(rows,)] * 2 if has_bias else []
+            weights = []
+            for shape in parts:
+                size = math.prod(shape)
+                weights.append(shapes.reshape(joining.part(flat, 0, at, at + size), shape))
+                at += size
+            own = weights[:3] + weights[4:] if kind == "gru_v2" else weights
+            out, last = layer(kind, x, [s[k * directions + d] for s in states], own, d == 1)
+            outs.append(out)
+            lasts.append(last)
+        x = joining.concat(outs, 2) if directions == 2 else outs[0]
+    return x, [joining.stack(list(each), 0) for each in zip(*lasts, strict=True)]

@@ -1,0 +1,427 @@
+"""Shapes: creation, views, joins and parts of tensors.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+from cellc_compiler.ir.dims import surely_equal
+from cellc_compiler.ir.types import broadcast_all
+from cellc_runtime.dtypes import DType, bool_
+
+from ...core.dispatch import apply_one
+from ...core.native import native, native_of_types
+from ...tensors.promotion import fresh
+from ...tensors.tensor import Tensor
+from ..arguments import Ints, axes_of, axis_of, choice, ints, ints_or_int, tensor
+
+# --- what a tensor is -----------------------------------------------------------------------------
+
+
+def shape(input_x: Tensor) -> Ints:
+    """The shape as a tuple of ints."""
+    return tensor(input_x, "shape", "input_x").shape
+
+
+def size(input_x: Tensor) -> int:
+    """The number of elements."""
+    return tensor(input_x, "size", "input_x").size
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    return size(input)
+
+
+def rank(input_x: Tensor) -> int:
+    """The number of axes."""
+    return tensor(input_x, "rank", "input_x").ndim
+
+
+def dtype(x: Tensor) -> DType:
+    """The element type."""
+    return tensor(x, "dtype", "x").dtype
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether `obj` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are real floats."""
+    return tensor(input, "is_floating_point").dtype.is_float
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the elements are complex."""
+    return tensor(input, "is_complex").dtype.is_complex
+
+
+# --- views ----------------------------------------------------------------------------------------
+
+
+def to_shape(x: Tensor, dims: Ints) -> Tensor:
+    """`reshape` to a shape that is known to fit."""
+    if len(dims) == x.ndim and dims == x.shape:
+        return x
+    return apply_one("reshape", x, shape=dims)
+
+
+@native
+def reshape(input: Tensor, shape: Any) -> Tensor:
+    """The same elements in row-major order under another shape; one -1 is worked out.
+
+    Raises:
+        ValueError: the numbers of elements differ, or more than one -1.
+    """
+    x = tensor(input, "reshape")
+    dims = ints(shape, "reshape", "shape")
+    return to_shape(x, _known_dims(x._layout.size, dims) if x._eager else _worked_out(x.size, dims))
+
+
+def _worked_out(size: int, given: Ints) -> Ints:
+    """The shape of a tensor of so many elements, where -1 stands for what is left."""
+    dims = list(given)
+    if dims.count(-1) > 1:
+        raise ValueError("For 'reshape', only one dimension can be inferred.")
+    if any(d < -1 for d in dims):
+        raise ValueError(f"For 'reshape', dimensions must be -1 or more, but got {given}.")
+    known = math.prod(d for d in dims if d != -1)
+    if -1 in dims and known and size % known == 0:
+        dims[dims.index(-1)] = size // known
+    if -1 in dims or math.prod(dims) != size:
+        raise ValueError(f"For 'reshape', the shape {given} is invalid for input of size {size}.")
+    return tuple(dims)
+
+
+_known_dims = lru_cache(maxsize=4096)(_worked_out)
+"""Where sizes are ints."""
+
+
+@native_of_types
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """`reshape` to the shape of another tensor. Source: `mindspore.ops.view_as`."""
+    return reshape(input, tensor(other, "view_as", "other").shape)
+
+
+@native
+def flatten(input: Tensor, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Tensor:
+    """Axes start_dim to end_dim merged into one.
+
+    Args:
+        order: `"C"` row-major or `"F"` column-major over the whole tensor.
+
+    Raises:
+        ValueError: `start_dim` comes after `end_dim`.
+    """
+    x = tensor(input, "flatten")
+    if x._eager and type(order) is str and order == "C" and type(start_dim) is type(end_dim) is int:
+        return apply_one("reshape", x, shape=_flat(x._layout.shape, start_dim, end_dim))
+    if choice(order, ("C", "F"), "flatten", "order") == "F":
+        x = transpose(x, tuple(reversed(range(x.ndim))))
+    return apply_one("reshape", x, shape=_flattened(x.shape, start_dim, end_dim))
+
+
+def _flattened(shape: Ints, start_dim: Any, end_dim: Any) -> Ints:
+    """A shape with the axes from `start_dim` to `end_dim` merged."""
+    ndim = len(shape)
+    if ndim == 0:
+        return (1,)
+    first = axis_of(start_dim, ndim, "flatten", "start_dim") if ndim > 1 else 0
+    last = axis_of(end_dim, ndim, "flatten", "end_dim")
+    if first > last:
+        raise ValueError(f"For 'flatten', start_dim {start_dim} comes after end_dim {end_dim}.")
+    return *shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]
+
+
+_flat = lru_cache(maxsize=4096)(_flattened)
+"""Where all are ints."""
+
+
+@native
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one axis."""
+    x = tensor(input, "ravel")
+    return to_shape(x, (x.size,))
+
+
+@native
+def squeeze(input: Tensor, axis: Any = None) -> Tensor:
+    """Without axes of length 1 (only the given ones, which stay if they are longer)."""
+    x = tensor(input, "squeeze")
+    axes = axes_of(axis, x.ndim, "squeeze")
+    return to_shape(x, tuple(d for i, d in enumerate(x.shape) if i not in axes or d != 1))
+
+
+@native
+def expand_dims(input_x: Tensor, axis: int) -> Tensor:
+    """A new axis of length 1 at `axis`."""
+    x = tensor(input_x, "expand_dims", "input_x")
+    a = axis_of(axis, x.ndim + 1, "expand_dims")
+    return to_shape(x, (*x.shape[:a], 1, *x.shape[a:]))
+
+
+@native
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """`expand_dims` under its other name."""
+    return expand_dims(input, dim)
+
+
+@native
+def transpose(input: Tensor, dims: Any) -> Tensor:
+    """Axes permuted: axis i of the result is axis dims[i] of the input.
+
+    Raises:
+        ValueError: `dims` is no permutation of the axes.
+    """
+    x = tensor(input, "transpose")
+    return _permuted(x, _permutation(ints(dims, "transpose", "dims"), x.ndim))
+
+
+@lru_cache(maxsize=1024)
+def _permutation(given: Ints, rank: int) -> Ints | None:
+    """Where the axes come from; None if they stay."""
+    if len(given) != rank:
+        raise ValueError(
+            f"For 'transpose', 'dims' must name all {rank} axes of the input, but got {given}.")
+    perm = tuple(axis_of(a, rank, "transpose", "dims") for a in given)
+    if len(set(perm)) != len(perm):
+        raise ValueError(f"For 'transpose', 'dims' must be distinct, but got {given}.")
+    return None if perm == tuple(range(rank)) else perm
+
+
+@lru_cache(maxsize=1024)
+def _exchange(a: int, b: int, rank: int) -> Ints | None:
+    """The permutation that exchanges two axes; None if they stay."""
+    perm = list(range(rank))
+    if perm:
+        perm[a], perm[b] = perm[b], perm[a]
+    return None if a == b or not perm else tuple(perm)
+
+
+def _permuted(x: Tensor, perm: Ints | None) -> Tensor:
+    if perm is None:
+        return x
+    return apply_one("transpose", x, perm=perm)
+
+
+def permute(input: Tensor, axis: Any) -> Tensor:
+    """`transpose` under its other name."""
+    return transpose(input, axis)
+
+
+@native
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Two axes exchanged."""
+    x = tensor(input, "swapaxes")
+    rank = x.ndim
+    return _permuted(x, _exchange(axis_of(axis0, rank, "swapaxes"),
+                                  axis_of(axis1, rank, "swapaxes"), rank))
+
+
+@native
+def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """`swapaxes` under its other name."""
+    return swapaxes(input, dim0, dim1)
+
+
+@native
+def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
+    """Axes moved to other places; the rest keep their order.
+
+    Raises:
+        ValueError: there are more sources than destinations, or fewer.
+    """
+    t = tensor(x, "moveaxis", "x")
+    src = [axis_of(a, t.ndim, "moveaxis") for a in ints_or_int(source, "moveaxis", "source")]
+    dst = [axis_of(a, t.ndim, "moveaxis")
+           for a in ints_or_int(destination, "moveaxis", "destination")]
+    if len(src) != len(dst) or len(set(src)) != len(src) or len(set(dst)) != len(dst):
+        raise ValueError(f"For 'moveaxis', {source} and {destination} must be equally many axes.")
+    perm = [a for a in range(t.ndim) if a not in src]
+    for place, a in sorted(zip(dst, src, strict=True)):
+        perm.insert(place, a)
+    return transpose(t, tuple(perm))
+
+
+movedim = moveaxis
+
+
+@native
+def t(input: Tensor) -> Tensor:
+    """A matrix transposed; a vector or scalar as it is.
+
+    Raises:
+        ValueError: the input has more than 2 axes.
+    """
+    x = tensor(input, "t")
+    if x.ndim > 2:
+        raise ValueError(f"For 't', the input must have at most 2 axes, but got {x.ndim}.")
+    return transpose(x, (1, 0)) if x.ndim == 2 else x
+
+
+@native
+def matrix_transpose(input: Tensor, what: str = "mT") -> Tensor:
+    """The last two axes exchanged.
+
+    Raises:
+        ValueError: the input has fewer than 2 axes.
+    """
+    x = tensor(input, what)
+    if x.ndim < 2:
+        raise ValueError(f"For '{what}', a tensor of at least 2 axes is needed, but got {x.ndim}.")
+    return swapaxes(x, -1, -2)
+
+
+@native
+def broadcast_to(input: Tensor, shape: Any) -> Tensor:
+    """Repeated along axes of length 1 and new leading axes; -1 keeps a length.
+
+    Raises:
+        ValueError: the shapes do not fit.
+    """
+    x = tensor(input, "broadcast_to")
+    dims = list(ints(shape, "broadcast_to", "shape"))
+    lead = len(dims) - x.ndim
+    for i, d in enumerate(dims):
+        if d == -1:
+            if i < lead:
+                raise ValueError(f"For 'broadcast_to', -1 at the new axis {i} has no length.")
+            dims[i] = x.shape[i - lead]
+    if lead < 0 or any(
+        x.shape[i] not in (1, dims[i + lead]) for i in range(x.ndim)
+    ):
+        raise ValueError(
+            f"For 'broadcast_to', shape {x.shape} cannot be broadcast to {tuple(dims)}.")
+    if len(dims) == x.ndim and all(map(surely_equal, dims, x.shape)):
+        return x
+    return apply_one("broadcast_to", x, shape=tuple(dims))
+
+
+@native_of_types
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """`input` broadcast to the shape of `other`."""
+    return broadcast_to(input, tensor(other, "expand_as", "other").shape)
+
+
+@native
+def broadcast_tensors(*inputs: Tensor) -> tuple[Tensor, ...]:
+    """Tensors broadcast to their common shape."""
+    common_shape = broadcast_all(*(tensor(x, "broadcast_tensors").shape for x in inputs))
+    return tuple(broadcast_to(x, common_shape) for x in inputs)
+
+
+def atleast_1d(inputs: Any) -> Any:
+    """A scalar as a vector of one."""
+    return _at_least(inputs, 1, lambda x: (1,))
+
+
+def atleast_2d(inputs: Any) -> Any:
+    """At least two axes, new ones in front."""
+    return _at_least(inputs, 2, lambda x: (1,) * (2 - x.ndim) + x.shape)
+
+
+def atleast_3d(inputs: Any) -> Any:
+    """At least three axes: a vector (n) becomes (1, n, 1), a matrix (m, n) becomes (m, n, 1)."""
+    return _at_least(inputs, 3, lambda x: {
+        0: (1, 1, 1), 1: (1, *x.shape, 1), 2: (*x.shape, 1)}[x.ndim])
+
+
+def _at_least(inputs: Any, least: int, shape: Any) -> Any:
+    if isinstance(inputs, (list, tuple)):
+        return tuple(_at_least(x, least, shape) for x in inputs)
+    x = tensor(inputs, f"atleast_{least}d", "inputs")
+    return x if x.ndim >= least else to_shape(x, shape(x))
+
+
+# --- repeats, order -------------------------------------------------------------------------------
+
+
+@native
+def flip(input: Tensor, dims: Any) -> Tensor:
+    """The order of elements reversed along axes."""
+    x = tensor(input, "flip")
+    given = ints_or_int(dims, "flip", "dims")
+    if not given or not x.ndim:
+        return fresh(x)
+    return apply_one("flip", x, axes=axes_of(given, x.ndim, "flip", "dims"))
+
+
+def reverse(x: Tensor, axis: Any) -> Tensor:
+    """`flip` under its older name."""
+    return flip(x, axis)
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """Columns in reverse order."""
+    return flip(input, 1)
+
+
+def flipud(input: Tensor) -> Tensor:
+    """Rows in reverse order."""
+    return flip(input, 0)
+
+
+# --- padding --------------------------------------------------------------------------------------
+
+_BORDERS = ("reflect", "replicate", "circular")
+
+
+@native
+def pad(input_x: Tensor, padding: Any, mode: str = "constant", value: Any = None) -> Tensor:
+    """Elements added (or, if negative, removed) around the last axes.
+
+    Args:
+        padding: pairs (before, after) from the last axis backwards.
+        mode: `"constant"` (`value`, 0 by default), `"reflect"`, `"replicate"` or `"circular"`.
+
+    Raises:
+        ValueError: an odd number of counts, or more than two per axis.
+    """
+    x = tensor(input_x, "pad", "input_x")
+    counts = ints(padding, "pad", "padding")
+    if len(counts) % 2 or len(counts) > 2 * x.ndim:
+        raise ValueError(
+            f"For 'pad', 'padding' must hold up to {x.ndim} pairs for a tensor of {x.ndim} axes, "
+            f"but got {counts}.")
+    low, high = [0] * x.ndim, [0] * x.ndim
+    for i in range(len(counts) // 2):
+        low[-1 - i], high[-1 - i] = counts[2 * i], counts[2 * i + 1]
+    if choice(mode, ("constant", *_BORDERS), "pad", "mode") == "constant":
+        return apply_one("pad", x, low=tuple(low), high=tuple(high), value=_fill_of(value, x))
+    return apply_one("pad_border", x, low=tuple(low), high=tuple(high), mode=mode)
+
+
+def _fill_of(value: Any, x: Tensor) -> Any:
+    if value is None:
+        return 0
+    v = value.item() if isinstance(value, Tensor) else value
+    return bool(v) if x.dtype is bool_ else int(v) if x.dtype.is_integer else float(v)
+
+
+# --- the tensor itself ----------------------------------------------------------------------------
+
+
+def identity(x: Any) -> Any:
+    """The argument itself, of any type, not a copy. (`ops.Identity()` copies a tensor.)"""
+    return x
+
+
+def deepcopy(input_x: Tensor) -> Tensor:
+    """A copy of a tensor, with memory of its own."""
+    copied: Tensor = tensor(input_x, "deepcopy", "input_x").copy()
+    return copied
+
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "deepcopy", "dtype", "expand_as",
+    "expand_dims", "flatten", "flip", "fliplr", "flipud", "identity", "is_complex",
+    "is_floating_point", "is_tensor", "moveaxis", "movedim", "numel", "pad", "permute", "rank",
+    "ravel", "reshape", "reverse", "shape", "size", "squeeze", "swapaxes", "swapdims", "t",
+    "transpose", "unsqueeze", "view_as",
+]

@@ -1,0 +1,289 @@
+"""Formulas of several elementwise ops: lerp, hypot, logaddexp, xlogy, nan_to_num and kin.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cellc_runtime.dtypes import complex128, float64
+
+from ...core.dispatch import apply, apply_one
+from ...core.native import native, native_body, native_of_types
+from ...tensors.promotion import cast_to, constant, fresh, inexact, operands
+from ...tensors.tensor import Tensor
+from ..arguments import number, tensor
+from . import arith, creation, shapes
+
+
+@native_body(by_op=True, any_shape=True)
+def _inexact(op: str, input: Any, other: Any) -> Tensor:
+    """`op` on two operands promoted to one type of floats."""
+    x, y = operands(op, input, other)
+    return apply_one(op, inexact(x), inexact(y))
+
+
+@native
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """input ** exponent, computed in float64 (complex128 for complex operands)."""
+    x, y = operands("float_power", input, exponent)
+    wide = complex128 if x.dtype.is_complex else float64
+    return arith.pow(cast_to(x, wide), cast_to(y, wide))
+
+
+def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
+    """`clamp` of a Tensor, or of each in a list or tuple."""
+    if isinstance(x, (list, tuple)):
+        return type(x)(arith.clamp(v, clip_value_min, clip_value_max) for v in x)
+    return arith.clamp(x, clip_value_min, clip_value_max)
+
+
+@native
+def angle(input: Tensor) -> Tensor:
+    """The angle of a complex number in radians; 0 or pi of a real one by its sign."""
+    x = tensor(input, "angle")
+    if x.dtype.is_complex:
+        return arith.same("angle", x)
+    x = inexact(x)
+    return arith.where(arith.isnan(x), x, arith.where(arith.lt(x, 0), math.pi, 0.0))
+
+
+@native
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """The complex numbers of given magnitudes and angles in radians."""
+    size, turn = tensor(abs, "polar", "abs"), tensor(angle, "polar", "angle")
+    return arith.complex(arith.mul(size, apply("cos", turn)), arith.mul(size, apply("sin", turn)))
+
+
+@native
+def view_as_real(input: Tensor) -> Tensor:
+    """A last axis of 2 with real and imaginary parts."""
+    x = tensor(input, "view_as_real")
+    return apply_one("stack", arith.real(x), arith.imag(x), axis=x.ndim)
+
+
+@native
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any = 1) -> Tensor:
+    """input + value * tensor1 * tensor2."""
+    return arith.add(input, arith.mul(arith.mul(tensor1, tensor2), value))
+
+
+@native
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any = 1) -> Tensor:
+    """input + value * tensor1 / tensor2."""
+    return arith.add(input, arith.mul(arith.true_divide(tensor1, tensor2), value))
+
+
+@native
+def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
+    """input + weight * (end - input)."""
+    return arith.add(input, arith.mul(arith.sub(end, input), weight))
+
+
+@native
+def addn(x: Any) -> Tensor:
+    """The sum of a list of tensors, from first to last.
+
+    Raises:
+        TypeError: `x` is no list or tuple, or empty.
+    """
+    if not isinstance(x, (list, tuple)) or not x:
+        raise TypeError(f"For 'addn', 'x' must be a non-empty list or tuple, but got {x!r}.")
+    total = tensor(x[0], "addn")
+    for t in x[1:]:
+        total = arith.add(total, t)
+    return total
+
+
+accumulate_n = addn
+
+
+@native
+def deg2rad(x: Tensor) -> Tensor:
+    """Degrees to radians."""
+    return arith.mul(inexact(tensor(x, "deg2rad")), math.pi / 180)
+
+
+@native
+def rad2deg(x: Tensor) -> Tensor:
+    """Radians to degrees."""
+    return arith.mul(inexact(tensor(x, "rad2deg")), 180 / math.pi)
+
+
+def atan2(input: Any, other: Any) -> Tensor:
+    """The angle of the point (other, input) from the x axis, in (-pi, pi]."""
+    return _inexact("atan2", input, other)
+
+
+@native
+def hypot(input: Tensor, other: Tensor) -> Tensor:
+    """sqrt(input**2 + other**2), scaled so that it does not overflow."""
+    x, y = (arith.abs(inexact(t)) for t in operands("hypot", input, other))
+    infinite = arith.logical_or(arith.isinf(x), arith.isinf(y))
+    a, b = arith.where(infinite, 1.0, x), arith.where(infinite, 1.0, y)
+    big, small = arith.maximum(a, b), arith.minimum(a, b)
+    ratio = arith.div(small, arith.where(arith.eq(big, 0), 1.0, big))
+    out = arith.mul(big, apply("sqrt", arith.add(arith.mul(ratio, ratio), 1.0)))
+    return arith.where(arith.isinf(x), x, arith.where(arith.isinf(y), y, out))
+
+
+@native
+def copysign(x: Tensor, other: Any) -> Tensor:
+    """|x| with the sign of other."""
+    a, b = (inexact(t) for t in operands("copysign", x, other))
+    return arith.where(arith.signbit(b), arith.neg(arith.abs(a)), arith.abs(a))
+
+
+@native
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """0 below 0, 1 above, `values` at 0."""
+    x, v = operands("heaviside", input, values)
+    one, zero = constant(1, x.dtype), constant(0, x.dtype)
+    return arith.where(
+        arith.eq(x, 0), v, arith.where(arith.lt(x, 0), zero, arith.where(arith.isnan(x), x, one)))
+
+
+@native
+def logaddexp(input: Tensor, other: Tensor) -> Tensor:
+    """log(exp(input) + exp(other)), without overflow."""
+    x, y = (inexact(t) for t in operands("logaddexp", input, other))
+    big = arith.maximum(x, y)
+    out = arith.add(big, apply("log1p", apply("exp", arith.neg(arith.abs(arith.sub(x, y))))))
+    return arith.where(arith.isinf(big), big, out)
+
+
+@native
+def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
+    """log2(2**input + 2**other), without overflow."""
+    x, y = (inexact(t) for t in operands("logaddexp2", input, other))
+    big = arith.maximum(x, y)
+    spread = arith.mul(arith.neg(arith.abs(arith.sub(x, y))), math.log(2))
+    out = arith.add(big, arith.mul(apply("log1p", apply("exp", spread)), 1 / math.log(2)))
+    return arith.where(arith.isinf(big), big, out)
+
+
+@native
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)), x first brought into [eps, 1 - eps] if eps is given."""
+    x = inexact(tensor(input, "logit"))
+    return apply_one("logit", x, eps=None if eps is None else float(number(eps, "logit", "eps")))
+
+
+def xlogy(input: Any, other: Any) -> Tensor:
+    """input * log(other), 0 where input is 0 (NaN where other is NaN)."""
+    return _inexact("xlogy", input, other)
+
+
+@native
+def xdivy(x: Any, y: Any) -> Tensor:
+    """x / y, 0 where x is 0."""
+    a, b = (inexact(t) for t in operands("xdivy", x, y))
+    zero = arith.eq(a, 0)
+    return arith.where(zero, 0.0, arith.div(a, arith.where(zero, 1.0, b)))
+
+
+@native
+def sinc(input: Tensor) -> Tensor:
+    """sin(pi x) / (pi x), 1 at 0."""
+    return apply_one("sinc", inexact(tensor(input, "sinc")))
+
+
+@native
+def nan_to_num(
+    input: Tensor, nan: float | None = None, posinf: float | None = None,
+    neginf: float | None = None,
+) -> Tensor:
+    """NaN and infinities replaced: by 0 and the largest and smallest finite numbers by default."""
+    x = tensor(input, "nan_to_num")
+    if not x.dtype.is_float:
+        return fresh(x)
+    top = float(arith.largest(x.dtype))
+
+    def instead(given: Any, name: str, usual: float) -> Tensor:
+        return constant(usual if given is None else float(number(given, "nan_to_num", name)),
+                        x.dtype)
+
+    lowest, highest = instead(neginf, "neginf", -top), instead(posinf, "posinf", top)
+    out = arith.where(arith.isnan(x), instead(nan, "nan", 0.0), x)
+    return arith.where(arith.isneginf(out), lowest, arith.where(arith.isposinf(out), highest, out))
+
+
+@native
+def approximate_equal(x: Tensor, y: Tensor, tolerance: float = 1e-5) -> Tensor:
+    """Whether |x - y| < tolerance. Source: `mindspore.ops.approximate_equal`."""
+    return arith.lt(arith.abs(arith.sub(x, y)), number(tolerance, "approximate_equal", "tolerance"))
+
+
+@native
+def ldexp(x: Tensor, other: Tensor) -> Tensor:
+    """x * 2**other. Source: `mindspore.ops.ldexp`."""
+    return arith.mul(tensor(x, "ldexp", "x"), arith.exp2(inexact(tensor(other, "ldexp", "other"))))
+
+
+@native
+def truncate_div(x: Any, y: Any) -> Tensor:
+    """x / y, of ints cut towards zero. Source: `mindspore.ops.truncate_div`."""
+    a, b = operands("truncate_div", x, y)
+    return arith.div(a, b, rounding_mode=None if a.dtype.is_inexact else "trunc")
+
+
+def truncate_mod(x: Any, y: Any) -> Tensor:
+    """The rest of x / y, of the sign of x. Source: `mindspore.ops.truncate_mod`."""
+    return arith.fmod(x, y)
+
+
+@native_of_types
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """`input` in the element type of `other`. Source: `mindspore.ops.type_as`."""
+    return cast_to(tensor(input, "type_as"), tensor(other, "type_as", "other").dtype)
+
+
+def is_nonzero(input: Tensor) -> Tensor:
+    """Whether the one element is not zero.
+
+    Raises:
+        ValueError: there are more or fewer elements than one.
+
+    Source: `mindspore.ops.is_nonzero`.
+    """
+    x = tensor(input, "is_nonzero")
+    if x.size != 1:
+        raise ValueError(f"For 'is_nonzero', one element is needed, but got shape {x.shape}.")
+    return arith.ne(shapes.reshape(x, ()), 0)
+
+
+def eps(x: Tensor) -> Tensor:
+    """The distance of 1 to the next number of the type, everywhere.
+
+    Raises:
+        TypeError: no tensor of floats.
+
+    Source: `mindspore.ops.eps`.
+    """
+    t = tensor(x, "eps", "x")
+    if not t.dtype.is_float:
+        raise TypeError(f"For 'eps', a float tensor is needed, but got {t.dtype}.")
+    steps = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
+    return creation.full_like(t, steps.get(t.dtype.name, 2.0**-52))
+
+
+# Other names of functions.
+equal, not_equal, less, less_equal = arith.eq, arith.ne, arith.lt, arith.le
+greater, greater_equal = arith.gt, arith.ge
+tensor_gt, tensor_ge, tensor_lt, tensor_le = arith.gt, arith.ge, arith.lt, arith.le
+tensor_add, tensor_sub, tensor_mul, tensor_div = arith.add, arith.sub, arith.mul, arith.true_divide
+tensor_pow, tensor_floordiv, tensor_mod = arith.pow, arith.floor_divide, arith.remainder
+arctan2, floordiv, floormod = atan2, arith.floor_divide, arith.remainder
+
+
+__all__ = [
+    "accumulate_n", "addcdiv", "addcmul", "addn", "angle", "approximate_equal", "arctan2",
+    "atan2", "clip_by_value", "copysign", "deg2rad", "eps", "equal", "float_power", "floordiv",
+    "floormod", "greater", "greater_equal", "heaviside", "hypot", "is_nonzero", "ldexp",
+    "lerp", "less", "less_equal", "logaddexp", "logaddexp2", "logit", "nan_to_num", "not_equal",
+    "polar", "rad2deg", "sinc", "tensor_add", "tensor_div", "tensor_floordiv", "tensor_ge",
+    "tensor_gt", "tensor_le", "tensor_lt", "tensor_mod", "tensor_mul", "tensor_pow",
+    "tensor_sub", "truncate_div", "truncate_mod", "type_as", "view_as_real", "xdivy", "xlogy",
+]

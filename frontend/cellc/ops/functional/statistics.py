@@ -1,0 +1,250 @@
+"""Statistics of tensors: covariance, quantiles, histograms, distances, norms and kin.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.bounds import MOST_PARTS
+from cellc_runtime.dtypes import DType, float32, int32, int64
+
+from ...core.dispatch import apply, apply_one
+from ...core.native import native
+from ...tensors.promotion import cast_to, inexact, is_scalar
+from ...tensors.tensor import Tensor, tensor_of
+from ..arguments import axis_of, dtype_of, finite, integer, number, numbers, ranked, size, tensor
+from . import arith, creation, joining, linalg, reductions, shapes, sorting, special
+
+_MOST_CHOSEN = 1 << 32
+"""How many positions `combinations` lists."""
+
+
+def bucketize(input: Tensor, boundaries: Any, *, right: bool = False) -> Tensor:
+    """The bucket (int32) of each element between ascending boundaries.
+
+    Raises:
+        TypeError: the boundaries are no list.
+
+    Source: `mindspore.ops.bucketize`.
+
+    Args:
+        right: a boundary belongs to the bucket above it.
+    """
+    x = tensor(input, "bucketize")
+    if not isinstance(boundaries, (list, tuple)):
+        raise TypeError(f"For 'bucketize', 'boundaries' must be a list, but got {boundaries!r}.")
+    edges = Tensor(list(boundaries), float32 if not x.dtype.is_float else x.dtype)
+    values = x if x.dtype.is_float else cast_to(x, float32)
+    return sorting.searchsorted(edges, values, out_int32=True, right=bool(right))
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """Every choice of r elements of a vector, as rows.
+
+    Raises:
+        ValueError: the input is no vector, or `r` is negative.
+
+    Source: `mindspore.ops.combinations`.
+    """
+    x, n = ranked(input, 1, 1, "combinations"), size(r, "combinations", "r", 0, MOST_PARTS)
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    count = math.comb(x.shape[0] + (n - 1 if with_replacement else 0), n) if n else 1
+    if count * max(n, 1) > _MOST_CHOSEN:
+        raise ValueError(f"For 'combinations', 'r'={n} of {x.shape[0]} elements gives more than "
+                         f"the {_MOST_CHOSEN} positions that this function lists.")
+    found = np.array(list(choose(range(x.shape[0]), n)), np.int64).reshape(count, n)
+    return apply_one("gather", x, tensor_of(found), axis=0)
+
+
+@native
+def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
+        aweights: Tensor | None = None) -> Tensor:
+    """The covariance matrix of variables (rows). Source: `mindspore.ops.cov`.
+
+    Args:
+        correction: what is subtracted from the number of observations.
+        fweights: how often each observation counts.
+        aweights: the weight of each observation.
+
+    Raises:
+        ValueError: the input has more than 2 axes.
+    """
+    x = inexact(tensor(input, "cov"))
+    if x.ndim > 2:
+        raise ValueError(f"For 'cov', at most 2 axes are possible, but got {x.ndim}.")
+    x = shapes.reshape(x, (1, -1)) if x.ndim < 2 else x
+    weights = [cast_to(tensor(w, "cov", "weights"), x.dtype)
+               for w in (fweights, aweights) if w is not None]
+    w = creation.ones((x.shape[1],), x.dtype) if not weights else \
+        weights[0] if len(weights) == 1 else arith.mul(*weights)
+    total = reductions.sum(w)
+    apart = arith.sub(x, arith.div(reductions.sum(arith.mul(x, w), 1, True), total))
+    less: Any = float(number(correction, "cov", "correction"))
+    if aweights is not None:
+        less = arith.div(arith.mul(reductions.sum(arith.mul(w, cast_to(aweights, x.dtype))), less),
+                         total)
+    products = linalg.matmul(arith.mul(apart, w), shapes.transpose(arith.conj(apart), (1, 0)))
+    return shapes.squeeze(arith.div(products, arith.maximum(arith.sub(total, less), 0.0)))
+
+
+def histc(input: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
+    """How many elements each of equal bins holds, in the type of the input.
+
+    Raises:
+        ValueError: no bins, or `min` exceeds `max`.
+
+    Source: `mindspore.ops.histc`.
+
+    Args:
+        min: the lowest edge; with min == max the smallest and largest element are the edges.
+        max: the highest edge, which belongs to the last bin.
+    """
+    x = shapes.ravel(tensor(input, "histc"))
+    n = size(bins, "histc", "bins", 1)
+    least, most = (float(finite(v, "histc", name)) for v, name in ((min, "min"), (max, "max")))
+    if least > most:
+        raise ValueError(f"For 'histc', 'min' must not exceed 'max', but got {min} and {max}.")
+    t = inexact(x)
+    low: Any = reductions.amin(t) if least == most else least
+    high: Any = reductions.amax(t) if least == most else most
+    width = arith.sub(high, low)
+    flat = arith.eq(width, 0) if isinstance(width, Tensor) else None
+    if flat is not None:
+        low, width = arith.where(flat, arith.sub(low, 1.0), low), arith.where(flat, 2.0, width)
+    place = arith.floor(arith.div(arith.mul(arith.sub(t, low), float(n)), width))
+    inside = arith.logical_and(arith.ge(t, low), arith.le(t, arith.add(low, width)))
+    index = arith.where(inside, arith.minimum(place, float(n - 1)), -1.0)
+    cells: Tensor = apply("iota", shape=(n, 1), axis=0, dtype=int32)
+    return reductions.sum(arith.eq(cells, cast_to(index, int32)), 1, dtype=x.dtype)
+
+
+def _quantile(what: str, input: Any, q: Any, axis: Any, keepdims: bool, skip: bool) -> Tensor:
+    x = tensor(input, what)
+    if not x.dtype.is_float:
+        raise TypeError(f"For '{what}', 'input' must be a float tensor, but got {x.dtype}.")
+    points = numbers([q] if is_scalar(q) else q, what, "q")
+    if any(not 0 <= p <= 1 for p in points):
+        raise ValueError(f"For '{what}', 'q' must be in [0, 1], but got {points}.")
+    whole = axis is None
+    t, a = (shapes.ravel(x), 0) if whole else (x, axis_of(axis, x.ndim, what))
+    ordered, _ = sorting.sort(t, a)  # NaN last
+    bad = arith.isnan(t)
+    n = t.shape[a]
+    count = arith.sub(float(n), reductions.sum(cast_to(bad, t.dtype), a, True)) if skip else None
+    parts = []
+    for p in points:
+        place = arith.mul(arith.sub(count, 1.0), p) if count is not None else \
+            creation.full((1,) * t.ndim, p * (n - 1), dtype=t.dtype)
+        low = arith.clamp(arith.floor(place), 0.0, float(n - 1))
+        high = arith.clamp(arith.ceil(place), 0.0, float(n - 1))
+        shape = tuple(1 if i == a else d for i, d in enumerate(t.shape))
+        first, second = (apply("gather_elements", ordered,
+                               shapes.broadcast_to(cast_to(v, int64), shape), dim=a)
+                         for v in (low, high))
+        parts.append(special.lerp(first, second, arith.sub(place, low)))
+    none = reductions.all(bad, a, True) if skip else reductions.any(bad, a, True)
+    parts = [arith.where(none, math.nan, v) for v in parts]
+    if not keepdims:
+        parts = [shapes.squeeze(v, a) for v in parts]
+    elif whole:
+        parts = [shapes.reshape(v, (1,) * x.ndim) for v in parts]
+    one = is_scalar(q) or (isinstance(q, Tensor) and not q.ndim)
+    return parts[0] if one else joining.stack(parts)
+
+
+def quantile(input: Tensor, q: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The q-th quantiles, linear between elements; NaN where one is. Source: `ops.quantile`.
+
+    Args:
+        q: a number or vector in [0, 1], known when a graph is compiled; several give a first axis.
+    """
+    return _quantile("quantile", input, q, axis, keepdims, False)
+
+
+def nanquantile(input: Tensor, q: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """`quantile` of what is not NaN. Source: `mindspore.ops.nanquantile`."""
+    return _quantile("nanquantile", input, q, axis, keepdims, True)
+
+
+@native
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm distance of every pair of rows.
+
+    Raises:
+        ValueError: the input has fewer than 2 axes.
+
+    Source: `mindspore.ops.pdist`.
+    """
+    x = tensor(input, "pdist")
+    if x.ndim < 2:
+        raise ValueError(f"For 'pdist', at least 2 axes are needed, but got {x.ndim}.")
+    first, second = (tensor_of(np.ascontiguousarray(i)) for i in np.triu_indices(x.shape[-2], 1))
+    gap = arith.sub(apply("gather", x, first, axis=x.ndim - 2),
+                    apply("gather", x, second, axis=x.ndim - 2))
+    return reductions.norm(gap, float(p), -1)
+
+
+@native
+def renorm(input: Tensor, p: float, axis: int, maxnorm: float) -> Tensor:
+    """Slices along an axis scaled down to a p-norm of at most maxnorm.
+
+    Source: `mindspore.ops.renorm`.
+    """
+    x = tensor(input, "renorm")
+    a = axis_of(axis, x.ndim, "renorm")
+    rest = tuple(i for i in range(x.ndim) if i != a)
+    size = reductions._vector_norm(x, float(p), rest, True)
+    scale = arith.where(
+        arith.gt(size, maxnorm), arith.div(float(maxnorm), arith.add(size, 1e-7)), 1.0)
+    return arith.mul(x, scale)
+
+
+@native
+def vecdot(x: Tensor, y: Tensor, *, axis: int = -1) -> Tensor:
+    """The sum of products along an axis, x conjugated. Source: `mindspore.ops.vecdot`."""
+    products = arith.mul(arith.conj(tensor(x, "vecdot", "x")), tensor(y, "vecdot", "y"))
+    return reductions.sum(products, axis)
+
+
+@native
+def vector_norm(x: Tensor, ord: Any = 2, axis: Any = None, keepdims: bool = False, *,
+                dtype: DType | None = None) -> Tensor:
+    """The norm of vectors over axes. Source: `mindspore.ops.vector_norm`."""
+    t = inexact(tensor(x, "vector_norm", "x"))
+    t = t if dtype is None else cast_to(t, dtype_of(dtype, "vector_norm"))
+    return reductions._vector_norm(t, number(ord, "vector_norm", "ord"), axis, keepdims)
+
+
+@native
+def top_k(input_x: Tensor, k: int, sorted: bool = True) -> tuple[Tensor, Tensor]:
+    """The k largest along the last axis, and where. Source: `mindspore.ops.top_k`."""
+    return sorting.topk(input_x, k, -1, True, sorted)
+
+
+def intopk(x1: Tensor, x2: Tensor, k: int) -> Tensor:
+    """Whether the score of each row's label is among its k largest.
+
+    Raises:
+        ValueError: other shapes than (n, c) and (n).
+
+    Source: `ops.intopk`.
+    """
+    scores, labels = tensor(x1, "intopk", "x1"), tensor(x2, "intopk", "x2")
+    if scores.ndim != 2 or labels.shape != scores.shape[:1]:
+        raise ValueError(f"For 'intopk', scores (n, c) and labels (n) are needed, but got shapes "
+                         f"{scores.shape} and {labels.shape}.")
+    own: Tensor = apply("gather_elements", scores, shapes.reshape(cast_to(labels, int64), (-1, 1)),
+                        dim=1)
+    return arith.lt(reductions.sum(arith.gt(scores, own), 1), integer(k, "intopk", "k"))
+
+
+__all__ = [
+    "bucketize", "combinations", "cov", "histc", "intopk", "nanquantile", "pdist", "quantile",
+    "renorm", "top_k", "vecdot", "vector_norm",
+]

@@ -1,0 +1,240 @@
+"""Primitive classes that draw: gamma and Poisson numbers, candidates, masks of dropout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.op import REQUIRED
+from cellc_runtime.dtypes import DType, float32, int32, int64, uint8
+
+from ...core.dispatch import apply
+from ...tensors.promotion import cast_to
+from ...tensors.tensor import Tensor, tensor_of
+from ..arguments import integer, number, shape_of, tensor
+from ..functional import arith, classes, creation, draws, joining, reductions, rejection, shapes
+from ..primitive import Primitive
+from .tables import make_primitives
+
+Seed = draws.Seed
+
+
+def _random_gamma(shape: Any, alpha: Tensor, seed: Seed) -> Tensor:
+    return rejection.random_gamma(shape, alpha, seed)
+
+
+def _poisson(shape: Any, mean: Tensor, seed: Seed) -> Tensor:
+    return cast_to(rejection.counts_over(shape, mean, seed, "Poisson"), int32)
+
+
+def _random_poisson(shape: Any, rate: Tensor, dtype: DType, seed: Seed) -> Tensor:
+    return rejection.random_poisson(shape, rate, seed, dtype)
+
+
+def _multinomial(x: Tensor, seed: Any, offset: Any, numsamples: int, replacement: bool) -> Tensor:
+    return rejection.multinomial_with_replacement(x, seed, offset, numsamples, replacement)
+
+
+def _categorical(logits: Tensor, num_sample: int, seed: int = 0, *, dtype: DType) -> Tensor:
+    return draws.random_categorical(logits, num_sample, seed, dtype)
+
+
+def _truncated(shape: Any, dtype: DType, seed: Seed) -> Tensor:
+    out: Tensor = apply("random_truncated_normal", draws.drawing_key(seed, "TruncatedNormal"),
+                        shape=shape_of(shape, "TruncatedNormal"), dtype=dtype)
+    return out
+
+
+def _between(shape: Any, mean: Tensor, stdevs: Tensor, min: Tensor, max: Tensor, seed: Seed
+             ) -> Tensor:
+    what = "ParameterizedTruncatedNormal"
+    dims = shape_of(shape, what)
+    for name, t in (("mean", mean), ("stdevs", stdevs), ("min", min), ("max", max)):
+        if tensor(t, what, name).shape not in ((), (1,), dims[:1]):
+            raise ValueError(f"For '{what}', '{name}' must have shape () or {dims[:1]}, but has "
+                             f"{t.shape}.")
+    return rejection.truncated_between(dims, mean, stdevs, min, max, seed)
+
+
+def _log_normal(input: Tensor, mean: float, std: float) -> Tensor:
+    x = tensor(input, "LogNormalReverse")
+    unit = draws.randn_like(x)
+    out: Tensor = apply("exp", arith.add(arith.mul(unit, float(std)), float(mean)))
+    return out
+
+
+def _any_ints(shape: Any, dtype: DType) -> Tensor:
+    if dtype not in (int32, int64):
+        raise TypeError(f"For 'NonDeterministicInts', 'dtype' must be int32 or int64, but got "
+                        f"{dtype}.")
+    dims = shape_of(shape, "NonDeterministicInts")
+    words = (*dims, 1 if dtype is int32 else 2)
+    bits: Tensor = apply("random_int", draws.drawing_key(None, "NonDeterministicInts"), shape=words,
+                         dtype=int64, low=0, high=2**32)
+    parts = [shapes.squeeze(joining.part(bits, len(dims), i, i + 1), len(dims))
+             for i in range(words[-1])]
+    if dtype is int32:
+        return cast_to(arith.sub(parts[0], 2**31), int32)
+    return arith.add(arith.mul(arith.sub(parts[0], 2**31), 2**32), parts[1])
+
+
+def _cauchy(size: Any, median: float, sigma: float) -> Tensor:
+    unit = draws.rand(shape_of(size, "Cauchy", "size"))
+    turned: Tensor = apply("tan", arith.mul(arith.sub(unit, 0.5), math.pi))
+    return arith.add(arith.mul(turned, float(sigma)), float(median))
+
+
+# --- masks of bits --------------------------------------------------------------------------------
+
+_WEIGHTS = (1, 2, 4, 8, 16, 32, 64, 128)
+_BLOCK = 128
+"""A mask has whole blocks of as many bits."""
+
+
+def _bit_mask(shape: Any, keep_prob: Any, seed: Seed) -> Tensor:
+    """A bit for each element, true with probability `keep_prob`: uint8, the first bit lowest."""
+    what = "DropoutGenMask"
+    keep = float(keep_prob.item() if isinstance(keep_prob, Tensor) else
+                 number(keep_prob, what, "keep_prob"))
+    if not 0.0 <= keep <= 1.0:
+        raise ValueError(f"For '{what}', 'keep_prob' must be in [0, 1], but got {keep}.")
+    count = math.prod(shape_of(shape, what))
+    words = -(-count // _BLOCK) * _BLOCK // 8
+    bits: Tensor = apply(
+        "random_bernoulli", draws.drawing_key(seed, what), shape=(words, 8), p=keep)
+    weights = tensor_of(np.array(_WEIGHTS, np.int32))
+    return cast_to(reductions.sum(arith.mul(cast_to(bits, int32), weights), 1), uint8)
+
+
+def _masked(input_x: Tensor, mask: Tensor, keep_prob: Any) -> Tensor:
+    """Elements whose bit is set, over `keep_prob`; zeros elsewhere."""
+    what = "DropoutDoMask"
+    x, bits = tensor(input_x, what, "input_x"), tensor(mask, what, "mask")
+    if bits.dtype is not uint8 or bits.ndim != 1 or bits.shape[0] * 8 < x.size:
+        raise ValueError(f"For '{what}', 'mask' must hold a bit for each of {x.size} elements in "
+                         f"uint8, but is {bits.dtype} of shape {bits.shape}.")
+    words = shapes.expand_dims(cast_to(bits, int32), 1)
+    weights = tensor_of(np.array(_WEIGHTS, np.int32))
+    flat = shapes.reshape(arith.remainder(arith.floor_divide(words, weights), 2), (-1,))
+    kept = shapes.reshape(joining.part(flat, 0, 0, x.size), x.shape)
+    share = cast_to(keep_prob, x.dtype) if isinstance(keep_prob, Tensor) else float(keep_prob)
+    return arith.where(arith.eq(kept, 1), arith.div(x, share), creation.zeros_like(x))
+
+
+# --- boxes for crops ------------------------------------------------------------------------------
+
+
+def _distorted_box(
+    image_size: Tensor, bounding_boxes: Tensor, min_object_covered: Tensor,
+    aspect_ratio_range: Any, area_range: Any, max_attempts: int,
+    use_image_if_no_bounding_boxes: bool, seed: Seed,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A part of an image, of a drawn size and place, that covers enough of one of the boxes.
+
+    All attempts are drawn at once, and the first good one is taken; without one, the whole image.
+    """
+    what = "SampleDistortedBoundingBoxV2"
+    size = tensor(image_size, what, "image_size")
+    boxes = shapes.reshape(tensor(bounding_boxes, what, "bounding_boxes"), (-1, 4))
+    tries = integer(max_attempts, what, "max_attempts")
+    if not boxes.shape[0]:
+        if not use_image_if_no_bounding_boxes:
+            raise ValueError(f"For '{what}', 'bounding_boxes' holds no box, and "
+                             "'use_image_if_no_bounding_boxes' is False.")
+        boxes = tensor_of(np.array([[0, 0, 1, 1]], np.float32))
+    height, width = (
+        cast_to(shapes.squeeze(joining.part(size, 0, i, i + 1), 0), float32) for i in (0, 1))
+    unit = draws.rand(4, tries, seed=seed)
+    aspect, share, down, across = joining.unstack(unit, 0)
+    aspect = arith.add(arith.mul(aspect, aspect_ratio_range[1] - aspect_ratio_range[0]),
+                       aspect_ratio_range[0])
+    area = arith.mul(arith.add(arith.mul(share, area_range[1] - area_range[0]), area_range[0]),
+                     arith.mul(height, width))
+    h = arith.round(arith.sqrt(arith.div(area, aspect)))
+    w = arith.round(arith.mul(h, aspect))
+    fits = arith.logical_and(arith.logical_and(arith.le(h, height), arith.le(w, width)),
+                             arith.logical_and(arith.ge(h, 1.0), arith.ge(w, 1.0)))
+    y = arith.floor(arith.mul(down, arith.add(arith.maximum(arith.sub(height, h), 0.0), 1.0)))
+    x = arith.floor(arith.mul(across, arith.add(arith.maximum(arith.sub(width, w), 0.0), 1.0)))
+    covered = _covered(boxes, (y, x, arith.add(y, h), arith.add(x, w)), height, width)
+    good = arith.logical_and(fits, arith.ge(covered, cast_to(min_object_covered, float32)))
+    first = reductions.argmax(cast_to(good, int32), 0)
+    found = good.any()
+    y, x, h, w = (arith.where(found, apply("gather", v, first, axis=0), whole) for v, whole in (
+        (y, 0.0), (x, 0.0), (h, height), (w, width)))
+    begin = joining.stack([y, x, creation.zeros_like(y)], 0)
+    extent = joining.stack([h, w, creation.full_like(h, -1.0)], 0)
+    corners = joining.stack(
+        [arith.div(y, height), arith.div(x, width), arith.div(arith.add(y, h), height),
+         arith.div(arith.add(x, w), width)], 0)
+    return (cast_to(begin, size.dtype), cast_to(extent, size.dtype),
+            shapes.reshape(corners, (1, 1, 4)))
+
+
+def _covered(boxes: Tensor, part: tuple[Tensor, ...], height: Tensor, width: Tensor) -> Tensor:
+    """The largest share of a box that each of some parts (tries) covers; 1 of none needed."""
+    sides = (height, width, height, width)
+    y0, x0, y1, x1 = (arith.mul(shapes.reshape(c, (-1, 1)), s)
+                      for c, s in zip(joining.unstack(boxes, 1), sides, strict=True))
+    high = arith.maximum(arith.sub(arith.minimum(y1, part[2]), arith.maximum(y0, part[0])), 0.0)
+    wide = arith.maximum(arith.sub(arith.minimum(x1, part[3]), arith.maximum(x0, part[1])), 0.0)
+    whole = arith.mul(arith.sub(y1, y0), arith.sub(x1, x0))
+    empty = arith.le(whole, 0.0)
+    return reductions.amax(arith.where(
+        empty, 0.0, arith.div(arith.mul(high, wide), arith.where(empty, 1.0, whole))), 0)
+
+
+def _permuted(n: Any, max_length: int, pad: int, dtype: DType) -> Tensor:
+    """A random permutation of 0 to n - 1, and `pad` up to `max_length` elements."""
+    count, length = integer(n, "Randperm", "n"), integer(max_length, "Randperm", "max_length")
+    if not 0 <= count <= length:
+        raise ValueError(f"For 'Randperm', 'n' must be in [0, {length}], but got {count}.")
+    drawn = draws.permutation(count, dtype)
+    return joining.concat((drawn, creation.full((length - count,), pad, dtype=dtype)), 0)
+
+
+def _hits(true_classes: Tensor, sampled_candidates: Tensor, num_true: int) -> Any:
+    """Where drawn candidates are true classes: rows, positions among the candidates, and weights.
+    """
+    what = "ComputeAccidentalHits"
+    true, drawn = tensor(true_classes, what, "true_classes"), tensor(
+        sampled_candidates, what, "sampled_candidates")
+    if true.ndim != 2 or true.shape[1] != num_true or drawn.ndim != 1:
+        raise ValueError(f"For '{what}', shapes (batch, {num_true}) and (candidates) are needed, "
+                         f"but got {true.shape} and {drawn.shape}.")
+    same = arith.eq(shapes.expand_dims(true, 2), shapes.reshape(drawn, (1, 1, -1)))
+    found = same.nonzero()
+    row, _, place = (shapes.squeeze(joining.part(found, 1, i, i + 1), 1) for i in range(3))
+    weight = arith.mul(creation.ones_like(cast_to(row, float32)), float(np.finfo(np.float32).min))
+    return cast_to(row, int32), place, weight
+
+
+_SEEDS = {"seed": 0, "seed2": 0}
+
+_WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
+    "Cauchy": (_cauchy, {"size": REQUIRED, "median": 0.0, "sigma": 1.0}),
+    "ComputeAccidentalHits": (_hits, {"num_true": 1}),
+    "DropoutDoMask": (_masked, {}), "DropoutGenMask": (_bit_mask, {"Seed0": 0, "Seed1": 0}),
+    "LogNormalReverse": (_log_normal, {"mean": 1.0, "std": 2.0}),
+    "LogUniformCandidateSampler": (classes.log_uniform_candidate_sampler, {
+        "num_true": 1, "num_sampled": 5, "unique": True, "range_max": 5, "seed": 0}),
+    "MultinomialWithReplacement": (_multinomial, {"numsamples": REQUIRED, "replacement": False}),
+    "NonDeterministicInts": (_any_ints, {"dtype": int64}),
+    "ParameterizedTruncatedNormal": (_between, _SEEDS), "Poisson": (_poisson, _SEEDS),
+    "RandomCategorical": (_categorical, {"dtype": int64}),
+    "RandomGamma": (_random_gamma, _SEEDS),
+    "RandomPoisson": (_random_poisson, {**_SEEDS, "dtype": int64}),
+    "SampleDistortedBoundingBoxV2": (_distorted_box, {
+        **_SEEDS, "aspect_ratio_range": (0.75, 1.33), "area_range": (0.05, 1.0),
+        "max_attempts": 100, "use_image_if_no_bounding_boxes": False}),
+    "TruncatedNormal": (_truncated, {"dtype": float32, **_SEEDS}),
+    "UniformCandidateSampler": (classes.uniform_candidate_sampler, {
+        "num_true": REQUIRED, "num_sampled": REQUIRED, "unique": REQUIRED, "range_max": REQUIRED,
+        "seed": 0, "remove_accidental_hits": False}),
+}
+
+PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives({}, _WITH_INIT)
+"""Every primitive class of this module by name."""

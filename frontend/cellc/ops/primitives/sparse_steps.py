@@ -1,0 +1,197 @@
+"""Primitive classes of steps of optimizers whose gradient has some rows of a parameter only.
+
+The rows of the parameter and of its state are taken out, stepped as `optimizer_steps` steps whole
+parameters, and written back. Gradients of one row are added first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cellc_compiler.ir.op import REQUIRED
+
+from ...core.dispatch import apply
+from ...tensors.promotion import cast_to
+from ...tensors.tensor import Tensor
+from ..arguments import tensor
+from ..functional import arith, creation, indexing
+from ..optimizer_rules.adam import lars
+from ..primitive import Primitive
+from . import optimizer_steps
+from .tables import make_primitives
+
+_State = tuple[Tensor, ...]
+
+
+def _checked(what: str, var: Tensor, grad: Tensor, indices: Tensor) -> None:
+    """Raises a ValueError or TypeError where a gradient has other rows than `indices` names."""
+    v, g, at = (tensor(t, what, n) for t, n in (
+        (var, "var"), (grad, "grad"), (indices, "indices")))
+    if not at.dtype.is_integer:
+        raise TypeError(f"For '{what}', 'indices' must hold ints, but got {at.dtype}.")
+    if not v.ndim or at.ndim != 1 or g.shape != (*at.shape, *v.shape[1:]):
+        raise ValueError(f"For '{what}', 'grad' must have a row of shape {v.shape[1:]} for each of "
+                         f"'indices', but has shape {g.shape} beside indices of shape {at.shape}.")
+    indexing.check_index(at, v.shape[0], what)
+
+
+def _spread(var: Tensor, grad: Tensor, indices: Tensor) -> Tensor:
+    """The gradient of the whole parameter."""
+    zeros = creation.zeros(var.shape, grad.dtype)
+    return indexing.tensor_scatter_add(zeros, indices.reshape((-1, 1)), grad)
+
+
+def _by_rows(
+    what: str, state: _State, grad: Tensor, indices: Tensor,
+    step: Callable[..., Any],
+) -> _State:
+    """Step the rows of tensors at `indices`: `step(*rows, their gradient)` writes into the rows.
+
+    Returns:
+        The whole tensors afterwards.
+    """
+    _checked(what, state[0], grad, indices)
+    rows = tuple(_taken(t, indices) for t in state)
+    step(*rows, _taken(_spread(state[0], grad, indices), indices))
+    points = indices.reshape((-1, 1))
+    stored = optimizer_steps.stored(
+        *((t, indexing.tensor_scatter_update(t, points, cast_to(r, t.dtype)))
+          for t, r in zip(state, rows, strict=True)))
+    return stored if isinstance(stored, tuple) else (stored,)
+
+
+def _taken(x: Tensor, indices: Tensor) -> Tensor:
+    out: Tensor = apply("gather", x, indices, axis=0)
+    return out
+
+
+def _adadelta(var: Tensor, accum: Tensor, accum_update: Tensor, lr: Any, rho: Any, grad: Tensor,
+              indices: Tensor, epsilon: float, use_locking: bool) -> _State:
+    return _by_rows("SparseApplyAdadelta", (var, accum, accum_update), grad, indices,
+                    lambda w, a, u, g: optimizer_steps.adadelta(w, a, u, lr, rho, epsilon, g))
+
+
+def _adagrad(var: Tensor, accum: Tensor, grad: Tensor, indices: Tensor, lr: float,
+             update_slots: bool, use_locking: bool) -> _State:
+    return _by_rows("SparseApplyAdagrad", (var, accum), grad, indices,
+                    lambda w, a, g: optimizer_steps.adagrad(w, a, lr, g, update_slots=update_slots))
+
+
+def _adagrad_eps(var: Tensor, accum: Tensor, grad: Tensor, indices: Tensor, lr: float,
+                 epsilon: float, use_locking: bool, update_slots: bool) -> _State:
+    return _by_rows("SparseApplyAdagradV2", (var, accum), grad, indices,
+                    lambda w, a, g: optimizer_steps.adagrad_eps(w, a, lr, g, epsilon=epsilon,
+                                                     update_slots=update_slots))
+
+
+def _ftrl(what: str) -> Callable[..., _State]:
+    def function(var: Tensor, accum: Tensor, linear: Tensor, grad: Tensor, indices: Tensor,
+                 lr: float, l1: float, l2: float, lr_power: float, use_locking: bool) -> _State:
+        return _by_rows(what, (var, accum, linear), grad, indices,
+                        lambda w, a, z, g: optimizer_steps.ftrl(w, a, z, g, lr, l1, l2, lr_power))
+
+    return function
+
+
+def _ftrl_shrinking(
+    var: Tensor, accum: Tensor, linear: Tensor, grad: Tensor, indices: Tensor, lr: float, l1: float,
+    l2: float, l2_shrinkage: float, lr_power: float, use_locking: bool,
+) -> _State:
+    """`SparseApplyFtrl`, whose linear part also takes 2 l2_shrinkage var (not the squares)."""
+    def step(w: Tensor, a: Tensor, z: Tensor, g: Tensor) -> None:
+        optimizer_steps.stored((z, arith.add(z, arith.mul(w, 2.0 * l2_shrinkage))))
+        optimizer_steps.ftrl(w, a, z, g, lr, l1, l2, lr_power)
+
+    return _by_rows("SparseApplyFtrlV2", (var, accum, linear), grad, indices, step)
+
+
+def _proximal(what: str) -> Callable[..., _State]:
+    def function(var: Tensor, accum: Tensor, lr: Any, l1: Any, l2: Any, grad: Tensor,
+                 indices: Tensor, use_locking: bool) -> _State:
+        return _by_rows(what, (var, accum), grad, indices,
+                        lambda w, a, g: optimizer_steps.proximal_adagrad(w, a, lr, l1, l2, g))
+
+    return function
+
+
+def _rms(var: Tensor, ms: Tensor, mom: Tensor, lr: Any, grad: Tensor, indices: Tensor, rho: float,
+         momentum: float, epsilon: float, use_locking: bool) -> _State:
+    return _by_rows(
+        "SparseApplyRMSProp", (var, ms, mom), grad, indices,
+        lambda w, s, v, g: optimizer_steps.rms(w, s, v, lr, g, rho, momentum, epsilon))
+
+
+def _adam(
+    var: Tensor, m: Tensor, v: Tensor, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any,
+    beta2: Any, epsilon: Any, gradient: Tensor, indices: Tensor, use_locking: bool,
+    use_nesterov: bool,
+) -> _State:
+    """`Adam` of a gradient that is zero in all other rows: their moments decay, too."""
+    _checked("FusedSparseAdam", var, gradient, indices)
+    return tuple(
+        optimizer_steps.adam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon,
+                             _spread(var, gradient, indices), use_nesterov=use_nesterov))
+
+
+def _lazy_adam(
+    var: Tensor, m: Tensor, v: Tensor, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any,
+    beta2: Any, epsilon: Any, gradient: Tensor, indices: Tensor, use_locking: bool,
+    use_nesterov: bool,
+) -> _State:
+    """`Adam` of the rows that have a gradient alone."""
+    return _by_rows(
+        "FusedSparseLazyAdam", (var, m, v), gradient, indices,
+        lambda w, a, b, g: optimizer_steps.adam(w, a, b, beta1_power, beta2_power, lr, beta1, beta2,
+                                       epsilon, g, use_nesterov=use_nesterov))
+
+
+def _adam_change(
+    m: Tensor, v: Tensor, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any,
+    epsilon: Any, gradient: Tensor, use_locking: bool, use_nesterov: bool,
+) -> Tensor:
+    """What `Adam` adds to a parameter; the moments are stepped."""
+    change = creation.zeros_like(m)
+    optimizer_steps.adam(
+        change, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, gradient,
+        use_nesterov=use_nesterov)
+    return change
+
+
+def _lars(
+    weight: Tensor, gradient: Tensor, norm_weight: Tensor, norm_gradient: Tensor,
+    weight_decay: Any, learning_rate: Any, epsilon: float, hyperpara: float, use_clip: bool,
+) -> Tensor:
+    """The gradient times the layer's rate of You et al. (2017), with the weights' decay."""
+    w, g, wn, gn, decay, rate = optimizer_steps.wider(
+        "LARSUpdate", weight, gradient, norm_weight, norm_gradient, weight_decay, learning_rate)
+    scaled = lars(w, g, (arith.sqrt(wn), arith.sqrt(gn)), decay, float(epsilon), float(hyperpara),
+                  rate if use_clip else None)
+    return cast_to(scaled, gradient.dtype)
+
+
+_LOCK = {"use_locking": False}
+_FTRL = {"lr": REQUIRED, "l1": REQUIRED, "l2": REQUIRED, "lr_power": REQUIRED, **_LOCK}
+
+_STEPS: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
+    "AdamNoUpdateParam": (_adam_change, {**_LOCK, "use_nesterov": False}),
+    "FusedSparseAdam": (_adam, {**_LOCK, "use_nesterov": False}),
+    "FusedSparseFtrl": (_ftrl("FusedSparseFtrl"), _FTRL),
+    "FusedSparseLazyAdam": (_lazy_adam, {**_LOCK, "use_nesterov": False}),
+    "FusedSparseProximalAdagrad": (_proximal("FusedSparseProximalAdagrad"), _LOCK),
+    "LARSUpdate": (_lars, {"epsilon": 1e-05, "hyperpara": 0.001, "use_clip": False}),
+    "SparseApplyAdadelta": (_adadelta, {"epsilon": REQUIRED, **_LOCK}),
+    "SparseApplyAdagrad": (_adagrad, {"lr": REQUIRED, "update_slots": True, **_LOCK}),
+    "SparseApplyAdagradV2": (_adagrad_eps, {"lr": REQUIRED, "epsilon": REQUIRED, **_LOCK,
+                                            "update_slots": True}),
+    "SparseApplyFtrl": (_ftrl("SparseApplyFtrl"), _FTRL),
+    "SparseApplyFtrlV2": (_ftrl_shrinking, {"lr": REQUIRED, "l1": REQUIRED, "l2": REQUIRED,
+                                            "l2_shrinkage": REQUIRED, "lr_power": REQUIRED,
+                                            **_LOCK}),
+    "SparseApplyProximalAdagrad": (_proximal("SparseApplyProximalAdagrad"), _LOCK),
+    "SparseApplyRMSProp": (_rms, {"rho": REQUIRED, "momentum": REQUIRED, "epsilon": REQUIRED,
+                                  **_LOCK}),
+}
+
+PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives({}, _STEPS)
+"""Every primitive class of this module by name."""

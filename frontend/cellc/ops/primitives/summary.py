@@ -1,0 +1,84 @@
+"""Summary operators: values of a running network, noted for `train.SummaryRecord`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...calls.callbacks import host_call
+from ...tensors.tensor import Tensor
+from ..primitive import Primitive
+
+PENDING: list[tuple[str, str, Any]] = []
+"""What networks gave since it was last written: plugin, name, elements."""
+_MOST = 10_000
+"""More are not kept: nobody writes them."""
+
+
+class _Summary(Primitive):
+    """Notes a tensor under a name when the network runs."""
+
+    plugin = ""
+    axes: tuple[int, ...] | None = None
+
+    def __init__(self) -> None:
+        self.name, self.attrs = type(self).__name__, {}
+
+    def __call__(self, *operands: Any, **kwargs: Any) -> None:
+        name, value = operands
+        if not isinstance(name, str):
+            raise TypeError(f"For '{self.name}', the name must be a string, but got {name!r}.")
+        if not name:
+            raise ValueError(f"For '{self.name}', the name must not be empty.")
+        if not isinstance(value, Tensor):
+            raise TypeError(f"For '{self.name}', the value must be a Tensor, but got {value!r}.")
+        if self.axes is not None and value.ndim not in self.axes:
+            raise ValueError(f"For '{self.name}', the value must have {self.axes} axes, but has "
+                             f"shape {value.shape}.")
+        plugin = self.plugin
+
+        def note(given: Tensor) -> None:
+            if len(PENDING) < _MOST:
+                PENDING.append((plugin, name, np.array(given.asnumpy())))
+
+        host_call(note, self.name, [value], [])
+
+
+class ScalarSummary(_Summary):
+    """Note a number under a name, for `SummaryRecord`. Source: `mindspore.ops.ScalarSummary`.
+
+    Inputs: the name (a string); a Tensor [] or [1].
+    """
+
+    plugin, axes = "scalar", (0, 1)
+
+
+class TensorSummary(_Summary):
+    """Note a tensor under a name, for `SummaryRecord`. Source: `mindspore.ops.TensorSummary`.
+
+    Inputs: the name (a string); a Tensor.
+    """
+
+    plugin = "tensor"
+
+
+class HistogramSummary(_Summary):
+    """Note how the elements of a tensor are spread. Source: `mindspore.ops.HistogramSummary`.
+
+    Inputs: the name (a string); a Tensor of one axis or more.
+    """
+
+    plugin = "histogram"
+
+
+class ImageSummary(_Summary):
+    """Note the first image of a batch. Source: `mindspore.ops.ImageSummary`.
+
+    Inputs: the name (a string); a Tensor [n, channels, height, width].
+    """
+
+    plugin, axes = "image", (4,)
+
+
+__all__ = ["HistogramSummary", "ImageSummary", "ScalarSummary", "TensorSummary"]
