@@ -42,7 +42,7 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 _FOLDER = re.compile(r"[0-9a-f]{2}")
 _ENTRY = re.compile(r"([0-9a-f]{62})\.bin")
 _UNFINISHED = re.compile(r"\.new-[0-9a-f]{16}")
-_MARKER = "CACHEDIR.TAG"
+_MARKER, _SECRET = "CACHEDIR.TAG", "secret"
 _MARK = b"""Signature: 8a477f597d28d172789f06886806bc55
 # A cache of cellc (see https://bford.info/cachedir/), which removes its own files here.
 """
@@ -121,8 +121,12 @@ class _Folder:
                     os.utime(handle if self._at is not None else self._name(name), (now, now))
         return data
 
-    def write(self, name: str, *pieces: bytes) -> None:
-        """Write a file under a temporary name and rename it."""
+    def write(self, name: str, *pieces: bytes, replace: bool = True) -> None:
+        """Write a file under a temporary name and rename it.
+
+        Raises:
+            FileExistsError: there is one, which `replace` does not allow to replace.
+        """
         new = f".new-{os.urandom(8).hex()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
         handle = os.open(self._name(new), flags, 0o600, dir_fd=self._at)
@@ -130,8 +134,10 @@ class _Folder:
             with os.fdopen(handle, "wb") as file:
                 for piece in pieces:
                     file.write(piece)
-            os.replace(self._name(new), self._name(name), src_dir_fd=self._at,
-                       dst_dir_fd=self._at)
+            put = os.replace if replace else os.link
+            put(self._name(new), self._name(name), src_dir_fd=self._at, dst_dir_fd=self._at)
+            if not replace:
+                self.unlink(new)
         except BaseException:
             with suppress(OSError):
                 self.unlink(new)
@@ -274,6 +280,20 @@ class Cache:
                 break
             if self._remove(entry.key):
                 self._total -= entry.size
+
+
+def secret() -> bytes:
+    """A random text that the processes of this user share, in the folder of the cache.
+
+    Raises:
+        OSError: the folder cannot be written, or others may write it.
+    """
+    with default()._open(make=True) as folder:
+        with suppress(FileNotFoundError):
+            return folder.read(_SECRET)
+        with suppress(FileExistsError):
+            folder.write(_SECRET, os.urandom(32).hex().encode(), replace=False)
+        return folder.read(_SECRET)
 
 
 def default() -> Cache:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -94,6 +94,17 @@ def replacing(
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """`write_atomically` of a text, in UTF-8."""
     write_atomically(path, [text.encode()])
+
+
+def write_texts(folder: str | os.PathLike[str], texts: Mapping[str, str]) -> None:
+    """Replace files of a folder. A full disk leaves all older ones: all texts are on the disk
+    before the first rename."""
+    with ExitStack() as stack:
+        for name, text in texts.items():
+            file = stack.enter_context(replacing(Path(folder) / name))
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
 
 
 @contextmanager

@@ -55,6 +55,8 @@ class Knobs:
             silent when it is asked whether it is alive.
         hang_timeout: `CELLC_HANG_TIMEOUT`, seconds after which a rank that others wait for and that
             does nothing is taken to hang; 0 never does.
+        store_token: `CELLC_STORE_TOKEN`, a secret text that all processes of a `TCPStore` give, or
+            None for one that the processes of this user share in the folder of the cache.
         nccl: `CELLC_NCCL`, the path of the library of collectives between GPUs, `"none"` to do
             without, or None for the one that is found.
     """
@@ -73,6 +75,7 @@ class Knobs:
     silence_timeout: int = 6
     hang_timeout: int = 10
     nccl: str | None = None
+    store_token: str | None = None
 
 
 _OVERRIDE: ContextVar[dict[str, Any] | None] = ContextVar("cellc_knobs", default=None)
@@ -101,6 +104,7 @@ def read() -> Knobs:
         silence_timeout=_count("CELLC_SILENCE_TIMEOUT", env("CELLC_SILENCE_TIMEOUT")) or 6,
         hang_timeout=_hang_timeout(env("CELLC_HANG_TIMEOUT")),
         nccl=env("CELLC_NCCL") or None,
+        store_token=env("CELLC_STORE_TOKEN") or None,
     )
     changes = _OVERRIDE.get()
     return replace(knobs, **changes) if changes else knobs

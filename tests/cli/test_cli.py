@@ -13,6 +13,7 @@ import pytest
 import cellc_runtime
 from cellc import cli
 from cellc.cli import commands as commands  # here, not among the modules that a test puts back
+from cellc_runtime.files import write_texts
 from cellc_runtime.target import NEON, host_target
 
 NETWORK = '''
@@ -237,6 +238,25 @@ def test_a_dump_that_fails_writes_nothing(net: Path, tmp_path: Path) -> None:
     said = cellc("dump", f"{net}:Net", "-i", "x=float32[2,4]", "--recompute-budget", "1B",
                  "-o", out, code=2)
     assert "least" in said and not out.exists()
+
+
+def test_a_dump_on_a_full_disk_leaves_the_older_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_texts(tmp_path, {"a": "old", "b": "old"})
+    real, done = os.fsync, []
+
+    def fsync(handle: int) -> None:
+        done.append(handle)
+        if len(done) == 2:
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", fsync)
+        with pytest.raises(OSError, match="No space left"):
+            write_texts(tmp_path, {"a": "new", "b": "new", "c": "new"})
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"a": "old", "b": "old"}
 
 
 def test_verify(net: Path) -> None:

@@ -221,6 +221,36 @@ def stacked(a):
 
 
 @kernel
+def carried(a):
+    c = output_tensor(a.shape, a.dtype)
+    for i in range(a.shape[0]):
+        if a[i] > 0:
+            t = a[i]
+        c[i] = t if a[i] > -1 else 0
+    return c
+
+
+@kernel
+def behind_a_loop(a):
+    c = output_tensor((1,), a.dtype)
+    k = 0
+    while a[k] < 1:
+        t, k = a[k], k + 1
+    c[0] = t
+    return c
+
+
+@kernel
+def never(a):
+    c = output_tensor(a.shape, a.dtype)
+    for i in range(a.shape[0]):
+        c[i] = t
+    for t in range(2):
+        c[0] = t
+    return c
+
+
+@kernel
 def too_far(a, by):
     c = output_tensor(a.shape, a.dtype)
     for i in range(a.shape[0]):

@@ -140,6 +140,40 @@ def test_positions_out_of_bounds(m: int, function: Any, by: list[int], text: str
         assert net(x, Tensor(fine)).asnumpy().tobytes() == want.tobytes()
 
 
+@pytest.mark.parametrize("m", MODES)
+@pytest.mark.parametrize(("function", "good", "bad", "line"), [
+    (f.carried, [-1, 2, -0.5, 3], [-1, -0.5, 3], "c[i] = t if"),
+    (f.behind_a_loop, [0.5, 1], [1, 0.5], "c[0] = t"),
+])
+def test_variables_that_are_read_too_early(
+    m: int, function: Any, good: list[float], bad: list[float], line: str
+) -> None:
+    """An error with the line where no value is there, in the reference too; else Python's value."""
+    op = ops.Custom(function, func_type="hybrid")
+    lines = Path(f.__file__).read_text().splitlines()
+    number = next(i for i, s in enumerate(lines, 1) if line in s)
+    said = (rf"{function.__name__}\(\) reads a variable before it is assigned "
+            rf".*functions.py:{number}\)")
+
+    class Net(nn.Cell):
+        def construct(self, x: Tensor) -> Tensor:
+            return op(x)
+
+    with mode(m):
+        net, x = Net(), np.array(good, np.float32)
+        assert net(Tensor(x)).asnumpy().tobytes() == function(x).tobytes()
+        wrong = np.array(bad, np.float32)
+        with pytest.raises(UnboundLocalError, match=said):
+            net(Tensor(wrong))
+    with pytest.raises(UnboundLocalError, match=said):
+        run(trace(net, (Tensor(wrong),), {}).graph, [wrong])
+
+
+def test_a_variable_that_no_path_assigns() -> None:
+    with pytest.raises(ValueError, match=r"'t' is read before it is assigned\n.*c\[i\] = t"):
+        ops.Custom(f.never, func_type="hybrid")(numbers(3))
+
+
 def test_no_python_runs_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the function nor numpy is called once it is compiled."""
     op = ops.Custom(f.softplus, func_type="hybrid")

@@ -296,6 +296,21 @@ def test_a_model_and_its_second_file_are_replaced_at_once(
     assert (tmp_path / "m.onnx.data").read_text() == "the user's"
 
 
+def test_data_of_killed_exports_go_and_those_of_renamed_models_stay(tmp_path: Path) -> None:
+    path, moved = tmp_path / "m.onnx", tmp_path / "moved.bak"
+    _sum_model(1).save(path, limit=0)
+    path.rename(moved)
+    left = tmp_path / "m.onnx.0123456789ab.data"
+    left.write_bytes(b"of a killed export")
+    for file in tmp_path.glob("*.data"):
+        os.utime(file, (0, 0))
+    written_now = tmp_path / "m.onnx.ab0123456789.data"
+    written_now.write_bytes(b"of another export")
+    _sum_model(2).save(path, limit=0)
+    assert (_weight(path), _weight(moved)) == (2, 1)
+    assert not left.exists() and written_now.exists()
+
+
 @pytest.mark.parametrize("limit", [0, 10**9])
 def test_the_checker_runs_before_anything_is_written(limit: int, tmp_path: Path) -> None:
     graph = Graph("g")

@@ -3,6 +3,7 @@ of keys: of ranks that threads play, in both modes."""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
 import threading
@@ -10,6 +11,7 @@ import time
 import xmlrpc.client
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -275,12 +277,17 @@ def test_a_store_that_is_gone_frees_its_port() -> None:
     assert second.add("k", 1) == 1
 
 
+TOKEN = "TOKEN"
+"""Stands for the secret of this user."""
+
+
 def request(port: int, **headers: str) -> int:
     """The answer to a request that somebody else sends."""
     body = xmlrpc.client.dumps(("k", xmlrpc.client.Binary(b"theirs")), "set")
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     connection.request("POST", "/RPC2", body, {"Content-Type": "text/xml", **{
-        name.replace("_", "-"): value for name, value in headers.items()}})
+        name.replace("_", "-"): value.replace(TOKEN, tcp_store._token())
+        for name, value in headers.items()}})
     status = connection.getresponse().status
     connection.close()
     return status
@@ -288,11 +295,12 @@ def request(port: int, **headers: str) -> int:
 
 @pytest.mark.parametrize("headers, status", [
     ({"Content_Type": "text/plain"}, 403),
-    ({"X_Cellc_Store": "1", "Host": "elsewhere.example:1"}, 403),
-    ({"X_Cellc_Store": "1", "Origin": "http://elsewhere.example"}, 403),
-    ({"X_Cellc_Store": "1", "Content_Encoding": "gzip"}, 403),
-    ({"X_Cellc_Store": "1", "Content_Length": str(1 << 40)}, 413),
-    ({"X_Cellc_Store": "1", "Host": "localhost:1"}, 200),
+    ({"X_Cellc_Store": "1"}, 403),
+    ({"X_Cellc_Store": TOKEN, "Host": "elsewhere.example:1"}, 403),
+    ({"X_Cellc_Store": TOKEN, "Origin": "http://elsewhere.example"}, 403),
+    ({"X_Cellc_Store": TOKEN, "Content_Encoding": "gzip"}, 403),
+    ({"X_Cellc_Store": TOKEN, "Content_Length": str(1 << 40)}, 413),
+    ({"X_Cellc_Store": TOKEN, "Host": "localhost:1"}, 200),
 ])
 def test_a_store_answers_stores_only(headers: dict[str, str], status: int) -> None:
     server = ops.TCPStore("127.0.0.1", 0, is_master=True)
@@ -315,9 +323,47 @@ def test_a_store_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     server.set("m", bytes(80))
 
 
+def test_processes_of_a_store_have_one_token(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CELLC_CACHE_DIR", str(tmp_path))
+    server = ops.TCPStore("127.0.0.1", 0, is_master=True)
+    ops.TCPStore("127.0.0.1", server.port).set("k", "v")
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+    monkeypatch.setenv("CELLC_STORE_TOKEN", "given")
+    with pytest.raises(RuntimeError, match="has another CELLC_STORE_TOKEN"):
+        ops.TCPStore("127.0.0.1", server.port)
+    other = ops.TCPStore("127.0.0.1", 0, is_master=True)
+    ops.TCPStore("127.0.0.1", other.port).set("k", "v")
+    monkeypatch.delenv("CELLC_STORE_TOKEN")
+    tmp_path.chmod(0o777)
+    with pytest.raises(RuntimeError, match="set CELLC_STORE_TOKEN to a text of your own"):
+        ops.TCPStore("127.0.0.1", server.port)
+
+
+def test_a_slow_request_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte at a time, each before a wait for one byte would end."""
+    monkeypatch.setattr(tcp_store, "_FIRST", 0.3)
+    server = ops.TCPStore("127.0.0.1", 0, is_master=True)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=0.05) as slow:
+        for byte in b"POST /RPC2 HTTP/1.1\r\nHost: " + b"a" * 100:
+            try:
+                slow.sendall(bytes([byte]))
+                if not slow.recv(1):
+                    break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+        else:
+            pytest.fail("the server reads on")
+    assert server.add("n", 1) == 1
+
+
 @pytest.mark.parametrize("answer", [
-    b"", b"HTTP/1.0 200 OK\r\n\r\n<methodResponse>", b"HTTP/1.0 404 no\r\n\r\n"])
-def test_a_server_that_is_no_store(answer: bytes) -> None:
+    b"", b"HTTP/1.0 200 OK\r\n\r\n<methodResponse>", b"HTTP/1.0 404 no\r\n\r\n",
+    [b"HTTP/1.0 200 OK\r\nX: ", *[b"a"] * 600], [b"HTTP/1.0 200 OK\r\n\r\n", *[b"<"] * 600]])
+def test_a_server_that_is_no_store(answer: bytes | list[bytes]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def serve() -> None:
             while True:
@@ -328,7 +374,10 @@ def test_a_server_that_is_no_store(answer: bytes) -> None:
                 kept.append(connection)
                 if answer:
                     connection.recv(1 << 16)
-                    connection.sendall(answer)
+                with contextlib.suppress(OSError):
+                    for part in answer if isinstance(answer, list) else [answer]:
+                        connection.sendall(part)
+                        time.sleep(0.02 * isinstance(answer, list))
 
         kept: list[socket.socket] = []
         thread = threading.Thread(target=serve, daemon=True)
@@ -336,7 +385,7 @@ def test_a_server_that_is_no_store(answer: bytes) -> None:
         start = time.monotonic()
         port = listener.getsockname()[1]
         with pytest.raises(RuntimeError, match=f"TCPStore at 127.0.0.1:{port}"):
-            ops.TCPStore("127.0.0.1", port, timeout=timedelta(seconds=0.5))
+            ops.TCPStore("127.0.0.1", port, timeout=timedelta(seconds=0.2))
         assert time.monotonic() - start < 10
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()

@@ -1,13 +1,14 @@
-"""Work that a kernel does not need as it is written: zeros that nobody reads, rows one by one.
+"""Work that a kernel does not need as it is written: zeros that nobody reads, rows one by one;
+and which variables it may read before it assigns them.
 
-Both answers are found in the syntax tree and are sure: where a kernel is not of the plain forms
+The answers are found in the syntax tree and are sure: where a kernel is not of the plain forms
 that are looked for, its results are filled with zeros and its rows run in order.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from .functions import BUFFERS, LOOPS
 from .language import NotStatic, Typed, block_of
@@ -87,6 +88,33 @@ class Analysis:
                     other |= {t.id for t in _targets(target) if isinstance(t, ast.Name)}
         return {name: count for name, count in loops.items() if count and name not in other}
 
+    # --- variables --------------------------------------------------------------------------------
+
+    def unassigned(self) -> list[str]:
+        """The variables that some path may read before it assigns them.
+
+        Raises:
+            KernelError: no path assigns one before.
+        """
+        k = self.typed.kernel
+        stores = [n for s in k.body for n in ast.walk(s) if isinstance(n, ast.Name)
+                  and isinstance(n.ctx, ast.Store) and n.id not in k.tensors]
+        loops = [{id(n) for n in ast.walk(s)} for x in k.body for s in ast.walk(x)
+                 if isinstance(s, (ast.For, ast.While))]
+        names: list[str] = []
+        while found := _unassigned(k.body, {n.id for n in stores}, set(names), self._runs):
+            at, name = found
+            if not any(n.id == name and (n.lineno < at.lineno or any(
+                    id(n) in loop and id(at) in loop for loop in loops)) for n in stores):
+                k.source.fail(at, f"the variable {name!r} is read before it is assigned")
+            names.append(name)
+        return names
+
+    def _runs(self, s: ast.For) -> bool:
+        """Whether a loop surely makes a trip: its sizes are known."""
+        found = self.loop(s)
+        return found is not None and all(found.values())
+
     # --- zeros ------------------------------------------------------------------------------------
 
     def filled(self, name: str) -> bool:
@@ -146,7 +174,7 @@ class Analysis:
         targets = {n.id for n in ast.walk(outer.target) if isinstance(n, ast.Name)}
         if bound & outside or any(isinstance(n, ast.Break) for n in ast.walk(outer)):
             return None
-        if not _fresh(outer.body, bound, targets):
+        if _unassigned(outer.body, bound, targets, lambda s: False):
             return None
         self.outer = outer
         return count
@@ -210,28 +238,35 @@ def _rebinds(s: ast.stmt, held: Positions) -> bool:
     return any(_rebinds(x, held) for inner in block_of(s) for x in inner)
 
 
-def _fresh(statements: Sequence[ast.stmt], bound: set[str], given: set[str]) -> bool:
-    """Whether each of some variables is assigned before it is read, on every path."""
-    given = set(given)
+def _unassigned(
+    statements: Sequence[ast.stmt], bound: set[str], given: set[str],
+    runs: Callable[[ast.For], bool],
+) -> tuple[ast.stmt, str] | None:
+    """The first read of one of some variables that some path does not assign before it.
+
+    Args:
+        given: those that are assigned already; those that the statements assign are added.
+        runs: whether a loop makes a trip at least.
+    """
     for s in statements:
-        if isinstance(s, ast.With):
-            # (Its assignments take effect after it.)
-            if not _fresh(s.body, bound, given):
-                return False
-            given |= {n.id for x in plain(s.body) if isinstance(x, ast.Assign)
-                      for n in _targets(x.targets[0]) if isinstance(n, ast.Name)}
-            continue
         inside = {id(n) for inner in block_of(s) for x in inner for n in ast.walk(x)}
         reads = {n.id for n in ast.walk(s) if isinstance(n, ast.Name) and id(n) not in inside
                  and isinstance(n.ctx, ast.Load)}
         if isinstance(s, ast.AugAssign) and isinstance(s.target, ast.Name):
             reads.add(s.target.id)
-        if (reads & bound) - given:
-            return False
+        if missing := (reads & bound) - given:
+            return s, min(missing)
         own = {n.id for n in ast.walk(s.target) if isinstance(n, ast.Name)} \
             if isinstance(s, ast.For) else set()
-        if not all(_fresh(inner, bound, given | own) for inner in block_of(s)):
-            return False
-        if isinstance(s, ast.Assign):
+        ways = [(given | own, inner) for inner in block_of(s)]
+        for after, inner in ways:
+            if found := _unassigned(inner, bound, after, runs):
+                return found
+        going_on = [after for after, inner in ways if not _leaves(inner[-1])]
+        if isinstance(s, ast.With) or (isinstance(s, ast.For) and runs(s) and not _leaves(s)):
+            given |= ways[0][0]
+        elif isinstance(s, ast.If) and len(ways) == 2 and going_on:
+            given |= set.intersection(*going_on)
+        elif isinstance(s, ast.Assign):
             given |= {n.id for n in _targets(s.targets[0]) if isinstance(n, ast.Name)}
-    return True
+    return None

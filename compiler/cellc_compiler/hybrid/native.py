@@ -131,6 +131,8 @@ class _Writer:
         """Variables that are positions of several axes, by the variables of each."""
         self.loops = 0
         self.analysis = Analysis(typed)
+        self.unassigned = self.analysis.unassigned()
+        """Variables with a flag: whether they are unassigned yet, which each read asks."""
         self.rows = self.analysis.rows()
         self.below = self.analysis.counted()
 
@@ -143,7 +145,17 @@ class _Writer:
                     "copy", _name(name), _name(SOURCE_OF + name), *self._part(name))))
         # Memory made in a branch may be read after it: it is zeros there.
         first += [self._zeros(n) for n, b in k.buffers.items() if not b.output]
+        first += [self._flag(n, 1) for n in self.unassigned]
         return [*first, *self.block(k.body), ast.Return(value=None)]
+
+    def _flag(self, name: str, value: int) -> ast.stmt:
+        return ast.Assign([ast.Name(f"{PREFIX}unassigned_{name}", ast.Store())],
+                          _call("int", ast.Constant(value)))
+
+    def _flags(self, target: ast.expr) -> list[ast.stmt]:
+        """Note that the variables of a target are assigned."""
+        return [self._flag(n.id, 0) for n in ast.walk(target)
+                if isinstance(n, ast.Name) and n.id in self.unassigned]
 
     def _part(self, name: str) -> list[ast.expr]:
         """Return the elements of a tensor that the present rows hold: first, and end."""
@@ -160,8 +172,12 @@ class _Writer:
     def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
         out: list[ast.stmt] = []
         for s in statements:
-            for made in _STATEMENTS[type(s)](self, s):
-                out.append(ast.copy_location(made, s))
+            made = _STATEMENTS[type(s)](self, s)
+            if isinstance(s, (ast.Assign, ast.AugAssign)):
+                made += self._flags(s.targets[0] if isinstance(s, ast.Assign) else s.target)
+            elif isinstance(s, ast.For):
+                made[0].body[:0] = self._flags(s.target)  # type: ignore[attr-defined]  # a loop
+            out += [ast.copy_location(m, s) for m in made]
         return out or [ast.Pass()]
 
     def _assign(self, s: ast.Assign) -> list[ast.stmt]:
@@ -315,6 +331,8 @@ class _Writer:
 
     def known(self, e: ast.expr) -> ast.expr | None:
         """A number that is known ahead, which takes the type of what it meets; else None."""
+        if any(isinstance(n, ast.Name) and n.id in self.unassigned for n in ast.walk(e)):
+            return None
         try:
             value = self.typed.value(e)
         except NotStatic:
@@ -351,7 +369,16 @@ class _Writer:
                          f"{e.id}[i]")
         if e.id in self.tuples or self._is_tuple(e):
             self.fail(e, f"{e.id!r} is no number")
-        return ast.Name(e.id, ast.Load())
+        if e.id not in self.unassigned:
+            return ast.Name(e.id, ast.Load())
+        # A status of a negative line: of a variable, not of a position.
+        line = self.typed.kernel.source.line + e.lineno - 1
+        size = ast.Constant(line)
+        flag = _call("mul", _name(f"{PREFIX}unassigned_{e.id}"), size)
+        number = ast.Constant(self.unassigned.index(e.id))
+        found = _call("in", _name(STATUS), ast.Constant(-line), number, flag, size)
+        return ast.IfExp(ast.Compare(found, [ast.Eq()], [ast.Constant(0)]), _name(e.id),
+                         _name(e.id))
 
     def _element(self, e: ast.Subscript) -> ast.expr:
         held = e.value

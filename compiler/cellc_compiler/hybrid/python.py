@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import traceback
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import lru_cache
@@ -41,6 +42,11 @@ def call(typed: Typed, arrays: Sequence[Array]) -> tuple[Array, ...]:
     except OverflowError as error:
         raise KernelError(f"the kernel {typed.kernel.name}() cannot be run: {error} "
                           f"({source.file}, from line {source.line})") from error
+    except UnboundLocalError as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next((f.lineno for f in frames if f.filename == source.file), source.line)
+        raise UnboundLocalError(f"the kernel {typed.kernel.name}() reads a variable before it is "
+                                f"assigned ({source.file}:{line})") from error
     results = made if isinstance(made, tuple) else (made,)
     return tuple(np.array(r, t.dtype.numpy) for r, t in zip(results, typed.outputs, strict=True))
 

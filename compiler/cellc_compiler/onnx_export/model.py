@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cellc_runtime.files import write_atomically
+from cellc_runtime.files import LEFT_SECONDS, write_atomically
 from cellc_runtime.records import dataclass
 
 from .. import __version__
@@ -58,7 +59,8 @@ class Model:
 
         Weights of more than `limit` bytes go to a second file, `path` with a random text and
         `.data` added. The model has its name, so the rename of the model replaces both at once;
-        the second file of the older model is then removed.
+        the second file of the older model is then removed, and those of exports that were killed
+        before that rename, `LEFT_SECONDS` later.
 
         Raises:
             OSError: a file cannot be written; older ones are as they were.
@@ -87,7 +89,7 @@ class Model:
             except BaseException:
                 data.unlink(missing_ok=True)
                 raise
-        for file in older:
+        for file in older | _abandoned(path):
             file.unlink(missing_ok=True)
 
 
@@ -96,8 +98,8 @@ _ALIGNED = 64
 
 def _data_of(path: Path) -> set[Path]:
     """The data files of the model at `path`, if it is one that `Model.save` wrote."""
-    own = re.compile(re.escape(path.name) + r"(\.[0-9a-f]{12})?\.data")
-    there = {f.name for f in path.parent.glob("*.data") if own.fullmatch(f.name)}
+    there = {f.name for f in path.parent.glob("*.data")
+             if re.fullmatch(re.escape(path.name) + r"(\.[0-9a-f]{12})?\.data", f.name)}
     if not there or not path.is_file():
         return set()
     try:
@@ -108,6 +110,32 @@ def _data_of(path: Path) -> set[Path]:
         return set()
     used = {e.value for i in old.graph.initializer for e in i.external_data if e.key == "location"}
     return {path.with_name(name) for name in there & used}
+
+
+def _abandoned(path: Path) -> set[Path]:
+    """Data files that killed exports to `path` have left: no file of the folder names them. (A
+    model that was renamed names its data file still.)"""
+    own = re.compile(re.escape(path.name) + r"\.[0-9a-f]{12}\.data")
+    found = {f for f in path.parent.iterdir() if own.fullmatch(f.name)
+             and time.time() - f.stat().st_mtime > LEFT_SECONDS}
+    for other in path.parent.iterdir() if found else ():
+        if other.suffix != ".data" and other.is_file():
+            found = {f for f in found if not _names(other, f.name.encode())}
+    return found
+
+
+def _names(file: Path, name: bytes) -> bool:
+    """Whether a file contains a name, or cannot be read."""
+    try:
+        with file.open("rb") as stream:
+            end = b""
+            while block := stream.read(1 << 20):
+                if name in (end := end + block):
+                    return True
+                end = end[-len(name):]
+    except OSError:
+        return True
+    return False
 
 
 def _located(arrays: Mapping[str, Array], file: str) -> Iterator[onnx.TensorProto]:

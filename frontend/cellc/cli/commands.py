@@ -19,7 +19,7 @@ from cellc_compiler.ir.text import print_graph
 from cellc_compiler.lower.budget import BudgetError
 from cellc_runtime import cache
 from cellc_runtime.errors import ArtifactError
-from cellc_runtime.files import replacing, write_text
+from cellc_runtime.files import replacing, write_texts
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
@@ -335,8 +335,7 @@ def _write_all(out: Path, files: Mapping[str, str]) -> None:
     with writing(out, "no folder to write to"):
         out.mkdir(parents=True, exist_ok=True)
     with writing(out):
-        for name, text in files.items():
-            write_text(out / name, text)
+        write_texts(out, files)
 
 
 def _dumped(graph: Graph, prefix: str, budget: int | None, lines: list[str]) -> dict[str, str]:

@@ -279,6 +279,7 @@ def run_kernel(source: Source, *operands: Tensor) -> list[Tensor]:
     Raises:
         KernelError: it does not fit the operands.
         IndexError: a position is out of bounds (when it runs).
+        UnboundLocalError: a variable is read before it is assigned (when it runs).
     """
     results: list[Tensor]
     *results, status = apply(
@@ -290,10 +291,15 @@ def run_kernel(source: Source, *operands: Tensor) -> list[Tensor]:
         assert tracer is not None
         shown = [apply("slice", status, start=(i,), stop=(i + 1,)) for i in range(4)]
         tracer.check(shown[0], "IndexError", _message(source), [_scalar(s) for s in shown[1:]],
+                     low=-1 << 31, high=1)
+        tracer.check(shown[0], "UnboundLocalError", _unassigned(source), [_scalar(shown[3])],
                      low=0, high=1)
         return results
     dispatch.elements_read()
     if known[0]:
+        if known[0] < 0:
+            text = message_text(_unassigned(source), known[0], [int(known[3])], str)
+            raise run_error("UnboundLocalError", text, source.file, int(known[3]))
         text = message_text(_message(source), known[0], known[1:].tolist(), str)
         raise run_error("IndexError", text, source.file, int(known[0]))
     return results
@@ -302,6 +308,11 @@ def run_kernel(source: Source, *operands: Tensor) -> list[Tensor]:
 def _scalar(one: Tensor) -> Tensor:
     out: Tensor = apply("reshape", one, shape=())
     return out
+
+
+def _unassigned(source: Source) -> tuple[str | int | None, ...]:
+    return (f"the kernel {read(source).name}() reads a variable before it is assigned "
+            f"({source.file}:", None, ")")
 
 
 def _message(source: Source) -> tuple[str | int | None, ...]:

@@ -1,17 +1,22 @@
 """Texts by key that processes share: what they tell one another before a group is there.
 
-One process serves the store over XML-RPC of Python's library, the others ask it.
+One process serves the store over XML-RPC of Python's library, the others ask it. Each request has a
+secret token: `CELLC_STORE_TOKEN`, or that of the user (`cellc_runtime.cache.secret`).
 Source: `mindspore.ops.communication.TCPStore`.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import http.client
+import io
 import ipaddress
 import socket
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from datetime import timedelta
 from socketserver import ThreadingMixIn
 from typing import Any
@@ -19,6 +24,7 @@ from xml.parsers.expat import ExpatError
 from xmlrpc.client import Binary, ProtocolError, ResponseError, ServerProxy, Transport
 from xmlrpc.server import SimpleXMLRPCRequestHandler, SimpleXMLRPCServer
 
+from cellc_runtime import cache, knobs
 from cellc_runtime.forks import renewed
 
 from ..core.native import names_itself
@@ -28,18 +34,85 @@ _POLL = 0.02
 
 
 _HEADER = "X-Cellc-Store"
-"""Marks a request of a TCPStore. A page in a browser cannot send it to another site."""
+"""Has the token. A page in a browser cannot send it to another site, either."""
 _MOST, _MOST_IN_ALL = 64 << 20, 1 << 30
 """Bytes of a request or answer, and of all values."""
-_CONNECTIONS, _IDLE = 4096, 300.0
-"""Connections at a time, and the seconds after which one without a request is closed."""
+_CONNECTIONS, _IDLE, _FIRST = 4096, 300.0, 10.0
+"""Connections at a time, and the seconds after which one without a whole request is closed; without
+the header of its first request, which has the token."""
+
+
+class _Timely(io.RawIOBase):
+    """Bytes of a socket until a time, however slowly they come.
+
+    Args:
+        end: gives the time (`time.monotonic`).
+    """
+
+    def __init__(self, connection: socket.socket, end: Callable[[], float]) -> None:
+        self._socket, self._end = connection, end
+        self._stream: Any = connection.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        """The next bytes.
+
+        Raises:
+            TimeoutError: it is too late.
+        """
+        left = self._end() - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        self._socket.settimeout(left)
+        count: int | None = self._stream.readinto(buffer)
+        return count
+
+    def close(self) -> None:
+        """Close it, and the socket with the last of its users."""
+        self._stream.close()
+        super().close()
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        """A reader of it, like that of a socket."""
+        return io.BufferedReader(self)
+
+
+def _token() -> str:
+    """The secret that requests show.
+
+    Raises:
+        RuntimeError: there is no folder for it.
+    """
+    given = knobs.read().store_token
+    if given is not None:
+        return hashlib.sha256(given.encode()).hexdigest()
+    try:
+        return cache.secret().decode("ascii")
+    except (OSError, ValueError) as error:
+        raise RuntimeError("TCPStore keeps a secret in the folder of the cache, which cannot be "
+                           f"used ({error}): set CELLC_STORE_TOKEN to a text of your own in all "
+                           "processes") from error
 
 
 class _Handler(SimpleXMLRPCRequestHandler):
     """Answers stores only."""
 
-    timeout = _IDLE
     server: _Server
+
+    def setup(self) -> None:
+        """Read with an end."""
+        super().setup()
+        self._end = time.monotonic() + _FIRST
+        self.rfile.close()
+        self.rfile = _Timely(self.connection, lambda: self._end).makefile("rb")
+
+    def handle_one_request(self) -> None:
+        """Answer a request, and give the next one its time."""
+        super().handle_one_request()
+        self._end = time.monotonic() + _IDLE
 
     def log_error(self, format: str, *given: Any) -> None:
         """Say nothing: whoever reaches the port could fill a log."""
@@ -47,20 +120,23 @@ class _Handler(SimpleXMLRPCRequestHandler):
     def do_POST(self) -> None:
         """Refuse what no store sends, before anything is read of it."""
         size = self.headers.get("Content-Length", "")
-        if (self.headers.get(_HEADER) is None or self.headers.get("Origin") is not None
+        token = self.headers.get(_HEADER, "").encode()
+        if (not hmac.compare_digest(token, self.server.token) or self.headers.get("Origin")
                 or self.headers.get("Content-Encoding") is not None
                 or not self.server.is_called(self.headers.get("Host", ""))):
             self.send_error(403)
         elif not size.isdecimal() or int(size) > _MOST:
             self.send_error(413)
         else:
+            self._end = time.monotonic() + _IDLE
             super().do_POST()
 
 
 class _Server(ThreadingMixIn, SimpleXMLRPCServer):
     daemon_threads = True
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, token: str) -> None:
+        self.token = token.encode()
         # A page whose name is made to point here (DNS rebinding) says that name.
         self._names = {host.casefold(), "localhost", socket.gethostname().casefold(),
                        socket.getfqdn().casefold()}
@@ -104,16 +180,22 @@ class _Client(Transport):
 
     end = 0.0
 
-    def __init__(self) -> None:
-        super().__init__(headers=[(_HEADER, "1")])
+    def __init__(self, token: str) -> None:
+        super().__init__(headers=[(_HEADER, token)])
 
-    def make_connection(self, host: Any) -> http.client.HTTPConnection:
+    def make_connection(self, host: Any) -> Any:
         """The connection, which waits no longer than `end`."""
-        found = super().make_connection(host)
+        found: Any = super().make_connection(host)
         found.timeout = max(self.end - time.monotonic(), _POLL)
+        found.response_class = self._response
         if found.sock is not None:
             found.sock.settimeout(found.timeout)
         return found
+
+    def _response(self, connection: Any, *given: Any, **named: Any) -> http.client.HTTPResponse:
+        """An answer that is read until `end`."""
+        timely: Any = _Timely(connection, lambda: self.end)
+        return http.client.HTTPResponse(timely, *given, **named)
 
     def single_request(
         self, host: Any, handler: str, request_body: Any, verbose: bool = False
@@ -209,8 +291,9 @@ class _Table:
 class TCPStore:
     """A store of bytes by key, which the processes of a job share.
 
-    Any program that reaches the port can read and write it: use it inside a trusted network.
-    (Pages in browsers cannot.) A value has at most 32 MiB, all have 1 GiB.
+    Its processes show a secret token: the text of `CELLC_STORE_TOKEN` or, without one, a random
+    text in the folder of the cache of the user (on machines without a common home, set the
+    variable). It is not encrypted. A value has at most 32 MiB, all have 1 GiB.
 
     Args:
         host_name: where the store is served.
@@ -246,18 +329,19 @@ class TCPStore:
                              "have no other value than their defaults.")
         self.host, self.port = host_name, port
         self._patience = timeout.total_seconds()
+        token = _token()
         if is_master:
-            self._serve()
+            self._serve(token)
         self._lock = renewed(threading.Lock())
-        self._client = _Client()
+        self._client = _Client(token)
         self._proxy: Any = ServerProxy(f"http://{host_name}:{self.port}", self._client,
                                        allow_none=True)
         self._wait(self._join, "the server")
         if is_master and wait_for_workers and world_size is not None:
             self._wait(lambda: self._ask("joined") >= world_size, f"{world_size} processes")
 
-    def _serve(self) -> None:
-        server = _Server(self.host, self.port)
+    def _serve(self, token: str) -> None:
+        server = _Server(self.host, self.port, token)
         self.port = server.server_address[1]
         table = _Table()
         server.register_instance(table)
@@ -278,7 +362,8 @@ class TCPStore:
             except (ProtocolError, ResponseError, ExpatError, http.client.HTTPException) as error:
                 self._client.close()
                 raise RuntimeError(f"TCPStore at {self.host}:{self.port}: the server there is no "
-                                   f"TCPStore, or refuses {what!r}: {error}") from error
+                                   f"TCPStore, or has another CELLC_STORE_TOKEN, or refuses "
+                                   f"{what!r}: {error}") from error
 
     def _join(self) -> bool:
         try:
