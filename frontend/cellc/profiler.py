@@ -35,7 +35,7 @@ class ProfilerLevel(enum.Enum):
 
 
 class ProfilerActivity(enum.Enum):
-    """What is observed: this installation runs on the CPU."""
+    """The observed devices: this installation runs on the CPU."""
 
     CPU = "CPU"
     NPU = "NPU"
@@ -64,7 +64,7 @@ class ExportType(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What happens in a step of a schedule."""
+    """The action of a schedule's step."""
 
     NONE = 0
     WARM_UP = 1
@@ -110,7 +110,7 @@ class schedule:
         return dict(self._numbers)
 
     def __call__(self, step: int) -> ProfilerAction:
-        """What happens in a step, counted from 0."""
+        """Return the action of a step, counted from 0."""
         n = self._numbers
         step -= n["skip_first"]
         length = n["wait"] + n["warmup"] + n["active"]
@@ -296,7 +296,7 @@ class profile:
                 f"{e}.") from None
 
     def trace_events(self) -> list[dict[str, Any]]:
-        """What was recorded, in the Trace Event Format (chrome://tracing, ui.perfetto.dev)."""
+        """Return the record in the Trace Event Format (chrome://tracing, ui.perfetto.dev)."""
         process = os.getpid()
         return [
             {"name": e.name, "cat": e.category, "ph": "X", "ts": e.start / 1000,

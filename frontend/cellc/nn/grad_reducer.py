@@ -28,8 +28,8 @@ from ..tensors.tensor import Tensor
 from .cell import Cell
 
 BUCKET_BYTES = 4 << 20
-"""Gradients are sent together up to so many bytes, if nothing else is set: a collective costs time
-for itself, and the first of them may be sent while others are still computed."""
+"""Gradients are sent together up to this number of bytes by default: a collective has a cost of its
+own, and the first of them may be sent while others are still computed."""
 _CACHE_LINE = 64
 
 
@@ -117,8 +117,8 @@ def _fusion(parameter: Parameter, fusion_type: int) -> int:
 
 
 def _stages(parameter: Parameter) -> Any:
-    """What gradients must have in common to be sent together: their stages, where those are said,
-    else nobody has the same."""
+    """Return the key of gradients that are sent together: their stages, where those are set, else
+    one of its own."""
     if get_auto_parallel_context("pipeline_stages") == 1:
         return ()
     return tuple(parameter.pipeline_stages) or id(parameter)
@@ -188,7 +188,7 @@ def reducer(
     parameters: Sequence[Parameter], optimizer: Any = None, rows: bool = False,
     broadcast: bool | None = None,
 ) -> DistributedGradReducer | None:
-    """What sums gradients in the mode that is set; None: every process is for itself.
+    """Return the layer that sums gradients in the present mode; None: every process is for itself.
 
     Args:
         parameters: the parameters.
@@ -199,7 +199,7 @@ def reducer(
 
     Raises:
         RuntimeError: the mode cuts graphs over several processes, but graph mode is off; or the
-            optimizer was made before it was told to part its state.
+            optimizer was made before the setting that shards its state.
     """
     mode = get_auto_parallel_context("parallel_mode")
     several = world().size > 1
@@ -258,7 +258,7 @@ class _StageGradReducer(DistributedGradReducer):
 
 
 def stage_reducer(parameters: Sequence[Parameter]) -> DistributedGradReducer:
-    """What sums the gradients of a pipeline over the ranks that work on one stage."""
+    """Return the layer that sums the gradients of a pipeline over the ranks of one stage."""
     if get_auto_parallel_context("parameter_broadcast") or get_seed() is None:
         broadcast_parameters(parameters)
     return _StageGradReducer(parameters, group=stage_group())

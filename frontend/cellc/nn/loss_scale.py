@@ -131,7 +131,7 @@ class _ScaledLoss(Cell):
         self.network = network
 
     def construct(self, *inputs: Any) -> Any:
-        """What is differentiated, then the loss."""
+        """Return the value to differentiate, then the loss."""
         loss = self.network(*inputs[:-1])
         return loss * inputs[-1].astype(loss.dtype), loss
 

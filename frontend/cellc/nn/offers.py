@@ -1,4 +1,4 @@
-"""What the packages `nn.layer`, `nn.loss` and `nn.optim` offer: the names of `nn` that modules in
+"""The names of the packages `nn.layer`, `nn.loss` and `nn.optim`: the names of `nn` that modules in
 them define, as MindSpore's packages of these names do.
 """
 

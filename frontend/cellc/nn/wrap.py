@@ -114,7 +114,7 @@ class _Scaled(Cell):
         self.sens = sens
 
     def construct(self, *inputs: Any) -> Any:
-        """What is differentiated, then what the network gave."""
+        """Return the value to differentiate, then the network's result."""
         out = self.network(*inputs)
         if self.sens == 1.0:
             return out, out
@@ -201,7 +201,7 @@ class TrainOneStepCell(Cell):
                 network.get_flags().get("broadcast_flag"))
         self.reducer_flag = summed is not None
         self.grad_reducer = summed or Identity()
-        # What the `construct` of classes derived from this one calls in published scripts.
+        # Attributes that the `construct` of derived classes uses in published scripts.
         self.grad = GradOperation(get_by_list=True, sens_param=True)
         self.grad_no_sens = GradOperation(get_by_list=True)
         self.hyper_map = HyperMap()
@@ -229,7 +229,7 @@ class _VirtualDatasetCell(Cell):
         self._virtual_dataset = VirtualDataset()
 
     def construct(self, *inputs: Any) -> Any:
-        """What the network gives."""
+        """Return the network's result."""
         return self._backbone(*self._virtual_dataset(*inputs))
 
 
@@ -243,7 +243,7 @@ class VirtualDatasetCellTriple(_VirtualDatasetCell):
     """
 
     def construct(self, a: Any, b: Any, c: Any) -> Any:
-        """What the network gives."""
+        """Return the network's result."""
         return super().construct(a, b, c)
 
 

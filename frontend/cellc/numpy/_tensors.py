@@ -1,4 +1,4 @@
-"""What `cellc.numpy` takes as arrays and element types, and how they meet.
+"""The arrays and element types that `cellc.numpy` accepts, and their promotion.
 
 As in MindSpore's numpy: lists and Python numbers become tensors of int32, float32 or bool, and take
 part in promotion as such.

@@ -474,7 +474,7 @@ def _mirrored(x: Tensor, axis: int, before: int, after: int, mode: str, kind: st
 
 
 def _end(x: Tensor, axis: int, count: int, side: int, mode: Any, value: Any, length: Any) -> Tensor:
-    """What is added at one end (side 0 or 1) of an axis."""
+    """Return the padding at one end (side 0 or 1) of an axis."""
     n = x.shape[axis]
     shape = tuple(count if i == axis else d for i, d in enumerate(x.shape))
     if mode in ("constant", "empty"):

@@ -242,7 +242,7 @@ class AutoParallel(Cell):
             super().compile(*args, **kwargs)
 
     def construct(self, *args: Any, **kwargs: Any) -> Any:
-        """What the network gives."""
+        """Return the network's result."""
         _outermost(self._parallel["parallel_mode"])
         return self.network(*args, **kwargs)
 

@@ -86,7 +86,7 @@ class Layout:
         return out
 
     def placement(self, what: str, size: int) -> Placement:
-        """What it says of a tensor.
+        """Return its placement of a tensor.
 
         Args:
             size: how many ranks there are.
@@ -154,10 +154,10 @@ def check_strategy(strategy: Any, name: str, what: str) -> None:
 _PRODUCTS = ("MatMul", "BatchMatMul", "Dense")
 _READS = ("Gather", "EmbeddingLookup", "SparseGatherV2")
 _BY_CHANNEL = ("BatchNorm", "BiasAdd", "InstanceNorm", "PReLU")
-"""What has one number for each channel, axis 1 of the first operand."""
+"""Primitives with one number for each channel, axis 1 of the first operand."""
 _BY_ROW = ("NLLLoss", "SparseSoftmaxCrossEntropyWithLogits", "UnsortedSegmentMax",
            "UnsortedSegmentMin", "UnsortedSegmentSum")
-"""What reads an element for each row of the first operand: they share their first axes."""
+"""Primitives that read an element for each row of the first operand, with its first axes."""
 _CONVOLUTIONS = {"Conv2D": False, "Conv2DTranspose": True, "Conv2DBackpropInput": True,
                  "Conv3D": False, "Conv3DTranspose": True}
 """Whether the images' channels are the first axis of the weights, not the second."""
@@ -167,7 +167,7 @@ def placements(
     strategy: tuple[Any, ...], what: str, size: int, op: str = "",
     flipped: tuple[bool, bool] = (False, False), leading: bool = False,
 ) -> list[Placement]:
-    """What a strategy says of each of some tensors.
+    """Return a strategy's placement of each of some tensors.
 
     Numbers of parts make an array of ranks as MindSpore does: an axis for each axis that an op goes
     over, and if there are more ranks than parts, one more at the end.

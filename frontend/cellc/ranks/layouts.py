@@ -100,7 +100,7 @@ class PartLayout:
 
 
     def as_json(self) -> list[Any]:
-        """What `from_json` makes it of again."""
+        """Return the form that `from_json` reads."""
         return [list(self.devices), [list(c) for c in self.cuts], self.opt_size,
                 list(self.split_rows)]
 
@@ -122,8 +122,8 @@ def layout_of(given: Any, what: str) -> PartLayout:
 
     Args:
         given: device matrix, tensor map, shape of the part, field size, whether parts are equal,
-            group of ranks that part the first axis further, whole shape. What follows the tensor
-            map may be left out.
+            group of ranks that part the first axis further, whole shape. The entries after the
+            tensor map may be left out.
         what: is named in errors.
     """
     try:
@@ -186,7 +186,7 @@ def _within(inner: Box, outer: Box) -> Box:
 def assembled(
     rank: int, have: PartLayout, want: PartLayout, parts: Mapping[int, Array], name: str
 ) -> Array:
-    """What a rank of one layout has, from the parts of ranks of another.
+    """Return a rank's part in one layout, from the parts of ranks in another.
 
     Args:
         rank: of the stage.

@@ -1,4 +1,4 @@
-"""Who takes part: the ranks that MPI started, or one process. Source: `mindspore.communication`."""
+"""The ranks: those that MPI started, or one process. Source: `mindspore.communication`."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ def clear() -> None:
 
 
 def keep(network: Any, laid: Mapping[str, Laid]) -> None:
-    """A network has been compiled with these layouts; those of earlier graphs of it stay. What is
-    no parameter of it (the state of draws, say) is left out."""
+    """A network has been compiled with these layouts; those of earlier graphs of it stay. Tensors
+    that are no parameters of it (the state of draws, say) are left out."""
     if _saving and hasattr(network, "parameters_dict"):
         own = network.parameters_dict()
         _kept[network] = {**{name: one for name, one in laid.items() if name in own},
@@ -55,7 +55,7 @@ def keep(network: Any, laid: Mapping[str, Laid]) -> None:
 
 
 def of(network: Any) -> Mapping[str, Laid] | None:
-    """What was kept of a network, by the names of its parameters; None: nothing."""
+    """Return the layouts kept for a network, by the names of its parameters; None: none."""
     return _kept.get(network)
 
 

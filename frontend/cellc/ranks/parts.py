@@ -53,8 +53,8 @@ _batches: ContextVar[int] = ContextVar("batches", default=0)
 
 
 def batches_in_trace() -> int:
-    """How many ranks' batches stand one behind the other in what is traced; 0: it is a graph of
-    this rank's own."""
+    """Return the number of ranks whose batches a trace holds one after the other; 0: it is a graph
+    of this rank's own."""
     return _batches.get()
 
 

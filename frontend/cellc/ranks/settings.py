@@ -1,4 +1,4 @@
-"""Settings of parallel training: recorded and checked. What a process is one of is MPI's to say.
+"""Settings of parallel training: recorded and checked. MPI alone gives a process its rank.
 
 Sources: `mindspore.set_auto_parallel_context`, `set_ps_context`, `set_algo_parameters`.
 """
@@ -66,10 +66,10 @@ _SHARDING: dict[str, Any] = {
     "gradient_accumulation_shard": False, "parallel_optimizer_threshold": 64,
     "optimizer_weight_shard_size": -1, "optimizer_level": "level1",
 }
-"""What `parallel_optimizer_config` may hold, and what it is without."""
+"""The keys of `parallel_optimizer_config`, with their defaults."""
 _LEVELS = ("level1", "level2", "level3")
 _ONE = {"device_num": 1, "global_rank": 0}
-"""What one process with one device fixes."""
+"""The values that one process with one device fixes."""
 _PS_DEFAULTS = {"enable_ps": False, "config_file_path": "", "enable_ssl": False}
 _PS_ONLY_SET = ("scheduler_manage_port", "client_password", "server_password")
 _ALGORITHM = {
@@ -97,7 +97,7 @@ def _kind(name: str, value: Any, default: Any, what: str) -> None:
 
 
 def _of_world(name: str) -> int:
-    """What the launcher fixes."""
+    """Return a value that the launcher fixes."""
     here = world()
     return here.size if name == "device_num" else here.rank
 

@@ -64,7 +64,7 @@ class ParallelLayouts:
 
 @dataclass(slots=True)
 class Strategy:
-    """What a strategy file holds.
+    """The contents of a strategy file.
 
     Attributes:
         layouts: of parameters, by name.

@@ -65,7 +65,7 @@ class MRMDefineCategoryError(MindRecordException):
 
 
 class MRMValidateDataError(MindRecordException):
-    """A name that programs import: rows that do not fit the schema are left out and told of in the
+    """A name that programs import: rows that do not fit the schema are left out and reported in the
     log, here as in MindSpore, and neither raises this."""
 
     _text = "Failed to validate data."

@@ -51,7 +51,7 @@ def damaged(path: str, why: str) -> RuntimeError:
 
 
 def shard_names(file_name: str, count: int) -> list[str]:
-    """The names of the files of a dataset with so many."""
+    """Return the names of a dataset's `count` files."""
     if count == 1:
         return [file_name]
     digits = len(str(count - 1))
@@ -68,7 +68,7 @@ _READS = 3
 
 
 def dataset_name(paths: list[str]) -> str:
-    """What the names of the files of a dataset begin with: the inverse of `shard_names`."""
+    """Return the prefix of the names of a dataset's files: the inverse of `shard_names`."""
     return paths[0] if len(paths) == 1 else paths[0][: -len(str(len(paths) - 1))]
 
 

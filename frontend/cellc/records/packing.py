@@ -73,7 +73,7 @@ def split(data: bytes, count: int) -> list[bytes]:
     """The bytes of each field.
 
     Raises:
-        ValueError: they are not those of so many fields.
+        ValueError: they are not those of `count` fields.
     """
     if count < 2:
         return [data][:count]

@@ -72,7 +72,7 @@ class Records:
 
     @property
     def schema(self) -> Schema:
-        """What a row has."""
+        """The fields of a row."""
         return self.shards[0].schema
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What the fields of a MindRecord file are."""
+"""The fields of a MindRecord file."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Field:
         return np.ascontiguousarray(value, np.dtype(self.type).newbyteorder("<")).tobytes()
 
     def unpack(self, data: bytes) -> Any:
-        """What `pack` was given."""
+        """Return the argument of `pack`."""
         if self.shape is None:
             return data
         dtype = np.dtype(self.type)
@@ -128,7 +128,7 @@ class Schema:
         return next(filter(None, (f.out_of_range(row[f.name]) for f in self.raws)), "")
 
     def described(self) -> dict[str, Any]:
-        """What the header of a file says of it."""
+        """Return its description in the header of a file."""
         content = {name: dict(sorted(self.content[name].items())) for name in sorted(self.content)}
         return {"blob_fields": [f.name for f in self.blobs], "desc": self.desc, "schema": content}
 

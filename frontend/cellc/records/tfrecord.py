@@ -42,8 +42,8 @@ def _with_zero(crcs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @cache
 def _block_tables() -> tuple[np.ndarray[Any, Any], list[list[int]]]:
-    """What each byte of a block adds to its checksum, uint32[_BLOCK, 256]; and what each of the
-    four bytes of a checksum becomes when a block of 0 follows."""
+    """Return each byte's contribution to a block's checksum, uint32[_BLOCK, 256]; and the new value
+    of each of a checksum's four bytes when a block of 0 follows."""
     rows = [_byte_table()]
     while len(rows) < _BLOCK:
         rows.append(_with_zero(rows[-1]))
@@ -154,7 +154,7 @@ class TFRecordFile:
         return len(self.places)
 
     def data(self, number: int) -> bytes:
-        """What a record holds."""
+        """Return the contents of a record."""
         start, length = self.places[number]
         data, end = self._part(start, length), self._part(start + length, 4)
         if len(data) != length or end != struct.pack("<I", masked_crc32c(data)):

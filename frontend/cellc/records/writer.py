@@ -84,7 +84,7 @@ class _ShardWriter:
         self._raw: _Page | None = None
 
     def _continue(self, before: Shard) -> None:
-        """Go on behind what a file has."""
+        """Continue after the rows of a file."""
         shutil.copyfile(before.path, self._data)
         shutil.copyfile(before.path + ".db", self._index)
         self._base = open_index(self._index)
@@ -168,7 +168,7 @@ class _ShardWriter:
 
 
 def _discard(process: int, pending: Pending, shards: list[_ShardWriter]) -> None:
-    """Leave nothing behind but what is in its place."""
+    """Remove all files but those already in place."""
     if os.getpid() != process:
         return  # a child made by fork ends; the writer is its parent's
     for shard in shards:
@@ -216,7 +216,7 @@ class FileWriter:
 
     @classmethod
     def open_for_append(cls, file_name: str) -> FileWriter:
-        """A writer that goes on behind the rows of a dataset.
+        """Return a writer that continues after the rows of a dataset.
 
         Args:
             file_name: one of its files.
@@ -437,7 +437,7 @@ def _check_name(file_name: Any) -> None:
 
 
 def _fitting(schema: Schema, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows that fit; the others are told of."""
+    """Return the rows that fit; the others are reported."""
     found, faults = [], []
     for number, row in enumerate(rows):
         fault = schema.fault(row)

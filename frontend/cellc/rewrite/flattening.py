@@ -1,8 +1,8 @@
 """Statements as simple ones: operands that are calls or operations get variables of their own.
 
 `x = self.relu(self.fc1(x))` becomes `fc1_var = self.fc1(x)` and `x = self.relu(fc1_var)`. Operands
-are worked out in Python's order. What Python may leave out (behind `and`, in a conditional
-expression) or repeat (in a comprehension, the test of a `while`) is not taken apart.
+are worked out in Python's order. Expressions that Python may leave out (after `and`, in a
+conditional expression) or repeat (in a comprehension, the test of a `while`) are not taken apart.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from .names import Names
 
 _SIMPLE = (ast.Name, ast.Constant, ast.Starred, ast.Lambda, ast.Slice)
 _WHOLE = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
-"""What keeps a statement as it is: it binds a name, or hands control to somebody else."""
+"""Expressions that keep a statement as it is: they bind a name, or hand control away."""
 _OPERATIONS = {ast.BinOp: "{op}", ast.UnaryOp: "{op}", ast.Compare: "compare",
                ast.BoolOp: "{op}", ast.Tuple: "tuple", ast.List: "list", ast.Dict: "dict",
                ast.Subscript: "subscript", ast.Attribute: "attribute"}
 
 
 def operator_name(node: ast.expr) -> str:
-    """What an operation is called: `add`, `not`, `gt`; empty if it is none."""
+    """Return the name of an operation: `add`, `not`, `gt`; empty if it is none."""
     if isinstance(node, ast.Compare):
         return type(node.ops[0]).__name__.lower()
     op = getattr(node, "op", None)

@@ -21,7 +21,7 @@ Place = tuple[Any, Any]
 
 
 class NodeType(enum.Enum):
-    """What a statement does. Source: `mindspore.rewrite.NodeType`."""
+    """The kind of a statement. Source: `mindspore.rewrite.NodeType`."""
 
     Unknown = 0
     CallCell = 1
@@ -166,7 +166,7 @@ class Node:
         return self.name
 
     def get_node_type(self) -> NodeType:
-        """What the statement does."""
+        """Return the kind of the statement."""
         return self.kind
 
     def get_instance(self) -> Any:
@@ -203,11 +203,11 @@ class Node:
         self._attributes[key] = value
 
     def get_attribute(self, key: str) -> Any:
-        """What was noted under a name; None if nothing was."""
+        """Return the note under a name; None if there is none."""
         return self._attributes.get(key)
 
     def get_attributes(self) -> dict[str, Any]:
-        """What was noted."""
+        """Return all notes."""
         return self._attributes
 
     # --- operands and targets ---------------------------------------------------------------------
@@ -217,18 +217,18 @@ class Node:
         return _operands(self.stmt) if known and self.stmt is not None else []
 
     def get_args(self) -> list[ScopedValue]:
-        """What it takes, in order."""
+        """Return its operands, in order."""
         return [scoped(_read(place)) for place in self._places()]
 
     def get_kwargs(self) -> dict[str, ScopedValue]:
-        """What it takes by name."""
+        """Return its operands by name."""
         call = self.stmt.value if isinstance(self.stmt, ast.Assign) else None
         if not isinstance(call, ast.Call):
             return {}
         return {k.arg: scoped(k.value) for k in call.keywords if k.arg is not None}
 
     def get_targets(self) -> list[ScopedValue]:
-        """What it gives."""
+        """Return its targets."""
         if self.kind is NodeType.Input:
             return [ScopedValue.create_naming_value(self.name.removeprefix("input_"))]
         if not isinstance(self.stmt, ast.Assign) or self.kind is NodeType.Python:

@@ -127,7 +127,7 @@ class Parser:
         return NodeType.Python, type(stmt).__name__, None
 
     def value_of(self, expr: ast.expr) -> Any:
-        """What a name or an attribute stands for; None if only a call knows."""
+        """Return the value of a name or an attribute; None if only a call knows."""
         if isinstance(expr, ast.Name):
             if expr.id == "self":
                 return self.network
@@ -139,7 +139,7 @@ class Parser:
 
 
 def kind_of(called: Any) -> NodeType:
-    """What a call does, by what is called."""
+    """Return the kind of a call, by the called object."""
     if isinstance(called, _CONTAINERS):
         return NodeType.CellContainer
     if isinstance(called, Cell):

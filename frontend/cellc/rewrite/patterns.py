@@ -19,7 +19,7 @@ Matched = OrderedDict[str, Node]
 
 @names_itself
 class PatternNode:
-    """What one node of a pattern must be: a class of Cells, and what it takes.
+    """The conditions on one node of a pattern: a class of Cells, and its operands.
 
     Args:
         pattern_node_name: under which `Replacement.build` finds the node that fits.
@@ -89,7 +89,7 @@ class PatternNode:
         return bool(self._type == node.get_instance_type())
 
     def get_inputs(self) -> list[PatternNode]:
-        """What its operands must be."""
+        """Return the conditions on its operands."""
         return self._inputs
 
     def name(self) -> str:

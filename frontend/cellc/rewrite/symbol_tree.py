@@ -181,7 +181,7 @@ class SymbolTree:
         self._new[name] = node.instance
 
     def erase(self, node: Node | str) -> Node:
-        """Take a node away; the node. What it gave is what its targets were before.
+        """Take a node away; the node. Its targets then have their earlier values.
 
         Raises:
             RuntimeError: the node is not in this tree.
@@ -224,7 +224,7 @@ class SymbolTree:
             print("  ".join(text.ljust(w) for text, w in zip(row, widths, strict=True)).rstrip())
 
     def get_code(self) -> str:
-        """The source of the new network's class, behind those of the networks that it calls."""
+        """Return the source of the new network's class, after those of networks it calls."""
         return _BETWEEN.join(text for _, text, _ in self._classes(Names()))
 
     def _classes(self, names: Names) -> list[tuple[SymbolTree, str, str]]:
@@ -273,7 +273,7 @@ class SymbolTree:
     def _instance(
         self, text: str, name: str, file: str, line: int, made: dict[SymbolTree, Cell]
     ) -> Cell:
-        """The network of a text that stands in a file behind some lines."""
+        """Return the network of a text that begins after some lines of a file."""
         base = type(self._network)
         space = {**self._parser.namespace, base.__name__: base}
         exec(compile("\n" * line + text, file, "exec"), space)

@@ -12,7 +12,7 @@ from ..core.native import names_itself
 
 
 class ValueType(enum.Enum):
-    """What a `ScopedValue` is. Source: `mindspore.rewrite.ValueType`."""
+    """The kinds of a `ScopedValue`. Source: `mindspore.rewrite.ValueType`."""
 
     ConstantValue = 0
     TupleValue = 20

@@ -301,7 +301,7 @@ def lstsq(
     Returns:
         The solution (..., n, k); the squares of the residuals (..., k), for m > n and other than
         "gelsy"; the rank (...), but for "gels"; the singular values, largest first, for "gelss" and
-        "gelsd". What is not there is an empty Tensor.
+        "gelsd". A missing result is an empty Tensor.
 
     Raises:
         ValueError: shapes that do not fit; another driver.

@@ -11,8 +11,8 @@ there is no such array:
     `LazyTranspose`           those of a Parameter, last two axes exchanged     `transposed`
     `OnDevice`                in the memory of a device                         `device`
 
-Whoever reads `tensor._data` gets an array: the state makes it and is left. Shape and element type
-are known without. Who only looks asks for `tensor._snapshot()`: some states stay then.
+A read of `tensor._data` gets an array: the state makes it and is left. Shape and element type are
+known without. Code that only reads calls `tensor._snapshot()`: some states stay then.
 
 Two rules hold everywhere. A state is entered and left with `LOCK` held, so that each thread sees
 the array or the state. And an array is given up only if that is safe: its memory was allocated

@@ -87,7 +87,7 @@ class Pending(_Filled):
         """Be drawn from now on by the seed that comes next, if the initializer can tell."""
         later = getattr(type(self.fill), "later", None)
         if later is not None:
-            with suppress(ValueError, TypeError):  # who looks at this one is told
+            with suppress(ValueError, TypeError):  # a read of this one raises it
                 self.drawn = later(self.fill, self.shape, self.dtype)
 
 

@@ -1,8 +1,8 @@
 """Elements on a device with memory of its own.
 
-Who only looks at them (`asnumpy`, printing, checkpoints) gets a copy on the host, after the device
-has done all that was launched, and the tensor stays where it is. Who may write the host array
-(`Tensor._data`) takes the tensor back to the host.
+A read of them (`asnumpy`, printing, checkpoints) gets a copy on the host, after all launched work
+of the device, and the tensor stays where it is. An access that may write the host array
+(`Tensor._data`) moves the tensor back to the host.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ versions = count(1)
 
 
 class Stored(Protocol):
-    """What has a Storage: a Tensor.
+    """An object with a Storage: a Tensor.
 
     Attributes:
         _host: the array of its elements; None while they are elsewhere.
@@ -62,7 +62,7 @@ class State(ABC):
 
 
 class Storage:
-    """What is known of the memory of one tensor.
+    """The state of one tensor's memory.
 
     Attributes:
         number: no other Storage of this process has or will have it.
@@ -90,7 +90,7 @@ class Storage:
     # --- reading and writing ----------------------------------------------------------------------
 
     def layout(self, tensor: Stored) -> State | Array:
-        """What has the shape and element type of a tensor that had no array a moment ago."""
+        """Return an object with the shape and element type of a tensor without an array."""
         state = self.state
         return state if state is not None else self.load(tensor)
 
@@ -149,9 +149,8 @@ class Storage:
     def give_up(self, tensor: Stored, state: State, unchanged: Callable[[], bool]) -> Array | None:
         """Exchange the array for a state of the same elements, if nobody else can get at it.
 
-        First nobody finds the array any more, then it is seen whether somebody holds it. Who
-        writes it does so until the version has grown, so a write that began earlier is seen
-        either way.
+        First nobody finds the array any more, then it is seen whether somebody holds it. A writer
+        works until the version has grown, so a write that began earlier is seen either way.
 
         Args:
             unchanged: whether the elements are still those of the state.

@@ -1,8 +1,8 @@
 """From an index key to a plan: what it takes from each axis of a tensor.
 
 A key may mix ints, slices, None, Ellipsis, bools, and integer and bool tensors, lists and arrays,
-with numpy's rules. What the key's values leave open while a graph is compiled (a bool mask, a
-slice with a run-time bound) is kept in the plan; `index_runtime` deals with it.
+with numpy's rules. The parts that the key's values leave open while a graph is compiled (a bool
+mask, a slice with a run-time bound) are kept in the plan; `index_runtime` deals with them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Loose:
 
 @dataclass(slots=True)
 class Plan:
-    """What a key takes from a tensor.
+    """The selection of a key from a tensor.
 
     Axes of the *view* are those of the basic part after ints have dropped and None has added
     axes.

@@ -1,9 +1,9 @@
 """Where run-time values choose: bool masks and slices of unknown length, in a graph.
 
-What is chosen has no static size, but the tensor that is written has. So the new value is
-spread over the whole view, and each element takes it where the choice holds. Along a chosen axis
-a value has one element for all, or as many as are chosen: then element number k goes to the
-k-th chosen place, which a running count of the mask tells.
+The selection has no static size, but the tensor that is written has. So the new value is spread
+over the whole view, and each element takes it where the choice holds. Along a chosen axis a value
+has one element for all, or as many as are chosen: then element number k goes to the k-th chosen
+place, which a running count of the mask tells.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def slices(plan: Plan, shape: Ints) -> list[tuple[int, Tensor]]:
 
 
 def choices(plan: Plan, shape: Ints) -> list[Choice]:
-    """What run-time values choose from a view of a shape, by axis."""
+    """Return the run-time choices in a view of a shape, by axis."""
     found = [Choice(a, m, running_count(m), True) for a, m in plan.masks]
     found += [_of_slice(a, s, shape[a]) for a, s in plan.loose.items()]
     return sorted(found, key=lambda c: c.axis)

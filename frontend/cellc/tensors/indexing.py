@@ -4,9 +4,9 @@ A key is brought to a plan (`index_plan`): a basic part (one slice per axis) and
 tensor, the axes that are addressed by integer tensors. Masks become positions where their
 elements are known; where they are not (in a graph), writing through a mask selects.
 
-What ints, slices, None and Ellipsis read is a view (`views`). What integer tensors and masks read
-is a copy, which remembers what it was taken from: a write into it (`x[index][1] = v`) is a write
-into the same place of that tensor, too. It keeps its own value when that tensor is written later.
+Ints, slices, None and Ellipsis read a view (`views`). Integer tensors and masks read a copy, which
+remembers its source: a write into it (`x[index][1] = v`) is a write into the same place of that
+tensor, too. It keeps its own value when that tensor is written later.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _starts(plan: Plan, rank: int) -> Tensor:
 
 
 def _in_windows(plan: Plan, shape: Ints) -> list[Span]:
-    """What the windows' slices take from the windows."""
+    """Return the windows' slices within the windows."""
     return [(0, d, 1) if i not in plan.windows else _stepped(plan, i) for i, d in enumerate(shape)]
 
 
@@ -297,7 +297,7 @@ def _taken_by(x: Tensor, short: Any) -> Tensor:
 
 
 def _value(value: Any, x: Tensor) -> Tensor:
-    """What is written, in the element type of the tensor."""
+    """Return the value to write, in the element type of the tensor."""
     if isinstance(value, Tensor):
         return cast_to(value, x.dtype)
     if is_scalar(value):
@@ -434,7 +434,7 @@ def update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) 
         operand, chosen = index_runtime.spread(operand, plan, part.shape)
     else:
         _, chosen = index_runtime.spread(constant(0, x.dtype), plan, part.shape)
-    # What is not chosen is computed too: on ones, so that no gradient there is NaN.
+    # Elements that are not chosen are computed too: on ones, so that no gradient there is NaN.
     safe = apply("where", chosen, part, constant(1, part.dtype))
     result = cast_to(operate(safe, operand), x.dtype)
     return _write_view(x, plan, apply("where", chosen, result, part))
@@ -498,8 +498,8 @@ def _overwritten(x: Tensor, key: Any, value: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def _basic_place(shape: Ints, key: Any) -> tuple[tuple[slice, ...], Ints, Ints]:
-    """What a key of ints, slices, None and Ellipsis writes: a slice for each axis, the shape that
-    is written, and the same with an axis for each of the tensor's."""
+    """Return the place that a key of ints, slices, None and Ellipsis writes: a slice for each axis,
+    the written shape, and the same with an axis for each of the tensor's."""
     plan = _basic_plan(shape, key)[0]
     where = tuple([slice(a, a + n * s if a + n * s >= 0 else None, s) if n else slice(0, 0)
                    for a, n, s in plan.spans])

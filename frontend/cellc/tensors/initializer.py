@@ -68,7 +68,7 @@ class Initializer:
         return new_seed() if self._seed is None else self._seed
 
     def later(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[Array], None] | None:
-        """What gives an array of zeros the values it would get now, whenever it is called.
+        """Return a function that gives an array of zeros the present values, whenever called.
 
         Args:
             shape, dtype: of the array.

@@ -144,7 +144,7 @@ class Parameter(Tensor):
     key = _Checked(int, -1)
     storage_format: str = ""
     grad: Tensor | None = None
-    """What `parallel.distributed.DistributedDataParallel` has added up of its gradients."""
+    """The sum of its gradients in `parallel.distributed.DistributedDataParallel`."""
     unique: bool = False  # type: ignore[assignment]  # in its place Tensor has a method
     sliced: bool = False
     cut: Any = None

@@ -22,7 +22,7 @@ _LONG_AXIS = 2 * _EDGE
 
 
 def tensor_str(array: Array, dtype: DType) -> str:
-    """What `print(tensor)` shows."""
+    """Return the text of `print(tensor)`."""
     if dtype is not bfloat16:
         return _number(array[()]) if array.ndim == 0 and dtype.is_float else str(array)
     wide = array.astype(np.float32)
@@ -39,7 +39,7 @@ def _number(x: Any) -> str:
 
 
 def tensor_repr(array: Array, dtype: DType) -> str:
-    """What `repr(tensor)` shows."""
+    """Return the text of `repr(tensor)`."""
     return f"Tensor(shape={list(array.shape)}, dtype={dtype!s}, value={_value(array, dtype)})"
 
 

@@ -180,7 +180,7 @@ def streams() -> dict[int, Generator]:
 
 
 def restore_seed(seed: int | None) -> None:
-    """What `get_seed` gives from now on; no generator restarts."""
+    """Set the result of `get_seed` from now on; no generator restarts."""
     _Global.seed = seed
 
 

@@ -18,7 +18,7 @@ ANY_RANK = (-2,)
 
 @names_itself
 class Symbol:
-    """What is known about a size that differs from call to call.
+    """The known facts about a size that differs from call to call.
 
     Args:
         max: the greatest size; no limit if it is less than `min`.
@@ -64,7 +64,7 @@ class Symbol:
         self.id = id(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """What differs from the defaults."""
+        """Return the values that differ from the defaults."""
         told = {"max": self.max >= self.min and self.max > 0, "min": self.min > 1,
                 "divisor": self.divisor != 1, "remainder": self.remainder != 0, "id": self.unique}
         return {name: getattr(self, name) for name, differs in told.items() if differs}

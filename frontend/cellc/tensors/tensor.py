@@ -178,7 +178,7 @@ class Tensor(TensorMethods):
     """The elements, as native code finds them; None while they are elsewhere (`cellc.storage`), and
     where there are none."""
     _storage: Storage | None = None
-    """What else is known of their memory; None where there is nothing to know."""
+    """The state of their memory; None where there is none."""
     _eager: bool = True
     """Whether it has elements; a tensor of a graph has none."""
     _hooks: dict[int, Any] | None = None
@@ -259,7 +259,7 @@ class Tensor(TensorMethods):
 
     @property
     def _layout(self) -> Any:
-        """What has the shape and the element type."""
+        """Return an object with the shape and the element type."""
         array = self._host
         return array if array is not None else storage_of(self).layout(self)
 

@@ -77,7 +77,7 @@ def type_id_to_type(number: int) -> Type:
 
 
 def __getattr__(name: str) -> Any:
-    """`kFloat32` and its like: types as they are printed, behind a k."""
+    """Return `kFloat32` and its like: types as they are printed, after a k."""
     for found in _TYPES.values():
         if name == f"k{found}":
             return found

@@ -1,15 +1,15 @@
 """Views: tensors whose elements are those of another one, their *root*.
 
 Kernels read dense arrays, so a view has elements of its own. It knows its root and the functions
-that it was made by; the root knows its views, by weak references. Whoever changes one of them in
-place calls `change`: the root gets the new elements at the places of the view, and every other
-view is made again from the root. In both modes these are the same ops, so gradients pass through a
-change as through any op (this is how `functionalize` of PyTorch treats views). Where nothing is
-recorded or traced, parts of arrays are copied instead.
+that it was made by; the root knows its views, by weak references. A change of one of them in place
+calls `change`: the root gets the new elements at the places of the view, and every other view is
+recomputed from the root. In both modes these are the same ops, so gradients pass through a change
+as through any op (this is how `functionalize` of PyTorch treats views). Where nothing is recorded
+or traced, parts of arrays are copied instead.
 
-What a view takes of its root, its *recipe*, is found when it is first needed: its functions are
-called on an array of no meaning, where numpy's own views answer the ops. So strides and offsets are
-numpy's, and a `reshape` that has to copy makes no view.
+The *recipe* of a view, its selection from the root, is found when it is first needed: its functions
+are called on an array of no meaning, where numpy's own views answer the ops. So strides and offsets
+are numpy's, and a `reshape` that has to copy makes no view.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ keyword arguments, and which of several results it is."""
 
 
 class Written(NamedTuple):
-    """What a program gives for a call that changes tensors of its arguments: the result, and their
-    new elements by their numbers."""
+    """The result of a program for a call that changes tensors of its arguments: its own result, and
+    their new elements by their numbers."""
 
     result: Any
     new: dict[int, Tensor]
@@ -58,7 +58,7 @@ class Written(NamedTuple):
 
 
 class _Copied(Exception):
-    """What a function gives has elements of its own."""
+    """The result of a function has elements of its own."""
 
 
 def _slices(start: Ints, stop: Ints, step: Ints | None) -> tuple[slice, ...]:
@@ -91,7 +91,7 @@ _ARRAYS: dict[str, Callable[..., Any]] = {
     "broadcast_to": lambda a, shape: np.broadcast_to(a, shape),
     "diagonal": lambda a, offset=0: np.diagonal(a, offset, -2, -1),
 }
-"""What numpy gives for each op whose result is a view."""
+"""The numpy function of each op whose result is a view."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -181,7 +181,7 @@ _WRITES: dict[str, Callable[[Tensor, Tensor, Step], Tensor]] = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Recipe:
-    """What a view takes of its root.
+    """The selection of a view from its root.
 
     Attributes:
         steps: the ops from the root to the view.
@@ -236,7 +236,7 @@ class Recipe:
 
 
 def _made(key: Key, array: Array) -> tuple[list[Step], Array]:
-    """What a key makes of the array of a root: the ops, and numpy's view.
+    """Return the effect of a key on the array of a root: the ops, and numpy's view.
 
     Raises:
         _Copied: it is a copy.
@@ -286,7 +286,7 @@ def _recipe(shape: Ints, key: Key) -> Recipe | None:
 
 
 class View:
-    """What a tensor knows that is a view.
+    """The data of a tensor that is a view.
 
     Attributes:
         root: whose elements it shares.
@@ -300,12 +300,12 @@ class View:
         self.root, self.key, self.tracer = root, key, tracer
 
     def recipe(self) -> Recipe | None:
-        """What it takes of the root; None if it is a copy."""
+        """Return its selection from the root; None if it is a copy."""
         return _recipe(self.root.shape, self.key)
 
 
 def view_of(x: Tensor) -> View | None:
-    """What `x` is a view of, if it is one."""
+    """Return the view data of `x`, if it is one."""
     found: View | None = x.__dict__.get("_view")
     if found is not None and found.recipe() is None:
         del x.__dict__["_view"]  # it turned out to be a copy
@@ -480,7 +480,7 @@ def _check_known(root: Tensor) -> None:
 
 
 def _let_go(root: Tensor) -> None:
-    """What may be a view of a root that was changed is not known any more."""
+    """Forget tensors that may be views of a changed root."""
     tracer = active_tracer()
     for ref in root.__dict__.pop("_chosen", ()):
         chosen = ref()
@@ -544,7 +544,7 @@ def become(x: Tensor, new: Tensor) -> None:
 
 def change(x: Tensor, new: Tensor, also: Sequence[Tensor] = ()) -> None:
     """Make `x` hold the value of `new` (of its shape and type), and its root and the other views of
-    that follow. What is changed `also` is known to the caller.
+    that follow. The caller knows the tensors that are changed `also`.
     """
     if "_shares" in x.__dict__:
         check_alone(x, also)
@@ -565,13 +565,13 @@ def change(x: Tensor, new: Tensor, also: Sequence[Tensor] = ()) -> None:
 
 
 def recipe_of(x: Tensor) -> Recipe | None:
-    """What `x` takes of its root, if it is a view."""
+    """Return the selection of `x` from its root, if it is a view."""
     view = view_of(x)
     return None if view is None else view.recipe()
 
 
 def _read(view: Tensor, root: Tensor) -> Tensor:
-    """A view, made again."""
+    """Recompute a view."""
     return _known(view).read(root)
 
 

@@ -35,7 +35,7 @@ _PART_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Bisection:
-    """What a bisection found; print it.
+    """The result of a bisection; print it.
 
     Attributes:
         network: the name of what was bisected.
@@ -128,7 +128,7 @@ def bisect(
         seconds: for the reduction, and for a graph that runs in a process of its own.
 
     Returns:
-        What was found; `found` is False if nothing is wrong.
+        Return the findings; `found` is False if nothing is wrong.
 
     Raises:
         CompileError: the network cannot be traced.
@@ -255,7 +255,7 @@ class _Work:
         self, name: str, symptom: Symptom, stage: Stage, graph: Graph, arrays: list[Array],
         tried: int, check: str = "",
     ) -> Bisection:
-        """What was found, at a node of the smallest graph."""
+        """Return the findings, at a node of the smallest graph."""
         nodes = [n for n in graph.nodes if not n.is_constant]
         node: Node | None = graph.nodes[symptom.node] if symptom.node >= 0 else None
         if node is None and nodes:
@@ -272,7 +272,7 @@ class _Work:
         self, graph: Graph, arrays: Sequence[Array], message: str, check: str = "",
         outputs: Sequence[Array] = (),
     ) -> Case:
-        """What reproduces it."""
+        """Return the case that reproduces it."""
         options = {"numerics": self.judge.numerics, **({"check": check} if check else {})}
         return Case(graph, arrays, outputs, message, versions(), options)
 

@@ -200,7 +200,7 @@ def _agree(what: str, values: Sequence[Any], arrays: Sequence[Array]) -> None:
 
 
 def versions() -> dict[str, str]:
-    """What takes part in a run here, and its versions."""
+    """Return the parts of a run here, with their versions."""
     found = {"cellc": __version__, "python": platform.python_version(),
              "system": platform.system(), "machine": backends.default_target().name}
     for name in ("numpy", "llvmlite", "ml_dtypes"):
@@ -212,8 +212,8 @@ def versions() -> dict[str, str]:
 
 
 def in_pynative(function: Any, args: Sequence[Any], traced: Traced) -> list[Array]:
-    """What a call gives in PyNative, in the order of its graph's results; empty where the two
-    have other types. Nothing is changed by it."""
+    """Return the results of a call in PyNative, in the order of its graph's results; empty where
+    the two have other types. Nothing is changed by it."""
     given = fresh(args)
     saved = Snapshot({"network": function, "arguments": given})
     try:

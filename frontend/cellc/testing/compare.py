@@ -89,7 +89,7 @@ def assert_close(
 def differences(
     actual: Any, desired: Any, limits: Limits, names: tuple[str, str], path: str = ""
 ) -> Iterator[str]:
-    """What differs between two structures, in words.
+    """Yield the differences between two structures, in words.
 
     Args:
         names: what the sides are called.

@@ -2,7 +2,7 @@
 
 The function is traced once; its graph is run by numpy in float64, a little to either side of the
 inputs, so the differences are good to about nine digits whatever the element type of the network.
-The gradients are those of the mode at hand. What cannot be traced is called as it is.
+The gradients are those of the mode at hand. A function that cannot be traced is called as it is.
 
 Small inputs are checked element by element. Of a larger one, some elements are, and a random
 direction through all of them; if that disagrees, halving it finds an element that is wrong.
@@ -442,7 +442,7 @@ def _forward(check: _Check, rng: np.random.Generator) -> None:
 def _along(
     problem: _Problem, which: int, index: tuple[int, ...] | None, direction: Array
 ) -> _Row | None:
-    """What is farthest off in forward mode along a direction; None if all outputs agree."""
+    """Return the worst row of forward mode along a direction; None if all outputs agree."""
     tangents = [_like(t, direction if i == which else np.zeros(t.shape))
                 for i, t in enumerate(problem.tensors)]
     exact = _wide(tangents)[which]

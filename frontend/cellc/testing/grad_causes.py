@@ -108,7 +108,7 @@ def kink(at: GraphAt, points: Sequence[Sequence[Array]]) -> str:
 
 
 def no_derivative(at: GraphAt) -> str:
-    """What makes the gradient another one than the derivative by design; "" if nothing does."""
+    """Return the op that makes the gradient no derivative by design; "" if there is none."""
     for node in at.graph.walk():
         if node.op == "stop_gradient":
             return f"{_place(node)} stops gradients, which differences do not see"

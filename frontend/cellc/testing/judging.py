@@ -2,7 +2,7 @@
 
 *Compiled*: the whole graph, through the passes. *Alone*: each node compiled as a graph of its own,
 which is what PyNative does. *Reference*: numpy. Compiled and alone must agree to the bit, and each
-node with the reference in float64 within its op's tolerance. What does not hold is a `Symptom`.
+node with the reference in float64 within its op's tolerance. A violation is a `Symptom`.
 
 Nothing here reads or writes the cache of programs: a compiler that is judged must do its work.
 """
@@ -39,7 +39,7 @@ _COMPILER = Path(cellc_compiler.__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """What is wrong with a graph.
+    """A fault of a graph.
 
     Attributes:
         kind: `"error"` (an exception), `"crash"`, `"hang"`, `"modes"` (compiled and alone differ),
@@ -75,7 +75,7 @@ class Judge:
         self._alone: dict[Any, Callable[[Sequence[Array]], list[Array]]] = {}
 
     def symptom(self, graph: Graph, arrays: Sequence[Array]) -> Symptom | None:
-        """What is wrong with a graph on these inputs; None if nothing is.
+        """Return the fault of a graph on these inputs; None if there is none.
 
         Raises:
             CannotJudge: see there.
@@ -232,7 +232,7 @@ def against_reference(node: Node, values: Mapping[Value, Array]) -> str:
 
 
 _LOOP_ULPS = 2.0**12
-"""What the nodes of a loop may gather; what differs more is looked for inside."""
+"""The error that the nodes of a loop may gather; larger ones are searched for inside."""
 
 
 def _within(node: Node) -> list[Node]:

@@ -64,7 +64,7 @@ class ChildJudge:
         self.folder.cleanup()
 
     def symptom(self, graph: Graph, arrays: Sequence[Array]) -> Symptom | None:
-        """What is wrong with a graph on these inputs; None if nothing is."""
+        """Return the fault of a graph on these inputs; None if there is none."""
         path = Path(self.folder.name) / f"probe{SUFFIX}"
         Case(graph, arrays, options={"numerics": self.numerics}).save(path)
         child = self.child if self.child is not None else self._started()
@@ -132,7 +132,7 @@ _FIRST = "graph first(%x: float32[2] input) {\n  %0: float32[2] = abs(%x) {}\n  
 
 
 def main(argv: Sequence[str]) -> None:
-    """Answer until the input ends. What is printed meanwhile goes nowhere."""
+    """Answer until the input ends. Output printed meanwhile is discarded."""
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     shim.install()

@@ -122,7 +122,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _options(test: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """What a marker asks for.
+    """Return the options of a marker.
 
     Raises:
         UsageError: an unknown option, or a wrong value of one.
@@ -190,13 +190,13 @@ class _Verification:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """What fixtures call is verified too."""
+        """Verify the calls of fixtures too."""
         with self._suite().watching(item.nodeid):
             return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """What a test calls is verified; the test fails if something differs."""
+        """Verify the calls of a test; the test fails if something differs."""
         with self._suite().watching(item.nodeid):
             result = yield
         told = self._suite().findings_of(item.nodeid)

@@ -21,7 +21,7 @@ _LOOK = 1e-3
 
 @dataclass(eq=False)
 class _Board:
-    """What the ranks have given so far, by group and step."""
+    """The contributions of the ranks so far, by group and step."""
 
     changed: threading.Condition = field(
         default_factory=lambda: renewed(threading.Condition()))
@@ -41,10 +41,10 @@ class _Board:
                 lambda: self.failed or set(ranks) <= self.given.get(key, {}).keys(), seconds)
 
     def take(self, key: Any, ranks: Sequence[int], who: int, text: str) -> dict[int, Any]:
-        """What these ranks gave, once all have; forgotten when each of them has taken it."""
+        """Return the contributions of these ranks, once all have come; each of them takes them."""
         with self.changed:
             self.come(key, ranks, _PATIENCE)
-            # (Another may have failed at this very step; then this one is told what is wrong, too.)
+            # (Another may have failed at this very step; then this one raises the same fault.)
             missing = sorted(set(ranks) - self.given.get(key, {}).keys())
             if missing:
                 raise CollectiveError(f"{text}: rank {who} waits for the ranks {missing}")
@@ -182,7 +182,7 @@ class _ThreadMeeting:
 
 
 def _agreed(board: _Board, key: Any, rank: int, step: Step) -> list[Any]:
-    """What each rank of a step's group gives, which all must call the same."""
+    """Return the contribution of each rank of a step's group; all must use the same step."""
     found = board.take(key, step.group, rank, step.text)
     wrong = disagreement(step.group, [found[r][0] for r in step.group])
     if wrong is not None:
@@ -194,7 +194,7 @@ def run_ranks(size: int, function: Callable[[int], Any]) -> list[Any]:
     """Call `function(rank)` on `size` threads that are the ranks of one world.
 
     Returns:
-        What each returned, by rank.
+        Return the result of each rank.
 
     Raises:
         Exception: what the first rank to fail raised.

@@ -65,8 +65,8 @@ def _options() -> dict[str, str]:
 
 
 def _outputs(traced: Traced, out: Any) -> Sequence[Array]:
-    """What a call gave and what it updated, as the graph lists them; empty where it gave something
-    else."""
+    """Return the results and updates of a call, in the graph's order; empty where the call returned
+    something else."""
     found = host_arrays_of(take_apart(out)[1])
     held = dict(zip(traced.graph.inputs[traced.arguments:], traced.parameters, strict=True))
     found += host_arrays_of(held[old] for old, _ in traced.graph.updates if old in held)

@@ -142,7 +142,7 @@ def _bypass(sample: Sample, position: int, operand: int) -> Sample:
 
 
 def _values(sample: Sample) -> dict[Value, Array]:
-    """What the reference gives for every node; nothing for one it cannot run, and what reads it."""
+    """Return the reference's values of every node; none for one it cannot run, and its readers."""
     values: dict[Value, Array] = dict(zip(sample.graph.inputs, sample.arrays, strict=True))
     for node in sample.graph.nodes:
         if all(v in values for v in node.operands):
@@ -238,7 +238,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _opened(sample: Sample, tries: _Tries) -> Sample | None:
-    """What is inside a loop or branch that is the only node, if that shows the fault as well."""
+    """Return the inside of a loop or branch that is the only node, if that fails as well."""
     nodes = [n for n in sample.graph.nodes if not n.is_constant]
     if len(nodes) != 1 or not nodes[0].regions:
         return None

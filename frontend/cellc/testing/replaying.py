@@ -67,10 +67,10 @@ def replay(path: str | os.PathLike[str], *, isolate: bool = True) -> Replay:
 
     Args:
         path: what `record` or `cellc bisect -o` wrote.
-        isolate: run it in a process of its own first, so that a crash there is told and not had.
+        isolate: run it in a process of its own first, which alone ends in a crash.
 
     Returns:
-        What is wrong here and what differs from there.
+        Return the fault here and the differences from the recorded run.
 
     Raises:
         ArtifactError: the file is damaged or no case.

@@ -47,7 +47,7 @@ def wrong_rule(graph: Graph, values: Values) -> Symptom | None:
 
 
 def problems(node: Node, arrays: Sequence[Array]) -> Iterator[str]:
-    """What is wrong with the rules of one node on these operands, in words."""
+    """Yield faults in the rules of one node on these operands, in words."""
     if node.regions:
         try:
             told = check_own(node, arrays) if is_own(node) else ""
@@ -71,7 +71,7 @@ def problems(node: Node, arrays: Sequence[Array]) -> Iterator[str]:
 
 
 def _inside(node: Node, arrays: Sequence[Array]) -> Iterator[str]:
-    """What is wrong with the rules of the ops that a composition is made of."""
+    """Yield faults in the rules of a composition's ops."""
     graph = expand_node(node)
     values: Values = dict(zip(graph.inputs, arrays, strict=True))
 

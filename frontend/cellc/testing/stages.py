@@ -3,7 +3,8 @@
 The pipeline is run pass by pass. The pass is at fault that raises, that leaves a graph which breaks
 a rule of the IR, after which the reference gives other values, or after which the nodes, each run
 alone, give other bits. If all passes keep the values, code generation is at fault; the node whose
-kernel is wrong is looked for in the optimized graph. What goes away without a pass is said so.
+kernel is wrong is looked for in the optimized graph. A fault that vanishes without a pass is
+reported so.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .judging import Array, Judge, NodeError, Symptom, against_reference
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What went wrong where in the compiler.
+    """The fault of a compiler's stage.
 
     Attributes:
         name: `"pass expand"`, `"code generation"`.

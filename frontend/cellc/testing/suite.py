@@ -1,8 +1,8 @@
 """A suite of tests whose Cells are verified: what the plugin of pytest does when it is used.
 
 Every top-level call of a Cell or a function under `jit` is seen through `core.observers`. After the
-call, it is verified with the arguments it had: once for each signature. What a verification runs is
-not seen again.
+call, it is verified with the arguments it had: once for each signature. Calls within a verification
+are not seen again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..verification.report import place_of
 from ..verification.runs import fresh
 
 Row = dict[str, Any]
-"""What was found of one signature, as plain values that a worker can send."""
+"""The findings for one signature, as plain values that a worker can send."""
 
 _MODES = {"graph": context.GRAPH_MODE, "pynative": context.PYNATIVE_MODE}
 _SHOWN = 10
@@ -74,7 +74,7 @@ class _Verified:
     cell: bool = True
 
     def differs(self) -> list[str]:
-        """What differs; values that are not finite in both modes are the test's own matter."""
+        """Return the differences; values not finite in both modes are the test's own matter."""
         if self.report is None:
             return []
         return [str(f) for f in self.report.findings if f.kind != "nonfinite"]
@@ -92,7 +92,7 @@ class _Verified:
 
 @dataclass(slots=True)
 class Suite:
-    """What a process of a suite has verified."""
+    """The verifications of a process of a suite."""
 
     found: list[_Verified] = field(default_factory=list)
     seen: dict[int, tuple[Any, set[str]]] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class Suite:
         self.found.append(_Verified(test, call, report, reason, isinstance(net, Cell)))
 
     def findings_of(self, test: str) -> list[str]:
-        """What differs in the Cells that a test was the first to call."""
+        """Return the differences in the Cells that a test was the first to call."""
         return [f"{v.call}: {text}" for v in self.found if v.test == test
                 for text in v.differs()]
 

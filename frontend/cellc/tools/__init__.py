@@ -1,1 +1,1 @@
-"""What people look at: profiles, and why a network was compiled again."""
+"""Reports for people: profiles, and the causes of recompilations."""

@@ -1,4 +1,4 @@
-"""What was chosen for a budget, for people: tables, and pictures of memory over a call."""
+"""The choice for a budget, for people: tables, and pictures of memory over a call."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class EntryFacts:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What `explain` found; print it.
+    """The findings of `explain`; print it.
 
     Attributes:
         name: of the Cell or function.
@@ -119,7 +119,7 @@ def _count(n: int, what: str) -> str:
 
 
 def explain(target: Any) -> Explanation:
-    """What has been compiled for a Cell, a jitted function or method, or a gradient function.
+    """Return the compiled programs of a Cell, a jitted function or method, or a gradient function.
 
     The report says for each signature how long its compilation took and what it compares before
     each call, and for each compilation after the first why it was needed: which attribute,

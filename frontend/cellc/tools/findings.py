@@ -27,7 +27,7 @@ from .taps import Array, Operand, Seen
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found in a result.
+    """The findings in a result.
 
     Attributes:
         what: "NaN" or "infinity".

@@ -24,7 +24,7 @@ _LEAST = 640
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What one stage needs.
+    """The needs of one stage.
 
     Attributes:
         parameters: bytes of the parameters and states that it holds or reads.

@@ -142,7 +142,7 @@ class Profile:
     lost: int = 0
 
     def rows(self, by: str = "call") -> list[Row]:
-        """What took the time, most first.
+        """Return the time by row, most first.
 
         Args:
             by: `"call"` (op, Cell and line), `"op"`, `"cell"`, `"line"` or `"family"`.
@@ -180,7 +180,7 @@ class Profile:
         return [float(t) * 1e-9 for t in np.median(spent, axis=0)] if len(spent) else []
 
     def _share(self, e: Event) -> float:
-        """What an execution takes of the call: less if others run beside it."""
+        """Return an execution's share of the call: less if others run in parallel."""
         return (e.end - e.start) / (self.threads if self.sites[e.site].apart else 1)
 
     def typical(self) -> list[Event]:
@@ -206,7 +206,7 @@ class Profile:
         return out.getvalue()
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the table, with bars."""
+        """Return the table for notebooks, with bars."""
         return profile_html.table(self)
 
     def show(self, by: str = "call", limit: int = 25) -> None:
@@ -224,7 +224,7 @@ KEYS: Mapping[str, Callable[[Site], tuple[str, ...]]] = {
     "line": lambda s: (place(s.span),),
     "family": lambda s: (s.family,),
 }
-"""What the rows of a table may stand for."""
+"""The groupings of a table's rows."""
 
 
 def place(span: Span) -> str:
@@ -283,7 +283,7 @@ def _analyse(
     events = []
     for (start, end), records in zip(times, calls, strict=True):
         first = int(records[:, 2].min())
-        # What the call took before its first kernel is not known: half of the rest, say.
+        # The time of the call before its first kernel is not known: half of the rest, say.
         inside = (int(records[:, 3].max()) - first) * rate
         offset = max((end - start - inside) / 2, 0.0)
         events.append([

@@ -35,7 +35,7 @@ _WIDTH = 150
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """What a kernel of a program takes.
+    """The time of a program's kernel.
 
     Attributes:
         name: its ops and their line; `number` its place among the kernels of the program.
@@ -68,7 +68,7 @@ class GpuProfile:
     seconds: list[float]
 
     def rows(self, by: str = "kernel") -> list[KernelTime]:
-        """What took the time, most first."""
+        """Return the time by row, most first."""
         if by not in ("kernel", "call"):
             raise ValueError(f"profiles of a GPU are by kernel, not {by!r}")
         return sorted(filter(None, map(self._row, range(len(self.kernels)))),

@@ -1,8 +1,8 @@
 """Every result of every op, shown to whoever watches, in both modes.
 
-While something is watched the eager engine is behind a `Taps`, which shows what each op gave, and
-networks are compiled with taps (`cellc_compiler.passes.taps`) into entries of their own. Native
-call sites go the long way. When nothing is watched none of this is there.
+While something is watched the eager engine runs within a `Taps`, which shows the results of each
+op, and networks are compiled with taps (`cellc_compiler.passes.taps`) into entries of their own.
+Native call sites go the long way. When nothing is watched none of this is there.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Seen:
 
 
 class Observer(Protocol):
-    """Who is shown what ops give."""
+    """An observer of ops' results."""
 
     def saw(self, seen: Seen) -> None:
         """An op ran."""
@@ -107,7 +107,7 @@ class _Call:
 
 
 class Taps:
-    """Stands before the eager engine and behind compiled graphs.
+    """Stands before the eager engine, and gets the taps of compiled graphs.
 
     Args:
         engine: what runs ops.
@@ -289,7 +289,7 @@ def add(observer: Observer) -> None:
             dispatch.install(taps_)
             watching.active.append(taps_)
             STATE.begin()
-            STATE.lend(None)  # a recording under way is told of each op from now on
+            STATE.lend(None)  # a recording under way sees each op from now on
         taps_.observers.append(observer)
 
 

@@ -46,7 +46,7 @@ class _Nans:
         if self.action == RAISE:
             raise NonFiniteError(findings.text(seen, found))
         if found.source is not None and self.told and found.source.parameter is None:
-            return  # it follows from what has been told
+            return  # it follows from an error already reported
         key = seen.op, seen.origin, seen.spot.key
         if key not in self.told:
             self.told.add(key)
@@ -58,9 +58,9 @@ def watch_nans(action: str = RAISE) -> Iterator[None]:
     """Within the block, an op that makes NaN or infinity is named: op, Cell, line, operands.
 
     It is looked for forward and backward, in compiled networks and in PyNative mode, in all
-    threads. What comes from an op whose operands are finite counts; infinities that are written or
-    given (the mask of an attention) may be passed on, a NaN may not. What is compiled in the block
-    is kept apart from what is compiled outside. Artifacts are not watched.
+    threads. A value counts if the op's operands are finite; infinities that are written or given
+    (the mask of an attention) may be passed on, a NaN may not. Programs compiled in the block are
+    kept apart from others. Artifacts are not watched.
 
     Args:
         action: `"raise"` stops at the first; `"warn"` logs each place once and goes on.
@@ -83,7 +83,7 @@ _debug: list[_Nans] = []
 
 
 def debug_nan(on: bool) -> None:
-    """What `set_context(debug_nan=...)` does: `watch_nans` until it is turned off."""
+    """Apply `set_context(debug_nan=...)`: `watch_nans` until it is turned off."""
     if on and not _debug:
         _debug.append(_Nans(RAISE))
         taps.add(_debug[0])
@@ -99,7 +99,7 @@ FLOAT16, BFLOAT16 = finfo(float16.numpy), finfo(bfloat16.numpy)
 
 @dataclass(slots=True)
 class Range:
-    """What the results of one op held, over all its runs.
+    """The results of one op, over all its runs.
 
     Attributes:
         op: its name; `origin` that of the op whose gradient it belongs to, or "".
@@ -176,7 +176,7 @@ def _sum(a: tuple[int, int], b: tuple[int, ...]) -> tuple[int, int]:
 
 
 class Ranges:
-    """What `watch_ranges` gives; print it.
+    """The result of `watch_ranges`; print it.
 
     Attributes:
         rows: the ranges, in the order in which the ops first ran.

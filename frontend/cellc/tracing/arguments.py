@@ -23,7 +23,7 @@ CHANGEABLE = (list, dict, set, deque, bytearray)
 
 
 def objects_in(value: Any) -> list[Any]:
-    """What can be changed in place in a structure, in order; what stands there twice, twice."""
+    """Return a structure's changeable objects, in order; twice if they stand there twice."""
     found: list[Any] = []
 
     def walk(x: Any) -> None:

@@ -2,9 +2,9 @@
 
 Each read names the *stamps* under which it holds: the class, dictionary, function or variable by
 which Python went. Native code compares all stamps of a program at once (`cellc_runtime.words`).
-Where one differs, the reads that hang on it are made again: if all give what they gave, it is
-renewed, otherwise the program is stale. Reads without a stamp (elements of a list, of an array) are
-made before each call.
+Where one differs, the reads that depend on it are repeated: if all give the same, it is renewed,
+otherwise the program is stale. Reads without a stamp (elements of a list, of an array) are made
+before each call.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Stamped:
 
 
 class Guards:
-    """What was read for one program.
+    """The reads for one program.
 
     Attributes:
         table: the words; None before the first call.

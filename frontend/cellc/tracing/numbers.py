@@ -2,8 +2,8 @@
 
 `int(t)`, `t.item()`, a counter of a run-time loop or a number chosen by a run-time condition is a
 number in PyNative: it has Python's arithmetic, does not decide the element type of a tensor it
-meets, and is returned as a number. A `GraphNumber` is the same in a graph: int64 or float64
-without axes. What Python does in doubles is done in doubles, so both modes give the same bits.
+meets, and is returned as a number. A `GraphNumber` is the same in a graph: int64 or float64 without
+axes. Operations that Python does in doubles are done in doubles, so both modes give the same bits.
 Ints are 64 bits wide; a division by zero ends the call with Python's exception.
 """
 
@@ -307,7 +307,7 @@ _DIVISIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 @cache
 def _zero_message(op: str, kind: Kind) -> str:
-    """What Python says of such a division by zero (versions differ)."""
+    """Return Python's message for such a division by zero (versions differ)."""
     try:
         _DIVISIONS[op](kind(1), kind(0))
     except ZeroDivisionError as e:

@@ -1,8 +1,8 @@
-"""What a compiled network does to Python objects: what each call reads of them and asks about them.
+"""The effects of a network on Python objects: each call's reads of them and questions.
 
 Numbers and Tensors that a network both reads and changes are inputs of its program, read when a
-call begins. Changes are host calls of the program, in program order. What else was read of objects
-that the network changes is compared before a call, as is what was asked of the numbers; where
+call begins. Changes are host calls of the program, in program order. Other reads of objects that
+the network changes are compared before a call, as are the answers about the numbers; where
 something differs, the call is compiled for itself, and both are kept.
 """
 
@@ -63,7 +63,7 @@ def can_be_input(value: Any) -> bool:
 
 @dataclass(slots=True)
 class PythonState:
-    """What a traced network has to do with Python objects that it changes.
+    """The work of a traced network on Python objects that it changes.
 
     Attributes:
         inputs: what it reads of them, after its arguments.

@@ -90,7 +90,7 @@ _ALONE = Leaf(0)
 
 
 def made_anew(value: Any) -> None:
-    """No origin: each container is made anew."""
+    """Return no origin: each container is a new one."""
 
 
 def take_apart(

@@ -1,4 +1,4 @@
-"""What a trace read from outside, and whether Python would find the same now.
+"""The reads of a trace from outside, and whether Python would find the same now.
 
 A read is the path by which Python found a value: the object's own dictionary, the class along its
 MRO, a name that is missing there, a global, a builtin, a captured variable, the code and defaults
@@ -37,9 +37,9 @@ _BOOKS = frozenset(
     {"_flags", "_hooks", "_cells", "_params", "_buffers", "_inner", "_recompute_options",
      "_recompute_budget"}
 )
-"""What Cells keep of their own: methods that change it tell."""
+"""Attributes of Cells that their own methods change, with a notification."""
 _OFFERED = frozenset({"param_groups"})
-"""What Cells of cellc hold for users to change in place."""
+"""Attributes of cellc's Cells that users may change in place."""
 _GONE = object()
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _PLAIN = (bool, int, float, complex, str, bytes)
@@ -183,7 +183,7 @@ class Read:
             self.content is not None and not holds_content(self.value, self.content))
 
     def describe(self) -> str:
-        """What it was and is, and where it was read."""
+        """Describe the old and the new value, and the place of the read."""
         where = f" (read at {self.where})" if self.where else ""
         now = self.now()
         if now is self.value and self.content is not None and short(now) == self.before:
@@ -296,7 +296,7 @@ class Reads:
                    _member(cell, name), True, *map(dict_stamp, tables))
 
     def _of_class(self, cls: type, name: str) -> Any:
-        """What Python finds in a class along its MRO, which is noted."""
+        """Note and return Python's attribute of a class along its MRO."""
         now = partial(in_class, cls, name)
         value = now()
         owner = next((c for c in cls.__mro__ if name in c.__dict__), cls)
@@ -308,7 +308,7 @@ class Reads:
         return value
 
     def _of_bases(self, target: Any, name: str) -> None:
-        """What `super()` finds: in the classes after one of the MRO."""
+        """Note the attribute that `super()` finds: in the classes after one of the MRO."""
         cls, after = target.__self_class__, target.__thisclass__
 
         def now() -> Any:
@@ -345,7 +345,7 @@ class Reads:
                        getattr(fn, name))
 
     def of_result(self, target: Any, method: str, call: Callable[[], Any], result: Any) -> None:
-        """What Python gets from a special method of an object, which it calls again to compare."""
+        """Note the result of an object's special method, which Python calls again to compare."""
         def now() -> Any:
             try:
                 return call()
@@ -390,7 +390,7 @@ _CHANGEABLE_TYPE = 1 << 9
 
 
 def in_class(cls: type, name: str, missing: Any = _GONE) -> Any:
-    """What a class has under a name along its MRO, without running descriptors."""
+    """Return a class's attribute along its MRO, without running descriptors."""
     for base in cls.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]

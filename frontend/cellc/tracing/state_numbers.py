@@ -24,7 +24,7 @@ State = Mapping[int, Any]
 
 @dataclass(slots=True)
 class Answer:
-    """What a trace assumed about state.
+    """An assumption of a trace about state.
 
     Attributes:
         of: gives the value that was asked for, from the state of a call.
@@ -44,7 +44,7 @@ class Answer:
             return False
 
     def describe(self, state: State) -> str:
-        """What it was and is."""
+        """Describe the old and the new value."""
         try:
             now = short(self.of(state))
         except ArithmeticError as e:

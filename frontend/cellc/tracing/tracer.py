@@ -104,7 +104,7 @@ def is_variable(value: object) -> bool:
 
 
 def named(tensor: Tensor) -> str:
-    """What errors call a tensor from outside."""
+    """Return the name of an outside tensor in errors."""
     return f"the parameter {tensor.name}" if isinstance(tensor, Parameter) else "a Tensor"
 
 
@@ -151,8 +151,8 @@ class Region:
 
 
 STAND_IN = 10061
-"""What stands for sizes that are not known before the run. One for all: a network in which two of
-them meet takes them for equal, which is then guarded."""
+"""A size that stands for those that are not known before the run. One for all: a network in which
+two of them meet takes them for equal, which is then guarded."""
 
 
 class SizeInside(TypeError):
@@ -176,8 +176,8 @@ class Tracer:
         roots: all Cells that no other one owns, with what scopes inside them begin with.
         variables: Tensors from outside that the graph changes in place, by identity: they are read
             and written as Parameters are.
-        wanted: those that it changes though it has taken them for constants: the trace is made
-            again, with them as variables.
+        wanted: those that it changes though it has taken them for constants: the trace is repeated,
+            with them as variables.
         caught: in a `try` of the program: settles a check before the rest is traced, or raises;
             whether it could.
         stands: input of a graph that is differentiated -> what it stands for outside.
@@ -213,7 +213,7 @@ class Tracer:
         return "" if self.span is NOWHERE else f"{self.span.file}:{self.span.line}"
 
     def expression(self) -> str:
-        """What stands in the source where the trace is, if that is in one line."""
+        """Return the source at the present place of the trace, if that is in one line."""
         span = self.span
         if span is NOWHERE or span.end_line != span.line:
             return ""
@@ -350,7 +350,7 @@ class Tracer:
         return f"{name}.{n}"
 
     def let_go(self, tensor: Tensor) -> None:
-        """What a tensor of the graph holds is not known any more: reading it is an error."""
+        """Forget the value of a graph's tensor: reading it is an error."""
         assert isinstance(tensor, GraphTensor)
         self.changing(tensor)
         tensor.ir_value = Value(tensor.ir_value.type)
@@ -381,8 +381,8 @@ class Tracer:
     ) -> None:
         """Have the program raise unless every element of `checked` is in [low, high).
 
-        See the op `check` for the arguments. The error says where in the source it comes from, as
-        `whereabouts` tells, and has a code of `cellc.lang.CODES`; `more` stands behind that.
+        See the op `check` for the arguments. The error has its place in the source, by
+        `whereabouts`, and a code of `cellc.lang.CODES`, followed by `more`.
         """
         if self.caught is not None and not shown and self.caught(
                 checked, error, "".join(map(str, parts)), low, high):
@@ -647,7 +647,7 @@ class Tracer:
     ) -> list[Tensor]:
         """`forward(operands)` with the gradient `backward(operands, results, cotangents)`.
 
-        What the two read from outside gets no gradient. `attrs`: further ones of the node.
+        Values that the two read from outside get no gradient. `attrs`: further ones of the node.
         """
         types = [self.lift(t).type for t in operands]
         n = len(types)

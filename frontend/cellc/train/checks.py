@@ -38,7 +38,7 @@ def check_fit(good: bool, who: str, rule: str, first: Any, second: Any) -> None:
 
 
 def updated(who: str, seen: T | None, samples: bool = True) -> T:
-    """What `update` has left behind."""
+    """Return the state that `update` has set."""
     if seen is None:
         none = "there are no samples: " if samples else ""
         raise RuntimeError(f"For '{who}.eval', {none}call 'update' first.")

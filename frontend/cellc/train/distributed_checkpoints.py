@@ -284,8 +284,8 @@ def load_segmented_checkpoints(
 def sync_pipeline_shared_parameters(net: Cell) -> None:
     """Give parameters to the stages of a pipeline that share them.
 
-    The network's `parameter_layout_dict` says which they are: behind the whole shape and a field
-    of MindSpore's own come whether the parameter is shared, whether this rank sends it, the other
+    The network's `parameter_layout_dict` says which they are: after the whole shape and a field of
+    MindSpore's own come whether the parameter is shared, whether this rank sends it, the other
     rank, and the tag.
 
     Source: `mindspore.parallel.sync_pipeline_shared_parameters`.

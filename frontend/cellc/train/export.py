@@ -114,7 +114,7 @@ def _network(traced: Traced, inputs: tuple[Any, ...]) -> portable.Network:
 
 
 def named_weights(traced: Traced) -> tuple[dict[str, Array], set[str]]:
-    """The values behind a graph's inputs that are no arguments, and which are not trained.
+    """Return the values of a graph's inputs that are no arguments, and those that are not trained.
 
     The state of the global random generator is left out: whoever loads the graph draws from
     their own.

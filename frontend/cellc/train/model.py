@@ -345,7 +345,7 @@ class Model:
     # --- inference ------------------------------------------------------------------------------
 
     def predict(self, *predict_data: Any, backend: str | None = None, config: Any = None) -> Any:
-        """What the network gives, in eval mode.
+        """Return the network's result, in eval mode.
 
         Args:
             predict_data: its inputs: Tensors, or a tuple or list of them.
@@ -416,7 +416,7 @@ _ONE_DEVICE = (
 
 
 def _around(parallel: AutoParallel | None, network: Any) -> Any:
-    """What is made of a network that is cut over ranks is cut as it is."""
+    """A network derived from a sharded one keeps its sharding."""
     return network if parallel is None or network is None else parallel.around(network)
 
 

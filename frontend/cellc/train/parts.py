@@ -120,7 +120,7 @@ def completed(
 
 
 def metadata(layouts: Mapping[str, PartLayout], redundant: bool) -> dict[str, str]:
-    """What a safetensors file says of the parts that it has."""
+    """Return a safetensors file's metadata about the parts that it has."""
     placed = {name: layout.as_json() for name, layout in layouts.items()}
     return {LAYOUTS_KEY: json.dumps({"rank": world().rank, "of": world().size,
                                      "layouts": placed}),
@@ -198,14 +198,14 @@ def _write_manifest(manifest: str, parts: list[dict[str, Any]]) -> None:
 
 
 def _told(step: str, text: str) -> list[str]:
-    """What each rank says at a step that all come to."""
+    """Return the text of each rank at a step that all reach."""
     return collectives.gathered_texts(Step(step, tuple(range(world().size))), text)
 
 
 def _written(
     final: str, pending: str, entries: Entries, format: str, crc: bool, more: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Write a part under a new name; what the others are told of it."""
+    """Write a part under a new name; return its entry for the others."""
     try:
         os.makedirs(os.path.dirname(final), exist_ok=True)
         write(pending, entries, format, crc, more, final)
@@ -287,7 +287,7 @@ class Manifest:
         return all(part.is_whole() for part in self.parts)
 
     def entries(self, rank: int) -> Entries:
-        """What the part of a rank holds, every byte of it checked."""
+        """Return the contents of a rank's part, every byte of it checked."""
         part = self.parts[rank]
         what = f"the part of rank {rank} of the checkpoint {self.name} is"
         try:
@@ -330,7 +330,7 @@ def latest_checkpoint(directory: str, prefix: str = "") -> str | None:
         prefix: how its name begins.
 
     Returns:
-        What `load_distributed_checkpoint` takes: the manifest of what several ranks wrote with
+        Return the argument of `load_distributed_checkpoint`: the manifest of several ranks with
         integrated_save=False; where no networks are cut over ranks, the file of one of them, which
         has all of it. All ranks get the same as long as none of them writes or removes checkpoints
         meanwhile. It is read to the end: the checksums of a manifest's parts, the structure of a

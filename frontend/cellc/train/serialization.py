@@ -197,7 +197,7 @@ def _entries_of(save_obj: Any) -> dict[str, Array | str]:
 
 
 def _state_of(net: Cell) -> dict[str, Tensor]:
-    """What a network keeps: its parameters and persistent buffers, by name."""
+    """Return the state of a network: its parameters and persistent buffers, by name."""
     look_through(net)
     state: dict[str, Tensor] = {p.name: p for p in net.get_parameters() if not is_elsewhere(p)}
     kept = net.state_dict()
@@ -250,7 +250,7 @@ class _Background(threading.Thread):
 
     running: dict[str, _Background] = {}
     failed: list[tuple[str, BaseException]] = []
-    """Files that could not be written, and why, until somebody is told."""
+    """Files that could not be written, with the error, until it is raised."""
     _lock = renewed(threading.Lock())
 
     def __init__(self, path: str, work: Callable[[], None]) -> None:
@@ -279,7 +279,7 @@ class _Background(threading.Thread):
 
     @classmethod
     def raise_failed(cls) -> None:
-        """Raise the first failure that nobody was told of.
+        """Raise the first failure that was not raised yet.
 
         Raises:
             OSError: a file was not written.
@@ -465,7 +465,7 @@ def _prefixes(given: Any) -> tuple[str, ...]:
 
 
 class ParamDictFuture:
-    """What `load_checkpoint_async` returns: `result()` waits for the parameters."""
+    """The result of `load_checkpoint_async`: `result()` waits for the parameters."""
 
     def __init__(self, work: Callable[[], dict[str, Any]]) -> None:
         self._value: dict[str, Any] = {}

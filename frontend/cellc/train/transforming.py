@@ -1,8 +1,8 @@
 """Checkpoints of several ranks for another number of ranks, or as one: file to file.
 
-A folder has the checkpoint of rank i in `rank_i`. Strategy files say which part of each parameter
-a rank has before and after; without one every rank has all of it. What is in no strategy (rates,
-counters) goes as it is. Source: `mindspore.parallel`, "distributed checkpoints".
+A folder has the checkpoint of rank i in `rank_i`. Strategy files say which part of each parameter a
+rank has before and after; without one every rank has all of it. Parameters in no strategy (rates,
+counters) are copied as they are. Source: `mindspore.parallel`, "distributed checkpoints".
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class _Files:
         self._read: dict[int, Entries] = {}
 
     def entries(self, rank: int) -> Entries:
-        """What the checkpoint of a rank holds."""
+        """Return the contents of a rank's checkpoint."""
         if rank not in self._read:
             name = self.names[rank]
             self._read[rank] = read_weights(name, kind_of(name))
@@ -424,7 +424,7 @@ def _write_unified(folder: str, merged: Mapping[str, Array], share: Sequence[int
 
 
 def _balanced(sizes: Mapping[str, int], count: int) -> list[list[str]]:
-    """Names in so many groups, the largest first, each to the group that has least."""
+    """Return the names in `count` groups, the largest first, each to the group that has least."""
     groups: list[list[str]] = [[] for _ in range(count)]
     totals = [0] * count
     for name in sorted(sizes, key=lambda n: -sizes[n]):

@@ -1,4 +1,4 @@
-"""Checkpoint files of both formats behind one pair of functions."""
+"""Checkpoint files of both formats, read and written by one pair of functions."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def is_whole(file: str, format: str) -> bool:
 def _decoded(
     data: memoryview | bytes, what: str, format: str, crc: bool
 ) -> tuple[dict[str, Array | str], bool]:
-    """What is in a checkpoint, and whether it has a CRC-32."""
+    """Return the contents of a checkpoint, and whether it has a CRC-32."""
     found: dict[str, Array | str]
     if not len(data):
         raise CutOff(f"the {what} is empty")
@@ -147,7 +147,7 @@ _OTHERS = (
 
 
 def _in_plain_words(head: bytes, format: str, error: ArtifactError) -> str:
-    """What is likely wrong with a file, and what to do."""
+    """Return the likely fault of a file, and the remedy."""
     if not head:
         return "it is empty: what was to write or copy it did not get that far"
     for start, reason in _OTHERS:

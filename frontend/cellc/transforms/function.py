@@ -17,7 +17,7 @@ from ..tracing.tracer import GraphTensor
 
 
 class FunctionContext:
-    """What `forward` and `backward` of a `Function` share (`ctx`); any attribute may be set.
+    """Data that `forward` and `backward` of a `Function` share (`ctx`); it takes any attribute.
 
     Attributes:
         needs_input_grad: for each argument, whether its gradient may be asked for.
@@ -40,7 +40,7 @@ class FunctionContext:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` was given."""
+        """The arguments of `save_for_backward`."""
         return self._saved
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
@@ -192,7 +192,7 @@ def _same(a: Tensor, b: Any) -> bool:
 
 
 def _origin(t: Any, operands: Tensors, results: Tensors, extra: list[Tensor]) -> tuple[str, Any]:
-    """What a saved value is: an operand, a result (`extra` grows), or known beforehand."""
+    """Return the origin of a saved value: an operand, a result (`extra` grows), or known."""
     for kind, many in (("operand", operands), ("result", results)):
         for i, other in enumerate(many):
             if t is not None and _same(other, t):

@@ -51,7 +51,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Request:
-    """What is differentiated.
+    """The function to differentiate.
 
     Attributes:
         fn: the function or Cell.
@@ -317,7 +317,7 @@ def hooked(tensor: Tensor, grad: Tensor) -> Tensor:
 
 @dataclass(eq=False)
 class GradFunction:
-    """What `grad` and `value_and_grad` return: a function of the same arguments."""
+    """The result of `grad` and `value_and_grad`: a function of the same arguments."""
 
     request: Request
     with_value: bool
@@ -338,8 +338,8 @@ class GradFunction:
         return self._compute(*args, **kwargs)
 
     def _with_hooks(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> GradFunction:
-        """What serves a call whose arguments may have hooks: each set of these is compiled for
-        itself."""
+        """Return the function for a call whose arguments may have hooks: each set of these is
+        compiled for itself."""
         leaves = take_apart((args, dict(kwargs)))[1]
         hooked = {i: t for i, t in enumerate(leaves) if t._hooks}
         if not hooked:

@@ -69,7 +69,7 @@ class Transformed:
 
 
 class Outputs:
-    """What a function gave, and which of its tensors are differentiated.
+    """The results of a function, and the tensors among them that are differentiated.
 
     Attributes:
         structure, tensors: of all that it gave.
@@ -114,7 +114,7 @@ class Outputs:
         return parts[0] if self.single else tuple(parts)
 
     def value(self, tensors: Tensors) -> Any:
-        """What is differentiated, of all tensors the function gave."""
+        """Return the differentiated value, of all the function's tensors."""
         return self.shaped([tensors[i] for i in self.seeds])
 
     def aux(self, tensors: Tensors) -> tuple[Any, ...]:
@@ -188,7 +188,7 @@ def _derived(
     run: Recorded, kind: str, given: Tensors,
     build: Callable[[Derivative, Sequence[Value]], list[Value]],
 ) -> tuple[list[int], list[Tensor]] | None:
-    """What `build` makes of a recorded run; None where that holds Python code.
+    """Return the results of `build` on a recorded run; None where that holds Python code.
 
     Returns:
         Which of the differentiated outputs depend on the inputs (`build` knows of those only), and
@@ -404,7 +404,7 @@ def _cotangents(fn: Any, weights: Any, has_aux: bool) -> GradFunction:
 
 
 class Pullback:
-    """What `vjp` returns beside the outputs: cotangents of the outputs to those of the inputs."""
+    """The second result of `vjp`: maps cotangents of the outputs to those of the inputs."""
 
     def __init__(self, function: GradFunction, args: tuple[Tensor, ...], value: Any) -> None:
         self.function = function

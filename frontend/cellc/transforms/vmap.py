@@ -82,7 +82,7 @@ def _flat_axes(name: str, axes: Axes) -> list[int | None]:
 
 
 class Vectorized:
-    """What `vmap` returns: a function of the same arguments, each with an axis of examples."""
+    """The result of `vmap`: a function of the same arguments, each with an axis of examples."""
 
     def __init__(self, fn: Any, in_axes: Axes, out_axes: Axes) -> None:
         self.fn, self.in_axes, self.out_axes = fn, in_axes, out_axes

@@ -1,4 +1,4 @@
-"""What helps clusters to go on after a fault: on one device there is nothing to agree on.
+"""Recovery of clusters after a fault: on one device there is nothing to agree on.
 
 Source: `mindspore.utils`.
 """

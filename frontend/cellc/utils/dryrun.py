@@ -12,7 +12,7 @@ _LEVEL = "MS_SIMULATION_LEVEL"
 
 
 def set_simulation() -> None:
-    """Have `mock` give what it is told to; there is no simulated device, so all else is computed.
+    """Let `mock` return its given value; there is no simulated device, so all else is computed.
 
     Source: `mindspore.utils.dryrun.set_simulation`, which sets the same variable of the environment
     (`MS_SIMULATION_LEVEL`).

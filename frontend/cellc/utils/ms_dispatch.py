@@ -48,7 +48,7 @@ class MsDispatchMode(ContextDecorator):
     """
 
     def __ms_dispatch__(self, func: OpFunc, args: Tensors, kwargs: Any = None) -> Any:
-        """What an op gives: here, its result.
+        """Return the result of an op.
 
         Args:
             func: computes the op, with its options: `func(*args)`.

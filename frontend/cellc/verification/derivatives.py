@@ -52,7 +52,7 @@ def is_own(node: Node) -> bool:
 
 
 def check_own(node: Node, operands: Sequence[Array]) -> str:
-    """What is wrong with a gradient of the user's (`is_own`), near these operands; "" if nothing.
+    """Return the fault of a user's gradient (`is_own`), near these operands; "" if there is none.
 
     Raises:
         Unknown: it is not smooth or not finite there, or follows from a Python function.
@@ -94,7 +94,7 @@ def has_rule(node: Node) -> bool:
 
 
 def check_rule(node: Node, operands: Sequence[Array]) -> str:
-    """What is wrong with the gradient of one node, near these operands; "" if nothing.
+    """Return the fault of one node's gradient, near these operands; "" if there is none.
 
     Raises:
         Unknown: it is not smooth or not finite there.
@@ -244,8 +244,7 @@ class Quotient:
         self.rng = np.random.default_rng(11)
 
     def check(self, allowed: float) -> str:
-        """What is wrong along a random direction, with an error of more than this; "" if
-        nothing is.
+        """Return the fault along a random direction, if its error is larger; "" if there is none.
 
         Raises:
             Unknown: there are no derivatives, or no steady difference quotients.
@@ -350,7 +349,7 @@ class Quotient:
         base = abs(self.total(at))
         quotients: list[float] = []
         for step in STEPS:
-            # What float64 rounds in the difference of two totals, the step makes larger.
+            # The step enlarges the rounding of float64 in the difference of two totals.
             noise = 1e-14 * (1 + base) / step
             if noise > 0.1 * allowed * max(scale, 1e-2 * (1 + base)):
                 break

@@ -26,7 +26,7 @@ def index_ranges(graph: Graph, count: int) -> dict[int, tuple[int, int]]:
 
 
 def _source(v: Value) -> Value:
-    """What a value is another view or type of."""
+    """Return the value that this one is another view or type of."""
     while v.node is not None and len(v.node.operands) == 1 and (
             v.node.op == "cast" or lookup(v.node.op).cost == "free"):
         v = v.node.operands[0]

@@ -76,7 +76,7 @@ def judge(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> Ve
 
 
 def judge_expansion(node: Node, expansion: Graph, operands: Sequence[Array]) -> str:
-    """What is wrong with a composition's expansion, run in float64; "" if it is its reference."""
+    """Return the fault of a composition's expansion, run in float64; "" if it is its reference."""
     want = evaluate(node, operands, precise=True)
     got = run(expansion, operands, precise=True)
     largest = max((float(np.max(np.abs(a[np.isfinite(a)]), initial=0.0))
@@ -91,7 +91,7 @@ def judge_expansion(node: Node, expansion: Graph, operands: Sequence[Array]) -> 
         fine = np.isfinite(b)
         own = np.dtype(r.dtype.numpy)
         scale = float(np.max(np.abs(b), initial=0.0, where=fine))
-        # What cancels in float64 leaves a rounding of that: 2**-40 of the largest number around.
+        # Cancellation in float64 leaves a rounding error: 2**-40 of the largest number around.
         allowed = lookup(node.op).tolerance * eps(own) * scale + 2.0**-40 * largest
         worst = float(np.max(np.abs(np.where(fine, a, 0) - np.where(fine, b, 0)), initial=0.0))
         if worst > allowed:
@@ -112,7 +112,7 @@ def _not_finite(i: int, got: Array, ref: Array) -> str:
     with np.errstate(over="ignore", invalid="ignore"):
         limited = ref.astype(got.dtype)
         wide, have = widened(limited), widened(got)
-        # What lies next to the largest number may be rounded to either side of it.
+        # A value next to the largest number may be rounded to either side of it.
         border = np.abs(widened(ref)) > largest_finite(got.dtype) * (1 - 64 * eps(got.dtype))
         infinite = np.isinf(wide) & np.isinf(have) & (wide == have)
         both = (np.isfinite(wide) & np.isfinite(have)) | (np.isnan(wide) & np.isnan(have))

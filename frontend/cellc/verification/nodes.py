@@ -49,7 +49,7 @@ class Tape:
         self.calls.append([np.array(a) for a in arrays])
 
     def player(self) -> Callable[..., None]:
-        """What writes the results of the recorded calls, one after the other."""
+        """Return the function that writes the results of the recorded calls, in order."""
         calls = iter(self.calls)
 
         def replay(*arrays: Array) -> None:

@@ -28,7 +28,7 @@ class Origin:
     results: list[Array]
 
     def told(self) -> str:
-        """What it makes, and whether the reference does so too."""
+        """Return the op's result in words, and whether the reference gives the same."""
         text = f"makes {kinds_of(self.results)} of finite operands"
         if self.node.regions:
             return text

@@ -30,7 +30,7 @@ from .values import digest, telling
 
 Array = np.ndarray[Any, Any]
 Steps = list[tuple[str, str, list[bytes]]]
-"""What PyNative did: ops, places in the user's source, digests of the results."""
+"""The steps of PyNative: ops, places in the user's source, digests of the results."""
 
 _OWN = str(Path(__file__).parents[1])
 

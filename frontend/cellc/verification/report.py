@@ -1,4 +1,4 @@
-"""What a verification found, as an object, text, JSON and JUnit's XML."""
+"""The result of a verification, as an object, text, JSON and JUnit's XML."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ END_TO_END = frozenset(KINDS[:7])
 NODE_KINDS = frozenset(("node", "region", "reference"))
 NODES = "nodes", "nodes against the reference", "regions"
 RULES = "op rules", "gradients in float64"
-"""What is counted of nodes and of gradients, in `Report.compared`."""
+"""The counts of nodes and of gradients, in `Report.compared`."""
 MOST = 100
 """Findings that are kept; more are counted."""
 
@@ -81,7 +81,7 @@ class Worst:
 
 @dataclass(slots=True)
 class Report:
-    """What was compared, what was not, and what differs.
+    """The compared values, the others, and the differences.
 
     Attributes:
         network: what was verified.
@@ -91,7 +91,7 @@ class Report:
         worst: the node nearest to its tolerance, or beyond it; None if none was judged.
         dropped: findings beyond `MOST`.
         notes: what else one should know.
-        origins: ops and places whose values that are not finite have been told of.
+        origins: ops and places whose values that are not finite have been reported.
     """
 
     network: str = ""
@@ -163,7 +163,7 @@ class Report:
         return "\n".join([*lines, self.verdict()])
 
     def _told(self, stage: str) -> list[str]:
-        """What was compared of a stage: end to end, node by node, by difference quotients."""
+        """Return the comparisons of a stage: end to end, node by node, by difference quotients."""
         counts = {key.partition(": ")[2]: n for key, n in self.compared.items()
                   if key.startswith(f"{stage}: ")}
         kinds = {f.kind for f in self.findings if f"{stage}:" in f"{f.where}:"}

@@ -56,7 +56,7 @@ class Stage:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one call did.
+    """The effects of one call.
 
     Attributes:
         returned: the result itself; `results` it as a table.
@@ -164,7 +164,7 @@ def compare(
 
 
 def _compare(stage: Stage, at: str, eager: Outcome, graph: Outcome, report: Report) -> None:
-    """What one call did differently in the two runs."""
+    """Compare the effects of one call in the two runs."""
     if eager.error is not None or graph.error is not None:
         _errors(stage.name, at, eager.error, graph.error, report)
     else:

@@ -1,4 +1,4 @@
-"""What a run of a network can change, noted before it and put back after it.
+"""The state that a run of a network can change, saved before it and restored after it.
 
 Everything that can be reached from the network is noted: elements of Parameters and Tensors,
 attributes, containers, the data of classes, what functions close over, the globals that they read
@@ -68,7 +68,7 @@ class Snapshot:
         self._random.restore()
 
     def table(self) -> Table:
-        """What is there now, by path."""
+        """Return the present state, by path."""
         out = Table()
         for name, read in self._places.items():
             value = read()
@@ -172,7 +172,7 @@ class Snapshot:
                 self._global(fn.__globals__, name, value)
 
     def _module(self, module: ModuleType, names: Sequence[str]) -> None:
-        """What a function reads or sets of a user's module that it names."""
+        """Save the attributes that a function reads or sets of a user's module that it names."""
         if _is_foreign(module.__name__):
             return
         if self._first(module):
@@ -381,7 +381,7 @@ def _object_undo(x: Any, saved: dict[str, Any]) -> Undo:
 
 
 class _Random:
-    """What belongs to no network: the states of random generators, the environment."""
+    """State of no network: the random generators, the environment."""
 
     def __init__(self) -> None:
         self.seed = seeds.get_seed()

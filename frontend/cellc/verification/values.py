@@ -32,10 +32,10 @@ _INNER = ("cellc.compiled", "cellc.core", "cellc.eager", "cellc.lang", "cellc.st
 
 
 class Table(dict[str, Any]):
-    """What is at each path: an array, a plain value, or the kind and the names of a container."""
+    """The contents of each path: an array, a plain value, or a container's kind and names."""
 
     def types(self) -> dict[str, Any]:
-        """What is at each path but for elements and values."""
+        """Return the contents of each path but for elements and values."""
         return {path: (x.dtype, x.shape) if isinstance(x, np.ndarray) else
                 x if isinstance(x, tuple) else type(x) for path, x in self.items()}
 

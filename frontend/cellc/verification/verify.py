@@ -41,7 +41,7 @@ def verify(
 
     Each mode makes three calls, one after another, so that effects on Python objects that are lost
     or repeated later are found. Nothing of the network is changed: parameters, attributes, globals
-    and random generators are put back. What it prints is compared and not shown.
+    and random generators are put back. Its output is compared and not shown.
 
     Args:
         net: a Cell or function.
@@ -55,7 +55,7 @@ def verify(
         nodes: also compare node by node; False: end to end only.
 
     Returns:
-        What was compared and what differs; `status` 0 all agrees, 1 something differs or is not
+        Return the comparisons and differences; `status` 0 all agrees, 1 something differs or is not
         finite, 2 not all could be compared.
 
     Raises:
@@ -105,7 +105,7 @@ class _Run:
         """A stage end to end, then node by node.
 
         Returns:
-            What its first call did in PyNative and compiled, and its graph, if its nodes were
+            Return its first call in PyNative and compiled, and its graph, if its nodes were
             compared.
         """
         calls, compiled = (run(stage, self.seed, c, self.report) for c in (False, True))
@@ -184,7 +184,7 @@ class _Run:
 
 
 def _compiled(fn: Any) -> Callable[..., Any]:
-    """What runs compiled in graph mode: a Cell or a jitted function itself."""
+    """Return the callable that runs compiled in graph mode: a Cell or a jitted function itself."""
     return fn if isinstance(fn, (Cell, Jitted, GradFunction)) else Jitted(fn)
 
 
@@ -193,7 +193,7 @@ def _output(path: str) -> tuple[str, str]:
 
 
 def _of_gradient(path: str, positions: tuple[int, ...], names: list[str]) -> tuple[str, str]:
-    """What a path of `(value, gradients)` is, and the kind of a finding there."""
+    """Return the name of a path of `(value, gradients)`, and the kind of a finding there."""
     numbers = [int(n) for n in re.findall(r"\[(\d+)\]", path)]
     if not numbers or numbers[0] == 0:
         return f"output{path[3:]}", "output"

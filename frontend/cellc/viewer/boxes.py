@@ -177,9 +177,9 @@ def _edges(
 def _layout(count: int, edges: Sequence[tuple[int, int]]) -> Json:
     """The parts of a box that do not hang together, each with its layers, and its edges.
 
-    What very many read, such as a learning rate, stands apart: its edges would hide all others, so
-    they are those of something outside. Numbers from `count` on are places where an edge passes a
-    layer; an edge is its two ends, then the places that it passes.
+    A node with very many readers, such as a learning rate, stands apart: its edges would hide all
+    others, so they are those of something outside. Numbers from `count` on are places where an edge
+    passes a layer; an edge is its two ends, then the places that it passes.
     """
     readers = Counter(a for a, b in edges if b != OUTSIDE)
     edges = list(dict.fromkeys(

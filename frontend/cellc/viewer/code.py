@@ -1,4 +1,4 @@
-"""What a graph is lowered to, for a report: calls of kernels, loop nests, LLVM text, assembly, and
+"""The lowered form of a graph, for a report: calls of kernels, loop nests, LLVM text, assembly, and
 where each temporary lies in the arena and when."""
 
 from __future__ import annotations

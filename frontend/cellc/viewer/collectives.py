@@ -17,7 +17,7 @@ _SENT: Mapping[str, Callable[[Link, int, float], Cost]] = {
     "all_to_all": links.all_to_all, "all_to_all_v": links.all_to_all,
     "broadcast_from": links.broadcast,
 }
-"""What a rank sends, by the op; the others' rows come from one rank or go to it."""
+"""The bytes that a rank sends, by the op; the others' rows come from one rank or go to it."""
 _LINK = Link(0.0, 1.0)
 
 

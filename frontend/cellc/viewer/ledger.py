@@ -26,7 +26,7 @@ Place = tuple[str, str, int, int]
 
 @dataclass(slots=True)
 class Row:
-    """What is known of a node; it does not change while its operands may.
+    """The facts about a node; they do not change while its operands may.
 
     Attributes:
         first: the number of its first result; those of the others follow.
@@ -48,7 +48,7 @@ class Row:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What equal nodes of two graphs have in common."""
+        """Return the key that equal nodes of two graphs share."""
         return self.op, self.scope, self.span, tuple(self.types), tuple(self.attrs.items())
 
 
@@ -194,7 +194,7 @@ def _shown(value: Any) -> str:
 def _bindings(node: Node, region: Graph) -> Iterator[tuple[Value, Value]]:
     """The inputs of a region that stand for an outer value, and that value.
 
-    What a loop carries stands for its value before the first trip.
+    Carried values of a loop stand for their values before the first trip.
     """
     operands = node.operands
     if node.op == "cond":

@@ -1,9 +1,8 @@
 """The report's data as one HTML file: style, scripts and data inside, nothing fetched.
 
-What comes from a network is data and stays data: names and texts lie in a script element of type
-JSON in which no character can end it, the page's scripts set them as text, and the page's policy
-lets no script run but these, by their hashes. Texts of kernels are compressed, and read when they
-are looked at.
+Data from a network remain data: names and texts lie in a script element of type JSON in which no
+character can end it, the page's scripts set them as text, and the page's policy lets no script run
+but these, by their hashes. Texts of kernels are compressed, and read when they are looked at.
 """
 
 from __future__ import annotations

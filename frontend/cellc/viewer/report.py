@@ -1,4 +1,4 @@
-"""What a report holds, as JSON: the graphs of a subject stage by stage, their code and memory.
+"""The contents of a report, as JSON: the graphs of a subject stage by stage, their code and memory.
 
 Numbers stand for strings that occur often (ops, Cells, files, types); the page's `model.js` reads
 what is written here, and nothing else does.
@@ -145,7 +145,7 @@ class _Report:
                             "buffers": []}
 
     def _code(self, last: Graph, first_text: int) -> Json:
-        """What the optimized graph, which is used up, is lowered to."""
+        """Return the lowered form of the optimized graph, which is used up."""
         self.say("code generation")
         code = Code(last, self.target, self.ledger, self.say)
         lowered = code.document(self._seconds(code))
@@ -216,7 +216,7 @@ class _Report:
         }
 
     def _items(self, graph: Shot, shot: Snapshot, key: str) -> list[Item]:
-        """What of a graph is drawn: nodes but constants, inputs but weights, outputs."""
+        """Return the drawn items of a graph: nodes but constants, inputs but weights, outputs."""
         rows, values = self.ledger.rows, self.ledger.values
         makes: dict[int, int | str] = {}
         out: list[Item] = []
@@ -280,7 +280,7 @@ class _Report:
         return out
 
     def _seconds(self, code: Code) -> list[float] | None:
-        """What each instruction took, if the profile is of the same ones."""
+        """Return the time of each instruction, if the profile is of the same ones."""
         profile = self.subject.profile
         if profile is None:
             return None

@@ -28,7 +28,7 @@ class Rewrite:
 
 @dataclass(slots=True)
 class Change:
-    """What a pass did.
+    """The changes of a pass.
 
     Attributes:
         rewritten: places with nodes gone and new.
@@ -47,7 +47,7 @@ class Change:
 
 @dataclass(slots=True)
 class Stage:
-    """A stage: what it is called, the graph behind it, and what changed from the one before."""
+    """A stage: its name, the graph after it, and the changes from the one before."""
 
     name: str
     snapshot: Snapshot
@@ -56,7 +56,7 @@ class Stage:
 
 
 def compare(ledger: Ledger, before: Snapshot, after: Snapshot) -> Change:
-    """What there is to see between two stages."""
+    """Return the differences between two stages."""
     gone = [u for u in before.operands if u not in after.operands]
     new = [u for u in after.operands if u not in before.operands]
     places: dict[Place, Rewrite] = {}
@@ -116,9 +116,9 @@ def _counted(ledger: Ledger, uids: Iterable[int]) -> str:
 def mark_traced(ledger: Ledger, shot: Snapshot) -> None:
     """Tell the parts of a traced graph apart.
 
-    What follows from a cotangent is of the gradient if it carries the place of a node from before
-    the first cotangent, as backward nodes do, and an update if it does not, as the steps of an
-    optimizer do not.
+    A node that follows from a cotangent is of the gradient if it carries the place of a node from
+    before the first cotangent, as backward nodes do, and an update if it does not, as the steps of
+    an optimizer do not.
     """
     rows, order = ledger.rows, shot.graph.nodes
     start = next((i for i, u in enumerate(order) if rows[u].op == "cotangent"), len(order))
@@ -136,9 +136,8 @@ def mark_traced(ledger: Ledger, shot: Snapshot) -> None:
 def _mark_read(
     ledger: Ledger, shot: Snapshot, order: Sequence[int], behind: Collection[int]
 ) -> None:
-    """What reads constants alone (ramps, seeds), and what stands `behind` the first cotangent
-    without following from it, is of the part that alone reads it; so is what is read by updates
-    alone."""
+    """Readers of constants alone (ramps, seeds), and nodes `behind` the first cotangent that do not
+    follow from it, are of the part that alone reads them; so are nodes that updates alone read."""
     rows = ledger.rows
     fixed: set[int] = set()
     for uid in order:

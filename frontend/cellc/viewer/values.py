@@ -1,4 +1,4 @@
-"""What the values of a graph are on given inputs: range, mean, NaN count and histogram of each."""
+"""Statistics of a graph's values on given inputs: range, mean, NaN count and histogram of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AT_ONCE = 1 << 29
 def statistics(
     graph: Graph, arrays: Sequence[Array], callbacks: Mapping[str, Callable[..., None]]
 ) -> dict[Value, dict[str, Any]]:
-    """What is to be told of each value of the outermost graph, compiled and run on these arrays."""
+    """Return statistics of each outermost value, compiled and run on these arrays."""
     found = {v: describe(np.asarray(a)) for v, a in zip(graph.inputs, arrays, strict=True)}
     positions = [i for i, node in enumerate(graph.nodes) if _shows(node)]
     for part in _parts(graph, positions):

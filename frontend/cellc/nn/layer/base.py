@@ -1,4 +1,4 @@
-"""What layers share: making parameters, printing options, families that differ in constants."""
+"""The common part of layers: parameters, printed options, families that differ in constants."""
 
 from __future__ import annotations
 

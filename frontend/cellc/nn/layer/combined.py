@@ -1,4 +1,4 @@
-"""A convolution or dense layer with normalisation and activation behind it.
+"""A convolution or dense layer followed by normalisation and activation.
 
 Source: `mindspore.nn.Conv2dBnAct`, `mindspore.nn.DenseBnAct`.
 """

@@ -98,7 +98,7 @@ class _Numbered(Cell):
         self._set(cell for _, cell in cells)
 
     def _named(self, cell: Cell, own: int | str) -> Cell:
-        """A cell, its parameters named behind its own name here."""
+        """Return a cell, its parameters named after its own name here."""
         if self._auto_prefix:
             name(cell, f"{naming(self._cells.items())[0]}{own}.")
         return cell

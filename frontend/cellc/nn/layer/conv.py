@@ -34,7 +34,7 @@ def _check_input_3d(input_shape: Any, op_name: str) -> None:
 
 
 class _Conv(Family):
-    """What convolutions share: checks, parameters, printed form.
+    """The common part of convolutions: checks, parameters, printed form.
 
     Attributes:
         transposed: whether the first axis of the weight is that of the input.

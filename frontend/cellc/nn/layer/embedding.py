@@ -133,7 +133,7 @@ class MultiFieldEmbeddingLookup(EmbeddingLookup):
     ) -> Tensor:
         """Indices, weights and fields, (batch, length) each, to (batch, fields, embedding).
 
-        What has weight zero is left out; a field with nothing in it is zero.
+        Entries of weight zero are left out; an empty field is zero.
         """
         if input_indices.ndim != 2 or input_values.shape != input_indices.shape or \
                 field_ids.shape != input_indices.shape:

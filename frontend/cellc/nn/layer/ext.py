@@ -30,7 +30,7 @@ class _AvgPoolExt(Arguments, Family):
     count_include_pad: bool = True
 
     def options(self) -> tuple[Any, Any, Any, bool, bool]:
-        """What the functions take after the input."""
+        """The arguments of the functions after the input."""
         step = self.kernel_size if self.stride is None else self.stride
         return self.kernel_size, step, self.padding, self.ceil_mode, self.count_include_pad
 

@@ -13,7 +13,7 @@ from .base import Layer
 
 
 class _Fractional(Layer):
-    """What pools at drawn places share.
+    """The common part of pooling at drawn places.
 
     Args:
         kernel_size: size of a window.

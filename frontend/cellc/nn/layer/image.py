@@ -101,7 +101,7 @@ class PSNR(Layer):
 
 
 class _Structure(Cell):
-    """What the measures of structure share: a Gaussian window and the constants; see `SSIM`."""
+    """The common part of structure measures: a Gaussian window and the constants; see `SSIM`."""
 
     def __init__(
         self, max_val: MaxValue, filter_size: Positive, filter_sigma: PositiveFloat, k1: Float,

@@ -26,7 +26,7 @@ FlagOrNone = Annotated[bool | None, one_of(None, True, False)]
 
 
 class _ByChannel(Family):
-    """What batch and instance normalisation share: four parameters (C) and the printed form."""
+    """The common part of batch and instance normalisation: four parameters (C), printed form."""
 
     def _make(
         self, num_features: int, eps: float, momentum: float, affine: bool, gamma_init: Any,

@@ -38,7 +38,7 @@ def _each(value: Any, count: int) -> Ints:
 
 
 class _Pool(Family):
-    """What pooling layers share: the window, the pad mode, the printed form.
+    """The common part of pooling layers: the window, the pad mode, the printed form.
 
     Attributes:
         spatial: number of axes pooled over.

@@ -148,7 +148,7 @@ def _activation(activation: Any) -> Any:
 
 
 class _Layer(Family):
-    """What encoder and decoder layers share: attention, two dense layers, norms and dropouts.
+    """The common part of encoder and decoder layers: attention, two dense layers, norms, dropouts.
 
     Attributes:
         _attentions: names of the attentions; there is one norm and dropout more than these.

@@ -480,7 +480,7 @@ class Optimizer(SteadySteps):
         return [ops.cast(state, kind) for state in states]
 
     def done(self) -> tuple[bool, ...]:
-        """What an optimizer returns: True for each parameter."""
+        """Return an optimizer's result: True for each parameter."""
         return (True,) * self.param_length
 
     def construct(self, gradients: Any) -> Any:

@@ -48,7 +48,7 @@ class Share:
 
 
 def shares(parameters: Sequence[Parameter], optimizer: Any) -> tuple[Share | None, ...]:
-    """What this rank keeps of each parameter's state; None: all of it.
+    """Return this rank's share of each parameter's state; None: all of it.
 
     Raises:
         RuntimeError: the mode is neither data parallel nor one that cuts graphs, or the

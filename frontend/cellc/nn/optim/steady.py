@@ -1,4 +1,4 @@
-"""What all optimizers share: steps that are compiled once they repeat, and state of some rows.
+"""Optimizers' common part: steps that are compiled once they repeat, and state of some rows.
 
 In the eager mode a step runs op by op at first. Among several ranks an optimizer may keep the state
 of some rows of a parameter only (`sharding.py`); it reads and writes parameters by `own` and `put`.
@@ -41,7 +41,7 @@ class SteadySteps(Cell):
     sharded = False
     """Whether the state is parted among ranks, where a parameter is large enough."""
     shares: tuple[sharding.Share | None, ...] = ()
-    """What this rank keeps of each parameter's state, None for all of it, if `sharded`."""
+    """This rank's share of each parameter's state, None for all of it, if `sharded`."""
     takes_rows = True
     """Whether a step needs no more of a gradient than the rows whose state it has."""
 

@@ -1,7 +1,7 @@
 """The base class of all distributions: what they answer, and how one answer follows from others.
 
-A derived class defines hooks with an underscore (`_log_prob`, `_cdf`, `_mean`...). What it does not
-define is derived: prob from log_prob, the survival function from the cdf, and so on.
+A derived class defines hooks with an underscore (`_log_prob`, `_cdf`, `_mean`...). The others are
+derived: prob from log_prob, the survival function from the cdf, and so on.
 
 Source: `mindspore.nn.probability.distribution`.
 """
@@ -76,7 +76,7 @@ class Distribution(Parametrized):
         self._seed = 0 if seed is None else integer(0, MOST)(seed, name, "seed")
 
     def _check_param_type(self, *args: Any) -> Any:
-        """What a call gave, else the distribution's own parameters, of one shape."""
+        """Return a call's arguments, else the distribution's own parameters, of one shape."""
         out = []
         for name, arg in zip(self.parameter_names, args, strict=False):
             own = getattr(self, f"_{name}_value") if arg is None else need_tensor(arg, name)

@@ -93,7 +93,7 @@ def need_probability(value: Tensor | None) -> None:
 
 
 def need_tensor(value: Any, name: str) -> Tensor:
-    """What is computed with, which must be a Tensor."""
+    """Check an operand, which must be a Tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(f"For {name}, input type must be a Tensor or Parameter.")
     return value
@@ -143,7 +143,7 @@ class Parametrized(Cell):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What it was made with."""
+        """The arguments of its constructor."""
         return self._parameters
 
     @property
@@ -170,7 +170,7 @@ class Parametrized(Cell):
 
 
 class LocScale(Parametrized):
-    """What has the parameters `loc` and `scale`, given here or at a call."""
+    """The parameters `loc` and `scale`, given here or at a call."""
 
     @property
     def loc(self) -> Any:

@@ -94,7 +94,7 @@ class Bijector(Parametrized):
         return self._forward(self._check_value(value))
 
     def inverse(self, value: Tensor) -> Tensor:
-        """What a value is the image of."""
+        """Return the value that is mapped to this one."""
         return self._inverse(self._check_value(value))
 
     def forward_log_jacobian(self, value: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ class Bijector(Parametrized):
 
 
 class TransformedDistribution(Distribution):
-    """What a distribution becomes when its draws go through an increasing bijector.
+    """The distribution of another one's draws after an increasing bijector.
 
     Args:
         bijector: the map.

@@ -14,7 +14,8 @@ class SparseToDense(Cell):
     """A sparse tensor made dense. Source: `mindspore.nn.SparseToDense`."""
 
     def construct(self, sparse_tensor: Any) -> Tensor:
-        """What has `indices` (n, axes), `values` (n) and a `shape`, such as a `COOTensor`.
+        """Return the dense form of a `COOTensor` or its like, with `indices` (n, axes), `values`
+        (n) and `shape`.
 
         Values of one place are added.
         """

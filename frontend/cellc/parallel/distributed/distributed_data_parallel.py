@@ -116,7 +116,7 @@ class DistributedDataParallel(Cell):
             buffer.assign_value(collectives.broadcast(buffer, ranks[0], self.process_group))
 
     def construct(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the network gives."""
+        """Return the network's result."""
         self._follow()
         return self.module(*inputs, **kwargs)
 
@@ -152,7 +152,7 @@ class DistributedDataParallel(Cell):
     def reduction(
         self, chosen: Mapping[int, int], reads: Callable[[], Sequence[int]]
     ) -> Reduction:
-        """What happens to gradients of the Parameters `chosen`; see `eager.reductions.Reducer`."""
+        """Return the reduction of the gradients of `chosen`; see `eager.reductions.Reducer`."""
         numbers = list(chosen)
         parameters = [self.bucketed_params[i] for i in numbers]
         held = [i in self._held and p.grad is not None

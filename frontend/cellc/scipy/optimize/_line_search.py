@@ -23,7 +23,7 @@ _ZOOMS = 10
 
 
 class LineSearchResults(NamedTuple):
-    """What a line search found.
+    """The result of a line search.
 
     Attributes:
         failed: whether no step satisfies the conditions.

@@ -27,7 +27,7 @@ _OPTIONS = {
 
 
 class OptimizeResults(NamedTuple):
-    """What a minimization found.
+    """The result of a minimization.
 
     Attributes:
         x: the point.
@@ -52,7 +52,7 @@ class OptimizeResults(NamedTuple):
 
 
 class LagrangeResults(NamedTuple):
-    """What a minimization under constraints found.
+    """The result of a minimization under constraints.
 
     Attributes:
         succeeded: whether a point was met that keeps all constraints.

@@ -1,4 +1,4 @@
-"""What a training step takes on many ranks, predicted from the step of one: `cellc plan`.
+"""Predicts a training step on many ranks from the step of one: `cellc plan`.
 
 `links` says what collectives cost, `workload` what a step is made of, `splits` what of it tensor
 parallelism cuts, `meshes` puts them together and searches, `view` shows it, `measuring` measures

@@ -1,4 +1,4 @@
-"""What moving bytes between ranks costs: latency and bandwidth, by how collectives move them.
+"""The cost of moving bytes between ranks: latency and bandwidth, by the steps of collectives.
 
 The model is Hockney's: a message of n bytes takes latency + n / bandwidth. A collective is the
 rounds that `cellc_runtime.collectives` makes of it. Source: R. Thakur, R. Rabenseifner, W. Gropp,
@@ -22,7 +22,7 @@ _RATE = re.compile(r"([0-9.]+(?:e[+-]?\d+)?)([kmgt]?)b/s", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What connects ranks.
+    """A connection of ranks.
 
     Attributes:
         latency: seconds that a round takes beside its bytes.
@@ -53,13 +53,13 @@ class Links:
     node: int = 1 << 30
 
     def between(self, count: int, stride: int) -> Link:
-        """What connects a group of `count` ranks whose numbers differ by `stride`."""
+        """Return the link of a group of `count` ranks whose numbers differ by `stride`."""
         return self.intra if count * stride <= self.node else self.inter
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a collective takes.
+    """The cost of a collective.
 
     Attributes:
         seconds: for each of its ranks; `nbytes` what each of them sends.
@@ -77,7 +77,7 @@ class Cost:
 
 
 def rounds(count: int) -> int:
-    """Rounds until something from each of so many ranks has come to all, twice as far in each."""
+    """Return the rounds until data of `count` ranks have reached all, twice as far in each."""
     return max(count - 1, 0).bit_length()
 
 

@@ -1,4 +1,4 @@
-"""What a step takes on a mesh of ranks, and which mesh is the fastest.
+"""The time of a step on a mesh of ranks, and the fastest mesh.
 
 Ranks are numbered as Megatron-LM numbers them: those of a tensor-parallel group follow one another,
 then data parallel, then the stages of the pipeline. Source of the formulas of pipelines:
@@ -38,13 +38,13 @@ class Mesh:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a plan is made for.
+    """The options of a plan.
 
     Attributes:
         micro_batches: of each data-parallel part; None: as `batch` says, else 1, or four for each
             stage of a pipeline.
         batch: rows of all ranks together; None: as many as follow.
-        overlap: the part of the gradients' communication that is hidden behind computation.
+        overlap: the part of the gradients' communication that runs during computation.
         interleaved: chunks of layers that each stage has, one after the other (virtual stages).
         memory: bytes that a rank has; None: any number.
         speed: how many times as fast as here a rank's kernels run: of another device, or less than
@@ -61,7 +61,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a step is predicted to take.
+    """The predicted time of a step.
 
     Attributes:
         mesh: the ranks; `micro_batches` of each data-parallel part; `samples` of all ranks.
@@ -116,10 +116,10 @@ class CannotPlan(ValueError):
 
 
 def predict(work: Workload, mesh: Mesh, links: Links, options: Options | None = None) -> Plan:
-    """What a step takes on a mesh.
+    """Predict the time of a step on a mesh.
 
     Raises:
-        CannotPlan: fewer layers than stages, or a batch that is not so many micro-batches.
+        CannotPlan: fewer layers than stages, or a batch that does not divide.
     """
     chosen = options or Options()
     work = work.at_speed(chosen.speed)
@@ -161,7 +161,7 @@ def _stages(blocks: Sequence[Block], mesh: Mesh) -> list[Sequence[Block]]:
 
 
 def _cuts(costs: Sequence[float], parts: int) -> list[int]:
-    """Where each of so many parts of consecutive costs ends, by the least largest sum."""
+    """Return the ends of `parts` parts of consecutive costs, by the least largest sum."""
     sums = [0.0]
     for cost in costs:
         sums.append(sums[-1] + cost)
@@ -187,14 +187,14 @@ def _seconds(stage: Sequence[Block], tp: int, link: of.Link) -> float:
 
 
 def _sums(stage: Sequence[Block], tp: int, link: of.Link) -> Cost:
-    """What a stage's tensor-parallel ranks add up in a micro-batch."""
+    """Return the sums of a stage's tensor-parallel ranks in a micro-batch."""
     return sum((of.all_reduce(link, tp, n) for b in stage for n in b.sums), Cost())
 
 
 def _handed_on(
     stages: Sequence[Sequence[Block]], mesh: Mesh, links: Links, count: int, interleaved: int
 ) -> Cost:
-    """What stages hand on: each micro-batch forward and its gradient back, in each chunk."""
+    """Return the messages of stages: each micro-batch forward and its gradient back, by chunk."""
     if mesh.pp == 1:
         return Cost()
     link = links.between(mesh.pp, mesh.tp * mesh.dp)
@@ -245,8 +245,8 @@ def _buckets(sizes: Sequence[float], limit: int) -> list[tuple[float, int]]:
 def _activations(
     work: Workload, stages: Sequence[Sequence[Block]], mesh: Mesh, count: int
 ) -> float:
-    """Temporaries of the fullest stage: its part of what one rank has, for each micro-batch that is
-    under way there (one for each stage behind it and itself; 1F1B)."""
+    """Return the temporaries of the fullest stage: its part of one rank's, for each micro-batch
+    that is under way there (one for itself and each later stage; 1F1B)."""
     def held(blocks: Sequence[Block], tp: int) -> float:
         return sum(b.held_cut / tp + b.held_whole for b in blocks)
 
@@ -258,8 +258,8 @@ def _activations(
 
 
 def meshes(ranks: int, layers: int, widest: int) -> Iterator[Mesh]:
-    """All meshes of so many ranks with at most `layers` stages, and tensor parallelism over at most
-    `widest` ranks, those of a machine: its sums are waited for in every layer."""
+    """Yield the meshes of `ranks` ranks with at most `layers` stages, and tensor parallelism over
+    at most `widest` ranks, those of a machine: its sums are waited for in every layer."""
     for tp in _divisors(ranks):
         for pp in _divisors(ranks // tp):
             if tp <= widest and pp <= layers:
@@ -273,7 +273,7 @@ def _divisors(n: int) -> list[int]:
 def search(
     work: Workload, ranks: int, links: Links, options: Options | None = None
 ) -> list[Plan]:
-    """The plans of all meshes of so many ranks that fit the memory, by rows per second.
+    """Return the plans of all meshes of `ranks` ranks that fit the memory, by rows per second.
 
     Raises:
         CannotPlan: there is none.

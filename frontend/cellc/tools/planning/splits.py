@@ -1,4 +1,4 @@
-"""What tensor parallelism cuts of a step's graph, and where ranks must add up.
+"""The cuts of tensor parallelism in a step's graph, and the places where ranks must add up.
 
 The cut is that of M. Shoeybi et al., Megatron-LM, 2019, for any graph: a product of a whole value
 with weights has its columns cut, and what is computed of them is cut too; a product of a cut value
@@ -35,7 +35,7 @@ class Splits:
         lies: by value.
         weights: the weights that are cut, as inputs of the graph.
         sums: the partial sums that are added up, each once, with the node that asks for it first.
-        order: the nodes and all that they need, each behind its operands.
+        order: the nodes and all that they need, each after its operands.
         backward: the nodes of the backward pass, and what follows it.
     """
 
@@ -76,7 +76,7 @@ class Splits:
         return Lies.CUT if Lies.CUT in given else Lies.WHOLE
 
     def _add_up(self, node: Node) -> None:
-        """What of a node's operands is partial is added up, and whole from then on."""
+        """Add up the partial operands of a node; they are whole from then on."""
         for v in node.operands:
             if self.lies.get(v) is Lies.PARTIAL:
                 self.sums[v] = node
@@ -100,7 +100,7 @@ def parameter_of(value: Value) -> Value | None:
 
 
 def _in_order(wanted: Node, done: set[Node]) -> Iterator[Node]:
-    """A node behind all that it needs, each once."""
+    """Yield a node after all that it needs, each once."""
     stack = [(wanted, False)]
     while stack:
         node, ready = stack.pop()

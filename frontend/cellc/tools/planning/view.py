@@ -63,7 +63,7 @@ def _lengths(plan: Plan) -> list[int]:
 
 
 def about(plan: Plan) -> list[str]:
-    """What a rank needs and sends, and what its stages are, in lines."""
+    """Return a rank's needs and messages, and its stages, in lines."""
     mesh = plan.mesh
     lines = [
         f"memory of the fullest rank: weights {size(int(plan.weights))}, gradients "
@@ -152,7 +152,7 @@ def _boxes(row: Sequence[tuple[bool, int, float]], y: int, unit: float) -> Itera
 
 
 def _after(plan: Plan, y: int, x: float) -> Iterator[str]:
-    """What follows the passes: sums of gradients, then the update."""
+    """Yield the bars after the passes: sums of gradients, then the update."""
     for spent, colour in ((plan.data.seconds, "#d05040"), (plan.update, "#4090b0")):
         width = (_WIDTH - _LEFT) * spent / plan.seconds
         yield (f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_HEIGHT - 4}" '

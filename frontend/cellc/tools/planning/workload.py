@@ -1,4 +1,4 @@
-"""What a training step is made of: from the profile of its program, or by the formula of a GPT."""
+"""The parts of a training step: from the profile of its program, or by the formula of a GPT."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Workload:
         return sum(sum(b.weights_cut) + sum(b.weights_whole) for b in self.blocks)
 
     def at_speed(self, speed: float) -> Workload:
-        """The same step on a rank whose kernels run so many times as fast."""
+        """Return the same step on a rank whose kernels are `speed` times as fast."""
         blocks = [replace(b, cut=b.cut / speed, whole=b.whole / speed) for b in self.blocks]
         return replace(self, blocks=blocks, update=self.update / speed)
 
@@ -143,11 +143,11 @@ class _Reading:
         name = _block_name(node)
         if name in self.blocks:
             return self.blocks[name]
-        # What is in front of the layers or behind them goes with the first or the last.
+        # Nodes before or after the layers go with the first or the last.
         return list(self.blocks.values())[-1 if node.scope in self.behind else 0]
 
     def _behind(self) -> set[str]:
-        """The Cells outside the layers whose forward pass stands behind the last layer's begin."""
+        """Return the Cells outside the layers whose forward pass follows the last layer's begin."""
         last = list(self.blocks)[-1]
         start = next((i for i, n in enumerate(self.forward) if _block_name(n) == last), 0)
         return {n.scope for n in self.forward[start:]}
@@ -184,8 +184,8 @@ class _Reading:
                     block.held_whole += _nbytes(r)
 
     def _send(self) -> None:
-        """Bytes that cross to the next block: values of the forward pass that it reads there. What
-        follows from no weight (masks, draws, positions) each stage makes for itself."""
+        """Bytes that cross to the next block: values of the forward pass that it reads there.
+        Values that depend on no weight (masks, draws, positions) each stage makes for itself."""
         order = {id(b): i for i, b in enumerate(self.blocks.values())}
         crossing: dict[tuple[int, Value], None] = {}
         learnt: set[Node] = set()

@@ -16,7 +16,7 @@ STAGES = ("begin", "epoch_begin", "step_begin", "step_end", "epoch_end", "end")
 
 
 class CallbackParams(dict[str, Any]):
-    """What a run tells its callbacks: a dict whose items are attributes too."""
+    """A run's data for its callbacks: a dict whose items are attributes too."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -32,7 +32,7 @@ class CallbackParams(dict[str, Any]):
 
 @names_itself
 class RunContext:
-    """What a run is at, and whether it shall stop.
+    """The state of a run, and whether it shall stop.
 
     Args:
         original_args: what the run tells its callbacks.
@@ -47,7 +47,7 @@ class RunContext:
         self._stop = False
 
     def original_args(self) -> Any:
-        """What the run tells its callbacks: a dict, with items as attributes."""
+        """The run's data for its callbacks: a dict, with items as attributes."""
         return self._args
 
     def request_stop(self) -> None:
@@ -152,7 +152,7 @@ class Callbacks:
             getattr(each, moment)(run_context)
 
     def refuse_older_names(self) -> None:
-        """A run that trains and evaluates needs to be told apart in callbacks of users."""
+        """Refuse older names: callbacks must distinguish training from evaluation."""
         for each in self.all:
             if type(each).__module__.startswith("cellc."):
                 continue
@@ -166,7 +166,7 @@ class Callbacks:
 
 
 class CallbackManager(Callback):
-    """Callbacks that are told everything together.
+    """Callbacks that are called together.
 
     Args:
         callbacks: a callback, a sequence of them, or None.

@@ -43,8 +43,7 @@ class CheckpointConfig:
         save_checkpoint_steps: every how many steps; 0 for not by steps.
         save_checkpoint_seconds: every how many seconds; used if not by steps.
         keep_checkpoint_max: how many of the newest are kept; 0 for not by number.
-        keep_checkpoint_per_n_minutes: one for every so many minutes is kept; used if not by
-            number.
+        keep_checkpoint_per_n_minutes: one is kept in this number of minutes; used if not by number.
         integrated_save: as in `save_checkpoint`: of parameters that are parted among ranks whole
             ones, or parts and a manifest; all ranks have the callback then.
         async_save: as in `save_checkpoint`. An older file is removed once the newer one is on the

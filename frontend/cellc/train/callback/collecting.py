@@ -26,7 +26,7 @@ _DEFAULTS: dict[str, Any] = {
     "histogram_regular": None,
 }
 _FIRST = 5
-"""Without a pattern, so many parameters get histograms."""
+"""Without a pattern, this number of parameters gets histograms."""
 _TENSOR_TIMES = 20
 """Without a frequency, tensors are collected so often at most."""
 
@@ -84,7 +84,7 @@ class SummaryCollector(Callback):
 
     @property
     def record(self) -> SummaryRecord:
-        """What is written to while a run goes on.
+        """The record of a run under way.
 
         Raises:
             RuntimeError: no run goes on.
@@ -244,7 +244,7 @@ def _positive(name: str, value: Any) -> int:
 
 
 def _specified(given: Any, keep: bool) -> dict[str, Any]:
-    """What to collect."""
+    """Return the data to collect."""
     if given is None:
         return dict(_DEFAULTS)
     of_kind(given, dict, "For 'SummaryCollector', 'collect_specified_data' must be a dict, but got "

@@ -78,7 +78,7 @@ class FlopsUtilizationCollector(Callback):
             self._start = time.perf_counter()
 
     def step_end(self, run_context: RunContext) -> None:
-        """Print, after so many steps."""
+        """Print, after the given number of steps."""
         if self.flops is None:
             return
         self._steps += 1

@@ -22,7 +22,7 @@ class WaitedDSCallback(Callback, DSCallback):
     step. Rows are then made one by one, when they are asked for, whatever workers there are.
 
     Args:
-        step_size: rows of a step: as many as a batch behind the `map` has.
+        step_size: rows of a step: as many as a batch after the `map` has.
 
     Raises:
         RuntimeError: (when rows are asked for) the step before does not end within

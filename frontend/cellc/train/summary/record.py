@@ -32,8 +32,8 @@ _MODES = ("train", "eval")
 class SummaryRecord:
     """Writes values, tensors, images and graphs of a training to event files.
 
-    What the network's own summary operators gave (`ops.ScalarSummary` and its like) is written with
-    the next `record`. The files are those of TensorBoard (`tensorboard --logdir LOG_DIR`).
+    Results of the network's own summary operators (`ops.ScalarSummary` and its like) are written
+    with the next `record`. The files are those of TensorBoard (`tensorboard --logdir LOG_DIR`).
 
     Args:
         log_dir: the folder; it is made.

@@ -71,7 +71,7 @@ class Exp(PowerTransform):
         super().__init__(0.0, name)
 
     def extend_repr(self) -> str:
-        """What it computes."""
+        """Return the name of its function."""
         return "exp"
 
 
@@ -104,7 +104,7 @@ class ScalarAffine(Bijector):
 
     @property
     def shift(self) -> Tensor:
-        """What is added."""
+        """The summand."""
         return self._shift_value
 
     def _forward(self, x: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class NormalPrior(Cell):
         self.normal = Normal(mean, std, dtype=dtype)
 
     def construct(self, *inputs: Any) -> Any:
-        """What the distribution answers: the name of its method, then its arguments."""
+        """Return the distribution's answer: the name of its method, then its arguments."""
         return self.normal(*inputs)
 
 
@@ -71,7 +71,7 @@ class NormalPosterior(Cell):
         self.normal = Normal(dtype=dtype)
 
     def construct(self, *inputs: Any) -> Any:
-        """What the distribution with these parameters answers."""
+        """Return the answer of the distribution with these parameters."""
         return self.normal(*inputs, mean=self.mean, sd=ops.softplus(self.untransformed_std))
 
 

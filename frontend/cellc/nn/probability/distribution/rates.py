@@ -1,4 +1,4 @@
-"""What distributions of one rate share."""
+"""The common part of distributions with one rate."""
 
 from __future__ import annotations
 
