@@ -2,6 +2,8 @@
 
     %n = field %case.nargs, ptr %p          the value of a field of the structure at %p
     %at = place %context.free, ptr %p       its address
+    set %context.free, ptr %p = %value      stores the field
+    count %thread.copies, ptr %p            adds 1 to it
     %a = item ptr, ptr %args[%i]            an element of an array
     %a = item i64, ptr %spans[%i, 1]        the first (0) or second of a pair in an array of pairs
     put ptr %a, ptr %args[%i]               stores one
@@ -112,7 +114,9 @@ class _Writer:
         self.count += 1
         return f"{what}.{self.count}"
 
-    def field(self, result: str, how: str, name: str, field: str, base: str, number: str) -> None:
+    def field(
+        self, result: str, how: str, name: str, field: str, base: str, number: str | None
+    ) -> None:
         fields = self.structures[name]
         index = [f for f, _ in fields].index(field)
         element = "i32 0" if number is None else f"i64 {number}"
@@ -120,6 +124,17 @@ class _Writer:
         self.out.append(f"  {address} = getelementptr %{name}, ptr {base}, {element}, i32 {index}")
         if how == "field":
             self.out.append(f"  {result} = load {fields[index][1]}, ptr {address}")
+
+    def set(self, name: str, field: str, base: str, number: str | None, value: str) -> None:
+        place, kind = self.fresh("%place"), dict(self.structures[name])[field]
+        self.field(place, "place", name, field, base, number)
+        self.out.append(f"  store {kind} {value}, ptr {place}")
+
+    def count_(self, name: str, field: str, base: str) -> None:
+        value, kind = self.fresh("%count"), dict(self.structures[name])[field]
+        self.field(value, "field", name, field, base, None)
+        self.out += [f"  {value}.more = add {kind} {value}, 1",
+                     f"  store {kind} {value}.more, ptr {value}.p"]
 
     def item(self, result: str, kind: str, base: str, index: str, side: str | None) -> None:
         whole, within = (kind, "") if side is None else (f"[2 x {kind}]", f", i64 {side}")
@@ -170,6 +185,8 @@ _FORMS: dict[str, tuple[re.Pattern[str], Callable[..., None]]] = {
         ("field place",
          r"(%[\w.]+) = (field|place) %(\w+)\.(\w+), ptr (%[\w.]+)(?:\[(%[\w.]+)\])?",
          _Writer.field),
+        ("set", r"set %(\w+)\.(\w+), ptr (%[\w.]+)(?:\[(%[\w.]+)\])? = (\S+)", _Writer.set),
+        ("count", r"count %(\w+)\.(\w+), ptr (%[\w.]+)", _Writer.count_),
         ("item", r"(%[\w.]+) = item (\w+), ptr ([%@][\w.]+)\[([%\w.]+)(?:, ([01]))?\]",
          _Writer.item),
         ("put", r"put (\w+) ([%\w.]+), ptr ([%@][\w.]+)\[([%\w.]+)\]", _Writer.put),

@@ -41,12 +41,9 @@ CODE = f"""
 ; --- cp.async -------------------------------------------------------------------------------------
 
 define internal void @begin_copies(ptr %thread) nounwind {{
-  %copies.p = place %thread.copies, ptr %thread
-  store i64 0, ptr %copies.p
-  %groups.p = place %thread.groups, ptr %thread
-  store i64 0, ptr %groups.p
-  %stores.p = place %thread.stores, ptr %thread
-  store i64 0, ptr %stores.p
+  set %thread.copies, ptr %thread = 0
+  set %thread.groups, ptr %thread = 0
+  set %thread.stores, ptr %thread = 0
   ret void
 }}
 
@@ -75,17 +72,12 @@ define hidden void @cellc_emulated_copy_async(ptr %thread, ptr %to, ptr %source,
   %aligned = call i1 @is_multiple(ptr %source, i64 %room.wide)
   if %aligned, else %outside
   %own = call ptr @copies_of(ptr %thread)
-  %to.p = place %copy.to, ptr %own[%count]
-  store ptr %to, ptr %to.p
-  %source.p = place %copy.source, ptr %own[%count]
-  store ptr %source, ptr %source.p
-  %room.p = place %copy.room, ptr %own[%count]
-  store i64 %room.wide, ptr %room.p
-  %bytes.p = place %copy.bytes, ptr %own[%count]
-  store i64 %bytes.wide, ptr %bytes.p
+  set %copy.to, ptr %own[%count] = %to
+  set %copy.source, ptr %own[%count] = %source
+  set %copy.room, ptr %own[%count] = %room.wide
+  set %copy.bytes, ptr %own[%count] = %bytes.wide
   %current = field %thread.groups, ptr %thread
-  %group.p = place %copy.group, ptr %own[%count]
-  store i64 %current, ptr %group.p
+  set %copy.group, ptr %own[%count] = %current
   %more = add i64 %count, 1
   store i64 %more, ptr %count.p
   call ptr {{MEMSET}}(ptr %to, i32 255, i64 %room.wide)
@@ -99,10 +91,7 @@ outside:
 }}
 
 define hidden void @cellc_emulated_commit_copies(ptr %thread) nounwind {{
-  %groups.p = place %thread.groups, ptr %thread
-  %groups = load i64, ptr %groups.p
-  %more = add i64 %groups, 1
-  store i64 %more, ptr %groups.p
+  count %thread.groups, ptr %thread
   ret void
 }}
 
@@ -174,13 +163,10 @@ define internal i1 @is_shared(ptr %launch, ptr %p, i64 %bytes, i64 %align) nounw
 
 define hidden void @cellc_emulated_mbarrier_init(ptr %thread, ptr %barrier, i32 %count) nounwind {{
   %narrow = trunc i32 %count to i16
-  %pending.p = place %mbarrier.pending, ptr %barrier
-  store i16 %narrow, ptr %pending.p
+  set %mbarrier.pending, ptr %barrier = %narrow
   %state = shl i16 %narrow, 1
-  %state.p = place %mbarrier.state, ptr %barrier
-  store i16 %state, ptr %state.p
-  %bytes.p = place %mbarrier.bytes, ptr %barrier
-  store i32 0, ptr %bytes.p
+  set %mbarrier.state, ptr %barrier = %state
+  set %mbarrier.bytes, ptr %barrier = 0
   %launch = field %thread.launch, ptr %thread
   %fine = call i1 @is_shared(ptr %launch, ptr %barrier, i64 8, i64 8)
   if %fine, else %outside
@@ -311,23 +297,15 @@ define hidden i32 @cellc_emulated_tensor_map(ptr %map, i32 %type, i32 %rank, ptr
   if eq i64 %distance1.rest, 0, else %bad
   if ne i64 %extent0, 0, else %bad
   if ne i64 %extent1, 0, else %bad
-  %base.p = place %map.base, ptr %map
-  store ptr %base, ptr %base.p
-  %itemsize.p = place %map.itemsize, ptr %map
-  store i64 %itemsize, ptr %itemsize.p
-  %size0.p = place %map.size0, ptr %map
-  store i64 %extent0, ptr %size0.p
-  %size1.p = place %map.size1, ptr %map
-  store i64 %extent1, ptr %size1.p
-  %stride1.p = place %map.stride1, ptr %map
-  store i64 %distance1, ptr %stride1.p
-  %box0.p = place %map.box0, ptr %map
-  store i64 %inner, ptr %box0.p
-  %box1.p = place %map.box1, ptr %map
-  store i64 %outer, ptr %box1.p
+  set %map.base, ptr %map = %base
+  set %map.itemsize, ptr %map = %itemsize
+  set %map.size0, ptr %map = %extent0
+  set %map.size1, ptr %map = %extent1
+  set %map.stride1, ptr %map = %distance1
+  set %map.box0, ptr %map = %inner
+  set %map.box1, ptr %map = %outer
   %swizzled = zext i1 %wide to i64
-  %swizzled.p = place %map.swizzled, ptr %map
-  store i64 %swizzled, ptr %swizzled.p
+  set %map.swizzled, ptr %map = %swizzled
   %size2.p = place %map.size2, ptr %map
   store i64 1, ptr %size2.p
   %stride2.p = place %map.stride2, ptr %map
@@ -363,26 +341,18 @@ define internal void @queue(ptr %thread, ptr %map, ptr %shared, i32 %x, i32 %y, 
   if %inside, else %outside
   %queues = field %launch.queues, ptr %launch
   %all = getelementptr i8, ptr %queues, i64 {BULK_AT}
-  %map.p = place %bulk.map, ptr %all[%count]
-  store ptr %map, ptr %map.p
-  %shared.p = place %bulk.shared, ptr %all[%count]
-  store ptr %shared, ptr %shared.p
+  set %bulk.map, ptr %all[%count] = %map
+  set %bulk.shared, ptr %all[%count] = %shared
   %x.wide = sext i32 %x to i64
-  %x.p = place %bulk.x, ptr %all[%count]
-  store i64 %x.wide, ptr %x.p
+  set %bulk.x, ptr %all[%count] = %x.wide
   %y.wide = sext i32 %y to i64
-  %y.p = place %bulk.y, ptr %all[%count]
-  store i64 %y.wide, ptr %y.p
+  set %bulk.y, ptr %all[%count] = %y.wide
   %z.wide = sext i32 %z to i64
-  %z.p = place %bulk.z, ptr %all[%count]
-  store i64 %z.wide, ptr %z.p
-  %barrier.p = place %bulk.barrier, ptr %all[%count]
-  store ptr %barrier, ptr %barrier.p
-  %thread.p = place %bulk.thread, ptr %all[%count]
-  store ptr %thread, ptr %thread.p
+  set %bulk.z, ptr %all[%count] = %z.wide
+  set %bulk.barrier, ptr %all[%count] = %barrier
+  set %bulk.thread, ptr %all[%count] = %thread
   %current = field %thread.stores, ptr %thread
-  %group.p = place %bulk.group, ptr %all[%count]
-  store i64 %current, ptr %group.p
+  set %bulk.group, ptr %all[%count] = %current
   %more = add i64 %count, 1
   store i64 %more, ptr %count.p
   ret void
@@ -424,10 +394,7 @@ define hidden void @cellc_emulated_tensor_store(ptr %thread, ptr %map, i32 %x, i
 }}
 
 define hidden void @cellc_emulated_commit_stores(ptr %thread) nounwind {{
-  %stores.p = place %thread.stores, ptr %thread
-  %stores = load i64, ptr %stores.p
-  %more = add i64 %stores, 1
-  store i64 %more, ptr %stores.p
+  count %thread.stores, ptr %thread
   ret void
 }}
 

@@ -96,10 +96,8 @@ define hidden void @cellc_emulated_barrier(ptr %thread) nounwind {
 }
 
 define hidden void @cellc_emulated_named_barrier(ptr %thread, i32 %name, i32 %count) nounwind {
-  %name.p = place %thread.barrier, ptr %thread
-  store i32 %name, ptr %name.p
-  %count.p = place %thread.expected, ptr %thread
-  store i32 %count, ptr %count.p
+  set %thread.barrier, ptr %thread = %name
+  set %thread.expected, ptr %thread = %count
   call void @wait(ptr %thread, i32 2)
   %passed.at = place %thread.barriers, ptr %thread
   %passed = load i32, ptr %passed.at
@@ -157,10 +155,8 @@ full:
 ; An operation of all lanes of a warp: a function that is given the first lane's record, and what
 ; each lane gives it. None: they only wait for one another.
 define internal void @meet(ptr %thread, ptr %operation, ptr %data) noinline nounwind {
-  %operation.p = place %thread.operation, ptr %thread
-  store ptr %operation, ptr %operation.p
-  %data.p = place %thread.data, ptr %thread
-  store ptr %data, ptr %data.p
+  set %thread.operation, ptr %thread = %operation
+  set %thread.data, ptr %thread = %data
   call void @wait(ptr %thread, i32 1)
   ret void
 }
@@ -177,8 +173,7 @@ out:
 
 ; Something moved.
 define internal void @progress(ptr %launch) nounwind {
-  %progress.p = place %launch.progress, ptr %launch
-  store i64 1, ptr %progress.p
+  set %launch.progress, ptr %launch = 1
   ret void
 }
 
@@ -263,8 +258,7 @@ out:
 define internal void @release(ptr %warp) noinline nounwind {
   loop %i < 32, else %out
   %thread = getelementptr %thread, ptr %warp, i64 %i
-  %state.p = place %thread.state, ptr %thread
-  store i32 0, ptr %state.p
+  set %thread.state, ptr %thread = 0
   next %i
 out:
   ret void
@@ -299,8 +293,7 @@ counted:
   %other = getelementptr %thread, ptr %threads, i64 %k
   %goes = call i1 @is_at_barrier(ptr %other, i32 %name)
   if %goes, else %trip.k
-  %state.p = place %thread.state, ptr %other
-  store i32 0, ptr %state.p
+  set %thread.state, ptr %other = 0
 trip.k:
   next %k
 out:
@@ -388,16 +381,12 @@ define internal void @prepare(ptr %launch, i64 %block) noinline nounwind {
   %tid.p = place %thread.tid, ptr %thread
   %tid = trunc i64 %i to i32
   store i32 %tid, ptr %tid.p
-  %block.p = place %thread.block, ptr %thread
-  store i32 %block.narrow, ptr %block.p
+  set %thread.block, ptr %thread = %block.narrow
   %shared.own = place %thread.shared, ptr %thread
   store ptr %shared, ptr %shared.own
-  %launch.p = place %thread.launch, ptr %thread
-  store ptr %launch, ptr %launch.p
-  %state.p = place %thread.state, ptr %thread
-  store i32 0, ptr %state.p
-  %exchanges.p = place %thread.count, ptr %thread
-  store i32 0, ptr %exchanges.p
+  set %thread.launch, ptr %thread = %launch
+  set %thread.state, ptr %thread = 0
+  set %thread.count, ptr %thread = 0
   call void @begin_copies(ptr %thread)
   call void @begin_products(ptr %thread)
   %barriers.at = place %thread.barriers, ptr %thread
@@ -415,8 +404,7 @@ define internal void @prepare(ptr %launch, i64 %block) noinline nounwind {
   store ptr %thread, ptr %argument.p
   %place.p = getelementptr i8, ptr %frame, i64 PLACE
   store ptr @begin, ptr %place.p
-  %stack.p = place %thread.stack, ptr %thread
-  store ptr %frame, ptr %stack.p
+  set %thread.stack, ptr %thread = %frame
 trip:
   next %i
 out:
@@ -486,25 +474,17 @@ define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64
   %queues.wanted = select i1 %meets, i64 QUEUES, i64 16
   %queues = call ptr {MALLOC}(i64 %queues.wanted)
   %stacks = call ptr {MALLOC}(i64 %wanted)
-  %code.p = place %launch.code, ptr %launch
-  store ptr %code, ptr %code.p
-  %given.p = place %launch.given, ptr %launch
-  store ptr %given, ptr %given.p
-  %threads.p = place %launch.threads, ptr %launch
-  store ptr %threads, ptr %threads.p
-  %count.p = place %launch.count, ptr %launch
-  store i64 %count, ptr %count.p
+  set %launch.code, ptr %launch = %code
+  set %launch.given, ptr %launch = %given
+  set %launch.threads, ptr %launch = %threads
+  set %launch.count, ptr %launch = %count
   %stacks.p = place %launch.stacks, ptr %launch
   %own.stacks = select i1 %meets, ptr %stacks, ptr null
   store ptr %own.stacks, ptr %stacks.p
-  %shared.p = place %launch.shared, ptr %launch
-  store ptr %place, ptr %shared.p
-  %bytes.p = place %launch.bytes, ptr %launch
-  store i64 %bytes, ptr %bytes.p
-  %queues.p = place %launch.queues, ptr %launch
-  store ptr %queues, ptr %queues.p
-  %bulk.p = place %launch.bulk, ptr %launch
-  store i64 0, ptr %bulk.p
+  set %launch.shared, ptr %launch = %place
+  set %launch.bytes, ptr %launch = %bytes
+  set %launch.queues, ptr %launch = %queues
+  set %launch.bulk, ptr %launch = 0
   %failed.p = place %launch.error, ptr %launch
   store i64 0, ptr %failed.p
   %stream.at = place %launch.stream, ptr %launch
@@ -518,8 +498,7 @@ define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64
   %seed = field %emulator.seed, ptr %stream
   %own.seed = place %launch.seed, ptr %launch
   store i64 %seed, ptr %own.seed
-  %random.p = place %launch.random, ptr %launch
-  store i64 %seed, ptr %random.p
+  set %launch.random, ptr %launch = %seed
   if ne ptr %queues, null, else %poor
   if ne ptr %threads, null, else %poor
   if sle i64 %bytes, SHARED, else %poor

@@ -32,12 +32,9 @@ _HASH = 1099511628211  # Fowler, Noll, Vo
 
 CODE = f"""
 define internal void @begin_products(ptr %thread) nounwind {{
-  %products.p = place %thread.products, ptr %thread
-  store i64 0, ptr %products.p
-  %groups.p = place %thread.product_groups, ptr %thread
-  store i64 0, ptr %groups.p
-  %fenced.p = place %thread.fenced, ptr %thread
-  store i64 0, ptr %fenced.p
+  set %thread.products, ptr %thread = 0
+  set %thread.product_groups, ptr %thread = 0
+  set %thread.fenced, ptr %thread = 0
   ret void
 }}
 
@@ -59,8 +56,7 @@ define hidden void @cellc_emulated_fence_products(ptr %thread) nounwind {{
 }}
 
 define internal void @fence_products(ptr %warp) nounwind {{
-  %fenced.p = place %thread.fenced, ptr %warp
-  store i64 1, ptr %fenced.p
+  set %thread.fenced, ptr %warp = 1
   ret void
 }}
 
@@ -71,12 +67,8 @@ define hidden void @cellc_emulated_commit_products(ptr %thread) nounwind {{
 
 ; Each group begins behind a fence.
 define internal void @commit_products(ptr %warp) nounwind {{
-  %groups.p = place %thread.product_groups, ptr %warp
-  %groups = load i64, ptr %groups.p
-  %more = add i64 %groups, 1
-  store i64 %more, ptr %groups.p
-  %fenced.p = place %thread.fenced, ptr %warp
-  store i64 0, ptr %fenced.p
+  count %thread.product_groups, ptr %warp
+  set %thread.fenced, ptr %warp = 0
   ret void
 }}
 
@@ -148,17 +140,12 @@ define internal i1 @begin_product(ptr %warp, i64 %a, i64 %b, i64 %shape, i64 %su
   %count = load i64, ptr %count.p
   if slt i64 %count, {PRODUCTS}, else %full
   %own = call ptr @products_of(ptr %warp)
-  %a.p = place %product.a, ptr %own[%count]
-  store i64 %a, ptr %a.p
-  %b.p = place %product.b, ptr %own[%count]
-  store i64 %b, ptr %b.p
-  %shape.p = place %product.shape, ptr %own[%count]
-  store i64 %shape, ptr %shape.p
-  %sum.p = place %product.sum, ptr %own[%count]
-  store i64 %sum, ptr %sum.p
+  set %product.a, ptr %own[%count] = %a
+  set %product.b, ptr %own[%count] = %b
+  set %product.shape, ptr %own[%count] = %shape
+  set %product.sum, ptr %own[%count] = %sum
   %current = field %thread.product_groups, ptr %warp
-  %group.p = place %product.group, ptr %own[%count]
-  store i64 %current, ptr %group.p
+  set %product.group, ptr %own[%count] = %current
   %more = add i64 %count, 1
   store i64 %more, ptr %count.p
   ret i1 true
