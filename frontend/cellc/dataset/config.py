@@ -65,7 +65,7 @@ def _getter(name: str, kind: type[T], more: str = "") -> Callable[[], T]:
         return kind(_get(name))  # type: ignore[call-arg]  # of a value that is one already
 
     get.__name__ = get.__qualname__ = f"get_{name}"
-    get.__doc__ = f"What `set_{name}` was given{more}."
+    get.__doc__ = f"Return the argument of `set_{name}`{more}."
     get.__annotations__["return"] = kind.__name__
     return get
 

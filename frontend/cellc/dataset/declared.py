@@ -85,7 +85,7 @@ ARGUMENTS: dict[str, Argument] = {
     "annotation_file": Argument("str", checks.existing, text="the file that describes them."),
     "num_samples": Argument(
         "int | None", lambda name, value: checks.integer(name, value, 0), None,
-        text="at most so many rows; None for all."),
+        text="the most rows; None for all."),
     "num_parallel_workers": Argument(
         "int | None", lambda name, value: checks.integer(name, value, 1), None,
         text="how many threads read rows; None: as many as the configuration says."),

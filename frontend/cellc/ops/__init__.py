@@ -124,7 +124,7 @@ else:
                 (_n, entry(getattr(_family, _n), _n, __name__)) for _n in _family.__all__)
     globals().update(VIEWS)
 
-# Whoever has a Tensor has its methods, and an engine that runs them.
+# A program with a Tensor has its methods, and an engine that runs them.
 install_methods()
 on_device.install()
 

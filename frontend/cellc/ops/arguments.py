@@ -135,7 +135,7 @@ def tensors(xs: Any, what: str, name: str = "tensors") -> list[Tensor]:
 
 
 def kind_of(x: Any) -> str:
-    """What a wrong argument is, in a message."""
+    """Return the description of a wrong argument, for a message."""
     if isinstance(x, Tensor):
         return f"a {x.dtype} tensor of shape {x.shape}"
     return type(x).__name__

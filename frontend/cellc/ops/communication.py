@@ -1,11 +1,11 @@
 """Collectives and groups with PyTorch's parameters. Source: `mindspore.ops.communication`,
 `mindspore.mint.distributed`.
 
-Results are written into tensors that the caller gives. What is asked for without waiting
-(`async_op`) is done in PyNative on the thread of the collectives, and written when its handle is
-waited for; it takes its operands as they are at the call. In a graph, and where a gradient is
-recorded, it is done as soon as anything reads it. All processes of a group come to the same
-collectives in the same order.
+Results are written into tensors that the caller gives. Collectives started without waiting
+(`async_op`) run in PyNative on the thread of the collectives, and write their results when the
+handle is waited for; they take their operands as they are at the call. In a graph, and where a
+gradient is recorded, it is done as soon as anything reads it. All processes of a group come to the
+same collectives in the same order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BACKENDS = ("hccl", "mccl")
 
 
 class CommHandle:
-    """What a collective that need not be waited for returns."""
+    """The result of a collective that need not be waited for."""
 
     def __init__(self, finish: Callable[[], object] | None = None) -> None:
         self._finish = finish
@@ -598,7 +598,7 @@ class P2POp:
 
 
 def send_all(p2p_op_list: Any) -> None:
-    """What a list of messages sends.
+    """Return the operands of a list of messages.
 
     Raises:
         TypeError: no list of P2POp, or they are of several groups.

@@ -145,14 +145,14 @@ def source_of(function: Any) -> Source:
     text = textwrap.dedent("".join(
         inspect.getblock(source_lines(code, inner.__globals__)[first - 1:])))
     tree = ast.parse(text).body[0]
-    start = getattr(tree, "lineno", 1) - 1  # behind the decorators
+    start = getattr(tree, "lineno", 1) - 1  # after the decorators
     own = "\n".join(text.splitlines()[start:getattr(tree, "end_lineno", None)]) + "\n"
     source = Source(own, (), code.co_filename, first + start)
     return Source(own, _constants(inner, source, tree), code.co_filename, first + start)
 
 
 def _constants(function: Any, source: Source, tree: ast.AST) -> tuple[tuple[str, Any], ...]:
-    """What a kernel's names mean outside of it, as far as it uses them."""
+    """Return the outer values of a kernel's names, as far as it uses them."""
     outside = inspect.getclosurevars(function)
     around = {**outside.globals, **outside.nonlocals}
     used = {n.id: n for n in ast.walk(tree) if isinstance(n, ast.Name)}

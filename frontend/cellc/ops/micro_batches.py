@@ -22,7 +22,7 @@ def micro_batch(x: Tensor, index: int, count: int) -> Any:
 
 
 def micro_result(x: Tensor, index: int) -> Any:
-    """What a network gives for a micro-batch, as it is."""
+    """Return a network's result for a micro-batch, as it is."""
     return apply("micro_result", x, index=index)
 
 

@@ -1,4 +1,4 @@
-"""What a program puts in the place of primitives in graphs, and what it notes of their results.
+"""A program's replacements of primitives in graphs, and its notes about their results.
 
 Source: `mindspore.graph`.
 """
@@ -18,7 +18,7 @@ Function = Callable[..., Any]
 
 
 class CustomPassType(enum.Enum):
-    """What a custom pass looks at. Source: `mindspore.graph.CustomPassType`."""
+    """The subject of a custom pass. Source: `mindspore.graph.CustomPassType`."""
 
     PATTERN = 0
     FULL_GRAPH = 1
@@ -58,7 +58,7 @@ def register_op_wrapper(op_name: str) -> Callable[[Function], Function]:
     """A decorator: in graphs compiled from now on, primitives of a name do something else.
 
     The decorated function gets the operands and returns the function that is called with them in
-    place of the primitive. What is written with functions or signs (`x + y`) stays itself.
+    place of the primitive. Ops written as functions or signs (`x + y`) remain.
 
     Args:
         op_name: the primitive's name (`"Add"`).

@@ -1,4 +1,4 @@
-"""What a primitive is: a function of the functional API with some of its arguments fixed.
+"""A primitive: a function of the functional API with some of its arguments fixed.
 
 The primitives themselves are in `primitives`, whose modules load when one is asked for.
 
@@ -75,7 +75,7 @@ class Primitive:
     _layers: tuple[Callable[[], Any], ...] = ()
     """Weak references to layers that hold it in place of MindSpore's (`nn.layer.inner`)."""
     customs: ClassVar[Any] = None
-    """What the program has put in the place of primitives by name (`ops.op_customs`)."""
+    """The program's replacements of primitives by name (`ops.op_customs`)."""
 
     def __call__(self, *operands: Any, **kwargs: Any) -> Any:
         try:
@@ -230,7 +230,7 @@ class Primitive:
         self.__dict__.setdefault("_user_data", {})[key] = value
 
     def get_user_data(self, key: str) -> Any:
-        """What `set_user_data` has remembered, or None."""
+        """Return the value of `set_user_data`, or None."""
         return self.__dict__.get("_user_data", {}).get(key)
 
     def check_elim(self, *args: Any) -> tuple[bool, None]:
@@ -343,7 +343,7 @@ _USERS = (
 )
 if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
-        """What MindSpore's module of this name has besides, for users' primitives."""
+        """Return a further name of MindSpore's module, for users' primitives."""
         if name in _USERS:
             return getattr(user, name)
         raise no_attribute(__name__, name)

@@ -1,4 +1,4 @@
-"""What MindSpore's registration of operators holds: which types and formats a function takes.
+"""The contents of MindSpore's registration of operators: the types and formats of functions.
 
 cellc reads nothing of it. It is here so that files that register their functions run.
 """
@@ -150,7 +150,7 @@ class CustomRegOp:
         return self
 
     def get_op_info(self) -> dict[str, Any]:
-        """All that was told, as a dict."""
+        """Return all declarations, as a dict."""
         return {"op_name": self.op_name, "inputs": self.inputs, "outputs": self.outputs,
                 "attr": self.attributes, "fusion_type": self.fusion,
                 "dtype_format": self.formats, "target": self.device}
@@ -324,7 +324,7 @@ class _VmImplementations:
         return keep
 
     def get(self, prim: Any, default: Any) -> Any:
-        """What was registered for a primitive or its name, else the default."""
+        """Return the function registered for a primitive or its name, else the default."""
         return self._made.get(_primitive_name(prim), default)
 
 
@@ -337,7 +337,7 @@ def _primitive_name(prim: Any) -> str:
 
 
 def get_vm_impl_fn(prim: Any) -> Any:
-    """What was registered to compute a primitive; None if nothing was.
+    """Return the function registered for a primitive; None if there is none.
 
     Args:
         prim: the primitive, or its name.
@@ -349,7 +349,7 @@ def get_vm_impl_fn(prim: Any) -> Any:
 
 
 class _TensorOperators:
-    """Functions behind the methods of Tensor, by name."""
+    """The functions of Tensor's methods, by name."""
 
     def get(self, name: str) -> Any:
         """The function of a name.

@@ -68,7 +68,7 @@ def _in_range(places: Tensor, size: int, what: str, which: str) -> None:
 
 def _parts(indices: Any, values: Any, shape: Any, what: str, rank: int
            ) -> tuple[Tensor, Tensor, Shape]:
-    """What a sparse tensor is made of: as many places as values, and a shape."""
+    """Check the parts of a sparse tensor: as many places as values, and a shape."""
     places, new = _places(indices, what, "indices", rank), _tensor(values, what, "values")
     size = _shape(shape, what)
     _as_many(places, new, what)
@@ -140,7 +140,7 @@ class _Fields:
 
 @dataclass(init=False, repr=False, eq=False, frozen=True)
 class _Matrix(_Fields):
-    """What tensors of values and a dense shape have."""
+    """The common part of tensors of values and a dense shape."""
 
     if TYPE_CHECKING:
         values: Tensor

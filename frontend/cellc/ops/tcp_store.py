@@ -235,7 +235,7 @@ def _stop(server: _Server, thread: threading.Thread) -> None:
 
 
 class _Table:
-    """What the server holds."""
+    """The contents of the server."""
 
     def __init__(self) -> None:
         self._lock = renewed(threading.Lock())

@@ -272,7 +272,7 @@ def reciprocal(input: Tensor) -> Tensor:
 
 
 def inv(x: Tensor) -> Tensor:
-    """1 / x; of integers without what is behind the point. Source: `mindspore.ops.inv`."""
+    """1 / x; of integers, rounded towards zero. Source: `mindspore.ops.inv`."""
     out = unary("reciprocal", x)
     return cast_to(out, x.dtype) if x.dtype.is_integer else out
 

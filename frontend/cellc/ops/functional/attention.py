@@ -121,7 +121,7 @@ class _Mask:
 
     @staticmethod
     def _band(rows: int, columns: int, before: int | None, after: int) -> Tensor:
-        """Keys more than `after` behind or `before` in front of a query's position."""
+        """Return the keys more than `after` after or `before` before a query's position."""
         i = apply_one("iota", shape=(rows, 1), axis=0, dtype=int64)
         j = apply_one("iota", shape=(1, columns), axis=1, dtype=int64)
         late = arith.gt(j, arith.add(i, after))
@@ -141,7 +141,7 @@ class _Keep:
         self.bits, self.probability = bits, probability
 
     def of(self, weights: Tensor) -> Tensor:
-        """What is left of the weights."""
+        """Return the weights that remain."""
         if self.bits is None:
             return weights
         bits = tensor(self.bits, _WHAT, "drop_mask")

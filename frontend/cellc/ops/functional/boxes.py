@@ -169,7 +169,7 @@ def overlaps(boxes: Tensor, others: Tensor) -> Tensor:
 def _suppress(
     carried: list[Tensor], xs: list[Tensor], i: Tensor, captures: list[Tensor]
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """A box that is still there takes away those behind it that overlap it too much."""
+    """Let a kept box remove later ones that overlap it too much."""
     (kept,), (row,) = carried, xs
     places = apply("iota", shape=kept.shape, axis=0, dtype=int64)
     here = arith.logical_and(kept, arith.eq(places, i)).any()

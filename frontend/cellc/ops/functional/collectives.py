@@ -22,7 +22,7 @@ from ..arguments import dtype_of, integer, tensor
 from . import creation, joining, shapes
 
 REDUCTIONS = ("sum", "prod", "max", "min", "avg")
-"""What tensors of several processes become one by; an average is the sum over their number."""
+"""The reductions of tensors of several processes; an average is the sum over their number."""
 
 
 def checked_reduction(op: Any, what: str) -> str:
@@ -161,7 +161,7 @@ def all_to_all_rows(
     x: Tensor, send_sizes: Sequence[int], receive_sizes: Sequence[int],
     group: str | None = HCCL_WORLD_COMM_GROUP,
 ) -> Tensor:
-    """Consecutive rows for each process, so many; so many rows of each, one after the other.
+    """Send `send_sizes` consecutive rows to each process; concatenate `receive_sizes` rows of each.
 
     Raises:
         TypeError, ValueError: no tensor, or sizes that do not fit it or each other.
@@ -189,7 +189,7 @@ def all_gather_rows(
 def reduce_scatter_rows(
     x: Tensor, sizes: Sequence[int], op: str = "sum", group: str | None = HCCL_WORLD_COMM_GROUP
 ) -> Tensor:
-    """This process's rows of the sum (or `op`) over the processes: `sizes` are for each so many."""
+    """Return this process's rows of the sum (or `op`) over the processes, which get `sizes`."""
     what = "reduce_scatter"
     place = rank_in(group, what)
     start = sum(sizes[:place])

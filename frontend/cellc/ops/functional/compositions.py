@@ -186,7 +186,7 @@ def nanmedian(input: Tensor, axis: int = -1, keepdims: bool = False) -> tuple[Te
         return sorting.median(x, axis, keepdims)
     missing = arith.isnan(x)
     order = cast_to(sorting.sort(arith.where(missing, math.inf, x), a)[1], int64)
-    # A true infinity stands before the NaNs that look like one: those go behind, in order.
+    # A true infinity comes before the NaNs that look like one: those go last, in order.
     behind = indexing.gather_elements(cast_to(missing, int32), a, order)
     order = indexing.gather_elements(order, a, cast_to(sorting.sort(behind, a)[1], int64))
     count = arith.sub(x.shape[a], reductions.sum(cast_to(missing, int64), a, True))

@@ -12,7 +12,7 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def pair(value: Any) -> Any:
-    """What a step of `scan` returned, which must be a tuple of two.
+    """Return the result of a `scan`'s step, which must be a tuple of two.
 
     Raises:
         ValueError: it is not.

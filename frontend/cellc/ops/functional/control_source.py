@@ -1,4 +1,4 @@
-"""What `cond`, `while_loop`, `scan` and `fori_loop` mean, as plain Python.
+"""The meaning of `cond`, `while_loop`, `scan` and `fori_loop`, as plain Python.
 
 PyNative runs these functions as they are; in graph mode the construct compiler interprets them
 like the user's own code (see `cellc.lang.trust`), so run-time conditions become `cond` and

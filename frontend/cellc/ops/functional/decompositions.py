@@ -510,7 +510,7 @@ def nuclear_norm(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 def _by_lapack(
     what: str, function: Callable[[Array], Any], x: Tensor, types: Sequence[TensorType]
 ) -> tuple[Tensor, ...]:
-    """What a function of numpy's gives, called when the network runs; without a gradient."""
+    """Return the result of a numpy function, called when the network runs; without a gradient."""
     function.__name__ = what  # as messages call it
     made: tuple[Tensor, ...] = call_python(what, function, (x,), False, types)
     return made

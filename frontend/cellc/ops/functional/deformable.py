@@ -37,7 +37,7 @@ def deformable_offsets(
     dilations: Any = (1, 1, 1, 1), data_format: str = "NCHW", deformable_groups: int = 1,
     modulated: bool = True,
 ) -> Tensor:
-    """What a convolution's windows read where each of their places is moved.
+    """Return the elements that a convolution's windows read where each of their places is moved.
 
     Args:
         x: floats (N, C, H, W).

@@ -66,7 +66,7 @@ def attend_in_heads(
 def _mask(
     attn_mask: Any, padding: Any, batch: int, heads: int, dtype: DType, extra: int
 ) -> Any:
-    """What is added to scores (N, heads, L, S), with `extra` keys at the end let through."""
+    """Return the summand of scores (N, heads, L, S), with `extra` keys at the end let through."""
     mask = additive(attn_mask, dtype)
     if mask is not None:
         if mask.ndim == 3:

@@ -24,7 +24,7 @@ from ...tracing.pytree import put_together, take_apart
 
 
 def plain_function(name: str, fn: Any) -> Callable[..., Any]:
-    """The Python function behind what a compiled function hands to an op.
+    """Return the Python function that a compiled function passes to an op.
 
     Raises:
         TypeError: not callable, or it reads a tensor of the graph.
@@ -117,8 +117,8 @@ def py_func(
 ) -> Any:
     """Call a Python function on the elements of tensors when the network runs.
 
-    In a compiled function it is called in the order of the program, in branches and loops too,
-    with copies of the elements. What it returns must have exactly the declared types.
+    In a compiled function it is called in the order of the program, in branches and loops too, with
+    copies of the elements. Its results must have exactly the declared types.
 
     Args:
         func: called with a numpy array for each tensor of `inputs`; gives an array or number, or

@@ -112,7 +112,7 @@ def _areas(old: int, new: int, align: bool) -> np.ndarray[Any, Any]:
     pixels = np.arange(old)[None]
     inside = np.minimum(starts + scale, pixels + 1) - np.maximum(starts, pixels)
     shares = np.maximum(inside, 0)
-    # What lies behind the last pixel counts as the last pixel.
+    # Places after the last pixel count as the last pixel.
     shares[:, -1] += np.maximum(starts[:, 0] + scale - np.maximum(starts[:, 0], old), 0)
     out: np.ndarray[Any, Any] = shares / scale
     return out

@@ -234,7 +234,7 @@ def _per_class(weight: Tensor, like: Tensor, axis: int, what: str) -> Tensor:
 
 
 def class_labels(t: Tensor) -> str:
-    """What to say of a float target that does not fit: class labels are ints."""
+    """Return the hint for a float target that does not fit: class labels are ints."""
     return f" of {t.dtype}; a target of class labels must be ints: labels.astype(ms.int32)"
 
 

@@ -1,6 +1,6 @@
 """Recurrent layers: one `scan` over time, compiled in both modes.
 
-What does not depend on the state is outside the loop: the product of all inputs with their
+Work that does not depend on the state is outside the loop: the product of all inputs with their
 weights, and the biases. The gradient of the weights is one product over all steps (see
 `cellc_compiler.autodiff.loops`).
 """

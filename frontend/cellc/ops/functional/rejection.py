@@ -1,7 +1,7 @@
 """Draws from gamma, Poisson and other distributions, by rejection in a fixed number of rounds.
 
-Each round takes a key of the generator, so both modes draw the same numbers. The rounds are so many
-that an element without an accepted draw is less likely than 1e-12; it keeps its last candidate.
+Each round takes a key of the generator, so both modes draw the same numbers. The number of rounds
+makes an element without an accepted draw less likely than 1e-12; it keeps its last candidate.
 
 Source: the functions of the same names in `mindspore.ops`.
 """

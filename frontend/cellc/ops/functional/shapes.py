@@ -85,7 +85,7 @@ def reshape(input: Tensor, shape: Any) -> Tensor:
 
 
 def _worked_out(size: int, given: Ints) -> Ints:
-    """The shape of a tensor of so many elements, where -1 stands for what is left."""
+    """Return the shape of a tensor of `size` elements, where -1 stands for the rest."""
     dims = list(given)
     if dims.count(-1) > 1:
         raise ValueError("For 'reshape', only one dimension can be inferred.")

@@ -193,7 +193,7 @@ _INTERNAL = (
 
 
 def internal(name: str) -> Callable[..., Any]:
-    """What stands for a node of MindSpore's own compiler: a RuntimeError when it is called."""
+    """Return the stand-in for a node of MindSpore's own compiler: it raises RuntimeError."""
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
             f"ops.{name} is a node that MindSpore's compiler makes for itself and cellc has not: "

@@ -255,7 +255,7 @@ def _dim_map(input_x: Tensor, src_format: str, dst_format: str) -> Tensor:
 
 
 def _vec_permute(input_x: Tensor, src_format: str, dst_format: str) -> Tensor:
-    """What belongs to the axes of one format (4, or pairs), in the order of another."""
+    """Return the values of one format's axes (4, or pairs), in the order of another."""
     places = _formats("DataFormatVecPermute", dst_format, src_format)
     return indexing.gather(tensor(input_x, "DataFormatVecPermute", "input_x"),
                            tensor_of(np.array(places, np.int64)), 0)

@@ -150,7 +150,7 @@ def _adam_change(
     m: Tensor, v: Tensor, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any,
     epsilon: Any, gradient: Tensor, use_locking: bool, use_nesterov: bool,
 ) -> Tensor:
-    """What `Adam` adds to a parameter; the moments are stepped."""
+    """Return the change that `Adam` adds to a parameter; the moments are stepped."""
     change = creation.zeros_like(m)
     optimizer_steps.adam(
         change, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, gradient,

@@ -11,7 +11,7 @@ from ...tensors.tensor import Tensor
 from ..primitive import Primitive
 
 PENDING: list[tuple[str, str, Any]] = []
-"""What networks gave since it was last written: plugin, name, elements."""
+"""The summaries of networks since the last write: plugin, name, elements."""
 _MOST = 10_000
 """More are not kept: nobody writes them."""
 

@@ -46,7 +46,7 @@ def _holds_tensor(value: Any, kind: type = Tensor) -> bool:
 
 
 class _Defined(Primitive):
-    """What a user's primitive does when it is called."""
+    """The call of a user's primitive."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -266,7 +266,7 @@ def _get_cache_prim(cls: type[Primitive]) -> Callable[..., Primitive]:
 
 
 def same_named(primitive: Primitive) -> Callable[..., Any]:
-    """What `cellc.ops` has of the name of a user's primitive.
+    """Return the function of `cellc.ops` with the name of a user's primitive.
 
     Raises:
         RuntimeError: nothing, or what takes no such attributes.

@@ -1,4 +1,4 @@
-"""What marks the inputs of a network that is cut over several devices."""
+"""The mark on the inputs of a network that is sharded over several devices."""
 
 from __future__ import annotations
 
