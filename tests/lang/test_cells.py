@@ -15,7 +15,6 @@ from cellc import ops
 from cellc.common.parameter import Parameter
 from cellc.common.tensor import Tensor
 from cellc.lang import Hooks, register_source
-from cellc.lang.errors import CompileError
 from cellc.lang.source import function_source
 from cellc.nn.cell import Cell
 from cellc.nn.layer.container import CellList, SequentialCell
@@ -132,14 +131,6 @@ def test_reads_are_reported(compiled: Callable[..., Any]) -> None:
 
     compiled(fn, X, hooks=Hooks(None, lambda g, n: names.append(n)))
     assert "np" in names
-
-
-def test_cells_made_inside(compiled: Callable[..., Any]) -> None:
-    def fn(x: Any) -> Any:
-        return Scale(5)(x) + Tensor([1.0, 2.0])
-
-    with pytest.raises(CompileError, match=r"a Scale holds the Parameter 'w'(.|\n)*CE501"):
-        compiled(fn, X)
 
 
 def test_functions_from_exec(compiled: Callable[..., Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 import os
 from collections.abc import Callable, Sequence
@@ -25,10 +26,11 @@ from .asking import asked_index
 from .control import choose, truth
 from .iteration import VIEWS
 from .iteration import items as elements_of
+from .journal import BOXES
 from .pieces import operations
 from .protocols import run_by_python
 from .state import Stored, insert_missing
-from .trust import is_own_class, is_user_function
+from .trust import is_interpreted, is_own_class, is_user_function
 from .values import MISSING, Text, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
@@ -82,6 +84,10 @@ def _found(vm: Interpreter, target: Any, name: str, found: Any, frame: Frame) ->
                                or name not in (own_attributes(target) or {})):
         vm.report(target, name)
         return vm.call(getter, [found, target, type(target)], {}, frame)
+    if isinstance(found, functools.cached_property) and not vm.state.is_outside(target) \
+            and is_interpreted(found.func) and name not in (own_attributes(target) or {}):
+        vm.note_attribute(target, name)
+        return target.__dict__.setdefault(name, vm.call(found.func, [target], {}, frame))
     fallback = vm.special(target, "__getattr__") if found is MISSING else None
     if fallback is not None and name not in (own_attributes(target) or {}):
         vm.report(target, name)
@@ -132,16 +138,23 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
             target = Tensor(target)
         elif isinstance(target, (list, tuple, str, range, bytes, dict)):
             index = asked_index(vm, index)
-    if _model.is_cell(target) and not isinstance(index, Tensor):
-        vm.report(target, "_cells")
     found = vm.special(target, "__getitem__")
     if found is not None:
         return vm.call(found, [target, index], {}, frame)
+    return _item(vm, target, index, frame)
+
+
+def _item(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
+    """`target[index]` where no method of the user gives it."""
+    if _model.is_cell(target) and not isinstance(index, Tensor):
+        vm.report(target, "_cells")
     if isinstance(target, dict) and _lacks(vm, target, index):
         return insert_missing(vm, target, index, frame)
     if target is os.environ:
         vm.state.environment(index, vm)
-    return target[index]
+    if isinstance(target, (*BOXES, tuple, str, range, Tensor)) or _model.is_cell(target):
+        return target[index]
+    return vm.state.whole(vm, operator.getitem, (target,), frame, lambda: target[index])
 
 
 def pick(vm: Interpreter, target: Sequence[Any], index: Tensor, frame: Frame) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Sequence
+from threading import local
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from .pieces import operations
 from .pieces.operations import is_piece
 from .recipes import recipe_of
 from .state import Stored
-from .trust import is_user_function
+from .trust import is_interpreted, is_user_function
 from .values import MISSING, describe, is_number, is_runtime, scalar
 
 if TYPE_CHECKING:
@@ -96,10 +97,26 @@ def set_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame: Fr
     if type(holder) is RunObject:
         operations.set_attribute(vm, holder, name, value, frame)
         return
+    own = None if vm.state.is_outside(holder) else vm.special(holder, "__setattr__")
+    if own is not None:
+        vm.call(own, [holder, name, value], {}, frame)
+    else:
+        put_attribute(vm, holder, name, value, frame)
+
+
+def put_attribute(
+    vm: Interpreter, holder: Any, name: str, value: Any, frame: Frame,
+    put: Callable[..., None] | None = None,
+) -> None:
+    """The same without the user's `__setattr__`, by `put` or by what the class has besides."""
     found = in_class(type(holder), name, MISSING)
     if isinstance(found, property) and isinstance(found.fset, FunctionType) \
             and is_user_function(found.fset):
         vm.call(found.fset, [holder, value], {}, frame)
+        return
+    setter = vm.special(found, "__set__") if found is not MISSING else None
+    if setter is not None:
+        vm.call(setter, [found, holder, value], {}, frame)
         return
     present = getattr(holder, name, MISSING)
     if isinstance(present, Parameter) and not isinstance(value, Parameter):
@@ -107,7 +124,10 @@ def set_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame: Fr
         return
     if not vm.state.is_outside(holder):
         vm.note_attribute(holder, name)
-        setattr(holder, name, value)
+        setters = (c.__dict__.get("__setattr__") for c in type(holder).__mro__)
+        # (One that is interpreted has run, or calls this.)
+        put = put or next(f for f in setters if f and not is_interpreted(f))
+        put(holder, name, value)
         return
     _refuse_attribute(vm, holder, name, value, frame)
     store_outside(vm, Stored(holder, name), value, frame)
@@ -136,7 +156,7 @@ def _refuse_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame
     described = in_class(type(holder), name, MISSING)
     own = hasattr(type(described), "__set__") and \
         not isinstance(described, MemberDescriptorType)
-    if own or isinstance(holder, (ModuleType, FunctionType, MethodType)) or (
+    if own or isinstance(holder, (ModuleType, FunctionType, MethodType, local)) or (
         isinstance(setter, FunctionType) and is_user_function(setter)
         and not _model.is_cell(holder)
     ):

@@ -28,7 +28,7 @@ from .errors import CompileError
 from .iteration import Through, Walk, backwards, items, walk
 from .operators import contains, operated
 from .pieces import operations
-from .protocols import run_by_python
+from .protocols import of_builtin, run_by_python
 from .text import emit_print, flat, formatted, written
 from .values import (
     MISSING,
@@ -272,7 +272,9 @@ def _isinstance(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> An
         return isinstance("", cls)
     if isinstance(value, GraphNumber):
         return isinstance(value._number(0), cls)
-    return isinstance(value, cls)
+    check = vm.special(cls, "__instancecheck__")
+    return isinstance(value, cls) if check is None else bool(
+        vm.call(check, [cls, value], {}, frame))
 
 
 @_handles(type)
@@ -427,6 +429,9 @@ def _iter(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 def _math(fn: Any, on_number: Callable[[GraphNumber], Any]) -> None:
     """A function of `math` on numbers of the graph; a tensor of one element becomes one."""
     def handler(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+        if len(args) == 1 and fn is not math.trunc:
+            number = of_builtin(vm, float, args, frame)
+            args = args if number is MISSING else [number]
         if len(args) != 1 or not is_runtime(args[0]):
             return fn(*args, **kwargs)
         given = args[0]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from abc import ABCMeta
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType
+from typing import TYPE_CHECKING, Any, get_origin
 
 import numpy as np
 
@@ -31,9 +31,10 @@ from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import ElementsUnknown, GraphTensor, is_variable
 from . import _model
 from .asking import called
-from .assignment import set_attribute
+from .assignment import put_attribute
 from .builtin_functions import BUILTINS, REFUSED
 from .control import under
+from .dataclass_fields import is_generated, set_fields
 from .frames import Frame
 from .functions import Callback, InterpretedFunction, bind
 from .generators import generator
@@ -47,7 +48,15 @@ from .pieces.operations import is_piece, of_tensor
 from .protocols import of_builtin, run_by_python
 from .source import function_source
 from .text import format_text, join_text
-from .trust import is_foreign_class, is_library, is_readable, is_user_function
+from .trust import (
+    is_foreign_class,
+    is_interpreted,
+    is_library,
+    is_own_class,
+    is_readable,
+    is_structural,
+    is_user_function,
+)
 from .values import MISSING, any_runtime, holds_runtime, in_text
 from .world import outside_call
 
@@ -96,7 +105,7 @@ def _function(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame
     if is_user_function(fn):
         if _has_cell(args):
             return interpret(vm, fn, args, kwargs, frame)
-        if not _installed(fn) or any_runtime([*args, *kwargs.values()]):
+        if not _installed(fn) or is_readable(fn):
             return vm.templates.of_call(fn, args, kwargs, frame.scope,
                                         lambda: interpret(vm, fn, args, kwargs, frame))
         return foreign(vm, fn, args, kwargs, frame)
@@ -308,35 +317,66 @@ def _construct(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Fr
     runtime = any_runtime([*args, *kwargs.values()])
     if issubclass(cls, Tensor):
         return _tensor(vm, cls, args, kwargs, runtime, frame)
-    if not runtime and (is_library(module_of(cls)) or _model.is_cell_class(cls)):
-        with tracing(None):
-            made = cls(*_asked(args), **kwargs)
-        if _model.is_cell(made):
-            _refuse_parameters(vm, made, [*args, *kwargs.values()], frame)
-        return vm.state.new(made)
-    if issubclass(cls, BaseException) or is_library(module_of(cls)):
+    if not runtime and module_of(cls).startswith("cellc."):
+        return _made_by_python(vm, cls, args, kwargs, frame)
+    if is_library(module_of(cls)):
         return vm.state.new(cls(*args, **kwargs))
     found = outside_call(vm, cls, args, kwargs, frame)
     if found is not MISSING:
         return found
-    init = in_class(cls, "__init__", MISSING)
-    vm.report(cls, "__init__")
-    made = _interpreted_object(vm, cls, init, args, kwargs, frame)
+    called = vm.special(cls, "__call__")  # of a metaclass
+    if called is not None:
+        return interpret(vm, called, [cls, *args], kwargs, frame)
+    return _instance(vm, cls, args, kwargs, frame)
+
+
+def _instance(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """An instance of a class of the user or of an installed package."""
+    own = type(cls) is type or type(cls).__call__ is type.__call__ or vm.special(cls, "__call__")
+    made = _interpreted_object(vm, cls, args, kwargs, frame) if own else MISSING
     if made is not MISSING:
         return made
+    runtime = any_runtime([*args, *kwargs.values()])
     if runtime and not _holds_anything(cls):
         return foreign(vm, cls, args, kwargs, frame)
+    return _made_by_python(vm, cls, args, kwargs, frame)
+
+
+def _made_by_python(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     args = _asked(args)
-    return vm.state.new(vm.fresh(cls(*args, **kwargs)))
+    if cls.__module__ == "itertools":
+        args = [Callback(vm, a, frame) if isinstance(a, type) and is_own_class(a)
+                else _as_callback(vm, a, frame) for a in args]
+    if not _model.is_cell_class(cls) and not module_of(cls).startswith("cellc."):
+        return vm.state.new(vm.fresh(cls(*args, **kwargs)))
+    with tracing(None):
+        made = cls(*args, **kwargs)
+    if _model.is_cell(made):
+        _refuse_parameters(vm, made, _parameters([*args, *kwargs.values()]), frame)
+    return vm.state.new(made)
 
 
-def _refuse_parameters(vm: Interpreter, cell: Any, given: Sequence[Any], frame: Frame) -> None:
+def _init(vm: Interpreter, init: Any, args: Args, kwargs: Kwargs, frame: Frame) -> None:
+    """`super().__init__(...)` of a user's class whose base is one of cellc."""
+    made, *given = args
+    is_cell = _model.is_cell(made)
+    known = [*_parameters([*given, *kwargs.values()])]
+    known += made.get_parameters() if is_cell and "_params" in made.__dict__ else ()
+    with tracing(None):
+        (init.__func__ if isinstance(init, MethodType) else init)(made, *_asked(given), **kwargs)
+    if is_cell:
+        _refuse_parameters(vm, made, known, frame)
+
+
+def _refuse_parameters(
+    vm: Interpreter, cell: Any, given: Iterable[Parameter], frame: Frame
+) -> None:
     """A Cell with Parameters of its own has new ones in each call of PyNative.
 
     Raises:
         CompileTypeError: it holds some that it was not given (CE501).
     """
-    known = {id(p) for p in _parameters(given)}
+    known = set(map(id, given))
     for parameter in cell.get_parameters():
         if id(parameter) not in known:
             raise vm.error(
@@ -373,20 +413,67 @@ def _refuse_drawn(vm: Interpreter, made: Any, frame: Frame) -> Any:
 
 
 def _interpreted_object(
-    vm: Interpreter, cls: type, init: Any, args: Args, kwargs: Kwargs, frame: Frame
+    vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Frame
 ) -> Any:
-    """An instance of a user's class whose `__init__` is interpreted; MISSING if it has none."""
-    if type(cls) not in (type, ABCMeta) or in_class(cls, "__new__", MISSING) is not _OBJECT_NEW:
+    """An instance of a user's class, by methods that are interpreted; MISSING if it has none.
+
+    Raises:
+        CompileError: the source of one cannot be had.
+    """
+    vm.report(cls, "__new__")
+    vm.report(cls, "__init__")
+    new: Any = in_class(cls, "__new__", MISSING)
+    init: Any = in_class(cls, "__init__", MISSING)
+    new = new.__func__ if isinstance(new, staticmethod) else new
+    of_python = new is _OBJECT_NEW or (
+        type(new) is BuiltinFunctionType and isinstance(new.__self__, type)
+        and issubclass(new.__self__, _MADE_BY_PYTHON))
+    if not of_python and not is_interpreted(new):
         return MISSING
-    if not isinstance(init, FunctionType) or not is_user_function(init) \
-            or not is_readable(init):
+    inner = getattr(init, "__wrapped__", None)
+    if is_interpreted(inner) and not is_user_function(init):
+        init = inner  # under `cell_attr_register`
+    if not of_python:
+        made: Any = interpret(vm, new, [cls, *args], kwargs, frame)
+    elif is_generated(cls, init):
+        made = vm.state.new(vm.fresh(object.__new__(cls)))
+        set_fields(vm, made, init, args, kwargs, frame)
+        return made
+    elif not isinstance(init, FunctionType) or not is_user_function(init) \
+            or module_of(init).startswith("cellc."):
         return MISSING
-    made = vm.state.new(vm.fresh(object.__new__(cls)))
-    interpret(vm, init, [made, *args], kwargs, frame)
+    else:
+        made = vm.state.new(vm.fresh(new(cls, *args) if new is not _OBJECT_NEW else new(cls)))
+    if isinstance(made, cls):
+        vm.call(init, [made, *args], kwargs, frame)
+        if _model.is_cell(made):
+            next(_parameters([made]), None)  # raises if it has left out super().__init__()
     return made
 
 
 _OBJECT_NEW = object.__dict__["__new__"]
+_MADE_BY_PYTHON = (list, dict, set, bytearray, deque, BaseException)
+"""Bases whose `__new__` runs no code of the user's."""
+_ABSTRACT = 1 << 20
+"""The flag of classes with abstract methods (`Py_TPFLAGS_IS_ABSTRACT`)."""
+
+
+def _of_object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """What `object` and `type` do for all classes, which `super()` calls; MISSING: `fn` is none."""
+    if fn is object.__setattr__ or fn is type.__setattr__:
+        return put_attribute(vm, args[0], args[1], args[2], frame, fn)
+    if type(fn) is BuiltinFunctionType and fn.__name__ == "__new__" and args \
+            and not args[0].__flags__ & _ABSTRACT and not any_runtime(args):
+        return vm.state.new(vm.fresh(fn(*_asked(args), **kwargs)))
+    if type(fn) is not MethodWrapperType:
+        return MISSING
+    if fn.__name__ == "__setattr__" and len(args) == 2:
+        owner = fn.__self__
+        put = type.__setattr__ if isinstance(owner, type) else object.__setattr__
+        return put_attribute(vm, owner, args[0], args[1], frame, put)
+    if fn.__name__ == "__call__" and isinstance(fn.__self__, type):
+        return _instance(vm, fn.__self__, args, kwargs, frame)
+    return MISSING
 
 
 def _holds_anything(cls: type) -> bool:
@@ -425,6 +512,9 @@ def _object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         raise TypeError(f"a value of type {type(fn).__name__} cannot be called")
     if isinstance(found, FunctionType) and is_user_function(found):
         return interpret(vm, found, [fn, *args], kwargs, frame)
+    origin = get_origin(fn) if type(fn).__module__ in ("typing", "types") else None
+    if isinstance(origin, type):  # `V[int]()`
+        return call(vm, origin, args, kwargs, frame)
     inherited = isinstance(found, FunctionType) and is_library(found.__globals__.get("__name__"))
     if inherited or is_library(module_of(type(fn))):  # a user's Primitive inherits its `__call__`
         return library(vm, fn, args, kwargs, frame)
@@ -490,7 +580,9 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     name = plain(fn, "__name__", "")
     owner = plain(fn, "__self__")
     if name == "__setattr__" and owner is not None:
-        return set_attribute(vm, owner, args[0], args[1], frame)
+        return put_attribute(vm, owner, args[0], args[1], frame)
+    if name == "__init__" and not any_runtime([*args, *kwargs.values()]):
+        return _init(vm, fn, args if owner is None else [owner, *args], kwargs, frame)
     if vm.journal is not None and (
         name == "register_hook" or (name.endswith("_") and not name.endswith("__"))
     ):
@@ -545,11 +637,6 @@ def _as_callback(vm: Interpreter, value: Any, frame: Frame) -> Any:
     return value
 
 
-_STRUCTURAL = frozenset(
-    ("_collections", "_functools", "_operator", "collections", "contextlib", "copy",
-     "dataclasses", "enum", "functools", "itertools", "operator", "types", "typing")
-)
-"""Standard modules whose functions move values about and do not look into them."""
 _SAME_IN_OPS = {
     "absolute": "abs", "concatenate": "cat", "arctan": "atan", "arcsin": "asin",
     "arccos": "acos", "power": "pow", "amax": "max", "amin": "min", "fabs": "abs",
@@ -569,12 +656,12 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     Raises:
         CompileTypeError: an argument is a run-time tensor (CE301).
     """
-    if fn is object.__setattr__ or fn is type.__setattr__:
-        return set_attribute(vm, args[0], args[1], args[2], frame)
+    found = _of_object(vm, fn, args, kwargs, frame)
+    if found is not MISSING:
+        return found
     owner = plain(fn, "__self__")
     if _runtime_but_state([*args, *kwargs.values()]) or holds_runtime(owner):
-        module = module_of(fn) or module_of(type(owner))
-        structural = module.partition(".")[0] in _STRUCTURAL
+        structural = is_structural(fn)
         if vm.pieces is not None and not isinstance(owner, BOXES) and (
                 not structural or any(map(is_piece, (*args, *kwargs.values())))):
             return of_tensor(vm, fn, args, kwargs, frame)
@@ -592,7 +679,8 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     boxes = [v for v in (owner, *args, *kwargs.values()) if isinstance(v, BOXES)]
     for value in boxes:
         vm.note_object(value)
-    result = vm.state.mutate(vm, boxes, fn, args, kwargs, frame)
+    result = vm.state.whole(vm, fn, (owner, *args, *kwargs.values(), fn), frame,
+                            lambda: vm.state.mutate(vm, boxes, fn, args, kwargs, frame))
     if isinstance(fn, functools._lru_cache_wrapper):  # what it gave before is given again
         vm.state.default(f"what {fn.__name__}() keeps", vm.tracer.place(), result)
         if vm.hooks.on_result_read is not None:

@@ -145,7 +145,8 @@ def for_attribute(error: AttributeError, frame: Frame) -> str:
         owner = None if owner is MISSING else owner
     known = [] if owner is None else dir(owner)
     if _model.is_cell(owner):
-        known = [*known, *owner._cells, *owner._params]
+        held = owner.__dict__
+        known = [*known, *held.get("_cells", ()), *held.get("_params", ())]
     like = closest(name, known)
     if like:
         return f"did you mean '{like}'?"

@@ -458,7 +458,8 @@ class Interpreter:
         if found is None:
             base = frame.scope if frame is not None else ""
             found = f"{base}.{type(cell).__name__}" if base else type(cell).__name__
-            self.add_root(cell, found)
+            if "_cells" in cell.__dict__:  # else its `__init__` runs
+                self.add_root(cell, found)
         return found
 
     def add_root(self, cell: Any, prefix: str = "") -> None:

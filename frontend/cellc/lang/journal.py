@@ -86,6 +86,8 @@ class Content:
     def put(self, value: Any) -> None:
         box, own = self.box, builtin_of(self.box)
         if own is np.ndarray:
+            if box.shape != value.shape:
+                box.resize(value.shape, refcheck=False)
             box[...] = value
         elif own in (list, bytearray, array):
             own.__setitem__(box, slice(None), value)

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from ..tensors.tensor import Tensor
 from ..tracing.reads import in_class, own_attributes
 from .budget import check_length
-from .trust import is_own_class
+from .structure import names_in
+from .trust import is_own_class, is_user_function
 from .values import MISSING, any_runtime
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _OF_BUILTIN: dict[Any, tuple[str, ...]] = {
     repr: ("__repr__",), bytes: ("__bytes__",), abs: ("__abs__",), round: ("__round__",),
     hash: ("__hash__",), reversed: ("__reversed__",), divmod: ("__divmod__",),
     format: ("__format__", "__str__", "__repr__"), operator.index: ("__index__",),
-    math.floor: ("__floor__", "__float__"), math.ceil: ("__ceil__", "__float__"),
+    math.floor: ("__floor__",), math.ceil: ("__ceil__",),
     math.trunc: ("__trunc__",),
 }
 """Builtin -> the special methods that it looks for, in order."""
@@ -122,12 +123,15 @@ def run_by_python(vm: Interpreter, values: Iterable[Any], depth: int = 4) -> Non
 
 
 def _attributes(vm: Interpreter, value: Any) -> list[Any]:
-    """The attributes of an object whose class has special methods in Python; each is reported."""
+    """The attributes of an object that special methods in Python of its class may read; each is
+    reported, and what they change is looked at."""
     kind = type(value)
     for name in _BY_PYTHON:
         vm.report(kind, name)
-    if not any(isinstance(in_class(kind, name), FunctionType) for name in _BY_PYTHON):
+    methods = [f for f in (in_class(kind, n) for n in _BY_PYTHON) if isinstance(f, FunctionType)]
+    if not methods:
         return []
+    vm.state.of_python(methods[0].__qualname__, value, vm)
     parts = dict(own_attributes(value) or {})
     for base in kind.__mro__:
         slots = base.__dict__.get("__slots__", ())
@@ -138,6 +142,37 @@ def _attributes(vm: Interpreter, value: Any) -> list[Any]:
                     parts[name] = part.__get__(value, kind)
                 except AttributeError:  # it holds nothing yet
                     vm.report(value, name)
+    used = _names_used(vm, kind, methods)
+    parts = {n: p for n, p in parts.items() if used & _ANY or n in used}
     for name in parts:
         vm.report(value, name)
     return list(parts.values())
+
+
+_ANY = frozenset(("__dict__", "__getattribute__", "attrgetter", "dir", "eval", "exec", "getattr",
+                  "hasattr", "vars", "asdict", "astuple", "fields", "__slots__"))
+"""Names by which code reads attributes that it does not name."""
+
+
+def _names_used(vm: Interpreter, kind: type, methods: list[FunctionType]) -> set[str]:
+    """All names in methods of a class and in the user's functions that these name, whose globals
+    are reported."""
+    used: set[str] = set()
+    seen: set[int] = set()
+    while methods:
+        fn = methods.pop()
+        if id(fn) in seen:
+            continue
+        seen.add(id(fn))
+        for name in names_in(fn.__code__):
+            used.add(name)
+            if name in fn.__globals__ and vm.hooks.on_global_read is not None:
+                vm.hooks.on_global_read(fn.__globals__, name)
+            found = in_class(kind, name, MISSING)
+            if found is not MISSING:
+                vm.report(kind, name)
+            for part in (found, getattr(found, "fget", None), getattr(found, "func", None),
+                         getattr(found, "__func__", None), fn.__globals__.get(name)):
+                if isinstance(part, FunctionType) and is_user_function(part):
+                    methods.append(part)
+    return used

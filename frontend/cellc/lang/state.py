@@ -11,13 +11,17 @@ repeated with the place as an input (`State.again`).
 
 from __future__ import annotations
 
+import ast
+import functools
 import operator
 import os
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from cellc_compiler.ir.graph import Node
 from cellc_compiler.ir.op import has_effect
@@ -25,7 +29,7 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field, replace
 
 from ..core.dispatch import apply
-from ..core.module_names import plain
+from ..core.module_names import function_name, plain
 from ..tensors.tensor import Tensor
 from ..tensors.views import view_of
 from ..tracing.arguments import CHANGEABLE, at_hand, objects_in, returned
@@ -39,6 +43,8 @@ from .errors import CompileRuntimeError, Place
 from .journal import BOXES, Content, Slot, differs, elements_in, shallow
 from .reads_log import ReadsLog
 from .recipes import Recipe, recipe_of
+from .structure import Structure
+from .trust import is_structural
 from .values import MISSING, scalar
 
 if TYPE_CHECKING:
@@ -213,6 +219,8 @@ class State:
     first_values: list[Tensor] = field(default_factory=list)
     escaped: dict[int, tuple[Any, list[Any]]] = field(default_factory=dict)
     handed: list[tuple[list[Any], tuple[Any, ...], str]] = field(default_factory=list)
+    natively: dict[int, tuple[str, Structure, Frame, ast.AST | None]] = field(
+        default_factory=dict)
     log: ReadsLog | None = None
 
     # --- the course of a trace --------------------------------------------------------------------
@@ -326,6 +334,12 @@ class State:
 
     def is_outside(self, value: Any) -> bool:
         """Whether a value was there before the trace."""
+        while isinstance(value, (np.ndarray, np.flatiter)):
+            if id(value) in self.outside:
+                return True
+            if value.base is None:
+                return False
+            value = value.base  # that of a view
         if _holds_others(value):
             return id(value) in self.outside or id(value) in self.unseen
         return id(value) not in self.made
@@ -464,6 +478,9 @@ class State:
             recipe = recipe_of(vm, [emitted.value], slot.label(), vm.frame)
             if recipe.mark != emitted.mark:
                 self.write(vm, slot, emitted.value, recipe)
+        for what, found, frame, node in self.natively.values():
+            if found.changed(self._changed()):
+                raise _changes_natively(vm, what, frame, node)
         for values, mark, what in self.handed:
             if vm.frame is not None and recipe_of(vm, values, what, vm.frame).mark != mark:
                 raise vm.error(
@@ -528,6 +545,46 @@ class State:
                 self._refuse_unknown(vm, own, kept, fn, frame)
         return result
 
+    def whole(
+        self, vm: Interpreter, fn: Any, values: Sequence[Any], frame: Frame, run: Callable[[], Any]
+    ) -> Any:
+        """What `run` gives, a call of `fn` that may read and change all that objects lead to.
+
+        Raises:
+            CompileTypeError: it changes some that was there before, or the trace has (CE501).
+        """
+        if isinstance(fn, functools._lru_cache_wrapper):
+            return run()  # it does so once in PyNative too
+        parts = [part for v in values for part in (_parts(v) if isinstance(v, BOXES) else [v])]
+        found = self._structure(parts)
+        own = self._changed() if found.held else set()
+        result = run()
+        if not found.held:
+            return result
+        structural = is_structural(fn)
+        if found.drawn() or found.changed() or (
+                not structural and any(id(v) in own for v, _ in found.held)):
+            raise _changes_natively(vm, function_name(fn), frame, frame.node)
+        self.worlds.append(Read(
+            f"what is given to {function_name(fn)}()", vm.tracer.place(),
+            partial(found.changed, own), False, "what it was"))
+        if isinstance(result, BOXES) and any(result is v for v, _ in found.held):
+            self.mark(result)
+        return result
+
+    def _structure(self, values: Iterable[Any]) -> Structure:
+        return Structure(values, self.is_outside, self.made)
+
+    def of_python(self, what: str, value: Any, vm: Interpreter) -> None:
+        """Python runs special methods of an object itself: `settle` looks at what they change."""
+        if id(value) not in self.natively and vm.frame is not None:
+            found = self._structure([value])
+            self.natively[id(value)] = what, found, vm.frame, vm.frame.node
+
+    def _changed(self) -> set[int]:
+        """What the trace has changed, by identity."""
+        return {id(slot.owner()) for slot, _ in self.before.values()}
+
     def _refuse_unknown(
         self, vm: Interpreter, own: Sequence[Any], kept: Sequence[Any], fn: Any, frame: Frame
     ) -> None:
@@ -555,6 +612,15 @@ class State:
         if vm.region_depth:
             self.handed.append((values, recipe.mark, what))
         self.emit(vm, what, act, recipe)
+
+
+def _changes_natively(
+    vm: Interpreter, what: str, frame: Frame, node: ast.AST | None
+) -> Exception:
+    return vm.error(
+        "CE501", TypeError, f"{what}() runs Python code that changes objects made outside, or "
+        "reads what the network has changed", frame, node,
+        hint="call it outside, and pass what it gives as an argument")
 
 
 def _of_none(tracer: Tracer) -> list[Tensor]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import _collections_abc
 import sys
+from collections import deque
 from functools import lru_cache
-from types import FunctionType
+from types import FunctionType, MethodWrapperType
+from typing import Any
 
-from ..core.module_names import module_of
+from ..core.module_names import module_of, plain
 from .errors import CompileError
 from .source import function_source, has_source, register_source
 
@@ -64,8 +66,7 @@ def own_method(value: object, name: str) -> FunctionType | None:
     for base in kind.__mro__:
         found = base.__dict__.get(name)
         if found is not None:
-            return found if isinstance(found, FunctionType) and is_user_function(found) \
-                and is_readable(found) else None
+            return found if is_interpreted(found) else None
     return None
 
 
@@ -90,6 +91,11 @@ def is_user_function(fn: FunctionType) -> bool:
     return not fn.__code__.co_filename.startswith("<frozen") or has_source(fn)
 
 
+def is_interpreted(value: object) -> bool:
+    """Whether something is a Python function that is interpreted, its source at hand."""
+    return isinstance(value, FunctionType) and is_user_function(value) and is_readable(value)
+
+
 def is_readable(fn: FunctionType) -> bool:
     """Whether the source of a function can be had: that of generated methods cannot."""
     try:
@@ -97,6 +103,21 @@ def is_readable(fn: FunctionType) -> bool:
     except CompileError:
         return False
     return True
+
+
+_STRUCTURAL = frozenset(
+    ("_collections", "_functools", "_operator", "collections", "contextlib", "copy",
+     "dataclasses", "enum", "functools", "itertools", "operator", "types", "typing")
+)
+"""Standard modules whose functions move values about and do not look into them."""
+
+
+def is_structural(fn: Any) -> bool:
+    """Whether a function moves values about and does not look into them."""
+    owner = plain(fn, "__self__")
+    if type(fn) is MethodWrapperType and isinstance(owner, (list, dict, set, deque)):
+        return True  # of `super()`
+    return root(module_of(fn) or module_of(type(owner))) in _STRUCTURAL
 
 
 def is_foreign_class(cls: type) -> bool:

@@ -63,7 +63,7 @@ _IMPURE = frozenset(
     ("now", "today", "utcnow", "uuid1", "uuid4", "getnode", "exists", "lexists", "isfile", "isdir",
      "islink", "ismount", "getsize", "getmtime", "getatime", "getctime", "samefile", "realpath",
      "abspath", "expanduser", "expandvars", "urlopen", "urlretrieve", "currentframe", "stack",
-     "getsource", "getsourcelines", "file_digest")
+     "getsource", "getsourcelines", "file_digest", "cache_info", "cache_clear")
 )
 _NUMPY_FILES = frozenset(
     ("load", "loadtxt", "genfromtxt", "fromfile", "memmap", "save", "savez", "savez_compressed",
