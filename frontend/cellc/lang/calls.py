@@ -679,9 +679,11 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     boxes = [v for v in (owner, *args, *kwargs.values()) if isinstance(v, BOXES)]
     for value in boxes:
         vm.note_object(value)
-    result = vm.state.whole(vm, fn, (owner, *args, *kwargs.values(), fn), frame,
-                            lambda: vm.state.mutate(vm, boxes, fn, args, kwargs, frame))
-    if isinstance(fn, functools._lru_cache_wrapper):  # what it gave before is given again
+    run = functools.partial(vm.state.mutate, vm, boxes, fn, args, kwargs, frame)
+    keeps = isinstance(fn, functools._lru_cache_wrapper)  # it runs once in PyNative too
+    result = run() if keeps else vm.state.whole(
+        vm, fn, (owner, *args, *kwargs.values(), fn), frame, run)
+    if keeps:  # what it gave before is given again
         vm.state.default(f"what {fn.__name__}() keeps", vm.tracer.place(), result)
         if vm.hooks.on_result_read is not None:
             vm.hooks.on_result_read(fn, f"{fn.__name__}{tuple(args)}",

@@ -32,8 +32,9 @@ def set_fields(
     Raises:
         TypeError: the arguments do not fit.
     """
+    signature, stored = inspect.signature(init), {f.name for f in dataclasses.fields(made)}
     try:
-        given = inspect.signature(init).bind(made, *args, **kwargs).arguments
+        given = signature.bind(made, *args, **kwargs).arguments
     except TypeError:
         init(made, *args, **kwargs)  # Python's words for it
         raise
@@ -41,9 +42,8 @@ def set_fields(
     slots = "__slots__" in type(made).__dict__
     only = []
     for field in type(made).__dataclass_fields__.values():
-        kind = field._field_type.name
-        if kind == "_FIELD_CLASSVAR":
-            continue
+        if field.name not in stored and field.name not in signature.parameters:
+            continue  # a ClassVar
         if field.init and field.name in given:
             value = given[field.name]
         elif field.default_factory is not dataclasses.MISSING:
@@ -52,7 +52,7 @@ def set_fields(
             value = field.default
         else:
             continue
-        if kind == "_FIELD_INITVAR":
+        if field.name not in stored:
             only.append(value)
         elif frozen:
             put_attribute(vm, made, field.name, value, frame, object.__setattr__)

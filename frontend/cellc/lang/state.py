@@ -12,7 +12,6 @@ repeated with the place as an input (`State.again`).
 from __future__ import annotations
 
 import ast
-import functools
 import operator
 import os
 from collections import defaultdict, deque
@@ -553,8 +552,6 @@ class State:
         Raises:
             CompileTypeError: it changes some that was there before, or the trace has (CE501).
         """
-        if isinstance(fn, functools._lru_cache_wrapper):
-            return run()  # it does so once in PyNative too
         parts = [part for v in values for part in (_parts(v) if isinstance(v, BOXES) else [v])]
         found = self._structure(parts)
         own = self._changed() if found.held else set()
