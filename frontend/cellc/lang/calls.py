@@ -459,7 +459,7 @@ _ABSTRACT = 1 << 20
 
 
 def _of_object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    """What `object` and `type` do for all classes, which `super()` calls; MISSING: `fn` is none."""
+    """Methods of `object` and `type`, which `super()` calls; MISSING: `fn` is none."""
     if fn is object.__setattr__ or fn is type.__setattr__:
         return put_attribute(vm, args[0], args[1], args[2], frame, fn)
     if type(fn) is BuiltinFunctionType and fn.__name__ == "__new__" and args \

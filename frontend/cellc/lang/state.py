@@ -547,7 +547,7 @@ class State:
     def whole(
         self, vm: Interpreter, fn: Any, values: Sequence[Any], frame: Frame, run: Callable[[], Any]
     ) -> Any:
-        """What `run` gives, a call of `fn` that may read and change all that objects lead to.
+        """The result of `run`, a call of `fn` that may read and change all that objects lead to.
 
         Raises:
             CompileTypeError: it changes some that was there before, or the trace has (CE501).
@@ -579,7 +579,7 @@ class State:
             self.natively[id(value)] = what, found, vm.frame, vm.frame.node
 
     def _changed(self) -> set[int]:
-        """What the trace has changed, by identity."""
+        """Objects that the trace has changed, by identity."""
         return {id(slot.owner()) for slot, _ in self.before.values()}
 
     def _refuse_unknown(

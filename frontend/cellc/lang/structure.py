@@ -1,8 +1,8 @@
 """All that objects lead to: attributes, elements, and what the user's functions read.
 
 Code that Python runs itself (a method in C or of an installed package, a special method that
-`sorted` calls) may read and change any of it. What it led to is compared before each call; what it
-changes is an error.
+`sorted` calls) may read and change any of it. All of it is compared before each call; a change by
+such code is an error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OF_CLASSES = frozenset(
 
 
 class Structure:
-    """What objects lead to, as it is now.
+    """All that objects lead to, as it is now.
 
     Attributes:
         held: each object that may change with what it holds; empty: nothing, or too much.
@@ -98,7 +98,7 @@ def _drawn() -> tuple[Any, ...]:
 
 
 def _now(value: Any) -> Any:
-    """What a value holds."""
+    """The parts of a value, or the elements of an array."""
     return content(value) if isinstance(value, np.ndarray) else list(_parts(value))
 
 
@@ -118,7 +118,7 @@ def _is_end(value: Any) -> bool:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """What a value holds. Attributes that keep what was computed do not count."""
+    """The parts of a value. Attributes that keep computed values do not count."""
     if isinstance(value, types.FunctionType):
         yield from _of_function(value)
         return
