@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY
 from functools import wraps
-from inspect import Parameter, Signature, signature, unwrap
+from inspect import Parameter, Signature, cleandoc, signature, unwrap
 from math import inf
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, dataclass_transform, get_args
@@ -337,6 +337,23 @@ def checks_arguments(fn: F) -> F:
         return function(*given, **kwargs)
 
     return cast(F, checked_call)
+
+
+class Described:
+    """The docstring of a class: its text, and the rules of the arguments of its constructor."""
+
+    __slots__ = ("_init", "_text")
+
+    def __init__(self, text: str, init: Any) -> None:
+        self._text, self._init = text, init
+
+    def __get__(self, instance: Any, owner: type) -> str:
+        by_rule: dict[str, list[str]] = {}
+        for d in declared_by(self._init):
+            by_rule.setdefault(f"{d.rule}{' or None' * d.optional}", []).append(d.name)
+        rules = [f"    {', '.join(names)}: {rule}." for rule, names in by_rule.items()]
+        title = ["", "Arguments must be:"] if rules else []
+        return "\n".join([cleandoc(self._text), *title, *rules])
 
 
 def class_made(value: Any) -> type:
