@@ -54,9 +54,9 @@ Every error is a `cellc.lang.CompileError` **and** of the builtin kind it has: a
 `place`, `calls`, `notes`, `hint`.
 
 Errors outside of a network are Python's. An argument of another kind than its description says is a
-TypeError, one out of range a ValueError, and the sentence names it: `For 'Conv2d', 'stride' must be
-a positive int or a tuple of 2, but got -1.` Docstrings list the other errors only; `help` shows the
-rules of the arguments of a constructor.
+TypeError, one out of range or of a shape that does not fit a ValueError, and the sentence names it:
+`For 'Conv2d', 'stride' must be a positive int or a tuple of 2, but got -1.` Docstrings list the
+other errors only; `help` shows the rules of the arguments of a constructor.
 
 `cellc check FILE.py:Net --input x=float32[2]` reports all errors of a network in one run.
 

@@ -51,9 +51,6 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 def get_py_obj_dtype(obj: Any) -> Any:
     """The dtype a Python value has as a Tensor; that of a Tensor is its own.
 
-    Raises:
-        TypeError: it is no Tensor, number, bool, string, tuple, list or None.
-
     Source: `mindspore.get_py_obj_dtype`.
     """
     if isinstance(obj, Tensor):
@@ -162,9 +159,6 @@ class JitConfig:
     """Options of compilation. `jit_syntax_level="STRICT"` makes it an error that Python does a part
     of a network ("COMPATIBLE" is "LAX"); all others are kept and have no effect.
     Source: `mindspore.JitConfig`.
-
-    Raises:
-        ValueError: an option has no such value.
     """
 
     def __init__(

@@ -112,7 +112,6 @@ def set_context(**kwargs: Any) -> None:
     Options that have no meaning here are kept for `get_context` and have no effect.
 
     Raises:
-        ValueError: an unknown option, or a value out of range.
         RuntimeError: a device this installation cannot run on.
     """
     new = {}
@@ -158,11 +157,7 @@ def _device_of(new: dict[str, Any]) -> hardware.Device | None:
 
 
 def get_context(attr_key: str) -> Any:
-    """The value of an option.
-
-    Raises:
-        ValueError: unknown option.
-    """
+    """The value of an option."""
     if not isinstance(attr_key, str):
         raise TypeError(f"For 'get_context', the key must be str, but got {attr_key!r}.")
     if attr_key not in options.OPTIONS:

@@ -88,9 +88,6 @@ class schedule:
         repeat: rounds; 0 for as many as there are steps.
         skip_first: steps before the first round.
 
-    Raises:
-        ValueError: a number out of range.
-
     Source: `mindspore.profiler.schedule`.
     """
 
@@ -282,11 +279,7 @@ class profile:
         self._metadata[key] = value
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """Keep a JSON document with the trace.
-
-        Raises:
-            ValueError: `value` is no JSON.
-        """
+        """Keep a JSON document with the trace."""
         self.add_metadata(key, value)
         try:
             self._metadata[key] = json.loads(value)
@@ -427,11 +420,7 @@ class Profiler(profile):
         self.timeline.events = [e for e in events if any(a <= e.start <= b for a, b in spans)]
 
     def op_analyse(self, op_name: str | list[str], device_id: int | None = None) -> str:
-        """Calls and times of ops, as JSON.
-
-        Raises:
-            TypeError: no name, or no list of them.
-        """
+        """Calls and times of ops, as JSON."""
         names = [op_name] if isinstance(op_name, str) else op_name
         if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
             raise TypeError(f"For 'op_analyse', names of ops are wanted, but got {op_name!r}.")
@@ -501,11 +490,7 @@ class EnvProfiler:
 
     @classmethod
     def init_profiler(cls) -> None:
-        """Start it, if the environment asks for one.
-
-        Raises:
-            ValueError: the variable holds no JSON object.
-        """
+        """Start it, if the environment asks for one."""
         text = os.environ.get("MS_PROFILER_OPTIONS", "")
         if not text:
             return

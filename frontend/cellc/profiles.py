@@ -37,7 +37,6 @@ def profile(
 
     Raises:
         CompileError: an error in the network (of the builtin kind it is of).
-        ValueError: `runs` is not positive.
         RuntimeError: the device in use is an emulated GPU, which has no times.
     """
     if runs < 1:

@@ -68,9 +68,6 @@ def set_kernel_launch_capture(
 
     Args:
         enable_capture_graph, op_capture_skip: checked; without effect.
-
-    Raises:
-        TypeError: no bool, or names of ops that are no list of str.
     """
     if not isinstance(enable_capture_graph, bool):
         raise TypeError("'enable_capture_graph' must be bool, but got "

@@ -39,9 +39,6 @@ class FixedLossScaleManager(LossScaleManager):
         loss_scale: the scale.
         drop_overflow_update: whether steps that overflow are skipped.
 
-    Raises:
-        ValueError: `loss_scale` is less than 1.
-
     Source: `mindspore.amp.FixedLossScaleManager`.
     """
 

@@ -53,9 +53,6 @@ class StaticLossScaler(LossScaler):
     Args:
         scale_value: the scale.
 
-    Raises:
-        ValueError: it is not greater than 0.
-
     Source: `mindspore.amp.StaticLossScaler`.
     """
 
@@ -75,9 +72,6 @@ class DynamicLossScaler(LossScaler):
         scale_value: the scale at first.
         scale_factor: by what it falls and rises.
         scale_window: after how many steps without overflow it rises.
-
-    Raises:
-        TypeError, ValueError: an argument is no number, or not greater than 0.
 
     Source: `mindspore.amp.DynamicLossScaler`.
     """

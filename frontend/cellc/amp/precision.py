@@ -110,7 +110,6 @@ def auto_mixed_precision(
 
     Raises:
         TypeError: `network` is no Cell (or function).
-        ValueError: another level or type.
 
     Source: `mindspore.amp.auto_mixed_precision`.
     """

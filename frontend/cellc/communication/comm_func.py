@@ -56,11 +56,7 @@ def _rows(x: Tensor, count: int) -> Tensor:
 def all_reduce(
     tensor: Tensor, op: str = "sum", group: str = HCCL_WORLD_COMM_GROUP, async_op: bool = False
 ) -> tuple[Tensor, CommHandle | None]:
-    """The sum (or `op`) over the processes, and a handle; see `ops.functional.collectives`.
-
-    Raises:
-        TypeError, ValueError: no tensor, no reduction, or no group.
-    """
+    """The sum (or `op`) over the processes, and a handle; see `ops.functional.collectives`."""
     what = "all_reduce"
     return _exchange(what, async_op, tensor, lambda x: collectives.all_reduce(x, op, group),
                      lambda: _reduced(tensor, tensor.shape, op, group, what))
@@ -206,11 +202,7 @@ def irecv(
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> tuple[Tensor, ...]:
-    """Messages to and from other processes; what came, in the list's order.
-
-    Raises:
-        TypeError: no list of P2POp.
-    """
+    """Messages to and from other processes; what came, in the list's order."""
     send_all(p2p_op_list)
     return tuple(
         p.tensor if p.op == "isend" else collectives.receive(

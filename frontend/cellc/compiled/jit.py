@@ -135,7 +135,6 @@ def jit(
     Raises:
         TypeError: `function` is not callable, `dynamic` no int, `fullgraph` no bool, or
             `jit_config` no JitConfig.
-        ValueError: `dynamic` is neither 0 nor 1, or another mode, level or back end.
     """
     _check_options(capture_mode, jit_level, dynamic, fullgraph, backend, jit_config)
     if input_signature is not None and not isinstance(input_signature, (tuple, list)):

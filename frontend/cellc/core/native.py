@@ -237,6 +237,7 @@ def name_constructor(cls: type) -> None:
             naming.raise_told_of_made(error, made.__name__, partial(init, self), args, kwargs)
 
     if isinstance(cls.__doc__, str) and "__doc__" in cls.__dict__:
-        cls.__doc__ = declared.Described(cls.__doc__, init)
+        text: Any = declared.Described(cls.__doc__, init)  # Python reads a class's text through it
+        cls.__doc__ = text
     cls.__init__ = __init__  # type: ignore[misc]  # the same, with its errors told
 

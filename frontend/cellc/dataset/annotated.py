@@ -104,7 +104,6 @@ class CocoDataset(
         """The number of each category, and for "Panoptic" whether it is a thing.
 
         Raises:
-            TypeError: the task is another than "Detection" and "Panoptic".
             RuntimeError: the file has no such categories.
         """
         if self.task not in ("Detection", "Panoptic"):

@@ -183,11 +183,7 @@ def shards(num_shards: Any, shard_id: Any) -> None:
 
 
 def indices(who: str, value: Any) -> list[int]:
-    """Positions of rows: one or several.
-
-    Raises:
-        TypeError: other than ints.
-    """
+    """Positions of rows: one or several."""
     many: Sequence[Any]
     if isinstance(value, np.ndarray):
         many = value.tolist()

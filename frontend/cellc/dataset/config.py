@@ -224,11 +224,7 @@ def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = No
 
 
 def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
-    """Set the treatment of rows that fail in `map`: raise, use another row, or leave out.
-
-    Raises:
-        TypeError: no ErrorSamplesMode.
-    """
+    """Set the treatment of rows that fail in `map`: raise, use another row, or leave out."""
     if not isinstance(error_samples_mode, ErrorSamplesMode):
         raise TypeError("error_samples_mode is not of type ErrorSamplesMode, but got "
                         f"{type(error_samples_mode).__name__}.")
@@ -241,11 +237,7 @@ def set_multiprocessing_timeout_interval(interval: int) -> None:
 
 
 def set_multiprocessing_start_method(start_method: str = "fork") -> None:
-    """How worker processes start. Beside other threads of Python they never fork.
-
-    Raises:
-        TypeError, ValueError: neither "fork" nor "spawn".
-    """
+    """How worker processes start. Beside other threads of Python they never fork."""
     if not isinstance(start_method, str):
         raise TypeError("start_method isn't of type str.")
     if start_method not in ("fork", "spawn"):

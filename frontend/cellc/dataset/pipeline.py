@@ -204,11 +204,7 @@ class Dataset(DatasetBase):
         return ShuffleDataset(self, _operations.Shuffle(buffer_size))
 
     def repeat(self, count: int | None = None) -> Dataset:
-        """The rows `count` times over; without end for None and -1.
-
-        Raises:
-            TypeError, ValueError: no positive int, nor -1.
-        """
+        """The rows `count` times over; without end for None and -1."""
         if count is not None:
             checks.of_type("count", count, int)
         if count is not None and (count < -1 or count == 0):
@@ -217,11 +213,7 @@ class Dataset(DatasetBase):
         return RepeatDataset(self, _operations.Repeat(-1 if count is None else count))
 
     def take(self, count: int = -1) -> Dataset:
-        """The first `count` rows; all for -1.
-
-        Raises:
-            TypeError, ValueError: no positive int, nor -1.
-        """
+        """The first `count` rows; all for -1."""
         return TakeDataset(self, _operations.Take(checks.count_or_all("count", count)))
 
     def skip(self, count: int) -> Dataset:
@@ -323,11 +315,7 @@ class Dataset(DatasetBase):
     # --- columns ---------------------------------------------------------------------------------
 
     def project(self, columns: Any) -> Dataset:
-        """Some columns, in the order given.
-
-        Raises:
-            TypeError, ValueError: no names.
-        """
+        """Some columns, in the order given."""
         return ProjectDataset(self, _operations.Project(checks.names("columns", columns)))
 
     def rename(self, input_columns: Any, output_columns: Any) -> Dataset:
@@ -472,7 +460,6 @@ class ConcatDataset(_Derived):
                 replacement; neither with a number of samples.
 
         Raises:
-            TypeError: another sampler.
             ValueError: one with other options.
         """
         if not isinstance(sampler, (DistributedSampler, RandomSampler)):
@@ -536,7 +523,6 @@ def zip_datasets(datasets: tuple[Dataset, ...]) -> Dataset:
 
     Raises:
         TypeError: no tuple of datasets.
-        ValueError: fewer than two.
 
     Source: `mindspore.dataset.zip`.
     """

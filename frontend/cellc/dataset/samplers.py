@@ -90,9 +90,6 @@ class Sampler:
     Attributes:
         dataset_size: how many rows there are to choose among.
 
-    Raises:
-        TypeError, ValueError: `num_samples` is no int, or negative.
-
     Source: `mindspore.dataset.Sampler`.
     """
 
@@ -421,9 +418,6 @@ class IterSampler(Sampler):
     Args:
         sampler: gives them, epoch after epoch.
         num_samples: the most rows; None for all.
-
-    Raises:
-        TypeError: it is not iterable.
 
     Source: `mindspore.dataset.IterSampler`.
     """

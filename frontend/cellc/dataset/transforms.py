@@ -95,9 +95,6 @@ class Several(RandomTransform):
 
     Args:
         transforms: a list of transforms and functions.
-
-    Raises:
-        TypeError, ValueError: no list, an empty one, or with something else in it.
     """
 
     def __init__(self, transforms: Any) -> None:
@@ -133,9 +130,6 @@ class Compose(Several):
 
     Args:
         transforms: a list of transforms and functions.
-
-    Raises:
-        TypeError, ValueError: no list, an empty one, or with something else in it.
 
     Source: `mindspore.dataset.transforms.Compose`.
     """

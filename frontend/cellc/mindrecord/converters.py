@@ -113,7 +113,6 @@ class Cifar10ToMR(_Converter):
             fields: the indexes; None for all numbers.
 
         Raises:
-            ValueError: `fields` is no list of labels.
             RuntimeError: a file is missing or broken.
             ModuleNotFoundError: Pillow is not installed.
         """

@@ -72,7 +72,6 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         int64 without weights. In a graph the largest integer is not known: TypeError.
 
     Raises:
-        TypeError: no Tensors of those kinds.
         ValueError: another shape, a negative integer, or a negative `minlength`.
 
     Source: `mindspore.mint.bincount`.
@@ -103,7 +102,6 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
     Raises:
         TypeError: `k` or `dim` is no int, `keepdim` no bool.
-        ValueError: an empty tensor, or k out of range.
 
     Source: `mindspore.mint.kthvalue`.
     """

@@ -17,7 +17,6 @@ def inv(input: Tensor) -> Tensor:
     """The inverses of square matrices (..., n, n). Source: `mindspore.mint.linalg.inv`.
 
     Raises:
-        TypeError: no Tensor of floats.
         ValueError: no square matrices, or more than 6 axes.
     """
     x = tensor(input, "inv")
@@ -47,7 +46,6 @@ def vector_norm(
         dtype: element type to convert to first.
 
     Raises:
-        TypeError: no Tensor; `dim` is no int, tuple or list.
         ValueError: `ord` is no number; an axis out of range, or twice.
     """
     if not isinstance(ord, (bool, int, float)):

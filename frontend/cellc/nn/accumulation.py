@@ -42,9 +42,6 @@ class GradientAccumulation(Cell):
         max_accumulation_step: how many steps count as one.
         optimizer: takes the mean of the gradients.
 
-    Raises:
-        ValueError: it is not positive.
-
     Source: `mindspore.boost.GradientAccumulation`.
 
     Examples:

@@ -48,9 +48,6 @@ class DistributedGradReducer(Cell):
         fusion_type: of the `comm_fusion` numbers of parameters that have none (0: each for itself).
         group: the processes.
 
-    Raises:
-        ValueError: `degree` is no positive int, or buckets end where there are no gradients.
-
     Source: `mindspore.nn.DistributedGradReducer`.
     """
 

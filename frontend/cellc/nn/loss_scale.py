@@ -148,9 +148,6 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
     Outputs:
         The loss; bool[], whether there was an overflow; the scale of the step.
 
-    Raises:
-        ValueError: it has another shape.
-
     Source: `mindspore.nn.TrainOneStepWithLossScaleCell`.
     """
 

@@ -50,10 +50,6 @@ def recompute(
         context_fn: with `use_reentrant=False` in PyNative mode: gives two context managers, one
             for the first run and one for each run for a gradient.
 
-    Raises:
-        TypeError: `block` is no Cell (or cannot be called); `budget` is neither int nor str.
-        ValueError: `budget` is not positive, or has no known unit.
-
     Source: `mindspore.recompute`.
     """
     if "budget" in kwargs and not args and len(kwargs) == 1:

@@ -104,9 +104,6 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
 def rollaxis(x: Any, axis: int, start: int = 0) -> Tensor:
     """One axis moved before another.
 
-    Raises:
-        ValueError: `start` is no place.
-
     Source: `mindspore.numpy.rollaxis`.
     """
     t = as_tensor(x, "rollaxis")

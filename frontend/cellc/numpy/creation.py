@@ -136,9 +136,6 @@ def linspace(
         endpoint: whether stop is the last number.
         retstep: also return the distance of neighbours.
         axis: where the new axis goes if start and stop are arrays.
-
-    Raises:
-        ValueError: `num` is negative.
     """
     n = integer(num, "numpy.linspace", "num")
     if n < 0:
@@ -238,9 +235,6 @@ def meshgrid(*xi: Any, sparse: bool = False, indexing: str = "xy") -> tuple[Tens
     Args:
         sparse: leave axes of length 1 where nothing varies.
         indexing: `"xy"` (the first vector along columns) or `"ij"`.
-
-    Raises:
-        ValueError: `indexing` is neither "xy" nor "ij".
     """
     xs = [shapes.ravel(as_tensor(x, "meshgrid")) for x in xi]
     if indexing not in ("xy", "ij"):
@@ -291,11 +285,7 @@ def indices(dimensions: Any, dtype: Any = int32, sparse: bool = False) -> list[T
 
 
 def ix_(*args: Any) -> tuple[Tensor, ...]:
-    """Vectors shaped to index a sub-grid. Source: `mindspore.numpy.ix_`.
-
-    Raises:
-        ValueError: one is no vector.
-    """
+    """Vectors shaped to index a sub-grid. Source: `mindspore.numpy.ix_`."""
     for x in args:
         if not isinstance(x, Tensor):
             raise TypeError(f"For 'numpy.ix_', arguments must be Tensors, got {type(x).__name__}.")
@@ -344,9 +334,6 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     """Columns of powers of x, falling unless `increasing`.
-
-    Raises:
-        ValueError: `x` is no vector.
 
     Source: `mindspore.numpy.vander`.
     """
@@ -421,9 +408,6 @@ def pad(
         constant_values: the numbers of "constant", given as `pad_width` is.
         end_values: the last numbers of "linear_ramp".
         reflect_type: "even", or "odd" for twice the edge minus the mirrored elements.
-
-    Raises:
-        ValueError: an unknown mode, or negative widths.
     """
     x = as_tensor(arr, "pad", "arr")
     widths = _per_axis(pad_width, x.ndim, "pad_width")

@@ -198,11 +198,7 @@ def lcm(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
 
 
 def around(a: Any, decimals: int = 0) -> Tensor:
-    """a rounded to a number of decimals, halves to even. Source: `mindspore.numpy.around`.
-
-    Raises:
-        ValueError: it is negative.
-    """
+    """a rounded to a number of decimals, halves to even. Source: `mindspore.numpy.around`."""
     if isinstance(decimals, bool) or not isinstance(decimals, int):
         raise TypeError(f"decimals must be an integer, but got {decimals!r}")
     if decimals < 0:

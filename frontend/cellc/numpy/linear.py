@@ -107,9 +107,6 @@ def _chain(xs: list[Tensor], cut: dict[tuple[int, int], int], i: int, j: int) ->
 def matrix_power(a: Any, n: int) -> Tensor:
     """A square matrix multiplied with itself n times, n not negative.
 
-    Raises:
-        ValueError: no square matrix, or `n` is negative.
-
     Source: `mindspore.numpy.matrix_power`.
     """
     x = as_tensor(a, "matrix_power", "a")
@@ -204,9 +201,6 @@ def polymul(a1: Any, a2: Any) -> Tensor:
 
 def polyder(p: Any, m: int = 1) -> Tensor:
     """The m-th derivative.
-
-    Raises:
-        ValueError: `m` is negative.
 
     Source: `mindspore.numpy.polyder`.
     """

@@ -180,9 +180,6 @@ def nancumsum(a: Any, axis: Any = None, dtype: Any = None) -> Tensor:
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
     """n times the difference of neighbours.
 
-    Raises:
-        ValueError: the array has no axes, or `n` is negative.
-
     Source: `mindspore.numpy.diff`.
     """
     x = as_tensor(a, "diff", "a")
@@ -554,9 +551,6 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
 
     Args:
         mode: "valid" (v inside a), "same" (as long as the longer) or "full".
-
-    Raises:
-        ValueError: an unknown mode, or an empty vector.
     """
     x, w = (shapes.ravel(t) for t in together([as_tensor(a, "correlate", "a"),
                                                as_tensor(v, "correlate", "v")]))

@@ -32,23 +32,14 @@ _BITS = {2: int16, 4: int32, 8: int64}
 
 
 def tensor(x: Any, what: str, name: str = "input") -> Tensor:
-    """`x`, which must be a Tensor.
-
-    Raises:
-        TypeError: it is not.
-    """
+    """`x`, which must be a Tensor."""
     if not isinstance(x, Tensor):
         raise TypeError(f"For '{what}', '{name}' must be a Tensor, but got {type(x).__name__}.")
     return x
 
 
 def ranked(x: Any, least: int, most: int | None, what: str, name: str = "input") -> Tensor:
-    """`x`, which must be a Tensor of `least` to `most` axes (None: or more).
-
-    Raises:
-        TypeError: it is no Tensor.
-        ValueError: it has another number of axes.
-    """
+    """`x`, which must be a Tensor of `least` to `most` axes (None: or more)."""
     t = tensor(x, what, name)
     if t.ndim < least or (most is not None and t.ndim > most):
         wanted = _axes(least) + " or more" if most is None else _axes(least) \
@@ -62,11 +53,7 @@ def _axes(count: int) -> str:
 
 
 def int_tensor(x: Any, what: str, name: str) -> Tensor:
-    """`x`, which must be a Tensor of ints.
-
-    Raises:
-        TypeError: it is not.
-    """
+    """`x`, which must be a Tensor of ints."""
     t = tensor(x, what, name)
     if not t.dtype.is_integer:
         raise TypeError(f"For '{what}', '{name}' must be a tensor of ints, but got {t.dtype}.")
@@ -77,7 +64,6 @@ def size(x: Any, what: str, name: str, least: int = 0, most: int = MOST_BYTES) -
     """A number of elements, or of what is counted: an int from `least` to `most`.
 
     Raises:
-        TypeError: it is no int.
         ValueError: it is less, or more (the most is what a tensor can have, if nothing is said).
     """
     n = integer(x, what, name)
@@ -90,23 +76,14 @@ def size(x: Any, what: str, name: str, least: int = 0, most: int = MOST_BYTES) -
 
 
 def sequence(x: Any, what: str, name: str) -> Sequence[Any]:
-    """A list or tuple.
-
-    Raises:
-        TypeError: it is none.
-    """
+    """A list or tuple."""
     if not isinstance(x, (list, tuple)):
         raise TypeError(f"For '{what}', '{name}' must be a list or tuple, but got {kind_of(x)}.")
     return x
 
 
 def pairs(x: Any, what: str, name: str) -> tuple[tuple[int, int], ...]:
-    """Pairs of ints, from a list or tuple of them or a Tensor (n, 2).
-
-    Raises:
-        TypeError: it is something else.
-        ValueError: one is no pair.
-    """
+    """Pairs of ints, from a list or tuple of them or a Tensor (n, 2)."""
     rows = x.tolist() if isinstance(x, Tensor) else x
     found = [ints(r, what, name) for r in sequence(rows, what, name)]
     if any(len(r) != 2 for r in found):
@@ -115,12 +92,7 @@ def pairs(x: Any, what: str, name: str) -> tuple[tuple[int, int], ...]:
 
 
 def tensors(xs: Any, what: str, name: str = "tensors") -> list[Tensor]:
-    """The elements of a list or tuple, which must be Tensors; at least one.
-
-    Raises:
-        TypeError: no list or tuple, or an element is no Tensor.
-        ValueError: there is none.
-    """
+    """The elements of a list or tuple, which must be Tensors; at least one."""
     if not isinstance(xs, (list, tuple)):
         raise TypeError(
             f"For '{what}', '{name}' must be a list or tuple of Tensors, but got "
@@ -142,11 +114,7 @@ def kind_of(x: Any) -> str:
 
 
 def flag(x: Any, what: str, name: str) -> bool:
-    """A bool, for which an int will do.
-
-    Raises:
-        TypeError: it is neither.
-    """
+    """A bool, for which an int will do."""
     if not isinstance(x, (bool, int, np.bool_, np.integer)):
         raise TypeError(f"For '{what}', '{name}' must be a bool, but got {kind_of(x)}.")
     return bool(x)
@@ -159,11 +127,7 @@ def plain_size(x: Any) -> int:
 
 
 def integer(x: Any, what: str, name: str) -> int:
-    """`x` as an int (a Tensor of one integer will do).
-
-    Raises:
-        TypeError: it is no int.
-    """
+    """`x` as an int (a Tensor of one integer will do)."""
     if is_int(x):
         return plain_size(x)
     if isinstance(x, Tensor) and x.dtype.is_integer and x.size == 1:
@@ -172,11 +136,7 @@ def integer(x: Any, what: str, name: str) -> int:
 
 
 def ints(x: Any, what: str, name: str) -> Ints:
-    """A tuple of ints from a list or tuple of them or a 1-D Tensor.
-
-    Raises:
-        TypeError: it is something else.
-    """
+    """A tuple of ints from a list or tuple of them or a 1-D Tensor."""
     if type(x) is tuple and _INT.issuperset(map(type, x)):
         return x
     if isinstance(x, Tensor) and x.dtype.is_integer and x.ndim == 1:
@@ -188,11 +148,7 @@ def ints(x: Any, what: str, name: str) -> Ints:
 
 
 def ints_or_int(x: Any, what: str, name: str) -> Ints:
-    """As `ints`, an int giving a tuple of one.
-
-    Raises:
-        TypeError: it is something else.
-    """
+    """As `ints`, an int giving a tuple of one."""
     if is_int(x):
         return (plain_size(x),)
     if isinstance(x, Tensor) and not x.ndim:
@@ -204,12 +160,7 @@ def ints_or_int(x: Any, what: str, name: str) -> Ints:
 
 
 def repeated(x: Any, count: int, what: str, name: str) -> Ints:
-    """`count` ints: an int repeated, or a tuple of one or `count`.
-
-    Raises:
-        TypeError: not ints.
-        ValueError: another number of them.
-    """
+    """`count` ints: an int repeated, or a tuple of one or `count`."""
     out = ints_or_int(x, what, name)
     if len(out) == 1:
         out = out * count
@@ -220,11 +171,7 @@ def repeated(x: Any, count: int, what: str, name: str) -> Ints:
 
 
 def positive(x: Any, count: int, what: str, name: str) -> Ints:
-    """As `repeated`, of ints above 0.
-
-    Raises:
-        ValueError: one is not.
-    """
+    """As `repeated`, of ints above 0."""
     values = repeated(x, count, what, name)
     if any(v < 1 for v in values):
         raise ValueError(f"For '{what}', '{name}' must be positive, but got {values}.")
@@ -232,11 +179,7 @@ def positive(x: Any, count: int, what: str, name: str) -> Ints:
 
 
 def not_negative(x: Any, count: int, what: str, name: str) -> Ints:
-    """As `repeated`, of ints of 0 or more.
-
-    Raises:
-        ValueError: one is less.
-    """
+    """As `repeated`, of ints of 0 or more."""
     values = repeated(x, count, what, name)
     if any(v < 0 for v in values):
         raise ValueError(f"For '{what}', '{name}' must not be negative, but got {values}.")
@@ -244,12 +187,7 @@ def not_negative(x: Any, count: int, what: str, name: str) -> Ints:
 
 
 def axis_of(axis: Any, rank: int, what: str, name: str = "axis") -> int:
-    """An axis in `0..rank-1` (0 for rank 0).
-
-    Raises:
-        TypeError: not an int.
-        ValueError: out of range.
-    """
+    """An axis in `0..rank-1` (0 for rank 0)."""
     if type(axis) is int and -rank <= axis < rank:
         return axis if axis >= 0 else axis + rank
     a = integer(axis, what, name)
@@ -261,24 +199,14 @@ def axis_of(axis: Any, rank: int, what: str, name: str = "axis") -> int:
 
 
 def own_axis(axis: Any, rank: int, what: str, name: str = "axis") -> int:
-    """`axis_of` of an input that has axes.
-
-    Raises:
-        TypeError: not an int.
-        ValueError: out of range, or the input is a scalar.
-    """
+    """`axis_of` of an input that has axes."""
     if not rank:
         raise ValueError(f"For '{what}', the input must have at least one axis, but is a scalar.")
     return axis_of(axis, rank, what, name)
 
 
 def axes_of(axis: Any, rank: int, what: str, name: str = "axis") -> Ints:
-    """Distinct axes in ascending order; None and () mean all.
-
-    Raises:
-        TypeError: neither an int nor ints.
-        ValueError: out of range, or one twice.
-    """
+    """Distinct axes in ascending order; None and () mean all."""
     if type(axis) is int and -rank <= axis < rank:
         return (axis if axis >= 0 else axis + rank,)
     if axis is None or (isinstance(axis, (list, tuple)) and not axis):
@@ -291,12 +219,7 @@ def axes_of(axis: Any, rank: int, what: str, name: str = "axis") -> Ints:
 
 
 def shape_of(shape: Any, what: str, name: str = "shape") -> Ints:
-    """A shape: an int or a sequence of non-negative ints.
-
-    Raises:
-        TypeError: not ints.
-        ValueError: negative.
-    """
+    """A shape: an int or a sequence of non-negative ints."""
     dims = ints_or_int(shape, what, name)
     for i, d in enumerate(dims):
         if d < 0:
@@ -306,11 +229,7 @@ def shape_of(shape: Any, what: str, name: str = "shape") -> Ints:
 
 
 def dtype_of(dtype: Any, what: str, name: str = "dtype") -> DType:
-    """An element type.
-
-    Raises:
-        TypeError: it is none.
-    """
+    """An element type."""
     if isinstance(dtype, DType) and dtype in ALL:
         return dtype
     raise TypeError(
@@ -319,22 +238,14 @@ def dtype_of(dtype: Any, what: str, name: str = "dtype") -> DType:
 
 
 def boolean(x: Any, what: str, name: str) -> bool:
-    """A bool.
-
-    Raises:
-        TypeError: it is none.
-    """
+    """A bool."""
     if not isinstance(x, bool):
         raise TypeError(f"For '{what}', '{name}' must be a bool, but got {type(x).__name__}.")
     return x
 
 
 def number(x: Any, what: str, name: str) -> float | int:
-    """A real Python number (not a bool).
-
-    Raises:
-        TypeError: it is none.
-    """
+    """A real Python number (not a bool)."""
     if isinstance(x, bool) or not isinstance(x, (int, float, np.integer, np.floating)):
         raise TypeError(f"For '{what}', '{name}' must be a number, but got {kind_of(x)}.")
     if isinstance(x, int) and not isinstance(x, Dim) and x.bit_length() > 1023:
@@ -343,22 +254,13 @@ def number(x: Any, what: str, name: str) -> float | int:
 
 
 def numbers(x: Any, what: str, name: str) -> list[float]:
-    """Real numbers, from a list or tuple of them or a Tensor of one axis.
-
-    Raises:
-        TypeError: it is something else.
-    """
+    """Real numbers, from a list or tuple of them or a Tensor of one axis."""
     given = need_known(x, what).reshape(-1).tolist() if isinstance(x, Tensor) else x
     return [float(number(v, what, name)) for v in sequence(given, what, name)]
 
 
 def finite(x: Any, what: str, name: str) -> float | int:
-    """A real Python number that is neither infinite nor a NaN.
-
-    Raises:
-        TypeError: it is no number.
-        ValueError: it is not finite.
-    """
+    """A real Python number that is neither infinite nor a NaN."""
     value = number(x, what, name)
     if not math.isfinite(value):
         raise ValueError(f"For '{what}', '{name}' must be finite, but got {value}.")
@@ -366,11 +268,7 @@ def finite(x: Any, what: str, name: str) -> float | int:
 
 
 def choice(x: Any, options: Sequence[str], what: str, name: str) -> str:
-    """One of a few strings.
-
-    Raises:
-        ValueError: another value.
-    """
+    """One of a few strings."""
     if not isinstance(x, str) or x not in options:
         raise ValueError(
             f"For '{what}', the '{name}' must be one of {list(options)}, but got "
@@ -382,9 +280,6 @@ def ints_in(x: Tensor, what: str) -> list[int]:
     """The elements of a tensor of ints, in row-major order, that decide the form of a result.
 
     A graph that does not know them serves the calls that have the same ones.
-
-    Raises:
-        TypeError: nobody can be asked for them; SizeInside: in a run-time branch or loop.
     """
     known = known_elements(x)
     if known is not None:
@@ -402,11 +297,7 @@ def ints_in(x: Tensor, what: str) -> list[int]:
 
 
 def need_known(x: Tensor, what: str) -> np.ndarray[Any, Any]:
-    """The elements of a tensor, for results whose shape depends on them; see `ints_in`.
-
-    Raises:
-        TypeError: nobody can be asked for them; SizeInside: in a run-time branch or loop.
-    """
+    """The elements of a tensor, for results whose shape depends on them; see `ints_in`."""
     if known_elements(x) is not None:
         elements_read()
         return x.asnumpy()

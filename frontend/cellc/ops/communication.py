@@ -123,11 +123,7 @@ def init_process_group(
 
 
 def destroy_process_group(group: str | None = None) -> None:
-    """End a group; all of them if None.
-
-    Raises:
-        TypeError, ValueError: no group's name.
-    """
+    """End a group; all of them if None."""
     ranks_of(group, "destroy_process_group")
     if group is None or group == _WORLD:
         processes.release()
@@ -229,7 +225,6 @@ def set_comm_ops_inplace(is_enable: bool, func_list: Sequence[str] | None = None
         func_list: which functions; all if None.
 
     Raises:
-        TypeError: no bool, or no list.
         ValueError: a name that is no function of this module.
 
     Source: `mindspore.ops.communication.set_comm_ops_inplace`.
@@ -259,12 +254,7 @@ def _into(
 
 
 def _write(out: Any, x: Tensor, what: str) -> None:
-    """Write a tensor into another.
-
-    Raises:
-        TypeError: no tensor, or one of another type or shape.
-        ValueError: writing is off, and this function knows no other way.
-    """
+    """Write a tensor into another."""
     if what in _apart:
         raise ValueError(f"For '{what}', results are written into tensors that are given: call "
                          f"set_comm_ops_inplace(True, [{what!r}]) first.")
@@ -282,11 +272,7 @@ def _write_all(places: Sequence[Tensor], found: Sequence[Tensor], what: str) -> 
 
 
 def _list(given: Any, name: str, what: str, group: Any) -> list[Tensor]:
-    """A tensor for each process of a group.
-
-    Raises:
-        TypeError: no list of as many.
-    """
+    """A tensor for each process of a group."""
     count = len(ranks_of(group, what))
     if not isinstance(given, (list, tuple)) or len(given) != count:
         raise TypeError(
@@ -302,12 +288,7 @@ def _parts(x: Tensor, sizes: Any, name: str, what: str, group: Any) -> list[int]
 def row_counts(
     shape: Sequence[int], sizes: Any, name: str, what: str, group: str | None
 ) -> list[int]:
-    """How many of some rows belong to each process of a group: equal parts if not given.
-
-    Raises:
-        TypeError: no list of ints.
-        ValueError: they do not add up to the rows.
-    """
+    """How many of some rows belong to each process of a group: equal parts if not given."""
     count, rows = len(ranks_of(group, what)), shape[0] if shape else 1
     found = [rows // count] * count if sizes is None else list(ints(sizes, what, name))
     if len(found) != count or sum(found) != rows:
@@ -598,11 +579,7 @@ class P2POp:
 
 
 def send_all(p2p_op_list: Any) -> None:
-    """Return the operands of a list of messages.
-
-    Raises:
-        TypeError: no list of P2POp, or they are of several groups.
-    """
+    """Return the operands of a list of messages."""
     if not isinstance(p2p_op_list, (list, tuple)) or not p2p_op_list or not all(
             isinstance(p, P2POp) for p in p2p_op_list):
         raise TypeError("For 'batch_isend_irecv', 'p2p_op_list' must be a list of P2POp, but got "
@@ -649,11 +626,7 @@ def _all_objects(obj: Any, group: Any) -> list[Any]:
 
 
 def _fill(objects: Any, found: Sequence[Any], name: str, what: str) -> None:
-    """Write objects into a list.
-
-    Raises:
-        TypeError: no list of as many.
-    """
+    """Write objects into a list."""
     if not isinstance(objects, list) or len(objects) != len(found):
         raise TypeError(
             f"For '{what}', '{name}' must be a list of as many objects as come, {len(found)}, but "
@@ -669,11 +642,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: str | None = None
 def broadcast_object_list(
     object_list: list[Any], src: int = 0, group: str | None = None, device: Any = None
 ) -> None:
-    """`object_list` becomes that of the process `src`.
-
-    Raises:
-        TypeError: it is no list of as many.
-    """
+    """`object_list` becomes that of the process `src`."""
     what = "broadcast_object_list"
     ranks = ranks_of(group, what)
     if not isinstance(object_list, list):

@@ -132,7 +132,6 @@ def source_of(function: Any) -> Source:
     """The text of a kernel, and what it takes from around it.
 
     Raises:
-        TypeError: it is not decorated with `kernel`.
         CompileRuntimeError: it has no text, or its file has changed (CE001, CE002).
         KernelError: it is not written in the language.
     """
@@ -278,7 +277,6 @@ def run_kernel(source: Source, *operands: Tensor) -> list[Tensor]:
 
     Raises:
         KernelError: it does not fit the operands.
-        IndexError: a position is out of bounds (when it runs).
         UnboundLocalError: a variable is read before it is assigned (when it runs).
     """
     results: list[Tensor]

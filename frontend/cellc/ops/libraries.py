@@ -31,7 +31,6 @@ class LibraryFunction:
 
     Raises:
         OSError: there is no such library, or it cannot be loaded.
-        AttributeError: it has no such function.
     """
 
     def __init__(self, path: str, name: str) -> None:
@@ -69,8 +68,6 @@ def library_function(where: Any) -> LibraryFunction:
     """The function that `"path.so:name"` says.
 
     Raises:
-        TypeError: not such a string.
-        ValueError: a source file, or no such function in the library.
         OSError: no such library.
     """
     path, _, name = where.rpartition(":") if isinstance(where, str) else ("", "", "")

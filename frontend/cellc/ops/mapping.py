@@ -32,9 +32,6 @@ def partial(func: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """The function with its first arguments, and some by keyword, given.
 
     Source: `mindspore.ops.partial`.
-
-    Raises:
-        TypeError: `func` is not callable.
     """
     if not callable(func):
         raise TypeError(f"For 'partial', 'func' must be callable, but got {type(func).__name__}.")
@@ -51,9 +48,6 @@ class MultitypeFuncGraph:
         name: what errors call it.
         read_value: accepted for compatibility.
         doc_url: accepted for compatibility.
-
-    Raises:
-        TypeError: `name` is no string.
 
     Examples:
         >>> scale = ops.MultitypeFuncGraph("scale")
@@ -74,9 +68,6 @@ class MultitypeFuncGraph:
         Args:
             type_names: for each argument "Tensor", "Number", "Bool", "Int", "Float", "String",
                 "Tuple", "List", "Dictionary", "Function" or "TypeNone"; or a dtype for tensors.
-
-        Raises:
-            TypeError: another name.
         """
         names = tuple(_kind_name(t) for t in type_names)
 
@@ -132,9 +123,6 @@ class Map:
     Args:
         ops: the function; None: it is the first argument of the call.
         reverse: call it on the last elements first.
-
-    Raises:
-        TypeError: `ops` is not callable.
     """
 
     def __init__(self, ops: Callable[..., Any] | None = None, reverse: bool = False) -> None:
@@ -144,11 +132,7 @@ class Map:
         self.reverse = bool(reverse)
 
     def __call__(self, *args: Any) -> Any:
-        """The results, as a tuple.
-
-        Raises:
-            TypeError: no function, or no sequences.
-        """
+        """The results, as a tuple."""
         fn, rest = (self.ops, args) if self.ops is not None else (args[0], args[1:])
         self._check(fn)
         return self._mapped(fn, rest)
@@ -178,9 +162,6 @@ class HyperMap(Map):
     Args:
         ops: the function; None: it is the first argument of the call.
         reverse: call it on the last elements first.
-
-    Raises:
-        TypeError: `ops` is not callable.
     """
 
     def _each(self, fn: Any, args: tuple[Any, ...]) -> Any:

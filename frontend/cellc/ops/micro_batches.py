@@ -12,11 +12,7 @@ from ..tensors.tensor import Tensor
 
 
 def micro_batch(x: Tensor, index: int, count: int) -> Any:
-    """One of `count` equal parts of a batch, along the first axis.
-
-    Raises:
-        RuntimeError: stages of a pipeline are asked for outside of graph mode.
-    """
+    """One of `count` equal parts of a batch, along the first axis."""
     for_graph_mode("micro-batches")
     return apply("micro_batch", x, index=index, count=count, batches=max(batches_in_trace(), 1))
 

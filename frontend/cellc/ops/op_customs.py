@@ -64,7 +64,6 @@ def register_op_wrapper(op_name: str) -> Callable[[Function], Function]:
         op_name: the primitive's name (`"Add"`).
 
     Raises:
-        ValueError: no name.
         RuntimeError: the primitive has a wrapper already.
 
     Source: `mindspore.graph.register_op_wrapper`.
@@ -92,7 +91,6 @@ def register_op_infer(op_name: str, infer_name: str) -> Callable[[Function], Fun
         infer_name: the attribute.
 
     Raises:
-        ValueError: no names.
         RuntimeError: the primitive has such a function already.
 
     Source: `mindspore.graph.register_op_infer`.
@@ -132,9 +130,6 @@ def register_custom_pass(
     Args:
         pass_name, plugin_so_path, device: which pass, of which library, on which device.
         pass_type: what it looks at.
-
-    Raises:
-        TypeError: no str, or another type of pass.
 
     Source: `mindspore.graph.register_custom_pass`.
     """

@@ -153,7 +153,6 @@ class Primitive:
             out_strategy: the same for the results.
 
         Raises:
-            TypeError: no tuple of tuples of ints or of Layouts.
             ValueError: a number of parts below 1, or no `in_strategy` beside an `out_strategy`.
         """
         sharding.check_strategies(self.name, in_strategy, out_strategy)
@@ -172,9 +171,6 @@ class Primitive:
 
         Args:
             mode: False takes the mark away.
-
-        Raises:
-            TypeError: no bool.
         """
         if not isinstance(mode, bool):
             raise TypeError(f"The input value must be a bool, but got {type(mode).__name__}.")
@@ -283,9 +279,6 @@ class SeededPrimitive(Primitive):
     """A Primitive that draws from a stream of its own, if it is made with seeds.
 
     Its function takes the stream, or None for the global generator, as `seed`.
-
-    Raises:
-        ValueError: a seed is negative.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -48,9 +48,6 @@ class CustomRegOp:
     Args:
         op_name: recorded.
 
-    Raises:
-        ValueError: `op_name` is no string, or empty.
-
     Examples:
         >>> info = ops.CustomRegOp().input(0, "x").output(0, "y") \\
         ...     .dtype_format(ops.DataType.F32_None, ops.DataType.F32_None) \\
@@ -99,11 +96,7 @@ class CustomRegOp:
                 **_facts(str, {"name": name, "paramType": kind}, more)}
 
     def dtype_format(self, *args: Sequence[str]) -> Self:
-        """Tell of one combination of types, a pair of `DataType` for each tensor; itself.
-
-        Raises:
-            ValueError: not one for each input and output, or no tuple of strings.
-        """
+        """Tell of one combination of types, a pair of `DataType` for each tensor; itself."""
         count = len(self.inputs) + len(self.outputs)
         if len(args) != count:
             raise ValueError(f"The size of 'args' must be equal to the sum of input tensors and "
@@ -130,21 +123,13 @@ class CustomRegOp:
         return self
 
     def fusion_type(self, fusion_type: str) -> Self:
-        """Tell how it might be fused; itself.
-
-        Raises:
-            TypeError: no string.
-        """
+        """Tell how it might be fused; itself."""
         _facts(str, {"fusion_type": fusion_type}, {})
         self.fusion = fusion_type
         return self
 
     def target(self, target: str | None = None) -> Self:
-        """Tell of the device; itself.
-
-        Raises:
-            TypeError: no string.
-        """
+        """Tell of the device; itself."""
         _facts(str, {"target": target}, {})
         self.device = target
         return self
@@ -217,9 +202,6 @@ class _RegOp(CustomRegOp):
 
     Args:
         op_name: recorded.
-
-    Raises:
-        ValueError: `op_name` is no string, or empty.
     """
 
     def __init__(self, op_name: str = "") -> None:
@@ -293,9 +275,6 @@ def op_info_register(op_info: Any) -> Callable[[F], F]:
     Args:
         op_info: what `get_op_info` of a registration gave, or a str of JSON.
 
-    Raises:
-        TypeError: neither a dict nor a str.
-
     Source: `mindspore.ops.op_info_register`.
     """
     if not isinstance(op_info, (dict, str)):
@@ -352,11 +331,7 @@ class _TensorOperators:
     """The functions of Tensor's methods, by name."""
 
     def get(self, name: str) -> Any:
-        """The function of a name.
-
-        Raises:
-            AttributeError: there is none.
-        """
+        """The function of a name."""
         return getattr(Tensor, name)
 
     __getattr__ = get

@@ -123,11 +123,7 @@ class _Fields:
         return new
 
     def _copied(self, other: Any, kind: type[_Fields], name: str, *given: Any) -> bool:
-        """Whether another one was given in place of fields; it is copied.
-
-        Raises:
-            TypeError: it is no such tensor, or fields are given too.
-        """
+        """Whether another one was given in place of fields; it is copied."""
         if other is None:
             return False
         if not isinstance(other, kind):
@@ -176,11 +172,7 @@ class _Matrix(_Fields):
         return self._with(arith.abs(self.values))
 
     def astype(self, dtype: Any) -> Self:
-        """The values in another element type.
-
-        Raises:
-            TypeError: no element type.
-        """
+        """The values in another element type."""
         return self._with(cast_to(self.values, dtype_of(dtype, type(self).__name__)))
 
     def __neg__(self) -> Self:
@@ -227,7 +219,6 @@ class COOTensor(_Matrix):
 
     Raises:
         TypeError: no Tensors of these types; `shape` is no tuple; both forms at once.
-        ValueError: shapes that do not fit.
         IndexError: an index is negative, or not below its size.
 
     Examples:
@@ -331,23 +322,14 @@ class COOTensor(_Matrix):
 def merged(
     shape: Shape, numbers: tuple[Tensor, ...], values: tuple[Tensor, ...], dtype: DType, what: str
 ) -> COOTensor:
-    """Elements of several tensors of one shape, by row-major numbers, each place once.
-
-    Raises:
-        TypeError: in a run-time branch or loop of a graph, which cannot change sizes.
-    """
+    """Elements of several tensors of one shape, by row-major numbers, each place once."""
     found, sums = sparse_places.merged(joining.concat(numbers, 0), joining.concat(values, 0), what)
     return COOTensor._of(
         indices=sparse_places.places(found, shape, dtype), values=sums, shape=shape)
 
 
 def coo_sum(a: Any, b: Any, thresh: Tensor | None) -> COOTensor:
-    """The sum of two `COOTensor`; what is smaller than `thresh` in size is left out.
-
-    Raises:
-        TypeError: another kind of tensor; `thresh` is no Tensor; in a run-time branch or loop.
-        ValueError: other shapes; `thresh` is no scalar.
-    """
+    """The sum of two `COOTensor`; what is smaller than `thresh` in size is left out."""
     if not isinstance(a, COOTensor) or not isinstance(b, COOTensor):
         raise TypeError(f"For 'coo_add', both inputs must be COOTensor, but got {type(a)} and "
                         f"{type(b)}.")
@@ -402,7 +384,6 @@ class CSRTensor(_Matrix):
 
     Raises:
         TypeError: no Tensors of these types; `shape` is no tuple; both forms at once.
-        ValueError: shapes that do not fit.
         IndexError: a column is negative or not below their number; `indptr` descends, does not
             start at 0, or does not end at the number of elements.
 
@@ -457,11 +438,7 @@ class CSRTensor(_Matrix):
         return sparse_places.dense(self._numbers(), self.values, self.shape)
 
     def to_coo(self) -> COOTensor:
-        """The same by coordinates.
-
-        Raises:
-            ValueError: other than two axes.
-        """
+        """The same by coordinates."""
         if self.ndim != 2:
             raise ValueError(f"Only a CSRTensor of 2 axes becomes a COOTensor, but this one has "
                              f"the shape {self.shape}.")
@@ -470,12 +447,7 @@ class CSRTensor(_Matrix):
                              shape=self.shape)
 
     def mv(self, dense_vector: Tensor) -> Tensor:
-        """The product (rows, 1) with a dense column (columns, 1).
-
-        Raises:
-            TypeError: no Tensor.
-            ValueError: another shape.
-        """
+        """The product (rows, 1) with a dense column (columns, 1)."""
         column = _tensor(dense_vector, "CSRTensor.mv", "dense_vector")
         if column.ndim != 2 or column.shape[1] != 1:
             raise ValueError(f"For 'CSRTensor.mv', 'dense_vector' must have the shape "
@@ -487,22 +459,13 @@ class CSRTensor(_Matrix):
             self._rows(), self.indices, self.values, self.shape, dense, what)
 
     def mm(self, matrix: Any) -> Any:
-        """The product with a dense matrix (a Tensor), or with a sparse one (a `CSRTensor`).
-
-        Raises:
-            TypeError: another kind of matrix.
-            ValueError: shapes that do not fit.
-        """
+        """The product with a dense matrix (a Tensor), or with a sparse one (a `CSRTensor`)."""
         if isinstance(matrix, CSRTensor):
             return csr_product(self, matrix)
         return self._product(_tensor(matrix, "CSRTensor.mm", "matrix"), "CSRTensor.mm")
 
     def sum(self, axis: int) -> Tensor:
-        """The sums of rows, (rows, 1, ...).
-
-        Raises:
-            ValueError: `axis` is not that of columns, 1.
-        """
+        """The sums of rows, (rows, 1, ...)."""
         if integer(axis, "CSRTensor.sum", "axis") not in (1, 1 - self.ndim):
             raise ValueError(f"For 'CSRTensor.sum', 'axis' must be 1 or {1 - self.ndim}, but got "
                              f"{axis}.")
@@ -547,12 +510,7 @@ def _check_ends(indptr: Tensor, count: int) -> None:
 
 
 def csr_sum(a: Any, b: Any, alpha: Any, beta: Any) -> CSRTensor:
-    """alpha * a + beta * b of two `CSRTensor`.
-
-    Raises:
-        TypeError: another kind of tensor; in a run-time branch or loop of a graph.
-        ValueError: other shapes.
-    """
+    """alpha * a + beta * b of two `CSRTensor`."""
     if not isinstance(a, CSRTensor) or not isinstance(b, CSRTensor):
         raise TypeError(f"For 'csr_add', both inputs must be CSRTensor, but got {type(a)} and "
                         f"{type(b)}.")
@@ -608,10 +566,6 @@ def csr_product(a: CSRTensor, b: CSRTensor) -> CSRTensor:
 
     It has an element where a row of the one and a column of the other share a place. It is worked
     out with the second matrix and the result dense.
-
-    Raises:
-        TypeError: in a run-time branch or loop of a graph.
-        ValueError: shapes that do not fit.
     """
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise ValueError(f"For 'csr_mm', the shapes (m, n) and (n, k) are needed, but got "
@@ -644,7 +598,6 @@ class RowTensorInner(_Fields):
 
     Raises:
         TypeError: no Tensors of these types; `shape` is no tuple; both forms at once.
-        ValueError: shapes that do not fit.
         IndexError: a position is negative or not below the first size.
     """
 

@@ -81,11 +81,7 @@ class _Timely(io.RawIOBase):
 
 
 def _token() -> str:
-    """The secret that requests show.
-
-    Raises:
-        RuntimeError: there is no folder for it.
-    """
+    """The secret that requests show."""
     given = knobs.read().store_token
     if given is not None:
         return hashlib.sha256(given.encode()).hexdigest()
@@ -305,7 +301,6 @@ class TCPStore:
         multi_tenant, master_listen_fd, use_libuv: kept for compatibility; only their defaults.
 
     Raises:
-        TypeError, ValueError: wrong arguments.
         RuntimeError: no server, or too few processes, within `timeout`.
 
     Source: `mindspore.ops.communication.TCPStore`.
@@ -393,7 +388,6 @@ class TCPStore:
         """Keep a value.
 
         Raises:
-            TypeError: no text for the key, or neither text nor bytes for the value.
             ValueError: it has more than 32 MiB.
             RuntimeError: the store is full, or does not answer in time.
         """
@@ -410,7 +404,6 @@ class TCPStore:
         """A value, once somebody has set it.
 
         Raises:
-            TypeError: no text.
             RuntimeError: nobody has within the time.
         """
         _check("TCPStore.get", "key", key, str)
@@ -421,7 +414,6 @@ class TCPStore:
         """Count up from 0 (or from what was set); the sum.
 
         Raises:
-            TypeError: no text, or no int.
             RuntimeError: the value that was set is no number.
         """
         _check("TCPStore.add", "key", key, str)
@@ -432,11 +424,7 @@ class TCPStore:
         return int(total)
 
     def delete_key(self, key: str) -> bool:
-        """Forget a value; whether there was one.
-
-        Raises:
-            TypeError: no text.
-        """
+        """Forget a value; whether there was one."""
         _check("TCPStore.delete_key", "key", key, str)
         return bool(self._ask("delete", key))
 

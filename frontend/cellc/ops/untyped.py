@@ -56,12 +56,7 @@ class UntypedStorage:
         return False
 
     def copy_(self, src: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
-        """Take the bytes of another storage of the same size; itself.
-
-        Raises:
-            TypeError: no UntypedStorage.
-            ValueError: another size.
-        """
+        """Take the bytes of another storage of the same size; itself."""
         if not isinstance(src, UntypedStorage):
             raise TypeError(f"'src' must be an UntypedStorage, but got {type(src).__name__}.")
         if src.size() != self.size():
@@ -87,7 +82,6 @@ def take(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> Te
     """Give a tensor elements of another; see `Tensor.set_`.
 
     Raises:
-        TypeError: `source` is no Tensor.
         ValueError: the elements leave those of `source`.
     """
     if source is None:

@@ -39,9 +39,6 @@ class AutoParallel(Cell):
         parallel_mode: `"semi_auto"` (by the strategies of `shard`), `"sharding_propagation"` (what
             has none follows), `"recursive_programming"` (layouts of weights are searched, too).
 
-    Raises:
-        ValueError: an unknown mode.
-
     Examples:
         >>> network = AutoParallel(nn.PipelineCell(losses, 4))
         >>> network.pipeline(stages=2)

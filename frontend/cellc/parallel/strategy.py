@@ -51,7 +51,6 @@ def get_strategy_metadata(
         `enable_save_strategy_online`.
 
     Raises:
-        TypeError: no Cell, or no int.
         ValueError: there is no such rank.
 
     Source: `mindspore.parallel.strategy.get_strategy_metadata`.

@@ -60,7 +60,6 @@ def get_rank(group: str = HCCL_WORLD_COMM_GROUP) -> int:
     """This process's number in a group.
 
     Raises:
-        TypeError, ValueError: no group's name.
         RuntimeError: this process is not in it.
     """
     return rank_in(group, "get_rank")
@@ -129,7 +128,6 @@ def create_group(
         options: a GroupOptions, of other devices' libraries; without effect here.
 
     Raises:
-        TypeError: no name, no list, or no GroupOptions.
         ValueError: a process that there is not, or one twice.
         RuntimeError: the group is there already, or this process is not in it.
     """

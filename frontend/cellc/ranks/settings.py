@@ -342,7 +342,6 @@ def set_ps_context(**kwargs: Any) -> None:
     """Record settings of parameter servers, of which there are none.
 
     Raises:
-        ValueError: an unknown setting.
         RuntimeError: `enable_ps` is set.
 
     Source: `mindspore.set_ps_context`.
@@ -380,9 +379,6 @@ def reset_ps_context() -> None:
 
 def set_algo_parameters(**kwargs: Any) -> None:
     """Record settings of the search for a parallel strategy, which one device needs none of.
-
-    Raises:
-        ValueError: an unknown setting, or a value out of range.
 
     Source: `mindspore.parallel.set_algo_parameters`.
     """

@@ -16,7 +16,6 @@ def set_enc_key(enc_key: str | None) -> None:
     """Ask for encrypted files; None for files that are not.
 
     Raises:
-        ValueError: no string of 16, 24 or 32 characters.
         RuntimeError: it is one: encrypted files are neither written nor read.
     """
     if enc_key is None:
@@ -30,20 +29,12 @@ def set_enc_key(enc_key: str | None) -> None:
 
 
 def set_enc_mode(enc_mode: str | Callable[..., Any] = _MODE) -> None:
-    """How files would be encrypted: heeded only where there is a key.
-
-    Raises:
-        ValueError: neither "AES-GCM" nor a function.
-    """
+    """How files would be encrypted: heeded only where there is a key."""
     if enc_mode != _MODE and not callable(enc_mode):
         raise ValueError("The input enc_mode is invalid.")
 
 
 def set_dec_mode(dec_mode: str | Callable[..., Any] | None = _MODE) -> None:
-    """How files would be decrypted: heeded only where there is a key.
-
-    Raises:
-        ValueError: neither "AES-GCM" nor a function nor None.
-    """
+    """How files would be decrypted: heeded only where there is a key."""
     if dec_mode is not None and dec_mode != _MODE and not callable(dec_mode):
         raise ValueError("The input dec_mode is not str.")

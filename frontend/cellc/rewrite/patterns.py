@@ -59,11 +59,7 @@ class PatternNode:
     @staticmethod
     @checks_arguments
     def create_pattern_from_list(type_list: Listed) -> PatternNode:
-        """A pattern of Cells of which each takes what the one before it gives; its last one.
-
-        Raises:
-            ValueError: it is empty.
-        """
+        """A pattern of Cells of which each takes what the one before it gives; its last one."""
         last: PatternNode | None = None
         for i, kind in enumerate(type_list):
             last = PatternNode(f"{i}-{kind}", kind, [] if last is None else [last])
@@ -77,11 +73,7 @@ class PatternNode:
         self._inputs.append(node)
 
     def set_inputs(self, inputs: Sequence[PatternNode]) -> None:
-        """Let it take these operands.
-
-        Raises:
-            TypeError: no PatternNodes.
-        """
+        """Let it take these operands."""
         self._inputs = [instance(PatternNode)(n, "PatternNode", "inputs") for n in inputs]
 
     def match(self, node: Node) -> bool:
@@ -137,9 +129,6 @@ class PatternEngine:
     Args:
         pattern: its last node; or classes of Cells, of which each takes what the one before gives.
         replacement: makes what stands there instead.
-
-    Raises:
-        TypeError: no pattern, or no replacement.
 
     Source: `mindspore.rewrite.PatternEngine`.
     """

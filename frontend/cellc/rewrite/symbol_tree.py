@@ -146,7 +146,6 @@ class SymbolTree:
         """Put a new node at a place; the node, whose name is made unique.
 
         Raises:
-            TypeError: no position, or no node.
             ValueError: the node is in a tree already; the place is before a parameter or in a
                 container, where no statement can stand.
             RuntimeError: the position is one of another tree.
@@ -197,7 +196,6 @@ class SymbolTree:
         """Put new nodes, one after the other, in the place of one; the last of them.
 
         Raises:
-            TypeError: no nodes, or no list of them.
             RuntimeError: the old node is not in this tree.
             ValueError: there is no new node, or one is in a tree already.
         """

@@ -63,11 +63,7 @@ class ScopedValue:
 
     @classmethod
     def create_naming_value(cls, name: str, scope: str = "") -> ScopedValue:
-        """The name of a variable.
-
-        Raises:
-            TypeError: `name` or `scope` is no str.
-        """
+        """The name of a variable."""
         return cls(ValueType.NamingValue, scope,
                    instance(str)(name, "ScopedValue", "name"))
 
@@ -75,12 +71,7 @@ class ScopedValue:
     def create_name_values(
         names: Sequence[str], scopes: Sequence[str] | None = None
     ) -> list[ScopedValue]:
-        """The names of variables.
-
-        Raises:
-            TypeError: no lists or tuples of str.
-            ValueError: another number of scopes than of names.
-        """
+        """The names of variables."""
         for given, name in ((names, "names"), (scopes, "scopes")):
             if given is not None and not isinstance(given, (list, tuple)):
                 raise TypeError(f"For 'ScopedValue', '{name}' must be a list or tuple of str, but "

@@ -81,9 +81,6 @@ def inv(a: Tensor, overwrite_a: bool = False, check_finite: bool = True) -> Tens
         a: float32, float64, or ints.
         overwrite_a, check_finite: accepted, see the module.
 
-    Raises:
-        ValueError: no square matrix.
-
     Source: `mindspore.scipy.linalg.inv`.
     """
     _flags("inv", overwrite_a=overwrite_a, check_finite=check_finite)
@@ -92,9 +89,6 @@ def inv(a: Tensor, overwrite_a: bool = False, check_finite: bool = True) -> Tens
 
 def det(a: Tensor, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
     """The determinant of a square matrix; arguments as of `inv`.
-
-    Raises:
-        ValueError: no square matrix.
 
     Source: `mindspore.scipy.linalg.det`.
     """
@@ -143,9 +137,6 @@ def cho_solve(
         c_and_lower: what `cho_factor` gives.
         b: (n) or (n, k).
         overwrite_b, check_finite: accepted, see the module.
-
-    Raises:
-        ValueError: shapes that do not fit.
 
     Source: `mindspore.scipy.linalg.cho_solve`.
     """
@@ -209,9 +200,6 @@ def lu_factor(
         L below the diagonal and U in one matrix, and with which row each was exchanged, int32,
         from 0.
 
-    Raises:
-        ValueError: no square matrix.
-
     Source: `mindspore.scipy.linalg.lu_factor`.
     """
     _flags("lu_factor", overwrite_a=overwrite_a, check_finite=check_finite)
@@ -232,9 +220,6 @@ def lu(
 
     Returns:
         P (m, m), int32, L (m, k) and U (k, n), k the smaller of m and n; or P @ L (m, k) and U.
-
-    Raises:
-        ValueError: no matrix.
 
     Source: `mindspore.scipy.linalg.lu`.
     """
@@ -302,9 +287,6 @@ def lstsq(
         The solution (..., n, k); the squares of the residuals (..., k), for m > n and other than
         "gelsy"; the rank (...), but for "gels"; the singular values, largest first, for "gelss" and
         "gelsd". A missing result is an empty Tensor.
-
-    Raises:
-        ValueError: shapes that do not fit; another driver.
 
     Source: `mindspore.scipy.linalg.lstsq`.
     """

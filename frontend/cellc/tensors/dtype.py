@@ -215,7 +215,6 @@ def pytype_to_dtype(obj: Any) -> DType:
     """The element type of a Python type, numpy type or element type.
 
     Raises:
-        TypeError: `obj` is no type.
         NotImplementedError: there is none.
     """
     if isinstance(obj, DType):

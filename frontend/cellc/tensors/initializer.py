@@ -456,9 +456,6 @@ class VarianceScaling(_Drawn):
         mode: n is `"fan_in"`, `"fan_out"` or their average `"fan_avg"`.
         distribution: `"truncated_normal"` (at two standard deviations), `"untruncated_normal"`
             or `"uniform"`.
-
-    Raises:
-        ValueError: an argument out of range.
     """
 
     def __init__(
@@ -491,11 +488,7 @@ class VarianceScaling(_Drawn):
 
 
 class BilinearFiller(Initializer):
-    """The weight of a transposed convolution that interpolates bilinearly.
-
-    Raises:
-        ValueError: the array is not (n, m, k, k).
-    """
+    """The weight of a transposed convolution that interpolates bilinearly."""
 
     draws = False
 

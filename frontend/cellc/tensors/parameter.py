@@ -240,11 +240,7 @@ class Parameter(Tensor):
         self.__dict__["cache_shape"] = list(value)
 
     def add_pipeline_stage(self, stage: int) -> None:
-        """Record a stage of a pipeline that uses this parameter.
-
-        Raises:
-            TypeError: not an int of at least 0.
-        """
+        """Record a stage of a pipeline that uses this parameter."""
         if isinstance(stage, bool) or not isinstance(stage, int) or stage < 0:
             raise TypeError(f"`stage` must be an int of at least 0, but got {stage!r}")
         self.__dict__.setdefault("_pipeline_stages", []).append(stage)
@@ -468,7 +464,6 @@ class ParameterTuple(tuple[Parameter, ...]):
         iterable: the parameters.
 
     Raises:
-        TypeError: an element is no Parameter.
         ValueError: two different ones have one name.
     """
 
@@ -500,7 +495,6 @@ class ParameterTuple(tuple[Parameter, ...]):
             init: as in `Parameter.clone`.
 
         Raises:
-            TypeError: the prefix is no string.
             ValueError: the prefix is empty, or holds more than letters, digits, `_` and `.`.
         """
         copies = []

@@ -73,7 +73,6 @@ def assert_close(
 
     Raises:
         AssertionError: with the worst element, its index, both values and how many differ.
-        ValueError: a negative tolerance.
 
     Only in cellc.
     """

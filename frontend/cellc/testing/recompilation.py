@@ -44,7 +44,6 @@ def assert_no_recompile(function: Callable[..., Any] | None = None, *, allowed: 
     Raises:
         AssertionError: there were more; with the network, the signature and the cause of each, as
             `cellc.explain` tells them.
-        ValueError: `allowed` is negative.
 
     Only in cellc.
     """

@@ -66,7 +66,6 @@ def watch_nans(action: str = RAISE) -> Iterator[None]:
         action: `"raise"` stops at the first; `"warn"` logs each place once and goes on.
 
     Raises:
-        ValueError: another action.
         NonFiniteError: (in the block, a FloatingPointError) an op made NaN or infinity.
     """
     if action not in (RAISE, WARN):

@@ -131,7 +131,6 @@ def connect_network_with_dataset(network: Cell, dataset_helper: DatasetHelper) -
     """A network that fetches its data: each call without arguments takes the next batch.
 
     Raises:
-        TypeError: no Cell, or no DatasetHelper.
         RuntimeError: the helper does not sink.
 
     Source: `mindspore.train.connect_network_with_dataset`.
@@ -162,7 +161,6 @@ def data_sink(
         The function; it gives the last result of `fn`.
 
     Raises:
-        ValueError: `sink_size` is not positive.
         TypeError: `fn` is no function, or a batch does not fit the signature (at the call).
 
     Source: `mindspore.train.data_sink`.

@@ -212,7 +212,6 @@ def merge_sliced_parameter(
             lie one after the other along the first axis.
 
     Raises:
-        TypeError: no list of Parameters, or no dict.
         ValueError: the list is empty, or the parts do not fit together.
         KeyError: the strategy does not have the parameter.
 
@@ -319,7 +318,6 @@ def parameter_broadcast(
         initial_rank: the first process of its stage of a pipeline.
 
     Raises:
-        TypeError: no Cell, or no dict.
         ValueError: another rank than this process's, one that begins no stage, a name that the
             network lacks, or what is no layout.
 

@@ -352,7 +352,6 @@ class Model:
             backend, config: for MindSpore Lite; must be None.
 
         Raises:
-            TypeError: an input is no Tensor.
             ValueError: a backend is asked for.
 
         Source: `mindspore.train.Model.predict`.

@@ -566,7 +566,6 @@ def get_grad(gradients: Any, identifier: Any) -> Tensor:
 
     Raises:
         RuntimeError: it is not among them.
-        TypeError: neither an int nor a Parameter.
 
     Source: `mindspore.get_grad`.
     """

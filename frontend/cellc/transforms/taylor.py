@@ -28,9 +28,6 @@ def derivative(fn: Any, primals: Any, order: int) -> Any:
         primals: its arguments: a Tensor, or a tuple of them; integers become float32.
         order: of the derivative, at least 1.
 
-    Raises:
-        ValueError: `order` is less than 1.
-
     Source: `mindspore.ops.derivative`.
     """
     args = _inputs("derivative", "primals", primals)
@@ -55,9 +52,6 @@ def jet(fn: Any, primals: Any, series: Any) -> Any:
 
     Returns:
         The outputs; for each, its derivatives, along a new first axis.
-
-    Raises:
-        ValueError: shapes that do not fit.
 
     Source: `mindspore.ops.jet`.
     """

@@ -99,9 +99,6 @@ class Frames:
         Args:
             spectra: complex (..., frequency, time).
             length: samples of the result; what is missing is 0.
-
-        Raises:
-            ValueError: another number of frequencies.
         """
         if spectra.shape[-2] != self.bins:
             raise ValueError(f"spectra of {self.bins} frequencies are wanted for n_fft "

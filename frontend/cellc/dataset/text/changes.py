@@ -82,7 +82,6 @@ class ToNumber(TextTransform):
         data_type: of the numbers.
 
     Raises:
-        TypeError: no type of numbers.
         RuntimeError: (when called) a string is no number, or too large.
 
     Source: `mindspore.dataset.text.ToNumber`.
@@ -244,9 +243,6 @@ class AddToken(TextTransform):
 def to_str(array: Any, encoding: str = "utf8") -> Any:
     """An array of strings of one of bytes.
 
-    Raises:
-        TypeError: no array of bytes.
-
     Source: `mindspore.dataset.text.to_str`.
     """
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "SU":
@@ -256,9 +252,6 @@ def to_str(array: Any, encoding: str = "utf8") -> Any:
 
 def to_bytes(array: Any, encoding: str = "utf8") -> Any:
     """An array of bytes of one of strings.
-
-    Raises:
-        TypeError: no array of strings.
 
     Source: `mindspore.dataset.text.to_bytes`.
     """

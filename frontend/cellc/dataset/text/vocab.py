@@ -150,11 +150,7 @@ class Vocab:
         return dict(self._ids)
 
     def tokens_to_ids(self, tokens: Any) -> Any:
-        """The number of a word, or of each of several; -1 for one that is not there.
-
-        Raises:
-            TypeError: no string, nor several.
-        """
+        """The number of a word, or of each of several; -1 for one that is not there."""
         if isinstance(tokens, str):
             return self._ids.get(tokens, -1)
         return [self._ids.get(t, -1) for t in _listed("tokens", tokens)]

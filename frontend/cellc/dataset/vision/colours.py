@@ -73,9 +73,6 @@ class NormalizePad(Normalize):
         mean, std, is_hwc: see `Normalize`.
         dtype: "float32" or "float16".
 
-    Raises:
-        ValueError: another dtype.
-
     Source: `mindspore.dataset.vision.NormalizePad`.
     """
 

@@ -200,9 +200,6 @@ class RandomSelectSubpolicy(Several):
     Args:
         policy: lists of (transform, probability).
 
-    Raises:
-        TypeError, ValueError: something else, or a probability out of range.
-
     Source: `mindspore.dataset.vision.RandomSelectSubpolicy`.
     """
 

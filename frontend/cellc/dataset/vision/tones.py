@@ -445,9 +445,6 @@ class LinearTransformation(ImageTransform):
         transformation_matrix: [pixels, pixels], pixels being channels * height * width.
         mean_vector: [pixels].
 
-    Raises:
-        TypeError, ValueError: no arrays of such shapes.
-
     Source: `mindspore.dataset.vision.LinearTransformation`.
     """
 

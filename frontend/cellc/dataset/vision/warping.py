@@ -144,7 +144,6 @@ class Perspective(ImageTransform):
     """The image seen from elsewhere.
 
     Raises:
-        TypeError, ValueError: no four places each, or another interpolation.
         RuntimeError: (when called) three of them lie on a line.
     """
 

@@ -14,9 +14,6 @@ from ...core.declared import NonNegative, checks_arguments, one_of
 def execute_timeout(op_timeout: NonNegative) -> None:
     """After how many seconds such a device gives an op up; 0: never.
 
-    Raises:
-        ValueError: a negative number.
-
     Source: `mindspore.device_context.ascend.op_debug.execute_timeout`.
     """
 

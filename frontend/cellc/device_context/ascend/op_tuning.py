@@ -40,9 +40,6 @@ def aclnn_cache(enable_global_cache: Flag = False, cache_queue_length: NonNegati
         enable_global_cache: one store for all threads.
         cache_queue_length: how many.
 
-    Raises:
-        ValueError: a negative number.
-
     Source: `mindspore.device_context.ascend.op_tuning.aclnn_cache`.
     """
 

@@ -104,8 +104,6 @@ class LRScheduler:
         last_epoch: how often `step` was called.
 
     Raises:
-        TypeError: no such optimizer, or `last_epoch` is no int.
-        ValueError: `last_epoch` is less than -1.
         KeyError: a scheduler that goes on with an optimizer that none has worked on.
     """
 
@@ -148,11 +146,7 @@ class LRScheduler:
         return list(self._last_lr)
 
     def step(self, epoch: int | None = None) -> bool:
-        """Go on to the next epoch, or to a given one, and assign its rates; True.
-
-        Raises:
-            TypeError: the epoch is no int.
-        """
+        """Go on to the next epoch, or to a given one, and assign its rates; True."""
         self._last_lr = _present(self.optimizer)
         if epoch is None:
             self.last_epoch += 1
@@ -193,11 +187,7 @@ class _Factors(LRScheduler):
 
 
 class StepLR(_Factors):
-    """Rates times `gamma` every `step_size` epochs.
-
-    Raises:
-        ValueError: `step_size` is not positive.
-    """
+    """Rates times `gamma` every `step_size` epochs."""
 
     def __init__(
         self, optimizer: Any, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -284,11 +274,7 @@ class PolynomialLR(_Factors):
 
 
 class ConstantLR(_Factors):
-    """Rates times `factor` until epoch `total_iters`.
-
-    Raises:
-        ValueError: `factor` is not in [0, 1].
-    """
+    """Rates times `factor` until epoch `total_iters`."""
 
     def __init__(
         self, optimizer: Any, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -348,7 +334,6 @@ class _ByFunctions(LRScheduler):
     """Factors from a function of the epoch, or from a list of one for each group.
 
     Raises:
-        TypeError: not functions.
         ValueError: a list of another length than the groups.
     """
 
@@ -385,11 +370,7 @@ class MultiplicativeLR(_ByFunctions):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the first rates to `eta_min` in `T_max` epochs, and back.
-
-    Raises:
-        ValueError: `T_max` is not positive.
-    """
+    """Half a cosine from the first rates to `eta_min` in `T_max` epochs, and back."""
 
     def __init__(
         self, optimizer: Any, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
@@ -428,9 +409,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine from the first rates to `eta_min`, again and again (SGDR).
 
     The first takes `T_0` epochs, each next one `T_mult` times as many.
-
-    Raises:
-        ValueError: `T_0` or `T_mult` is no positive int.
     """
 
     def __init__(
@@ -454,11 +432,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def step(  # type: ignore[override]  # MindSpore's gives None here, True elsewhere
         self, epoch: float | None = None
     ) -> None:
-        """Go on to the next epoch, or to a given one (parts of epochs too).
-
-        Raises:
-            ValueError: the epoch is negative or no number.
-        """
+        """Go on to the next epoch, or to a given one (parts of epochs too)."""
         if epoch is None:
             epoch = max(self.last_epoch + 1, 0)
         elif not is_number(epoch) or epoch < 0:
@@ -606,7 +580,6 @@ class ReduceLROnPlateau:
         eps: smaller changes of a rate are left out.
 
     Raises:
-        TypeError: no such optimizer.
         ValueError: an unknown mode, a factor of 1 or more, or a list of another length.
     """
 

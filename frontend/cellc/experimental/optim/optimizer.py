@@ -75,7 +75,6 @@ class Optimizer(SteadySteps):
         defaults, state: as they were given; empty.
 
     Raises:
-        TypeError: parameters or options of a wrong kind.
         ValueError: no parameters, a parameter given twice, or an option out of range.
         KeyError: a group without `params`.
     """

@@ -133,9 +133,6 @@ class Rprop(Optimizer):
         etas: factors of shrinking and growing, 0 < etas[0] < 1 < etas[1].
         step_sizes: smallest and largest size.
 
-    Raises:
-        TypeError, ValueError: `etas` or `step_sizes` is no pair, or out of range.
-
     Source: `mindspore.experimental.optim.Rprop`.
     """
 

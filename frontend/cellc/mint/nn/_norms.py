@@ -28,7 +28,6 @@ def batch_norm(
         eps: added to the variance.
 
     Raises:
-        TypeError: an operand is no Tensor; `training` is no bool.
         ValueError: no statistics when not training, or shapes that do not fit.
 
     Source: `mindspore.mint.nn.functional.batch_norm`.

@@ -91,9 +91,6 @@ def conv_transpose2d(
         stride, padding, dilation: rows and columns.
         output_padding: rows and columns added at one end; below the stride or the dilation.
         groups: groups of channels convolved apart.
-
-    Raises:
-        TypeError, ValueError: shapes or options that do not fit.
     """
     what = "conv_transpose2d"
     x, added = _batch(input, 2, what)

@@ -44,10 +44,6 @@ class _Adam(Optimizer):
     Attributes:
         exp_avg, exp_avg_sq: the moments; max_exp_avg_sq: the largest, with `amsgrad`.
         state_step: counts steps.
-
-    Raises:
-        TypeError: an option of another type.
-        ValueError: an option out of range.
     """
 
     states: tuple[tuple[str, Any], ...] = (("exp_avg", "zeros"), ("exp_avg_sq", "zeros"))

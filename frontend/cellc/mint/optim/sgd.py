@@ -39,10 +39,6 @@ class SGD(Optimizer):
     Attributes:
         momentum_buf: v; step_t: counts steps.
 
-    Raises:
-        TypeError: an option of another type.
-        ValueError: an option out of range.
-
     Source: `mindspore.mint.optim.SGD`.
     """
 

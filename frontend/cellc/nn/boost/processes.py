@@ -96,7 +96,6 @@ class OptimizerProcess:
 
         Raises:
             ValueError: there are no Parameters.
-            TypeError: neither Parameters nor groups.
         """
         groups = _listed(self.origin_params)
         if isinstance(groups[0], Mapping):
@@ -126,7 +125,6 @@ class ParameterProcess:
 
         Raises:
             ValueError: there are no Parameters.
-            TypeError: neither Parameters nor groups.
         """
         groups = _listed(origin_params)
         if isinstance(groups[0], Parameter):

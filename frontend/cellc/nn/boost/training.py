@@ -35,7 +35,6 @@ class AutoBoost:
             "disable_all".
 
     Raises:
-        ValueError: another mode.
         RuntimeError: (when it is applied) "adasum", "dim_reduce" or "loss_scale_group", which are
             for clusters of Ascend devices.
 

@@ -118,7 +118,6 @@ def load(cell: Cell, given: Any, strict: bool) -> IncompatibleKeys:
     """Copy tensors into parameters and buffers of the same paths.
 
     Raises:
-        TypeError: no mapping.
         RuntimeError: a shape differs; or, with `strict`, the paths do.
     """
     if not isinstance(given, Mapping):

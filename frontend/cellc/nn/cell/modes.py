@@ -88,9 +88,6 @@ class Modes(State):
 
         Args:
             boost_type: `"less_bn"`, the one there is.
-
-        Raises:
-            ValueError: another one.
         """
         if boost_type != "less_bn":
             raise ValueError(

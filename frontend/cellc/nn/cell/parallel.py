@@ -165,7 +165,6 @@ class Parallel(Compiling):
             params: parameters by name; None: this cell's own.
 
         Raises:
-            TypeError: no mapping of Parameters.
             RuntimeError: a layout is of another number of ranks than there are.
             ValueError: a parameter cannot be cut so.
         """

@@ -69,7 +69,6 @@ class Parameters(Attributes):
 
         Raises:
             KeyError: the name is empty, holds a dot, or is taken.
-            TypeError: no Cell, or the name is no string.
         """
         if not isinstance(child_name, str):
             raise TypeError(f"For 'insert_child_to_cell', the name must be str, got {child_name!r}")
@@ -114,7 +113,6 @@ class Parameters(Attributes):
 
         Raises:
             KeyError: the name is empty, holds a dot, or is taken by something else.
-            TypeError: no Parameter, or the name is no string.
         """
         if not isinstance(param_name, str):
             raise TypeError("For 'insert_param_to_cell', the name must be a str, but got "
@@ -210,11 +208,7 @@ class Parameters(Attributes):
                 parameter.name = path
 
     def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
-        """Put a prefix before the name of every parameter.
-
-        Raises:
-            TypeError: the prefix is no str.
-        """
+        """Put a prefix before the name of every parameter."""
         if not isinstance(prefix, str):
             raise TypeError(f"the prefix must be str, but got {type(prefix).__name__}")
         for name, parameter in self.parameters_and_names(expand=recurse):

@@ -94,10 +94,6 @@ class Recomputation(Modes):
 
         Args:
             backward_prefetch: `"Auto"`, or how many ops ahead they are fetched: a positive int.
-
-        Raises:
-            TypeError: neither a str nor an int.
-            ValueError: another str, or no positive int.
         """
         if isinstance(backward_prefetch, str):
             if backward_prefetch != "Auto":

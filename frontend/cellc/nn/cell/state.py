@@ -95,9 +95,6 @@ class State(Parameters):
             destination: a dict to put them into, which is returned; None: a new OrderedDict.
             prefix: put before each path.
             keep_vars: a bool, which changes nothing: a Parameter is given as itself in any case.
-
-        Raises:
-            TypeError: another kind of argument.
         """
         named = [destination, prefix, keep_vars]
         destination, prefix, keep_vars = [*args, *named[len(args) :]]

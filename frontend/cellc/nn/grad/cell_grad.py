@@ -25,9 +25,6 @@ class Jvp(Cell):
 
     Args:
         fn: a function or Cell of Tensors.
-
-    Raises:
-        TypeError: the vector is no Tensor, or, for several tensors, no tuple of as many.
     """
 
     def __init__(self, fn: Any) -> None:
@@ -45,9 +42,6 @@ class Vjp(Cell):
 
     Args:
         fn: a function or Cell of Tensors.
-
-    Raises:
-        TypeError: the vector is no Tensor, or, for several tensors, no tuple of as many.
     """
 
     def __init__(self, fn: Any) -> None:

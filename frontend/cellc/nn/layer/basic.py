@@ -289,9 +289,6 @@ class Unflatten(Cell):
     Args:
         axis: which.
         unflattened_size: their lengths.
-
-    Raises:
-        TypeError: `unflattened_size` is neither tuple nor list.
     """
 
     def __init__(self, axis: Int, unflattened_size: Annotated[Any, instance(tuple, list)]) -> None:
@@ -328,9 +325,6 @@ class Pad(Cell):
         paddings: a pair (before, after) for each axis.
         mode: `"CONSTANT"` (zeros), `"REFLECT"` (mirrored without the edge) or `"SYMMETRIC"`
             (mirrored with it).
-
-    Raises:
-        ValueError: no pairs, or an unknown mode.
     """
 
     def __init__(self, paddings: Any, mode: PadMode = "CONSTANT") -> None:
@@ -407,7 +401,6 @@ class Roll(Cell):
     """Elements moved around along axes.
 
     Raises:
-        TypeError: `shift` or `axis` is neither int, tuple nor list.
         ValueError: they are not equally many.
 
     Source: `mindspore.nn.Roll`.
@@ -463,9 +456,6 @@ class Triu(Cell):
 
 class ClipByNorm(Layer):
     """Scaled so that the norm over `axis` is at most a bound.
-
-    Raises:
-        TypeError: `axis` is neither None, int, tuple nor list.
 
     Source: `mindspore.nn.ClipByNorm`.
     """

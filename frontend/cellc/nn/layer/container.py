@@ -141,11 +141,7 @@ class _Numbered(Cell):
         self._set(cells)
 
     def extend(self, cells: Iterable[Cell]) -> Any:
-        """Add cells at the end; itself.
-
-        Raises:
-            TypeError: no list of Cells.
-        """
+        """Add cells at the end; itself."""
         if not isinstance(cells, list):
             raise TypeError(
                 f"For '{type(self).__name__}', the new cells wanted to append should be instance "

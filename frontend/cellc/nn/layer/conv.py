@@ -159,9 +159,6 @@ class Conv3d(_Conv, data_format="NCDHW"):
 
     Args:
         As in `Conv2d`, with three axes; the weight has the shape (out, in / group, kD, kH, kW).
-
-    Raises:
-        ValueError: `data_format` is not "NCDHW".
     """
 
     def __init__(

@@ -85,9 +85,6 @@ class PSNR(Layer):
 
     Args:
         max_val: the range of pixel values, above zero.
-
-    Raises:
-        TypeError, ValueError: no number, or not above zero.
     """
 
     max_val: MaxValue = 1.0

@@ -300,9 +300,6 @@ class LayerNormExt(Cell):
         eps: added to the variance.
         elementwise_affine: whether there is a weight (ones at first) and, with `bias`, a bias.
         dtype: element type of the parameters; float32 if None.
-
-    Raises:
-        TypeError: `normalized_shape` is neither an int nor ints.
     """
 
     def __init__(

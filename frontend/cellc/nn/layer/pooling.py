@@ -181,9 +181,6 @@ class AvgPool2d(_AvgPool):
         count_include_pad: padding counts as elements.
         divisor_override: divide every sum by this.
         data_format: `"NCHW"`.
-
-    Raises:
-        ValueError: `data_format` is not "NCHW".
     """
 
     def __init__(

@@ -275,9 +275,6 @@ class RNN(_RNNBase):
 
     Args:
         args, kwargs: as above, and `nonlinearity`: `"tanh"` or `"relu"`.
-
-    Raises:
-        ValueError: `nonlinearity` is neither "tanh" nor "relu".
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

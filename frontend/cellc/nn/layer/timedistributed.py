@@ -20,9 +20,6 @@ class TimeDistributed(Cell):
         reshape_with_axis: an axis that the layer treats as a batch: the steps are made part of it,
             and the layer runs once; the steps of the result are beside that axis. If None the
             layer runs once a step, and the steps stay where they are.
-
-    Raises:
-        TypeError: no Cell or Primitive, or no ints.
     """
 
     def __init__(self, layer: Any, time_axis: Int, reshape_with_axis: Int | None = None) -> None:

@@ -47,9 +47,6 @@ class LossBase(Arguments, Cell):
 
     Args:
         reduction: `"mean"`, `"sum"` or `"none"`.
-
-    Raises:
-        ValueError: another reduction.
     """
 
     def __init__(self, reduction: Reduction = "mean") -> None:
@@ -406,11 +403,7 @@ class DiceLoss(LossBase):
     smooth: Annotated[float, number(0, whole=False)] = 1e-5
 
     def construct(self, logits: Tensor, label: Tensor) -> Tensor:
-        """Tensors of one shape, to a scalar.
-
-        Raises:
-            ValueError: the shapes differ.
-        """
+        """Tensors of one shape, to a scalar."""
         if logits.shape != label.shape:
             raise ValueError(
                 f"For 'DiceLoss', the shapes {logits.shape} and {label.shape} must be equal."
@@ -429,7 +422,6 @@ class MultiClassDiceLoss(LossBase):
         activation: applied to the logits: a name, a Cell, or None.
 
     Raises:
-        TypeError: `activation` is neither str nor Cell.
         ValueError: `weights` has no 2 axes.
     """
 
@@ -544,9 +536,6 @@ class MultiMarginLoss(LossBase):
         margin: as above.
         reduction: as in `LossBase`.
         weight: a factor for each class.
-
-    Raises:
-        ValueError: `p` is neither 1 nor 2.
     """
 
     p: Annotated[int, Rule(

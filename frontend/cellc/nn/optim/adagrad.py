@@ -130,9 +130,6 @@ class FTRL(RuleOptimizer):
         lr_power: exponent of the rate's decay, not positive.
         l1, l2: weights of the penalties, non-negative.
         use_locking: accepted for compatibility.
-
-    Raises:
-        ValueError: the rate is not one constant.
     """
 
     _rule = staticmethod(squares.ftrl)

@@ -350,11 +350,7 @@ class Optimizer(SteadySteps):
         return ops.reshape(self.learning_rate(step), ())
 
     def get_lr_parameter(self, param: Any) -> Any:
-        """The rate (Parameter or schedule) of a parameter, or of each of a list.
-
-        Raises:
-            ValueError: not one of this optimizer.
-        """
+        """The rate (Parameter or schedule) of a parameter, or of each of a list."""
         if isinstance(param, (list, tuple)):
             return [self.get_lr_parameter(p) for p in param]
         if not isinstance(param, Parameter):

@@ -23,9 +23,6 @@ class Rprop(Optimizer):
         etas: factors of shrinking and growing, etas[0] < 1 < etas[1].
         step_sizes: smallest and largest size.
 
-    Raises:
-        TypeError, ValueError: `etas` or `step_sizes` is no pair, or out of range.
-
     Source: `mindspore.nn.Rprop` (Riedmiller and Braun, 1993).
     """
 

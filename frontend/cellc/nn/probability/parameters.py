@@ -50,11 +50,7 @@ def parameter_type(given: dict[str, Any], default: DType | None) -> DType:
 
 
 def as_parameter(value: Any, to: DType, name: str) -> Tensor | None:
-    """A parameter as a Tensor of floats; a Parameter stays itself, so that it can be trained.
-
-    Raises:
-        TypeError: no number, list of numbers, array or Tensor.
-    """
+    """A parameter as a Tensor of floats; a Parameter stays itself, so that it can be trained."""
     if value is None or isinstance(value, Tensor):
         return value if value is None or value.dtype is to else ops.cast(value, to)
     try:
@@ -73,11 +69,7 @@ def known(value: Tensor) -> np.ndarray[Any, Any]:
 
 
 def need_positive(value: Tensor | None, name: str) -> None:
-    """A parameter must be above zero.
-
-    Raises:
-        ValueError: an element is not.
-    """
+    """A parameter must be above zero."""
     if value is not None and not (known(value) > 0).all():
         raise ValueError(f"{name} must be greater than zero.")
 

@@ -139,7 +139,6 @@ class TransformedDistribution(Distribution):
         name: of the result.
 
     Raises:
-        TypeError: no bijector, or no distribution.
         ValueError: the mean is asked for and the bijector is not linear.
 
     Source: `mindspore.nn.probability.distribution.TransformedDistribution`.

@@ -42,7 +42,6 @@ class SparseTensorDenseMatmul(Cell):
         """Places (n, 2) and values (n) of a matrix of shape `sparse_shape`, and a matrix.
 
         Raises:
-            ValueError: shapes that do not fit.
             IndexError: a place out of range.
         """
         out: Tensor = self.sparse_dense_matmul(indices, values, sparse_shape, dense)

@@ -125,11 +125,7 @@ def leaky_relu(input: Tensor, alpha: float = 0.2) -> Tensor:
 
 @native
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """x where positive, weight x elsewhere; one weight, or one per channel (axis 1).
-
-    Raises:
-        ValueError: the weight is not for the input's channels.
-    """
+    """x where positive, weight x elsewhere; one weight, or one per channel (axis 1)."""
     x, w = _floating(input, "prelu"), tensor(weight, "prelu", "weight")
     if w.ndim != 1 or (w.size > 1 and (x.ndim < 2 or w.size != x.shape[1])):
         raise ValueError(f"For 'prelu', 'weight' {w.shape} does not fit an input {x.shape}.")
@@ -230,11 +226,7 @@ def _is_row(bias: Any, w: Tensor) -> bool:
 
 @native
 def bias_add(input_x: Tensor, bias: Tensor) -> Tensor:
-    """A bias added along the channel axis 1 (the last of a matrix).
-
-    Raises:
-        ValueError: the bias is not for the input's channels.
-    """
+    """A bias added along the channel axis 1 (the last of a matrix)."""
     x, b = tensor(input_x, "bias_add", "input_x"), tensor(bias, "bias_add", "bias")
     if x.ndim < 2 or b.shape != (x.shape[1],):
         raise ValueError(f"For 'bias_add', 'bias' {b.shape} does not fit an input {x.shape}.")
@@ -268,9 +260,6 @@ def batch_norm(
         momentum: a number, or a Tensor of one.
         weight, bias: (C).
         eps: added to the variance.
-
-    Raises:
-        ValueError: shapes that do not fit.
     """
     x = _floating(input_x, "batch_norm")
     if x.ndim < 2:
@@ -302,9 +291,6 @@ def layer_norm(
 
     Args:
         weight, bias: of that shape; ones and zeros if None.
-
-    Raises:
-        ValueError: shapes that do not fit.
     """
     x = _floating(input, "layer_norm")
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else \

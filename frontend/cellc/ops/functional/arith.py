@@ -142,9 +142,6 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     Args:
         rounding_mode: None, `"floor"` (towards minus infinity) or `"trunc"` (towards zero); with
             one of the latter the result has the promoted type of the operands.
-
-    Raises:
-        ValueError: another rounding mode.
     """
     if rounding_mode is None:
         return true_divide(input, other)
@@ -399,11 +396,7 @@ def _plain(bound: Any, dtype: DType) -> Any:
 
 
 def _reachable(low: int | None, high: int | None, dtype: DType) -> tuple[int | None, int | None]:
-    """Bounds for elements of an integer type: one that all of them keep is none.
-
-    Raises:
-        ValueError: a bound that none keeps: the result would be no number of the type.
-    """
+    """Bounds for elements of an integer type: one that all of them keep is none."""
     least, most = _limits(dtype)
     for bound, out in ((low, low is not None and low > most),
                        (high, high is not None and high < least)):

@@ -59,7 +59,6 @@ def flash_attention_score(
         Tensor of the query's shape and dtype. A query that looks at no key gives zeros.
 
     Raises:
-        TypeError: wrong kinds of arguments, dtypes that differ.
         ValueError: a shape, layout or mode that does not fit.
         RuntimeError: numbers of heads that do not divide, another D.
 

@@ -148,9 +148,6 @@ def matrix_diag_part(
         padding_value: what fills shorter diagonals up.
         align: on which side those above and below the main one are filled up.
 
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
-
     Source: `mindspore.ops.matrix_diag_part`.
     """
     what = "matrix_diag_part"
@@ -172,9 +169,6 @@ def matrix_set_diag(x: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RIGHT
         x: (..., rows, columns).
         diagonal: the band, as `matrix_diag_part` gives it.
         k, align: as there.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or that do not fit.
 
     Source: `mindspore.ops.matrix_set_diag`.
     """
@@ -206,10 +200,6 @@ def mirror_pad(input_x: Tensor, paddings: Tensor, mode: str) -> Tensor:
     Args:
         paddings: (axes, 2) known ints: elements added before and after each axis.
         mode: `"REFLECT"`, which does not repeat the border itself, or `"SYMMETRIC"`, which does.
-
-    Raises:
-        TypeError: `paddings` is no Tensor of ints.
-        ValueError: another mode, or borders larger than the tensor.
 
     Source: `mindspore.ops.mirror_pad`.
     """
@@ -247,9 +237,6 @@ def col2im(
         output_size: H and W.
         kernel_size, dilation, padding_value, stride: of the windows, rows and columns.
 
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or that do not fit.
-
     Source: `mindspore.ops.col2im`.
     """
     what = "col2im"
@@ -276,9 +263,6 @@ def col2im(
 def padding(x: Tensor, pad_dim_size: int = 8) -> Tensor:
     """The last axis, of length 1, extended to `pad_dim_size` by zeros.
 
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
-
     Source: `mindspore.ops.padding`.
     """
     t = tensor(x, "padding", "x")
@@ -295,10 +279,6 @@ def bidense(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None 
     Args:
         weight: (o, a, b).
         bias: (o).
-
-    Raises:
-        TypeError: no Tensors.
-        ValueError: shapes that do not fit.
 
     Source: `mindspore.ops.bidense`.
     """

@@ -24,12 +24,7 @@ Four = Sequence[float]
 
 
 def rows_of(x: Any, columns: int, what: str, name: str) -> Tensor:
-    """A tensor of floats of shape (n, columns).
-
-    Raises:
-        TypeError: no Tensor of floats.
-        ValueError: another shape.
-    """
+    """A tensor of floats of shape (n, columns)."""
     t = tensor(x, what, name)
     if not t.dtype.is_float:
         raise TypeError(f"For '{what}', '{name}' must hold floats, but got {t.dtype}.")
@@ -64,9 +59,6 @@ def bounding_box_encode(
         anchor_box, groundtruth_box: floats (n, 4).
         means, stds: of the four offsets; taken from them, and divided by.
 
-    Raises:
-        TypeError, ValueError: no floats of these shapes.
-
     Source: `mindspore.ops.bounding_box_encode`.
     """
     what = "bounding_box_encode"
@@ -91,9 +83,6 @@ def bounding_box_decode(
         max_shape: height and width of the image.
         means, stds: as they were for `bounding_box_encode`.
         wh_ratio_clip: sizes change by no more than this factor.
-
-    Raises:
-        TypeError, ValueError: no floats of these shapes, or bounds that are none.
 
     Source: `mindspore.ops.bounding_box_decode`.
     """
@@ -126,9 +115,6 @@ def check_valid(bboxes: Tensor, img_metas: Tensor) -> Tensor:
     Args:
         bboxes: floats (n, 4).
         img_metas: height, width and the ratio by which the image was scaled, of the same type.
-
-    Raises:
-        TypeError, ValueError: no floats of these shapes.
 
     Source: `mindspore.ops.check_valid`.
     """
@@ -193,9 +179,6 @@ def nms_with_mask(bboxes: Tensor, iou_threshold: float) -> tuple[Tensor, Tensor,
         bboxes: floats (n, 5): the box and its score.
         iou_threshold: a box goes whose overlap with a better one that stays is above it.
 
-    Raises:
-        TypeError, ValueError: no floats of this shape, or no box.
-
     Source: `mindspore.ops.NMSWithMask`.
     """
     what = "NMSWithMask"
@@ -224,10 +207,6 @@ def choice_with_mask(
     Returns:
         int32 (count, axes of input_x), zeros where there are no more true elements; bools (count)
         that tell which rows are draws.
-
-    Raises:
-        TypeError: no Tensor of bools, or no int.
-        ValueError: `count` is below 1, or there are no axes or more than 5.
 
     Source: `mindspore.ops.choice_with_mask`.
     """
@@ -341,7 +320,6 @@ def crop_and_resize(
         extrapolation_value: where a part lies outside of its image.
 
     Raises:
-        TypeError, ValueError: arguments of another type or shape.
         IndexError: a box of an image that is not there, where it is known.
 
     Source: `mindspore.ops.crop_and_resize`.
@@ -396,9 +374,6 @@ def roi_align(
 
     Returns:
         (n, C, pooled_height, pooled_width).
-
-    Raises:
-        TypeError, ValueError: arguments of another type or shape.
 
     Source: `mindspore.ops.ROIAlign`.
     """

@@ -100,9 +100,6 @@ def uniform_candidate_sampler(
     Returns:
         The drawn classes; how often each true class and each drawn class is expected among them.
 
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
-
     Source: `mindspore.ops.uniform_candidate_sampler`.
     """
     what = "uniform_candidate_sampler"
@@ -145,10 +142,6 @@ def ctc_greedy_decoder(
     Returns:
         Positions (found, 2) of the labels, rows of (sample, place); the labels (found); the shape
         (batch, longest) they fill; the negated sums (batch, 1) of the largest scores.
-
-    Raises:
-        TypeError: no Tensors, or no bool.
-        ValueError: shapes that do not fit.
 
     Source: `mindspore.ops.ctc_greedy_decoder`.
     """
@@ -261,7 +254,6 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
         input: floats above (p - 1) / 2.
 
     Raises:
-        TypeError: no Tensor of floats; `p` is no int.
         ValueError: `p` below 1.
 
     Source: `mindspore.ops.mvlgamma`.
@@ -283,7 +275,6 @@ def igamma(input: Tensor, other: Tensor) -> Tensor:
         other: the upper bound x >= 0, of the same float type; the two broadcast.
 
     Raises:
-        TypeError: no Tensors of one float type.
         ValueError: shapes that do not broadcast.
 
     Source: `mindspore.ops.igamma`.

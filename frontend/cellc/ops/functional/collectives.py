@@ -26,11 +26,7 @@ REDUCTIONS = ("sum", "prod", "max", "min", "avg")
 
 
 def checked_reduction(op: Any, what: str) -> str:
-    """The name of a reduction.
-
-    Raises:
-        TypeError: none of `REDUCTIONS`.
-    """
+    """The name of a reduction."""
     if not isinstance(op, str) or op not in REDUCTIONS:
         raise TypeError(f"For '{what}', 'op' must be one of {REDUCTIONS}, but got {op!r}.")
     return op
@@ -46,9 +42,6 @@ def all_reduce(x: Tensor, op: str = "sum", group: str | None = HCCL_WORLD_COMM_G
     """The sum (or `op`) over the processes of a group, in the order of their numbers, on each.
 
     The gradient of a sum adds up the cotangents of all processes.
-
-    Raises:
-        TypeError, ValueError: no tensor, no reduction, or no group.
     """
     what = "all_reduce"
     return _reduced(checked_reduction(op, what), what, tensor(x, what, "tensor"),
@@ -66,11 +59,7 @@ def broadcast_ranks(x: Tensor, ranks: tuple[int, ...]) -> Tensor:
 
 
 def own_ranks(groups: Any, what: str) -> tuple[int, ...]:
-    """Of lists of ranks the one with this process; all ranks if there are no lists.
-
-    Raises:
-        TypeError, ValueError: no lists of different ranks.
-    """
+    """Of lists of ranks the one with this process; all ranks if there are no lists."""
     here = world()
     if groups is None:
         return tuple(range(here.size))
@@ -108,11 +97,7 @@ def reduce(
 
 
 def all_gather(x: Tensor, group: str | None = HCCL_WORLD_COMM_GROUP) -> Tensor:
-    """The tensors of the processes along the first axis, on each.
-
-    Raises:
-        TypeError, ValueError: no tensor with a first axis, or no group.
-    """
+    """The tensors of the processes along the first axis, on each."""
     ranks = ranks_of(group, "all_gather")
     return apply_one("all_gather", tensor(x, "all_gather", "tensor"), ranks=ranks)
 
@@ -162,9 +147,6 @@ def all_to_all_rows(
     group: str | None = HCCL_WORLD_COMM_GROUP,
 ) -> Tensor:
     """Send `send_sizes` consecutive rows to each process; concatenate `receive_sizes` rows of each.
-
-    Raises:
-        TypeError, ValueError: no tensor, or sizes that do not fit it or each other.
     """
     what = "all_to_all"
     ranks, here = ranks_of(group, what), world().rank
@@ -198,11 +180,7 @@ def reduce_scatter_rows(
 
 
 def counts(given: Any) -> list[int]:
-    """Numbers that are known when the op is made, in a list or a Tensor of any shape.
-
-    Raises:
-        TypeError: they are no ints.
-    """
+    """Numbers that are known when the op is made, in a list or a Tensor of any shape."""
     found = np.asarray(given.asnumpy() if isinstance(given, Tensor) else given)
     if found.size and found.dtype.kind not in "iu":
         raise TypeError(f"expected ints, but got {given!r}")
@@ -214,10 +192,6 @@ def matrix_sizes(matrix: Any, group: str | None, what: str) -> tuple[list[int], 
 
     Args:
         matrix: what rank i sends to rank j, at i * n + j.
-
-    Raises:
-        TypeError: no ints.
-        ValueError: no square of the processes.
     """
     n, here = len(ranks_of(group, what)), rank_in(group, what)
     try:
@@ -275,22 +249,13 @@ def receive(
 
 
 def a_tag(tag: Any, what: str) -> None:
-    """Refuse what is no number of a message.
-
-    Raises:
-        TypeError: it is no int.
-    """
+    """Refuse what is no number of a message."""
     if not is_int(tag):
         raise TypeError(f"For '{what}', 'tag' must be an int, but got {type(tag).__name__}.")
 
 
 def another_rank(rank: Any, name: str, what: str, group: Any) -> int:
-    """The rank of another process of a group.
-
-    Raises:
-        TypeError, ValueError: no such rank.
-        RuntimeError: one process runs.
-    """
+    """The rank of another process of a group."""
     others = [r for r in ranks_of(group, what) if r != world().rank]
     if not others:
         raise RuntimeError(f"For '{what}', '{name}' must be another process, but cellc runs in "

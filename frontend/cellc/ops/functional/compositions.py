@@ -32,9 +32,6 @@ def add_flags(fn: Any = None, **flags: Any) -> Any:
         fn: a Cell, whose `add_flags` is called, or a function; None gives a decorator.
         flags: by name.
 
-    Raises:
-        TypeError: `fn` is neither.
-
     Source: `mindspore.ops.add_flags`.
     """
     if fn is not None and not callable(fn):
@@ -140,9 +137,6 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input, other: float32 or float64 Tensors that broadcast.
 
-    Raises:
-        TypeError: other types.
-
     Source: `mindspore.ops.nextafter`.
     """
     x, y = operands("nextafter", tensor(input, "nextafter"), tensor(other, "nextafter", "other"))
@@ -175,9 +169,6 @@ def nanmedian(input: Tensor, axis: int = -1, keepdims: bool = False) -> tuple[Te
 
     Where all are NaN, NaN and the position 0.
 
-    Raises:
-        TypeError, ValueError: no Tensor, no such axis.
-
     Source: `mindspore.ops.nanmedian`.
     """
     x = tensor(input, "nanmedian")
@@ -203,10 +194,6 @@ def unique_with_pad(x: Tensor, pad_num: Any) -> tuple[Tensor, Tensor]:
         x: one axis.
         pad_num: what fills, a number.
 
-    Raises:
-        TypeError: no Tensor, or no number.
-        ValueError: not one axis.
-
     Source: `mindspore.ops.unique_with_pad`.
     """
     what = "unique_with_pad"
@@ -231,12 +218,7 @@ def unique_with_pad(x: Tensor, pad_num: Any) -> tuple[Tensor, Tensor]:
 
 
 def segments(ids: Tensor, what: str) -> int:
-    """How many segments ids name: one more than the last of them.
-
-    Raises:
-        ValueError: they do not ascend, or one is below 0.
-        TypeError: in a run-time branch or loop of a graph.
-    """
+    """How many segments ids name: one more than the last of them."""
     text = f"For '{what}', 'segment_ids' must ascend from 0 or more."
     if not traced(ids):
         known = need_known(ids, what)
@@ -293,9 +275,6 @@ def stft(
     Returns:
         (batch, frequencies, windows), with a last axis of 2 if not complex.
 
-    Raises:
-        TypeError, ValueError: arguments of another type or out of range.
-
     Source: `mindspore.ops.stft`.
     """
     what = "stft"
@@ -323,11 +302,7 @@ def stft(
 def transformed(
     rows: Tensor, window: Tensor, n: int, hop: int, size: int, normalized: bool, onesided: bool
 ) -> Tensor:
-    """Fourier transforms (batch, frequencies, windows) of windows of signals (batch, length).
-
-    Raises:
-        ValueError: a window of another length, or a half of the frequencies of complex numbers.
-    """
+    """Fourier transforms (batch, frequencies, windows) of windows of signals (batch, length)."""
     what = "stft"
     if window.shape != (size,):
         raise ValueError(f"For '{what}', 'window' must have shape ({size},), but has "
@@ -355,9 +330,6 @@ def fft_with_size(
         norm: as for `ops.fft`.
         onesided: of a real signal, half of the frequencies.
         signal_sizes: of the result of a real inverse; the last is 2 (n - 1) by default.
-
-    Raises:
-        ValueError: another number of axes.
 
     Source: `mindspore.ops.FFTWithSize`.
     """
@@ -390,9 +362,6 @@ def linearize(fn: Any, inputs: Any) -> tuple[Any, Callable[..., Any]]:
 
     Returns:
         `fn(*inputs)`, and `derivative(v)`, of a direction like `inputs`.
-
-    Raises:
-        TypeError: something else than tensors.
 
     Source: `mindspore.ops.linearize`.
     """

@@ -12,11 +12,7 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def pair(value: Any) -> Any:
-    """Return the result of a `scan`'s step, which must be a tuple of two.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """Return the result of a `scan`'s step, which must be a tuple of two."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ValueError(
             "For 'Scan', 'loop_func' must return a tuple of two, what is carried and the result "
@@ -25,11 +21,7 @@ def pair(value: Any) -> Any:
 
 
 def steady(what: str, before: Any, after: Any) -> Any:
-    """`after`, which a loop carries in the place of `before`.
-
-    Raises:
-        ValueError: the two differ in structure, shape or dtype.
-    """
+    """`after`, which a loop carries in the place of `before`."""
     _compare(what, before, after, "")
     return after
 

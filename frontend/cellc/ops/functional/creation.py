@@ -61,11 +61,7 @@ def ones(shape: Any, dtype: DType | None = None) -> Tensor:
 
 @native
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
-    """A tensor filled with a number; int64 if `dtype` is None, as MindSpore does.
-
-    Raises:
-        TypeError: `fill_value` is no number.
-    """
+    """A tensor filled with a number; int64 if `dtype` is None, as MindSpore does."""
     shape = shape_of(size, "full", "size")
     if not is_scalar(fill_value):
         raise TypeError(f"For 'full', 'fill_value' must be a number, but got {fill_value!r}.")
@@ -164,11 +160,7 @@ def range(start: Any, end: Any, step: Any = 1, maxlen: int = 1000000) -> Tensor:
 
 @native
 def linspace(start: Any, end: Any, steps: int) -> Tensor:
-    """`steps` evenly spaced numbers from start to end, both included, float32 for numbers.
-
-    Raises:
-        ValueError: `steps` is not positive.
-    """
+    """`steps` evenly spaced numbers from start to end, both included, float32 for numbers."""
     n = size(steps, "linspace", "steps", 1)
     if isinstance(start, Tensor) or isinstance(end, Tensor):
         return _linspace_of(n, *common("linspace", start, end))
@@ -194,11 +186,7 @@ def logspace(start: Any, end: Any, steps: int, base: int = 10, *, dtype: DType =
 
 @native
 def eye(n: int, m: int | None = None, dtype: DType | None = None) -> Tensor:
-    """An n by m matrix with ones on the diagonal (square if m is None; float32 by default).
-
-    Raises:
-        ValueError: a size is negative.
-    """
+    """An n by m matrix with ones on the diagonal (square if m is None; float32 by default)."""
     rows = integer(n, "eye", "n")
     columns = rows if m is None else integer(m, "eye", "m")
     if rows < 0 or columns < 0:
@@ -207,11 +195,7 @@ def eye(n: int, m: int | None = None, dtype: DType | None = None) -> Tensor:
 
 
 def scalar_to_tensor(input_x: Any, dtype: DType = float32) -> Tensor:
-    """A rank-0 tensor of a Python number.
-
-    Raises:
-        TypeError: it is no number.
-    """
+    """A rank-0 tensor of a Python number."""
     if not isinstance(input_x, (bool, int, float)):
         raise TypeError(f"For 'scalar_to_tensor', 'input_x' must be a number, got {input_x!r}.")
     return Tensor(input_x, dtype)

@@ -18,12 +18,7 @@ IMPOSSIBLE = -1e30
 
 
 def lengths_of(value: Any, count: int, what: str, name: str) -> Tensor:
-    """Lengths of the batch as int32.
-
-    Raises:
-        TypeError: neither a Tensor nor a tuple of ints.
-        ValueError: not one for each of the batch.
-    """
+    """Lengths of the batch as int32."""
     if isinstance(value, (tuple, list)):
         value = Tensor([integer(v, what, name) for v in value], int32)
     if not isinstance(value, Tensor) or value.dtype not in (int32, int64):
@@ -145,9 +140,6 @@ def ctc_loss(
 
     Returns:
         The loss, and the logs of the forward probabilities (N, T, 2 S + 1), which have no gradient.
-
-    Raises:
-        TypeError, ValueError: arguments of another type or shape, or out of range.
 
     Source: `mindspore.ops.ctc_loss`.
     """

@@ -52,12 +52,7 @@ _NUMBERS = (float32, float64, complex64, complex128)
 
 
 def matrices(x: Any, what: str, name: str, types: tuple[DType, ...] = _NUMBERS) -> Tensor:
-    """A batch of matrices.
-
-    Raises:
-        TypeError: no Tensor of one of these types.
-        ValueError: fewer than two axes.
-    """
+    """A batch of matrices."""
     t = tensor(x, what, name)
     if t.dtype not in types:
         raise TypeError(f"For '{what}', '{name}' must be one of {', '.join(map(str, types))}, but "
@@ -170,8 +165,6 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
             may be more than those of `LU_data`.
 
     Raises:
-        TypeError: other types.
-        ValueError: shapes that do not fit.
         IndexError: a pivot out of range.
 
     Source: `mindspore.ops.lu_solve`.
@@ -205,8 +198,6 @@ def lu_unpack(
         unpack_pivots: whether P is, else None.
 
     Raises:
-        TypeError: no Tensors; an option is no bool.
-        ValueError: shapes that do not fit.
         IndexError: a pivot out of range.
 
     Source: `mindspore.ops.lu_unpack`.
@@ -274,10 +265,6 @@ def geqrf(input: Tensor) -> tuple[Tensor, Tensor]:
         R on and above the diagonal and below it the vectors of the reflections (..., m, n), and
         their factors tau (..., k), k the smaller of m and n.
 
-    Raises:
-        TypeError: no Tensor of those types.
-        ValueError: fewer than two axes.
-
     Source: `mindspore.ops.geqrf`.
     """
     x = matrices(input, "geqrf", "input", (float32, float64))
@@ -338,7 +325,6 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
         (..., m, n).
 
     Raises:
-        TypeError: other types.
         ValueError: shapes that do not fit; more columns than rows.
 
     Source: `mindspore.ops.orgqr`.
@@ -365,10 +351,6 @@ def ormqr(
         other: (..., m, n); r is m, or n if Q stands on the right.
         left: Q @ other, else other @ Q.
         transpose: take Q transposed (and conjugated).
-
-    Raises:
-        TypeError: other types; an option is no bool.
-        ValueError: shapes that do not fit.
 
     Source: `mindspore.ops.ormqr`.
     """
@@ -401,10 +383,6 @@ def lstsq(input: Tensor, A: Tensor) -> Tensor:
     Returns:
         (n, k), k = 1 for a vector.
 
-    Raises:
-        TypeError: other types.
-        ValueError: shapes that do not fit.
-
     Source: `mindspore.ops.lstsq`.
     """
     what, types = "lstsq", (float16, float32, float64)
@@ -431,11 +409,7 @@ def least_squares(x: Tensor, b: Tensor) -> Tensor:
 def lstsq_fast(
     x: Tensor, a: Tensor, fast: bool = True, l2_regularizer: float = 0.0
 ) -> Tensor:
-    """`lstsq`; its options are those that MindSpore takes: `fast` and no regularizer.
-
-    Raises:
-        TypeError: other options.
-    """
+    """`lstsq`; its options are those that MindSpore takes: `fast` and no regularizer."""
     if fast is not True or l2_regularizer != 0.0:
         raise TypeError(f"For 'Lstsq', 'fast' should be True and 'l2_regularizer' 0.0, but got "
                         f"{fast!r} and {l2_regularizer!r}.")
@@ -452,10 +426,6 @@ def matrix_solve_ls(
         rhs: (..., m, k), of the same type.
         l2_regularizer: a float64 scalar; without `fast` it counts as 0.
         fast: by the normal equations, else by a QR decomposition, which takes floats only.
-
-    Raises:
-        TypeError: other types.
-        ValueError: shapes that do not fit.
 
     Source: `mindspore.ops.MatrixSolveLs`.
     """
@@ -488,10 +458,6 @@ def nuclear_norm(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
         x: float32 or float64, 2 axes or more.
         dim: the axes of rows and columns; may be None for a matrix.
         keepdim: keep them as size 1.
-
-    Raises:
-        TypeError: other types.
-        ValueError: more than two axes without `dim`; not two different axes in range.
 
     Source: `mindspore.ops.NuclearNorm`.
     """
@@ -546,10 +512,6 @@ def eig(A: Tensor) -> tuple[Tensor, Tensor]:
         The eigenvalues (..., n), complex, in no order, and eigenvectors of length 1 as columns
         (..., n, n). They have no gradient.
 
-    Raises:
-        TypeError: no Tensor of those types.
-        ValueError: no square matrices.
-
     Source: `mindspore.ops.eig`.
     """
     return _eigen(A, "eig", True)
@@ -557,10 +519,6 @@ def eig(A: Tensor) -> tuple[Tensor, Tensor]:
 
 def eigvals(A: Tensor) -> Tensor:
     """The eigenvalues of square matrices, by LAPACK, complex and in no order; see `eig`.
-
-    Raises:
-        TypeError: no Tensor of floats or complex numbers.
-        ValueError: no square matrices.
 
     Source: `mindspore.ops.eigvals`.
     """
@@ -641,10 +599,6 @@ def matrix_exp(input: Tensor) -> Tensor:
     Args:
         input: (..., n, n), float16, float32, float64, complex64 or complex128.
 
-    Raises:
-        TypeError: no Tensor of those types.
-        ValueError: no square matrices.
-
     Source: `mindspore.ops.matrix_exp`.
     """
     given = _square(input, "matrix_exp", "input", (float16, *_NUMBERS))
@@ -691,10 +645,6 @@ def matrix_logarithm(x: Tensor) -> Tensor:
 
     Args:
         x: (..., n, n), complex64 or complex128.
-
-    Raises:
-        TypeError: no Tensor of those types.
-        ValueError: no square matrices.
 
     Source: `mindspore.ops.MatrixLogarithm`.
     """

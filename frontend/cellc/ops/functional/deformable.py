@@ -52,9 +52,6 @@ def deformable_offsets(
     Returns:
         (N, C, H' h, W' w): windows beside each other.
 
-    Raises:
-        TypeError, ValueError: arguments of another type or shape.
-
     Source: `mindspore.ops.DeformableOffsets`.
     """
     what = "DeformableOffsets"
@@ -137,9 +134,6 @@ def deformable_conv2d(
         groups: groups of channels convolved apart.
         deformable_groups: groups of channels with offsets of their own.
         modulated: must be True.
-
-    Raises:
-        TypeError, ValueError: arguments of another type or shape.
 
     Source: `mindspore.ops.deformable_conv2d`.
     """

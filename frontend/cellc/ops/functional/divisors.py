@@ -18,9 +18,6 @@ def gcd(input: Any, other: Any) -> Tensor:
     Args:
         input, other: Tensors of ints (or one int) that broadcast.
 
-    Raises:
-        TypeError: something else.
-
     Sources: `mindspore.ops.gcd`, `mindspore.mint.gcd`.
     """
     return common_divisor(*_integers("gcd", input, other))
@@ -31,9 +28,6 @@ def lcm(input: Any, other: Any) -> Tensor:
 
     Args:
         input, other: Tensors of ints (or one int) that broadcast.
-
-    Raises:
-        TypeError: something else.
 
     Source: `mindspore.ops.lcm`.
     """

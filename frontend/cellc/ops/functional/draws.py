@@ -31,11 +31,7 @@ Seed = int | Generator | Tensor | None
 
 
 def drawing_key(seed: Seed, what: str) -> Tensor:
-    """The next key: of the global generator, of a seed's stream, or of a Primitive's own.
-
-    Raises:
-        TypeError, ValueError: the seed is no int, or negative.
-    """
+    """The next key: of the global generator, of a seed's stream, or of a Primitive's own."""
     if seed is None:
         return next_key()
     if isinstance(seed, Tensor):
@@ -346,9 +342,6 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, dim: in
     Args:
         tau: the temperature, above 0.
         hard: the result is one-hot; its gradient is that of the soft one.
-
-    Raises:
-        ValueError: `tau` is not positive.
     """
     x = tensor(logits, "gumbel_softmax", "logits")
     if number(tau, "gumbel_softmax", "tau") <= 0:

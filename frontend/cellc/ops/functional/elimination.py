@@ -93,10 +93,6 @@ def _empty(shape: Sequence[int]) -> bool:
 def inverse(input: Tensor) -> Tensor:
     """The inverses of square matrices (..., n, n); infinities and NaNs where there is none.
 
-    Raises:
-        TypeError: no Tensor of floats.
-        ValueError: no square matrices.
-
     Source: `mindspore.ops.inverse`.
     """
     x = _square(input, "inverse")
@@ -113,10 +109,6 @@ def matrix_solve(matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Tensor:
 
     Args:
         adjoint: solve with the transposed matrices.
-
-    Raises:
-        TypeError: no Tensors of one float type.
-        ValueError: shapes that do not fit.
 
     Source: `mindspore.ops.matrix_solve`.
     """
@@ -142,10 +134,6 @@ def matrix_solve(matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Tensor:
 def det(input: Tensor) -> Tensor:
     """The determinants of square matrices (..., n, n).
 
-    Raises:
-        TypeError: no Tensor of floats.
-        ValueError: no square matrices.
-
     Source: `mindspore.ops.det`.
     """
     x = _square(input, "det")
@@ -159,10 +147,6 @@ def det(input: Tensor) -> Tensor:
 @native
 def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
     """The signs of determinants and the logarithms of their sizes; 0 and -inf if singular.
-
-    Raises:
-        TypeError: no Tensor of floats.
-        ValueError: no square matrices.
 
     Source: `mindspore.ops.slogdet`.
     """
@@ -180,10 +164,6 @@ def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
 @native
 def logdet(input: Tensor) -> Tensor:
     """The logarithms of determinants; NaN where one is negative.
-
-    Raises:
-        TypeError: no Tensor of floats.
-        ValueError: no square matrices.
 
     Source: `mindspore.ops.logdet`.
     """
@@ -226,7 +206,6 @@ def cholesky(input_x: Tensor, upper: bool = False) -> Tensor:
         upper: give L.T.
 
     Raises:
-        TypeError: no Tensor of floats.
         ValueError: no square matrices. A matrix that is not positive definite gives NaNs.
 
     Source: `mindspore.ops.cholesky`.
@@ -251,10 +230,6 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
         input: (..., n, k).
         input2: (..., n, n), a lower triangle, or an upper one with `upper`.
 
-    Raises:
-        TypeError: no Tensors of one float type.
-        ValueError: shapes that do not fit.
-
     Source: `mindspore.ops.cholesky_solve`.
     """
     factor = _square(input2, "cholesky_solve", "input2")
@@ -266,10 +241,6 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
 @native
 def cholesky_inverse(input_x: Tensor, upper: bool = False) -> Tensor:
     """The inverse of the matrix whose Cholesky factor is given.
-
-    Raises:
-        TypeError: no Tensor of floats.
-        ValueError: no square matrix.
 
     Source: `mindspore.ops.cholesky_inverse`.
     """

@@ -202,7 +202,6 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
             round; "ortho": 1 / sqrt(n) in both.
 
     Raises:
-        TypeError: no Tensor of those types; `n` or `dim` is no int.
         ValueError: `n` below 1; no such axis; another `norm`.
 
     Source: `mindspore.ops.fft`.

@@ -77,12 +77,7 @@ def trace(input: Tensor) -> Tensor:
 
 
 def vander(x: Tensor, N: int | None = None) -> Tensor:
-    """The Vandermonde matrix of a vector: column j is x ** (N - 1 - j).
-
-    Raises:
-        TypeError: no Tensor, or `N` is no int.
-        ValueError: the input has not one axis, or `N` is negative.
-    """
+    """The Vandermonde matrix of a vector: column j is x ** (N - 1 - j)."""
     vector = ranked(x, 1, 1, "vander", "x")
     n = vector.shape[0] if N is None else size(N, "vander", "N")
     powers = tensor_of(np.arange(n - 1, -1, -1).astype(vector.dtype.numpy))
@@ -90,11 +85,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
 
 
 def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
-    """Coordinate grids of vectors; `"xy"` puts the second vector on the first axis.
-
-    Raises:
-        ValueError: another indexing.
-    """
+    """Coordinate grids of vectors; `"xy"` puts the second vector on the first axis."""
     given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)) else inputs
     xs = [shapes.ravel(x) for x in tensors(list(given), "meshgrid", "inputs")]
     choice(indexing, ("xy", "ij"), "meshgrid", "indexing")
@@ -128,10 +119,6 @@ def one_hot(
     Args:
         on_value, off_value: numbers or one-element tensors; their type is the result's
             (int64 for ints).
-
-    Raises:
-        TypeError: the indices are not ints.
-        ValueError: `depth` is negative.
     """
     x = tensor(indices, "one_hot", "indices")
     if not x.dtype.is_integer:
@@ -154,7 +141,6 @@ def block_diag(*inputs: Tensor) -> Tensor:
     """Matrices along the diagonal of a larger one, zeros elsewhere.
 
     Raises:
-        TypeError: an input is no Tensor, or their types do not meet.
         ValueError: none is given, or one has more than 2 axes.
     """
     given = [ranked(x, 0, 2, "block_diag", f"inputs[{i}]")

@@ -110,10 +110,6 @@ def multi_head_attention_forward(
     Returns:
         The result like the query; the weights (N, L, S) or (N, num_heads, L, S).
 
-    Raises:
-        ValueError: the query has another size than `embed_dim_to_check`, heads do not divide it,
-            or a mask has another shape.
-
     Source: `mindspore.ops.function.nn_func.multi_head_attention_forward` (whose `is_causal` adds 1
     to the scores of the keys that are seen).
     """

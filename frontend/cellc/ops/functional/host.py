@@ -24,11 +24,7 @@ from ...tracing.pytree import put_together, take_apart
 
 
 def plain_function(name: str, fn: Any) -> Callable[..., Any]:
-    """Return the Python function that a compiled function passes to an op.
-
-    Raises:
-        TypeError: not callable, or it reads a tensor of the graph.
-    """
+    """Return the Python function that a compiled function passes to an op."""
     inner: Any = written(fn)
     found: Callable[..., Any] = inner.as_python() if is_compiled(inner) else inner
     if not callable(found):
@@ -51,11 +47,7 @@ def _shapes(what: str, shape: Any) -> tuple[bool, list[tuple[int, ...]]]:
 
 
 def result_types(what: str, shape: Any, dtype: Any) -> tuple[bool, list[TensorType]]:
-    """Whether there is one result, and the declared types.
-
-    Raises:
-        TypeError, ValueError: no shapes, no types, or not as many of each.
-    """
+    """Whether there is one result, and the declared types."""
     single, shapes = _shapes(what, shape)
     given = list(dtype) if isinstance(dtype, (tuple, list)) else [dtype]
     if single and isinstance(dtype, (tuple, list)) and len(given) == 1:

@@ -22,11 +22,7 @@ from . import arith, creation, draws, joining, reductions, shapes, window
 
 
 def _channels(x: Any, what: str, name: str) -> Tensor:
-    """Floats with a last axis of 3.
-
-    Raises:
-        TypeError, ValueError: something else.
-    """
+    """Floats with a last axis of 3."""
     t = tensor(x, what, name)
     if not t.dtype.is_float:
         raise TypeError(f"For '{what}', '{name}' must hold floats, but got {t.dtype}.")
@@ -119,11 +115,7 @@ def _areas(old: int, new: int, align: bool) -> np.ndarray[Any, Any]:
 
 
 def resize_area(images: Tensor, size: Any, align_corners: bool) -> Tensor:
-    """Images (N, H, W, C) of another size, each pixel the mean of what it covers: float32.
-
-    Raises:
-        TypeError, ValueError: arguments of another type or shape.
-    """
+    """Images (N, H, W, C) of another size, each pixel the mean of what it covers: float32."""
     what = "ResizeArea"
     x, new = cast_to(_images(images, what, "images"), float32), ints(size, what, "size")
     if len(new) != 2 or min(new) < 1:
@@ -188,9 +180,6 @@ def scale_and_translate(
         kernel_type: "lanczos1", "lanczos3", "lanczos5", "gaussian", "box", "triangle",
             "keyscubic" or "mitchellcubic".
         antialias: filters are widened where an image becomes smaller.
-
-    Raises:
-        TypeError, ValueError: arguments of another type or shape.
     """
     what = "ScaleAndTranslate"
     choice(kernel_type, tuple(_KERNELS), what, "kernel_type")
@@ -218,9 +207,6 @@ def extract_glimpse(
         normalized: 1 (from the centre: half) is the size of the image.
         uniform_noise: noise is uniform.
         noise: "uniform", "gaussian" or "zero".
-
-    Raises:
-        TypeError, ValueError: arguments of another type or shape.
     """
     what = "ExtractGlimpse"
     images, window = _images(x, what, "x"), ints(size, what, "size")
@@ -269,9 +255,6 @@ def dilation2d(x: Tensor, filter: Tensor, stride: Any, dilation: Any, pad_mode: 
         filter: (C, h, w).
         stride, dilation: an int, 2, or 4 of which the first two are 1.
         pad_mode: "same" or "valid", in any case.
-
-    Raises:
-        TypeError, ValueError: arguments of another type or shape.
     """
     what = "Dilation2D"
     image, taps = tensor(x, what, "x"), tensor(filter, what, "filter")
@@ -305,9 +288,6 @@ def volume_patches(x: Tensor, kernel_size: Any, strides: Any, padding: str) -> T
     Args:
         kernel_size, strides: of 5 axes, the first two 1, or of 3, or one int.
         padding: "same" or "valid", in any case.
-
-    Raises:
-        TypeError, ValueError: arguments of another type or shape.
     """
     what = "ExtractVolumePatches"
     t = tensor(x, what, "input_x")
@@ -371,9 +351,6 @@ def fractional_pool(
         overlapping: a part also has the first line of the next.
         deterministic: the same borders each time.
         seed: where they are drawn.
-
-    Raises:
-        TypeError, ValueError: arguments of another type or shape.
     """
     what = "FractionalMaxPool" if kind == "max" else "FractionalAvgPool"
     t = _images(x, what, "x")

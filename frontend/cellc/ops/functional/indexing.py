@@ -155,9 +155,6 @@ def embedding(
         max_norm: rows that are read are first scaled to at most this norm (a parameter is
             changed in place), of order `norm_type`.
         scale_grad_by_freq: divide a row's gradient by how often it is read.
-
-    Raises:
-        ValueError: the weight is no matrix.
     """
     index = int_tensor(input, "embedding", "input")
     table = tensor(weight, "embedding", "weight")
@@ -206,11 +203,7 @@ def sequence_mask(lengths: Tensor, maxlen: int | None = None) -> Tensor:
 
 @native_body(by_op=True)
 def _scatter_nd(input_x: Any, indices: Any, updates: Any, mode: str, what: str) -> Tensor:
-    """A tensor with updates put in at points.
-
-    Raises:
-        ValueError: the updates have another shape than the points.
-    """
+    """A tensor with updates put in at points."""
     x, i = tensor(input_x, what, "input_x"), int_tensor(indices, what, "indices")
     new = tensor(updates, what, "updates")
     _check_depth(x, i, what)
@@ -399,10 +392,6 @@ def _variable(x: Any, what: str) -> Tensor:
 def assign(variable: Parameter | Tensor, value: Any) -> Tensor:
     """Give a parameter, or a tensor in place, a value (broadcast to its shape, in its type); that
     value.
-
-    Raises:
-        TypeError: the variable is neither.
-        ValueError: the shapes do not fit.
     """
     p = _variable(variable, "assign")
     v = cast_to(value, p.dtype) if isinstance(value, Tensor) else constant(value, p.dtype)

@@ -41,10 +41,6 @@ def view(input: Tensor, *shape: Any, dtype: DType | None = None) -> Tensor:
     """`reshape` with the dimensions as arguments; or, given an element type, the same bytes as it.
 
     Of a type of another size, the last axis has more or fewer elements (the lowest bytes first).
-
-    Raises:
-        TypeError: an element type of bools or complex numbers.
-        ValueError: the last axis cannot be divided.
     """
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], DType)):
         return _same_bytes(tensor(input, "view"), shape[0] if dtype is None else dtype)
@@ -86,11 +82,7 @@ def _same_bytes(x: Tensor, dtype: DType) -> Tensor:
 
 @native
 def tile(input: Tensor, dims: Any) -> Tensor:
-    """The tensor repeated dims[i] times along axis i (aligned at the last axis).
-
-    Raises:
-        ValueError: a negative count.
-    """
+    """The tensor repeated dims[i] times along axis i (aligned at the last axis)."""
     x = tensor(input, "tile")
     reps = shape_of(dims, "tile", "dims")
     if len(reps) < x.ndim:
@@ -271,11 +263,7 @@ _tensor = tensor
 
 @native
 def chunk(input: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` parts of one length along an axis (the last may be shorter).
-
-    Raises:
-        ValueError: `chunks` is not positive.
-    """
+    """At most `chunks` parts of one length along an axis (the last may be shorter)."""
     x = tensor(input, "chunk")
     n = integer(chunks, "chunk", "chunks")
     if n <= 0:

@@ -59,11 +59,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 
 @native
 def bmm(input_x: Tensor, mat2: Tensor) -> Tensor:
-    """The products of two batches of matrices (or of two matrices).
-
-    Raises:
-        ValueError: shapes that do not fit.
-    """
+    """The products of two batches of matrices (or of two matrices)."""
     x, y = tensor(input_x, "bmm", "input_x"), tensor(mat2, "bmm", "mat2")
     if x.ndim < 2 or y.ndim != x.ndim or x.shape[:-2] != y.shape[:-2] or \
             x.shape[-1] != y.shape[-2]:
@@ -267,7 +263,6 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
     Raises:
         ValueError: the equation does not fit the operands.
-        TypeError: it is no string.
     """
     if not isinstance(equation, str):
         raise TypeError(f"For 'einsum', 'equation' must be a string, but got {equation!r}.")
@@ -419,9 +414,6 @@ def adjoint(x: Tensor) -> Tensor:
 @native
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """Square matrices multiplied with themselves n times, n not negative.
-
-    Raises:
-        ValueError: no square matrices, or `n` is negative.
 
     Source: `mindspore.ops.matrix_power`.
     """

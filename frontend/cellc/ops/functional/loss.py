@@ -46,12 +46,7 @@ def _pointwise(op: str, input: Any, target: Any, reduction: str, what: str, **at
 
 @native
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """(input - target)**2, reduced.
-
-    Raises:
-        TypeError: an operand is no Tensor.
-        ValueError: an unknown reduction.
-    """
+    """(input - target)**2, reduced."""
     return _pointwise("squared_error", input, target, reduction, "mse_loss")
 
 
@@ -65,11 +60,7 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 def smooth_l1_loss(
     input: Tensor, target: Tensor, beta: float = 1.0, reduction: str = "none"
 ) -> Tensor:
-    """0.5 d**2 / beta where |d| < beta, |d| - 0.5 beta elsewhere, reduced.
-
-    Raises:
-        ValueError: `beta` is not positive.
-    """
+    """0.5 d**2 / beta where |d| < beta, |d| - 0.5 beta elsewhere, reduced."""
     b = float(number(beta, "smooth_l1_loss", "beta"))
     if b <= 0:
         raise ValueError(f"For 'smooth_l1_loss', 'beta' must be positive, but got {b}.")
@@ -80,11 +71,7 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
-    """0.5 d**2 where |d| <= delta, delta (|d| - 0.5 delta) elsewhere, reduced.
-
-    Raises:
-        ValueError: `delta` is not positive.
-    """
+    """0.5 d**2 where |d| <= delta, delta (|d| - 0.5 delta) elsewhere, reduced."""
     c = float(number(delta, "huber_loss", "delta"))
     if c <= 0:
         raise ValueError(f"For 'huber_loss', 'delta' must be positive, but got {c}.")
@@ -96,12 +83,7 @@ def gaussian_nll_loss(
     x: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-06,
     reduction: str = "mean",
 ) -> Tensor:
-    """0.5 (log var + (x - target)**2 / var), var at least eps; plus 0.5 log(2 pi) if full.
-
-    Raises:
-        TypeError: `full` is not a bool, or `var` is not a Tensor.
-        ValueError: `eps` is not a positive float.
-    """
+    """0.5 (log var + (x - target)**2 / var), var at least eps; plus 0.5 log(2 pi) if full."""
     checks.boolean(full, "full", "gaussian_nll_loss")
     if not isinstance(eps, float) or eps <= 0:
         raise ValueError(f"For 'gaussian_nll_loss', 'eps' must be a positive float, but got {eps}.")
@@ -137,7 +119,6 @@ def cross_entropy(
 
     Raises:
         TypeError: logits that are no floats.
-        ValueError: shapes that do not fit, or an option out of range.
     """
     what = "cross_entropy"
     x, t = tensor(input, what), tensor(target, what, "target")
@@ -161,11 +142,7 @@ def cross_entropy(
 def softmax_cross_entropy(
     logits: Tensor, labels: Tensor, reduction: str = "none"
 ) -> Tensor:
-    """The cross entropy of logits (N, C) against labels that sum to 1 and have no gradient.
-
-    Raises:
-        ValueError: the labels have another shape.
-    """
+    """The cross entropy of logits (N, C) against labels that sum to 1 and have no gradient."""
     what = "SoftmaxCrossEntropyWithLogits"
     x, t = tensor(logits, what, "logits"), tensor(labels, what, "labels")
     if t.shape != x.shape:
@@ -268,9 +245,6 @@ def nll_loss(
         inputs: log-probabilities (C), (N, C) or (N, C, d...).
         target: class indices () or (N) or (N, d...), ints.
         weight, ignore_index, reduction, label_smoothing: as in `cross_entropy`.
-
-    Raises:
-        TypeError: the targets are not ints.
     """
     x = tensor(inputs, "nll_loss", "inputs")
     t = tensor(target, "nll_loss", "target")
@@ -323,11 +297,7 @@ def _picked(x: Tensor, index: Tensor, axis: int) -> Tensor:
 def binary_cross_entropy(
     logits: Tensor, labels: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """-(y log p + (1 - y) log(1 - p)) of probabilities, kept above 1e-12, reduced.
-
-    Raises:
-        ValueError: the shapes differ.
-    """
+    """-(y log p + (1 - y) log(1 - p)) of probabilities, kept above 1e-12, reduced."""
     what = "binary_cross_entropy"
     p, y = _floats(what, logits, labels)
     if p.shape != y.shape:
@@ -396,11 +366,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1, reduced.
-
-    Raises:
-        ValueError: `margin` is not in [-1, 1].
-    """
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1, reduced."""
     if not -1.0 <= number(margin, "cosine_embedding_loss", "margin") <= 1.0:
         raise ValueError(f"For 'cosine_embedding_loss', 'margin' must be in [-1, 1], got {margin}.")
     a, b = _floats("cosine_embedding_loss", input1, input2)
@@ -486,10 +452,6 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
         target: int32 of that shape: the classes of an example first, then -1.
         reduction: `"mean"`, `"sum"` or `"none"`.
 
-    Raises:
-        TypeError: types other than these.
-        ValueError: shapes that do not fit, or another reduction.
-
     Source: `mindspore.ops.multilabel_margin_loss`.
     """
     what = "multilabel_margin_loss"
@@ -530,10 +492,6 @@ def multi_margin_loss(
     Args:
         p: the power of the hinge, 1 or 2.
         weight: of each class.
-
-    Raises:
-        TypeError: the target is not of ints.
-        ValueError: `p` is neither 1 nor 2, or other shapes than (n, c) and (n).
     """
     x, y = tensor(input, "multi_margin_loss"), tensor(target, "multi_margin_loss", "target")
     if p not in (1, 2):

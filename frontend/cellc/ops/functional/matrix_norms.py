@@ -31,7 +31,6 @@ def matrix_norm(
         dtype: element type to convert to first.
 
     Raises:
-        TypeError: `axis` is no tuple of ints.
         ValueError: another `ord`; not two different axes in range.
     """
     return matrix_norms(A, ord, axis, keepdims, dtype, "axis")
@@ -68,9 +67,6 @@ def condition_number(A: Tensor, p: Any = None) -> Tensor:
         A: (..., n, n); for `p` None, 2 and -2 (..., m, n).
         p: an order of `matrix_norm`: the norm of A times that of its inverse. None is 2, the
             largest singular value over the smallest.
-
-    Raises:
-        ValueError: another `p`, or matrices that are not square.
     """
     x = tensor(A, "cond", "A")
     if p in (None, 2, -2):

@@ -71,10 +71,6 @@ def qr(input: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
         mode: `"reduced"`: Q (..., m, k), R (..., k, n), k the smaller of m and n; `"complete"`:
             Q (..., m, m), R (..., m, n); `"r"`: an empty Q, and R as reduced.
 
-    Raises:
-        TypeError: no Tensor of those types.
-        ValueError: fewer than two axes, or another mode.
-
     Source: `mindspore.ops.qr`.
     """
     x = _matrices(input, "qr", "input")
@@ -111,7 +107,6 @@ def triangular_solve(
         unitriangular: take the diagonal for ones.
 
     Raises:
-        TypeError: no Tensors of one of those types; an option is no bool.
         ValueError: other than 2 to 6 axes, or shapes that do not fit.
 
     Source: `mindspore.mint.triangular_solve`.
@@ -241,10 +236,6 @@ def svd(input: Tensor, full_matrices: bool = False, compute_uv: bool = True) -> 
         s (..., k), the largest first, u and v; s alone without `compute_uv`. Columns of u and v
         may have either sign. Gradients are those of first order.
 
-    Raises:
-        TypeError: no Tensor of those types; an option is no bool.
-        ValueError: fewer than two axes.
-
     Source: `mindspore.ops.svd`.
     """
     x = _matrices(input, "svd", "input")
@@ -319,10 +310,6 @@ def pinv(x: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fal
             By default atol is 0, and rtol the larger of m and n times the machine's precision,
             or 0 where atol is given and above 0.
         hermitian: whether the matrices are symmetric (which changes nothing here).
-
-    Raises:
-        TypeError: no Tensor of those types; `hermitian` is no bool.
-        ValueError: fewer than two axes.
 
     Source: `mindspore.ops.pinv`.
     """

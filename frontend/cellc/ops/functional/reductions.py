@@ -101,9 +101,6 @@ def extreme(
 ) -> Tensor:
     """The largest or smallest element over axes; its gradient is shared among equal ones, or, of
     one axis, goes to the first.
-
-    Raises:
-        ValueError: `where` is given without `initial`.
     """
     x = tensor(input, op)
     if x.dtype is bool_:
@@ -246,9 +243,6 @@ def position(op: str, input: Tensor, axis: int | None, keepdims: bool) -> Tensor
 def spread(op: str, input: Tensor, axis: Any, ddof: Any, keepdims: bool) -> Tensor:
     """The variance or standard deviation over axes; of complex elements the variances of the real
     and of the imaginary parts are added.
-
-    Raises:
-        TypeError: the elements are neither floats nor complex.
     """
     x = tensor(input, op)
     if x.dtype.is_complex:
@@ -456,12 +450,7 @@ def diff(
     x: Tensor, n: int = 1, axis: int = -1, prepend: Tensor | None = None,
     append: Tensor | None = None,
 ) -> Tensor:
-    """The n-th difference of neighbours along an axis.
-
-    Raises:
-        TypeError: no Tensor, or `n` is no int.
-        ValueError: no such axis, or `n` is negative.
-    """
+    """The n-th difference of neighbours along an axis."""
     t = ranked(x, 1, None, "diff", "x")
     a = axis_of(axis, t.ndim, "diff")
     parts = [p for p in (prepend, t, append) if p is not None]

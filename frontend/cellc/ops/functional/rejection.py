@@ -123,9 +123,6 @@ def random_gamma(shape: Any, alpha: Tensor, seed: Seed = None) -> Tensor:
     Returns:
         (*shape, *alpha.shape) of the type of `alpha`.
 
-    Raises:
-        TypeError, ValueError: another type.
-
     Source: `mindspore.ops.random_gamma`.
     """
     what = "random_gamma"
@@ -223,9 +220,6 @@ def random_poisson(
 
     Returns:
         (*shape, *rate.shape).
-
-    Raises:
-        TypeError, ValueError: another type.
 
     Source: `mindspore.ops.random_poisson`.
     """

@@ -27,9 +27,6 @@ def iou(anchor_boxes: Tensor, gt_boxes: Tensor, mode: str = "iou") -> Tensor:
 
     Args:
         mode: "iou" divides by the union, "iof" by the area of the true box.
-
-    Raises:
-        ValueError: other shapes than (n, 4) and (k, 4).
     """
     a, g = tensor(anchor_boxes, "iou"), tensor(gt_boxes, "iou")
     choice(mode, ("iou", "iof"), "iou", "mode")

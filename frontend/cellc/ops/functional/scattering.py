@@ -46,7 +46,6 @@ def select_scatter(input: Tensor, src: Tensor, axis: int, index: int) -> Tensor:
     Source: `mindspore.ops.select_scatter`.
 
     Raises:
-        ValueError: `src` has another shape than the slice.
         IndexError: the index is out of range.
     """
     x = tensor(input, "select_scatter")
@@ -62,9 +61,6 @@ def slice_scatter(
     """`input` with `input[start:end:step]` along an axis replaced by `src`.
 
     Source: `mindspore.ops.slice_scatter`.
-
-    Raises:
-        ValueError: `src` has another shape than the slice, or the step is not positive.
     """
     x = tensor(input, "slice_scatter")
     a = own_axis(axis, x.ndim, "slice_scatter")
@@ -227,11 +223,7 @@ def reverse_sequence(x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: in
 
 
 def population_count(input_x: Tensor) -> Tensor:
-    """How many bits of each element are 1, as uint8. Source: `mindspore.ops.population_count`.
-
-    Raises:
-        TypeError: the elements are no int16 or uint16.
-    """
+    """How many bits of each element are 1, as uint8. Source: `mindspore.ops.population_count`."""
     x = tensor(input_x, "population_count", "input_x")
     if x.dtype.name not in ("int16", "uint16"):
         raise TypeError(f"For 'population_count', 'input_x' must be of int16 or uint16, "

@@ -174,11 +174,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 @native
 def transpose(input: Tensor, dims: Any) -> Tensor:
-    """Axes permuted: axis i of the result is axis dims[i] of the input.
-
-    Raises:
-        ValueError: `dims` is no permutation of the axes.
-    """
+    """Axes permuted: axis i of the result is axis dims[i] of the input."""
     x = tensor(input, "transpose")
     return _permuted(x, _permutation(ints(dims, "transpose", "dims"), x.ndim))
 
@@ -267,11 +263,7 @@ def t(input: Tensor) -> Tensor:
 
 @native
 def matrix_transpose(input: Tensor, what: str = "mT") -> Tensor:
-    """The last two axes exchanged.
-
-    Raises:
-        ValueError: the input has fewer than 2 axes.
-    """
+    """The last two axes exchanged."""
     x = tensor(input, what)
     if x.ndim < 2:
         raise ValueError(f"For '{what}', a tensor of at least 2 axes is needed, but got {x.ndim}.")
@@ -280,11 +272,7 @@ def matrix_transpose(input: Tensor, what: str = "mT") -> Tensor:
 
 @native
 def broadcast_to(input: Tensor, shape: Any) -> Tensor:
-    """Repeated along axes of length 1 and new leading axes; -1 keeps a length.
-
-    Raises:
-        ValueError: the shapes do not fit.
-    """
+    """Repeated along axes of length 1 and new leading axes; -1 keeps a length."""
     x = tensor(input, "broadcast_to")
     dims = list(ints(shape, "broadcast_to", "shape"))
     lead = len(dims) - x.ndim

@@ -279,11 +279,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 
 def largest(x: Tensor, least: int, what: str) -> int:
-    """The largest of ints, not less than `least`: a size, which a run of a graph finds.
-
-    Raises:
-        TypeError: in a run-time branch or loop of a graph.
-    """
+    """The largest of ints, not less than `least`: a size, which a run of a graph finds."""
     if not traced(x):
         known = need_known(x, what)
         return max(int(known.max()), least) if known.size else least
@@ -293,12 +289,7 @@ def largest(x: Tensor, least: int, what: str) -> int:
 
 
 def bins(x: Tensor, least: int, what: str) -> int:
-    """One more than the largest of ints that are counted; not less than `least`.
-
-    Raises:
-        ValueError: one of them is negative.
-        TypeError: in a run-time branch or loop of a graph.
-    """
+    """One more than the largest of ints that are counted; not less than `least`."""
     text = f"For '{what}', 'input' must not hold negative numbers."
     if not traced(x):
         known = need_known(x, what)

@@ -63,21 +63,12 @@ def _csr(x: Any, what: str) -> CSRTensor:
 
 
 def csr_to_coo(tensor: CSRTensor) -> COOTensor:
-    """A matrix by coordinates instead of rows.
-
-    Raises:
-        TypeError: no `CSRTensor`.
-        ValueError: other than two axes.
-    """
+    """A matrix by coordinates instead of rows."""
     return _csr(tensor, "csr_to_coo").to_coo()
 
 
 def csr_to_dense(csr_tensor: CSRTensor) -> Tensor:
-    """The dense tensor; values of one place are added.
-
-    Raises:
-        TypeError: no `CSRTensor`.
-    """
+    """The dense tensor; values of one place are added."""
     return _csr(csr_tensor, "csr_to_dense").to_dense()
 
 
@@ -86,7 +77,6 @@ def dense_to_sparse_coo(tensor: Tensor) -> COOTensor:
 
     Raises:
         TypeError: no Tensor; in a run-time branch or loop of a graph.
-        ValueError: other than two axes.
     """
     return coo_of_dense(tensor)
 
@@ -96,7 +86,6 @@ def dense_to_sparse_csr(tensor: Tensor) -> CSRTensor:
 
     Raises:
         TypeError: no Tensor; in a run-time branch or loop of a graph.
-        ValueError: other than two axes.
     """
     return csr_of_dense(tensor)
 
@@ -112,7 +101,6 @@ def coo_add(x1: COOTensor, x2: COOTensor, thresh: Tensor) -> COOTensor:
 
     Raises:
         TypeError: no `COOTensor`; `thresh` is no Tensor; in a run-time branch or loop of a graph.
-        ValueError: other shapes; `thresh` is no scalar.
     """
     return coo_sum(x1, x2, tensor(thresh, "coo_add", "thresh"))
 
@@ -163,7 +151,6 @@ def csr_mul(x: CSRTensor, y: Any) -> Any:
             values alone.
 
     Raises:
-        TypeError: other arguments.
         ValueError: y does not broadcast.
     """
     return _csr(x, "csr_mul") * y
@@ -173,7 +160,6 @@ def csr_div(x: CSRTensor, y: Any) -> Any:
     """x / y at the places of x, whatever y is elsewhere; y as in `csr_mul`.
 
     Raises:
-        TypeError: other arguments.
         ValueError: y does not broadcast.
     """
     return _csr(x, "csr_div") / y
@@ -184,7 +170,6 @@ def csr_mv(csr_tensor: CSRTensor, dense: Tensor) -> Tensor:
 
     Raises:
         TypeError: no `CSRTensor` and Tensor.
-        ValueError: shapes that do not fit.
     """
     return _csr(csr_tensor, "csr_mv").mv(dense)
 
@@ -201,7 +186,6 @@ def csr_mm(
 
     Raises:
         TypeError: other arguments; with both sparse, in a run-time branch or loop of a graph.
-        ValueError: shapes that do not fit.
     """
     what = "csr_mm"
     for name, flag in (("trans_a", trans_a), ("trans_b", trans_b), ("adjoint_a", adjoint_a),
@@ -224,10 +208,6 @@ def csr_reduce_sum(csr_tensor: CSRTensor, axis: int) -> Tensor:
 
     Args:
         axis: 1, that of columns.
-
-    Raises:
-        TypeError: no `CSRTensor`.
-        ValueError: another axis.
     """
     return _csr(csr_tensor, "csr_reduce_sum").sum(axis)
 
@@ -260,7 +240,6 @@ def csr_add(a: CSRTensor, b: CSRTensor, alpha: Tensor, beta: Tensor) -> CSRTenso
 
     Raises:
         TypeError: other arguments; in a run-time branch or loop of a graph.
-        ValueError: other shapes.
     """
     return csr_sum(a, b, tensor(alpha, "csr_add", "alpha"), tensor(beta, "csr_add", "beta"))
 
@@ -278,13 +257,7 @@ def _static(shape: Any, what: str, name: str) -> Shape:
 
 
 def _points(indices: Any, values: Any, shape: Shape, what: str) -> tuple[Tensor, Tensor]:
-    """Places (n, axes) and values (n) that fit a shape.
-
-    Raises:
-        TypeError: no Tensors; places that are no ints.
-        ValueError: shapes that do not fit.
-        IndexError: a place out of range.
-    """
+    """Places (n, axes) and values (n) that fit a shape."""
     i, v = tensor(indices, what, "indices"), tensor(values, what, "values")
     if i.dtype not in (int16, int32, int64):
         raise TypeError(f"For '{what}', 'indices' must be int32 or int64, but got {i.dtype}.")
@@ -307,10 +280,6 @@ def _one_type(values: Tensor, dense: Tensor, what: str) -> None:
 def sparse_to_dense(indices: Tensor, values: Tensor, sparse_shape: Any) -> Tensor:
     """A dense tensor from places (n, axes) and values (n); the last of one place counts.
 
-    Raises:
-        TypeError, ValueError: arguments that do not fit.
-        IndexError: a place out of range.
-
     Source: `mindspore.ops.SparseToDense`.
     """
     shape = _static(sparse_shape, "SparseToDense", "sparse_shape")
@@ -322,10 +291,6 @@ def sparse_dense_add(
     x1_indices: Tensor, x1_values: Tensor, x1_shape: Any, x2: Tensor
 ) -> Tensor:
     """A dense tensor with values (n) added at places (n, axes).
-
-    Raises:
-        TypeError, ValueError: arguments that do not fit.
-        IndexError: a place out of range.
 
     Source: `mindspore.ops.SparseTensorDenseAdd`.
     """
@@ -346,10 +311,6 @@ def sparse_dense_matmul(
 
     Args:
         adjoint_st, adjoint_dt: transpose the sparse, the dense one first.
-
-    Raises:
-        TypeError, ValueError: arguments that do not fit.
-        IndexError: a place out of range.
 
     Source: `mindspore.ops.SparseTensorDenseMatmul`.
     """
@@ -398,7 +359,6 @@ def coalesce(
 
     Raises:
         TypeError: places or shape of another type; in a run-time branch or loop of a graph.
-        ValueError: shapes that do not fit.
         IndexError: a place out of range.
     """
     what = "Coalesce"
@@ -440,11 +400,6 @@ def sparse_slice(
     Returns:
         The places (k, axes) in the part, the values (k) and the shape of the part.
 
-    Raises:
-        TypeError: places, shapes or bounds that are not int64; in a run-time branch or loop of a
-            graph.
-        ValueError: shapes that do not fit.
-
     Source: `mindspore.ops.SparseSlice`.
     """
     what = "SparseSlice"
@@ -474,7 +429,6 @@ def sparse_segment_mean(x: Tensor, indices: Tensor, segment_ids: Tensor) -> Tens
             must be known when it is compiled: they decide the size of the result.
 
     Raises:
-        TypeError: other types.
         ValueError: shapes that do not fit; ids that descend or are negative.
         IndexError: a row out of range.
 

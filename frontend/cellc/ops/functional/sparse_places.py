@@ -22,11 +22,7 @@ Ints = tuple[int, ...]
 
 
 def held(mask: Tensor, what: str) -> Tensor:
-    """Row-major positions of a mask's true elements, int64 (n).
-
-    Raises:
-        TypeError: in a run-time branch or loop of a graph, which cannot change sizes.
-    """
+    """Row-major positions of a mask's true elements, int64 (n)."""
     if traced(mask):
         return true_positions(mask, what)[0]
     return tensor_of(np.flatnonzero(need_known(mask, what)).astype(np.int64))
@@ -78,11 +74,7 @@ def ordered(numbers: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def merged(numbers: Tensor, values: Tensor, what: str) -> tuple[Tensor, Tensor]:
-    """Distinct numbers in ascending order, and the sums of the values (n, ...) of each.
-
-    Raises:
-        TypeError: in a run-time branch or loop of a graph, which cannot change sizes.
-    """
+    """Distinct numbers in ascending order, and the sums of the values (n, ...) of each."""
     found, order = ordered(numbers)
     count = numbers.shape[0]
     before = joining.part(

@@ -34,11 +34,7 @@ def is_number(x: Any) -> bool:
 
 
 def elements(dense: Tensor, numbers: Tensor, shape: Shape) -> Tensor:
-    """The elements of a dense tensor, broadcast to a shape, at row-major numbers of two axes.
-
-    Raises:
-        ValueError: it does not broadcast.
-    """
+    """The elements of a dense tensor, broadcast to a shape, at row-major numbers of two axes."""
     if dense.ndim > len(shape):
         raise ValueError(f"a dense tensor of shape {dense.shape} cannot broadcast to the sparse "
                          f"tensor, whose shape is {shape}")
@@ -49,11 +45,7 @@ def elements(dense: Tensor, numbers: Tensor, shape: Shape) -> Tensor:
 def product(
     rows: Tensor, columns: Tensor, values: Tensor, shape: Shape, dense: Tensor, what: str
 ) -> Tensor:
-    """The product of a sparse matrix, by the places and values of its elements, and a dense one.
-
-    Raises:
-        ValueError: shapes that do not fit.
-    """
+    """The product of a sparse matrix, by the places and values of its elements, and a dense one."""
     if len(shape) != 2 or dense.ndim != 2 or dense.shape[0] != shape[1]:
         raise ValueError(f"For '{what}', a dense matrix of {shape[1]} rows is needed beside a "
                          f"sparse one of shape {shape}, but got shape {dense.shape}.")

@@ -84,11 +84,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
 
 @native
 def addn(x: Any) -> Tensor:
-    """The sum of a list of tensors, from first to last.
-
-    Raises:
-        TypeError: `x` is no list or tuple, or empty.
-    """
+    """The sum of a list of tensors, from first to last."""
     if not isinstance(x, (list, tuple)) or not x:
         raise TypeError(f"For 'addn', 'x' must be a non-empty list or tuple, but got {x!r}.")
     total = tensor(x[0], "addn")
@@ -256,9 +252,6 @@ def is_nonzero(input: Tensor) -> Tensor:
 
 def eps(x: Tensor) -> Tensor:
     """The distance of 1 to the next number of the type, everywhere.
-
-    Raises:
-        TypeError: no tensor of floats.
 
     Source: `mindspore.ops.eps`.
     """

@@ -28,9 +28,6 @@ _MOST_CHOSEN = 1 << 32
 def bucketize(input: Tensor, boundaries: Any, *, right: bool = False) -> Tensor:
     """The bucket (int32) of each element between ascending boundaries.
 
-    Raises:
-        TypeError: the boundaries are no list.
-
     Source: `mindspore.ops.bucketize`.
 
     Args:
@@ -46,9 +43,6 @@ def bucketize(input: Tensor, boundaries: Any, *, right: bool = False) -> Tensor:
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Every choice of r elements of a vector, as rows.
-
-    Raises:
-        ValueError: the input is no vector, or `r` is negative.
 
     Source: `mindspore.ops.combinations`.
     """
@@ -229,9 +223,6 @@ def top_k(input_x: Tensor, k: int, sorted: bool = True) -> tuple[Tensor, Tensor]
 
 def intopk(x1: Tensor, x2: Tensor, k: int) -> Tensor:
     """Whether the score of each row's label is among its k largest.
-
-    Raises:
-        ValueError: other shapes than (n, c) and (n).
 
     Source: `ops.intopk`.
     """

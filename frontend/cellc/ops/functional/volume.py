@@ -76,9 +76,6 @@ def max_pool3d(
             stride is the kernel if None.
         ceil_mode: a last window may reach beyond the volume.
         return_indices: also the position of each in the flattened (D, H, W), int64.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
     what = "max_pool3d"
     t, added = _volume(x, what)
@@ -110,9 +107,6 @@ def avg_pool3d(
         ceil_mode: a last window may reach beyond the volume.
         count_include_pad: padding counts as elements.
         divisor_override: divide every sum by this (0: by the number of elements).
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
     what = "avg_pool3d"
     t, added = _volume(input_x, what)
@@ -174,9 +168,6 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
 
     Args:
         output_size: depth, rows and columns of the result (None: those of the input), or one int.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
     what = "adaptive_avg_pool3d"
     t, added = _volume(input, what)
@@ -192,9 +183,6 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
     Args:
         output_size: depth, rows and columns of the result (None: those of the input), or one int.
         return_indices: also the position of each in the flattened (D, H, W), int32.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
     what = "adaptive_max_pool3d"
     t, added = _volume(input, what)
@@ -254,9 +242,6 @@ def conv3d_transpose(
         stride, dilation: depth, rows and columns, one int for all.
         output_padding: planes, rows and columns that belong to the result beyond that, in the
             mode `"pad"`; less than the stride or the dilation.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or that do not fit.
     """
     what = "conv3d_transpose"
     x, w = operands(what, window.image_of(inputs, 3, what), tensor(weight, what, "weight"))
@@ -311,11 +296,7 @@ def lp_pool1d(
     x: Tensor, norm_type: float, kernel_size: int, stride: int | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The p-norm of each window of (N, C, L) or (C, L): (sum of x**p) ** (1/p).
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
-    """
+    """The p-norm of each window of (N, C, L) or (C, L): (sum of x**p) ** (1/p)."""
     what = "lp_pool1d"
     number(norm_type, what, "norm_type")
     size = integer(kernel_size, what, "kernel_size")
@@ -380,9 +361,6 @@ def max_unpool1d(
         indices: flat positions, as pooling with `return_indices` gives them.
         kernel_size, stride, padding: of the pooling; the stride is the kernel if None.
         output_size: the size before it; the smallest possible if None.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or that do not fit.
     """
     return _max_unpool("max_unpool1d", 1, x, indices, kernel_size, stride, padding, output_size)
 
@@ -418,9 +396,6 @@ def fractional_max_pool2d(
         output_ratio: what part of the input's that is, in (0, 1).
         return_indices: also the flat position of each in its plane, int64.
         _random_samples: (N, C, 2) numbers in [0, 1) that place the windows; drawn if None.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or that do not fit.
     """
     return _fractional("fractional_max_pool2d", 2, input, kernel_size, output_size, output_ratio,
                        return_indices, _random_samples)

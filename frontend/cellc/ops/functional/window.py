@@ -38,11 +38,7 @@ PadMode = str
 
 
 def image_of(x: Any, spatial: int, what: str) -> Tensor:
-    """A batch (N, C, spatial...).
-
-    Raises:
-        TypeError, ValueError: no Tensor, or another number of axes.
-    """
+    """A batch (N, C, spatial...)."""
     return ranked(x, spatial + 2, spatial + 2, what)
 
 
@@ -96,9 +92,6 @@ def conv2d(
             `padding` zeros on each side.
         padding: an int, (rows, columns), or (top, bottom, left, right).
         groups: groups of channels convolved apart.
-
-    Raises:
-        ValueError: shapes or options that do not fit.
     """
     x, w = operands("conv2d", image_of(input, 2, "conv2d"), tensor(weight, "conv2d", "weight"))
     known = x._eager and w._eager and type(pad_mode) is str and all(
@@ -482,7 +475,6 @@ def fold(
     """The adjoint of `unfold`: columns (N, C * kH * kW, positions) summed into (N, C, H, W).
 
     Raises:
-        TypeError: no Tensor, or sizes that are no ints.
         ValueError: no three axes, sizes below 1 (padding: 0), or columns that are not those of
             such windows.
     """

@@ -88,9 +88,6 @@ def zeta(input: Any, other: Any) -> Tensor:
         other: above -1e5; infinite at 0, -1, -2, ..., below 0 only for whole `input`.
             Float32 or float64 Tensors, or one number; they broadcast.
 
-    Raises:
-        TypeError: other types.
-
     Source: `mindspore.ops.zeta`.
     """
     x, q = operands("zeta", input, other)
@@ -107,10 +104,6 @@ def polygamma(n: Any, input: Tensor) -> Tensor:
         n: an int of 0 or more, or a Tensor of one; the order. Above 170 its factorial is infinite,
             and the result infinite or (where zeta is 0) NaN.
         input: floats above -1e5 (NaN below); infinite at 0, -1, -2, ...
-
-    Raises:
-        TypeError: other types.
-        ValueError: `n` is negative, where it is known.
 
     Source: `mindspore.ops.polygamma`.
     """
@@ -173,9 +166,6 @@ def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     Args:
         a, b: above 0, up to about 10000.
         x: in [0, 1]; all of one float type and shape.
-
-    Raises:
-        TypeError, ValueError: other types, or shapes that differ.
 
     Source: `mindspore.ops.Betainc`.
     """

@@ -57,11 +57,7 @@ _KEEP_TYPE = ("add", "sub", "floordiv", "pow")
 
 
 def _beside(self: Tensor, other: Any, name: str) -> Any:
-    """The other operand; a list as a tensor, where the operator gives it the tensor's type.
-
-    Raises:
-        TypeError: a string, which Python would otherwise try to repeat.
-    """
+    """The other operand; a list as a tensor, where the operator gives it the tensor's type."""
     if isinstance(other, (list, tuple)) and name in _KEEP_TYPE and (
             self.dtype is not bool_ or name == "floordiv"):
         return cast_to(Tensor(other), self.dtype)
@@ -171,10 +167,6 @@ def to(
     Args:
         non_blocking: whether the copy may go on in the background; whoever reads it waits for it.
         copy: whether there is a new tensor even if nothing changes.
-
-    Raises:
-        ValueError: what is given is neither an element type nor a device.
-        RuntimeError: a device this installation does not run on.
     """
     given = dtype
     for a in args if other is None else (*args, other):
@@ -427,11 +419,7 @@ def select(
 
 
 def _placed(what: str, args: tuple[Any, ...], *forms: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments by position, followed by those by keyword of the form that is thereby complete.
-
-    Raises:
-        TypeError: no form is complete.
-    """
+    """Arguments by position, followed by those by keyword of the form that is thereby complete."""
     named = sum(value is not None for form in forms for value in form)
     for form in forms:
         rest = form[len(args):]
@@ -525,11 +513,7 @@ def zero_(self: Tensor) -> Tensor:
 
 
 def itemset(self: Tensor, *args: Any) -> Tensor:
-    """A copy with one element set: `itemset(value)`, `itemset(position, value)`.
-
-    Raises:
-        TypeError: the value is no number.
-    """
+    """A copy with one element set: `itemset(value)`, `itemset(position, value)`."""
     if len(args) not in (1, 2):
         raise TypeError(f"For 'itemset', a value, or a position and a value are needed, but got "
                         f"{len(args)} arguments.")

@@ -41,10 +41,6 @@ def set_(
         storage_offset, size, stride: which of its elements in memory, in which order; all of
             them under its shape if `size` is None.
 
-    Raises:
-        TypeError: `source` is no Tensor.
-        ValueError: the elements leave those of `source`.
-
     Source: `mindspore.Tensor.set_`. Elements are copied: writing to one of both tensors leaves
     the other as it is.
     """
@@ -69,12 +65,7 @@ def addmm_(
 
 
 def to_(self: Tensor, device: str | None = None, non_blocking: bool = False) -> Tensor:
-    """This tensor, whose elements are on a device from now on.
-
-    Raises:
-        ValueError: no name of a device.
-        RuntimeError: one this installation does not run on.
-    """
+    """This tensor, whose elements are on a device from now on."""
     if device is not None and not isinstance(device, str):
         raise ValueError(f"The value of 'to' must be 'CPU' or 'GPU', but got {device!r}.")
     moved = self if device is None else placed(self, device)
@@ -82,21 +73,13 @@ def to_(self: Tensor, device: str | None = None, non_blocking: bool = False) -> 
 
 
 def pin_memory(self: Tensor, device: str | None = None) -> Tensor:
-    """Memory for copies to a device, which the CPU has no other kind of.
-
-    Raises:
-        RuntimeError: always.
-    """
+    """Memory for copies to a device, which the CPU has no other kind of."""
     raise RuntimeError("pin_memory() prepares copies to an accelerator's memory; here a tensor is "
                        "copied with move_to or to as it is.")
 
 
 def index(self: Tensor, indices: Any) -> Tensor:
-    """Elements at positions: one tensor of positions for each of the first axes.
-
-    Raises:
-        TypeError: no tuple or list of Tensors.
-    """
+    """Elements at positions: one tensor of positions for each of the first axes."""
     if not isinstance(indices, (tuple, list)) or not all(
             isinstance(i, Tensor) for i in indices):
         raise TypeError(f"index(): argument 'indices' must be tuple of Tensor, not {indices!r}.")
@@ -113,7 +96,6 @@ def offload(self: Tensor, file_path: str) -> bool:
     """Write the bytes of the elements to a file; True. They stay in memory, too.
 
     Raises:
-        TypeError: `file_path` is no string.
         OSError: the file cannot be written.
     """
     if not isinstance(file_path, str):
@@ -139,21 +121,13 @@ def remove_hook(self: Tensor, handle_id: int) -> None:
     Args:
         handle_id: the `id` of what `register_hook` has returned for this tensor.
 
-    Raises:
-        TypeError: `handle_id` is no int.
-        RuntimeError: within a compiled function.
-
     Source: `mindspore.Tensor.remove_hook`.
     """
     remove_from_tensor(self, handle_id)
 
 
 def set_device_address(self: Tensor, addr: int, shape: Any, dtype: DType) -> None:
-    """Elements at an address of an Ascend device, which there is none of.
-
-    Raises:
-        RuntimeError: always.
-    """
+    """Elements at an address of an Ascend device, which there is none of."""
     raise RuntimeError("set_device_address() is for memory of an Ascend device; to use memory that "
                        "another library owns, see Tensor.from_numpy, frombuffer and from_dlpack.")
 

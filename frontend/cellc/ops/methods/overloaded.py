@@ -65,11 +65,7 @@ Method = Callable[..., Any]
 
 
 def aliased(fn_: Method, **names: str) -> Method:
-    """`fn_` as a method that takes arguments under other names too: `names[other] = its own`.
-
-    Raises:
-        TypeError: (when called) one argument under two names.
-    """
+    """`fn_` as a method that takes arguments under other names too: `names[other] = its own`."""
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         own = {names.get(name, name): value for name, value in kwargs.items()}
         if len(own) != len(kwargs):
@@ -111,11 +107,7 @@ def matmul(self: Tensor, other: Any = None, *, tensor2: Any = None) -> Tensor:
 
 
 def diag(self: Tensor, diagonal: int = 0) -> Tensor:
-    """A tensor of twice the axes with the elements on its diagonal, zeros elsewhere.
-
-    Raises:
-        ValueError: another diagonal than the main one, 0.
-    """
+    """A tensor of twice the axes with the elements on its diagonal, zeros elsewhere."""
     if diagonal != 0:
         raise ValueError("For 'Tensor.diag', the argument 'diagonal' should be '0', but got "
                          f"{diagonal}. For others there is diag_embed(offset).")
@@ -227,9 +219,6 @@ def choose(self: Tensor, choices: Any, mode: str = "clip") -> Tensor:
     Args:
         choices: tensors or nested lists, of shapes that broadcast with this tensor's.
         mode: what a position out of range does: `"clip"` or `"wrap"`.
-
-    Raises:
-        ValueError: `mode` is neither "clip" nor "wrap".
     """
     if mode not in ("clip", "wrap"):
         raise ValueError(f"For 'choose', 'mode' must be 'clip' or 'wrap', but got {mode!r}.")
@@ -248,9 +237,6 @@ def fill_diagonal(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor
 
     Args:
         wrap: begin the diagonal anew below the end of a tall matrix.
-
-    Raises:
-        ValueError: less than 2 axes, or more than 2 of different lengths.
     """
     mask = np.zeros(self.shape, np.bool_)
     np.fill_diagonal(mask, True, wrap)
@@ -295,11 +281,7 @@ def _index_add_along(
 
 @native
 def masked_scatter(self: Tensor, mask: Tensor, tensor: Tensor) -> Tensor:
-    """Where the mask holds, the next element of `tensor`; elsewhere the element itself.
-
-    Raises:
-        TypeError: the mask is not of bool, or the types differ.
-    """
+    """Where the mask holds, the next element of `tensor`; elsewhere the element itself."""
     if mask.dtype is not bool_ or tensor.dtype is not self.dtype:
         raise TypeError(
             "For 'masked_scatter', the mask must be of bool and 'tensor' of the input's type, but "
@@ -336,11 +318,7 @@ def resize(self: Tensor, *new_shape: Any) -> Tensor:
 
 @native
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
-    """Summed over the axes along which `size`, broadcast to this shape, repeats.
-
-    Raises:
-        ValueError: `size` does not broadcast to this shape.
-    """
+    """Summed over the axes along which `size`, broadcast to this shape, repeats."""
     shape = tuple(size[0] if len(size) == 1 and not is_int(size[0]) else size)
     extra = self.ndim - len(shape)
     if extra < 0 or broadcast_all(self.shape, shape) != self.shape:
@@ -448,9 +426,6 @@ def is_shared(self: Tensor) -> bool:
 def data_ptr(self: Tensor) -> int:
     """Where the elements are; from now on they stay there. Those of a view are where those of its
     root are.
-
-    Raises:
-        RuntimeError: while a graph is compiled, which decides where they are.
     """
     if active_tracer() is not None:
         raise RuntimeError("For 'data_ptr', a compiled function has no addresses: its program says "
@@ -464,11 +439,7 @@ def data_ptr(self: Tensor) -> int:
 def convert_bytes_to_tensor(
     bytes_data: bytes, shape: tuple[int, ...], dtype: DType = float32
 ) -> Tensor:
-    """A tensor from memory as `get_bytes` gives it.
-
-    Raises:
-        TypeError: they are no bytes.
-    """
+    """A tensor from memory as `get_bytes` gives it."""
     if not isinstance(bytes_data, bytes):
         raise TypeError(f"'bytes_data' must be bytes, but got {type(bytes_data).__name__}.")
     return Tensor(np.frombuffer(bytes_data, dtype.numpy).reshape(shape))
@@ -477,10 +448,6 @@ def convert_bytes_to_tensor(
 def placed(x: Tensor, device: str) -> Tensor:
     """A tensor on a device, by its name: itself if it is there, else a copy, whose gradient is
     that of the tensor.
-
-    Raises:
-        ValueError: an unknown device.
-        RuntimeError: one this installation does not run on.
     """
     gpu, held = context.gpu_named(device), on_device.elements_of(x)
     if (None if held is None else held.device) is gpu:
@@ -590,10 +557,6 @@ def register_hook(self: Tensor, hook: Callable[..., Any]) -> Any:
     Returns:
         A handle whose `remove()` takes the hook away; in a compiled function, the tensor (its
         uses from then on have the hook).
-
-    Raises:
-        TypeError: `hook` is not callable.
-        ValueError: a compiled function registers one for a Parameter.
     """
     return register_on_tensor(self, hook)
 

@@ -68,11 +68,7 @@ def _reduce_scatter_v(input_x: Tensor, input_split_sizes: Any, op: str, group: s
 
 
 def _sizes(given: Any, name: str, what: str, group: str) -> list[int]:
-    """A number of elements for each process of a group.
-
-    Raises:
-        ValueError: there are not as many.
-    """
+    """A number of elements for each process of a group."""
     found, count = collectives.counts(given), len(ranks_of(group, what))
     if len(found) != count or min(found) < 0:
         raise ValueError(f"For '{what}', '{name}' must hold a size for each of {count} processes, "
@@ -278,7 +274,6 @@ class Collective(Primitive):
     """A Primitive of several processes. A group of all has the name that `GlobalComm` says.
 
     Raises:
-        TypeError: an argument of a wrong kind.
         GroupError: its group is asked for its size, and there is none of that name.
     """
 
@@ -308,7 +303,6 @@ def reshard(tensor: Tensor, layout: Layout) -> Tensor:
     """A tensor laid out over ranks as a layout says, in a graph that is cut; else itself.
 
     Raises:
-        TypeError: no Tensor, or no Layout.
         ValueError: a layout that does not fit the tensor or the ranks.
 
     Source: `mindspore.ops.reshard`, `mindspore.parallel.reshard`.
@@ -329,9 +323,6 @@ class Reshard(Primitive):
         in_layout: how it lies, a tuple of one `Layout`; it follows from the graph anyway.
         out_layout: how it is to lie, a tuple of one `Layout`.
         in_strategy: the numbers of parts of its axes before, in place of `in_layout`.
-
-    Raises:
-        TypeError: `out_layout` is no tuple of Layouts.
 
     Source: `mindspore.ops.Reshard`.
     """

@@ -102,9 +102,6 @@ class InsertGradientOf(Primitive):
 
     Args:
         f: called with the gradient; gives the new one.
-
-    Raises:
-        TypeError: `f` is not callable.
     """
 
     def __init__(self, f: Callable[..., Any]) -> None:

@@ -35,9 +35,6 @@ def scalar_cast(input_x: Any, input_y: Any) -> Any:
         input_x: a number.
         input_y: int64, float64, bool_, int, float or bool.
 
-    Raises:
-        ValueError: another type.
-
     Source: `mindspore.ops.scalar_cast`.
     """
     kinds = {"int64": int, "float64": float, "bool_": bool, int: int, float: float, bool: bool}

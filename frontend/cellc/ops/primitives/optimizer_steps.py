@@ -34,11 +34,7 @@ _NARROW = (float16, bfloat16)
 
 
 def wider(what: str, *given: Any) -> list[Tensor]:
-    """Tensors of one shape to compute with, and scalars, in the type of the first.
-
-    Raises:
-        TypeError, ValueError: the first holds no floats; other shapes.
-    """
+    """Tensors of one shape to compute with, and scalars, in the type of the first."""
     first = tensor(given[0], what, "var")
     if not first.dtype.is_float:
         raise TypeError(f"For '{what}', 'var' must hold floats, but got {first.dtype}.")

@@ -266,11 +266,7 @@ def _get_cache_prim(cls: type[Primitive]) -> Callable[..., Primitive]:
 
 
 def same_named(primitive: Primitive) -> Callable[..., Any]:
-    """Return the function of `cellc.ops` with the name of a user's primitive.
-
-    Raises:
-        RuntimeError: nothing, or what takes no such attributes.
-    """
+    """Return the function of `cellc.ops` with the name of a user's primitive."""
     known = imported("cellc.ops.primitives").find(primitive.name)
     if not isinstance(known, type) or not issubclass(known, Primitive):
         raise RuntimeError(

@@ -275,7 +275,6 @@ def minimize(
 
     Raises:
         ValueError: no or another method, an option it has not, no vector, no constraints.
-        TypeError: `args` is no tuple; a function is not callable.
 
     Source: `mindspore.scipy.optimize.minimize`.
 

@@ -140,7 +140,6 @@ class ModelCheckpoint(Callback):
 
     Raises:
         ValueError: `prefix` is no string, or has a slash; `directory` is no string.
-        TypeError: `config` is no CheckpointConfig.
         OSError: a file cannot be written.
 
     Source: `mindspore.train.ModelCheckpoint`.

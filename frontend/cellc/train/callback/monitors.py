@@ -49,7 +49,6 @@ class LossMonitor(Callback):
         per_print_times: every how many steps the loss is printed; 0 for never.
 
     Raises:
-        TypeError, ValueError: `per_print_times` is no int of at least 0.
         ValueError: the loss is NaN or infinite.
 
     Source: `mindspore.train.LossMonitor`.

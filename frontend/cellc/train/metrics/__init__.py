@@ -61,7 +61,6 @@ def get_metrics(metrics: Any) -> dict[str, Any]:
     """The metrics of a dict, or of a set of their names, by name; none for None.
 
     Raises:
-        TypeError: no set or dict.
         KeyError: there is no metric of that name.
 
     Source: `mindspore.nn.get_metrics`.

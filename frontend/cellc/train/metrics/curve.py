@@ -94,7 +94,6 @@ def auc(x: Any, y: Any, reorder: bool = False) -> float:
         reorder: whether points are sorted by `x` first.
 
     Raises:
-        TypeError: no array or list.
         ValueError: shapes differ, there are less than two points, or `x` is not monotonous.
 
     Source: `mindspore.train.auc`.

@@ -69,7 +69,6 @@ class Perplexity(Mean):
         ignore_label: a label that does not count.
 
     Raises:
-        TypeError: `ignore_label` is neither None nor an int.
         RuntimeError: `update` got shapes that do not fit; `eval` without `update`.
 
     Source: `mindspore.train.Perplexity`.

@@ -132,9 +132,6 @@ class Evaluated(Metric):
 
     Args:
         eval_type: "classification" or "multilabel".
-
-    Raises:
-        TypeError: no such evaluation type.
     """
 
     def __init__(self, eval_type: str = "classification") -> None:

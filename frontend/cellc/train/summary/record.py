@@ -95,11 +95,7 @@ class SummaryRecord:
         return str(self._path)
 
     def set_mode(self, mode: str) -> None:
-        """`"train"` or `"eval"`: tags of what is recorded in an evaluation begin with `eval/`.
-
-        Raises:
-            ValueError: another mode.
-        """
+        """`"train"` or `"eval"`: tags of what is recorded in an evaluation begin with `eval/`."""
         if mode not in _MODES:
             raise ValueError(f"For 'SummaryRecord', the mode must be one of {_MODES}, but got "
                              f"{mode!r}.")
@@ -115,7 +111,6 @@ class SummaryRecord:
             value: the value.
 
         Raises:
-            TypeError: no name, or a value of a wrong kind.
             ValueError: another plugin, or a shape that it has no place for.
         """
         if plugin not in _PLUGINS:
@@ -140,7 +135,6 @@ class SummaryRecord:
             Whether something could be written.
 
         Raises:
-            TypeError: a wrong kind of argument.
             RuntimeError: the record is closed.
         """
         of_kind(step, int, "For 'SummaryRecord', 'step' must be int, but got {value!r}.")

@@ -166,10 +166,6 @@ class ConvTranspose2d(_Conv, transposed=True):
             in `Conv2d`, padding as ints; the weight is (in, out / groups, kH, kW).
         output_padding: rows and columns added at one end of the result.
         padding_mode: `"zeros"`.
-
-    Raises:
-        TypeError: `padding` is not of ints.
-        ValueError: `padding_mode` is not "zeros".
     """
 
     def __init__(

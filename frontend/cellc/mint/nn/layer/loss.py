@@ -140,9 +140,6 @@ class BCELoss(Cell):
     Args:
         weight: a factor of each loss.
         reduction: `"mean"`, `"sum"` or `"none"`.
-
-    Raises:
-        ValueError: another reduction.
     """
 
     def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
@@ -161,9 +158,6 @@ class BCEWithLogitsLoss(_Loss):
         weight: a factor of each loss.
         reduction: `"mean"`, `"sum"` or `"none"`.
         pos_weight: a factor of the part of the positive class.
-
-    Raises:
-        ValueError: another reduction.
     """
 
     def __init__(

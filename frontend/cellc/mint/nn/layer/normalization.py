@@ -29,9 +29,6 @@ class _BatchNorm(Family):
         track_running_stats: keep running statistics, which are used when not training; else
             those of the batch are used always.
         dtype: element type of the parameters; float32 if None.
-
-    Raises:
-        ValueError: it is less than 1.
     """
 
     ranks: tuple[int, ...] = ()
@@ -103,9 +100,6 @@ class SyncBatchNorm(_BatchNorm):
     Args:
         num_features, eps, momentum, affine, track_running_stats, dtype: as in `BatchNorm2d`.
         process_group: the group whose batches count; the world if None.
-
-    Raises:
-        ValueError: another group than that of the world.
     """
 
     def __init__(

@@ -15,9 +15,6 @@ class _Pad(layers.SidePad):
 
     Args:
         padding: an int for all sides, or pairs (before, after) from the last axis backwards.
-
-    Raises:
-        ValueError: another number of ints, or something else.
     """
 
     def _sides(self, padding: Any) -> tuple[int, ...]:

@@ -206,9 +206,6 @@ class Invert(Bijector):
         bijector: whose inverse it is.
         name: "Invert" and the bijector's name, if empty.
 
-    Raises:
-        TypeError: no bijector.
-
     Source: `mindspore.nn.probability.bijector.Invert`.
     """
 

@@ -141,7 +141,6 @@ class WithBNNLossCell(Cell):
 
     Raises:
         TypeError: a factor that is no number.
-        ValueError: a negative one.
 
     Source: `mindspore.nn.probability.bnn_layers.WithBNNLossCell`.
     """

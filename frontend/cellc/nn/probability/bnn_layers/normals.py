@@ -89,20 +89,12 @@ def normal_post_fn(name: str, shape: Sequence[int]) -> NormalPosterior:
 
 
 def prior_of(given: Any, name: str) -> Any:
-    """A prior distribution, from itself or from what makes it.
-
-    Raises:
-        TypeError: it is not normal.
-    """
+    """A prior distribution, from itself or from what makes it."""
     return _normal(given() if callable(given) and not isinstance(given, Cell) else given, name)
 
 
 def posterior_of(given: Callable[..., Any], shape: Sequence[int], parameter: str, name: str) -> Any:
-    """The posterior distribution of a parameter of this shape and name.
-
-    Raises:
-        TypeError: it is not normal, or cannot be made of a shape and a name.
-    """
+    """The posterior distribution of a parameter of this shape and name."""
     try:
         made = given(shape=list(shape), name=parameter)
     except TypeError as e:
