@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,15 @@ Ints = tuple[int, ...]
 _INT = frozenset((int,))
 _BITS = {2: int16, 4: int32, 8: int64}
 """Ints as long as floats, by size in bytes."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def named(function: F, name: str, doc: str) -> F:
+    """A function that a row of a table makes: with its public name and its text."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
 
 
 def tensor(x: Any, what: str, name: str = "input") -> Tensor:

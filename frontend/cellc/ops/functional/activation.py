@@ -6,7 +6,7 @@ Source: the functions of the same names in `mindspore.ops`.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 from cellc_runtime.dtypes import DType, bool_
 
@@ -15,7 +15,18 @@ from ...core.native import native, native_body, native_of_any_shape
 from ...tensors.indexing import become
 from ...tensors.promotion import cast_to, constant, inexact
 from ...tensors.tensor import Tensor
-from ..arguments import axis_of, choice, dtype_of, integer, ints, number, own_axis, sequence, tensor
+from ..arguments import (
+    axis_of,
+    choice,
+    dtype_of,
+    integer,
+    ints,
+    named,
+    number,
+    own_axis,
+    sequence,
+    tensor,
+)
 from . import arith, creation, joining, linalg, reductions, shapes
 
 # --- activations ----------------------------------------------------------------------------------
@@ -76,9 +87,20 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     return apply_one("gelu", _floating(input, "gelu"), approximate=approximate)
 
 
-def fast_gelu(x: Tensor) -> Tensor:
-    """x * sigmoid(1.702 x), an approximation of gelu."""
-    return _activation("quick_gelu", x)
+class _OfX(Protocol):
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+
+def _of_one(name: str, doc: str, op: str = "") -> _OfX:
+    what = op or name
+
+    def function(x: Tensor) -> Tensor:
+        return _activation(what, x)
+
+    return named(function, name, doc)
+
+
+fast_gelu = _of_one("fast_gelu", "x * sigmoid(1.702 x), an approximation of gelu.", "quick_gelu")
 
 
 @native_body(by_op=True, any_shape=True)
@@ -132,9 +154,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return apply_one("prelu", x, cast_to(w, x.dtype))
 
 
-def relu6(x: Tensor) -> Tensor:
-    """x brought into [0, 6]."""
-    return _activation("relu6", x)
+relu6 = _of_one("relu6", "x brought into [0, 6].")
 
 
 @native
@@ -160,19 +180,9 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
                        threshold=float(number(threshold, "softplus", "threshold")))
 
 
-def softsign(x: Tensor) -> Tensor:
-    """x / (1 + |x|)."""
-    return _activation("softsign", x)
-
-
-def logsigmoid(x: Tensor) -> Tensor:
-    """log(sigmoid(x)) without overflow."""
-    return _activation("log_sigmoid", x)
-
-
-def mish(x: Tensor) -> Tensor:
-    """x * tanh(log(1 + exp(x)))."""
-    return _activation("mish", x)
+softsign = _of_one("softsign", "x / (1 + |x|).")
+logsigmoid = _of_one("logsigmoid", "log(sigmoid(x)) without overflow.", "log_sigmoid")
+mish = _of_one("mish", "x * tanh(log(1 + exp(x))).")
 
 
 @native

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from ...tensors.promotion import (
     weak,
 )
 from ...tensors.tensor import Tensor
-from ..arguments import dtype_of, integer, tensor
+from ..arguments import dtype_of, integer, named, tensor
 
 if TYPE_CHECKING:
     from ...core import naming
@@ -97,17 +98,47 @@ def _as_numbers(op: str, what: str, input: Any, other: Any) -> Tensor:
         naming.raise_told(error, what, _as_numbers, (op, what, input, other), {})
 
 
+# --- functions of the rows below ------------------------------------------------------------------
+
+
+class _OfOne(Protocol):
+    def __call__(self, input: Tensor) -> Tensor: ...
+
+
+class _OfTwo(Protocol):
+    def __call__(self, input: Any, other: Any) -> Tensor: ...
+
+
+def _of_one(name: str, doc: str, rule: Callable[[str, Any], Tensor], op: str = "") -> _OfOne:
+    """`rule` for an op (called `name` by default), as a public function."""
+    what = op or name
+
+    def function(input: Tensor) -> Tensor:
+        return rule(what, input)
+
+    return named(function, name, doc)
+
+
+def _of_two(name: str, doc: str, rule: Callable[..., Tensor], op: str = "", more: str = ""
+            ) -> _OfTwo:
+    """`rule` for an op (called `name` by default) or two, as a public function."""
+    what = op or name
+
+    def function(input: Any, other: Any) -> Tensor:
+        return rule(what, input, other)
+
+    def of_both(input: Any, other: Any) -> Tensor:
+        return rule(what, more, input, other)
+
+    return named(of_both if more else function, name, doc)
+
+
 # --- arithmetic -----------------------------------------------------------------------------------
 
 
-def add(input: Any, other: Any) -> Tensor:
-    """input + other. On bools: their logical or."""
-    return _numbers("add", "logical_or", input, other)
-
-
-def sub(input: Any, other: Any) -> Tensor:
-    """input - other. On bools: whether they differ."""
-    return _numbers("sub", "logical_xor", input, other)
+add = _of_two("add", "input + other. On bools: their logical or.", _numbers, "add", "logical_or")
+sub = _of_two(
+    "sub", "input - other. On bools: whether they differ.", _numbers, "sub", "logical_xor")
 
 
 @native
@@ -116,9 +147,7 @@ def subtract(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     return sub(input, other if alpha == 1 else mul(other, alpha))
 
 
-def mul(input: Any, other: Any) -> Tensor:
-    """input * other. On bools: their logical and."""
-    return _numbers("mul", "logical_and", input, other)
+mul = _of_two("mul", "input * other. On bools: their logical and.", _numbers, "mul", "logical_and")
 
 
 multiply = mul
@@ -174,9 +203,10 @@ def floor_div(x: Any, y: Any) -> Tensor:
     return floor_divide(x, y)
 
 
-def remainder(input: Any, other: Any) -> Tensor:
-    """input - floor(input / other) * other: it has the sign of the divisor, as Python's `%`."""
-    return _as_numbers("mod", "remainder", input, other)
+remainder = _of_two(
+    "remainder",
+    "input - floor(input / other) * other: it has the sign of the divisor, as Python's `%`.",
+    _as_numbers, "mod", "remainder")
 
 
 def floor_mod(x: Any, y: Any) -> Tensor:
@@ -184,9 +214,9 @@ def floor_mod(x: Any, y: Any) -> Tensor:
     return remainder(x, y)
 
 
-def fmod(input: Any, other: Any) -> Tensor:
-    """The remainder with the sign of the dividend, as C's `fmod`."""
-    return _as_numbers("fmod", "fmod", input, other)
+fmod = _of_two(
+    "fmod", "The remainder with the sign of the dividend, as C's `fmod`.", _as_numbers, "fmod",
+    "fmod")
 
 
 def _power_of(base: Tensor, exponent: Any) -> Tensor | None:
@@ -241,9 +271,7 @@ def abs(input: Tensor) -> Tensor:
 absolute = abs
 
 
-def sign(input: Tensor) -> Tensor:
-    """-1, 0 or 1 by the sign of each element."""
-    return same("sign", input)
+sign = _of_one("sign", "-1, 0 or 1 by the sign of each element.", same)
 
 
 @native
@@ -263,9 +291,7 @@ def square(input: Tensor) -> Tensor:
     return mul(x, x)
 
 
-def reciprocal(input: Tensor) -> Tensor:
-    """1 / input."""
-    return unary("reciprocal", input)
+reciprocal = _of_one("reciprocal", "1 / input.", unary)
 
 
 def inv(x: Tensor) -> Tensor:
@@ -303,19 +329,9 @@ def _rounding(op: str, input: Tensor) -> Tensor:
     return same(op, x) if x.dtype.is_inexact else fresh(x)
 
 
-def floor(input: Tensor) -> Tensor:
-    """The largest whole number not above each element."""
-    return _rounding("floor", input)
-
-
-def ceil(input: Tensor) -> Tensor:
-    """The smallest whole number not below each element."""
-    return _rounding("ceil", input)
-
-
-def trunc(input: Tensor) -> Tensor:
-    """Each element rounded towards zero."""
-    return _rounding("trunc", input)
+floor = _of_one("floor", "The largest whole number not above each element.", _rounding)
+ceil = _of_one("ceil", "The smallest whole number not below each element.", _rounding)
+trunc = _of_one("trunc", "Each element rounded towards zero.", _rounding)
 
 
 @native
@@ -324,14 +340,10 @@ def frac(x: Tensor) -> Tensor:
     return sub(x, trunc(x)) if tensor(x, "frac").dtype.is_inexact else mul(x, 0)
 
 
-def maximum(input: Any, other: Any) -> Tensor:
-    """The larger element; NaN if either is NaN."""
-    return _numbers("maximum", "logical_or", input, other)
-
-
-def minimum(input: Any, other: Any) -> Tensor:
-    """The smaller element; NaN if either is NaN."""
-    return _numbers("minimum", "logical_and", input, other)
+maximum = _of_two(
+    "maximum", "The larger element; NaN if either is NaN.", _numbers, "maximum", "logical_or")
+minimum = _of_two(
+    "minimum", "The smaller element; NaN if either is NaN.", _numbers, "minimum", "logical_and")
 
 
 @native_body(by_op=True, any_shape=True)
@@ -343,14 +355,10 @@ def _ignoring_nan(op: str, input: Any, other: Any) -> Tensor:
     return where(isnan(x), y, where(isnan(y), x, both))
 
 
-def fmax(input: Any, other: Any) -> Tensor:
-    """The larger element; the other one where one is NaN."""
-    return _ignoring_nan("maximum", input, other)
-
-
-def fmin(input: Any, other: Any) -> Tensor:
-    """The smaller element; the other one where one is NaN."""
-    return _ignoring_nan("minimum", input, other)
+fmax = _of_two(
+    "fmax", "The larger element; the other one where one is NaN.", _ignoring_nan, "maximum")
+fmin = _of_two(
+    "fmin", "The smaller element; the other one where one is NaN.", _ignoring_nan, "minimum")
 
 
 _PLAIN = (int, float, type(None))
@@ -415,34 +423,12 @@ def clip(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 # --- comparison and logic -------------------------------------------------------------------------
 
 
-def eq(input: Any, other: Any) -> Tensor:
-    """input == other, elementwise."""
-    return compare("eq", input, other)
-
-
-def ne(input: Any, other: Any) -> Tensor:
-    """input != other, elementwise."""
-    return compare("ne", input, other)
-
-
-def lt(input: Any, other: Any) -> Tensor:
-    """input < other, elementwise."""
-    return compare("lt", input, other)
-
-
-def le(input: Any, other: Any) -> Tensor:
-    """input <= other, elementwise."""
-    return compare("le", input, other)
-
-
-def gt(input: Any, other: Any) -> Tensor:
-    """input > other, elementwise."""
-    return compare("gt", input, other)
-
-
-def ge(input: Any, other: Any) -> Tensor:
-    """input >= other, elementwise."""
-    return compare("ge", input, other)
+eq = _of_two("eq", "input == other, elementwise.", compare)
+ne = _of_two("ne", "input != other, elementwise.", compare)
+lt = _of_two("lt", "input < other, elementwise.", compare)
+le = _of_two("le", "input <= other, elementwise.", compare)
+gt = _of_two("gt", "input > other, elementwise.", compare)
+ge = _of_two("ge", "input >= other, elementwise.", compare)
 
 
 def _truth(x: Any, what: str) -> Tensor:
@@ -456,19 +442,9 @@ def _of_truths(op: str, *given: Any) -> Tensor:
     return apply_one(op, *[_truth(x, op) for x in given])
 
 
-def logical_and(input: Any, other: Any) -> Tensor:
-    """Whether both are non-zero."""
-    return _of_truths("logical_and", input, other)
-
-
-def logical_or(input: Any, other: Any) -> Tensor:
-    """Whether one is non-zero."""
-    return _of_truths("logical_or", input, other)
-
-
-def logical_xor(input: Any, other: Any) -> Tensor:
-    """Whether exactly one is non-zero."""
-    return _of_truths("logical_xor", input, other)
+logical_and = _of_two("logical_and", "Whether both are non-zero.", _of_truths)
+logical_or = _of_two("logical_or", "Whether one is non-zero.", _of_truths)
+logical_xor = _of_two("logical_xor", "Whether exactly one is non-zero.", _of_truths)
 
 
 def logical_not(input: Any) -> Tensor:
@@ -484,34 +460,15 @@ def _bitwise(op: str, input: Any, other: Any) -> Tensor:
     return apply_one(op, x, y)
 
 
-def bitwise_and(input: Any, other: Any) -> Tensor:
-    """The bitwise and of ints or bools."""
-    return _bitwise("bitwise_and", input, other)
-
-
-def bitwise_or(input: Any, other: Any) -> Tensor:
-    """The bitwise or of ints or bools."""
-    return _bitwise("bitwise_or", input, other)
-
-
-def bitwise_xor(input: Any, other: Any) -> Tensor:
-    """The bitwise exclusive or of ints or bools."""
-    return _bitwise("bitwise_xor", input, other)
-
-
-def bitwise_left_shift(input: Any, other: Any) -> Tensor:
-    """input shifted left by `other` bits."""
-    return _bitwise("shift_left", input, other)
-
-
-def bitwise_right_shift(input: Any, other: Any) -> Tensor:
-    """input shifted right by `other` bits (arithmetic for signed types)."""
-    return _bitwise("shift_right", input, other)
-
-
-def bitwise_not(input: Tensor) -> Tensor:
-    """All bits flipped (the logical not of bools)."""
-    return same("bitwise_not", input)
+bitwise_and = _of_two("bitwise_and", "The bitwise and of ints or bools.", _bitwise)
+bitwise_or = _of_two("bitwise_or", "The bitwise or of ints or bools.", _bitwise)
+bitwise_xor = _of_two("bitwise_xor", "The bitwise exclusive or of ints or bools.", _bitwise)
+bitwise_left_shift = _of_two(
+    "bitwise_left_shift", "input shifted left by `other` bits.", _bitwise, "shift_left")
+bitwise_right_shift = _of_two(
+    "bitwise_right_shift", "input shifted right by `other` bits (arithmetic for signed types).",
+    _bitwise, "shift_right")
+bitwise_not = _of_one("bitwise_not", "All bits flipped (the logical not of bools).", same)
 
 
 
@@ -529,19 +486,9 @@ def _float_test(op: str, input: Any) -> Tensor:
     return eq(x, x) if op == "isfinite" else ne(x, x)
 
 
-def isnan(input: Tensor) -> Tensor:
-    """Whether each element is NaN."""
-    return _float_test("isnan", input)
-
-
-def isinf(input: Tensor) -> Tensor:
-    """Whether each element is infinite."""
-    return _float_test("isinf", input)
-
-
-def isfinite(input: Tensor) -> Tensor:
-    """Whether each element is neither NaN nor infinite."""
-    return _float_test("isfinite", input)
+isnan = _of_one("isnan", "Whether each element is NaN.", _float_test)
+isinf = _of_one("isinf", "Whether each element is infinite.", _float_test)
+isfinite = _of_one("isfinite", "Whether each element is neither NaN nor infinite.", _float_test)
 
 
 @native

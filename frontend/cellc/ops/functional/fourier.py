@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from ..arguments import (
     finite,
     ints,
     is_int,
+    named,
     own_axis,
     size,
     tensor,
@@ -191,7 +192,25 @@ def _one(step: _Step, what: str, inverse: bool, input: Any, n: Any, dim: Any, no
     return step(x, axis, _length(n, known, what), how, inverse)
 
 
-def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+class _AlongOne(Protocol):
+    def __call__(self, input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
+                 ) -> Tensor: ...
+
+
+class _AlongSeveral(Protocol):
+    def __call__(self, input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
+                 ) -> Tensor: ...
+
+
+def _along_one(name: str, step: _Step, inverse: bool, doc: str) -> _AlongOne:
+    def function(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
+                 ) -> Tensor:
+        return _one(step, name, inverse, input, n, dim, norm)
+
+    return named(function, name, f"{doc}\n\n    Source: `mindspore.ops.{name}`.")
+
+
+fft = _along_one("fft", _once, False,
     """The discrete Fourier transform along an axis: complex, of the input's shape.
 
     Args:
@@ -202,50 +221,24 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
             round; "ortho": 1 / sqrt(n) in both.
 
     Raises:
-        ValueError: `n` below 1; no such axis; another `norm`.
-
-    Source: `mindspore.ops.fft`.
-    """
-    return _one(_once, "fft", False, input, n, dim, norm)
-
-
-def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `fft`; arguments and errors are its own. Source: `mindspore.ops.ifft`."""
-    return _one(_once, "ifft", True, input, n, dim, norm)
-
-
-def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+        ValueError: `n` below 1; no such axis; another `norm`.""")
+ifft = _along_one("ifft", _once, True, "The inverse of `fft`; arguments and errors are its own.")
+rfft = _along_one("rfft", _half, False,
     """The first n // 2 + 1 values of the `fft` of real numbers (the others are their conjugates).
 
-    Arguments and errors as for `fft`; complex inputs are a TypeError. Source: `mindspore.ops.rfft`.
-    """
-    return _one(_half, "rfft", False, input, n, dim, norm)
-
-
-def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    Arguments and errors as for `fft`; complex inputs are a TypeError.""")
+irfft = _along_one("irfft", _whole, True,
     """The inverse of `rfft`: n real values (2 * (length - 1) by default).
 
-    Other arguments and errors as for `fft`. Source: `mindspore.ops.irfft`.
-    """
-    return _one(_whole, "irfft", True, input, n, dim, norm)
-
-
-def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    Other arguments and errors as for `fft`.""")
+hfft = _along_one("hfft", _whole, False,
     """The real `fft` of n values whose other half is the conjugate of what is given.
 
-    n is 2 * (length - 1) by default; other arguments and errors as for `fft`.
-    Source: `mindspore.ops.hfft`.
-    """
-    return _one(_whole, "hfft", False, input, n, dim, norm)
-
-
-def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    n is 2 * (length - 1) by default; other arguments and errors as for `fft`.""")
+ihfft = _along_one("ihfft", _half, True,
     """The inverse of `hfft`: n // 2 + 1 complex values of real ones.
 
-    Arguments and errors as for `fft`; complex inputs are a TypeError.
-    Source: `mindspore.ops.ihfft`.
-    """
-    return _one(_half, "ihfft", True, input, n, dim, norm)
+    Arguments and errors as for `fft`; complex inputs are a TypeError.""")
 
 
 # --- transforms of several axes -------------------------------------------------------------------
@@ -268,8 +261,16 @@ def _several(
     return x
 
 
-def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """The discrete Fourier transform along several axes.
+def _along_several(
+    name: str, step: _Step, inverse: bool, doc: str, axes: tuple[int, ...] | None = None
+) -> _AlongSeveral:
+    def function(input: Tensor, s: Any = None, dim: Any = axes, norm: str | None = None) -> Tensor:
+        return _several(step, name, inverse, input, s, dim, norm)
+
+    return named(function, name, f"{doc}\n\n    Source: `mindspore.ops.{name}`.")
+
+
+fftn = _along_several("fftn", _once, False, """The discrete Fourier transform along several axes.
 
     Args:
         input: integers, floats or complex numbers.
@@ -280,79 +281,30 @@ def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None)
     Raises:
         TypeError: no Tensor of those types; `s` or `dim` holds other things than ints.
         ValueError: a length below 1; no such axis, or one twice; lengths and axes do not fit;
-            another `norm`.
-
-    Source: `mindspore.ops.fftn`.
-    """
-    return _several(_once, "fftn", False, input, s, dim, norm)
-
-
-def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """The inverse of `fftn`; arguments and errors are its own. Source: `mindspore.ops.ifftn`."""
-    return _several(_once, "ifftn", True, input, s, dim, norm)
-
-
-def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """`fftn` along two axes, the last ones by default. Source: `mindspore.ops.fft2`."""
-    return _several(_once, "fft2", False, input, s, dim, norm)
-
-
-def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """The inverse of `fft2`. Source: `mindspore.ops.ifft2`."""
-    return _several(_once, "ifft2", True, input, s, dim, norm)
-
-
-def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+            another `norm`.""")
+ifftn = _along_several("ifftn", _once, True,
+    """The inverse of `fftn`; arguments and errors are its own.""")
+fft2 = _along_several("fft2", _once, False,
+    """`fftn` along two axes, the last ones by default.""", (-2, -1))
+ifft2 = _along_several("ifft2", _once, True, "The inverse of `fft2`.", (-2, -1))
+rfftn = _along_several("rfftn", _half, False,
     """`rfft` along the last of several axes, `fft` along the others.
 
-    Arguments and errors as for `fftn`; complex inputs are a TypeError.
-    Source: `mindspore.ops.rfftn`.
-    """
-    return _several(_half, "rfftn", False, input, s, dim, norm)
-
-
-def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """`rfftn` along two axes, the last ones by default. Source: `mindspore.ops.rfft2`."""
-    return _several(_half, "rfft2", False, input, s, dim, norm)
-
-
-def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """The inverse of `rfftn`: real values; `s` holds their lengths. Errors as for `fftn`.
-
-    Source: `mindspore.ops.irfftn`.
-    """
-    return _several(_whole, "irfftn", True, input, s, dim, norm)
-
-
-def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """The inverse of `rfft2`. Source: `mindspore.ops.irfft2`."""
-    return _several(_whole, "irfft2", True, input, s, dim, norm)
-
-
-def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    Arguments and errors as for `fftn`; complex inputs are a TypeError.""")
+rfft2 = _along_several("rfft2", _half, False,
+    """`rfftn` along two axes, the last ones by default.""", (-2, -1))
+irfftn = _along_several("irfftn", _whole, True,
+    """The inverse of `rfftn`: real values; `s` holds their lengths. Errors as for `fftn`.""")
+irfft2 = _along_several("irfft2", _whole, True, "The inverse of `rfft2`.", (-2, -1))
+hfftn = _along_several("hfftn", _whole, False,
     """`hfft` along the last of several axes, `fft` along the others: real values.
 
-    Arguments and errors as for `irfftn`. Source: `mindspore.ops.hfftn`.
-    """
-    return _several(_whole, "hfftn", False, input, s, dim, norm)
-
-
-def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """`hfftn` along two axes, the last ones by default. Source: `mindspore.ops.hfft2`."""
-    return _several(_whole, "hfft2", False, input, s, dim, norm)
-
-
-def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """The inverse of `hfftn`: complex values of real ones. Errors as for `rfftn`.
-
-    Source: `mindspore.ops.ihfftn`.
-    """
-    return _several(_half, "ihfftn", True, input, s, dim, norm)
-
-
-def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """The inverse of `hfft2`. Source: `mindspore.ops.ihfft2`."""
-    return _several(_half, "ihfft2", True, input, s, dim, norm)
+    Arguments and errors as for `irfftn`.""")
+hfft2 = _along_several("hfft2", _whole, False,
+    """`hfftn` along two axes, the last ones by default.""", (-2, -1))
+ihfftn = _along_several("ihfftn", _half, True,
+    """The inverse of `hfftn`: complex values of real ones. Errors as for `rfftn`.""")
+ihfft2 = _along_several("ihfft2", _half, True, "The inverse of `hfft2`.", (-2, -1))
 
 
 # --- frequencies ----------------------------------------------------------------------------------

@@ -5,8 +5,9 @@ Source: the functions of the same names in `mindspore.ops`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from ..arguments import (
     int_tensor,
     integer,
     ints_or_int,
+    named,
     own_axis,
     ranked,
     shape_of,
@@ -215,39 +217,35 @@ def _scatter_nd(input_x: Any, indices: Any, updates: Any, mode: str, what: str) 
     return apply_one("scatter_nd", x, i, cast_to(new, x.dtype), mode=mode)
 
 
-def tensor_scatter_update(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """input_x with the slices at points replaced: indices (..., k) address the first k axes."""
-    return _scatter_nd(input_x, indices, updates, "update", "tensor_scatter_update")
+class _Scatter(Protocol):
+    def __call__(self, input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor: ...
 
 
-def tensor_scatter_add(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """input_x with updates added at points, in order; duplicates add up."""
-    return _scatter_nd(input_x, indices, updates, "add", "tensor_scatter_add")
+def _at_points(name: str, doc: str, mode: str, rule: Callable[..., Tensor] = _scatter_nd
+               ) -> _Scatter:
+    def function(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+        return rule(input_x, indices, updates, mode, name)
+
+    return named(function, name, doc)
 
 
-def tensor_scatter_sub(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """input_x with updates subtracted at points, in order."""
-    return _scatter_nd(input_x, indices, updates, "sub", "tensor_scatter_sub")
-
-
-def tensor_scatter_mul(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """input_x multiplied by updates at points, in order."""
-    return _scatter_nd(input_x, indices, updates, "mul", "tensor_scatter_mul")
-
-
-def tensor_scatter_div(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """input_x divided by updates at points, in order."""
-    return _scatter_nd(input_x, indices, updates, "div", "tensor_scatter_div")
-
-
-def tensor_scatter_max(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """input_x with the larger of it and updates at points."""
-    return _scatter_nd(input_x, indices, updates, "max", "tensor_scatter_max")
-
-
-def tensor_scatter_min(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """input_x with the smaller of it and updates at points."""
-    return _scatter_nd(input_x, indices, updates, "min", "tensor_scatter_min")
+tensor_scatter_update = _at_points(
+    "tensor_scatter_update",
+    "input_x with the slices at points replaced: indices (..., k) address the first k axes.",
+    "update")
+tensor_scatter_add = _at_points(
+    "tensor_scatter_add", "input_x with updates added at points, in order; duplicates add up.",
+    "add")
+tensor_scatter_sub = _at_points(
+    "tensor_scatter_sub", "input_x with updates subtracted at points, in order.", "sub")
+tensor_scatter_mul = _at_points(
+    "tensor_scatter_mul", "input_x multiplied by updates at points, in order.", "mul")
+tensor_scatter_div = _at_points(
+    "tensor_scatter_div", "input_x divided by updates at points, in order.", "div")
+tensor_scatter_max = _at_points(
+    "tensor_scatter_max", "input_x with the larger of it and updates at points.", "max")
+tensor_scatter_min = _at_points(
+    "tensor_scatter_min", "input_x with the smaller of it and updates at points.", "min")
 
 
 def _scatter_elements(x: Tensor, axis: Any, index: Any, src: Any, mode: str, what: str) -> Tensor:
@@ -427,39 +425,23 @@ def _scatter_rows(input_x: Any, indices: Any, updates: Any, mode: str, what: str
                  axis=0, mode=mode))
 
 
-def scatter_update(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
-    """Rows of a parameter replaced at positions."""
-    return _scatter_rows(input_x, indices, updates, "update", "scatter_update")
+def _at_rows(name: str, doc: str, mode: str) -> _Scatter:
+    function: Any = _at_points(name, doc, mode, _scatter_rows)
+    function.__annotations__["input_x"] = "Parameter"
+    made: _Scatter = function
+    return made
 
 
-def scatter_add(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
-    """Updates added to rows of a parameter at positions."""
-    return _scatter_rows(input_x, indices, updates, "add", "scatter_add")
-
-
-def scatter_sub(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
-    """Updates subtracted from rows of a parameter at positions."""
-    return _scatter_rows(input_x, indices, updates, "sub", "scatter_sub")
-
-
-def scatter_mul(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
-    """Rows of a parameter multiplied at positions."""
-    return _scatter_rows(input_x, indices, updates, "mul", "scatter_mul")
-
-
-def scatter_div(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
-    """Rows of a parameter divided at positions."""
-    return _scatter_rows(input_x, indices, updates, "div", "scatter_div")
-
-
-def scatter_max(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
-    """The larger of rows of a parameter and updates at positions."""
-    return _scatter_rows(input_x, indices, updates, "max", "scatter_max")
-
-
-def scatter_min(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
-    """The smaller of rows of a parameter and updates at positions."""
-    return _scatter_rows(input_x, indices, updates, "min", "scatter_min")
+scatter_update = _at_rows("scatter_update", "Rows of a parameter replaced at positions.", "update")
+scatter_add = _at_rows("scatter_add", "Updates added to rows of a parameter at positions.", "add")
+scatter_sub = _at_rows(
+    "scatter_sub", "Updates subtracted from rows of a parameter at positions.", "sub")
+scatter_mul = _at_rows("scatter_mul", "Rows of a parameter multiplied at positions.", "mul")
+scatter_div = _at_rows("scatter_div", "Rows of a parameter divided at positions.", "div")
+scatter_max = _at_rows(
+    "scatter_max", "The larger of rows of a parameter and updates at positions.", "max")
+scatter_min = _at_rows(
+    "scatter_min", "The smaller of rows of a parameter and updates at positions.", "min")
 
 
 def scatter_nd_update(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:

@@ -569,96 +569,75 @@ def _hermitian(self: Tensor) -> Tensor:
 
 # --- the table ------------------------------------------------------------------------------------
 
-_AS_THEY_ARE: tuple[Any, ...] = (
-    arith.abs, special.atan2, special.addcdiv, special.addcmul, special.angle, arith.bitwise_and,
-    arith.bitwise_left_shift,
-    arith.bitwise_not,
-    arith.bitwise_or, arith.bitwise_right_shift, arith.bitwise_xor, arith.ceil, arith.clamp,
-    arith.clip, arith.conj,
-    special.copysign, special.deg2rad, arith.div, arith.eq, arith.floor, arith.floor_divide,
-    arith.fmax, arith.fmin,
-    arith.fmod, arith.frac, arith.ge, arith.gt, special.heaviside, special.hypot, arith.imag,
-    arith.isclose, arith.isfinite, arith.isinf,
-    arith.isnan, arith.isneginf, arith.isposinf, arith.isreal, arith.le, special.lerp,
-    special.logaddexp, special.logaddexp2,
-    arith.logical_and, arith.logical_not, arith.logical_or, arith.logical_xor, special.logit,
-    arith.lt, arith.masked_fill,
-    arith.maximum, arith.minimum, arith.mul, special.nan_to_num, arith.ne, arith.neg,
-    arith.positive, arith.pow, special.rad2deg, arith.real,
-    arith.reciprocal, arith.round, arith.sgn, arith.sign, arith.signbit, special.sinc, arith.sqrt,
-    arith.square,
-    arith.subtract, arith.true_divide, arith.trunc, special.xdivy, special.xlogy,
-    reductions.amax, reductions.amin, reductions.aminmax, sorting.bincount, reductions.cummax,
-    reductions.cummin,
-    reductions.cumprod, reductions.diff, sorting.kthvalue, reductions.logcumsumexp,
-    reductions.logsumexp, sorting.masked_select,
-    sorting.msort, reductions.nanmean, sorting.nonzero, reductions.norm,
-    sorting.topk, sorting.unique, sorting.unique_consecutive,
-    shapes.broadcast_to, grid.diag, grid.diagflat, joining.dsplit,
-    shapes.expand_dims, shapes.fliplr, shapes.flipud, joining.hsplit, shapes.is_complex,
-    shapes.is_floating_point,
-    shapes.moveaxis, joining.narrow, shapes.ravel, joining.roll, joining.rot90, shapes.squeeze,
-    shapes.swapaxes,
-    shapes.swapdims, shapes.t, joining.tensor_split, grid.tril, grid.triu, joining.unbind,
-    shapes.unsqueeze,
-    joining.view, joining.vsplit, shapes.reverse,
-    indexing.gather_elements, indexing.gather_nd, indexing.index_fill, indexing.index_select,
-    indexing.inplace_update, indexing.unsorted_segment_max, indexing.unsorted_segment_min,
-    indexing.unsorted_segment_prod,
-    scattering.argwhere, scattering.select_scatter, scattering.slice_scatter,
-    scattering.diagonal_scatter,
-    window.unfold,
-    linalg.addbmm, linalg.addmm, linalg.addmv, linalg.addr, linalg.baddbmm, linalg.bmm, linalg.dot,
-    linalg.cross, linalg.inner,
-    linalg.matmul, linalg.mm, linalg.outer, activation.softmax, draws.multinomial,
-    linalg.adjoint, statistics.cov, statistics.histc, special.ldexp, linalg.matrix_power,
-    statistics.nanquantile,
-    statistics.quantile, statistics.renorm, statistics.top_k, window.fold,
-)
+_AS_THEY_ARE: dict[Any, str] = {
+    activation: "softmax",
+    arith:
+        "abs bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift "
+        "bitwise_xor ceil clamp clip conj div eq floor floor_divide fmax fmin fmod frac ge gt "
+        "imag isclose isfinite isinf isnan isneginf isposinf isreal le logical_and logical_not "
+        "logical_or logical_xor lt masked_fill maximum minimum mul ne neg positive pow real "
+        "reciprocal round sgn sign signbit sqrt square subtract true_divide trunc divide=div "
+        "absolute=abs negative=neg equal=eq not_equal=ne less=lt less_equal=le greater=gt "
+        "greater_equal=ge invert=bitwise_not",
+    creation: "fills fill=fills",
+    draws: "multinomial",
+    grid: "diag diagflat tril triu",
+    indexing:
+        "gather_elements gather_nd index_fill index_select inplace_update unsorted_segment_max "
+        "unsorted_segment_min unsorted_segment_prod scatter_sub=tensor_scatter_sub "
+        "scatter_mul=tensor_scatter_mul scatter_div=tensor_scatter_div "
+        "scatter_max=tensor_scatter_max scatter_min=tensor_scatter_min",
+    joining: "dsplit hsplit narrow roll rot90 tensor_split unbind view vsplit",
+    linalg:
+        "addbmm addmm addmv addr baddbmm bmm dot cross inner matmul mm outer adjoint "
+        "matrix_power",
+    reductions: "amax amin aminmax cummax cummin cumprod diff logcumsumexp logsumexp nanmean norm",
+    scattering: "argwhere select_scatter slice_scatter diagonal_scatter",
+    shapes:
+        "broadcast_to expand_dims fliplr flipud is_complex is_floating_point moveaxis ravel "
+        "squeeze swapaxes swapdims t unsqueeze reverse movedim=moveaxis nelement=size "
+        "numel=size",
+    sorting: "bincount kthvalue masked_select msort nonzero topk unique unique_consecutive",
+    special:
+        "atan2 addcdiv addcmul angle copysign deg2rad heaviside hypot lerp logaddexp logaddexp2 "
+        "logit nan_to_num rad2deg sinc xdivy xlogy ldexp arctan2=atan2",
+    statistics: "cov histc nanquantile quantile renorm top_k",
+    window: "unfold fold",
+}
+"""Functions that are methods as they are, by module; `absolute=abs` has another name here."""
 
 _METHODS: dict[str, Any] = {
     "astype": astype, "to": to, "type": type_, "type_as": type_as, "copy": copy, "clone": copy,
     "contiguous": contiguous, "reshape": reshape, "view_as": view_as, "reshape_as": view_as,
     "transpose": transpose, "permute": permute, "expand": expand, "repeat": repeat, "tile": tile,
-    "flip": flip, "stride": stride, "sum": sum_, "mean": mean, "prod": prod,
-    "all": all_, "any": any_, "argmax": argmax, "argmin": argmin, "var": var, "std": std,
+    "flip": flip, "stride": stride, "sum": sum_, "mean": mean, "prod": prod, "all": all_,
+    "any": any_, "argmax": argmax, "argmin": argmin, "var": var, "std": std,
     "max": _extreme_method("max", arith.maximum), "min": _extreme_method("min", arith.minimum),
     "where": where, "select": select, "gather": gather, "take": aliased(take, index="indices"),
     "scatter_add": scatter_add, "split": split, "new_full": new_full, "new_zeros": new_zeros,
-    "new_ones": new_ones, "copy_": copy_, "fill_": fill_,
-    "zero_": zero_, "itemset": itemset,
-    "scatter_sub": indexing.tensor_scatter_sub, "scatter_mul": indexing.tensor_scatter_mul,
-    "scatter_div": indexing.tensor_scatter_div, "scatter_max": indexing.tensor_scatter_max,
-    "scatter_min": indexing.tensor_scatter_min,
-    "divide": arith.div, "absolute": arith.abs,
-    "negative": arith.neg, "equal": arith.eq, "not_equal": arith.ne, "less": arith.lt,
-    "less_equal": arith.le,
-    "greater": arith.gt, "greater_equal": arith.ge, "invert": arith.bitwise_not,
-    "movedim": shapes.moveaxis, "arctan2": special.atan2, "fills": creation.fills,
-    "fill": creation.fills,
+    "new_ones": new_ones, "copy_": copy_, "fill_": fill_, "zero_": zero_, "itemset": itemset,
     "float": _converter(float32), "double": _converter(dtypes.float64),
     "half": _converter(dtypes.float16), "bfloat16": _converter(dtypes.bfloat16),
-    "int": _converter(dtypes.int32), "long": _converter(int64),
-    "short": _converter(dtypes.int16), "byte": _converter(dtypes.uint8),
-    "bool": _converter(bool_),
-    "dim": _axes, "ndimension": _axes, "nelement": shapes.size, "numel": shapes.size,
+    "int": _converter(dtypes.int32), "long": _converter(int64), "short": _converter(dtypes.int16),
+    "byte": _converter(dtypes.uint8), "bool": _converter(bool_), "dim": _axes, "ndimension": _axes,
     "is_contiguous": _is_contiguous, "is_signed": _is_signed, "item_size": _element_size,
     "element_size": _element_size,
 }
 
 _IN_PLACE: dict[str, Any] = {
-    "add_": add, "sub_": arith.subtract, "mul_": arith.mul, "div_": arith.div,
-    "floor_divide_": arith.floor_divide,
-    "remainder_": arith.remainder, "clamp_": arith.clamp, "floor_": arith.floor,
-    "masked_fill_": arith.masked_fill,
-    "sign_": arith.sign, "index_fill_": aliased(indexing.index_fill, dim="axis"),
-    "index_add_": index_add,
+    **{f"{name}_": getattr(arith, name) for name in (
+        "mul", "div", "floor_divide", "remainder", "clamp", "floor", "masked_fill", "sign")},
+    "add_": add, "sub_": arith.subtract, "index_add_": index_add,
+    "index_fill_": aliased(indexing.index_fill, dim="axis"),
 }
 
 
 def tensor_methods() -> dict[str, Any]:
     """Every operator, method and property of Tensor that stands on ops, by name."""
-    named = {f.__name__: f for f in _AS_THEY_ARE}
+    named = {}
+    for module, names in _AS_THEY_ARE.items():
+        for name, _, theirs in (row.partition("=") for row in names.split()):
+            named[name] = getattr(module, theirs or name)
     generated = generated_methods()
     changing = {name: in_place(f) for name, f in _IN_PLACE.items()}
     for name in ("exp", "log", "tanh", "sigmoid", "erfinv"):
