@@ -1,4 +1,4 @@
-"""The wire format of Protocol Buffers, as far as checkpoints and strategy files have it.
+"""The wire format of Protocol Buffers, as far as checkpoints, strategy files and TFRecords have it.
 
 A message is a row of fields; each has a number and is a varint, 4 or 8 bytes, or a length and that
 number of bytes: a text or a message in turn. Source: protobuf.dev, "Encoding".
@@ -41,7 +41,7 @@ class Message:
 
     def bad(self, why: str, kind: type[ArtifactError] = ArtifactError) -> ArtifactError:
         """An error about this file."""
-        return kind(f"the {self.what} is damaged or not a checkpoint: {why}")
+        return kind(f"the {self.what} is damaged or of another format: {why}")
 
     def varint(self, at: int) -> tuple[int, int]:
         """The number at a place, and where it ends."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.protobuf import Message
 from cellc_runtime.unpacking import GZIP, ZLIB, unpacked
 
 Feature = list[bytes] | np.ndarray[Any, Any]
@@ -167,7 +168,7 @@ class TFRecordFile:
         data = self.data(number)
         try:
             return parse_example(data)
-        except (ValueError, IndexError, struct.error) as error:
+        except ValueError as error:
             raise RuntimeError(f"Failed to parse tfrecord file: {self.path}, record {number}: "
                                f"{error}.") from error
 
@@ -181,87 +182,35 @@ def _decompressed(path: str, compression: str) -> bytes:
         raise invalid(path, f"it is not compressed by {compression}: {error}") from error
 
 
-def _varint(data: bytes, start: int) -> tuple[int, int]:
-    """A number, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[start]
-        value |= (byte & 127) << shift
-        start, shift = start + 1, shift + 7
-        if byte < 128:
-            return value, start
-        if shift > 63:
-            raise ValueError("a number has more than ten bytes")
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The numbers and values of the fields of a message."""
-    start = 0
-    while start < len(data):
-        key, start = _varint(data, start)
-        kind = key & 7
-        if kind == 0:
-            number, start = _varint(data, start)
-            yield key >> 3, number
-            continue
-        if kind == 2:
-            length, start = _varint(data, start)
-        elif kind in (1, 5):
-            length = 8 if kind == 1 else 4
-        else:
-            raise ValueError(f"a field of the unknown kind {kind}")
-        if start + length > len(data):
-            raise ValueError("a field ends behind its message")
-        yield key >> 3, data[start : start + length]
-        start += length
-
-
-def _blocks(data: bytes | int, number: int) -> Iterator[bytes]:
+def _blocks(message: Message, number: int) -> Iterator[Message]:
     """The fields of a message with a number, that are messages, strings or packed."""
-    if isinstance(data, int):
-        raise ValueError("a number where a message is expected")
-    for found, value in _fields(data):
-        if found == number and not isinstance(value, int):
-            yield value
+    return (Message(value, message.what) for found, value in message.fields()
+            if found == number and not isinstance(value, int))
 
 
 def parse_example(data: bytes) -> dict[str, Feature]:
     """The features of a message, by name; those without values are left out.
 
     Raises:
-        ValueError, IndexError, struct.error: it is no `tf.train.Example`.
+        ValueError: it is no `tf.train.Example`.
     """
     features: dict[str, Feature] = {}
-    for feature_map in _blocks(data, 1):
+    for feature_map in _blocks(Message(memoryview(data), "example"), 1):
         for entry in _blocks(feature_map, 1):
-            parts = dict(_fields(entry))
-            name, message = parts.get(1, b""), parts.get(2, b"")
-            if isinstance(name, int) or isinstance(message, int):
-                raise ValueError("an entry has no name")
-            for kind, values in _fields(message):
-                features[name.decode()] = _values(kind, values)
+            parts = dict(entry.fields())
+            name = entry.bytes(parts.get(1, memoryview(b"")))
+            for kind, values in entry.inner(parts.get(2, memoryview(b""))).fields():
+                features[entry.text(name)] = _values(kind, entry.inner(values))
     return features
 
 
-def _values(kind: int, data: bytes | int) -> Feature:
+def _values(kind: int, values: Message) -> Feature:
     if kind == 1:
-        return list(_blocks(data, 1))
-    if isinstance(data, int) or kind not in (2, 3):
-        raise ValueError(f"a list of the unknown kind {kind}")
+        return [bytes(block.view) for block in _blocks(values, 1)]
     if kind == 2:
-        return np.frombuffer(b"".join(_blocks(data, 1)), "<f4")
-    return np.array(list(_integers(data)), np.uint64).view(np.int64)
-
-
-def _integers(data: bytes) -> Iterator[int]:
-    """Packed or one by one."""
-    for number, value in _fields(data):
-        if number != 1:
-            continue
-        if isinstance(value, int):
-            yield value & (1 << 64) - 1
-            continue
-        start = 0
-        while start < len(value):
-            found, start = _varint(value, start)
-            yield found & (1 << 64) - 1
+        return np.frombuffer(b"".join(block.view for block in _blocks(values, 1)), "<f4")
+    if kind != 3:
+        raise ValueError(f"a list of the unknown kind {kind}")
+    numbers = [n for number, value in values.fields() if number == 1  # packed, or one by one
+               for n in ([value] if isinstance(value, int) else Message(value, "list").packed())]
+    return np.array(numbers, np.uint64).view(np.int64)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_runtime.protobuf import number_of, varint
+from cellc_runtime.protobuf import field_of, number_of, varint
 
 Array = np.ndarray[Any, Any]
 _TYPES = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "int64": 9,
@@ -32,8 +32,7 @@ def integer(field: int, value: int) -> bytes:
 
 def block(field: int, value: bytes | str) -> bytes:
     """A field of a string, bytes or a message."""
-    data = value.encode() if isinstance(value, str) else value
-    return varint(field << 3 | 2) + varint(len(data)) + data
+    return field_of(field, value.encode() if isinstance(value, str) else value)
 
 
 def double(field: int, value: float) -> bytes:
