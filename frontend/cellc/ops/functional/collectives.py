@@ -14,7 +14,7 @@ import numpy as np
 
 from cellc_runtime.world import world
 
-from ...core.checks import is_int
+from ...core.declared import is_int
 from ...core.dispatch import apply, apply_one
 from ...ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, rank_in, ranks_of
 from ...tensors.tensor import Tensor

@@ -12,7 +12,7 @@ from typing import Any
 from cellc_compiler.ops.loss import SoftmaxCrossEntropy
 from cellc_runtime.dtypes import int32, int64
 
-from ...core import checks
+from ...core.declared import BOOL
 from ...core.dispatch import apply, apply_one, stays
 from ...core.native import native
 from ...tensors.index_plan import check_range, known_elements
@@ -84,7 +84,7 @@ def gaussian_nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """0.5 (log var + (x - target)**2 / var), var at least eps; plus 0.5 log(2 pi) if full."""
-    checks.boolean(full, "full", "gaussian_nll_loss")
+    BOOL(full, "gaussian_nll_loss", "full")
     if not isinstance(eps, float) or eps <= 0:
         raise ValueError(f"For 'gaussian_nll_loss', 'eps' must be a positive float, but got {eps}.")
     a, b = _floats("gaussian_nll_loss", x, target)
