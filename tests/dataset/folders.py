@@ -290,6 +290,50 @@ def lists(ds: Any, f: Folder) -> Made:
                 f.at("rows.manifest"), "eval", class_indexing={"dog": 4}, decode=True, **off)}
 
 
+def scenes(ds: Any, f: Folder) -> Made:
+    for part in ("train", "valid"):
+        f.pictures(*(f"d/DIV2K_{part}_{where}" for n in ("0001", "0003") for where in (
+            f"HR/{n}.png", f"LR_bicubic/X2/{n}x2.png", f"LR_unknown/X3/{n}x3.png",
+            f"LR_x8/{n}x8.png", f"LR_mild/{n}x4m.png", f"LR_wild/{n}x4w.png")))
+    f.pictures(*(f"k/data_object_image_2/{part}/image_2/00000{n}.png"
+                 for part in ("training", "testing") for n in (0, 1)))
+    labels = "k/data_object_label_2/training/label_2"
+    f.write(f"{labels}/000000.txt",
+            "Van 0.5 1 -0.2 712.4 143 810.73 307.92 1.89 .48 1.2 1.84 1.47 8 .01\n"
+            "DontCare -1 -1 -10 0 1 2 3 -1 -1 -1 -1000 -1000 -1000 -10\n")
+    f.write(f"{labels}/000001.txt", "Car 0 3 1 1 2 3 4 5 6 7 8 9 10 11\n")
+    f.pictures(*(f"l/{funnel}/{name}/{name}_000{n}.jpg" for name in ("Ann", "Bob", "Cy")
+                 for n in (1, 2) for funnel in ("lfw", "lfw_funneled", "lfw-deepfunneled")))
+    f.write("l/lfw-names.txt", "Ann\t2\nBob\t1\nCy\t2\n")
+    f.write("l/people.txt", "2\n1\nCy\t2\n2\nBob\t1\nAnn\t1\n")
+    f.write("l/pairs.txt", "2\t1\nAnn\t1\t2\nAnn\t1\tBob\t1\nCy\t2\t1\nCy\t1\tBob\t1\n")
+    for part, name in (("Train", "Ann"), ("Test", "Cy")):
+        f.write(f"l/peopleDev{part}.txt", f"1\n{name}\t2\n")
+        f.write(f"l/pairsDev{part}.txt", f"1\n{name}\t1\t2\n{name}\t2\tBob\t1\n")
+    boxes = "0--A/0.jpg\n2\n449 330 122 149 0 1 0 2 0 1 \n1 2 3 4 5 6 7 8 9 10 \n1--B/1.jpg\n0\n" \
+        "0 0 0 0 0 0 0 0 0 0 \n"
+    for part in ("train", "val", "test"):
+        f.pictures(f"w/WIDER_{part}/images/0--A/0.jpg", f"w/WIDER_{part}/images/1--B/1.jpg")
+        f.write(f"w/wider_face_split/wider_face_{part}_bbx_gt.txt", boxes)
+    f.write("w/wider_face_split/wider_face_test_filelist.txt", "0--A/0.jpg\n1--B/1.jpg\n")
+    off = {"shuffle": False}
+    smaller = {"": (), "all": ("all",), "unknown 3": ("valid", "unknown", 3),
+               "bicubic 8": ("train", "bicubic", 8), "mild": ("train", "mild", 4),
+               "wild": ("train", "wild", 4)}
+    faces = {"": (), "10fold": ("people", "10fold"), "train": ("people", "train", "original"),
+             "pairs": ("pairs", "all", "deepfunneled"), "pairs 10fold": ("pairs", "10fold"),
+             "pairs test": ("pairs", "test")}
+    return {**{f"DIV2K {n}": lambda a=a: ds.DIV2KDataset(f.at("d"), *a, **off)
+               for n, a in smaller.items()},
+            "DIV2K decoded": lambda: ds.DIV2KDataset(f.at("d"), decode=True, **off),
+            "KITTI": lambda: ds.KITTIDataset(f.at("k"), **off),
+            "KITTI test": lambda: ds.KITTIDataset(f.at("k"), "test", decode=True, **off),
+            **{f"LFW {n}": lambda a=a: ds.LFWDataset(f.at("l"), *a, **off)
+               for n, a in faces.items()},
+            **{f"WIDERFace {u}": lambda u=u: ds.WIDERFaceDataset(f.at("w"), u, **off)
+               for u in (None, "valid", "test")}}
+
+
 def svhn(ds: Any, f: Folder) -> Made:
     for part, labels in (("train", [1, 10]), ("test", [3, 3]), ("extra", [4, 9, 10])):
         count = len(labels)
@@ -349,7 +393,8 @@ def texts(ds: Any, f: Folder) -> Made:
 
 
 COLLECTIONS = {made.__name__: made for made in (
-    emnist, qmnist, stl10, coco, voc, celeba, places, food, trees, lists, svhn, sounds, texts)}
+    emnist, qmnist, stl10, coco, voc, celeba, places, food, trees, lists, scenes, svhn, sounds,
+    texts)}
 
 
 def value(array: Any) -> Any:

@@ -53,21 +53,22 @@ __all__ = [
     "AGNewsDataset", "AmazonReviewDataset", "BatchDataset", "BatchInfo", "BuiltinSampler",
     "CLUEDataset", "CMUArcticDataset", "CSVDataset", "Caltech256Dataset", "CelebADataset",
     "Cifar100Dataset", "Cifar10Dataset", "CoNLL2000Dataset", "CocoDataset", "ConcatDataset",
-    "DBpediaDataset", "DSCallback", "Dataset", "DictIterator", "DistributedSampler",
+    "DBpediaDataset", "DIV2KDataset", "DSCallback", "Dataset", "DictIterator", "DistributedSampler",
     "EMnistDataset", "EnWik9Dataset", "FakeImageDataset", "FashionMnistDataset", "FilterDataset",
     "FlickrDataset", "Food101Dataset", "GeneratorDataset", "IMDBDataset", "ImageFolderDataset",
-    "IterSampler", "KMnistDataset", "LJSpeechDataset", "LSUNDataset", "LibriTTSDataset",
-    "ManifestDataset", "MapDataset", "MappableDataset", "MindDataset", "MnistDataset",
-    "Multi30kDataset", "NumpySlicesDataset", "OmniglotDataset", "PKSampler", "PaddedDataset",
-    "PennTreebankDataset", "Places365Dataset", "ProjectDataset", "QMnistDataset", "RandomSampler",
-    "RenameDataset", "RenderedSST2Dataset", "RepeatDataset", "SBUDataset", "SQuADDataset",
-    "SST2Dataset", "STL10Dataset", "SUN397Dataset", "SVHNDataset", "Sampler", "Schema",
-    "SemeionDataset", "SequentialSampler", "Shuffle", "ShuffleDataset", "SkipDataset",
+    "IterSampler", "KITTIDataset", "KMnistDataset", "LFWDataset", "LJSpeechDataset", "LSUNDataset",
+    "LibriTTSDataset", "ManifestDataset", "MapDataset", "MappableDataset", "MindDataset",
+    "MnistDataset", "Multi30kDataset", "NumpySlicesDataset", "OmniglotDataset", "PKSampler",
+    "PaddedDataset", "PennTreebankDataset", "Places365Dataset", "ProjectDataset", "QMnistDataset",
+    "RandomSampler", "RenameDataset", "RenderedSST2Dataset", "RepeatDataset", "SBUDataset",
+    "SQuADDataset", "SST2Dataset", "STL10Dataset", "SUN397Dataset", "SVHNDataset", "Sampler",
+    "Schema", "SemeionDataset", "SequentialSampler", "Shuffle", "ShuffleDataset", "SkipDataset",
     "SogouNewsDataset", "SourceDataset", "SpeechCommandsDataset", "SubsetRandomSampler",
     "SubsetSampler", "SyncWaitDataset", "TFRecordDataset", "TakeDataset", "TextFileDataset",
     "TransferDataset", "TupleIterator", "UDPOSDataset", "USPSDataset", "VOCDataset",
-    "WaitedDSCallback", "WeightedRandomSampler", "WikiTextDataset", "YahooAnswersDataset",
-    "YelpReviewDataset", "YesNoDataset", "ZipDataset", "config", "transforms", "vision", "zip",
+    "WIDERFaceDataset", "WaitedDSCallback", "WeightedRandomSampler", "WikiTextDataset",
+    "YahooAnswersDataset", "YelpReviewDataset", "YesNoDataset", "ZipDataset", "config",
+    "transforms", "vision", "zip",
 ]
 __dir__ = public_names(__name__)
 
@@ -95,6 +96,7 @@ else:
         MnistDataset,
     )
     from .records import MindDataset, TFRecordDataset
+    from .scenes import *
     from .sources import GeneratorDataset, NumpySlicesDataset
     from .speech import *
     from .texts import CSVDataset, TextFileDataset
