@@ -46,7 +46,7 @@ class Held(nn.Cell):
 
 
 @pytest.mark.parametrize(("call", "error", "message"), [
-    *((lambda p, k=k, v=v: nn.ASGD(p, **{k: v}), TypeError, f"'{k}' should be 'float'")
+    *((lambda p, k=k, v=v: nn.ASGD(p, **{k: v}), TypeError, f"'{k}' must be a float")
       for k in ("lambd", "alpha", "t0") for v in (1, True, "1", None)),
     *((lambda p, v=v: ops.gaussian_nll_loss(Tensor(X), Tensor(X), Tensor(X), full=v), TypeError,
        "'full' must be a bool") for v in (0, 1, "a", None)),
@@ -170,7 +170,7 @@ def test_files_and_clusters(tmp_path: Path) -> None:
         assert [p.attrs["dump"] for p in [relu, *held]] == [name] * (1 + len(held))
     with pytest.raises(ValueError, match='"target" parameter'):
         ms.set_dump(3)
-    with pytest.raises(TypeError, match="should be 'int'"):
+    with pytest.raises(TypeError, match="must be an int"):
         ms.set_mindio_server_info("a")
     handle = ms.utils.RSCPluginHandle()
     assert not handle.check_enable()
