@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import cellc as ms
-from cellc import Tensor
+from cellc import Tensor, nn
 from cellc.lang.errors import CompileError
 
 from ..modes.law import mode
@@ -209,3 +209,24 @@ def test_what_it_reads_is_compared() -> None:
         want = net(x).asnumpy().tolist()
         assert jitted(x).asnumpy().tolist() == want
         assert jitted(x).asnumpy().tolist() == want
+
+
+class Log(nn.Cell):
+    """Puts a list into one that was there before, and changes it afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: list[Any] = []
+
+    def construct(self, x: Any) -> Any:
+        row = [1]
+        if x.sum() > 0:
+            self.log.append(row)
+        row.append(2)
+        return x
+
+
+def test_the_line_of_what_is_changed_afterwards() -> None:
+    with mode(ms.GRAPH_MODE), pytest.raises(
+            CompileError, match=r"is changed afterwards \[CE501\](.|\n)*self\.log\.append\(row\)"):
+        Log()(Tensor([1.0]))

@@ -392,6 +392,7 @@ for _cls in _CONTAINERS:
 
 @_handles(dict)
 def _dict(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    run_by_python(vm, args)
     return vm.fresh(dict(*args, **kwargs))
 
 

@@ -147,7 +147,9 @@ def _dict(vm: Interpreter, node: ast.Dict, frame: Frame) -> Any:
     pairs: list[tuple[Any, Any]] = []
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:
-            pairs += vm.eval(value, frame).items()
+            mapping = vm.eval(value, frame)
+            run_by_python(vm, (mapping,))
+            pairs += mapping.items()
         else:
             name = vm.eval(key, frame)
             pairs.append((name, vm.eval(value, frame)))

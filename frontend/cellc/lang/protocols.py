@@ -12,7 +12,7 @@ import math
 import operator
 from collections import deque
 from collections.abc import Callable, Iterable
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ..tensors.tensor import Tensor
@@ -114,6 +114,9 @@ def run_by_python(vm: Interpreter, values: Iterable[Any], depth: int = 4) -> Non
             parts: Iterable[Any] = [*dict.keys(value), *dict.values(value)]
         elif isinstance(value, (list, tuple, set, frozenset, deque)):
             parts = [*value] if not is_own_class(type(value)) else ()
+        elif isinstance(value, SimpleNamespace):
+            vm.report(value, "__dict__")
+            parts = [*value.__dict__.values()]
         elif is_own_class(type(value)) and not hasattr(type(value), "construct"):
             parts = _attributes(vm, value)
         else:

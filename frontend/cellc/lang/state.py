@@ -217,7 +217,8 @@ class State:
     entered: dict[int, Any] = field(default_factory=dict)
     first_values: list[Tensor] = field(default_factory=list)
     escaped: dict[int, tuple[Any, list[Any]]] = field(default_factory=dict)
-    handed: list[tuple[list[Any], tuple[Any, ...], str]] = field(default_factory=list)
+    handed: list[tuple[list[Any], tuple[Any, ...], str, Frame, ast.AST | None]] = field(
+        default_factory=list)
     natively: dict[int, tuple[str, Structure, Frame, ast.AST | None]] = field(
         default_factory=dict)
     log: ReadsLog | None = None
@@ -480,11 +481,11 @@ class State:
         for what, found, frame, node in self.natively.values():
             if found.changed(self._changed()):
                 raise _changes_natively(vm, what, frame, node)
-        for values, mark, what in self.handed:
-            if vm.frame is not None and recipe_of(vm, values, what, vm.frame).mark != mark:
+        for values, mark, what, frame, node in self.handed:
+            if recipe_of(vm, values, what, frame).mark != mark:
                 raise vm.error(
                     "CE501", TypeError, f"what was put into {what} under a condition known only at "
-                    "run time is changed afterwards", vm.frame, hint="put it there when it is "
+                    "run time is changed afterwards", frame, node, hint="put it there when it is "
                     "complete",
                 )
 
@@ -607,7 +608,7 @@ class State:
         """
         recipe = recipe_of(vm, values, what, frame, escape=not vm.region_depth)
         if vm.region_depth:
-            self.handed.append((values, recipe.mark, what))
+            self.handed.append((values, recipe.mark, what, frame, frame.node))
         self.emit(vm, what, act, recipe)
 
 

@@ -42,6 +42,7 @@ _OFFERED = frozenset({"param_groups"})
 """Attributes of cellc's Cells that users may change in place."""
 _GONE = object()
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+_VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _PLAIN = (bool, int, float, complex, str, bytes)
 
 
@@ -193,6 +194,8 @@ class Read:
 
 def content(value: Any) -> Any:
     """A copy of what can change in a value in place; None if nothing can."""
+    if isinstance(value, _VIEWS):
+        value = value.mapping
     if isinstance(value, (list, tuple, deque)):
         inner = [content(v) for v in value]
         if isinstance(value, tuple) and all(c is None for c in inner):
@@ -213,6 +216,8 @@ def content(value: Any) -> Any:
 
 def holds_content(value: Any, kept: Any) -> bool:
     """Whether what is in a value still is what was."""
+    if isinstance(value, _VIEWS):
+        value = value.mapping
     if isinstance(value, Tensor):
         data, raw = kept
         return value._data is data and bool(data.tobytes() == raw)

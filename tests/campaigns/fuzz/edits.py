@@ -231,6 +231,19 @@ SOURCES = (
         "net.u$['k'] = #", "net.u$.maps[1]['k'] = #")),
     Source("", "self.u$ = collections.Counter(k=#)", "self.u$['k'] + self.u$['z']", (
         "net.u$['k'] = #", "net.u$.update(z=#)")),
+    Source("", "self.u$ = collections.UserDict(k=#)", "len(dict(self.u$)) + len(str({**self.u$}))", (  # noqa: E501
+        "net.u$['k'] = #", "net.u$['z'] = #", "net.u$.data = {'k': 1000}", "net.u$.clear()")),
+    Source("", "self.u$ = collections.ChainMap({}, {'k': #})", "len(str(dict(self.u$)))", (
+        "net.u$['z'] = #", "net.u$.maps.append({'y': #})", "net.u$.maps[1]['k'] = 1000")),
+    Source("", "self.u$ = collections.UserList([#])", "len(sorted(self.u$)) + len(repr(self.u$))", (
+        "net.u$.append(#)", "net.u$.data.insert(0, 1000)", "net.u$.clear()")),
+    Source("", "self.u$ = collections.deque([#])", "len(str(list(self.u$))) + (1 if self.u$ else 2)", (  # noqa: E501
+        "net.u$.append(1000)", "net.u$.rotate(1)", "net.u$.clear()")),
+    Source("", "self.u$ = types.SimpleNamespace(a=#)", "len(str(self.u$))", (
+        "net.u$.a = 1000", "net.u$.z = #", "del net.u$.a")),
+    Source("d$ = {'k': #}\nu$ = d$.items()", "", "len(str(list(u$))) + len(u$)", (
+        "d$['k'] = 1000", "d$['z'] = #", "d$.clear()")),
+    Source("d$ = {'k': #}\nu$ = d$.keys()", "", "len(str(sorted(u$)))", ("d$['z'] = #", "d$.clear()")),  # noqa: E501
     Source("d$ = {'k': #}\nu$ = types.MappingProxyType(d$)", "", "u$['k']", (
         "d$['k'] = #",)),
     Source("", "self.u$ = bytearray([#, #])", "self.u$[0]", ("net.u$[0] = #", "net.u$.append(#)")),
