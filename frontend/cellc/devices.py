@@ -156,7 +156,7 @@ def memory_summary(device_target: str | None = None) -> str:
 
 
 def reset_max_memory_allocated(device_target: str | None = None) -> None:
-    """Let the peak be counted anew."""
+    """Restart the count of the peak."""
     _device(device_target).reset_peaks()
 
 

@@ -1,4 +1,4 @@
-"""Names of MindSpore's inner modules that scripts use beside its public ones."""
+"""Names of MindSpore's inner modules that scripts use besides its public ones."""
 
 from __future__ import annotations
 

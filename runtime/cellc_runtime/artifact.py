@@ -229,7 +229,7 @@ class Artifact:
         self._weights = Weights(arrays)
         self._open: dict[tuple[str, int], BoundProgram | Batched] = {}
         self._direct: dict[str, Callable[..., Any]] = {}
-        """Of entries of fixed sizes, what a call comes to."""
+        """The cost of a call, of entries of fixed sizes."""
         self._known_shapes: dict[tuple[Any, ...], BoundProgram | Batched] = {}
 
     @property
@@ -373,7 +373,7 @@ class Artifact:
         """Write this artifact with the weights as they are now, whole or not at all.
 
         The file includes everything that training calls have updated: parameters, the optimizer's
-        state, the state of random numbers. Loaded again, the artifact goes on to the same bits.
+        state, the state of random numbers. An artifact loaded from it continues with the same bits.
 
         Raises:
             OSError: the file cannot be written; an older one is as it was.

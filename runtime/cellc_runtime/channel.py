@@ -50,8 +50,8 @@ class Pending:
         text: what it is, for messages.
         done: whether it is done, or will not be.
         value: what it gave, once it is done.
-        phases: what it goes on by; None if it is done at one go.
-        meeting: what must be over before it goes on.
+        phases: the steps by which it continues; None if it is done at once.
+        meeting: must be over before it continues.
     """
 
     __slots__ = (
@@ -194,7 +194,7 @@ class Channel:
         self.awaited = 0
         self.helped = False
         self._attend, self._alone = attend, alone
-        self._turn = renewed(threading.RLock())  # of who goes on with what is under way
+        self._turn = renewed(threading.RLock())  # of the thread that continues the present step
         self._asked: deque[Pending] = deque()
         self._under_way: list[Pending] = []
         self._tokens: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -356,7 +356,7 @@ class Channel:
         went = False
         for place, pending in enumerate(self._under_way):
             went |= pending.go_on()
-            if pending.error is not None:  # what is before it goes on
+            if pending.error is not None:  # the state before it continues
                 _end_all(self._under_way[place + 1 :], pending.error)
         self._leave_off()
         while self._asked and len(self._under_way) < DEPTH and self._begin_next():
@@ -415,8 +415,8 @@ class Channel:
                 self._rest(time.monotonic() - went_on)
 
     def _is_helped(self) -> bool:
-        """Whether a program goes on with what is next: it came by lately, and it does not wait for
-        this thread."""
+        """Whether a program continues with the next step: it came by lately, and it does not wait
+        for this thread."""
         first = self._first()
         return first is not None and first.phases is not None and self.given_up is None \
             and self._helpers >= self.awaited and time.monotonic() - self._helped_at < IDLE

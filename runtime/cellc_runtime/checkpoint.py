@@ -147,8 +147,8 @@ def array_over(
     """A read-only array over bytes of a file.
 
     Raises:
-        ArtifactError: `what` is of bools, and some are neither 0 nor 1; or sizes that no array can
-            have beside a 0.
+        ArtifactError: `what` is of bools, and some are neither 0 nor 1; or sizes that no array with
+            a 0 among them can have.
     """
     if math.prod(n for n in shape if n) * dtype.itemsize > sys.maxsize:
         raise ArtifactError(f"{what} claims the shape {tuple(shape)}, which no array can have")

@@ -416,7 +416,7 @@ class Called:
         group: the ranks.
         attrs: what else the function is given.
         place: where in the user's code it is, for messages.
-        starts: whether it goes on while the program computes.
+        starts: whether it runs while the program computes.
     """
 
     def __init__(

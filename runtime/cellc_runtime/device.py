@@ -2,7 +2,7 @@
 
 A device allocates memory, copies to and from it, loads code and launches it. The processor is one:
 its memory is the process's own, and a launch is a call that returns when it is done. A GPU has
-memory of its own, and does what is launched on a stream, in order, while the caller goes on. An
+memory of its own, and runs launches on a stream, in order, while the caller continues. An
 executable asks `device_of` for the device of its program's target.
 """
 
@@ -226,7 +226,7 @@ class Device(ABC):
         return MemoryStatistics()
 
     def reset_peaks(self) -> None:  # noqa: B027 (a device without figures has no peaks)
-        """Count peaks anew from now on."""
+        """Restart the count of peaks."""
 
     def trim(self) -> None:  # noqa: B027 (a device may keep nothing)
         """Give memory that is kept for what comes back to the system."""
@@ -236,7 +236,7 @@ class Device(ABC):
         return Properties(self.name)
 
     def stream(self) -> Stream:
-        """A stream beside the one that programs run on."""
+        """A stream apart from the one that programs run on."""
         return HostStream(self)
 
     def default_stream(self) -> Stream:

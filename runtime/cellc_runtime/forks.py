@@ -34,7 +34,7 @@ _forking: list[int] = []
 def renewed(lock: L) -> L:
     """A Lock, RLock, Condition or Event that is free in a child made by fork.
 
-    An RLock stays held where the forking thread holds it: that thread goes on in the child.
+    An RLock stays held where the forking thread holds it: that thread continues in the child.
 
     Raises:
         TypeError: it is something else, a semaphore, say.

@@ -39,7 +39,7 @@ reading them takes as long as many looks for what is waited for."""
 _FRESH = 3.0
 """Seconds for which an answer counts."""
 _ENVELOPE = 256
-"""Bytes, at most, that a message has beside its text."""
+"""The most bytes of a message besides its text."""
 _HELD = ". It does not answer: its code holds the interpreter's lock"
 Waits = dict[int, tuple[str, list[int], float, float]]
 """Of ranks that wait: in what, for which ranks, for how many seconds, and how long ago that was."""

@@ -44,4 +44,4 @@ class Meeting(Protocol):
 
 
 Phases = Generator[Meeting]
-"""A collective that gives the meeting which must be over before it goes on."""
+"""A collective that gives the meeting which must be over before it continues."""

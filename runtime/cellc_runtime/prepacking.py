@@ -140,7 +140,7 @@ class Blocks:
         known = dict(keys)
         blocks: list[Memory] = []
         packed: dict[int, tuple[Memory, Packing]] = {}
-        # One copy of all weights, and room for the largest block beside it.
+        # One copy of all weights, and room for the largest block in addition.
         free = _FreeBlocks(max((s.nbytes for s in self._program.slots[self._first :]), default=0))
         for number, precomputed in enumerate(self._program.precomputed):
             parts = tuple(known[s] for s in precomputed.sources)

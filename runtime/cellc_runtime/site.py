@@ -305,8 +305,8 @@ class Site:
             weights_version: the only one for which the case holds, or -1.
             weak: an argument that the case does not keep; the case goes when that does.
             words: have to be what they were; what they lie in is kept as long as the case is there.
-            several: it answers for several ops: what fails is called anew by `plain`, which says
-                where, and while a thread records `taped` answers (None: `plain` does).
+            several: it answers for several ops: `plain` repeats a call that fails and names the
+                place, and while a thread records `taped` answers (None: `plain` does).
         """
         case = _Kept(arguments, kwnames, executable, info, params, weights_version, weak, several,
                      taped, words)

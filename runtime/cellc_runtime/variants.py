@@ -160,7 +160,7 @@ class OpenSizes:
             for c, batch in zip(choices, batches, strict=True))
 
     def _batches(self, listed: Sequence[int], choice: Sequence[int]) -> str:
-        """The values of the batch that are served beside these values of the others."""
+        """The values of the batch that are served together with these values of the others."""
         joined: list[tuple[int, int]] = []
         for low, high in sorted(r for v in self.variants for r in v.ranges
                                 if tuple(v.at[i] for i in listed) == tuple(choice)):

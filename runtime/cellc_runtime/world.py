@@ -73,8 +73,8 @@ class World(Protocol):
         """Whether the ranks of a group can read each other's memory; the same on all of them."""
 
     def meeting(self, step: Step, own: Sequence[Bytes]) -> Meeting:
-        """This rank comes to a step of ranks that read each other's memory; the others may read
-        its `own`. Nothing is waited for."""
+        """Begin a step of ranks that read each other's memory; the others may read its `own`.
+        Nothing is waited for."""
 
     def wait(self, meeting: Meeting) -> None:
         """Until a meeting is over."""

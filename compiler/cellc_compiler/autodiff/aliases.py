@@ -118,7 +118,7 @@ class _Uses:
             return list(values)
         found: dict[Value, Value] = {}
         out = list(values)
-        # A backward pass comes to the last node first.
+        # A backward pass reaches the last node first.
         for i in reversed(range(len(out))):
             v = out[i]
             if v not in related:
@@ -191,7 +191,7 @@ class _Uses:
         return [flag for v in self.reached(value) for flag, _ in self.known.get(v, ())]
 
     def contributed(self, value: Value, place: int) -> bool:
-        """Whether a backward pass finds a cotangent of a value when it comes to a node."""
+        """Whether a backward pass finds a cotangent of a value when it reaches a node."""
         return value in self.before or value in self.known \
             or value in (x for pairs in self.known.values() for _, x in pairs) \
             or any(at > place for at, _ in self.read.get(value, ()))

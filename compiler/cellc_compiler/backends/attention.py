@@ -93,7 +93,7 @@ class AttentionPattern(Pattern[Attention]):
     """Two products and the rows between them as one kernel.
 
     Attributes:
-        reads_itself: whether the nest may store a value that it also goes on with.
+        reads_itself: whether the nest may store a value that it also reads.
     """
 
     reads_itself = False

@@ -104,7 +104,7 @@ where runs are long."""
 _RUN_WORK = 1 << 18
 """Multiply-adds that a run should have."""
 _LONG_RUN = 2048
-"""Steps of a chain from which on adding its sum to the others is little beside it."""
+"""Steps of a chain from which on adding its sum to the others costs little in comparison."""
 
 
 def image_runs(n: int, elements: int, work: int) -> int:

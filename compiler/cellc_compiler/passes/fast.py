@@ -59,7 +59,7 @@ class FoldScales(Pass):
 
 
 class _FoldScales:
-    """The rewrite of one graph: chains are followed node by node and built anew at their end."""
+    """The rewrite of one graph: chains are followed node by node and rebuilt at their end."""
 
     def __init__(self, graph: Graph) -> None:
         self.frozen = frozen_values(graph)
@@ -68,7 +68,7 @@ class _FoldScales:
         self.chains: dict[Value, _Chain] = {}
 
     def rule(self, b: Builder, node: Node) -> Sequence[Value] | None:
-        """Note a chain that the node begins or goes on with; rewrite it where it ends."""
+        """Note a chain that the node begins or continues; rewrite it where it ends."""
         if len(node.results) != 1 or not node.result.dtype.is_float:
             return None
         if _weight_axes(node) is not None and node.operands[1] in self.frozen:

@@ -44,7 +44,7 @@ class CallLog:
         done: what has happened, with what it gave.
         place: how much of it the program has come past.
         objects: of the call, by place.
-        changed: it has changed Python objects beside what its pieces do.
+        changed: it has changed Python objects besides the effects of its pieces.
         thread: that makes the call.
     """
 

@@ -71,7 +71,7 @@ def _run(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
 
 
 def _own_throughout(cell: Any) -> bool:
-    """Whether all Cells below are cellc's: what they do beside their results is known."""
+    """Whether all Cells below are cellc's: their effects besides results are known."""
     return context.numerics() == "strict" and all(
         type(c).__module__.startswith("cellc.") and hooks_of(c) is None
         for _, c in cell.cells_and_names()

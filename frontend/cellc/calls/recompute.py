@@ -184,7 +184,7 @@ class Replay:
 
     Attributes:
         structure, leaves: of its arguments; `leaves` are the very tensors.
-        notes: what the first run did beside its results.
+        notes: effects of the first run besides its results.
         scope: how ops ran in it (mixed precision, hooks).
     """
 

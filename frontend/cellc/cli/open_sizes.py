@@ -285,7 +285,7 @@ class _Planner:
 
 
 def _ranges(shapes: Shapes, choice: Mapping[str, int], batch: str | None) -> list[Range]:
-    """The values of the batch for which all guards hold, beside these values of the others.
+    """The values of the batch for which all guards hold, together with these values of the others.
 
     Raises:
         UserError: a guard that is no comparison of the batch with a number.

@@ -1,8 +1,8 @@
 """Collectives among the processes of a group. Source: `mindspore.communication.comm_func`.
 
-An operation started without waiting (`async_op`) goes on in PyNative while this process computes:
-its result holds zeros until the handle was waited for. In a graph, and where a gradient is
-recorded, it is there as soon as anything reads it.
+An operation started without waiting (`async_op`) runs in PyNative while this process computes: its
+result holds zeros until the handle was waited for. In a graph, and where a gradient is recorded, it
+is there as soon as anything reads it.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ _MOST = 256
 """Parts of a call that are compared, and characters of a value."""
 
 Facet = tuple[str, str, str]
-"""A part of a call: its kind, what distinguishes it beside its shape, and it in words."""
+"""A part of a call: its kind, its distinction besides its shape, and it in words."""
 
 
 def facets(

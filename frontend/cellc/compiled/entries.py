@@ -430,7 +430,7 @@ class _PipelineEntry(CompiledEntry):
 
 
 STATES = 32
-"""Entries of one signature, for different state, that are kept beside the latest."""
+"""Entries of one signature, for different state, that are kept besides the latest."""
 OFTEN = 8
 """Compilations of one network after which it is said so."""
 _REMEMBERED = 1000

@@ -27,7 +27,7 @@ class PiecesEntry(Entry):
     Args:
         part: runs the graph.
         given: what pieces gave, by their keys; later traces know it.
-        again: traces and compiles a call anew, for arrays of the signature's types.
+        again: traces and compiles a call another time, for arrays of the signature's types.
         call: that the trace was made for; it is to be run next.
     """
 

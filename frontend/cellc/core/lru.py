@@ -58,7 +58,7 @@ class LRU(Generic[K, V]):
         self._with_room(key)[key] = value
 
     def _with_room(self, key: K) -> dict[K, V]:
-        """The younger generation, begun anew if it has no room for a key."""
+        """The younger generation, emptied if it has no room for a key."""
         younger = self._younger
         if len(younger) >= self.limit and key not in younger:
             self._elder = younger

@@ -1,8 +1,8 @@
 """Library functions as they are called: natively, if the eager engine may, and by name in errors.
 
 A function of the library is Python: checks, promotion, then one op or a few. For tensors of the
-same types and other arguments of the same values it always comes to the same ops. Where that costs
-more than the work, its definition says so, in one of two forms:
+same types and other arguments of the same values it always runs the same ops. Where that costs more
+than the work, its definition says so, in one of two forms:
 
 - `@native` (`@native_of_types`, `@native_of_any_shape`) before a public function. It stays a Python
   function with its name, parameters and text, called by another that passes its arguments on by
@@ -51,7 +51,7 @@ class Body:
         call: is called in the function's place.
         fn: the function.
         by_op: its first argument is the name of an op.
-        any_shape: which op it comes to depends on no shape.
+        any_shape: its choice of an op depends on no shape.
         types_only: some of its tensors are given for their types alone.
     """
 
@@ -132,7 +132,7 @@ def native_of_types(fn: F) -> F:
 
 
 def native_of_any_shape(fn: F) -> F:
-    """As `native`, for a function that comes to the same op whatever the shapes."""
+    """As `native`, for a function that runs the same op whatever the shapes."""
     return _around(fn, native_body(any_shape=True))
 
 

@@ -61,7 +61,7 @@ class CocoDataset(
     """COCO: pictures, and what a file of JSON says of them. Pictures of which it says nothing are
     left out.
 
-    Columns, beside image (uint8), with a row for each of a picture's annotations:
+    Columns, besides image (uint8), with a row for each of a picture's annotations:
 
     - "Detection": bbox (float32: left, top, width, height), category_id, iscrowd (uint32);
     - "Stuff": segmentation (float32, filled up with -1 to the longest), iscrowd;

@@ -298,7 +298,7 @@ class Repeat(Operation):
         return inputs[0].get_dataset_size() * max(1, self.count)
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
-        """The rows; random operations before draw anew each time."""
+        """The rows; earlier random operations draw new values each time."""
         done = 0
         while done != self.count:
             empty = True

@@ -196,8 +196,8 @@ class _Worker:
         self.channel, other = context.Pipe()
         self.process = context.Process(target=target, args=(other,), daemon=True)
         with warnings.catch_warnings():
-            # From Python 3.12 on a fork beside threads is warned of, those of numpy's BLAS too,
-            # which are made for it.
+            # From Python 3.12 on a fork in a process with threads gives a warning, also for those
+            # of numpy's BLAS, which are made for it.
             warnings.simplefilter("ignore", DeprecationWarning)
             with _safe_path() if method == "spawn" else nullcontext():
                 self.process.start()
@@ -260,7 +260,7 @@ class ProcessPool:
         count: how many processes.
         method: how they start: "fork" or "spawn".
         limits: the bytes of a task, and of a result, up to which it goes through shared memory.
-        seeded: whether Python's and numpy's global generators start anew for each task.
+        seeded: whether Python's and numpy's global generators restart for each task.
     """
 
     def __init__(

@@ -334,7 +334,7 @@ def _typed(feature: Feature, column: Mapping[str, Any], path: str) -> np.ndarray
     if isinstance(feature, list):
         if kind == "string":
             return np.array([b.decode("utf-8", "replace") for b in feature])
-        # Bytes of several strings lie beside one another, all as long as the longest.
+        # Bytes of several strings are contiguous, all as long as the longest.
         longest = max(map(len, feature), default=0)
         data = b"".join(b.ljust(longest) for b in feature)
         if kind in ("uint8", "int8"):

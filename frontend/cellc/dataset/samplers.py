@@ -76,7 +76,7 @@ class RecordDraw(Draw):
         return MinimalStandard(self.seed + self.number + 1)
 
     def shuffled_part(self, owner: object, count: int, shift: int) -> list[int]:
-        """Numbers below `count`, shuffled anew in each pass."""
+        """Numbers below `count`, shuffled again in each pass."""
         return self.stream().order(count)
 
 
@@ -446,7 +446,7 @@ class FixedSampler(BuiltinSampler):
         self.fixed, self.seed, self.shuffled = sampler, seed, shuffled
 
     def select(self, size: int, draw: Draw) -> Ids:
-        """As the other does, with a stream that starts anew each time."""
+        """As the other does, with a stream that restarts each time."""
         ids = self.fixed.select(size, Draw(self.seed, 0, {}, draw.labels))
         return [ids[p] for p in Mt19937(self.seed).order(len(ids))] if self.shuffled else ids
 

@@ -40,8 +40,8 @@ class FileDataset(SourceDataset, own={"shuffle": ORDER}):
     """Base of datasets whose files are read from the start to the end.
 
     As many files as there are workers are read at once, and their rows come in turn, one of each. A
-    shard is a run of rows; the last one goes on at the beginning so that all are equally long. Both
-    as in MindSpore, whose orders of files and rows these are, too.
+    shard is a run of rows; the last one continues at the beginning so that all are equally long.
+    Both as in MindSpore, whose orders of files and rows these are, too.
     """
 
     dataset_files: list[str]

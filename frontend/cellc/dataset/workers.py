@@ -185,7 +185,7 @@ def start_method(function: Callable[..., Any], wanted: str | None = None) -> str
         wanted: "fork" or "spawn"; None: as the configuration says.
 
     A fork is what MindSpore's users write for: functions need no name, and scripts no guard. But a
-    fork beside other threads of Python may wait for ever for what they held.
+    fork in a process with other threads of Python may wait for ever for locks that they held.
     """
     wanted = wanted or config.get_multiprocessing_start_method()
     if multiprocessing.current_process().daemon:
@@ -211,7 +211,7 @@ class _Sink:
 
 
 def _unsendable(function: Callable[..., Any]) -> str:
-    """Why a process that starts anew cannot have a function; empty if it can."""
+    """Return why a new process cannot have a function; empty if it can."""
     sink = _Sink()
     try:
         pickle.Pickler(sink).dump(function)

@@ -217,7 +217,7 @@ def derived(
     Args:
         kind: of what is made: with the structure it says all that `build` depends on.
         seeds, wanted: numbers of results to start from and of values asked for.
-        given: what the graph takes beside recorded values.
+        given: inputs of the graph besides recorded values.
         build: gives the outputs.
     """
     recording.absorb()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .sites import Call
 
 _SMALL = 1 << 16
-"""Elements of the largest tensor: beyond it, calls cost little beside the work."""
+"""Elements of the largest tensor: beyond it, calls cost little compared with the work."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

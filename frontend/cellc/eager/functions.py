@@ -123,7 +123,7 @@ class FunctionSite:
     def _learn_one(
         self, args: Sequence[Any], names: tuple[str, ...] | None, call: Call, out: Any
     ) -> bool:
-        """Learn a call that came to one op on its own arguments."""
+        """Learn a call that ran one op on its own arguments."""
         executable = call.executable
         whole = call.result is out or (
             type(out) is tuple and len(out) == len(call.results())

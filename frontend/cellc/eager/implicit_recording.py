@@ -1,7 +1,7 @@
 """Runs that a gradient may follow: what `Cell.set_grad` is for, in PyNative mode.
 
 With this option a Cell is recorded when it is called by itself. A gradient of that Cell for the
-same arguments then goes on from the recording and does not run `construct` again. It does so only
+same arguments then continues from the recording and does not run `construct` again. It does so only
 if nothing that is looked at has changed since: arguments and results (element by element),
 Parameters, attributes of any Cell, options. A Cell whose recordings are not used stops making them
 until a gradient of it is asked for again.

@@ -43,7 +43,7 @@ CustomRule = Callable[[Tensors, Tensors, Tensors], Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """A rule that goes on with the cotangents gathered so far.
+    """A rule that continues with the cotangents gathered so far.
 
     Attributes:
         rule: (operands, cotangents of the results or None, those so far of the operands or None,

@@ -27,7 +27,7 @@ class Reduction:
 
     Attributes:
         places: which of the gradients asked for they are.
-        key: all that `run` depends on, beside the types of gradients and state.
+        key: all that `run` depends on, besides the types of gradients and state.
         state: further tensors that it reads.
         run: (gradients, None where there is no path; state) -> a gradient for each.
         keep: gets these gradients.

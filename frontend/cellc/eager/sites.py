@@ -1,7 +1,7 @@
 """Native sites of the eager engine: the usual op call and the operators of Tensor.
 
 This module decides which calls a site may learn. A case of `apply` is an op, the types of its
-operands and its attributes; a case of an operator is a call that came to exactly one op on its own
+operands and its attributes; a case of an operator is a call that ran exactly one op on its own
 operands (a Python number being one that always stands for the same constant).
 """
 

@@ -33,7 +33,7 @@ def check_work(vm: Interpreter, frame: Frame, node: ast.AST | None = None) -> No
     """End a trace that has run too many statements.
 
     Raises:
-        CompileError: with the line of the loop or call that goes on.
+        CompileError: with the line of the loop or call that continues.
     """
     if vm.statements > MOST_STATEMENTS:
         raise vm.error(

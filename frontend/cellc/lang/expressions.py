@@ -410,7 +410,7 @@ def _super(vm: Interpreter, frame: Frame, node: ast.AST) -> Any:
 
 
 def _sent(vm: Interpreter, node: ast.Yield | ast.YieldFrom, frame: Frame) -> Any:
-    """The value of the `yield` that a generator goes on from."""
+    """The value of the `yield` that a generator continues from."""
     if frame.sent is MISSING:
         raise vm.error(
             "CE103", SyntaxError, "'yield' is supported where it is evaluated first in its "

@@ -29,7 +29,7 @@ class Frame:
         depth: nested calls; 0 outside all functions.
         first_argument: for `super()`.
         site: in a layer of cellc itself, the user's line that called it: its nodes belong there.
-        sent: the value of the `yield` that a generator goes on from.
+        sent: the value of the `yield` that a generator continues from.
         finals: `try` statements around what is evaluated whose `finally` is yet to run.
     """
 

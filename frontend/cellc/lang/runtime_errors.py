@@ -188,7 +188,7 @@ def raise_at_run_time(
     vm.at(node, frame)
     if vm.fault is not None and vm.fault.error is error and vm.fault.node is not None \
             and vm.fault.node[0] is frame:
-        vm.at(vm.fault.node[1] or node, frame)  # where it was raised, and not where it goes on
+        vm.at(vm.fault.node[1] or node, frame)  # where it was raised, not where it continues
     check(vm, scalar(False), error, frame)
     raise Diverged(len(vm.tracer.regions))
 

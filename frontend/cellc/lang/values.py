@@ -1,4 +1,4 @@
-"""Values of the interpreter beside ordinary objects, and the merging of two possible values.
+"""Values of the interpreter besides ordinary objects, and the merging of two possible values.
 
 A value known at compile time is an ordinary Python object; a run-time value is a GraphTensor or
 a Parameter. Where two paths meet, a `Merger` decides for each part of a value whether it is the

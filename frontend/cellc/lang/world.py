@@ -209,7 +209,7 @@ def _told(
 
 
 def refuse_iterators(vm: Interpreter, values: Any, frame: Frame) -> None:
-    """An iterator from outside goes on from call to call, which a trace cannot.
+    """An iterator from outside continues from call to call, which a trace cannot.
 
     Raises:
         CompileTypeError: one of the values is such an iterator (CE308).

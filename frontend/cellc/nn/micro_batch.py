@@ -141,7 +141,7 @@ class PipelineGradReducer(Cell):
     Args:
         parameters: whose gradients they are.
         scale_sense: what the loss was multiplied by.
-        opt_shard: whether the optimizer's state is parted among processes: it is not.
+        opt_shard: whether the optimizer's state is sharded over processes: it is not.
 
     Raises:
         RuntimeError: stages of a pipeline are asked for outside of graph mode, or `opt_shard`.

@@ -117,7 +117,7 @@ class Primitive:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        state.pop("_layers", None)  # which a copy of the layer sets anew
+        state.pop("_layers", None)  # which a copy of the layer sets again
         return state
 
     def _fixed(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class Primitive:
             out_strategy: the same for the results.
 
         Raises:
-            ValueError: a number of parts below 1, or no `in_strategy` beside an `out_strategy`.
+            ValueError: a number of parts below 1, or an `out_strategy` without an `in_strategy`.
         """
         sharding.check_strategies(self.name, in_strategy, out_strategy)
         for name, strategy in (("in_strategy", in_strategy), ("out_strategy", out_strategy)):

@@ -270,7 +270,7 @@ class CpuRegOp(_RegOp):
 
 
 def op_info_register(op_info: Any) -> Callable[[F], F]:
-    """A decorator that keeps registration information beside a function, which it gives back.
+    """A decorator that keeps registration information about a function, which it gives back.
 
     Args:
         op_info: what `get_op_info` of a registration gave, or a str of JSON.

@@ -39,7 +39,7 @@ class AutoParallelContext:
                              "set_auto_parallel_context.")
 
     def get_all_reduce_fusion_split_indices(self, group: str = "") -> list[int]:
-        """Where gradients are parted among sums over devices: nowhere."""
+        """Where gradients are sharded among sums over devices: nowhere."""
         return list(_splits["indices"])
 
     def get_all_reduce_fusion_split_sizes(self, group: str = "") -> list[int]:

@@ -56,7 +56,7 @@ def _get_stage_device_num() -> int:
 
 
 def _get_grad_accumulation_shard() -> bool:
-    """Whether accumulated gradients are parted among devices."""
+    """Whether accumulated gradients are sharded over devices."""
     return bool(settings.optimizer_sharding("gradient_accumulation_shard"))
 
 

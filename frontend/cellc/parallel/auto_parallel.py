@@ -122,7 +122,7 @@ class AutoParallel(Cell):
 
         Args:
             shard_size: among how many ranks; -1: all of them.
-            threshold: KiB of a parameter below which its state is not parted.
+            threshold: KiB of a parameter below which its state is not sharded.
             optimizer_level: `"level1"` or `"level2"` (sums of gradients, too).
 
         Raises:

@@ -1,4 +1,4 @@
-"""Groups of ranks by name, and how a process comes to be one of several."""
+"""Groups of ranks by name, and how a process becomes one of several."""
 
 from __future__ import annotations
 

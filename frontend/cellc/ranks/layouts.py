@@ -24,7 +24,7 @@ Box = tuple[slice, ...]
 
 @dataclass(frozen=True, slots=True)
 class PartLayout:
-    """How a tensor is parted among ranks.
+    """The sharding of a tensor over ranks.
 
     Attributes:
         devices: the matrix of devices, outermost axis first.

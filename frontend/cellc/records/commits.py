@@ -1,6 +1,6 @@
 """Files of a MindRecord dataset replaced together: each is the old one, or each is the new one.
 
-The new files are written into a folder beside their places. One rename of that folder, to a name
+The new files are written into a folder next to their places. One rename of that folder, to a name
 that readers look for, commits them. They are then moved into their places; a process that dies
 meanwhile leaves the folder, and the next reader or writer of the dataset moves the rest.
 """

@@ -218,7 +218,7 @@ class _Checked:
         return result
 
     def _keep(self, result: int, doing: str) -> None:
-        # A main gathers results and goes on: the first says what went wrong.
+        # A main gathers results and continues: the first one names the error.
         self._failures.setdefault(threading.get_ident(), self._driver.error(result, doing))
 
     def _label(self, function: int) -> str:

@@ -1,6 +1,6 @@
 """State that everything on a GPU shares: the driver, the stream of programs, and errors.
 
-All programs of a GPU run on one stream, in order, while the caller goes on; only reading back,
+All programs of a GPU run on one stream, in order, while the caller continues; only reading back,
 waiting and what a program itself asks for wait. An error on the GPU is therefore raised later: by
 the next synchronization, with the programs that were launched since the one before.
 `CELLC_GPU_BLOCKING=1` waits after each kernel and names the one that failed.

@@ -282,7 +282,7 @@ class CudaDevice(Device):
         self.context.wait()
 
     def stream(self) -> Stream:
-        """A stream beside the one that programs run on."""
+        """A stream apart from the one that programs run on."""
         return CudaStream(self.context)
 
     def default_stream(self) -> Stream:

@@ -12,8 +12,8 @@ same error as on CPUs. NCCL has the bytes in the order of the envelopes: what co
 that are wanted is received, too, into memory of its own, where a later receive finds it.
 
 *No deadlock*: a send waits for nothing. A receive waits on the host for an envelope, which was sent
-when the program of the other side came to its send, and then on the GPU for bytes, which that side
-sends when its stream comes to that place. So all that waits waits for an earlier place of another
+when the program of the other side reached its send, and then on the GPU for bytes, which that side
+sends when its stream reaches that place. So all that waits waits for an earlier place of another
 rank's program, as with messages by the host.
 
 Two ranks must have the same NCCL and a GPU each. A rank knows that of another one from a collective

@@ -7,8 +7,8 @@ the host and asks again.
 
 NCCL moves bytes, and adds where the order is left open (`numerics="fast"`). Other sums are ops of
 the program, between an exchange of slices and a gather (`cellc_compiler.passes.slices`), so their
-order is that of the ranks as on a CPU. Before bytes go, the ranks of the group say through the
-world what they are at: one that does not come, or comes to something else, is named.
+order is that of the ranks as on a CPU. Before bytes go, the ranks of the group exchange their steps
+through the world: one that does not come, or reaches another step, is named.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Move = Callable[[int, int, int], None]
 
 
 class Lane(Protocol):
-    """A stream beside that of the programs.
+    """A stream apart from that of the programs.
 
     Attributes:
         handle: as the driver has it.

@@ -31,7 +31,7 @@ SCORE, WEIGHT, DOT, ROW = (Expr("ref", (), float32, name)
 row of weights times gradients."""
 _HIDES = {dtypes.float16: -6e4}
 _HIDES_OTHERS = -1e9
-"""A score that a mask makes as low as this has no weight beside one that it leaves."""
+"""A score that a mask makes as low as this has no weight next to one that it leaves."""
 
 
 class Unfit(Exception):

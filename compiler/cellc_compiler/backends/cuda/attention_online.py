@@ -1,10 +1,10 @@
 """Online attention under `numerics="fast"`: which products and nests it takes, with the gradient.
 
 Of the forward pass, two products and the softmax between them (`backends/attention.py`). If only
-the gradient reads the weights beside the second product, its products and its row nest are taken,
-too: they run where the first of them stood, and compute scores and weights again. So neither scores
-nor weights nor their gradients are ever in memory. Attentions that this does not take may still be
-one kernel (`attention.py`). The kernels are in `kernels/attention_online.py` and
+the gradient reads the weights besides the second product, its products and its row nest are taken,
+too: they run where the first of them stood, and recompute scores and weights. So neither scores nor
+weights nor their gradients are ever in memory. Attentions that this does not take may still be one
+kernel (`attention.py`). The kernels are in `kernels/attention_online.py` and
 `kernels/attention_backward.py`.
 """
 

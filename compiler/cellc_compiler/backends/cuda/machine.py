@@ -27,7 +27,7 @@ from .rules.table import RULES
 from .writer import ItemKernels
 
 _ROW_ROOM = 32 << 10
-"""Of the shared memory of a block: a few of them have room beside each other."""
+"""Of the shared memory of a block: a few blocks have room together."""
 MEMORY = Memory("device memory", align=256, capacity=MAX_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""A program of kernels in LLVM text: compiled by other processes while lowering goes on, linked."""
+"""A program of kernels in LLVM text: compiled by other processes during lowering, linked."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Branches divided among stages: one `cond` for the results of each.
 
 A training step that leaves out its update after an overflow has all parameters of all stages in one
-branch. Its results depend on few of its operands each, so it is as many branches beside each other
-on one condition.
+branch. Its results depend on few of its operands each, so it is split into parallel branches on one
+condition.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def last_of(nodes: Sequence[Node]) -> dict[Node, int]:
 
 
 def backward_order(nodes: Sequence[Node]) -> Iterator[Node]:
-    """The nodes of a forward part in the order in which a backward pass comes to them.
+    """Return the nodes of a forward part in the order in which a backward pass reaches them.
 
     That is the reverse one, but micro-batches come in their own order: gradients of the first one
     are there first and are added first, as a pipeline does it. Nodes that no micro-batch reads

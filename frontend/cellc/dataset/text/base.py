@@ -58,7 +58,7 @@ class Tokenizer(TextTransform):
     """Base of transforms that make tokens of a text.
 
     Args:
-        with_offsets: whether to give, beside the tokens, where each begins and ends: two arrays of
+        with_offsets: whether to give, besides the tokens, where each begins and ends: two arrays of
             uint32, in bytes of UTF-8.
     """
 

@@ -104,7 +104,7 @@ class LRScheduler:
         last_epoch: how often `step` was called.
 
     Raises:
-        KeyError: a scheduler that goes on with an optimizer that none has worked on.
+        KeyError: a scheduler that continues with an optimizer that none has worked on.
     """
 
     def __init__(self, optimizer: Any, last_epoch: int = -1) -> None:

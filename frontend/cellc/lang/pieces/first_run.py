@@ -118,7 +118,7 @@ class FirstRun:
         return level
 
     def _entered(self, region: Region, around: int, place: int) -> bool:
-        """Whether a run comes to a nested graph, whose inputs then have values."""
+        """Whether a run reaches a nested graph, whose inputs then have values."""
         how = region.entered
         if how is None:
             raise NotAhead("it stands in a function that an op calls in a way of its own",

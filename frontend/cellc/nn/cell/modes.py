@@ -44,9 +44,9 @@ class Modes(State):
         """Whether a gradient of this cell is going to be asked for; itself.
 
         In PyNative mode a call of the cell is recorded then, and `ms.grad(cell)` or
-        `ms.value_and_grad(cell)` for the same arguments goes on from there: `construct` runs once.
-        A change of arguments, Parameters or attributes of Cells in between makes it run again;
-        what else `construct` reads is taken as it was.
+        `ms.value_and_grad(cell)` for the same arguments continues from there: `construct` runs
+        once. A change of arguments, Parameters or attributes of Cells in between makes it run
+        again; what else `construct` reads is taken as it was.
         """
         object.__setattr__(self, "requires_grad", requires_grad)
         return self

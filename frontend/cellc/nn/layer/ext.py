@@ -1,4 +1,4 @@
-"""Layers with PyTorch's parameters that live beside those with MindSpore's: `nn.AvgPool2dExt`.
+"""Layers with PyTorch's parameters, besides those with MindSpore's: `nn.AvgPool2dExt`.
 
 `mint.nn` offers them under plain names (`mint.nn.AvgPool2d`).
 """

@@ -37,7 +37,7 @@ class LARS(Optimizer):
     Source: `mindspore.nn.LARS` (not there on the CPU).
 
     Raises:
-        ValueError: `use_clip` beside rates of groups that change from step to step.
+        ValueError: `use_clip` together with rates of groups that change from step to step.
     """
 
     takes_rows = False  # it scales by norms of whole gradients; the optimizer takes rows of them

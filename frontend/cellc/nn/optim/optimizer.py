@@ -52,7 +52,7 @@ class _IteratorLearningRate(LearningRateSchedule):
 
 
 class _ConvertToCell(LearningRateSchedule):
-    """One value for all steps, beside others that are schedules."""
+    """One value for all steps, together with others that are schedules."""
 
     def __init__(self, value: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Optimizers' state parted among ranks: which rows of which parameter a rank keeps state of.
+"""Optimizers' state sharded over ranks: which rows of which parameter a rank keeps state of.
 
 In data-parallel training every rank has the whole parameters and would have the whole state. With
 `enable_parallel_optimizer` it keeps the state of some rows of each large parameter, updates these
@@ -29,7 +29,7 @@ class Share:
     """The rows of a parameter that one rank keeps state of.
 
     Attributes:
-        ranks: those among which all rows are parted, in the order of the rows.
+        ranks: those that all rows are sharded over, in the order of the rows.
         first: this rank's first row.
         rows: how many it has.
     """
@@ -71,7 +71,7 @@ def shares(parameters: Sequence[Parameter], optimizer: Any) -> tuple[Share | Non
 
 
 def _group() -> tuple[int, ...]:
-    """The ranks among which this one's state is parted."""
+    """The ranks that this one's state is sharded over."""
     here, size = world(), optimizer_sharding("optimizer_weight_shard_size")
     if size == -1:
         size = here.size
@@ -110,7 +110,7 @@ def clone(
 def layouts(
     state: Iterable[Parameter], parts: Sequence[Share | None]
 ) -> dict[str, tuple[Any, ...]]:
-    """The layouts of parted state by name, in MindSpore's form.
+    """The layouts of sharded state by name, in MindSpore's form.
 
     Each is (device matrix, tensor map, shape of the part, field size, whether parts are equal,
     group among which the first axis is parted, whole shape).

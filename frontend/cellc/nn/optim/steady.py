@@ -39,7 +39,7 @@ class SteadySteps(Cell):
     _whole = True
     parameters: Any
     sharded = False
-    """Whether the state is parted among ranks, where a parameter is large enough."""
+    """Whether the state is sharded over ranks, where a parameter is large enough."""
     shares: tuple[sharding.Share | None, ...] = ()
     """This rank's share of each parameter's state, None for all of it, if `sharded`."""
     takes_rows = True
@@ -67,7 +67,7 @@ class SteadySteps(Cell):
             self.shares = (*(self.shares or (None,) * before), *more)
 
     def _parts(self) -> bool:
-        """Whether state is to be parted among ranks."""
+        """Whether to shard state over ranks."""
         return world().size > 1 and bool(get_auto_parallel_context("enable_parallel_optimizer"))
 
     def state_of(
@@ -83,7 +83,7 @@ class SteadySteps(Cell):
         given = ParameterTuple(self.parameters if parameters is None else parameters)
         if not self.sharded:
             whole: ParameterTuple = given.clone(prefix, init)
-            if world().size > 1:  # where graphs are cut it may be parted; scripts say so later
+            if world().size > 1:  # where graphs are cut it may be sharded; scripts say so later
                 for state, parameter in zip(whole, given, strict=True):
                     state.state_of = parameter
             return whole

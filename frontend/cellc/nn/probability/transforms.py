@@ -179,7 +179,7 @@ class TransformedDistribution(Distribution):
         return self._bijector.is_constant_jacobian
 
     def extend_repr(self) -> str:
-        """Nothing beside the bijector and the distribution."""
+        """Nothing besides the bijector and the distribution."""
         return ""
 
     def _log_prob(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:

@@ -45,7 +45,7 @@ def binary(op: str, input: Any, other: Any) -> Tensor:
 
 
 def _whole_number(x: Any, beside: Any) -> bool:
-    """Whether `x` is an int beside a tensor of ints."""
+    """Whether `x` is an int combined with a tensor of ints."""
     return isinstance(x, int) and isinstance(beside, Tensor) and beside.dtype.is_integer
 
 

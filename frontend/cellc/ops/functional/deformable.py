@@ -50,7 +50,7 @@ def deformable_offsets(
         modulated: must be True.
 
     Returns:
-        (N, C, H' h, W' w): windows beside each other.
+        (N, C, H' h, W' w): adjacent windows.
 
     Source: `mindspore.ops.DeformableOffsets`.
     """

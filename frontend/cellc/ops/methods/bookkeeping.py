@@ -1,4 +1,4 @@
-"""Methods of Tensor about memory, devices and what MindSpore notes beside a tensor."""
+"""Methods of Tensor about memory, devices and MindSpore's notes on a tensor."""
 
 from __future__ import annotations
 

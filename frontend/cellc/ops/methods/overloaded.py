@@ -236,7 +236,7 @@ def fill_diagonal(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor
     """The main diagonal replaced by a number.
 
     Args:
-        wrap: begin the diagonal anew below the end of a tall matrix.
+        wrap: restart the diagonal below the end of a tall matrix.
     """
     mask = np.zeros(self.shape, np.bool_)
     np.fill_diagonal(mask, True, wrap)

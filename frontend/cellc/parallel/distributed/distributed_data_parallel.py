@@ -131,8 +131,7 @@ class DistributedDataParallel(Cell):
             recording.reduce_by(self, self.bucketed_params)
 
     def zero_grad(self) -> None:
-        """Forget the gradients: `grad` of the Parameters are zeros, and the next ones begin anew.
-        """
+        """Forget the gradients: `grad` of the Parameters are zeros, which the next ones replace."""
         self._held.clear()
         for parameter in self.bucketed_params:
             parameter.grad = zeros_of(parameter)

@@ -404,7 +404,7 @@ define hidden win64cc i32 @{NAME}_win64({PARAMS}) nounwind {
 
 @functools.cache
 def support_text(target: Target) -> str:
-    """The module every image holds beside its kernels: pool, entry, memory functions.
+    """The module of every image besides its kernels: pool, entry, memory functions.
 
     It depends on the target alone, so it is compiled once and then found in the cache.
     """

@@ -320,7 +320,7 @@ inline:
   ret void
 }
 
-; What generated code calls. One chunk needs no pool.
+; The entry for generated code. One chunk needs no pool.
 define hidden void @cellc_parallel_for(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain) nounwind {
   if sle i64 %ntasks, %grain, else %shared
   call void %fn(ptr %bufs, i64 0, i64 %ntasks)

@@ -91,7 +91,7 @@ sequence:
   %q.type = field %array.type, ptr %arg
   br eq ptr %q.type, %object, label %sort, label %no
 sort:
-  ; A slice has its three items behind its type, where others have their number.
+  ; A slice has its three items after its type, where others have their number.
   %q.begin = getelementptr i8, ptr %arg, i64 16
   br eq i64 %kind, 7, label %items, label %counted
 counted:
@@ -234,7 +234,7 @@ check:
   %j1 = add i64 %j, 1
   br eq ptr %held, %was, label %param, label %no
 current:
-  ; What was computed from them ahead is of this version of them, or there is nothing such (-1).
+  ; Values precomputed from them are of this version of them, or there are none (-1).
   %state = load ptr, ptr %site
   %epoch = field %state.weights_version, ptr %state
   %of = field %case.weights_version, ptr %case

@@ -442,7 +442,7 @@ class NestEmitter(ExpressionEmitter):
 
     def _hoist_one(self, e: Expr, user: Expr | None, row: Scope) -> None:
         if user is not None and user.op == "load" and user.args and e is user.args[0]:
-            return  # a mask guards memory: keep it beside its load
+            return  # a mask guards memory: keep it with its load
         v = self._value(e, row)
         if self.nest.mode == "row" and lanes_of(v.ty) == 1:
             row.wide.setdefault((id(e), self.lanes), self.f.splat(v, self.lanes))

@@ -58,7 +58,7 @@ define internal ptr @copies_of(ptr %thread) nounwind {{
   ret ptr %own
 }}
 
-; Some bytes, with zeros behind them up to `room`.
+; Some bytes, followed by zeros up to `room`.
 define hidden void @cellc_emulated_copy_async(ptr %thread, ptr %to, ptr %source, i32 %room,
                                               i32 %bytes) nounwind {{
   %launch = field %thread.launch, ptr %thread
@@ -95,7 +95,7 @@ define hidden void @cellc_emulated_commit_copies(ptr %thread) nounwind {{
   ret void
 }}
 
-; Do the copies of all groups of the thread but the last so many.
+; Do the copies of all groups of the thread but the last ones.
 define hidden void @cellc_emulated_wait_copies(ptr %thread, i32 %but) nounwind {{
   %own = call ptr @copies_of(ptr %thread)
   %count.p = place %thread.copies, ptr %thread
@@ -326,7 +326,7 @@ bad:
   ret i32 1
 }}
 
-; What a copy is, at the end of the queue; an error where shared memory does not lie as it must.
+; Append a copy to the queue; an error where shared memory does not lie as it must.
 define internal void @queue(ptr %thread, ptr %map, ptr %shared, i32 %x, i32 %y, i32 %z,
                             ptr %barrier) noinline nounwind {{
   %launch = field %thread.launch, ptr %thread
@@ -398,7 +398,7 @@ define hidden void @cellc_emulated_commit_stores(ptr %thread) nounwind {{
   ret void
 }}
 
-; Do the stores of all groups of the thread but the last so many.
+; Do the stores of all groups of the thread but the last ones.
 define hidden void @cellc_emulated_wait_stores(ptr %thread, i32 %but) nounwind {{
   %launch = field %thread.launch, ptr %thread
   %queues = field %launch.queues, ptr %launch

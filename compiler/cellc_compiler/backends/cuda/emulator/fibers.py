@@ -336,7 +336,7 @@ out:
   ret i64 %all
 }
 
-; What all lanes of a warp wait for, done; an error where they wait for different things.
+; Do the work that all lanes of a warp wait for; an error where they wait for different things.
 define internal void @perform(ptr %launch, ptr %warp) noinline nounwind {
   %operation = field %thread.operation, ptr %warp
   loop %i < 32, else %same
@@ -463,7 +463,7 @@ out:
   ret void
 }
 
-; What stands for cuLaunchKernel: 0, 2 (no memory), or what a thread did wrong.
+; The stand-in for cuLaunchKernel: 0, 2 (no memory), or the number of a thread's fault.
 define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64 %bytes,
                                          i1 %meets, ptr %stream, ptr %given) nounwind {
   %launch = alloca %launch

@@ -65,7 +65,7 @@ define hidden void @cellc_emulated_commit_products(ptr %thread) nounwind {{
   ret void
 }}
 
-; Each group begins behind a fence.
+; Each group begins after a fence.
 define internal void @commit_products(ptr %warp) nounwind {{
   count %thread.product_groups, ptr %warp
   set %thread.fenced, ptr %warp = 0

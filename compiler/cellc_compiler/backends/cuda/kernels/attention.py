@@ -12,9 +12,9 @@ is not 0). The order is that of `loops/order.py`: an element of a product is a c
 multiply-adds for each segment of k, a row of the nest is a warp's.
 
 Rows of shared memory are 4 elements longer than a multiple of 32, so that a vector of each of four
-rows beside one another meets every bank once. A step of k reads the left operand along its rows, a
-vector for four steps, and the right one from tiles of 8 steps, of which one is multiplied while the
-other is filled (`loaders.py`).
+adjacent rows meets every bank once. A step of k reads the left operand along its rows, a vector for
+four steps, and the right one from tiles of 8 steps, of which one is multiplied while the other is
+filled (`loaders.py`).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Share:
 
     Attributes:
         rows: of the tile.
-        across: warps beside one another.
+        across: adjacent warps.
     """
 
     rows: int

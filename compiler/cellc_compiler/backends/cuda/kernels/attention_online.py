@@ -10,10 +10,10 @@ they like. Sums are in float32; scores are not rounded, weights are rounded to t
 operands (float32: TF32) where they are multiplied.
 
 A warp does 16 rows. Queries lie in shared memory, keys and values pass through a ring of tiles.
-Rows there are 16 bytes longer than a multiple of 32 bytes, so that eight of them beside one another
-meet every bank once. Of a tile of scores the lane 4 g + t has rows g and g + 8, columns 2 t and
-2 t + 1 of each eight: that is what it needs as left operand of the next product (for TF32 with k in
-the order 0, 2, 4, 6, 1, 3, 5, 7).
+Rows there are 16 bytes longer than a multiple of 32 bytes, so that eight adjacent ones meet every
+bank once. Of a tile of scores the lane 4 g + t has rows g and g + 8, columns 2 t and 2 t + 1 of
+each eight: that is what it needs as left operand of the next product (for TF32 with k in the order
+0, 2, 4, 6, 1, 3, 5, 7).
 
 Tiles that a constant mask hides are left out, with the values that it hides: an infinity or a NaN
 there does not reach the result. Source: Dao, "FlashAttention-2", 2023, algorithm 1.
@@ -53,7 +53,7 @@ ROWS = (64, 32, 16)
 REGISTERS = 1 << 16
 """Of a multiprocessor."""
 _OTHERS = 104
-"""Registers of a lane beside its sums."""
+"""Registers of a lane besides its sums."""
 _LOG2_E = math.log2(math.e)
 
 

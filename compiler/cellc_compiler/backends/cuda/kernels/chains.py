@@ -1,8 +1,8 @@
 """Sums whose chains are lanes: products of one column, and weights' gradients of few channels.
 
 The order of both (`loops/order.py`) has as many interleaved chains as a warp has lanes, or half of
-them, or a quarter. So a sum is a group of lanes beside one another: they read elements beside one
-another, and what is folded by halves at the end are lanes that exchange what they have.
+them, or a quarter. So a sum is a group of adjacent lanes: they read adjacent elements, and the
+folds by halves at the end are lanes that exchange their values.
 """
 
 from __future__ import annotations

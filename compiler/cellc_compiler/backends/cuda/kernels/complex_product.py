@@ -1,7 +1,7 @@
 """Products of complex matrices by the tiles of `product.py`, with real and imaginary parts apart.
 
-In memory an element is two numbers beside one another. In shared memory real parts are one tile and
-imaginary parts another; a thread has sums of both. An element takes in a step of k by four fused
+In memory an element is two adjacent numbers. In shared memory real parts are one tile and imaginary
+parts another; a thread has sums of both. An element takes in a step of k by four fused
 multiply-adds, in the order of the CPU: the real part by `a.re b.re` and `-a.im b.im`, the imaginary
 one by `a.re b.im` and `a.im b.re`.
 """

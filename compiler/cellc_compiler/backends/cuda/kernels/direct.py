@@ -1,8 +1,8 @@
 """Products of few rows and few steps, as depthwise convolutions are: a thread for each column.
 
 A tile would be mostly empty. A thread has the sums of all rows of its column in registers and goes
-along k once; threads beside one another read columns beside one another, and the same weights.
-Nothing passes through shared memory.
+along k once; adjacent threads read adjacent columns, and the same weights. Nothing passes through
+shared memory.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tiles of operands on their way from memory through registers to shared memory.
 
-A thread reads the same places of each tile: its rows are found once, a step of k is found anew.
+A thread reads the same places of each tile: its rows are found once, a step of k each time.
 Elements loaded for the next tile wait in registers while the present one is multiplied, and are
 then stored in the other half of shared memory. (`cp.async` would save these few registers, but can
 neither turn round what lies along k nor widen 16-bit floats.)
@@ -30,7 +30,7 @@ class Mapping:
 
     Attributes:
         along: `"free"` or `"steps"`, the axis that neighbouring threads go along.
-        lanes: elements beside one another that are one load.
+        lanes: adjacent elements that are one load.
         width: of the tile.
         threads: of the block. Where they are more than there are loads, some do the same.
     """

@@ -8,9 +8,8 @@ it lies in shared memory; `ldmatrix.trans` turns it. Elements of 4 bytes it cann
 loaded one by one, with bytes 16 c of row r at c ^ 2 (r % 4). Elements outside of a matrix are
 filled with zeros.
 
-The tile of the result goes through the same memory: there it is rounded, and threads beside one
-another store what lies beside one another. The epilogue (`epilogues.py`) works there, on the
-rounded elements.
+The tile of the result goes through the same memory: there it is rounded, and adjacent threads store
+adjacent elements. The epilogue (`epilogues.py`) works there, on the rounded elements.
 """
 
 from __future__ import annotations

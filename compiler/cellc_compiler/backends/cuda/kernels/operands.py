@@ -133,7 +133,7 @@ class Operand:
         return at.y.cmp("ult", self.window.height) & at.x.cmp("ult", self.window.width)
 
     def runs(self, axis: str, lanes: int) -> bool:
-        """Whether elements lie beside one another along `"free"` or `"steps"`, as whole vectors."""
+        """Whether elements are adjacent along `"free"` or `"steps"`, as whole vectors."""
         along, other = (self.free, self.steps) if axis == "free" else (self.steps, self.free)
         if self.window is not None or not along or along[-1].stride != 1:
             return False

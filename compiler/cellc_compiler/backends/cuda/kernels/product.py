@@ -50,7 +50,7 @@ class Epilogue(Protocol):
         """In a kernel, on its pointers from `first` on."""
 
 _ROWS_TOGETHER = 8
-"""Rows of tiles that blocks beside one another go down together, so that both operands stay in the
+"""Rows of tiles that adjacent blocks go down together, so that both operands stay in the
 second-level cache."""
 
 
@@ -119,8 +119,7 @@ class StoresSums:
         return at + out.start
 
     def column(self, j: X) -> list[X]:
-        """Where the columns of a vector from `j` on lie in a row: one number if beside one
-        another."""
+        """Where the columns of a vector from `j` on lie in a row: one number if adjacent."""
         lanes = 1 if self.whole else self.product.lanes
         return [spot(self.f, j + lane, self.out.columns).offset for lane in range(lanes)]
 

@@ -2,7 +2,7 @@
 
 `(batch, channels, points)` becomes `(batch, points, channels)`, where a group's channels are filled
 up with zeros, so that whole vectors of them are copied. Elements pass through shared memory:
-threads beside one another read points and write channels beside one another.
+adjacent threads read points and write adjacent channels.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Repacked:
     """The tensor to be reordered.
 
     Attributes:
-        outer, groups: matrices; those of a group lie beside one another in the result.
+        outer, groups: matrices; those of a group are adjacent in the result.
         channels, points: of a matrix; points lie densely at first.
         padded: channels of a group in the result.
     """

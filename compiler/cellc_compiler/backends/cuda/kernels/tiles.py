@@ -1,11 +1,11 @@
 """Tiles of products: what a block computes, how its threads share it, and which one a shape gets.
 
 A warp is 4 x 8 lanes. A lane has `tm` x `tn` sums in registers, in vectors of 16 bytes that lie 4
-(or 8) vectors apart, so that the eight lanes of a row of the warp read 128 bytes beside one another
-of shared memory, and the four of a column the same. An element of an operand's tile is at
-`k * pitch + position`, and a row is one vector longer than the tile: what is stored across it (the
-operand lies along k in memory) then meets every bank once. `tests/cuda/test_products.py` counts
-the conflicts from these formulas.
+(or 8) vectors apart, so that the eight lanes of a row of the warp read 128 adjacent bytes of shared
+memory, and the four of a column the same. An element of an operand's tile is at `k * pitch +
+position`, and a row is one vector longer than the tile: what is stored across it (the operand lies
+along k in memory) then meets every bank once. `tests/cuda/test_products.py` counts the conflicts
+from these formulas.
 
 In a step of k a lane reads `(tm + tn) / 4` vectors for `tm * tn` multiply-adds of float32: 4 for 64
 in the largest tile.

@@ -2,8 +2,8 @@
 
 - *Elements*: nothing is reduced. A thread does one vector of up to 16 bytes of the last axis, or
   one element where that does not lie so.
-- *Threads*: a row is a thread's. Where the last axis is kept (mode `column`) threads beside one
-  another read elements beside one another; an element is one chain either way.
+- *Threads*: a row is a thread's. Where the last axis is kept (mode `column`) adjacent threads read
+  adjacent elements; an element is one chain either way.
 - *Warps*: a row (or a block of rows whose sums are added to) is a warp's. Lane i is chain i of the
   table (`loops/order.py`), so the halves that are folded are lanes that exchange what they have.
 - *Blocks*: a long row, or one in parts. All threads compute elements; the chains are those of a

@@ -1,4 +1,4 @@
-"""Nests that reduce nothing: a thread does a vector of elements beside one another."""
+"""Nests that reduce nothing: a thread does a vector of adjacent elements."""
 
 from __future__ import annotations
 

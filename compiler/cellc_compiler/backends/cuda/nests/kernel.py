@@ -128,7 +128,7 @@ class NestWriter(ExpressionEmitter):
         return f.select(where, f.load(memory, f.gep(pointer, safe, memory)), f.zero(memory))
 
     def _is_vector(self, offset: Index, scope: Scope) -> bool:
-        """Whether the lanes are beside one another, and begin at a multiple of their number."""
+        """Whether the lanes are adjacent, and begin at a multiple of their number."""
         assert scope.lane is not None
         if offset.coefficient(scope.lane) != 1 or has_vector_dyn(self, offset, scope):
             return False
@@ -224,7 +224,7 @@ def lanes_for(sizes: Sequence[int], extents: Sequence[int]) -> int:
     that extents are whole vectors.
 
     Args:
-        sizes: bytes of what lies beside one another along the lanes.
+        sizes: bytes of adjacent elements along the lanes.
     """
     lanes = min(VECTOR_BYTES // min(sizes, default=VECTOR_BYTES), _MOST_LANES)
     while lanes > 1 and any(n % lanes for n in extents):

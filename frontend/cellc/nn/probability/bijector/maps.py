@@ -226,7 +226,7 @@ class Invert(Bijector):
         return self._bijector
 
     def extend_repr(self) -> str:
-        """Nothing beside the bijector."""
+        """Nothing besides the bijector."""
         return ""
 
     def _forward(self, x: Tensor) -> Tensor:

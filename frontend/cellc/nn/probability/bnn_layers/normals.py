@@ -109,7 +109,7 @@ def _normal(made: Any, name: str) -> Any:
 
 
 class Variational(Cell):
-    """A layer whose weight and bias are drawn anew in each call: its distributions."""
+    """A layer whose weight and bias are drawn in each call: its distributions."""
 
     has_bias: bool
     weight_prior: Cell

@@ -35,7 +35,7 @@ _SLIDING_FMAS = 150
 _STEP_FMAS = 112
 _L2_BYTES = 1 << 20
 _STRETCH_BYTES = 18 << 10
-"""Weights of one stretch of a chain: they stay in the first-level cache beside a tile's pixels."""
+"""Weights of one stretch of a chain: the first-level cache holds them with a tile's pixels."""
 _WAITING_BYTES = 32 << 10
 """Accumulators of the tiles of a task that wait between stretches."""
 _FEW_PIXELS = 512

@@ -25,7 +25,7 @@ from .conv import BlockEpilogue, Spot, Writer, chunks, tile_start
 from .tile import BlockConv, Tile, choose_tile
 
 _RING_BYTES = 128 << 10
-"""Bytes of a ring: it stays in the second-level cache beside what the task reads."""
+"""Bytes of a ring: it stays in the second-level cache together with the task's inputs."""
 _SHARE_BYTES = 24 << 10
 """Bytes of a ring of several blocks: more than one share a tile if the first-level cache holds it
 beside what they read."""

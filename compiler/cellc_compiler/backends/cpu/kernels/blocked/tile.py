@@ -10,7 +10,7 @@ from cellc_runtime.target import Target
 
 _MAX_VECTORS = 4
 _WIDEST_SLIDING = 5
-"""Columns of a window whose weights find room in registers beside the accumulators."""
+"""Columns of a window whose weights find room in registers together with the accumulators."""
 _UNEVEN = 50
 """Tiles of a row differ in width if one pixel in this number would be computed twice."""
 

@@ -189,7 +189,7 @@ def _chunk_rows(p: TapConv, pixels: int) -> int:
 
 
 def _large(p: TapConv) -> bool:
-    """Whether the weights of a group do not fit the L2 cache beside the windows."""
+    """Whether the weights of a group exceed the L2 cache together with the windows."""
     return p.m * p.k * p.longest * acc_size(p.dtype) > _L2_WEIGHT_BYTES
 
 
