@@ -8,6 +8,7 @@ import operator
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from threading import local
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from cellc_runtime import dtypes
 
 from ..core.dispatch import apply
+from ..core.module_names import module_of
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber, kind_of
@@ -28,9 +30,9 @@ from .iteration import VIEWS
 from .iteration import items as elements_of
 from .journal import BOXES
 from .pieces import operations
-from .protocols import run_by_python
+from .protocols import as_index, guarded, run_by_python
 from .state import Stored, insert_missing
-from .trust import is_interpreted, is_own_class, is_user_function
+from .trust import is_interpreted, is_library, is_own_class, is_user_function
 from .values import MISSING, Text, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
@@ -51,16 +53,34 @@ _METHODS = {"has_key": "__contains__"}
 """Methods of dicts in MindSpore's graph mode besides Python's."""
 
 
+_TEXTS = frozenset(("__name__", "__qualname__", "__module__", "__doc__", "__bases__",
+                    "__mro__"))
+"""Attributes of classes and functions of whose change Python keeps no word."""
+_OF_PARAMETERS = {
+    "requires_grad": "requires_grad", "name": "name",
+    **dict.fromkeys(("shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides"), "shape")}
+"""Attributes of a Parameter that users change -> the name under which a change is reported."""
+
+
 def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
     """`target.name`; what a class of the user says of it is interpreted, the read is reported."""
     if vm.pieces is not None and (type(target) is RunObject or type(target) is Text):
         return operations.attribute(vm, target, name, frame)
     if isinstance(target, ModuleType):
-        value = getattr(target, name)
-        if vm.hooks.on_global_read is not None and name in target.__dict__:
+        if vm.hooks.on_global_read is not None:
             vm.hooks.on_global_read(target.__dict__, name)
+        getter = MISSING if name in target.__dict__ else target.__dict__.get("__getattr__")
+        if isinstance(getter, FunctionType) and is_user_function(getter):
+            if vm.hooks.on_global_read is not None:
+                vm.hooks.on_global_read(target.__dict__, "__getattr__")
+            return vm.call(getter, [name], {}, frame)
+        value = getattr(target, name)
         vm.state.mark(value)
         return value
+    if isinstance(target, local) or (
+            name in _TEXTS and isinstance(target, (type, FunctionType)) and not is_library(
+                module_of(target))):
+        return guarded(vm, target, name, lambda: getattr(target, name))
     if type(target) is FunctionType and not name.startswith("__"):
         vm.report(target, name)
     if isinstance(target, _PLAIN) and not isinstance(target, type) and \
@@ -110,8 +130,8 @@ def _of_plain(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
     """An attribute of a value of Python's own, of numpy's or of a tensor."""
     if isinstance(target, GraphNumber) and name[:1] != "_" and hasattr(kind_of(target), name):
         return operations.attribute_of_number(vm, target, name, frame)
-    if name == "requires_grad" and isinstance(target, Parameter):
-        vm.report(target, name)
+    if isinstance(target, Parameter) and name in _OF_PARAMETERS:
+        vm.report(target, _OF_PARAMETERS[name])
     return getattr(target, _METHODS.get(name, name) if type(target) is dict else name)
 
 
@@ -141,6 +161,8 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
     found = vm.special(target, "__getitem__")
     if found is not None:
         return vm.call(found, [target, index], {}, frame)
+    if not isinstance(target, dict):
+        index = as_index(vm, index, frame)
     return _item(vm, target, index, frame)
 
 
@@ -155,6 +177,14 @@ def _item(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
     if isinstance(target, (*BOXES, tuple, str, range, Tensor)) or _model.is_cell(target):
         return target[index]
     return vm.state.whole(vm, operator.getitem, (target,), frame, lambda: target[index])
+
+
+def pairs_of(vm: Interpreter, mapping: Any, frame: Frame) -> list[tuple[Any, Any]]:
+    """The items of `**mapping`: Python asks for the keys, then for the value of each."""
+    if type(mapping) is dict or not hasattr(mapping, "keys"):
+        return [*mapping.items()]
+    keys = vm.call(read_attribute(vm, mapping, "keys", frame), [], {}, frame)
+    return [(key, subscript(vm, mapping, key, frame)) for key in elements_of(vm, keys)]
 
 
 def pick(vm: Interpreter, target: Sequence[Any], index: Tensor, frame: Frame) -> Any:

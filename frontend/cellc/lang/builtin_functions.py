@@ -20,7 +20,7 @@ from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber, as_kind, as_number, item_of, kind_of
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import GraphTensor
-from .access import mangle, read_attribute, subscript
+from .access import mangle, pairs_of, read_attribute, subscript
 from .asking import Ordered, decided
 from .assignment import delete_item, set_attribute, set_item
 from .control import Known, as_bool, choose, logical, truth
@@ -28,7 +28,7 @@ from .errors import CompileError
 from .iteration import Through, Walk, backwards, items, walk
 from .operators import contains, operated
 from .pieces import operations
-from .protocols import of_builtin, run_by_python
+from .protocols import as_index, in_class_of, of_builtin, run_by_python
 from .text import emit_print, flat, formatted, written
 from .values import (
     MISSING,
@@ -84,7 +84,7 @@ def _len(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 @_handles(range)
 def _range(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     given = [a.asked() if isinstance(a, StateNumber) else BUILTINS[int](vm, [a], {}, frame)
-             if isinstance(a, Tensor) else a for a in args]
+             if isinstance(a, Tensor) else as_index(vm, a, frame) for a in args]
     if not any(isinstance(a, Tensor) for a in given):
         return range(*given, **kwargs)
     start, stop = (0, given[0]) if len(given) == 1 else (given[0], given[1])
@@ -273,8 +273,22 @@ def _isinstance(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> An
     if isinstance(value, GraphNumber):
         return isinstance(value._number(0), cls)
     check = vm.special(cls, "__instancecheck__")
-    return isinstance(value, cls) if check is None else bool(
+    return in_class_of(vm, isinstance, value, cls) if check is None else bool(
         vm.call(check, [cls, value], {}, frame))
+
+
+@_handles(issubclass)
+def _issubclass(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    kind, cls = args
+    check = vm.special(cls, "__subclasscheck__")
+    return in_class_of(vm, issubclass, kind, cls) if check is None else bool(
+        vm.call(check, [cls, kind], {}, frame))
+
+
+@_handles(callable)
+def _callable(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    vm.special(args[0], "__call__")  # reports where it was found
+    return callable(*args, **kwargs)
 
 
 @_handles(type)
@@ -392,6 +406,8 @@ for _cls in _CONTAINERS:
 
 @_handles(dict)
 def _dict(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    if args and hasattr(args[0], "keys") and vm.special(args[0], "__getitem__") is not None:
+        args = [pairs_of(vm, args[0], frame)]
     run_by_python(vm, args)
     return vm.fresh(dict(*args, **kwargs))
 
@@ -508,7 +524,7 @@ def _plain(fn: Any) -> Handler:
 
 
 _PLAIN: tuple[Any, ...] = (
-    abs, round, pow, divmod, issubclass, callable, super, property, functools.partial, slice,
+    abs, round, pow, divmod, super, property, functools.partial, slice,
 )
 for _fn in _PLAIN:
     BUILTINS[_fn] = _plain(_fn)

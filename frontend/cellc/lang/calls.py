@@ -45,7 +45,7 @@ from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
 from .pieces.calls import call_of_python
 from .pieces.operations import is_piece, of_tensor
-from .protocols import of_builtin, run_by_python
+from .protocols import LISTS, guarded, of_builtin, report_parts, run_by_python
 from .source import function_source
 from .text import format_text, join_text
 from .trust import (
@@ -85,6 +85,9 @@ def call(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> 
     if handler is not None:
         return handler(vm, fn, args, kwargs, frame)
     if _model.is_cell(fn):
+        own = vm.special(fn, "__call__")
+        if own is not None and not is_library(own.__globals__.get("__name__")):
+            return interpret(vm, own, [fn, *args], kwargs, frame)
         return call_cell(vm, fn, args, kwargs, frame)
     if isinstance(fn, type):
         return _construct(vm, fn, args, kwargs, frame)
@@ -102,6 +105,11 @@ def _function(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame
         refuse_in(args, kwargs)
     if fn in BUILTINS:
         return BUILTINS[fn](vm, args, kwargs, frame)
+    if fn.__code__ is _SINGLE_DISPATCH and args:
+        chosen: Any = fn  # by the class of the first argument
+        kind = BUILTINS[type](vm, args[:1], {}, frame)
+        return call(vm, guarded(vm, fn, "dispatch", lambda: chosen.dispatch(kind)),
+                    args, kwargs, frame)
     if is_user_function(fn):
         if _has_cell(args):
             return interpret(vm, fn, args, kwargs, frame)
@@ -112,6 +120,9 @@ def _function(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame
     if is_library(fn.__globals__.get("__name__")):
         return library(vm, fn, args, kwargs, frame)
     return foreign(vm, fn, args, kwargs, frame)
+
+
+_SINGLE_DISPATCH = functools.singledispatch(len).__code__  # type: ignore[attr-defined]  # a function
 
 
 def _installed(fn: FunctionType) -> bool:
@@ -517,6 +528,8 @@ def _object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         return call(vm, origin, args, kwargs, frame)
     inherited = isinstance(found, FunctionType) and is_library(found.__globals__.get("__name__"))
     if inherited or is_library(module_of(type(fn))):  # a user's Primitive inherits its `__call__`
+        if hasattr(fn, "attrs"):
+            vm.report(fn, "attrs")
         return library(vm, fn, args, kwargs, frame)
     return foreign(vm, fn, args, kwargs, frame)
 
@@ -593,6 +606,8 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         args = _asked(args)
         kwargs = dict(zip(kwargs, _asked(kwargs.values()), strict=True))
     vm.templates.give(owner, *args, *kwargs.values())
+    if name in LISTS and _model.is_cell(owner):
+        report_parts(vm, owner)
     given = [_as_callback(vm, a, frame) for a in args]
     named = {k: _as_callback(vm, v, frame) for k, v in kwargs.items()} if kwargs else kwargs
     before = invalidation.count()
@@ -601,6 +616,8 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     try:
         result = _refuse_drawn(vm, called(vm, fn, given, named), frame)
         vm.state.new_of_library(result)
+        if name.startswith("get_") and owner is None and isinstance(result, (str, int, float)):
+            guarded(vm, fn, name, lambda: fn(*args, **kwargs))  # a setting
     except ElementsUnknown as e:
         if vm.pieces is None:
             raise vm.error("CE601", TypeError, str(e), frame, hint=_UNCALLED) from None

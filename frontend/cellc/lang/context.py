@@ -43,6 +43,7 @@ def special(
 ) -> Any:
     """Call a special method of a context manager."""
     found = in_class(type(target), name, MISSING)
+    vm.special(target, name)  # reports where it was found
     if found is MISSING:
         raise TypeError(f"'{type(target).__name__}' object does not support the context manager "
                         "protocol")

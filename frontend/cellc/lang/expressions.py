@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..tensors.tensor import Tensor
-from .access import check_choice, mangle, read_attribute, subscript, switch
+from .access import check_choice, mangle, pairs_of, read_attribute, subscript, switch
 from .analysis import Facts
 from .asking import decided
 from .assignment import assign_to
@@ -149,7 +149,7 @@ def _dict(vm: Interpreter, node: ast.Dict, frame: Frame) -> Any:
         if key is None:
             mapping = vm.eval(value, frame)
             run_by_python(vm, (mapping,))
-            pairs += mapping.items()
+            pairs += pairs_of(vm, mapping, frame)
         else:
             name = vm.eval(key, frame)
             pairs.append((name, vm.eval(value, frame)))
@@ -390,8 +390,8 @@ def _keywords(vm: Interpreter, node: ast.Call, frame: Frame) -> dict[str, Any]:
     kwargs: dict[str, Any] = {}
     for keyword in node.keywords:
         value = vm.eval(keyword.value, frame)
-        given = {keyword.arg: value} if keyword.arg is not None else dict(value)
-        for name, v in given.items():
+        given = [(keyword.arg, value)] if keyword.arg is not None else pairs_of(vm, value, frame)
+        for name, v in given:
             if name in kwargs:
                 raise TypeError(f"the argument '{name}' is given twice")
             kwargs[name] = v

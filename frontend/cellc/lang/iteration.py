@@ -17,6 +17,7 @@ from cellc_compiler.ir.dims import Dim
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import as_number
 from ..tracing.pytree import RunObject
+from ..tracing.reads import in_class
 from . import _model
 from .asking import asked_int
 from .pieces import operations
@@ -24,6 +25,7 @@ from .values import MISSING, Position, RuntimeRange, Text, scalar, with_parts
 from .world import refuse_iterators
 
 if TYPE_CHECKING:
+    from .frames import Frame
     from .interpreter import Interpreter
 
 LIMIT = 1_000_000
@@ -285,6 +287,13 @@ def walk(vm: Interpreter, value: Any) -> Walk:
     found = vm.special(value, "__iter__")
     if found is not None and not isinstance(value, Iterator):
         return walk(vm, vm.call(found, [value], {}, vm.frame))
+    return _walk_natively(vm, value, vm.frame)
+
+
+def _walk_natively(vm: Interpreter, value: Any, frame: Frame) -> Walk:
+    if vm.special(value, "__getitem__") is not None and \
+            in_class(type(value), "__iter__", None) is None:  # positions from 0 on
+        return Elements(vm, vm.state.whole(vm, list, (value,), frame, lambda: list(value)))
     native = iter(value)
     if native is not value:
         vm.fresh(native)

@@ -19,8 +19,8 @@ from ..tensors.tensor import Tensor
 from ..tracing.reads import in_class, own_attributes
 from .budget import check_length
 from .structure import names_in
-from .trust import is_own_class, is_user_function
-from .values import MISSING, any_runtime
+from .trust import is_foreign_class, is_own_class, is_user_function
+from .values import MISSING, any_runtime, is_runtime
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -76,6 +76,40 @@ def of_method(
     if isinstance(result, _RESULTS) and vm.hooks.on_result_read is not None:
         vm.hooks.on_result_read(value, name, run, result)
     return result
+
+
+def guarded(vm: Interpreter, target: Any, how: str, run: Callable[[], Any]) -> Any:
+    """The result of `run`, which is called again before each call of the program to compare.
+
+    Args:
+        target: the object that decides the result.
+        how: what messages call it.
+    """
+    result = run()
+    if vm.hooks.on_result_read is not None:
+        vm.hooks.on_result_read(target, how, run, result)
+    return result
+
+
+def as_index(vm: Interpreter, value: Any, frame: Frame) -> Any:
+    """An int for an object of the user that has `__index__`, also in a slice; else the value."""
+    if type(value) is slice:
+        return slice(*(as_index(vm, part, frame) for part in
+                       (value.start, value.stop, value.step)))
+    found = of_builtin(vm, operator.index, [value], frame) if is_own_class(type(value)) else MISSING
+    return value if found is MISSING else found
+
+
+def in_class_of(vm: Interpreter, check: Callable[[Any, Any], bool], value: Any, kinds: Any) -> bool:
+    """`isinstance` or `issubclass`; a metaclass of Python may answer otherwise later."""
+    own = is_own_class(value if isinstance(value, type) else type(value))
+    flat = kinds if isinstance(kinds, tuple) else (kinds,)
+    if is_runtime(value) or not any(
+            isinstance(k, type) and type(k) is not type and (own or not is_foreign_class(k))
+            for k in flat):
+        return check(value, kinds)
+    answer: bool = guarded(vm, kinds, check.__name__, lambda: check(value, kinds))
+    return answer
 
 
 def of_operator(
@@ -179,3 +213,21 @@ def _names_used(vm: Interpreter, kind: type, methods: list[FunctionType]) -> set
                 if isinstance(part, FunctionType) and is_user_function(part):
                     methods.append(part)
     return used
+
+
+LISTS = frozenset(
+    ("cells", "cells_and_names", "name_cells", "get_parameters", "parameters_and_names",
+     "parameters_dict", "trainable_params", "untrainable_params", "named_parameters",
+     "parameters", "named_modules", "modules", "children", "buffers", "named_buffers",
+     "state_dict", "get_buffer", "get_parameter", "get_sub_cell"))
+"""Methods of Cells that list what they hold."""
+
+
+def report_parts(vm: Interpreter, cell: Any) -> None:
+    """Report what a Cell and those below it hold."""
+    for below in cell.cells_and_names():
+        for table in ("_cells", "_params", "_buffers"):
+            vm.report(below[1], table)
+    for parameter in cell.get_parameters():
+        vm.report(parameter, "requires_grad")
+        vm.report(parameter, "name")

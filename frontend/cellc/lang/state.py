@@ -666,6 +666,7 @@ def insert_missing(vm: Interpreter, box: Any, key: Any, frame: Frame) -> Any:
         KeyError: it makes none.
     """
     made = getattr(type(box), "__missing__", MISSING)
+    vm.special(box, "__missing__")  # reports where it was found
     if made is defaultdict.__missing__:
         factory = box.default_factory
         if factory is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -63,10 +64,13 @@ _IMPURE = frozenset(
     ("now", "today", "utcnow", "uuid1", "uuid4", "getnode", "exists", "lexists", "isfile", "isdir",
      "islink", "ismount", "getsize", "getmtime", "getatime", "getctime", "samefile", "realpath",
      "abspath", "expanduser", "expandvars", "urlopen", "urlretrieve", "currentframe", "stack",
-     "getsource", "getsourcelines", "file_digest", "cache_info", "cache_clear")
+     "getsource", "getsourcelines", "file_digest", "cache_info", "cache_clear", "getcontext",
+     "localcontext")
 )
-_NUMPY_FILES = frozenset(
-    ("load", "loadtxt", "genfromtxt", "fromfile", "memmap", "save", "savez", "savez_compressed",
+_OF_NUMPY = frozenset(
+    ("get_printoptions", "geterr", "geterrcall", "getbufsize", "set_printoptions", "seterr",
+     "seterrcall", "setbufsize", "load", "loadtxt", "genfromtxt", "fromfile", "memmap", "save",
+     "savez", "savez_compressed",
      "savetxt", "tofile")
 )
 
@@ -81,6 +85,9 @@ def outside_call(
             iterator that was there before (CE308).
     """
     module, name = _identity(fn)
+    if isinstance(fn, weakref.ref):
+        raise vm.error("CE307", RuntimeError, "a weak reference is called: whether its object is "
+                       "still there is known when it is", frame, hint=_instead(module))
     if _seeded(vm, fn, module, name, args, kwargs):
         return MISSING
     kind = _number(module, name, args, kwargs)
@@ -159,12 +166,12 @@ def _of_environment(fn: Any, name: str) -> bool:
 def _reads_world(fn: Any, module: str, name: str) -> bool:
     top = root(module)
     if top == "numpy":
-        return module == "numpy.random" or name in _NUMPY_FILES
+        return module == "numpy.random" or name in _OF_NUMPY
     if top == "pathlib":
         owner = plain(fn, "__self__")
         return owner is not None and not any(
             name in c.__dict__ for c in type(owner).__mro__ if c.__name__ == "PurePath")
-    if top == "os" and name in ("fspath", "fsencode", "fsdecode"):
+    if top in ("os", "posix", "nt") and name in ("fspath", "fsencode", "fsdecode"):
         return False
     if top not in sys.stdlib_module_names and f"_{top}" not in sys.stdlib_module_names:
         return False

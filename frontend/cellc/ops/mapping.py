@@ -11,6 +11,7 @@ from cellc_runtime.dtypes import BY_NAME, bool_
 from ..core.native import names_itself
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
+from ..tracing.inline import call_here
 from .sparse_tensors import COOTensor, CSRTensor, RowTensorInner
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -85,7 +86,7 @@ class MultitypeFuncGraph:
         """
         for names, fn in self.entries:
             if len(names) == len(args) and all(map(_is_of, args, names)):
-                return fn(*args)
+                return call_here(fn, args)
         raise ValueError(
             f"For 'MultitypeFuncGraph', '{self.name}' has no function for arguments of types "
             f"{[type(a).__name__ for a in args]}; there are {[names for names, _ in self.entries]}."

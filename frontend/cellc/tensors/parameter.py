@@ -221,6 +221,7 @@ class Parameter(Tensor):
                 f"but got {type(value)}."
             )
         value = value.strip() if value else value
+        changed(self, "name")
         self.auto_named = not value
         self._name = value or f"{PARAMETER_NAME_DEFAULT}#{self._serial}"
 
@@ -320,6 +321,8 @@ class Parameter(Tensor):
 
     def _move(self, block: Array) -> None:
         """Use a block of memory that holds the new elements."""
+        if block.shape != self.shape or block.dtype != self.dtype.numpy:
+            changed(self, "shape")
         writes.before()
         self._set_data(block)
         writes.written((self,))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import types
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, ItemsView
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,7 @@ _GONE = object()
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _PLAIN = (bool, int, float, complex, str, bytes)
+_VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 def same(a: Any, b: Any) -> bool:
@@ -61,6 +62,16 @@ def _builtin(value: Any) -> Any:
     """The class of Python that a plain value is of, or is derived from."""
     kind = type(value)
     return kind if kind in _PLAIN else next(k for k in _PLAIN if isinstance(value, k))
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two values are the same, or containers of the same."""
+    if type(a) is type(b) and type(a) in (list, tuple):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    if type(a) is type(b) is dict:
+        return len(a) == len(b) and all(map(_alike, a, b)) and all(
+            map(_alike, a.values(), b.values()))
+    return same(a, b)
 
 
 def short(value: Any) -> str:
@@ -205,6 +216,11 @@ def content(value: Any) -> Any:
         return list(value.items()), [content(v) for v in value.values()]
     if isinstance(value, (set, bytearray, array)):
         return (copy(value),)
+    if isinstance(value, memoryview):
+        return (value.tobytes(),) if value.nbytes <= LARGEST_ARRAY else None
+    if isinstance(value, _VIEWS):
+        parts = [*value] if not isinstance(value, ItemsView) else [p for kv in value for p in kv]
+        return parts, [content(p) for p in parts]
     if isinstance(value, Tensor):
         if isinstance(value, GraphTensor) or is_variable(value) or value._layout.size > BAKED:
             return None
@@ -226,7 +242,11 @@ def holds_content(value: Any, kept: Any) -> bool:
         return value.shape == shape and value.dtype == dtype and bool(value.tobytes() == raw)
     if isinstance(value, (set, bytearray, array)):
         return bool(value == kept[0])
+    if isinstance(value, memoryview):
+        return bool(value.tobytes() == kept[0])
     items, inner = kept
+    if isinstance(value, _VIEWS):
+        value = [*value] if not isinstance(value, ItemsView) else [p for kv in value for p in kv]
     if len(value) != len(items):
         return False
     if isinstance(value, (dict, types.MappingProxyType)):
@@ -263,6 +283,8 @@ class Reads:
             self._of_bases(target, name)
             return
         kind = type(target)
+        if name == "attrs" and module_of(kind).startswith("cellc.ops."):
+            return  # the methods of primitives tell
         if isinstance(target, type):
             self._of_class(target, name)
             if kind is not type:
@@ -302,11 +324,12 @@ class Reads:
 
     def _of_class(self, cls: type, name: str) -> Any:
         """Note and return Python's attribute of a class along its MRO."""
-        now = partial(in_class, cls, name)
+        now = partial(_own_call if name == "__call__" and _is_cell(cls) else in_class, cls, name)
         value = now()
         owner = next((c for c in cls.__mro__ if name in c.__dict__), cls)
         own = module_of(owner).startswith("cellc.")
-        if cls.__flags__ & _CHANGEABLE_TYPE and not (own and name.startswith("_")):
+        if cls.__flags__ & _CHANGEABLE_TYPE and not (
+                own and name.startswith("_") and name != "__call__"):
             fixed = own or value is _GONE or callable(value) or hasattr(type(value), "__get__")
             self._note((id(cls), name), f"{name} of the class {cls.__name__}",
                        now, value, fixed, class_stamp(cls))
@@ -351,11 +374,14 @@ class Reads:
 
     def of_result(self, target: Any, method: str, call: Callable[[], Any], result: Any) -> None:
         """Note the result of an object's special method, which Python calls again to compare."""
+        kept = copy(result) if type(result) in (list, dict) else result
+
         def now() -> Any:
             try:
-                return call()
+                found = call()
             except Exception:
                 return _GONE  # the call that is made then raises it
+            return result if _alike(found, kept) else found
 
         self._note((id(call), method), f"{method} of {type(target).__name__}", now, result)
 
@@ -400,6 +426,13 @@ def in_class(cls: type, name: str, missing: Any = _GONE) -> Any:
         if name in base.__dict__:
             return base.__dict__[name]
     return missing
+
+
+def _own_call(cls: type, name: str) -> Any:
+    """The `__call__` that users gave to a class of Cells; cellc's may be one for speed."""
+    found = in_class(cls, name)
+    own = isinstance(found, types.FunctionType) and not module_of(found).startswith("cellc.")
+    return found if own else _GONE
 
 
 def own_attributes(target: Any) -> dict[str, Any] | None:
