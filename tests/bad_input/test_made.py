@@ -13,6 +13,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -269,7 +270,9 @@ def questions(area: str) -> Answers:
                 if asked in seen:
                     continue
                 seen.add(asked)
-                given = named if name is None else {**named, name: value}
+                # (A call may write into it: each gets its own.)
+                own = copy(value) if isinstance(value, (dict, list)) else value
+                given = named if name is None else {**named, name: own}
                 yield asked, answered(partial(made, call, star, given))
 
 
