@@ -49,6 +49,10 @@ class Odd:
         self.cell = type("Layer", (Layer,), {n: told(n, error) for n in OF_CELLS})
         meta = type("Meta", (type,), {n: told(n, error) for n in ("__eq__", "__hash__", "__bool__",
                                                                    "__len__", "__iter__")})
+        self.held = [type(base.__name__, (base,), {
+            **{n: told(n, error) for n in NAMES if n != "__getattr__"},
+            **{n: told(n, error) for n in ("keys", "values", "items") if base is dict}, "v": 2.0})
+            for base in (list, dict, tuple, set)]
         self.kind = meta("Kind", (), {"v": 3.0, "__call__": lambda s, x: x * 2})
 
 
@@ -72,6 +76,7 @@ class Net(nn.Cell):
         self.functions, self.cells_too = [odd.function(), odd.cell()], nn.CellList([odd.cell()])
         self.by_name = {"f": odd.function(), "c": odd.cell(), "o": odd.config()}
         self.p = functools.partial(odd.function())
+        self.li, self.di, self.tu, self.se = (kind() for kind in odd.held)
         self.kept: list[Any] = []
 
 
@@ -108,6 +113,7 @@ def told_apart(self: Any, x: Any) -> Any:
 BODIES: dict[str, Callable[[Any, Any], Any]] = {
     "config": lambda self, x: self.dense(x) * self.o.v,
     "method": lambda self, x: self.dense(x) * self.o.get(),
+    "derived containers": lambda self, x: x * self.li.v * self.di.v * self.tu.v * self.se.v,
     "function": lambda self, x: self.f(x),
     "cell": lambda self, x: self.c(x),
     "container": lambda self, x: self.by_name["f"](x) + self.by_name["c"](x) * self.by_name["o"].v,

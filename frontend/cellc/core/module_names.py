@@ -1,8 +1,10 @@
-"""Names of classes and functions, found without a method of the user's."""
+"""Names of classes and functions and parts of containers, without a method of the user's."""
 
 from __future__ import annotations
 
-from types import MethodType
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from types import MappingProxyType, MethodType
 from typing import Any
 
 
@@ -34,3 +36,19 @@ def function_name(value: Any) -> str:
     """The name of a function or class; of other objects that of their class."""
     name = plain(value, "__name__")
     return name if isinstance(name, str) and name else type(value).__name__
+
+
+def elements(value: Any) -> Iterator[Any]:
+    """The elements of a container, the items of a dict: without methods of derived classes."""
+    if isinstance(value, dict):
+        return iter((OrderedDict if isinstance(value, OrderedDict) else dict).items(value))
+    if isinstance(value, MappingProxyType):
+        return iter(value.items())
+    kind: Any = next(k for k in (list, tuple, set, frozenset, deque) if isinstance(value, k))
+    walked: Iterator[Any] = kind.__iter__(value)
+    return walked
+
+
+def contained(value: Any) -> Iterator[Any]:
+    """The elements of a container, the values of a dict: without methods of derived classes."""
+    return iter(dict.values(value)) if isinstance(value, dict) else elements(value)

@@ -15,7 +15,7 @@ from cellc_runtime.forks import renewed
 from cellc_runtime.records import replace
 
 from ..core.dispatch import tracing
-from ..core.module_names import plain
+from ..core.module_names import contained, plain
 from ..tracing.tracer import Tracer
 from . import _model, regions
 from .analysis import analyse
@@ -176,10 +176,8 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
 def _holds_text(value: Any, depth: int = 4) -> bool:
     if isinstance(value, Text):
         return True
-    if depth and isinstance(value, (tuple, list)):
-        return any(_holds_text(v, depth - 1) for v in value)
-    return bool(depth) and isinstance(value, dict) and any(
-        _holds_text(v, depth - 1) for v in value.values())
+    return bool(depth) and isinstance(value, (tuple, list, dict)) and any(
+        _holds_text(v, depth - 1) for v in contained(value))
 
 
 def _trapped(vm: Interpreter) -> CompileError:

@@ -30,7 +30,7 @@ from cellc_runtime import dtypes
 
 from ..core.dispatch import apply
 from ..core.later import instantiate
-from ..core.module_names import plain
+from ..core.module_names import contained, plain
 from ..tensors.tensor import Tensor, elements_of
 from ..tracing.numbers import GraphNumber, item_of, kind_of, power_of_ints
 from ..tracing.state_numbers import StateNumber
@@ -215,7 +215,7 @@ def _holds_number(value: Any, depth: int = 2) -> bool:
     if type(value) is GraphNumber:
         return kind_of(value) is not float
     return depth > 0 and isinstance(value, (tuple, list)) and any(
-        _holds_number(v, depth - 1) for v in value)
+        _holds_number(v, depth - 1) for v in contained(value))
 
 
 def _sized(vm: Interpreter, value: Any, name: str, sizes: dict[Value, Any]) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.dispatch import apply
+from ..core.module_names import contained
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber, as_kind, as_number, kind_of
 from .asking import asked_int, decided, is_asked_power, power
@@ -73,7 +74,7 @@ def compare(vm: Interpreter, op: ast.cmpop, a: Any, b: Any, frame: Frame) -> Any
 def of_the_graph(value: object, depth: int = 4) -> bool:
     """Whether values of the run or tensors are inside: known tensors are compared by the graph."""
     if isinstance(value, (list, tuple)) and depth:
-        return any(of_the_graph(v, depth - 1) for v in value)
+        return any(of_the_graph(v, depth - 1) for v in contained(value))
     return isinstance(value, Tensor) or holds_runtime(value)
 
 

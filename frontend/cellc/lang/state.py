@@ -28,7 +28,7 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field, replace
 
 from ..core.dispatch import apply
-from ..core.module_names import function_name, plain
+from ..core.module_names import contained, function_name, plain
 from ..tensors.tensor import Tensor
 from ..tensors.views import view_of
 from ..tracing.arguments import CHANGEABLE, at_hand, objects_in, returned
@@ -646,7 +646,7 @@ def _parts(value: Any) -> list[Any]:
     if isinstance(value, (list, dict, set, deque)):
         found = elements_in(value)
         return list(found.values() if isinstance(found, dict) else found)
-    return list(value) if isinstance(value, tuple) else []
+    return [*contained(value)] if isinstance(value, tuple) else []
 
 
 def unbound(method: Any) -> Any:

@@ -22,6 +22,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..calls.pieces import OBJECT, held
 from ..core.dispatch import apply
+from ..core.module_names import contained
 from ..tensors.tensor import Tensor, tensor_of
 from ..tensors.views import perhaps
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
@@ -115,10 +116,8 @@ def holds_runtime(value: object, depth: int = 4) -> bool:
     """Whether a value is, or is a container of, run-time tensors."""
     if isinstance(value, (GraphTensor, Text, Formatted, RunObject)) or is_variable(value):
         return True
-    if depth and isinstance(value, (tuple, list, set, frozenset)):
-        return any(holds_runtime(v, depth - 1) for v in value)
-    if depth and isinstance(value, dict):
-        return any(holds_runtime(v, depth - 1) for v in value.values())
+    if depth and isinstance(value, (tuple, list, set, frozenset, dict)):
+        return any(holds_runtime(v, depth - 1) for v in contained(value))
     if depth and is_dataclass(value):
         return any(holds_runtime(v, depth - 1) for v in parts_of(value).values())
     return isinstance(value, slice) and any(

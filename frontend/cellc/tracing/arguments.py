@@ -15,6 +15,7 @@ from copy import copy
 from dataclasses import is_dataclass
 from typing import Any
 
+from ..core.module_names import contained
 from ..tensors.tensor import Tensor
 from .pytree import Structure, parts_of, put_together
 
@@ -32,7 +33,7 @@ def objects_in(value: Any) -> list[Any]:
         if isinstance(x, Tensor):
             return
         if isinstance(x, (list, tuple, dict, deque)):
-            for part in _elements(x):
+            for part in contained(x):
                 walk(part)
         elif inner := parts_of(x):
             found.append(x)
@@ -41,10 +42,6 @@ def objects_in(value: Any) -> list[Any]:
 
     walk(value)
     return found
-
-
-def _elements(box: Any) -> Sequence[Any]:
-    return list(box.values() if isinstance(box, dict) else box)
 
 
 def shared(value: Any) -> tuple[int, ...]:

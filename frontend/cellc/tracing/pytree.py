@@ -13,7 +13,7 @@ from typing import Any
 
 from cellc_runtime.records import dataclass
 
-from ..core.module_names import plain
+from ..core.module_names import contained, plain
 from ..tensors.parameter import Parameter, ParameterTuple
 from ..tensors.tensor import Tensor
 from .numbers import MUTABLE, Kind, as_input, as_number
@@ -158,10 +158,8 @@ def _holds(value: Any, kind: type, depth: int = 4) -> bool:
         return True
     if not depth:
         return False
-    if isinstance(value, dict):
-        return any(_holds(v, kind, depth - 1) for v in value.values())
-    if isinstance(value, (tuple, list)):
-        return any(_holds(v, kind, depth - 1) for v in value)
+    if isinstance(value, (tuple, list, dict)):
+        return any(_holds(v, kind, depth - 1) for v in contained(value))
     return is_dataclass(value) and not isinstance(value, type) and any(
         _holds(getattr(value, f.name, None), kind, depth - 1) for f in fields(value)
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import types
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable, ItemsView
+from collections.abc import Callable
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from cellc_runtime import words
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
-from ..core.module_names import module_of
+from ..core.module_names import elements, module_of
 from ..tensors.tensor import Tensor
 from .tracer import BAKED, GraphTensor, is_variable
 
@@ -44,7 +44,6 @@ _GONE = object()
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _PLAIN = (bool, int, float, complex, str, bytes)
-_VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 def same(a: Any, b: Any) -> bool:
@@ -89,10 +88,10 @@ def short(value: Any) -> str:
         if value.size <= 4:
             text += f" {value.tolist()}"
     elif isinstance(value, (list, tuple)):
-        text = ", ".join(short(v) for v in value)
+        text = ", ".join(map(short, elements(value)))
         text = f"[{text}]" if isinstance(value, list) else f"({text})"
     elif isinstance(value, dict):
-        text = "{" + ", ".join(f"{k!r}: {short(v)}" for k, v in value.items()) + "}"
+        text = "{" + ", ".join(f"{short(k)}: {short(v)}" for k, v in elements(value)) + "}"
     elif value is _GONE:
         text = "nothing"
     elif type(value).__name__ == "CellHooks":
@@ -208,19 +207,20 @@ def content(value: Any) -> Any:
     if isinstance(value, _VIEWS):
         value = value.mapping
     if isinstance(value, (list, tuple, deque)):
-        inner = [content(v) for v in value]
+        parts = [*elements(value)]
+        inner = [content(v) for v in parts]
         if isinstance(value, tuple) and all(c is None for c in inner):
             return None
-        return list(value), inner
+        return parts, inner
     if isinstance(value, (dict, types.MappingProxyType)):
-        return list(value.items()), [content(v) for v in value.values()]
-    if isinstance(value, (set, bytearray, array)):
+        parts = [*elements(value)]
+        return parts, [content(v) for _, v in parts]
+    if isinstance(value, set):
+        return ({*elements(value)},)
+    if isinstance(value, (bytearray, array)):
         return (copy(value),)
     if isinstance(value, memoryview):
         return (value.tobytes(),) if value.nbytes <= LARGEST_ARRAY else None
-    if isinstance(value, _VIEWS):
-        parts = [*value] if not isinstance(value, ItemsView) else [p for kv in value for p in kv]
-        return parts, [content(p) for p in parts]
     if isinstance(value, Tensor):
         if isinstance(value, GraphTensor) or is_variable(value) or value._layout.size > BAKED:
             return None
@@ -240,24 +240,23 @@ def holds_content(value: Any, kept: Any) -> bool:
     if isinstance(value, np.ndarray):
         shape, dtype, raw = kept
         return value.shape == shape and value.dtype == dtype and bool(value.tobytes() == raw)
-    if isinstance(value, (set, bytearray, array)):
+    if isinstance(value, set):
+        return set.__eq__(value, kept[0])
+    if isinstance(value, (bytearray, array)):
         return bool(value == kept[0])
     if isinstance(value, memoryview):
         return bool(value.tobytes() == kept[0])
-    items, inner = kept
-    if isinstance(value, _VIEWS):
-        value = [*value] if not isinstance(value, ItemsView) else [p for kv in value for p in kv]
-    if len(value) != len(items):
+    old, inner = kept
+    values = [*elements(value)]
+    if len(values) != len(old):
         return False
     if isinstance(value, (dict, types.MappingProxyType)):
-        for (k, v), (old_k, old_v) in zip(value.items(), items, strict=True):
+        for (k, v), (old_k, old_v) in zip(values, old, strict=True):
             if not same(k, old_k) or not same(v, old_v):
                 return False
-        values: Any = value.values()
-    else:
-        values = value
-        if not all(map(same, value, items)):
-            return False
+        values = [v for _, v in values]
+    elif not all(map(same, values, old)):
+        return False
     return all(c is None or holds_content(v, c) for v, c in zip(values, inner, strict=True))
 
 

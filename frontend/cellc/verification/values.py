@@ -16,7 +16,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import finfo
 
-from ..core.module_names import module_of
+from ..core.module_names import elements, module_of
 from ..tensors.tensor import OpenTensor, Tensor, host_arrays_of
 
 Array = np.ndarray[Any, Any]
@@ -83,14 +83,12 @@ def parts_of(x: Any) -> tuple[Any, list[tuple[str, Any]]]:
     parts: list[tuple[str, Any]] = []
     what: Any = None
     if isinstance(x, (dict, MappingProxyType)):
-        # Its own class may define `items`, which is no business of a comparison.
-        items = dict.items(x) if isinstance(x, dict) else x.items()
-        parts = [(f"[{k!r}]", v) for k, v in items]
+        parts = [(f"[{k!r}]", v) for k, v in elements(x)]
     elif isinstance(x, (set, frozenset)):
-        what = tuple(sorted(map(repr, x)))
+        what = tuple(sorted(map(repr, elements(x))))
     elif isinstance(x, (list, tuple, deque)):
-        what = len(x)
-        parts = [(f"[{i}]", v) for i, v in enumerate(x)]
+        parts = [(f"[{i}]", v) for i, v in enumerate(elements(x))]
+        what = len(parts)
     elif isinstance(x, (bytearray, array)):
         what = repr(x)
     elif isinstance(x, np.random.Generator):
