@@ -45,8 +45,8 @@ _PLAIN = frozenset({"Any", "TYPE_CHECKING", "annotations"})
 
 
 def _says_something(value: Any) -> bool:
-    own = value.__dict__.get("__doc__") if inspect.isclass(value) else \
-        getattr(value, "__doc__", None)
+    inherits = inspect.isclass(value) and "__doc__" not in value.__dict__
+    own = None if inherits else getattr(value, "__doc__", None)
     return isinstance(own, str) and len(own.strip()) >= LEAST
 
 
