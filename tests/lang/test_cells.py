@@ -229,3 +229,31 @@ def test_parameters_that_are_returned(m: int) -> None:
         assert [type(t) for t in found] == [Tensor, Tensor]
         assert [t.tolist() for t in found] == [[total] * 2, [1.0] * 2]
         assert net.a.tolist() == [total] * 2
+
+
+class _Doubled(ms.nn.Cell):
+    def construct(self, x):
+        return x * 2
+
+
+class _Around(_Doubled):
+    def __call__(self, x):
+        return super().__call__(x + 1) + 5
+
+
+class _Holds(ms.nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.plain, self.around = _Doubled(), _Around()
+
+    def construct(self, x):
+        return self.around(x) + self.plain(x)
+
+
+def test_a_call_of_the_users_class_runs_around_construct(mode):
+    """Also inside of a network, and after its base class was called for speed."""
+    x = Tensor([1.0])
+    for _ in range(3):
+        assert _Doubled()(x) == 2 and _Around()(x) == 9 and _Holds()(x) == 11
+    net = _Holds()
+    assert [float(net(x)) for _ in range(4)] == [11.0] * 4

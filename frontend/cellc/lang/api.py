@@ -20,7 +20,7 @@ from ..tracing.tracer import Tracer
 from . import _model, regions
 from .analysis import analyse
 from .asking import asked_elements
-from .calls import call
+from .calls import call, call_cell
 from .errors import Cascade, CompileError, CompileRuntimeError, kind
 from .frames import Frame
 from .generators import refuse_open
@@ -67,7 +67,7 @@ def interpret_call(
     outer = _active.vm
     if outer is not None and outer.tracer is tracer and outer.frame is not None:
         frame = outer.frame
-        result = call(outer, fn, list(args), dict(kwargs or {}), frame)
+        result = _entered(outer, fn, list(args), dict(kwargs or {}), frame)
         outer.frame = frame
         outer.state.settle(outer)
         return result
@@ -75,6 +75,13 @@ def interpret_call(
         hooks = outer.hooks  # library code that the outer call runs as it is
     vm = Interpreter(tracer, hooks)
     return _run(vm, fn, args, kwargs or {})
+
+
+def _entered(
+    vm: Interpreter, fn: Any, args: list[Any], kwargs: dict[str, Any], frame: Frame
+) -> Any:
+    """Call `fn`; of a Cell, Python has run a `__call__` of its class that is the user's."""
+    return (call_cell if _model.is_cell(fn) else call)(vm, fn, args, kwargs, frame)
 
 
 def position() -> str:
@@ -141,7 +148,7 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     try:
         with tracing(vm.tracer), _deep_recursion():
             frame = entry_frame()
-            result = call(vm, fn, list(args), dict(kwargs), frame)
+            result = _entered(vm, fn, list(args), dict(kwargs), frame)
             vm.frame = frame
             result = returned(result)
             if vm.pieces is not None:

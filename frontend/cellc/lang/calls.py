@@ -86,7 +86,7 @@ def call(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> 
         return handler(vm, fn, args, kwargs, frame)
     if _model.is_cell(fn):
         own = vm.special(fn, "__call__")
-        if own is not None and not is_library(own.__globals__.get("__name__")):
+        if own is not None and not module_of(own).startswith("cellc."):
             return interpret(vm, own, [fn, *args], kwargs, frame)
         return call_cell(vm, fn, args, kwargs, frame)
     if isinstance(fn, type):
@@ -249,6 +249,9 @@ def _method(vm: Interpreter, fn: MethodType, args: Args, kwargs: Kwargs, frame: 
     function, owner = fn.__func__, fn.__self__
     if isinstance(function, FunctionType) and function in BUILTINS:
         return BUILTINS[function](vm, [owner, *args], kwargs, frame)
+    if _model.is_cell(owner) and (not isinstance(function, FunctionType) or (
+            function.__name__ == "__call__" and module_of(function).startswith("cellc."))):
+        return call_cell(vm, owner, args, kwargs, frame)  # `super().__call__(...)`, or its site
     if vm.rolling and not (isinstance(function, FunctionType) and is_user_function(function)):
         refuse_in(args, kwargs)
     if isinstance(function, FunctionType) and is_user_function(function):
