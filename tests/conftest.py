@@ -75,10 +75,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The whole suite is a day's sample. Workers of pytest-xdist are given the same options."""
-    if (config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.option.day is None
-            and not hasattr(config, "workerinput")):
+    """The whole suite is a day's sample, the same in all workers of pytest-xdist."""
+    if hasattr(config, "workerinput"):
+        config.option.day = config.workerinput["day"]
+    elif config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.option.day is None:
         config.option.day = int(time.time() // 86400)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """A hook of pytest-xdist: give a worker the day."""
+    node.workerinput["day"] = node.config.option.day
 
 
 def _skips(config: pytest.Config) -> Counter[str]:
