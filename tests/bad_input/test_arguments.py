@@ -48,7 +48,7 @@ ROWS: list[Row] = [
     ("index_fill", (ones(2, 3), 1, float("inf"), 1), TypeError, "'index' must be an int, or"),
     ("index_fill", (ones(2, 3), 1, 0, ones(2)), ValueError, "'value' must be one number, but has"),
     ("gather", (ones(0, 3), ints(1), 0), IndexError, "indices must be in [0, 0), but got"),
-    ("vander", (None,), TypeError, "'x' must be a Tensor, but got Nonepe"),
+    ("vander", (None,), TypeError, "'x' must be a Tensor, but got NoneType"),
     ("vander", (ones(),), ValueError, "'x' must have 1 axis, but has shape ()"),
     ("vander", (ones(3), -1), ValueError, "'N' must not be negative, but got -1"),
     ("vander", (ones(3), 1 << 70), ValueError, "'N' must be at most"),
