@@ -28,7 +28,7 @@ from .errors import CompileError
 from .iteration import Through, Walk, backwards, items, walk
 from .operators import contains, operated
 from .pieces import operations
-from .protocols import as_index, in_class_of, of_builtin, run_by_python
+from .protocols import as_index, is_in_class, of_builtin, run_by_python
 from .text import emit_print, flat, formatted, written
 from .values import (
     MISSING,
@@ -273,7 +273,7 @@ def _isinstance(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> An
     if isinstance(value, GraphNumber):
         return isinstance(value._number(0), cls)
     check = vm.special(cls, "__instancecheck__")
-    return in_class_of(vm, isinstance, value, cls) if check is None else bool(
+    return is_in_class(vm, isinstance, value, cls) if check is None else bool(
         vm.call(check, [cls, value], {}, frame))
 
 
@@ -281,7 +281,7 @@ def _isinstance(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> An
 def _issubclass(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     kind, cls = args
     check = vm.special(cls, "__subclasscheck__")
-    return in_class_of(vm, issubclass, kind, cls) if check is None else bool(
+    return is_in_class(vm, issubclass, kind, cls) if check is None else bool(
         vm.call(check, [cls, kind], {}, frame))
 
 

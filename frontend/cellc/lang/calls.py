@@ -619,8 +619,9 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     try:
         result = _refuse_drawn(vm, called(vm, fn, given, named), frame)
         vm.state.new_of_library(result)
-        if name.startswith("get_") and owner is None and isinstance(result, (str, int, float)):
-            guarded(vm, fn, name, lambda: fn(*args, **kwargs))  # a setting
+        if name.startswith("get_") and owner is None and isinstance(result, (str, int, float)) \
+                and vm.hooks.on_result_read is not None:  # a setting
+            vm.hooks.on_result_read(fn, name, functools.partial(fn, *args, **kwargs), result)
     except ElementsUnknown as e:
         if vm.pieces is None:
             raise vm.error("CE601", TypeError, str(e), frame, hint=_UNCALLED) from None

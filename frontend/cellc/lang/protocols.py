@@ -100,7 +100,7 @@ def as_index(vm: Interpreter, value: Any, frame: Frame) -> Any:
     return value if found is MISSING else found
 
 
-def in_class_of(vm: Interpreter, check: Callable[[Any, Any], bool], value: Any, kinds: Any) -> bool:
+def is_in_class(vm: Interpreter, check: Callable[[Any, Any], bool], value: Any, kinds: Any) -> bool:
     """`isinstance` or `issubclass`; a metaclass of Python may answer otherwise later."""
     own = is_own_class(value if isinstance(value, type) else type(value))
     flat = kinds if isinstance(kinds, tuple) else (kinds,)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core import invalidation
-from ..core.module_names import module_of
+from ..core.module_names import elements, module_of
 from ..tensors.tensor import Tensor
 from ..tracing.reads import content, in_class, own_attributes, same
 from .trust import is_foreign_class, is_library, is_own_class, is_user_function
@@ -128,11 +128,10 @@ def _parts(value: Any) -> Iterator[Any]:
                 yield from (p for n, p in base.__dict__.items() if n not in _OF_CLASSES)
         return
     if isinstance(value, dict):
-        for key, part in dict.items(value):
-            yield key
-            yield part
+        for item in elements(value):
+            yield from item
     elif isinstance(value, _CONTAINERS):
-        yield from value
+        yield from elements(value)
     elif isinstance(value, (*_DESCRIPTORS, types.MethodType)):
         yield from (getattr(value, n, None) for n in ("fget", "func", "__func__", "__self__"))
         return

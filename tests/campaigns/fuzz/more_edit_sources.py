@@ -151,4 +151,5 @@ MORE = (
     Source("", "self.d$ = nn.Conv2d(1, 1, 1, weight_init='ones')", "self.d$(Tensor(np.ones((1, 1, 2, 2), np.float32)))[0, 0, 0, 0]", ("net.d$.weight.set_data(Tensor(np.full((1, 1, 1, 1), 3, np.float32)))","net.d$.stride = (2, 2)","net.d$.has_bias = True\nnet.d$.bias = ms.Parameter(Tensor([5.0]))")),
     Source("p$ = ops.ReduceSum(keep_dims=False)", "", "p$(Tensor([[1.0, 2.0]]), 0)[0]", ("p$ = ops.ReduceMax()","p$.keep_dims = True","p$.add_prim_attr('keep_dims', True)")),
     Source("", "self.s$ = ops.Softmax(axis=0)", "self.s$(Tensor([[1.0, 2.0], [3.0, 5.0]]))[0][0]", ("net.s$ = ops.Softmax(axis=1)","net.s$.axis = (1,)")),
+    Source("o$ = [collections.OrderedDict(a=#, b=#)]", "", "json.dumps(o$).index('a')", ("o$[0].move_to_end('a')", "o$[0].move_to_end('b')")),
 )
