@@ -6,6 +6,7 @@ from __future__ import annotations
 import linecache
 import random
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -230,3 +231,28 @@ def test_the_line_of_what_is_changed_afterwards() -> None:
     with mode(ms.GRAPH_MODE), pytest.raises(
             CompileError, match=r"is changed afterwards \[CE501\](.|\n)*self\.log\.append\(row\)"):
         Log()(Tensor([1.0]))
+
+
+SETS_ITSELF_UP = """
+import networkx as nx
+import cellc as ms
+
+GRAPH = nx.path_graph(4)
+
+class Net(ms.nn.Cell):
+    def construct(self, x):
+        return x + nx.shortest_path_length(GRAPH, 0, 2)
+
+ms.set_context(mode=ms.GRAPH_MODE)
+net, x = Net(), ms.Tensor([0.0])
+found = [float(net(x))]
+GRAPH.add_edge(0, 2)
+print(found + [float(net(x))])
+"""
+
+
+def test_a_function_of_a_package_that_compiles_itself_in_its_first_call(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(SETS_ITSELF_UP)
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=False)
+    assert done.stdout == "[2.0, 1.0]\n", done.stderr

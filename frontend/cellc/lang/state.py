@@ -559,6 +559,11 @@ class State:
         result = run()
         if not found.held:
             return result
+        given = {id(v) for v, _ in self._structure([p for p in parts if p is not fn]).held}
+        changed = [id(v) for v in found.changes()]
+        if changed and not given.intersection(changed):  # it may set itself up in its first call
+            found = self._structure(parts)
+            result = run()
         structural = is_structural(fn)
         if found.drawn() or found.changed() or (
                 not structural and any(id(v) in own for v, _ in found.held)):

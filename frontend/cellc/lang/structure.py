@@ -78,13 +78,16 @@ class Structure:
         Args:
             besides: identities of objects that may.
         """
+        return any(id(value) not in besides for value in self.changes())
+
+    def changes(self) -> Iterator[Any]:
+        """The objects that hold something else now."""
         for value, before in self.held:
             now = _now(value)
             alike = len(before) == len(now) and all(map(same, before, now)) \
                 if isinstance(now, list) else before == now
-            if not alike and id(value) not in besides:
-                return True
-        return False
+            if not alike:
+                yield value
 
     def drawn(self) -> bool:
         """Whether numbers were drawn, or an attribute of a Cell was set."""
