@@ -263,6 +263,8 @@ NET, X = "net.py:Net", "input=float32[4]"
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_full_disk_leaves_the_older_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And a new file is whole, has the older one's permissions and its place behind a link."""
+    if name.endswith(".onnx"):
+        pytest.importorskip("onnx")
     Path("net.py").write_text("from cellc import nn\nNet = nn.ReLU\n")
     Path("there").mkdir()
     real = Path("there") / name
