@@ -189,6 +189,8 @@ def damaged() -> dict[str, Callable[[bytes], bytes]]:
             b"return", b"%0: float32[2] = system(%x) {}\n  return"), three, meta),
         "text": lambda data: b"# cellc case\n# in lit<float32[9]>[1.0]\n" + graph,
         "no input": lambda data: b"# cellc case\n" + graph,
+        "huge and empty": lambda data: b"# cellc case\n# in lit<float32[0,%s]>[]\n" % (b"9" * 99)
+            + graph,
         "too large": lambda data: b"# cellc case\n# in lit<float32[2]>[1.0, 2.0]\n" +
             graph.replace(b"return %x", b"%0: float32[65536,65536,2] = broadcast_to(%x) "
                           b"{shape=(65536, 65536, 2)}\n  return %0"),

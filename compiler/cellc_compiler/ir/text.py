@@ -22,6 +22,7 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.lazy import lazy_module
 
+from .bounds import check_size
 from .graph import NOWHERE, Graph, Literal, Node, Span, Value
 from .printing import print_attr as print_attr
 from .printing import print_graph as print_graph
@@ -269,6 +270,10 @@ class _Parser:
         ty = self.type()
         if not ty.is_static:
             raise self.error(f"a literal of the sizes {ty}, which are not known")
+        try:
+            check_size("a literal", ty)
+        except ValueError as e:
+            raise self.error(str(e)) from None
         self.expect(">")
         array = self.encoded(ty) if self.kind == "string" else self.elements(ty)
         return Literal(array.reshape(ty.dims))

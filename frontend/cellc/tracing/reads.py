@@ -52,6 +52,8 @@ def same(a: Any, b: Any) -> bool:
         return True
     if type(a) is not type(b) or not isinstance(a, _PLAIN):
         return False
+    if _has_attributes(a) or _has_attributes(b):
+        return False  # equal numbers may have other attributes
     kind = _builtin(a)  # (a class derived from it may have an `__eq__` of its own)
     return bool(kind.__repr__(a) == kind.__repr__(b) if kind in (float, complex)
                 else kind.__eq__(a, b))
@@ -61,6 +63,12 @@ def _builtin(value: Any) -> Any:
     """The class of Python that a plain value is of, or is derived from."""
     kind = type(value)
     return kind if kind in _PLAIN else next(k for k in _PLAIN if isinstance(value, k))
+
+
+def _has_attributes(value: Any) -> bool:
+    """Whether a plain value is of a derived class and holds attributes of its own."""
+    return type(value) not in _PLAIN and bool(
+        own_attributes(value) or any(c.__dict__.get("__slots__") for c in type(value).__mro__))
 
 
 def _alike(a: Any, b: Any) -> bool:
