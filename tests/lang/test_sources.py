@@ -275,5 +275,5 @@ def test_the_prompt() -> None:
         os.kill(pid, 9)
         os.waitpid(pid, 0)
         os.close(terminal)
-    lines = out.decode().replace("\r", "").split("\n")
-    assert [line for line in lines if line.startswith("got")] == GOT, out.decode()
+    text = out.decode().replace("\r", "")  # a slow machine shows the progress before an answer
+    assert re.findall(r"got \[[^\n]*\]", text) == GOT, text

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import local
-from types import FunctionType, ModuleType
+from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber, kind_of
 from ..tracing.pytree import RunObject
-from ..tracing.reads import in_class, own_attributes
+from ..tracing.reads import in_class, own_attributes, remains
 from . import _model
 from .asking import asked_index
 from .control import choose, truth
@@ -53,8 +53,9 @@ _METHODS = {"has_key": "__contains__"}
 """Methods of dicts in MindSpore's graph mode besides Python's."""
 
 
-_TEXTS = frozenset(("__name__", "__qualname__", "__module__", "__doc__", "__bases__",
-                    "__mro__"))
+_TEXTS = frozenset(("__name__", "__qualname__", "__module__", "__doc__", "__bases__", "__mro__",
+                    "__annotations__", "__defaults__", "__kwdefaults__", "__code__",
+                    "__type_params__"))
 """Attributes of classes and functions of whose change Python keeps no word."""
 _OF_PARAMETERS = {
     "requires_grad": "requires_grad", "name": "name",
@@ -67,16 +68,7 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
     if vm.pieces is not None and (type(target) is RunObject or type(target) is Text):
         return operations.attribute(vm, target, name, frame)
     if isinstance(target, ModuleType):
-        if vm.hooks.on_global_read is not None:
-            vm.hooks.on_global_read(target.__dict__, name)
-        getter = MISSING if name in target.__dict__ else target.__dict__.get("__getattr__")
-        if isinstance(getter, FunctionType) and is_user_function(getter):
-            if vm.hooks.on_global_read is not None:
-                vm.hooks.on_global_read(target.__dict__, "__getattr__")
-            return vm.call(getter, [name], {}, frame)
-        value = getattr(target, name)
-        vm.state.mark(value)
-        return value
+        return _of_module(vm, target, name, frame)
     if isinstance(target, local) or (
             name in _TEXTS and isinstance(target, (type, FunctionType)) and not is_library(
                 module_of(target))):
@@ -94,6 +86,21 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
     return _found(vm, target, name, found, frame)
 
 
+def _of_module(vm: Interpreter, target: ModuleType, name: str, frame: Frame) -> Any:
+    names, report = target.__dict__, vm.hooks.on_global_read or (lambda table, name: None)
+    getter = MISSING if name in names else names.get("__getattr__")
+    if isinstance(getter, FunctionType) and is_user_function(getter):
+        report(names, name)
+        report(names, "__getattr__")
+        return vm.call(getter, [name], {}, frame)
+    try:
+        value = getattr(target, name)  # a module that loads names when they are read keeps it
+    finally:
+        report(names, name)
+    vm.state.mark(value)
+    return value
+
+
 def _found(vm: Interpreter, target: Any, name: str, found: Any, frame: Frame) -> Any:
     """An attribute of an object; `found`: what its class has under that name."""
     own = vm.special(target, "__getattribute__")
@@ -104,11 +111,16 @@ def _found(vm: Interpreter, target: Any, name: str, found: Any, frame: Frame) ->
                                or name not in (own_attributes(target) or {})):
         vm.report(target, name)
         return vm.call(getter, [found, target, type(target)], {}, frame)
+    held = in_class(target, name, MISSING) if isinstance(target, type) else MISSING
+    getter = vm.special(held, "__get__") if held is not MISSING else None
+    if getter is not None and not hasattr(type(found), "__set__"):
+        vm.report(target, name)
+        return vm.call(getter, [held, None, target], {}, frame)
     if isinstance(found, functools.cached_property) and not vm.state.is_outside(target) \
             and is_interpreted(found.func) and name not in (own_attributes(target) or {}):
         vm.note_attribute(target, name)
         return target.__dict__.setdefault(name, vm.call(found.func, [target], {}, frame))
-    fallback = vm.special(target, "__getattr__") if found is MISSING else None
+    fallback = vm.special(target, "__getattr__") if found is held is MISSING else None
     if fallback is not None and name not in (own_attributes(target) or {}):
         vm.report(target, name)
         return vm.call(fallback, [target, name], {}, frame)
@@ -121,9 +133,21 @@ def _found(vm: Interpreter, target: Any, name: str, found: Any, frame: Frame) ->
         if outside:
             vm.report(target, name)
     if outside:
+        if hasattr(type(found), "__set__") and not isinstance(found, MemberDescriptorType):
+            _guard_result(vm, target, name, value)
         vm.state.mark(value)
         return value
     return vm.state.current(vm, Stored(target, name), value)
+
+
+def _guard_result(vm: Interpreter, target: Any, name: str, value: Any) -> None:
+    """Compare what a descriptor that is not interpreted gives (of C, of an installed package)
+    before each call, unless each read makes another object."""
+    kind = type(target)
+    if vm.hooks.on_result_read is None or module_of(kind).startswith("cellc.") or \
+            not remains(value, getattr(target, name)):
+        return
+    vm.hooks.on_result_read(target, name, lambda: getattr(target, name), value)
 
 
 def _of_plain(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:

@@ -272,6 +272,7 @@ def _isinstance(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> An
         return isinstance("", cls)
     if isinstance(value, GraphNumber):
         return isinstance(value._number(0), cls)
+    vm.class_of(value)
     check = vm.special(cls, "__instancecheck__")
     return is_in_class(vm, isinstance, value, cls) if check is None else bool(
         vm.call(check, [cls, value], {}, frame))
@@ -295,7 +296,7 @@ def _callable(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 def _type(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     if len(args) != 1:
         raise vm.error("CE303", TypeError, "a class cannot be made in a compiled function", frame)
-    cls = type(args[0])
+    cls = vm.class_of(args[0])
     if isinstance(args[0], GraphNumber):
         return args[0]._number
     return Tensor if cls is GraphTensor else str if cls is Text else cls

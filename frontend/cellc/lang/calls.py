@@ -439,6 +439,10 @@ def _interpreted_object(
     new: Any = in_class(cls, "__new__", MISSING)
     init: Any = in_class(cls, "__init__", MISSING)
     new = new.__func__ if isinstance(new, staticmethod) else new
+    for made_by in (new, init):  # one that `dataclass` or `NamedTuple` generated has defaults, too
+        if isinstance(made_by, FunctionType) and vm.hooks.on_function_read is not None \
+                and not module_of(made_by).startswith("cellc."):
+            vm.hooks.on_function_read(made_by)
     of_python = new is _OBJECT_NEW or (
         type(new) is BuiltinFunctionType and isinstance(new.__self__, type)
         and issubclass(new.__self__, _MADE_BY_PYTHON))
@@ -520,7 +524,7 @@ def _tensor(
 
 def _object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """An instance with `__call__`."""
-    found = in_class(type(fn), "__call__", MISSING)
+    found = in_class(vm.class_of(fn), "__call__", MISSING)
     vm.report(type(fn), "__call__")
     if found is MISSING:
         raise TypeError(f"a value of type {type(fn).__name__} cannot be called")
@@ -577,6 +581,8 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
             strings = items(vm, args[0])
             return join_text(owner, strings) if any_runtime(strings) else owner.join(strings)
         return vm.state.mutate(vm, [owner], fn, args, kwargs, frame)
+    if isinstance(owner, type) and fn.__name__ in ("__subclasses__", "mro"):
+        return guarded(vm, owner, fn.__name__, functools.partial(fn, *args, **kwargs))
     if fn in REFUSED:
         raise vm.error(
             "CE303", RuntimeError, f"{fn.__name__}() is not available in a compiled function",
@@ -704,12 +710,12 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     keeps = isinstance(fn, functools._lru_cache_wrapper)  # it runs once in PyNative too
     result = run() if keeps else vm.state.whole(
         vm, fn, (owner, *args, *kwargs.values(), fn), frame, run)
-    if keeps:  # what it gave before is given again
+    if keeps:  # the result of an earlier call, which the program may have changed since
         vm.state.default(f"what {fn.__name__}() keeps", vm.tracer.place(), result)
         if vm.hooks.on_result_read is not None:
             vm.hooks.on_result_read(fn, f"{fn.__name__}{tuple(args)}",
                                     functools.partial(fn, *args, **kwargs), result)
-    if not any(result is v for v in (owner, *args)) and not isinstance(result, BOXES):
+    elif not any(result is v for v in (owner, *args)) and not isinstance(result, BOXES):
         vm.state.new(result)
         if isinstance(result, Iterator):
             vm.fresh(result)

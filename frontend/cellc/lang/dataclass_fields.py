@@ -48,7 +48,9 @@ def set_fields(
             value = given[field.name]
         elif field.default_factory is not dataclasses.MISSING:
             value = vm.call(field.default_factory, [], {}, frame)
-        elif (field.init or slots) and field.default is not dataclasses.MISSING:
+        elif field.init and signature.parameters[field.name].default is not signature.empty:
+            value = signature.parameters[field.name].default
+        elif slots and field.default is not dataclasses.MISSING:
             value = field.default
         else:
             continue
@@ -58,6 +60,7 @@ def set_fields(
             put_attribute(vm, made, field.name, value, frame, object.__setattr__)
         else:
             set_attribute(vm, made, field.name, value, frame)
+    vm.report(type(made), "__post_init__")
     after = getattr(type(made), "__post_init__", None)
     if after is not None:
         vm.call(after, [made, *only], {}, frame)

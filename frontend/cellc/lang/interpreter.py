@@ -354,9 +354,16 @@ class Interpreter:
     def special(self, value: object, name: str) -> FunctionType | None:
         """A special method that a class of the user defines in Python, to be interpreted."""
         if is_own_class(type(value)):
-            self.report(type(value), name)
+            self.report(self.class_of(value), name)
             return own_method(value, name)
         return None
+
+    def class_of(self, value: object) -> type:
+        """The class of a value; that of an object of the program may be another one later."""
+        kind = type(value)
+        if is_own_class(kind) and self.state.is_outside(value):
+            self.report(value, "__class__")
+        return kind
 
     def poisoned(self, value: Poison, frame: Frame) -> NoReturn:
         """Raise the error a poisoned variable stands for."""

@@ -19,6 +19,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from functools import partial
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
 from .errors import CompileRuntimeError, Place
 from .journal import BOXES, Content, Slot, differs, elements_in, shallow
+from .protocols import guarded
 from .reads_log import ReadsLog
 from .recipes import Recipe, recipe_of
 from .structure import Structure
@@ -553,6 +555,10 @@ class State:
         Raises:
             CompileTypeError: it changes some that was there before, or the trace has (CE501).
         """
+        if any(isinstance(v, _WEAK) for v in values):
+            raise vm.error(
+                "CE307", RuntimeError, "a weak container is read: which of its objects are still "
+                "there is known when it is", frame, hint="hold the objects in a list or a dict")
         parts = [part for v in values for part in (_parts(v) if isinstance(v, BOXES) else [v])]
         found = self._structure(parts)
         own = self._changed() if found.held else set()
@@ -673,7 +679,7 @@ def insert_missing(vm: Interpreter, box: Any, key: Any, frame: Frame) -> Any:
     made = getattr(type(box), "__missing__", MISSING)
     vm.special(box, "__missing__")  # reports where it was found
     if made is defaultdict.__missing__:
-        factory = box.default_factory
+        factory = guarded(vm, box, "default_factory", lambda: box.default_factory)
         if factory is None:
             raise KeyError(key)
         value = vm.call(factory, [], {}, frame)
@@ -691,6 +697,7 @@ def _refuse(what: str, place: Place | None) -> None:
     )
 
 
+_WEAK = (WeakKeyDictionary, WeakSet, WeakValueDictionary)
 GROWTH = ("append", "appendleft", "add", "extend")
 """Methods that look at nothing that is in a container."""
 

@@ -71,19 +71,21 @@ def _has_attributes(value: Any) -> bool:
         own_attributes(value) or any(c.__dict__.get("__slots__") for c in type(value).__mro__))
 
 
-def _alike(a: Any, b: Any) -> bool:
+def remains(a: Any, b: Any) -> bool:
     """Whether two values are the same, or containers of the same."""
     if type(a) is type(b) and type(a) in (list, tuple):
-        return len(a) == len(b) and all(map(_alike, a, b))
+        return len(a) == len(b) and all(map(remains, a, b))
     if type(a) is type(b) is dict:
-        return len(a) == len(b) and all(map(_alike, a, b)) and all(
-            map(_alike, a.values(), b.values()))
+        return len(a) == len(b) and all(map(remains, a, b)) and all(
+            map(remains, a.values(), b.values()))
     return same(a, b)
 
 
-def short(value: Any) -> str:
-    """A value in a few words."""
-    if value is None or isinstance(value, _PLAIN):
+def short(value: Any, depth: int = 4) -> str:
+    """A value in a few words; `depth` of containers in each other are written."""
+    if not depth:
+        text = "..."
+    elif value is None or isinstance(value, _PLAIN):
         text = "None" if value is None else _builtin(value).__repr__(value)
     elif isinstance(value, GraphTensor):
         text = f"a tensor {value._type}"
@@ -96,10 +98,11 @@ def short(value: Any) -> str:
         if value.size <= 4:
             text += f" {value.tolist()}"
     elif isinstance(value, (list, tuple)):
-        text = ", ".join(map(short, elements(value)))
+        text = ", ".join(short(v, depth - 1) for v in elements(value))
         text = f"[{text}]" if isinstance(value, list) else f"({text})"
     elif isinstance(value, dict):
-        text = "{" + ", ".join(f"{short(k)}: {short(v)}" for k, v in elements(value)) + "}"
+        text = ", ".join(f"{short(k)}: {short(v, depth - 1)}" for k, v in elements(value))
+        text = f"{{{text}}}"
     elif value is _GONE:
         text = "nothing"
     elif type(value).__name__ == "CellHooks":
@@ -210,19 +213,25 @@ class Read:
         return f"{self.label}: {self.before} -> {short(now)}{where}"
 
 
-def content(value: Any) -> Any:
-    """A copy of what can change in a value in place; None if nothing can."""
+def content(value: Any, outer: tuple[int, ...] = ()) -> Any:
+    """A copy of what can change in a value in place; None if nothing can.
+
+    Args:
+        outer: identities of the containers that it is in.
+    """
+    if id(value) in outer:  # a container that contains itself
+        return None
     if isinstance(value, _VIEWS):
         value = value.mapping
     if isinstance(value, (list, tuple, deque)):
-        parts = [*elements(value)]
-        inner = [content(v) for v in parts]
+        parts, outer = [*elements(value)], (*outer, id(value))
+        inner = [content(v, outer) for v in parts]
         if isinstance(value, tuple) and all(c is None for c in inner):
             return None
         return parts, inner
     if isinstance(value, (dict, types.MappingProxyType)):
-        parts = [*elements(value)]
-        return parts, [content(v) for _, v in parts]
+        parts, outer = [*elements(value)], (*outer, id(value))
+        return parts, [content(v, outer) for _, v in parts]
     if isinstance(value, set):
         return ({*elements(value)},)
     if isinstance(value, (bytearray, array)):
@@ -300,7 +309,7 @@ class Reads:
         if kind.__flags__ & _CHANGEABLE_TYPE and not module_of(kind).startswith("cellc."):
             table = own_attributes(target)
             self._note((id(target), "__class__"), f"the class of a {kind.__name__}",
-                       lambda: type(target), kind, True,
+                       lambda: type(target), kind, table is not None,
                        *(() if table is None else (instance_stamp(target, table),)))
         found = self._of_class(kind, name)
         if isinstance(found, types.MemberDescriptorType):
@@ -388,7 +397,7 @@ class Reads:
                 found = call()
             except Exception:
                 return _GONE  # the call that is made then raises it
-            return result if _alike(found, kept) else found
+            return result if remains(found, kept) else found
 
         self._note((id(call), method), f"{method} of {type(target).__name__}", now, result)
 

@@ -9,6 +9,7 @@ on (a `CompileError`, with its line) is no fault, a value that is out of date is
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import sys
 import types
@@ -27,11 +28,12 @@ from ...modes.law import mode
 from .edit_sources import SOURCES as FIRST
 from .finding import Finding, Trial, plainest
 from .more_edit_sources import MORE
+from .object_edit_sources import OBJECTS
 
 SUFFIX = ".edits"
 _AT_ONCE = 8
 """Programs of a trial."""
-SOURCES = (*FIRST, *MORE)
+SOURCES = (*FIRST, *MORE, *OBJECTS)
 _HEAD = """import abc, array, bisect, collections, copy, dataclasses, decimal, enum, fractions
 import functools, heapq, inspect, itertools, json, math, operator, os, re, statistics, struct
 import sys, types
@@ -103,6 +105,8 @@ def answers(program: Program, in_mode: int) -> list[str]:
                 found.append(raised + repr(np.asarray(net(x).asnumpy()).tolist()))
             except CompileError as e:
                 found.append(f"{raised}compile: {e}".splitlines()[0])
+                with mode(ms.PYNATIVE_MODE), contextlib.suppress(Exception):
+                    net(x), net(x)  # what the calls do to Python's objects happens here, too
             except Exception as e:
                 found.append(f"{raised}{type(e).__name__}")
     return found
