@@ -7,6 +7,7 @@ import importlib.util
 import linecache
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
