@@ -107,7 +107,8 @@ def _found(vm: Interpreter, target: Any, name: str, found: Any, frame: Frame) ->
     if own is not None:
         return vm.call(own, [target, name], {}, frame)
     getter = vm.special(found, "__get__") if found is not MISSING else None
-    if getter is not None and (in_class(type(found), "__set__", MISSING) is not MISSING
+    if getter is not None and (vm.special(found, "__set__") is not None
+                               or in_class(type(found), "__set__", MISSING) is not MISSING
                                or name not in (own_attributes(target) or {})):
         vm.report(target, name)
         return vm.call(getter, [found, target, type(target)], {}, frame)

@@ -42,6 +42,7 @@ _OFFERED = frozenset({"param_groups"})
 """Attributes of cellc's Cells that users may change in place."""
 _GONE = object()
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+_METHODS = (types.BuiltinMethodType, types.MethodWrapperType)
 _VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _PLAIN = (bool, int, float, complex, str, bytes)
 
@@ -213,6 +214,13 @@ class Read:
         return f"{self.label}: {self.before} -> {short(now)}{where}"
 
 
+def _held(value: Any) -> Any:
+    """What a view of a dict, or a method of a container, gives the content of; else the value."""
+    if isinstance(value, _VIEWS):
+        return value.mapping
+    return value.__self__ if type(value) in _METHODS else value
+
+
 def content(value: Any, outer: tuple[int, ...] = ()) -> Any:
     """A copy of what can change in a value in place; None if nothing can.
 
@@ -221,8 +229,7 @@ def content(value: Any, outer: tuple[int, ...] = ()) -> Any:
     """
     if id(value) in outer:  # a container that contains itself
         return None
-    if isinstance(value, _VIEWS):
-        value = value.mapping
+    value = _held(value)
     if isinstance(value, (list, tuple, deque)):
         parts, outer = [*elements(value)], (*outer, id(value))
         inner = [content(v, outer) for v in parts]
@@ -249,8 +256,7 @@ def content(value: Any, outer: tuple[int, ...] = ()) -> Any:
 
 def holds_content(value: Any, kept: Any) -> bool:
     """Whether what is in a value still is what was."""
-    if isinstance(value, _VIEWS):
-        value = value.mapping
+    value = _held(value)
     if isinstance(value, Tensor):
         data, raw = kept
         return value._data is data and bool(data.tobytes() == raw)
