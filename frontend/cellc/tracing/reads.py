@@ -215,7 +215,7 @@ class Read:
 
 
 def _held(value: Any) -> Any:
-    """What a view of a dict, or a method of a container, gives the content of; else the value."""
+    """The container of a view or of a bound method of Python; else the value."""
     if isinstance(value, _VIEWS):
         return value.mapping
     return value.__self__ if type(value) in _METHODS else value
