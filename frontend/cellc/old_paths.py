@@ -54,7 +54,7 @@ _HOMES: dict[str, dict[str, str]] = {
     "dataset.callback": {"ds_callback": "dataset"},
     "dataset.core": {
         "config": "dataset.config", "datatypes": "dataset.transforms",
-        "validator_helpers": "dataset.checks",
+        "validator_helpers": "dataset.rules",
     },
     "dataset.dataloader": {
         "_utils": "dataset.dataloader", "dataloader": "dataset.dataloader",
@@ -72,13 +72,13 @@ _HOMES: dict[str, dict[str, str]] = {
     "dataset.text": {"transforms": "dataset.text dataset.text.base", "utils": "dataset.text"},
     "dataset.transforms": {
         "c_transforms": "dataset.transforms", "py_transforms": "dataset.transforms",
-        "transforms": "dataset.transforms", "validators": "dataset.checks",
+        "transforms": "dataset.transforms", "validators": "dataset.transforms",
     },
     "dataset.vision": {
         "c_transforms": "dataset.vision", "py_transforms": "dataset.vision",
         "py_transforms_util": "dataset.vision.pillow",
         "transforms": "dataset.vision dataset.vision.base",
-        "utils": "dataset.vision dataset.vision.pillow", "validators": "dataset.checks",
+        "utils": "dataset.vision dataset.vision.pillow", "validators": "dataset.transforms",
     },
     **{f"device_context.{name}": {"device": f"device_context.{name}"}
        for name in ("ascend", "cpu", "gpu")},

@@ -346,7 +346,7 @@ def test_a_pipeline_is_saved_and_read(tmp_path):
     assert [r["n"].dtype for r in found] == [np.int32] * 6
     with pytest.raises(RuntimeError, match="already exist"):
         ds.NumpySlicesDataset(rows).save(path)
-    with pytest.raises(ValueError, match="not supported"):
+    with pytest.raises(ValueError, match="'file_type' must be one of"):
         ds.NumpySlicesDataset(rows).save(path, file_type="tfrecord")
     with pytest.raises(RuntimeError, match="column 'c' is complex64"):
         ds.NumpySlicesDataset({"c": np.zeros(2, np.complex64)}).save(path + "c")
@@ -450,7 +450,7 @@ def test_schemas_of_tfrecord(tf_files, tmp_path):
         with pytest.raises(RuntimeError, match=said):
             list(ds.TFRecordDataset(one, wrong))
     for wrong in (("a", "int7"), (5, "int32"), ("a", "int32", 5)):
-        with pytest.raises(TypeError, match=r"Unknown column type|is not of type"):
+        with pytest.raises(TypeError, match=r"Unknown column type|must be a"):
             ds.Schema().add_column(*wrong)
     path.write_text("{")
     with pytest.raises(RuntimeError, match="failed to load"):

@@ -78,13 +78,13 @@ def test_errors_of_generators_say_where():
         list(typed)
     for wrong, kind, text in (
         (lambda: ds.GeneratorDataset(5, ["a"]), TypeError,
-         "Input `source` function of GeneratorDataset should be callable, iterable or random"),
+         "'source' must be a function, something iterable, or an object with __getitem__"),
         (lambda: ds.GeneratorDataset(counting), ValueError,
          "Neither columns_names nor schema are provided"),
         (lambda: ds.GeneratorDataset(counting, ["a", "a"]), ValueError,
-         "Every column name should not be same with others in column_names"),
+         "'column_names' must be a name, or a list of different names"),
         (lambda: ds.GeneratorDataset(counting, ["a", ""]), ValueError,
-         "column_names[1] should not be empty"),
+         "'column_names' must be a name, or a list of different names"),
         (lambda: ds.GeneratorDataset(counting, ["a"], sampler=[1]), ValueError,
          "sampler is not supported if source does not have attribute '__getitem__'"),
         (lambda: ds.GeneratorDataset(counting, ["a"], num_shards=2, shard_id=0), ValueError,
@@ -127,8 +127,8 @@ def test_arrays():
         (([1, 2], [3.0]), ValueError,
          "Data length in each column is not equal: {'column_0': 2, 'column_1': 1}"),
         (3, TypeError,
-         "Argument data with value 3 is not of type ['list', 'tuple', 'dict', 'ndarray']"),
-        ([], ValueError, "NumpySlicesDataset: data cannot be empty"),
+         "'data' must be an array, list, tuple or dict that is not empty"),
+        ([], ValueError, "'data' must be an array, list, tuple or dict that is not empty"),
     ):
         with pytest.raises(kind, match=re.escape(text)):
             ds.NumpySlicesDataset(wrong)
@@ -162,7 +162,7 @@ def test_mnist(mnist):
     picked = ds.MnistDataset(str(mnist), "train", sampler=ds.PKSampler(2))
     assert column(picked, "label") == [1, 1, 3, 3, 4, 4, 5, 5]
     assert data.num_classes() is None
-    with pytest.raises(ValueError, match="not within the valid set"):
+    with pytest.raises(ValueError, match="'usage' must be one of"):
         ds.MnistDataset(str(mnist), "x")
     with pytest.raises(ValueError, match="does not exist"):
         ds.MnistDataset("no such folder")

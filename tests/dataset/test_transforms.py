@@ -111,11 +111,11 @@ def test_errors():
         (lambda: Slice(slice(7, 9))(A), RuntimeError, "leaves nothing"),
         (lambda: Slice(0, 0)(A), RuntimeError, "2 slices for 1 axes"),
         (lambda: TypeCast(ms.int32)(np.array(["1"])), RuntimeError, "strings cannot be cast"),
-        (lambda: TypeCast("q_"), TypeError, "data_type should be a dtype"),
+        (lambda: TypeCast("q_"), TypeError, "'data_type' must be a dtype"),
         (lambda: Mask(2, 1), TypeError, "operator"),
-        (lambda: Compose([]), ValueError, "can not be empty"),
-        (lambda: Compose([3]), TypeError, "neither a transforms op"),
-        (lambda: RandomApply([Fill(1)], 2.0), ValueError, "prob is not within"),
+        (lambda: Compose([]), ValueError, "must be a list of transforms"),
+        (lambda: Compose([3]), TypeError, "must be a list of transforms"),
+        (lambda: RandomApply([Fill(1)], 2.0), ValueError, "'prob' must be a number in"),
     ):
         with pytest.raises(kind, match=message):
             make()

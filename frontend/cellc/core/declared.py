@@ -22,6 +22,7 @@ from dataclasses import KW_ONLY
 from functools import wraps
 from inspect import Parameter, Signature, cleandoc, signature, unwrap
 from math import inf
+from textwrap import fill
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, dataclass_transform, get_args
 
@@ -73,6 +74,13 @@ class Rule:
         above = kind is ValueError and is_int(value) and value > self.most
         wanted = f"at most {self.most}" if above else self.wanted
         raise kind(f"For '{what}', '{name}' must be {wanted}, but got {naming.described(value)}.")
+
+    def normal_default(self, default: Any) -> Any:
+        """The normal form of a default; None where that is the default, or it breaks the rule."""
+        if default in (None, Parameter.empty) or not self.fits(default) or not self.holds(default):
+            return None
+        found = self.normal(default)
+        return None if found is default else found
 
     def __repr__(self) -> str:
         return self.wanted
@@ -165,7 +173,8 @@ def instance(*kinds: Any, wanted: str = "") -> Rule:
 
 
 def per_axis(
-    count: int, low: int = 1, error: type[Exception] = TypeError, kept: bool = False
+    count: int, low: int = 1, error: type[Exception] = TypeError, kept: bool = False,
+    most: int = MOST_BYTES,
 ) -> Rule:
     """An int for all axes, or a tuple or list of one for each; a tuple of `count` ints.
 
@@ -174,8 +183,9 @@ def per_axis(
         low: the least int.
         error: raised for another number of ints: TypeError or ValueError.
         kept: only a tuple is allowed, and the function gets what was given.
+        most: the largest int.
     """
-    one, kinds = integer(low), tuple if kept else (tuple, list)
+    one, kinds = integer(low, most), tuple if kept else (tuple, list)
 
     def fits(value: Any) -> bool:
         if not isinstance(value, kinds):
@@ -198,8 +208,10 @@ BOOL, INT, NON_NEGATIVE, POSITIVE = instance(bool), integer(), integer(0), integ
 COPIES = integer(1, MOST_PARTS)
 NUMBER, FLOAT = number(), number(whole=False)
 CALLABLE = Rule("a Cell or a function", callable)
+FUNCTION = Rule("a function", callable)
 
 Called = Annotated[Any, CALLABLE]
+Function = Annotated[Callable[..., Any], FUNCTION]
 Flag = Annotated[bool, BOOL]
 Int = Annotated[int, INT]
 NonNegative = Annotated[int, NON_NEGATIVE]
@@ -211,6 +223,7 @@ PlainNumber = Annotated[float, number(normal=lambda value: value)]
 """A number that stays an int or a float."""
 PositiveNumber = Annotated[float, number(0, ends="(]")]
 Float = Annotated[float, FLOAT]
+NonNegativeNumber = Annotated[float, number(0)]
 NonNegativeFloat = Annotated[float, number(0, whole=False)]
 PositiveFloat = Annotated[float, number(0, ends="(]", whole=False)]
 Share = Annotated[float, number(0, 1)]
@@ -260,18 +273,23 @@ def _read(
     """
     found = []
     for place, parameter in enumerate(parameters):
-        parts = _parts(parameter.annotation, names)
-        rule = next((r for part in parts for r in getattr(part, "__metadata__", ())
-                     if isinstance(r, Rule)), _of_classes(parts) if classes else None)
+        rule, optional = rule_of(parameter.annotation, names, classes)
         if rule is None:
             continue
-        default, filled = parameter.default, None
-        if default not in (None, parameter.empty) and rule.fits(default) and rule.holds(default):
-            filled = rule.normal(default)
         found.append(Declared(
             parameter.name, rule, -1 if parameter.kind is Parameter.KEYWORD_ONLY else place,
-            NoneType in parts, None if filled is default else filled))
+            optional, rule.normal_default(parameter.default)))
     return tuple(found)
+
+
+def rule_of(
+    annotation: Any, names: Mapping[str, Any], classes: bool = False
+) -> tuple[Rule | None, bool]:
+    """The rule of an annotation, if it has one, and whether it allows None (see `_read`)."""
+    parts = _parts(annotation, names)
+    stated = (r for part in parts for r in getattr(part, "__metadata__", ())
+              if isinstance(r, Rule))
+    return next(stated, _of_classes(parts) if classes else None), NoneType in parts
 
 
 def _of_classes(parts: Sequence[Any]) -> Rule | None:
@@ -300,6 +318,11 @@ def declared_by(function: Any, classes: bool = False) -> tuple[Declared, ...]:
         parameters = signature(function).parameters.values()
         declared = function._declared = _read(parameters, unwrap(function).__globals__, classes)
     return declared
+
+
+def declare(function: Any, rules: Iterable[Declared]) -> None:
+    """State the rules of a function's parameters, in place of its annotations."""
+    function._declared = tuple(rules)
 
 
 def checked(
@@ -351,7 +374,8 @@ class Described:
         by_rule: dict[str, list[str]] = {}
         for d in declared_by(self._init):
             by_rule.setdefault(f"{d.rule}{' or None' * d.optional}", []).append(d.name)
-        rules = [f"    {', '.join(names)}: {rule}." for rule, names in by_rule.items()]
+        rules = [fill(f"{', '.join(names)}: {rule}.", 96, initial_indent="    ",
+                      subsequent_indent="        ") for rule, names in by_rule.items()]
         title = ["", "Arguments must be:"] if rules else []
         return "\n".join([cleandoc(self._text), *title, *rules])
 

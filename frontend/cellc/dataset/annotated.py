@@ -10,10 +10,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from . import checks
+from ..core.declared import instance
 from .declared import PICTURES, Argument
 from .listed import FILE, Entry, ListedDataset, lines_of
 from .rows import HIDDEN
+from .rules import existing
 
 _KINDS = {"target": FILE} | dict.fromkeys(("bbox", "segmentation", "keypoints"), np.float32) | \
     dict.fromkeys(("category_id", "iscrowd", "area", "num_keypoints", "label", "difficult",
@@ -40,8 +41,7 @@ class AnnotatedDataset(ListedDataset):
         return (*entry, Path(entry[0]).stem) if self.extra_metadata else entry
 
 
-def _task(default: str) -> Argument:
-    return Argument("str", lambda name, value: checks.of_type(name, value, str), default)
+_TEXT = instance(str)
 
 
 def _column(values: list[Any]) -> list[list[Any]]:
@@ -55,7 +55,7 @@ def _padded(rows: list[list[float]], fill: float) -> list[list[float]]:
 
 
 class CocoDataset(
-    AnnotatedDataset, own={"task": _task("Detection")},
+    AnnotatedDataset, own={"task": Argument("str", _TEXT, "Detection")},
     takes=f"dataset_dir annotation_file task {PICTURES} extra_metadata decrypt",
 ):
     """COCO: pictures, and what a file of JSON says of them. Pictures of which it says nothing are
@@ -174,9 +174,7 @@ class _said:
 class VOCDataset(
     AnnotatedDataset,
     takes=f"dataset_dir task usage class_indexing {PICTURES} extra_metadata decrypt",
-    own={"task": _task("Segmentation"), "class_indexing": Argument("dict[str, int] | None",
-                                                                   default=None),
-         "usage": Argument("str", lambda name, value: checks.of_type(name, value, str), "train")},
+    own={"task": Argument("str", _TEXT, "Segmentation"), "usage": Argument("str", _TEXT, "train")},
 ):
     """Pascal VOC: pictures, and what is in them.
 
@@ -203,11 +201,9 @@ class VOCDataset(
         super()._prepare()
         if self.task == "Segmentation" and self.class_indexing is not None:
             raise ValueError("class_indexing is not supported in Segmentation task.")
-        if self.class_indexing is not None:
-            self.class_indexing = checks.class_labels("class_indexing", self.class_indexing)
         sets = "Main" if self.task == "Detection" else self.task
-        self._list = checks.existing(
-            "usage", self.dataset_dir / "ImageSets" / sets / f"{self.usage}.txt")
+        self._list = existing(
+            self.dataset_dir / "ImageSets" / sets / f"{self.usage}.txt")
 
     def _names(self) -> list[str]:
         return [line.split()[0] for line in lines_of(self._list)]

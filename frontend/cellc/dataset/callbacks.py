@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from cellc_runtime.records import dataclass
 
+from ..core.declared import Positive, instance
 from ..core.native import names_itself
-from . import checks
 from .rows import Run, failed
 
 MOMENTS = ("ds_begin", "ds_epoch_begin", "ds_epoch_end", "ds_step_begin", "ds_step_end")
@@ -45,8 +45,8 @@ class DSCallback:
     waits: ClassVar[bool] = False
     """Whether a row must not be made before the step of the row before it has ended."""
 
-    def __init__(self, step_size: int = 1) -> None:
-        self.step_size = checks.integer("step_size", step_size, 1)
+    def __init__(self, step_size: Positive = 1) -> None:
+        self.step_size = step_size
 
     def ds_begin(self, ds_run_context: RunContext) -> None:
         """Before the first epoch."""
@@ -74,7 +74,7 @@ def checked(given: Any) -> tuple[DSCallback, ...]:
     many = [] if given is None else given if isinstance(given, (list, tuple)) else [given]
     for i, each in enumerate(many):
         name = f"callbacks[{i}]" if many is given else "callbacks"
-        checks.of_type(name, each, DSCallback)
+        instance(DSCallback)(each, "Dataset.map", name)
         if not each.moments():
             raise AttributeError(f"{name}: {type(each).__name__} overrides none of the methods of "
                                  "its class, so it is never called.")

@@ -12,16 +12,21 @@ import os
 import random
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, TypeVar
+from functools import wraps
+from inspect import signature
+from typing import Annotated, Any, TypeVar, cast
 
 import numpy as np
 
+from ..core.declared import Flag, NonNegative, checks_arguments, integer, one_of
 from ..tensors.seed import get_seed as _global_seed
-from .checks import INT32_MAX, UINT32_MAX
+from .rules import INT32_MAX, UINT32_MAX
 from .streams import Mt19937, Stream
 
 _DEFAULT_SEED = 5489
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+Size = Annotated[int, integer(1, INT32_MAX)]
 
 
 class ErrorSamplesMode(IntEnum):
@@ -70,38 +75,22 @@ def _getter(name: str, kind: type[T], more: str = "") -> Callable[[], T]:
     return get
 
 
-def _bool(argument: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{argument} must be of type bool, but got {type(value).__name__}.")
-    return value
+def _setting(setter: F) -> F:
+    """The function that checks the first argument of a setter and keeps it under its name."""
+    @checks_arguments
+    @wraps(setter)
+    def kept(*args: Any, **kwargs: Any) -> None:
+        bound = signature(setter).bind(*args, **kwargs)
+        bound.apply_defaults()
+        setter(*bound.args)
+        _Settings.kept[setter.__name__.removeprefix("set_")] = bound.args[0]
+
+    return cast(F, kept)
 
 
-def _keep_bool(name: str, argument: str, value: Any) -> None:
-    _Settings.kept[name] = _bool(argument, value)
-
-
-def _keep_int(name: str, argument: str, value: Any, low: int = 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{argument} isn't of type int, but got {type(value).__name__}.")
-    if not low <= value <= INT32_MAX:
-        raise ValueError(f"{argument} given is not within the required range "
-                         f"[{low}, INT32_MAX({INT32_MAX})].")
-    _Settings.kept[name] = value
-
-
-def set_seed(seed: int) -> None:
-    """Make draws of pipelines reproducible; `random` and numpy's generator are seeded too.
-
-    Raises:
-        ValueError: negative, or 2**32 or more.
-
-    Source: `mindspore.dataset.config.set_seed`.
-    """
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise TypeError("seed isn't of type int.")
-    if not 0 <= seed <= UINT32_MAX:
-        raise ValueError(
-            f"seed given is not within the required range [0, UINT32_MAX({UINT32_MAX})].")
+@checks_arguments
+def set_seed(seed: Annotated[int, integer(0, UINT32_MAX)]) -> None:
+    """Make draws of pipelines reproducible; `random` and numpy's generator are seeded too."""
     _Settings.seed, _Settings.seed_before = seed, _global_seed()
     _Settings.stream = None
     random.seed(seed)
@@ -131,14 +120,14 @@ def get_seed() -> int:
     return _DEFAULT_SEED if seed is None else seed
 
 
-def set_prefetch_size(size: int) -> None:
+@_setting
+def set_prefetch_size(size: Size) -> None:
     """How many rows (or batches) an operation with several workers makes ahead."""
-    _keep_int("prefetch_size", "size", size)
 
 
-def set_num_parallel_workers(num: int) -> None:
+@_setting
+def set_num_parallel_workers(num: Size) -> None:
     """How many workers operations have that do not say it; without it, one."""
-    _keep_int("num_parallel_workers", "num", num)
 
 
 def workers_asked_for() -> int | None:
@@ -147,71 +136,68 @@ def workers_asked_for() -> int | None:
     return found
 
 
-def set_numa_enable(numa_enable: bool) -> None:
-    """Keep whether to bind to a node. Raises: TypeError for no bool."""
-    _keep_bool("numa_enable", "numa_enable", numa_enable)
+@_setting
+def set_numa_enable(numa_enable: Flag) -> None:
+    """Keep whether to bind to a node."""
 
 
-def set_monitor_sampling_interval(interval: int) -> None:
-    """Keep an interval in milliseconds. Raises: TypeError, ValueError for no positive int."""
-    _keep_int("monitor_sampling_interval", "interval", interval)
+@_setting
+def set_monitor_sampling_interval(interval: Size) -> None:
+    """Keep an interval in milliseconds."""
 
 
-def set_callback_timeout(timeout: int) -> None:
-    """Keep a timeout in seconds. Raises: TypeError, ValueError for no positive int."""
-    _keep_int("callback_timeout", "timeout", timeout)
+@_setting
+def set_callback_timeout(timeout: Size) -> None:
+    """Keep a timeout in seconds."""
 
 
-def set_auto_num_workers(enable: bool) -> None:
-    """Keep whether to choose workers. Raises: TypeError for no bool."""
-    _keep_bool("auto_num_workers", "enable", enable)
+@_setting
+def set_auto_num_workers(enable: Flag) -> None:
+    """Keep whether to choose workers."""
 
 
-def set_enable_shared_mem(enable: bool) -> None:
-    """Whether worker processes give long arrays through shared memory. Raises: TypeError."""
-    _keep_bool("enable_shared_mem", "enable", enable)
+@_setting
+def set_enable_shared_mem(enable: Flag) -> None:
+    """Whether worker processes give long arrays through shared memory."""
 
 
-def set_enable_autotune(enable: bool, filepath_prefix: str | None = None) -> None:
-    """Keep whether to tune. Raises: TypeError for no bool."""
-    _keep_bool("enable_autotune", "enable", enable)
+@_setting
+def set_enable_autotune(enable: Flag, filepath_prefix: str | None = None) -> None:
+    """Keep whether to tune."""
 
 
-def set_autotune_interval(interval: int) -> None:
-    """Keep an interval in steps. Raises: TypeError, ValueError for no int of 0 or more."""
-    _keep_int("autotune_interval", "interval", interval, 0)
+@_setting
+def set_autotune_interval(interval: NonNegative) -> None:
+    """Keep an interval in steps."""
 
 
-def set_auto_offload(offload: bool) -> None:
-    """Keep whether to move operations to a device. Raises: TypeError for no bool."""
-    _keep_bool("auto_offload", "offload", offload)
+@_setting
+def set_auto_offload(offload: Flag) -> None:
+    """Keep whether to move operations to a device."""
 
 
-def set_enable_watchdog(enable: bool) -> None:
-    """Keep whether workers are watched. Raises: TypeError for no bool."""
-    _keep_bool("enable_watchdog", "enable", enable)
+@_setting
+def set_enable_watchdog(enable: Flag) -> None:
+    """Keep whether workers are watched."""
 
 
-def set_fast_recovery(fast_recovery: bool) -> None:
-    """Keep how to recover. Raises: TypeError for no bool."""
-    _keep_bool("fast_recovery", "fast_recovery", fast_recovery)
+@_setting
+def set_fast_recovery(fast_recovery: Flag) -> None:
+    """Keep how to recover."""
 
 
-def set_dynamic_shape(is_dynamic: bool) -> None:
-    """Keep whether shapes change: here they may in any case. Raises: TypeError for no bool."""
-    _keep_bool("dynamic_shape", "is_dynamic", is_dynamic)
+@_setting
+def set_dynamic_shape(is_dynamic: Flag) -> None:
+    """Keep whether shapes change: here they may in any case."""
 
 
-def set_video_backend(backend: str) -> None:
+@_setting
+def set_video_backend(backend: Annotated[str, one_of("CPU", "Ascend", kind=str)]) -> None:
     """Keep what is to decode videos, "CPU" or "Ascend"."""
-    if not isinstance(backend, str):
-        raise TypeError(f"backend must be of type str, but got {type(backend).__name__}.")
-    if backend not in ("CPU", "Ascend"):
-        raise ValueError("Input backend is not within the valid set of ['CPU', 'Ascend'].")
-    _Settings.kept["video_backend"] = backend
 
 
-def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = None) -> None:
+@_setting
+def set_debug_mode(debug_mode_flag: Flag, debug_hook_list: list[Any] | None = None) -> None:
     """Whether to debug: rows are made in the calling thread, whatever workers are asked for.
 
     Raises:
@@ -220,29 +206,22 @@ def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = No
     if debug_hook_list:
         raise ValueError("debug_hook_list is not supported: put a function that prints what it is "
                          "given into 'map'.")
-    _keep_bool("debug_mode", "debug_mode_flag", debug_mode_flag)
 
 
+@_setting
 def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
     """Set the treatment of rows that fail in `map`: raise, use another row, or leave out."""
-    if not isinstance(error_samples_mode, ErrorSamplesMode):
-        raise TypeError("error_samples_mode is not of type ErrorSamplesMode, but got "
-                        f"{type(error_samples_mode).__name__}.")
-    _Settings.kept["error_samples_mode"] = error_samples_mode
 
 
-def set_multiprocessing_timeout_interval(interval: int) -> None:
+def set_multiprocessing_timeout_interval(interval: Size) -> None:
     """After how many seconds the log warns of a worker process that has not answered."""
-    _keep_int("multiprocessing_timeout_interval", "interval", interval)
 
 
-def set_multiprocessing_start_method(start_method: str = "fork") -> None:
+@_setting
+def set_multiprocessing_start_method(
+    start_method: Annotated[str, one_of("fork", "spawn", kind=str)] = "fork",
+) -> None:
     """How worker processes start. Beside other threads of Python they never fork."""
-    if not isinstance(start_method, str):
-        raise TypeError("start_method isn't of type str.")
-    if start_method not in ("fork", "spawn"):
-        raise ValueError(f"start_method must be 'fork' or 'spawn', but got {start_method!r}.")
-    _Settings.kept["multiprocessing_start_method"] = start_method
 
 
 get_prefetch_size = _getter("prefetch_size", int)
@@ -266,10 +245,10 @@ get_multiprocessing_timeout_interval = _getter("multiprocessing_timeout_interval
 get_multiprocessing_start_method = _getter("multiprocessing_start_method", str)
 
 
-def set_iterator_mode(do_copy: bool = False, parallel_convert: bool = False) -> None:
-    """Keep how iterators convert rows. Raises: TypeError for no bool."""
-    given = {"do_copy": do_copy, "parallel_convert": parallel_convert}
-    _Settings.kept["iterator_mode"] = {name: _bool(name, value) for name, value in given.items()}
+@checks_arguments
+def set_iterator_mode(do_copy: Flag = False, parallel_convert: Flag = False) -> None:
+    """Keep how iterators convert rows."""
+    _Settings.kept["iterator_mode"] = {"do_copy": do_copy, "parallel_convert": parallel_convert}
 
 
 def get_iterator_mode() -> dict[str, bool]:
@@ -277,9 +256,9 @@ def get_iterator_mode() -> dict[str, bool]:
     return dict(_Settings.kept.get("iterator_mode", {"do_copy": False, "parallel_convert": False}))
 
 
-def set_sending_batches(batch_num: int) -> None:
-    """Keep how many batches to send. Raises: TypeError, ValueError for no int of 0 or more."""
-    _keep_int("sending_batches", "batch_num", batch_num, 0)
+@_setting
+def set_sending_batches(batch_num: NonNegative) -> None:
+    """Keep how many batches to send."""
 
 
 def load(file: str) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from . import checks
+from ..core.declared import Rule, one_of
+from . import rules
 from .declared import LINES, ROWS, Argument
 from .rows import Row
 from .samplers import Shuffle
@@ -199,7 +200,7 @@ class IMDBDataset(MappableDataset, takes=f"dataset_dir usage {ROWS}"):
         parts = ["train", "test"] if self.usage == "all" else [self.usage]
         self._paths = [
             (str(path), label) for part in parts for label, name in ((1, "pos"), (0, "neg"))
-            for path in sorted(checks.folder("", self.dataset_dir / part / name).glob("*.txt"))]
+            for path in sorted(rules.FOLDER.normal(self.dataset_dir / part / name).glob("*.txt"))]
 
     def get_col_names(self) -> list[str]:
         """The names of the columns, in order."""
@@ -235,10 +236,9 @@ _TASKS = {
 
 class CLUEDataset(
     FileDataset, takes=f"dataset_files task usage {LINES}",
-    own={"task": Argument("str", lambda name, value: checks.word(name, value, [*_TASKS]), "AFQMC",
+    own={"task": Argument("str", one_of(*_TASKS, kind=str), "AFQMC",
                           text=", ".join(f'"{task}"' for task in _TASKS) + "."),
-         "usage": Argument("str", lambda name, value: checks.word(
-             name, value, ("train", "test", "eval")), "train",
+         "usage": Argument("str", one_of("train", "test", "eval", kind=str), "train",
              text='"train", "test" or "eval".')},
 ):
     """Tasks of understanding Chinese, from files with an object of JSON in each line.
@@ -282,17 +282,16 @@ _SPLITS = {"train": ("training", "train"), "test": ("mmt16_task1_test", "test"),
            "valid": ("validation", "val")}
 
 
-def _languages(name: str, value: Any) -> list[str]:
-    if sorted(checks.of_type(name, value, (list, tuple))) != ["de", "en"]:
-        raise ValueError(f"{name} should be ['en', 'de'] or ['de', 'en'], but got {value!r}.")
-    return list(value)
+_LANGUAGES = Rule(
+    "['en', 'de'] or ['de', 'en']", lambda value: isinstance(value, (list, tuple)),
+    lambda value: sorted(value) == ["de", "en"], list)
 
 
 class Multi30kDataset(
     FolderDataset, takes=f"dataset_dir usage language_pair {LINES}",
     usages=("train", "test", "valid", "all"),
     own={"shuffle": ORDER.but(default=None, none=Shuffle.GLOBAL),
-         "language_pair": Argument("Any", _languages, None, ["en", "de"],
+         "language_pair": Argument("Any", _LANGUAGES, None, ["en", "de"],
                                    '["en", "de"] or ["de", "en"]; None: the first.')},
 ):
     """Sentences about pictures in two languages. Reference: Elliott et al., 2016."""

@@ -1,23 +1,27 @@
-"""Constructors of datasets, made from the names of their arguments.
+"""Constructors of datasets and transforms, made from the declarations of their arguments.
 
-A class lists what it takes, in order: `class Caltech256Dataset(ListedDataset, takes=PICTURES)`. The
-type, the default, the check and the description of an argument stand once, in `ARGUMENTS`; a class
-adds arguments of its own or states other defaults. Signature and docstring are made from that;
-type checkers read the same signatures in `stubs/datasets.pyi`.
+A transform declares its arguments in its class, as in `length: Positive = argument(text="...")`. A
+dataset lists the names of what it takes, `class Caltech256Dataset(ListedDataset, takes=PICTURES)`;
+`ARGUMENTS` or the class declares them. Signature, docstring and checks are made from that; the
+rules are those of `core.declared`. Type checkers read the signatures of datasets in
+`stubs/datasets.pyi`.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from itertools import groupby
-from typing import Any, NamedTuple, dataclass_transform
+from typing import Any, ClassVar, Literal, NamedTuple, dataclass_transform
 
 import numpy as np
 
-from . import checks
+from ..core import declared
+from ..core.declared import BOOL, FUNCTION, NON_NEGATIVE, POSITIVE, Rule, instance, integer
+from . import rules
 
 REQUIRED = inspect.Parameter.empty
 
@@ -27,24 +31,17 @@ class Argument(NamedTuple):
 
     Attributes:
         kind: its annotation.
-        check: called with its name and value; returns the value that the dataset keeps.
+        rule: what it must be; None: anything.
         default: its value where none is given.
-        none: what None stands for; without it None is checked like any value, unless it is the
-            default.
+        none: what None stands for; without it None is allowed only if it is the default.
         text: its description.
     """
 
     kind: str = "Any"
-    check: Callable[[str, Any], Any] = lambda name, value: value
+    rule: Rule | None = None
     default: Any = REQUIRED
     none: Any = REQUIRED
     text: str = ""
-
-    def checked(self, name: str, value: Any) -> Any:
-        """The value that the dataset keeps."""
-        if value is not None or (self.none is REQUIRED and self.default is not None):
-            return self.check(name, value)
-        return None if self.none is REQUIRED else self.none
 
     def but(self, **changes: Any) -> Argument:
         """The same argument with some attributes changed."""
@@ -53,14 +50,12 @@ class Argument(NamedTuple):
 
 def flag(default: bool | None, text: str = "", none: Any = REQUIRED) -> Argument:
     """An argument that is a bool."""
-    kind = "bool" if default is not None else "bool | None"
-    return Argument(kind, lambda name, value: checks.of_type(name, value, bool), default, none,
-                    text)
+    return Argument("bool" if default is not None else "bool | None", BOOL, default, none, text)
 
 
 def whole(default: int, low: int, text: str) -> Argument:
     """An argument that is an int of `low` or more."""
-    return Argument("int", lambda name, value: checks.integer(name, value, low), default, text=text)
+    return Argument("int", integer(low), default, text=text)
 
 
 def one_of(*words: str, default: Any = None, text: str = "") -> Argument:
@@ -68,42 +63,36 @@ def one_of(*words: str, default: Any = None, text: str = "") -> Argument:
     shown = [f'"{word}"' for word in words]
     none = "all" if "all" in words else words[0]
     text = text or f"{', '.join(shown[:-1])} or {shown[-1]}; None: \"{none}\""
-    return Argument(
-        "str" if default else "str | None", lambda name, value: checks.word(name, value, words),
-        default, REQUIRED if default is REQUIRED else none, f"{text}.")
-
-
-def _shuffle(name: str, value: Any) -> Any:
-    return value if isinstance(value, str) else checks.of_type(name, value, bool)
+    return Argument("str" if default else "str | None", declared.one_of(*words, kind=str), default,
+                    REQUIRED if default is REQUIRED else none, f"{text}.")
 
 
 _SHARD = "take the part of one of several processes."
 ARGUMENTS: dict[str, Argument] = {
-    "dataset_dir": Argument("str", checks.folder, text="the folder of the files."),
+    "dataset_dir": Argument("str", rules.FOLDER, text="the folder of the files."),
     "usage": one_of("train", "test", "all"),
-    "dataset_files": Argument("Any", checks.files, text="a path or pattern, or a list of them."),
-    "annotation_file": Argument("str", checks.existing, text="the file that describes them."),
-    "num_samples": Argument(
-        "int | None", lambda name, value: checks.integer(name, value, 0), None,
-        text="the most rows; None for all."),
+    "dataset_files": Argument("Any", rules.FILES, text="a path or pattern, or a list of them."),
+    "annotation_file": Argument("str", rules.FILE, text="the file that describes them."),
+    "num_samples": Argument("int | None", NON_NEGATIVE, None,
+                            text="the most rows; None for all."),
     "num_parallel_workers": Argument(
-        "int | None", lambda name, value: checks.integer(name, value, 1), None,
+        "int | None", POSITIVE, None,
         text="how many threads read rows; None: as many as the configuration says."),
-    "shuffle": Argument("Any", _shuffle, None,
+    "shuffle": Argument("Any", instance(bool, str, wanted="a bool or a Shuffle"), None,
                         text="whether rows come in random order; None: yes."),
     "sampler": Argument("Any", default=None, text="which rows, in which order."),
-    "num_shards": Argument("int | None", default=None, text=_SHARD),
-    "shard_id": Argument("int | None", default=None, text=_SHARD),
+    "num_shards": Argument("int | None", POSITIVE, None, text=_SHARD),
+    "shard_id": Argument("int | None", NON_NEGATIVE, None, text=_SHARD),
     "cache": Argument("Any", default=None, text="must be None."),
     "decode": flag(False, "whether pictures are uint8[height, width, 3]; else they are the bytes "
                           "of the files.", none=False),
-    "extensions": Argument("Any", checks.extensions, None,
+    "extensions": Argument("Any", rules.EXTENSIONS, None,
                            text='which files, as [".jpg", ".png"]; None for all.'),
     "class_indexing": Argument(
-        "dict[str, int] | None", checks.class_labels, None,
+        "dict[str, int] | None", rules.LABELS, None,
         text="which classes, and the label of each; None: all, in order of their names."),
     "decrypt": Argument(
-        "Any", checks.callable_, None,
+        "Any", FUNCTION, None,
         text="called with a picture's path, returns its bytes; None: they are the file's."),
     "extra_metadata": flag(False, "whether there is a column `_meta-filename`, which is given when "
                                   "it is renamed so that its name starts otherwise."),
@@ -127,26 +116,28 @@ class Declared:
     """
 
     _takes = ""
-    _raises = """\
-    TypeError, ValueError: an argument is wrong, or there is no such folder or file.
-    RuntimeError: (when rows are asked for) a file is not there, or broken."""
+    _raises = "    RuntimeError: (when rows are asked for) a file is not there, or broken."
     _arguments: Mapping[str, Argument] = ARGUMENTS
 
     def __init_subclass__(
         cls, takes: str = "", own: Mapping[str, Argument] | None = None,
         defaults: Mapping[str, Any] | None = None, usages: tuple[str, ...] = (), **more: Any,
     ) -> None:
-        known = {**cls._arguments, **(own or {})}
+        known: dict[str, Argument] = {}
+        for base in reversed(cls.__mro__):
+            known |= vars(base).get("_arguments", {})
+        known |= own or {}
         for name, default in (defaults or {}).items():
             known[name] = known[name].but(default=default)
         if usages:
             known["usage"] = one_of(*usages, default=(defaults or {}).get("usage"))
+        is_plain = "__init__" in vars(cls) or (cls.__doc__ or "").startswith("Base of")
         cls._arguments = known
         cls._takes = "" if "__init__" in vars(cls) else takes or cls._takes
         if cls._takes and (takes or own or defaults or usages):
             init: Any = _constructor(cls._takes.split(), known)
             cls.__init__ = init  # type: ignore[method-assign]  # the one that the lists describe
-        if cls._takes and cls.__module__.startswith("cellc.") and cls.__name__[0] != "_":
+        if declared.is_ours(cls) and cls.__name__[0] != "_" and not is_plain:
             cls.__doc__ = _described(cls)
         super().__init_subclass__(**more)
 
@@ -158,56 +149,53 @@ class Declared:
         raise TypeError(f"{type(self).__name__} must choose rows.")
 
 
-def argument(
-    check: Callable[[str, Any], Any], *, default: Any = REQUIRED, none: Any = REQUIRED,
-    text: str = "",
-) -> Any:
+def argument(*, default: Any = REQUIRED, none: Any = REQUIRED, text: str = "") -> Any:
     """An argument as the value of an annotated name in the body of a class; see `Argument`."""
-    return Argument("Any", check, default, none, text)
+    return Argument(default=default, none=none, text=text)
 
 
-def number(low: float, high: float, *, default: Any = REQUIRED, text: str = "") -> Any:
-    """An argument that is a number within bounds."""
-    return argument(lambda name, value: checks.number(name, value, low, high), default=default,
-                    text=text)
+def state(*, default: Any, init: Literal[False] = False) -> Any:
+    """An attribute (a private name) that is no argument, and has a value from the start."""
+    return Argument(default=default)
 
 
-def integer(
-    low: int, high: int = checks.INT32_MAX, *, default: Any = REQUIRED, text: str = ""
-) -> Any:
-    """An argument that is an int within bounds."""
-    return argument(lambda name, value: checks.integer(name, value, low, high), default=default,
-                    text=text)
-
-
-def member(kind: type, *, default: Any = REQUIRED, text: str = "") -> Any:
-    """An argument of a type."""
-    return argument(lambda name, value: checks.of_type(name, value, kind), default=default,
-                    text=text)
-
-
-@dataclass_transform(field_specifiers=(argument, number, integer, member))
+@dataclass_transform(field_specifiers=(argument, state))
 class Fields(Declared):
-    """Base of classes whose constructors take the annotated arguments in their bodies, in order,
-    after those of the bases."""
+    """Base of classes whose constructors take the annotated public names in their bodies, in order,
+    after those of the bases. The annotations are their rules; classes are rules, too.
+    """
+
+    _raises = ""
+
+    _texts: ClassVar[Mapping[str, str]] = {}
+    """Descriptions of arguments that several classes declare."""
 
     def __init_subclass__(cls, **more: Any) -> None:
-        own = {name: value.but(kind=cls.__annotations__[name])
-               for name, value in list(vars(cls).items()) if isinstance(value, Argument)}
-        for name in own:
-            delattr(cls, name)
-        before = cls._takes.split()
-        names = [*before, *(name for name in own if name not in before)]
-        super().__init_subclass__(takes=" ".join(names) if own else "", own=own, **more)
-
-    _raises = "    TypeError, ValueError: an argument is of another type, or out of range."
+        own = {}
+        for name, kind in vars(cls).get("__annotations__", {}).items():
+            stated = vars(cls).get(name, REQUIRED)
+            one = stated if isinstance(stated, Argument) else Argument(default=stated)
+            if name[0] == "_" and one is stated:
+                setattr(cls, name, one.default)
+            if name[0] == "_" or str(kind).startswith("ClassVar"):
+                continue
+            rule, optional = declared.rule_of(kind, vars(sys.modules[cls.__module__]), True)
+            own[name] = one.but(
+                kind=kind, rule=rule, none=None if optional and one.none is REQUIRED else one.none,
+                text=one.text or cls._texts.get(name, f"{rule}."))
+            if name in vars(cls):
+                delattr(cls, name)
+        before = (name for base in reversed(cls.__mro__)
+                  for name in vars(base).get("_takes", "").split())
+        takes = dict.fromkeys([*before, *own]) if own else ()
+        super().__init_subclass__(takes=" ".join(takes), own=own, **more)
 
     def _choose(self, **choice: Any) -> None:
         """There are no rows to choose."""
 
 
 def _constructor(takes: list[str], known: Mapping[str, Argument]) -> Callable[..., None]:
-    """The `__init__` that checks and keeps the arguments of these names."""
+    """The `__init__` that keeps the arguments of these names; `names_itself` checks them."""
     place = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature([inspect.Parameter("self", place), *(
         inspect.Parameter(n, place, default=known[n].default, annotation=known[n].kind)
@@ -216,10 +204,16 @@ def _constructor(takes: list[str], known: Mapping[str, Argument]) -> Callable[..
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
-        given = {name: known[name].checked(name, bound.arguments[name]) for name in takes}
-        if "num_shards" in given:
-            checks.shards(given["num_shards"], given["shard_id"])
+        given = {name: bound.arguments[name] for name in takes}
+        for name, value in given.items():
+            if value is None and known[name].none is not REQUIRED:
+                given[name] = known[name].none
         choice = {name: given.pop(name) for name in takes if name in _CHOICE}
+        shards, shard = choice.get("num_shards"), choice.get("shard_id")
+        if (shards is None) != (shard is None):
+            raise ValueError("num_shards and shard_id need to be passed in together.")
+        if shards is not None and shard >= shards:
+            raise ValueError("shard_id should be less than num_shards.")
         for name, value in given.items():
             setattr(self, name, value)
         self._prepare()
@@ -227,6 +221,10 @@ def _constructor(takes: list[str], known: Mapping[str, Argument]) -> Callable[..
 
     made: Any = __init__
     made.__signature__ = signature
+    declared.declare(made, (
+        declared.Declared(name, rule, i, one.default is None or one.none is not REQUIRED,
+                          rule.normal_default(one.default))
+        for i, name in enumerate(takes, 1) if (rule := (one := known[name]).rule) is not None))
     return __init__
 
 
@@ -245,12 +243,14 @@ def _described(cls: type[Declared]) -> str:
         cls._takes.split(), lambda name: own.get(name) or cls._arguments[name].text)]
     columns = getattr(cls, "_columns", {})
     kinds = ", ".join(f"{name} ({_kind(kind)})" for name, kind in columns.items())
-    place = cls.__module__.rpartition(".")[0].replace("cellc", "mindspore", 1)
+    place = cls.__module__.replace("cellc", "mindspore", 1)
+    place = place if place.endswith("transforms") else place.rpartition(".")[0]
     source = "; ".join([f"`{place}.{cls.__name__}`", *(r.strip(". ") for r in reference)])
+    raised = errors.rstrip() or (cls._raises if shown else "")
     return "\n\n".join([
         about.rstrip(), *([_wrapped(f"Columns: {kinds}.", "")] if kinds else []),
-        "\n".join(["Args:", *(_wrapped(each, "    ") for each in shown)]),
-        f"Raises:\n{errors.rstrip() or cls._raises}", f"Source: {source}."])
+        *(["\n".join(["Args:", *(_wrapped(each, "    ") for each in shown)])] if shown else []),
+        *([f"Raises:\n{raised}"] if raised else []), f"Source: {source}."])
 
 
 def _wrapped(text: str, indent: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import checks
+from . import rules
 from .declared import ARGUMENTS, PICTURES, ROWS, Argument, flag
 from .decoding import decoded, pillow
 from .rows import Row
@@ -210,7 +210,7 @@ class OmniglotDataset(
 
 class LSUNDataset(
     ListedDataset, takes=f"dataset_dir usage classes {PICTURES}",
-    usages=("train", "test", "valid", "all"), own={"classes": Argument("Any", checks.names, None)},
+    usages=("train", "test", "valid", "all"), own={"classes": Argument("Any", rules.NAMES, None)},
 ):
     """Scenes, in folders such as `bedroom_train` and `bedroom_val`; label is the folder's place
     among the chosen ones.
@@ -374,7 +374,7 @@ class FlickrDataset(
 
 class ManifestDataset(
     ListedDataset, usages=("train", "eval", "inference"), defaults={"usage": "train"},
-    own={"dataset_file": Argument("str", checks.existing, text="the file of the list.")},
+    own={"dataset_file": Argument("str", rules.FILE, text="the file of the list.")},
     takes="dataset_file usage num_samples num_parallel_workers shuffle sampler class_indexing "
           "decode num_shards shard_id cache",
 ):

@@ -11,7 +11,7 @@ import numpy as np
 
 from cellc_runtime.unpacking import BASE, MOST_TIMES, ZLIB, unpacked
 
-from . import checks
+from . import rules
 from .declared import whole
 from .pictures import MnistDataset
 
@@ -97,7 +97,7 @@ class SVHNDataset(
 
     def _prepare(self) -> None:
         for path in self._paths():
-            checks.existing("dataset_dir", path)
+            rules.existing(path)
 
     def _paths(self) -> list[Path]:
         parts = ("train", "test", "extra") if self.usage == "all" else (self.usage,)

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from . import checks
+from ..core.declared import POSITIVE
+from . import rules
 from .declared import ROWS, Argument, whole
 from .decoding import decoded, pillow
 from .rows import Row
+from .rules import several
 from .sources import ArrayDataset, MappableDataset
 from .streams import Mt19937
 
@@ -144,7 +146,8 @@ class ImageFolderDataset(
     MappableDataset,
     takes="dataset_dir num_samples num_parallel_workers shuffle sampler extensions class_indexing "
           "decode num_shards shard_id cache decrypt",
-    own={"decrypt": Argument("Any", checks.nothing(), None, text="must be None.")},
+    own={"decrypt": Argument("Any", rules.nothing("files are read as they are"), None,
+                             text="must be None.")},
 ):
     """Pictures in folders, one folder for each class.
 
@@ -207,20 +210,13 @@ class ImageFolderDataset(
         return np.array([label for _, label in self._found()])
 
 
-def _size(name: str, value: Any) -> tuple[int, ...]:
-    checks.of_type(name, value, (list, tuple))
-    if len(value) != 3:
-        raise ValueError(f"{name} should be a list or tuple of length 3, but got {len(value)}")
-    return tuple(checks.integer(f"{name}[{i}]", n, 1) for i, n in enumerate(value))
-
-
 class FakeImageDataset(
     MappableDataset, takes=f"num_images image_size num_classes base_seed {ROWS}",
     own={"num_images": whole(1000, 1, "how many there are."),
-         "image_size": Argument("Sequence[int]", _size, (224, 224, 3), text="height, width and "
-                                "channels."),
+         "image_size": Argument("Sequence[int]", several(POSITIVE, 3, error=ValueError),
+                                (224, 224, 3), text="height, width and channels."),
          "num_classes": whole(10, 1, "labels are below it."),
-         "base_seed": whole(0, -checks.INT32_MAX - 1, "of the first image; the next have the seeds "
+         "base_seed": whole(0, -rules.INT32_MAX - 1, "of the first image; the next have the seeds "
                             "that follow.")},
 ):
     """Images of random numbers, MindSpore's.

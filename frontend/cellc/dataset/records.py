@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declared import NON_NEGATIVE, Rule, instance, one_of
 from ..records.reader import Records
 from ..records.schema import Field
 from ..records.tfrecord import Feature, TFRecordFile
-from . import checks
+from . import rules
 from .declared import Argument, flag
 from .rows import Row, Run, own_value
 from .samplers import (
@@ -56,11 +57,8 @@ class _InFiles(BuiltinSampler):
         return [place for part in parts for place in part]
 
 
-def _existing(name: str, files: Any) -> Any:
-    many = [files] if isinstance(files, str) else files
-    checks.of_type(name, many, (list, tuple))
-    for each in many:
-        checks.of_type(name, each, str)
+def _readable(files: Any) -> Any:
+    for each in [files] if isinstance(files, str) else files:
         try:
             with open(each, "rb"):
                 pass
@@ -70,17 +68,21 @@ def _existing(name: str, files: Any) -> Any:
     return files if isinstance(files, str) else list(files)
 
 
-COLUMNS = Argument("Any", checks.names, None, text="which columns; None for all.")
+_FILES = Rule("a path or a list of them", lambda value: isinstance(value, str) or (
+    isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)),
+    normal=_readable)
+COLUMNS = Argument("Any", rules.NAMES, None, text="which columns; None for all.")
 
 
 class MindDataset(
     MappableDataset,
     takes="dataset_files columns_list num_parallel_workers shuffle num_shards shard_id sampler "
           "padded_sample num_padded num_samples cache",
-    own={"dataset_files": Argument("str | list[str]", _existing), "columns_list": COLUMNS,
-         "padded_sample": Argument("Mapping[str, Any] | None", default=None, text="a row that is "
-                                   "added after the others; it needs `columns_list`."),
-         "num_padded": Argument("int | None", default=None, text="how many times.")},
+    own={"dataset_files": Argument("str | list[str]", _FILES), "columns_list": COLUMNS,
+         "padded_sample": Argument("Mapping[str, Any] | None", instance(dict), None,
+                                   text="a row that is added after the others; it needs "
+                                        "`columns_list`."),
+         "num_padded": Argument("int | None", NON_NEGATIVE, None, text="how many times.")},
 ):
     """Rows of MindRecord files; the columns are the fields, sorted by name.
 
@@ -130,12 +132,10 @@ class MindDataset(
             if count is not None:
                 raise RuntimeError("num_padded is specified but padded_sample is not.")
             return None, 0
-        checks.of_type("padded_sample", sample, dict)
         if columns_list is None:
             raise RuntimeError("padded_sample is specified and requires columns_list as well.")
         if count is None:
             raise RuntimeError("padded_sample is specified and requires num_padded as well.")
-        checks.integer("num_padded", count, 0)
         missing = [f.name for f in self._fields if f.name not in sample]
         if missing:
             raise RuntimeError(f"padded_sample lacks the columns {missing}.")
@@ -203,27 +203,20 @@ def _value(field: Field, value: Any) -> np.ndarray[Any, Any]:
     return np.array(str(value)) if field.type == "string" else np.array(value, field.type)
 
 
-def _schema(name: str, value: Any) -> Schema:
-    return Schema(value) if isinstance(value, str) else checks.of_type(name, value, Schema)
-
-
-def _compression(name: str, value: Any) -> str:
-    if value not in ("", "GZIP", "ZLIB"):
-        raise ValueError(f"Input {name} can only be either '' (no compression), 'ZLIB', or 'GZIP', "
-                         f"but got {value!r}.")
-    return str(value)
+_SCHEMA = Rule("a Schema or the path of one", instance(str, Schema).fits,
+               normal=lambda value: Schema(value) if isinstance(value, str) else value)
 
 
 class TFRecordDataset(
     FileDataset,
     takes="dataset_files schema columns_list num_samples num_parallel_workers shuffle num_shards "
           "shard_id shard_equal_rows cache compression_type",
-    own={"schema": Argument("str | Schema | None", _schema, None,
+    own={"schema": Argument("str | Schema | None", _SCHEMA, None,
                             text="a `Schema`, or the path of its JSON file."),
          "columns_list": COLUMNS,
          "shard_equal_rows": flag(False, "take a run of rows instead, so that all parts are "
                                          "equally long."),
-         "compression_type": Argument("str | None", _compression, None, "",
+         "compression_type": Argument("str | None", one_of("", "GZIP", "ZLIB"), None, "",
                                       '"GZIP" or "ZLIB"; "" or None for none.')},
 ):
     """Rows of TFRecord files of `tf.train.Example` messages.

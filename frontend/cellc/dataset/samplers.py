@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from ..core.declared import Flag, Int, NonNegative, Positive, checks_arguments, instance
 from ..core.native import names_itself
-from . import checks, config
-from .checks import INT32_MAX, integer, of_type
+from . import config
+from .rules import INT32_MAX, POSITIONS
 from .streams import MinimalStandard, Mt19937, Stream
 
 Ids = Sequence[int]
@@ -95,9 +96,7 @@ class Sampler:
 
     _shuffles = False
 
-    def __init__(self, num_samples: int | None = None) -> None:
-        if num_samples is not None:
-            integer("num_samples", num_samples, 0)
+    def __init__(self, num_samples: NonNegative | None = None) -> None:
         self.num_samples, self.dataset_size = num_samples, 0
         self.child_sampler: Sampler | None = None
 
@@ -106,7 +105,8 @@ class Sampler:
         raise TypeError(f"the sampler {type(self).__name__} must define __iter__, which gives the "
                         "positions of rows.")
 
-    def add_child(self, sampler: Sampler) -> None:
+    @checks_arguments
+    def add_child(self, sampler: Sampler | None) -> None:
         """Choose among what `sampler` chooses.
 
         Raises:
@@ -114,8 +114,6 @@ class Sampler:
         """
         if sampler is not None and self.child_sampler is not None:
             raise RuntimeError("Cannot add child sampler, this sampler already has a child.")
-        if sampler is not None:
-            of_type("sampler", sampler, Sampler)
         self.child_sampler = sampler
 
     def get_child(self) -> Sampler | None:
@@ -164,7 +162,7 @@ class Sampler:
         self.reset()
         found: list[int] = []
         for each in self:
-            found.extend(checks.indices(type(self).__name__, np.asarray(each).tolist()))
+            found.extend(POSITIONS(np.asarray(each), type(self).__name__, "a position"))
             if self.num_samples and len(found) >= self.num_samples:
                 break
         return found
@@ -194,9 +192,9 @@ class SequentialSampler(BuiltinSampler):
     Source: `mindspore.dataset.SequentialSampler`.
     """
 
-    def __init__(self, start_index: int | None = None, num_samples: int | None = None) -> None:
-        if start_index is not None:
-            integer("start_index", start_index, 0)
+    def __init__(
+        self, start_index: NonNegative | None = None, num_samples: int | None = None
+    ) -> None:
         self.start_index = start_index
         super().__init__(num_samples)
 
@@ -222,10 +220,10 @@ class RandomSampler(BuiltinSampler):
     _shuffles = True
 
     def __init__(
-        self, replacement: bool = False, num_samples: int | None = None,
+        self, replacement: Flag = False, num_samples: int | None = None,
         shuffle: Shuffle = Shuffle.GLOBAL,
     ) -> None:
-        self.replacement, self.shuffle = of_type("replacement", replacement, bool), shuffle
+        self.replacement, self.shuffle = replacement, shuffle
         super().__init__(num_samples)
 
     def _positions(self, ids: Ids, draw: Draw) -> Ids:
@@ -255,13 +253,9 @@ class DistributedSampler(BuiltinSampler):
     """
 
     def __init__(
-        self, num_shards: int, shard_id: int, shuffle: bool = True,
-        num_samples: int | None = None, offset: int = -1,
+        self, num_shards: Positive, shard_id: NonNegative, shuffle: Flag = True,
+        num_samples: int | None = None, offset: Int = -1,
     ) -> None:
-        integer("num_shards", num_shards, 1)
-        integer("shard_id", shard_id, 0)
-        of_type("shuffle", shuffle, bool)
-        of_type("offset", offset, int)
         if shard_id >= num_shards:
             raise ValueError(f"shard_id should be less than num_shards, but got shard_id: "
                              f"{shard_id}, num_shards: {num_shards}.")
@@ -301,8 +295,10 @@ class SubsetSampler(BuiltinSampler):
     Source: `mindspore.dataset.SubsetSampler`.
     """
 
-    def __init__(self, indices: Any, num_samples: int | None = None) -> None:
-        self.indices = checks.indices(type(self).__name__, indices)
+    def __init__(
+        self, indices: Annotated[Any, POSITIONS], num_samples: int | None = None
+    ) -> None:
+        self.indices: list[int] = indices
         super().__init__(num_samples)
 
     def _limit(self) -> int | None:
@@ -341,14 +337,14 @@ class WeightedRandomSampler(BuiltinSampler):
     _shuffles = True
 
     def __init__(
-        self, weights: Any, num_samples: int | None = None, replacement: bool = True
+        self, weights: Annotated[Any, instance(list, tuple, np.ndarray)],
+        num_samples: int | None = None, replacement: Flag = True,
     ) -> None:
-        of_type("weights", weights, (list, tuple, np.ndarray))
         self.weights = [float(w) for w in weights]
         if not self.weights or min(self.weights) < 0 or not sum(self.weights) > 0:
             raise ValueError("WeightedRandomSampler: weights must be at least one number of 0 or "
                              "more, not all of them 0.")
-        self.replacement = of_type("replacement", replacement, bool)
+        self.replacement = replacement
         super().__init__(num_samples)
 
     def _limit(self) -> int | None:
@@ -388,15 +384,14 @@ class PKSampler(BuiltinSampler):
     """
 
     def __init__(
-        self, num_val: int, num_class: int | None = None, shuffle: bool = False,
-        class_column: str = "label", num_samples: int | None = None,
+        self, num_val: Positive, num_class: int | None = None, shuffle: Flag = False,
+        class_column: Annotated[str, instance(str)] = "label", num_samples: int | None = None,
     ) -> None:
-        integer("num_val", num_val, 1)
         if num_class is not None:
             raise ValueError("PKSampler: num_class must be None, which means all classes, as in "
                              "MindSpore.")
-        self.shuffle = self._shuffles = of_type("shuffle", shuffle, bool)
-        self.num_val, self.class_column = num_val, of_type("class_column", class_column, str)
+        self.shuffle = self._shuffles = shuffle
+        self.num_val, self.class_column = num_val, class_column
         super().__init__(num_samples)
 
     def _positions(self, ids: Ids, draw: Draw) -> Ids:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import checks
+from ..core import declared
 from .declared import ARGUMENTS, PICTURES, REQUIRED, Argument, one_of
 from .listed import FILE, Entry, ListedDataset, damaged, lines_of, pictures_of
 
@@ -21,18 +21,12 @@ def _must_be(*words: str) -> Argument:
         none=REQUIRED, text=f"{', '.join(repr(word) for word in words)}.")
 
 
-def _scale(name: str, value: Any) -> int:
-    if checks.of_type(name, value, int) not in (2, 3, 4, 8):
-        raise ValueError(f"Input {name} is not within the valid set of [2, 3, 4, 8].")
-    return int(value)
-
-
 class DIV2KDataset(
     ListedDataset,
     takes=f"dataset_dir usage downgrade scale {PICTURES}",
     own={"usage": _must_be("train", "valid", "all"),
          "downgrade": _must_be("bicubic", "unknown", "mild", "difficult", "wild"),
-         "scale": Argument("int", _scale, 2, text="how many times smaller: 2, 3, 4 or 8."),
+         "scale": Argument("int", declared.one_of(2, 3, 4, 8, kind=int), 2),
          "decode": ARGUMENTS["decode"].but(kind="bool | None", default=None)},
 ):
     """Pictures of 2000 pixels a side, and the same made smaller.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from ..core.declared import Rule, instance
 from ..tensors import dtype as dtypes
-from . import checks
+from . import rules
 from .batching import BatchInfo, _column, stack
 from .declared import ARGUMENTS, Argument, Declared, flag
 from .operations import name_of
@@ -141,16 +142,9 @@ class ArrayDataset(MappableDataset):
         return super()._labels(column) if found is None else np.asarray(found)
 
 
-def _gives_rows(name: str, value: Any) -> Any:
-    if not (callable(value) or hasattr(value, "__getitem__") or hasattr(value, "__iter__")
-            or hasattr(value, "__next__")):
-        raise TypeError(
-            f"Input `{name}` function of GeneratorDataset should be callable, iterable or random "
-            "accessible, commonly it should implement one of the method like yield, __getitem__ or "
-            f"__next__(__iter__), but got {type(value)}.")
-    return value
-
-
+_ROWS = Rule(
+    "a function, something iterable, or an object with __getitem__", lambda value: callable(value)
+    or any(hasattr(value, name) for name in ("__getitem__", "__iter__", "__next__")))
 _FEW = {"num_parallel_workers": ARGUMENTS["num_parallel_workers"].but(
     kind="int", default=1, none=None)}
 
@@ -159,16 +153,16 @@ class GeneratorDataset(
     MappableDataset,
     takes="source column_names column_types schema num_samples num_parallel_workers shuffle "
           "sampler num_shards shard_id python_multiprocessing max_rowsize batch_sampler collate_fn",
-    own={"source": Argument("Any", _gives_rows),
-         "column_names": Argument("Any", checks.names, None, text="one or several."),
+    own={"source": Argument("Any", _ROWS),
+         "column_names": Argument("Any", rules.NAMES, None, text="one or several."),
          "column_types": Argument("Any", default=None, text="the dtypes that values must have; "
                                   "None for any."),
-         "schema": Argument("Any", checks.nothing(
+         "schema": Argument("Any", rules.nothing(
              "give column_names, and column_types where types are to be checked"), None,
              text="must be None."),
          "python_multiprocessing": flag(True),
-         "max_rowsize": Argument("Any", checks.row_sizes, None,
-                                 checks.row_sizes("max_rowsize", None)),
+         "max_rowsize": Argument("Any", rules.ROW_SIZES, None,
+                                 rules.ROW_SIZES.normal(None)),
          "batch_sampler": Argument("Any", default=None),
          "collate_fn": Argument("Callable[..., Any] | None", default=None), **_FEW},
 ):
@@ -353,16 +347,13 @@ def _types(given: Any, names: list[str]) -> list[Any] | None:
     return [np.dtype(dtypes.dtype_to_nptype(dtypes.convert(t, "column_types"))) for t in many]
 
 
-def _data(name: str, value: Any) -> Any:
-    checks.of_type(name, value, (list, tuple, dict, np.ndarray))
-    if not len(value):
-        raise ValueError(f"NumpySlicesDataset: {name} cannot be empty.")
-    return value
+_DATA = Rule("an array, list, tuple or dict that is not empty",
+             instance(list, tuple, dict, np.ndarray).fits, lambda value: len(value) > 0)
 
 
 class NumpySlicesDataset(
-    ArrayDataset, own={"data": Argument("Any", _data),
-                       "column_names": Argument("Any", checks.names, None), **_FEW},
+    ArrayDataset, own={"data": Argument("Any", _DATA),
+                       "column_names": Argument("Any", rules.NAMES, None), **_FEW},
     takes="data column_names num_samples num_parallel_workers shuffle sampler num_shards shard_id",
 ):
     """Rows of arrays: one for each position along the first axis.
@@ -396,11 +387,16 @@ class NumpySlicesDataset(
 def _column_names(names: list[str] | None, data: Any, count: int) -> list[str]:
     if names is None:
         if isinstance(data, dict):
-            return checks.names("keys of data", list(data))
-        return [f"column_{i}" for i in range(count)]
+            names = rules.NAMES(list(data), "NumpySlicesDataset", "keys of data")
+        else:
+            names = [f"column_{i}" for i in range(count)]
     if len(names) != count:
         raise ValueError(f"Num of input column names is {len(names)}, but required is {count}.")
     return names
+
+
+_SAMPLES = Rule("a list of dicts", lambda value: isinstance(value, (list, tuple)) and all(
+    isinstance(each, dict) for each in value), bool)
 
 
 class PaddedDataset(ArrayDataset):
@@ -415,12 +411,8 @@ class PaddedDataset(ArrayDataset):
     Source: `mindspore.dataset.PaddedDataset`.
     """
 
-    def __init__(self, padded_samples: Any) -> None:
-        checks.of_type("padded_samples", padded_samples, (list, tuple))
-        if not padded_samples:
-            raise ValueError("padded_samples cannot be empty.")
+    def __init__(self, padded_samples: Annotated[Any, _SAMPLES]) -> None:
         for each in padded_samples:
-            checks.of_type("padded_samples", each, dict)
             if each.keys() != padded_samples[0].keys():
                 raise ValueError("padded_samples must all have the keys "
                                  f"{list(padded_samples[0])}, but got {list(each)}.")

@@ -11,10 +11,12 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from . import checks, config
+from ..core.declared import Rule, instance
+from . import config, rules
 from .declared import LINES, Argument
 from .operations import shuffled
 from .rows import Row, Run
+from .rules import several
 from .samplers import Shuffle
 from .sources import SourceDataset
 from .streams import Mt19937, Mt19937x64
@@ -25,13 +27,10 @@ Place = tuple[int, int]
 """A file's number, and that of a row in it."""
 
 
-def _order(name: str, value: Any) -> Shuffle:
-    checks.of_type(name, value, (bool, Shuffle))
-    return value if isinstance(value, Shuffle) else Shuffle.GLOBAL if value else Shuffle.FALSE
-
-
 ORDER = Argument(
-    "Any", _order, Shuffle.GLOBAL,
+    "Any", Rule(
+        "a bool or a Shuffle", instance(bool, Shuffle).fits, normal=lambda value: value if
+        isinstance(value, Shuffle) else Shuffle.GLOBAL if value else Shuffle.FALSE), Shuffle.GLOBAL,
     text="`Shuffle.GLOBAL` (or True): all rows; `Shuffle.FILES`: only the order of files; False: "
          "neither.")
 
@@ -162,25 +161,16 @@ class TextFileDataset(FileDataset, takes=f"dataset_files {LINES}"):
         return _lines(path)
 
 
-def _delimiter(name: str, value: Any) -> str:
-    checks.of_type(name, value, str)
-    if len(value) != 1 or value in '"\r\n':
-        raise ValueError(f"{name} should be one character, no quote and no line end, but got "
-                         f"{value!r}.")
-    return str(value)
-
-
-def _defaults(name: str, value: Any) -> Any:
-    for i, each in enumerate(checks.of_type(name, value, (list, tuple))):
-        checks.of_type(f"{name}[{i}]", each, (int, float, str))
-    return value
+_DELIMITER = Rule(
+    "one character, no quote and no line end", lambda value: isinstance(value, str),
+    lambda value: len(value) == 1 and value not in '"\r\n')
 
 
 class CSVDataset(
     FileDataset, takes=f"dataset_files field_delim column_defaults column_names {LINES}",
-    own={"field_delim": Argument("str", _delimiter, ",", text="what is between the fields."),
-         "column_defaults": Argument("Any", _defaults, None),
-         "column_names": Argument("Any", checks.names, None, text="None: the first line of each "
+    own={"field_delim": Argument("str", _DELIMITER, ",", text="what is between the fields."),
+         "column_defaults": Argument("Any", several(instance(int, float, str)), None),
+         "column_names": Argument("Any", rules.NAMES, None, text="None: the first line of each "
                                   "file has them.")},
 ):
     """The rows of files of comma-separated values.
@@ -204,7 +194,7 @@ class CSVDataset(
             path = self.dataset_files[0]
             with closing(self._lines(path)) as lines:
                 first: list[str] = next((fields for _, fields in lines), [])
-            self.column_names = checks.names(f"the names in the first line of {path}", first)
+            self.column_names = rules.NAMES(first, "CSVDataset", f"the first line of {path}")
         return list(self.column_names)
 
     def _read(self, path: str) -> list[Row]:

@@ -10,19 +10,25 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 
 from cellc_runtime.lazy import lazy_names, public_names
 
+from ..core.declared import Positive, Rule, Share, integer, is_int, number
 from ..core.native import names_itself
 from ..tensors import dtype as dtypes
 from ..tensors.tensor import Tensor
-from . import checks, config
+from . import config
 from .batching import padded
+from .declared import Fields, argument
+from .rules import POSITIONS, Scalar, several
 from .streams import Mt19937, Stream
 
+F = TypeVar("F", bound=Callable[..., Any])
 __path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
 
 
@@ -57,7 +63,7 @@ TensorOperation = Transform
 
 class PyTensorOperation:
     """Base of users' transforms whose method `_execute_py` does the work on what it is given.
-    Source: `mindspore.dataset.transforms.transforms.PyTensorOperation`."""
+   ."""
 
     _execute_py: Callable[[Any], Any]
 
@@ -90,27 +96,25 @@ class RandomTransform(Transform):
         return {k: v for k, v in self.__dict__.items() if k != "_stream"}
 
 
-class Several(RandomTransform):
-    """Base of transforms made of others.
+_TRANSFORMS = Rule(
+    "a list of transforms or functions",
+    lambda value: isinstance(value, (list, tuple)) and all(map(callable, value)),
+    bool, list)
 
-    Args:
-        transforms: a list of transforms and functions.
-    """
 
-    def __init__(self, transforms: Any) -> None:
-        checks.of_type("transforms", transforms, (list, tuple))
-        if not transforms:
-            raise ValueError("transforms list can not be empty.")
-        for i, each in enumerate(transforms):
-            if not callable(each):
-                raise TypeError(f"transforms[{i}] is neither a transforms op (TensorOperation) nor "
-                                f"a callable pyfunc, but {each!r}.")
-        self.transforms: list[Callable[..., Any]] = list(transforms)
+class _Parts:
+    """The attribute of transforms made of others."""
+
+    transforms: Sequence[Callable[..., Any]]
+
+
+class Chain(_Parts, Fields, RandomTransform):
+    """Base of transforms made of others, which `transforms` lists."""
 
     def bound(self, seed: int) -> RandomTransform:
         """The same, and so its parts."""
         made = super().bound(seed)
-        assert isinstance(made, Several)
+        assert isinstance(made, Chain)
         made.transforms = [t.bound(seed) if hasattr(t, "bound") else t for t in self.transforms]
         return made
 
@@ -125,71 +129,59 @@ class Several(RandomTransform):
         return self.transforms
 
 
+class Several(Chain):
+    """Base of transforms made of a list of others."""
+
+    transforms: Annotated[Any, _TRANSFORMS] = argument(text="a list of transforms and functions.")
+
+
 class Compose(Several):
-    """Transforms one after the other.
-
-    Args:
-        transforms: a list of transforms and functions.
-
-    Source: `mindspore.dataset.transforms.Compose`.
-    """
+    """Transforms one after the other."""
 
 
 class RandomApply(Several):
-    """All transforms, or none of them.
+    """All transforms, or none of them."""
 
-    Args:
-        transforms: a list of transforms and functions.
-        prob: how likely it is that they are applied.
-
-    Source: `mindspore.dataset.transforms.RandomApply`.
-    """
-
-    def __init__(self, transforms: Any, prob: float = 0.5) -> None:
-        super().__init__(transforms)
-        self.prob = checks.number("prob", prob, 0.0, 1.0)
+    prob: Share = argument(default=0.5, text="how likely it is that they are applied.")
 
     def _chosen(self) -> Sequence[Callable[..., Any]]:
         return self.transforms if self.random.happens(self.prob) else ()
 
 
 class RandomChoice(Several):
-    """One of the transforms.
-
-    Args:
-        transforms: a list of transforms and functions.
-
-    Source: `mindspore.dataset.transforms.RandomChoice`.
-    """
+    """One of the transforms."""
 
     def _chosen(self) -> Sequence[Callable[..., Any]]:
         return [self.transforms[self.random.below(len(self.transforms))]]
 
 
 class RandomOrder(Several):
-    """The transforms in random order.
-
-    Args:
-        transforms: a list of transforms and functions.
-
-    Source: `mindspore.dataset.transforms.RandomOrder`.
-    """
+    """The transforms in random order."""
 
     def _chosen(self) -> Sequence[Callable[..., Any]]:
         return [self.transforms[i] for i in self.random.order(len(self.transforms))]
 
 
-class TypeCast(Transform):
-    """Another element type.
+def _numpy_type(given: Any) -> np.dtype[Any]:
+    ours = hasattr(given, "numpy") or type(given).__module__.startswith("cellc")
+    return np.dtype(dtypes.dtype_to_nptype(given) if ours else given)
 
-    Args:
-        data_type: a dtype of cellc or numpy.
 
-    Source: `mindspore.dataset.transforms.TypeCast`.
-    """
+def _is_type(given: Any) -> bool:
+    try:
+        _numpy_type(given)
+    except (KeyError, TypeError, ValueError):
+        return False
+    return True
 
-    def __init__(self, data_type: Any) -> None:
-        self.data_type = numpy_type("data_type", data_type)
+
+NumpyType = Annotated[Any, Rule("a dtype of cellc or numpy", _is_type, normal=_numpy_type)]
+
+
+class TypeCast(Fields, Transform):
+    """Another element type."""
+
+    data_type: NumpyType = argument(text="a dtype of cellc or numpy.")
 
     def _apply(self, *args: Any) -> Any:
         (value,) = args
@@ -199,22 +191,8 @@ class TypeCast(Transform):
         return value.astype(self.data_type)
 
 
-def numpy_type(what: str, given: Any) -> np.dtype[Any]:
-    """The numpy dtype of what a user gave."""
-    try:
-        return np.dtype(dtypes.dtype_to_nptype(given)) if hasattr(given, "numpy") or \
-            type(given).__module__.startswith("cellc") else np.dtype(given)
-    except (KeyError, TypeError, ValueError) as error:
-        raise TypeError(
-            f"{what} should be a dtype of cellc or numpy, but got {given!r}.") from error
-
-
-class OneHot(Transform):
+class OneHot(Fields, Transform):
     """Labels as vectors of zeros and a one.
-
-    Args:
-        num_classes: how many labels there are.
-        smoothing_rate: what of the one is spread over all classes.
 
     Returns:
         `[*shape, num_classes]`, where last axes of one label are left out: of the labels' type, or
@@ -222,13 +200,11 @@ class OneHot(Transform):
 
     Raises:
         RuntimeError: (when called) a label is out of range, or no integer.
-
-    Source: `mindspore.dataset.transforms.OneHot`.
     """
 
-    def __init__(self, num_classes: int, smoothing_rate: float = 0.0) -> None:
-        self.num_classes = checks.integer("num_classes", num_classes, 1)
-        self.smoothing_rate = checks.number("smoothing_rate", smoothing_rate, 0.0, 1.0)
+    num_classes: Positive = argument(text="how many labels there are.")
+    smoothing_rate: Share = argument(
+        default=0.0, text="what of the one is spread over all classes.")
 
     def _apply(self, *args: Any) -> Any:
         (labels,) = args
@@ -246,17 +222,10 @@ class OneHot(Transform):
         return np.where(ones, 1 - self.smoothing_rate + spread, spread)
 
 
-class Fill(Transform):
-    """All elements replaced by one value.
+class Fill(Fields, Transform):
+    """All elements replaced by one value."""
 
-    Args:
-        fill_value: a number, bool, string or bytes.
-
-    Source: `mindspore.dataset.transforms.Fill`.
-    """
-
-    def __init__(self, fill_value: Any) -> None:
-        self.fill_value = checks.of_type("fill_value", fill_value, (str, float, bool, int, bytes))
+    fill_value: Scalar = argument(text="a number, bool, string or bytes.")
 
     def _apply(self, *args: Any) -> Any:
         (value,) = args
@@ -266,27 +235,20 @@ class Fill(Transform):
         return np.full(value.shape, self.fill_value, kind)
 
 
-class Concatenate(Transform):
+class Concatenate(Fields, Transform):
     """Arrays joined along an axis.
-
-    Args:
-        axis: which; 0 or -1.
-        prepend, append: arrays before and after the given ones; None for none.
 
     Raises:
         RuntimeError: (when called) types or shapes differ.
-
-    Source: `mindspore.dataset.transforms.Concatenate`.
     """
 
-    def __init__(self, axis: int = 0, prepend: Any = None, append: Any = None) -> None:
-        checks.integer("axis", axis, -1, 0)
-        self.axis = axis
-        self.prepend = [] if prepend is None else [np.asarray(prepend)]
-        self.append = [] if append is None else [np.asarray(append)]
+    axis: Annotated[int, integer(-1, 0)] = argument(default=0, text="which; 0 or -1.")
+    prepend: Any = argument(default=None, text="an array before the given ones; None for none.")
+    append: Any = argument(default=None, text="an array after the given ones; None for none.")
 
     def _apply(self, *args: Any) -> Any:
-        parts = [*self.prepend, *args, *self.append]
+        parts = [np.asarray(part) for part in (self.prepend, *args, self.append)
+                 if part is not None]
         for each in parts[1:]:
             if each.dtype.kind != parts[0].dtype.kind or (
                     each.dtype != parts[0].dtype and each.dtype.kind not in "US"):
@@ -297,8 +259,8 @@ class Concatenate(Transform):
             raise self._refused(str(error)) from error
 
 
-class Duplicate(Transform):
-    """The value twice. Source: `mindspore.dataset.transforms.Duplicate`."""
+class Duplicate(Fields, Transform):
+    """The value twice."""
 
     def _apply(self, *args: Any) -> Any:
         (value,) = args
@@ -306,7 +268,7 @@ class Duplicate(Transform):
 
 
 class Relational(IntEnum):
-    """How `Mask` compares. Source: `mindspore.dataset.transforms.Relational`."""
+    """How `Mask` compares."""
 
     EQ = 0
     NE = 1
@@ -322,21 +284,12 @@ _COMPARISONS: dict[Relational, Callable[..., Any]] = {
 }
 
 
-class Mask(Transform):
-    """Where elements compare with a value.
+class Mask(Fields, Transform):
+    """Where elements compare with a value."""
 
-    Args:
-        operator: a `Relational`.
-        constant: the value.
-        dtype: of the result.
-
-    Source: `mindspore.dataset.transforms.Mask`.
-    """
-
-    def __init__(self, operator: Relational, constant: Any, dtype: Any = dtypes.bool_) -> None:
-        self.operator = checks.of_type("operator", operator, Relational)
-        self.constant = checks.of_type("constant", constant, (str, float, bool, int, bytes))
-        self.dtype = numpy_type("dtype", dtype)
+    operator: Relational
+    constant: Scalar = argument(text="the value.")
+    dtype: NumpyType = argument(default=dtypes.bool_, text="of the result.")
 
     def _apply(self, *args: Any) -> Any:
         (value,) = args
@@ -345,25 +298,19 @@ class Mask(Transform):
         return np.asarray(_COMPARISONS[self.operator](value, self.constant)).astype(self.dtype)
 
 
-class PadEnd(Transform):
+class PadEnd(Fields, Transform):
     """A given shape: filled up at the end of axes, or cut off.
-
-    Args:
-        pad_shape: the lengths; None for those that stay.
-        pad_value: what to fill up with; None for 0, or an empty string.
 
     Raises:
         RuntimeError: (when called) another number of axes, or a value of another kind.
-
-    Source: `mindspore.dataset.transforms.PadEnd`.
     """
 
-    def __init__(self, pad_shape: Sequence[int | None], pad_value: Any = None) -> None:
-        checks.of_type("pad_shape", pad_shape, (list, tuple))
-        for i, length in enumerate(pad_shape):
-            if length is not None:
-                checks.integer(f"pad_shape[{i}]", length, 1)
-        self.pad_shape, self.pad_value = list(pad_shape), pad_value
+    pad_shape: Annotated[Any, several(Rule(
+        "a positive int or None", lambda value: value is None or is_int(value),
+        lambda value: value is None or value > 0))] = argument(
+            text="the lengths; None for those that stay.")
+    pad_value: Any = argument(
+        default=None, text="what to fill up with; None for 0, or an empty string.")
 
     def _apply(self, *args: Any) -> Any:
         return padded(args[0], self.pad_shape, self.pad_value, "the value of PadEnd")
@@ -377,15 +324,12 @@ class Slice(Transform):
 
     Raises:
         RuntimeError: (when called) positions are out of range, or there are more than axes.
-
-    Source: `mindspore.dataset.transforms.Slice`.
     """
 
     def __init__(self, *slices: Any) -> None:
-        for each in slices:
-            if each is not None and each is not Ellipsis and not isinstance(each, slice):
-                checks.indices("Slice", each)
-        self.slices = slices
+        self.slices = [
+            each if each is None or each is Ellipsis or isinstance(each, slice) else
+            POSITIONS(each, "Slice", "slices") for each in slices]
 
     def _apply(self, *args: Any) -> Any:
         (value,) = args
@@ -401,19 +345,16 @@ class Slice(Transform):
                                         f"{value.shape[axis]} elements.")
                 value = value[(slice(None),) * axis + (chosen,)]
                 continue
-            wanted = checks.indices("Slice", chosen)
-            if any(not -value.shape[axis] <= w < value.shape[axis] for w in wanted):
-                raise self._refused(f"{wanted} is out of axis {axis}, which has "
+            if any(not -value.shape[axis] <= w < value.shape[axis] for w in chosen):
+                raise self._refused(f"{chosen} is out of axis {axis}, which has "
                                     f"{value.shape[axis]} elements.")
-            value = np.take(value, wanted, axis)
+            value = np.take(value, chosen, axis)
         return np.ascontiguousarray(value)
 
 
-class Unique(Transform):
+class Unique(Fields, Transform):
     """The different elements in the order they come, where each element is among them (int32), and
     how often each comes (int32); of an array with several axes all elements are taken.
-
-    Source: `mindspore.dataset.transforms.Unique`.
     """
 
     def _apply(self, *args: Any) -> Any:
@@ -425,6 +366,21 @@ class Unique(Transform):
         rank[order] = np.arange(len(order))
         return (flat[first[order]], rank[inverse.reshape(-1)].astype(np.int32),
                 counts[order].astype(np.int32))
+
+
+def check_random_transform_ops(method: F) -> F:
+    """A decorator of an `__init__` whose argument `transforms` is a list of functions."""
+    parameters = signature(method)
+
+    @wraps(method)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = parameters.bind(self, *args, **kwargs).arguments
+        _TRANSFORMS(given.get("transforms"), type(self).__name__, "transforms")
+        if "prob" in given:
+            number(0, 1)(given["prob"], type(self).__name__, "prob")
+        return method(self, *args, **kwargs)
+
+    return checked  # type: ignore[return-value]  # the same function with checks before it
 
 
 __all__ = [

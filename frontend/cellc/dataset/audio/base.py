@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks
 from ..declared import Fields
 from ..transforms import Transform
 
@@ -110,24 +109,6 @@ class WindowType(_Named):
     HAMMING = "hamming"
     HANN = "hann"
     KAISER = "kaiser"
-
-
-def option(name: str, value: Any, kind: type[Enum]) -> Any:
-    """A member of an enumeration."""
-    return checks.of_type(name, value, kind)
-
-
-def positive(name: str, value: Any, high: float = 3.4e38) -> float:
-    """A number above 0.
-
-    Raises:
-        TypeError, ValueError: none, or out of range.
-    """
-    found = checks.number(name, value, -float("inf"), high)
-    if not found > 0:
-        raise ValueError(f"Input {name} is not within the required interval of (0, {high}], "
-                         f"but got {value}.")
-    return found
 
 
 class SoundTransform(Fields, Transform):

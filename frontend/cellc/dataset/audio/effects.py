@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
-from ..declared import integer, member, number
+from ...core.declared import Flag, NonNegative, Number, Positive, Share, number
+from ..declared import argument
+from ..rules import Percent
 from ..transforms import RandomTransform
 from .base import (
     Array,
@@ -26,13 +27,12 @@ __all__ = [
     "Contrast", "DBToAmplitude", "DCShift", "Dither", "Fade", "Flanger", "Gain", "MuLawDecoding",
     "MuLawEncoding", "Overdrive", "Phaser", "Vol",
 ]
-_ANY = 1e30
 
 
 class Contrast(SoundTransform):
     """Makes loud samples louder and soft ones softer, without new extremes."""
 
-    enhancement_amount: float = number(0, 100, default=75.0, text="0 to 100.")
+    enhancement_amount: Percent = argument(default=75.0, text="0 to 100.")
 
     def _apply(self, x: Array) -> Array:
         angle = x * (math.pi / 2)
@@ -42,8 +42,8 @@ class Contrast(SoundTransform):
 class DBToAmplitude(SoundTransform):
     """`ref * (10 ** (0.1 * x)) ** power` of decibels."""
 
-    ref: float = number(-_ANY, _ANY, text="the result of 0 dB.")
-    power: float = number(-_ANY, _ANY, text="1 for power, 0.5 for amplitude.")
+    ref: Number = argument(text="the result of 0 dB.")
+    power: Number = argument(text="1 for power, 0.5 for amplitude.")
 
     def _apply(self, x: Array) -> Array:
         return self.ref * np.power(np.power(10.0, 0.1 * x), self.power)
@@ -52,10 +52,10 @@ class DBToAmplitude(SoundTransform):
 class DCShift(SoundTransform):
     """Moves a waveform up or down."""
 
-    shift: float = number(-2.0, 2.0, text="-2 to 2.")
-    limiter_gain: float | None = number(
-        -_ANY, _ANY, default=None, text="what is near to the edge is weakened by this factor, not "
-                                        "cut; None: it is cut.")
+    shift: Annotated[float, number(-2.0, 2.0)] = argument(text="-2 to 2.")
+    limiter_gain: Number | None = argument(
+        default=None, text="what is near to the edge is weakened by this factor, not cut; None: it "
+                           "is cut.")
 
     def _apply(self, x: Array) -> Array:
         if self.limiter_gain is None:
@@ -87,9 +87,9 @@ class Fade(SoundTransform):
         RuntimeError: at a call, for a waveform that is shorter.
     """
 
-    fade_in_len: int = integer(0, default=0, text="a number of samples.")
-    fade_out_len: int = integer(0, default=0, text="a number of samples.")
-    fade_shape: FadeShape = member(FadeShape, default=FadeShape.LINEAR, text="a `FadeShape`.")
+    fade_in_len: NonNegative = argument(default=0, text="a number of samples.")
+    fade_out_len: NonNegative = argument(default=0, text="a number of samples.")
+    fade_shape: FadeShape = FadeShape.LINEAR
 
     def _apply(self, x: Array) -> Array:
         time = x.shape[-1]
@@ -108,7 +108,7 @@ class Fade(SoundTransform):
 class Gain(SoundTransform):
     """Louder or softer by decibels."""
 
-    gain_db: float = number(-_ANY, 6000, default=1.0, text="dB.")
+    gain_db: Annotated[float, number(-1e30, 6000)] = argument(default=1.0, text="dB.")
 
     def _prepare(self) -> None:
         self.factor = 10 ** (self.gain_db / 20)
@@ -120,15 +120,13 @@ class Gain(SoundTransform):
 class Vol(SoundTransform):
     """Louder or softer; the result is cut to -1 and 1."""
 
-    gain: float = number(-_ANY, _ANY, text="a factor, not negative, or dB; above 0 for a factor of "
-                                           "power.")
-    gain_type: GainType = member(GainType, default=GainType.AMPLITUDE, text="a `GainType`.")
+    gain: Number = argument(text="a factor, not negative, or dB; above 0 for a factor of power.")
+    gain_type: GainType = GainType.AMPLITUDE
 
     def _prepare(self) -> None:
-        kind = self.gain_type
-        found = checks.number("gain", self.gain, -_ANY if kind == GainType.DB else 0.0, _ANY)
-        if kind == GainType.POWER and not found:
-            raise ValueError("Input gain should be above 0 for a gain of power.")
+        kind, found = self.gain_type, self.gain
+        if kind != GainType.DB and (found < 0 or (kind == GainType.POWER and not found)):
+            raise ValueError(f"For 'Vol', 'gain' must be positive for {kind}, but got {found}.")
         self.factor = (found if kind == GainType.AMPLITUDE else math.sqrt(found)
                        if kind == GainType.POWER else 10 ** (found / 20))
 
@@ -139,7 +137,7 @@ class Vol(SoundTransform):
 class MuLawEncoding(SoundTransform):
     """Samples from -1 to 1 as whole numbers, finer near to 0 (ITU-T G.711)."""
 
-    quantization_channels: int = integer(1, default=256, text="how many numbers there are.")
+    quantization_channels: Positive = argument(default=256, text="how many numbers there are.")
 
     def _prepare(self) -> None:
         self.most = self.quantization_channels - 1
@@ -157,7 +155,7 @@ class MuLawEncoding(SoundTransform):
 class MuLawDecoding(SoundTransform):
     """Samples from -1 to 1 of whole numbers; see `MuLawEncoding`."""
 
-    quantization_channels: int = integer(1, default=256, text="how many numbers there are.")
+    quantization_channels: Positive = argument(default=256, text="how many numbers there are.")
 
     def _prepare(self) -> None:
         self.most = self.quantization_channels - 1
@@ -173,9 +171,9 @@ class MuLawDecoding(SoundTransform):
 class Overdrive(SoundTransform):
     """Distorts as an amplifier that is turned up too far."""
 
-    gain: float = number(0, 100, default=20.0, text="dB, 0 to 100.")
-    color: float = number(0, 100, default=20.0,
-                          text="how much of the even harmonics, 0 to 100.")
+    gain: Percent = argument(default=20.0, text="dB, 0 to 100.")
+    color: Percent = argument(
+        default=20.0, text="how much of the even harmonics, 0 to 100.")
 
     def _apply(self, x: Array) -> Array:
         driven = clamped(x * 10 ** (self.gain / 20) + self.color / 200)
@@ -208,14 +206,15 @@ def slow_wave(
 class Phaser(SoundTransform):
     """Adds what was a while ago, which varies slowly."""
 
-    sample_rate: int = integer(1, text="Hz.")
-    gain_in: float = number(0, 1, default=0.4, text="a factor, 0 to 1.")
-    gain_out: float = number(0, 1e9, default=0.74, text="a factor, 0 to 1e9.")
-    delay_ms: float = number(0, 5.0, default=3.0, text="milliseconds, 0 to 5.")
-    decay: float = number(0, 0.99, default=0.4, text="how much is added, 0 to 0.99.")
-    mod_speed: float = number(0.1, 2, default=0.5, text="Hz, 0.1 to 2.")
-    sinusoidal: bool = member(
-        bool, default=True, text="the form of the slow wave; False: triangular.")
+    sample_rate: Positive = argument(text="Hz.")
+    gain_in: Share = argument(default=0.4, text="a factor, 0 to 1.")
+    gain_out: Annotated[float, number(0, 1e9)] = argument(
+        default=0.74, text="a factor, 0 to 1e9.")
+    delay_ms: Annotated[float, number(0, 5.0)] = argument(default=3.0, text="milliseconds, 0 to 5.")
+    decay: Annotated[float, number(0, 0.99)] = argument(
+        default=0.4, text="how much is added, 0 to 0.99.")
+    mod_speed: Annotated[float, number(0.1, 2)] = argument(default=0.5, text="Hz, 0.1 to 2.")
+    sinusoidal: Flag = argument(default=True, text="the form of the slow wave; False: triangular.")
 
     def _prepare(self) -> None:
         self.length = int(self.delay_ms * 0.001 * self.sample_rate + 0.5)
@@ -239,21 +238,19 @@ class Phaser(SoundTransform):
 class Flanger(SoundTransform):
     """Adds what was a short while ago, which varies slowly, and by channel."""
 
-    sample_rate: int = integer(1, text="Hz, not 0.")
-    delay: float = number(0, 30, default=0.0, text="milliseconds, 0 to 30.")
-    depth: float = number(0, 10, default=2.0,
-                          text="milliseconds that the delay varies by, 0 to 10.")
-    regen: float = number(-95.0, 95.0, default=0.0, text="per cent of what was added that is added "
-                                                         "again, -95 to 95.")
-    width: float = number(0, 100, default=71.0, text="per cent of what is added, 0 to 100.")
-    speed: float = number(0.1, 10, default=0.5, text="Hz, 0.1 to 10.")
-    phase: float = number(
-        0, 100, default=25.0, text="per cent of a period that one channel is after another, 0 to "
-                                   "100.")
-    modulation: Modulation = member(
-        Modulation, default=Modulation.SINUSOIDAL, text="a `Modulation`.")
-    interpolation: Interpolation = member(
-        Interpolation, default=Interpolation.LINEAR, text="an `Interpolation`.")
+    sample_rate: Positive = argument(text="Hz, not 0.")
+    delay: Annotated[float, number(0, 30)] = argument(default=0.0, text="milliseconds, 0 to 30.")
+    depth: Annotated[float, number(0, 10)] = argument(
+        default=2.0, text="milliseconds that the delay varies by, 0 to 10.")
+    regen: Annotated[float, number(-95.0, 95.0)] = argument(
+        default=0.0, text="per cent of what was added that is added again, -95 to 95.")
+    width: Percent = argument(
+        default=71.0, text="per cent of what is added, 0 to 100.")
+    speed: Annotated[float, number(0.1, 10)] = argument(default=0.5, text="Hz, 0.1 to 10.")
+    phase: Percent = argument(
+        default=25.0, text="per cent of a period that one channel is after another, 0 to 100.")
+    modulation: Modulation = Modulation.SINUSOIDAL
+    interpolation: Interpolation = Interpolation.LINEAR
     _axes = 2
 
     def _prepare(self) -> None:
@@ -292,11 +289,11 @@ class Flanger(SoundTransform):
 class Dither(SoundTransform, RandomTransform):
     """Rounds to 16 bits after adding noise, so that what is lost does not follow the sound."""
 
-    density_function: DensityFunction = member(
-        DensityFunction, default=DensityFunction.TPDF,
-        text="a `DensityFunction`; TPDF adds a fixed triangle, as MindSpore does.")
-    noise_shaping: bool = member(
-        bool, default=False, text="the error of a sample is added to the next.")
+    density_function: DensityFunction = argument(
+        default=DensityFunction.TPDF, text="a `DensityFunction`; TPDF adds a fixed triangle, as "
+                                           "MindSpore does.")
+    noise_shaping: Flag = argument(
+        default=False, text="the error of a sample is added to the next.")
 
     def _noise(self, x: Array) -> Any:
         if self.density_function == DensityFunction.TPDF:

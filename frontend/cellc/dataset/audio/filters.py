@@ -6,13 +6,14 @@ Reference: https://www.w3.org/TR/audio-eq-cookbook/, SoX's effects of the same n
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
-from ..declared import argument, member, number
-from .base import Array, SoundTransform, positive
+from ...core.declared import Flag, Int, Number, Rule, integer, number
+from ..declared import argument
+from ..rules import several
+from .base import Array, SoundTransform
 
 __all__ = [
     "AllpassBiquad", "BandBiquad", "BandpassBiquad", "BandrejectBiquad", "BassBiquad", "Biquad",
@@ -23,7 +24,6 @@ Section = tuple[float, float, float, float, float, float]
 """b0, b1, b2, a0, a1, a2 of a filter of second order."""
 _IN, _OUT = "weights of what goes in, from now back.", "weights of what comes out; `a0` is not 0."
 _Q = "from 0 (excluded) to 1: the smaller, the wider."
-_ANY = -3.4e38, 3.4e38
 
 
 def filtered(x: Array, a: Array, b: Array) -> Array:
@@ -78,21 +78,19 @@ def clamped(x: Array) -> Array:
     return np.clip(x, -1.0, 1.0)
 
 
-def _weights(name: str, value: Any) -> Array:
-    checks.of_type(name, value, (list, tuple))
-    if not value:
-        raise ValueError(f"{name} should not be empty.")
-    return np.array([checks.number(f"{name}[{i}]", v, -1e30, 1e30) for i, v in enumerate(value)])
+_LISTED = several(number(-1e30, 1e30))
+Weights = Annotated[Any, Rule(
+    "a list of numbers", _LISTED.fits, lambda value: len(value) > 0 and _LISTED.holds(value),
+    np.array)]
 
 
 class LFilter(SoundTransform):
     """A recursive filter; see `filtered`."""
 
-    a_coeffs: Any = argument(
-        _weights, text="what comes out, weighted, from now back; the first is not 0.")
-    b_coeffs: Any = argument(
-        _weights, text="what goes in, weighted, from now back; as many.")
-    clamp: bool = member(bool, default=True, text="whether the result is cut to -1 and 1.")
+    a_coeffs: Weights = argument(
+        text="what comes out, weighted, from now back; the first is not 0.")
+    b_coeffs: Weights = argument(text="what goes in, weighted, from now back; as many.")
+    clamp: Flag = argument(default=True, text="whether the result is cut to -1 and 1.")
 
     def _prepare(self) -> None:
         if len(self.a_coeffs) != len(self.b_coeffs):
@@ -114,23 +112,12 @@ class Filtfilt(LFilter):
         return super()._apply(forth)[..., ::-1]
 
 
-def _leading(name: str, value: Any) -> float:
-    found = checks.number(name, value, -1e30, 1e30)
-    if not found:
-        raise ValueError(f"Input {name} is not within the required interval of "
-                         "[-2147483648, 0) and (0, 2147483647].")
-    return found
-
-
-def _rate(name: str, value: Any) -> int:
-    if not checks.integer(name, value, -(2**31)):
-        raise ValueError(f"Input {name} is not within the required interval of "
-                         "[-2147483648, 0) and (0, 2147483647].")
-    return int(value)
-
-
-def _width(name: str, value: Any) -> float:
-    return positive(name, value, 1.0)
+_NUMBER, _INT = number(-1e30, 1e30), integer()
+Leading = Annotated[float, Rule("a number other than 0", _NUMBER.fits, bool, float)]
+Rate = Annotated[int, Rule("an int other than 0", _INT.fits,
+                           lambda value: value != 0 and _INT.holds(value), int)]
+Decibels = Annotated[float, number(-1e4, 1e4)]
+Width = Annotated[float, number(0, 1, "(]")]
 
 
 class _Section(SoundTransform):
@@ -140,7 +127,7 @@ class _Section(SoundTransform):
         raise TypeError(f"{type(self).__name__} is no transform by itself.")
 
     def _prepare(self) -> None:
-        found = [checks.number(n, v, -1e30, 1e30) for n, v in zip(
+        found = [_NUMBER(value, type(self).__name__, name) for name, value in zip(
             ("b0", "b1", "b2", "a0", "a1", "a2"), self._section(), strict=True)]
         self.b, self.a = np.array(found[:3]), np.array(found[3:])
 
@@ -151,12 +138,12 @@ class _Section(SoundTransform):
 class Biquad(_Section):
     """A filter of second order; the result is cut to -1 and 1."""
 
-    b0: float = number(-1e30, 1e30, text=_IN)
-    b1: float = number(-1e30, 1e30, text=_IN)
-    b2: float = number(-1e30, 1e30, text=_IN)
-    a0: float = argument(_leading, text=_OUT)
-    a1: float = number(-1e30, 1e30, text=_OUT)
-    a2: float = number(-1e30, 1e30, text=_OUT)
+    b0: Annotated[float, _NUMBER] = argument(text=_IN)
+    b1: Annotated[float, _NUMBER] = argument(text=_IN)
+    b2: Annotated[float, _NUMBER] = argument(text=_IN)
+    a0: Leading = argument(text=_OUT)
+    a1: Annotated[float, _NUMBER] = argument(text=_OUT)
+    a2: Annotated[float, _NUMBER] = argument(text=_OUT)
 
     def _section(self) -> Section:
         return self.b0, self.b1, self.b2, self.a0, self.a1, self.a2
@@ -182,7 +169,7 @@ def _shelf(angle: float, alpha: float, size: float, high: int) -> Section:
 class _Tuned(_Section):
     """Base of filters about a frequency."""
 
-    sample_rate: int = argument(_rate, text="Hz, not 0.")
+    sample_rate: Rate = argument(text="Hz, not 0.")
     _named = "central_freq"
     """The argument that is the frequency."""
 
@@ -199,8 +186,8 @@ class _Tuned(_Section):
 class AllpassBiquad(_Tuned):
     """Changes phases about a frequency, and no loudness."""
 
-    central_freq: float = number(*_ANY, text="Hz.")
-    Q: float = argument(_width, default=0.707, text=_Q)
+    central_freq: Number = argument(text="Hz.")
+    Q: Width = argument(default=0.707, text=_Q)
 
     def _about(self, angle: float, alpha: float) -> Section:
         a = _poles(angle, alpha)
@@ -210,9 +197,9 @@ class AllpassBiquad(_Tuned):
 class BandBiquad(_Tuned):
     """Keeps what is about a frequency, with slopes that fall by half for each octave."""
 
-    central_freq: float = number(*_ANY, text="Hz.")
-    Q: float = argument(_width, default=0.707, text=_Q)
-    noise: bool = member(bool, default=False, text="for sounds without a pitch.")
+    central_freq: Number = argument(text="Hz.")
+    Q: Width = argument(default=0.707, text=_Q)
+    noise: Flag = argument(default=False, text="for sounds without a pitch.")
 
     def _about(self, angle: float, alpha: float) -> Section:
         a2 = math.exp(-angle / self.Q)
@@ -226,10 +213,10 @@ class BandBiquad(_Tuned):
 class BandpassBiquad(_Tuned):
     """Keeps what is about a frequency."""
 
-    central_freq: float = number(*_ANY, text="Hz.")
-    Q: float = argument(_width, default=0.707, text=_Q)
-    const_skirt_gain: bool = member(
-        bool, default=False, text="the slopes are the same for each `Q`, not the peak.")
+    central_freq: Number = argument(text="Hz.")
+    Q: Width = argument(default=0.707, text=_Q)
+    const_skirt_gain: Flag = argument(
+        default=False, text="the slopes are the same for each `Q`, not the peak.")
 
     def _about(self, angle: float, alpha: float) -> Section:
         peak = math.sin(angle) / 2 if self.const_skirt_gain else alpha
@@ -239,8 +226,8 @@ class BandpassBiquad(_Tuned):
 class BandrejectBiquad(_Tuned):
     """Takes away what is about a frequency."""
 
-    central_freq: float = number(*_ANY, text="Hz.")
-    Q: float = argument(_width, default=0.707, text=_Q)
+    central_freq: Number = argument(text="Hz.")
+    Q: Width = argument(default=0.707, text=_Q)
 
     def _about(self, angle: float, alpha: float) -> Section:
         a = _poles(angle, alpha)
@@ -250,9 +237,9 @@ class BandrejectBiquad(_Tuned):
 class BassBiquad(_Tuned):
     """Makes low sounds louder."""
 
-    gain: float = number(-1e4, 1e4, text="dB.")
-    central_freq: float = number(*_ANY, default=100.0, text="Hz.")
-    Q: float = argument(_width, default=0.707, text=_Q)
+    gain: Decibels = argument(text="dB.")
+    central_freq: Number = argument(default=100.0, text="Hz.")
+    Q: Width = argument(default=0.707, text=_Q)
 
     def _about(self, angle: float, alpha: float) -> Section:
         return _shelf(angle, alpha, _amplitude(self.gain), -1)
@@ -261,9 +248,9 @@ class BassBiquad(_Tuned):
 class TrebleBiquad(_Tuned):
     """Makes high sounds louder."""
 
-    gain: float = number(-1e4, 1e4, text="dB.")
-    central_freq: float = number(*_ANY, default=3000, text="Hz.")
-    Q: float = argument(_width, default=0.707, text=_Q)
+    gain: Decibels = argument(text="dB.")
+    central_freq: Number = argument(default=3000, text="Hz.")
+    Q: Width = argument(default=0.707, text=_Q)
 
     def _about(self, angle: float, alpha: float) -> Section:
         return _shelf(angle, alpha, _amplitude(self.gain), 1)
@@ -272,7 +259,7 @@ class TrebleBiquad(_Tuned):
 class DeemphBiquad(_Section):
     """Undoes the pre-emphasis of compact discs (ISO 908)."""
 
-    sample_rate: int = member(int, text="44100 or 48000 Hz.")
+    sample_rate: Int = argument(text="44100 or 48000 Hz.")
 
     def _section(self) -> Section:
         shelves = {44100: (5283, 0.4845, -9.477), 48000: (5356, 0.479, -9.62)}
@@ -288,9 +275,9 @@ class DeemphBiquad(_Section):
 class EqualizerBiquad(_Tuned):
     """Makes what is about a frequency louder or softer."""
 
-    center_freq: float = number(*_ANY, text="Hz.")
-    gain: float = number(-1e4, 1e4, text="dB.")
-    Q: float = argument(_width, default=0.707, text=_Q)
+    center_freq: Number = argument(text="Hz.")
+    gain: Decibels = argument(text="dB.")
+    Q: Width = argument(default=0.707, text=_Q)
     _named = "center_freq"
 
     def _about(self, angle: float, alpha: float) -> Section:
@@ -302,8 +289,8 @@ class EqualizerBiquad(_Tuned):
 class HighpassBiquad(_Tuned):
     """Keeps what is above a frequency."""
 
-    cutoff_freq: float = number(*_ANY, text="Hz.")
-    Q: float = argument(_width, default=0.707, text=_Q)
+    cutoff_freq: Number = argument(text="Hz.")
+    Q: Width = argument(default=0.707, text=_Q)
     _named = "cutoff_freq"
 
     def _about(self, angle: float, alpha: float) -> Section:
@@ -314,8 +301,8 @@ class HighpassBiquad(_Tuned):
 class LowpassBiquad(_Tuned):
     """Keeps what is below a frequency."""
 
-    cutoff_freq: float = number(*_ANY, text="Hz.")
-    Q: float = argument(_width, default=0.707, text=_Q)
+    cutoff_freq: Number = argument(text="Hz.")
+    Q: Width = argument(default=0.707, text=_Q)
     _named = "cutoff_freq"
 
     def _about(self, angle: float, alpha: float) -> Section:
@@ -326,7 +313,7 @@ class LowpassBiquad(_Tuned):
 class RiaaBiquad(_Section):
     """Undoes what records were cut with (RIAA's curve), with 0 dB at 1 kHz."""
 
-    sample_rate: int = member(int, text="44100, 48000, 88200 or 96000 Hz.")
+    sample_rate: Int = argument(text="44100, 48000, 88200 or 96000 Hz.")
 
     def _section(self) -> Section:
         roots = {  # zeros and poles, as SoX has them

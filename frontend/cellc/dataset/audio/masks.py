@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
 
-from ..declared import integer, member, number
+from ...core.declared import Flag, NonNegative, Number, Positive, integer
+from ..declared import argument
 from ..transforms import RandomTransform
 from .base import Array, SoundTransform
 
 __all__ = ["FrequencyMasking", "MaskAlongAxis", "MaskAlongAxisIID", "TimeMasking"]
-_ANY = 3.4e38
 
 
 def _masked(x: Array, axis: int, first: int, last: int, value: float) -> Array:
@@ -36,10 +37,10 @@ class MaskAlongAxis(SoundTransform):
         RuntimeError: at a call, for a range that is not there.
     """
 
-    mask_start: int = integer(0, text="where the range begins.")
-    mask_width: int = integer(1, text="how long it is, 1 or more.")
-    mask_value: float = number(-_ANY, _ANY, text="the value.")
-    axis: int = integer(1, 2, text="1: frequencies, 2: time.")
+    mask_start: NonNegative = argument(text="where the range begins.")
+    mask_width: Positive = argument(text="how long it is, 1 or more.")
+    mask_value: Number = argument(text="the value.")
+    axis: Annotated[int, integer(1, 2)] = argument(text="1: frequencies, 2: time.")
     _axes = 2
 
     def _apply(self, x: Array) -> Array:
@@ -57,9 +58,9 @@ class MaskAlongAxisIID(SoundTransform, RandomTransform):
         RuntimeError: at a call, for an axis that is shorter than `mask_param`.
     """
 
-    mask_param: int = integer(0, text="how long the range is at most.")
-    mask_value: float = number(-_ANY, _ANY, text="the value.")
-    axis: int = integer(1, 2, text="1: frequencies, 2: time.")
+    mask_param: NonNegative = argument(text="how long the range is at most.")
+    mask_value: Number = argument(text="the value.")
+    axis: Annotated[int, integer(1, 2)] = argument(text="1: frequencies, 2: time.")
     _axes = 2
 
     def _apply(self, x: Array) -> Array:
@@ -73,7 +74,7 @@ class MaskAlongAxisIID(SoundTransform, RandomTransform):
 class _Masking(SoundTransform, RandomTransform):
     """A range of an axis masked: a given one, or a random one."""
 
-    iid_masks: bool = member(bool, default=False, text="the range is random.")
+    iid_masks: Flag = argument(default=False, text="the range is random.")
     _axes = 2
     _along = -1
     _length = ""
@@ -98,9 +99,9 @@ class FrequencyMasking(_Masking):
         RuntimeError: at a call, for a range that is not there.
     """
 
-    freq_mask_param: int = integer(0, default=0, text="how long it is (at most).")
-    mask_start: int = integer(0, default=0, text="where it begins, if it is not random.")
-    mask_value: float = number(-_ANY, _ANY, default=0.0, text="the value.")
+    freq_mask_param: NonNegative = argument(default=0, text="how long it is (at most).")
+    mask_start: NonNegative = argument(default=0, text="where it begins, if it is not random.")
+    mask_value: Number = argument(default=0.0, text="the value.")
     _along, _length = -2, "freq_mask_param"
 
 
@@ -111,7 +112,7 @@ class TimeMasking(_Masking):
         RuntimeError: at a call, for a range that is not there.
     """
 
-    time_mask_param: int = integer(0, default=0, text="how long it is (at most).")
-    mask_start: int = integer(0, default=0, text="where it begins, if it is not random.")
-    mask_value: float = number(-_ANY, _ANY, default=0.0, text="the value.")
+    time_mask_param: NonNegative = argument(default=0, text="how long it is (at most).")
+    mask_start: NonNegative = argument(default=0, text="where it begins, if it is not random.")
+    mask_value: Number = argument(default=0.0, text="the value.")
     _length = "time_mask_param"

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from .. import checks
-from .base import Array, SoundTransform, positive
+from ...core.declared import NonNegativeNumber, Number, Positive, PositiveNumber
+from ..declared import argument
+from .base import Array, SoundTransform
 
 __all__ = ["DetectPitchFrequency", "Vad"]
 _TINY = 1e-9
@@ -16,28 +17,24 @@ _TINY = 1e-9
 class DetectPitchFrequency(SoundTransform):
     """The pitch of each frame in Hz, by normalized cross-correlation and a running median.
 
-    Args:
-        sample_rate: Hz, not 0.
-        frame_time: seconds of a frame, above 0.
-        win_length: frames of the median.
-        freq_low, freq_high: Hz between which pitches are looked for, above 0.
-
     Raises:
         RuntimeError: at a call, for a waveform with fewer frames than half a median, or lags that
             leave nothing to look at.
-
-    Source: `mindspore.dataset.audio.DetectPitchFrequency`.
     """
 
-    def __init__(
-        self, sample_rate: int, frame_time: float = 0.01, win_length: int = 30, freq_low: int = 85,
-        freq_high: int = 3400,
-    ) -> None:
-        self.rate = checks.integer("sample_rate", sample_rate, 1)
-        self.frame = math.ceil(self.rate * positive("frame_time", frame_time))
-        self.window = checks.integer("win_length", win_length, 1)
-        self.lags = math.ceil(self.rate / positive("freq_low", freq_low))
-        self.least = math.ceil(self.rate / positive("freq_high", freq_high))
+    sample_rate: Positive = argument(text="Hz, not 0.")
+    frame_time: PositiveNumber = argument(default=0.01, text="seconds of a frame, above 0.")
+    win_length: Positive = argument(default=30, text="frames of the median.")
+    freq_low: PositiveNumber = argument(
+        default=85, text="Hz above which pitches are looked for, above 0.")
+    freq_high: PositiveNumber = argument(
+        default=3400, text="Hz below which pitches are looked for, above 0.")
+
+    def _prepare(self) -> None:
+        self.rate, self.window = self.sample_rate, self.win_length
+        self.frame = math.ceil(self.rate * self.frame_time)
+        self.lags = math.ceil(self.rate / self.freq_low)
+        self.least = math.ceil(self.rate / self.freq_high)
 
     def _apply(self, x: Array) -> Array:
         if self.least >= self.lags // 2:
@@ -84,63 +81,59 @@ class DetectPitchFrequency(SoundTransform):
 class Vad(SoundTransform):
     """A waveform from where speech begins, by the power of cepstra (SoX's `vad`); where none does,
     its end.
-
-    Args:
-        sample_rate: Hz.
-        trigger_level: the measure that begins speech.
-        trigger_time: seconds that noise must last to count.
-        search_time: seconds that are looked back for the begin.
-        allowed_gap: seconds of silence between short sounds before it.
-        pre_trigger_time: seconds kept before it.
-        boot_time: seconds in which the noise is learnt.
-        noise_up_time, noise_down_time: seconds in which it is adapted to.
-        noise_reduction_amount: how much of the noise is taken away.
-        measure_freq: Hz of the measures.
-        measure_duration: seconds of a measure; None: two periods.
-        measure_smooth_time: seconds in which measures are smoothed.
-        hp_filter_freq, lp_filter_freq: Hz between which is looked.
-        hp_lifter_freq, lp_lifter_freq: Hz between which pitches are.
-
-    Source: `mindspore.dataset.audio.Vad`.
     """
 
-    def __init__(
-        self, sample_rate: int, trigger_level: float = 7.0, trigger_time: float = 0.25,
-        search_time: float = 1.0, allowed_gap: float = 0.25, pre_trigger_time: float = 0.0,
-        boot_time: float = 0.35, noise_up_time: float = 0.1, noise_down_time: float = 0.01,
-        noise_reduction_amount: float = 1.35, measure_freq: float = 20.0,
-        measure_duration: float | None = None, measure_smooth_time: float = 0.4,
-        hp_filter_freq: float = 50.0, lp_filter_freq: float = 6000.0,
-        hp_lifter_freq: float = 150.0, lp_lifter_freq: float = 2000.0,
-    ) -> None:
-        rate = checks.integer("sample_rate", sample_rate, 1)
-        often = positive("measure_freq", measure_freq)
-        lasts = (2.0 / often if measure_duration is None else
-                 checks.number("measure_duration", measure_duration, 0))
-        self.level = checks.number("trigger_level", trigger_level, -1e30)
-        self.reduction = checks.number("noise_reduction_amount", noise_reduction_amount, 0)
+    sample_rate: Positive = argument(text="Hz.")
+    trigger_level: Number = argument(default=7.0, text="the measure that begins speech.")
+    trigger_time: PositiveNumber = argument(
+        default=0.25, text="seconds that noise must last to count.")
+    search_time: NonNegativeNumber = argument(
+        default=1.0, text="seconds that are looked back for the begin.")
+    allowed_gap: NonNegativeNumber = argument(
+        default=0.25, text="seconds of silence between short sounds before it.")
+    pre_trigger_time: NonNegativeNumber = argument(default=0.0, text="seconds kept before it.")
+    boot_time: NonNegativeNumber = argument(
+        default=0.35, text="seconds in which the noise is learnt.")
+    noise_up_time: PositiveNumber = argument(
+        default=0.1, text="seconds in which it is adapted to, upwards.")
+    noise_down_time: PositiveNumber = argument(default=0.01, text="the same, downwards.")
+    noise_reduction_amount: NonNegativeNumber = argument(
+        default=1.35, text="how much of the noise is taken away.")
+    measure_freq: PositiveNumber = argument(default=20.0, text="Hz of the measures.")
+    measure_duration: NonNegativeNumber | None = argument(
+        default=None, text="seconds of a measure; None: two periods.")
+    measure_smooth_time: PositiveNumber = argument(
+        default=0.4, text="seconds in which measures are smoothed.")
+    hp_filter_freq: PositiveNumber = argument(default=50.0, text="Hz above which is looked.")
+    lp_filter_freq: PositiveNumber = argument(default=6000.0, text="Hz below which is looked.")
+    hp_lifter_freq: PositiveNumber = argument(default=150.0, text="Hz above which pitches are.")
+    lp_lifter_freq: PositiveNumber = argument(default=2000.0, text="Hz below which pitches are.")
+
+    def _prepare(self) -> None:
+        rate, often = self.sample_rate, self.measure_freq
+        lasts = 2.0 / often if self.measure_duration is None else self.measure_duration
         self.width, self.period = int(rate * lasts + 0.5), int(rate / often + 0.5)
         self.size = 16
         while self.size < self.width:
             self.size *= 2
-        self.count = math.ceil(checks.number("search_time", search_time, 0) * often)
-        self.gap = int(checks.number("allowed_gap", allowed_gap, 0) * often + 0.5)
-        kept = int(checks.number("pre_trigger_time", pre_trigger_time, 0) * rate + 0.5)
+        self.count = math.ceil(self.search_time * often)
+        self.gap = int(self.allowed_gap * often + 0.5)
+        kept = int(self.pre_trigger_time * rate + 0.5)
         self.back = kept + self.count * self.period + self.width
-        self.boot = int(checks.number("boot_time", boot_time, 0) * often - 0.5)
+        self.boot = int(self.boot_time * often - 0.5)
         self.up, self.down, self.smooth, self.trigger = (
-            math.exp(-1.0 / (positive(n, v) * often)) for n, v in (
-                ("noise_up_time", noise_up_time), ("noise_down_time", noise_down_time),
-                ("measure_smooth_time", measure_smooth_time), ("trigger_time", trigger_time)))
-        self._bands(rate, (hp_filter_freq, lp_filter_freq), (hp_lifter_freq, lp_lifter_freq))
+            math.exp(-1.0 / (seconds * often)) for seconds in (
+                self.noise_up_time, self.noise_down_time, self.measure_smooth_time,
+                self.trigger_time))
+        self._bands()
 
-    def _bands(self, rate: int, filters: tuple[float, float], lifters: tuple[float, float]) -> None:
+    def _bands(self) -> None:
         """Which part of spectra and cepstra counts, and their windows."""
-        low, high = (int(positive(n, v) / rate * self.size + 0.5) for n, v in zip(
-            ("hp_filter_freq", "lp_filter_freq"), filters, strict=True))
+        rate = self.sample_rate
+        low, high = (int(at / rate * self.size + 0.5)
+                     for at in (self.hp_filter_freq, self.lp_filter_freq))
         self.band = slice(max(low, 1), min(high, self.size // 2))
-        first, last = (rate * 0.5 / positive(n, v) for n, v in zip(
-            ("lp_lifter_freq", "hp_lifter_freq"), lifters[::-1], strict=True))
+        first, last = (rate * 0.5 / at for at in (self.lp_lifter_freq, self.hp_lifter_freq))
         self.part = slice(math.ceil(first), min(math.floor(last), self.size // 4))
         wide = self.band.stop - self.band.start
         if self.part.stop <= self.part.start or wide < 1:
@@ -184,7 +177,7 @@ class _VoiceState:
             if vad.count:
                 self.measures[line, self.index] = measure
             self.mean[line] = self.mean[line] * vad.trigger + measure * (1.0 - vad.trigger)
-            found = found or self.mean[line] >= vad.level
+            found = found or self.mean[line] >= vad.trigger_level
             if found:
                 self.flushed = min(max(self.flushed, self._begin(line)), vad.count)
         self.index = (self.index + 1) % max(vad.count, 1)
@@ -202,7 +195,8 @@ class _VoiceState:
         stays = 0.0 if self.boot >= 0 else np.where(power > self.noise, vad.up, vad.down)
         self.noise = self.noise * stays + power * (1 - stays)
         left = np.zeros((len(cut), vad.size // 2))
-        left[:, vad.band] = vad.lifter * np.sqrt(np.maximum(0, power - vad.reduction * self.noise))
+        louder = np.maximum(0, power - vad.noise_reduction_amount * self.noise)
+        left[:, vad.band] = vad.lifter * np.sqrt(louder)
         cepstra = np.abs(np.fft.rfft(left, axis=-1)[:, vad.part]) ** 2
         with np.errstate(divide="ignore"):
             means = cepstra.sum(-1) / (vad.part.stop - vad.part.start)
@@ -215,7 +209,7 @@ class _VoiceState:
         j = 0
         for j in range(count):
             measure = self.measures[line, (self.index - j) % count]
-            if measure >= self.vad.level and j <= last + self.vad.gap:
+            if measure >= self.vad.trigger_level and j <= last + self.vad.gap:
                 silent = last = j
             elif measure == 0 and last >= silent:
                 silent = j

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
+from ...core.declared import (
+    Flag,
+    NonNegative,
+    NonNegativeNumber,
+    Number,
+    Positive,
+    PositiveNumber,
+    checks_arguments,
+    integer,
+    number,
+)
+from ..declared import argument
 from ..transforms import RandomTransform
 from .base import (
     Array,
@@ -17,10 +29,8 @@ from .base import (
     NormType,
     SoundTransform,
     WindowType,
-    option,
-    positive,
 )
-from .spectra import AmplitudeToDB, Spectrogram, units
+from .spectra import AmplitudeToDB, Framed, Spectrogram, units
 
 __all__ = [
     "InverseMelScale", "LFCC", "MFCC", "MelScale", "MelSpectrogram", "create_dct", "linear_fbanks",
@@ -53,26 +63,15 @@ def _triangles(heights: Array, points: Array) -> Array:
     return np.maximum(0.0, np.minimum(-slopes[:, :-2] / gaps[:-1], slopes[:, 2:] / gaps[1:]))
 
 
-def _range(f_min: Any, f_max: Any, sample_rate: int) -> tuple[float, float]:
-    low = checks.number("f_min", f_min, -1e9, 1e9)
-    high = sample_rate // 2 if f_max is None else checks.number("f_max", f_max, 0, 1e9)
+def _check_range(low: float, high: float) -> None:
     if not low < high:
         raise ValueError(f"MelScale: f_min should be less than f_max, but got {low} and {high}.")
-    return low, high
 
 
-def _bank(
-    n_freqs: int, low: float, high: float, count: int, rate: int, norm: NormType, kind: MelType
-) -> Array:
-    ends = _mels(low, kind), _mels(high, kind)
-    points = _hertz(np.linspace(*ends, count + 2), kind)
-    made = _triangles(np.linspace(0, rate // 2, n_freqs), points)
-    return made * (2.0 / (points[2:] - points[:-2])) if norm == NormType.SLANEY else made
-
-
+@checks_arguments
 def melscale_fbanks(
-    n_freqs: int, f_min: float, f_max: float, n_mels: int, sample_rate: int,
-    norm: NormType = NormType.NONE, mel_type: MelType = MelType.HTK,
+    n_freqs: Positive, f_min: Number, f_max: NonNegativeNumber, n_mels: Positive,
+    sample_rate: Positive, norm: NormType = NormType.NONE, mel_type: MelType = MelType.HTK,
 ) -> Array:
     """Weights (frequency, mel) of triangles that are equally wide in mels, float32.
 
@@ -86,16 +85,23 @@ def melscale_fbanks(
 
     Source: `mindspore.dataset.audio.melscale_fbanks`.
     """
-    rate = checks.integer("sample_rate", sample_rate, 1)
-    low, high = _range(f_min, f_max, rate)
-    made = _bank(checks.integer("n_freqs", n_freqs, 1), low, high,
-                 checks.integer("n_mels", n_mels, 1), rate, option("norm", norm, NormType),
-                 option("mel_type", mel_type, MelType))
-    return made.astype(np.float32)
+    return _bank(n_freqs, f_min, f_max, n_mels, sample_rate, norm, mel_type).astype(np.float32)
 
 
+def _bank(
+    n_freqs: int, low: float, high: float, count: int, rate: int, norm: NormType, kind: MelType
+) -> Array:
+    _check_range(low, high)
+    ends = _mels(low, kind), _mels(high, kind)
+    points = _hertz(np.linspace(*ends, count + 2), kind)
+    made = _triangles(np.linspace(0, rate // 2, n_freqs), points)
+    return made * (2.0 / (points[2:] - points[:-2])) if norm == NormType.SLANEY else made
+
+
+@checks_arguments
 def linear_fbanks(
-    n_freqs: int, f_min: float, f_max: float, n_filter: int, sample_rate: int
+    n_freqs: Positive, f_min: Number, f_max: NonNegativeNumber, n_filter: Positive,
+    sample_rate: Positive,
 ) -> Array:
     """Weights (frequency, filter) of triangles that are equally wide, float32.
 
@@ -105,14 +111,13 @@ def linear_fbanks(
 
     Source: `mindspore.dataset.audio.linear_fbanks`.
     """
-    rate = checks.integer("sample_rate", sample_rate, 1)
-    low, high = _range(f_min, f_max, rate)
-    points = np.linspace(low, high, checks.integer("n_filter", n_filter, 1) + 2)
-    heights = np.linspace(0, rate // 2, checks.integer("n_freqs", n_freqs, 1))
-    return _triangles(heights, points).astype(np.float32)
+    _check_range(f_min, f_max)
+    points = np.linspace(f_min, f_max, n_filter + 2)
+    return _triangles(np.linspace(0, sample_rate // 2, n_freqs), points).astype(np.float32)
 
 
-def create_dct(n_mfcc: int, n_mels: int, norm: NormMode = NormMode.NONE) -> Array:
+@checks_arguments
+def create_dct(n_mfcc: Positive, n_mels: Positive, norm: NormMode = NormMode.NONE) -> Array:
     """Weights (mel, coefficient) of a cosine transform of kind 2, float32.
 
     Args:
@@ -122,40 +127,56 @@ def create_dct(n_mfcc: int, n_mels: int, norm: NormMode = NormMode.NONE) -> Arra
 
     Source: `mindspore.dataset.audio.create_dct`.
     """
-    count, mels = checks.integer("n_mfcc", n_mfcc, 1), checks.integer("n_mels", n_mels, 1)
-    made = np.cos(math.pi / mels * np.outer(np.arange(mels) + 0.5, np.arange(count)))
-    if option("norm", norm, NormMode) == NormMode.NONE:
+    made = np.cos(math.pi / n_mels * np.outer(np.arange(n_mels) + 0.5, np.arange(n_mfcc)))
+    if norm == NormMode.NONE:
         return (made * 2).astype(np.float32)
     made[:, 0] *= 1 / math.sqrt(2)
-    return (made * math.sqrt(2 / mels)).astype(np.float32)
+    return (made * math.sqrt(2 / n_mels)).astype(np.float32)
 
 
-class MelScale(SoundTransform):
+class _Band:
+    """The attributes of transforms over a range of frequencies; each declares them."""
+
+    sample_rate: int
+    f_min: float
+    f_max: float | None
+
+    def _high(self) -> float:
+        return self.sample_rate // 2 if self.f_max is None else self.f_max
+
+
+_OF_MELS = {
+    "n_mels": "how many mels.", "sample_rate": "Hz.", "f_min": "Hz.",
+    "f_max": "Hz; None: half of the rate.", "n_stft": "how many frequencies.",
+    "norm": "whether each mel has the same area."}
+
+
+class _Mel(_Band, SoundTransform):
+    """Base of transforms to mels and back."""
+
+    _texts = _OF_MELS
+    _axes = 2
+
+    def _prepare(self) -> None:
+        of = vars(self)
+        self.bank = _bank(of["n_stft"], self.f_min, self._high(), of["n_mels"], self.sample_rate,
+                          of["norm"], of["mel_type"])
+
+
+class MelScale(_Mel):
     """A spectrum (..., frequency, time) by mels (..., mel, time).
-
-    Args:
-        n_mels, sample_rate, f_min, f_max, norm, mel_type: see `melscale_fbanks`; `f_max` None: half
-            of the rate.
-        n_stft: how many frequencies.
 
     Raises:
         RuntimeError: at a call, for another number of frequencies.
-
-    Source: `mindspore.dataset.audio.MelScale`.
     """
 
-    _axes = 2
-
-    def __init__(
-        self, n_mels: int = 128, sample_rate: int = 16000, f_min: float = 0.0,
-        f_max: float | None = None, n_stft: int = 201, norm: NormType = NormType.NONE,
-        mel_type: MelType = MelType.HTK,
-    ) -> None:
-        rate = checks.integer("sample_rate", sample_rate, 1)
-        low, high = _range(f_min, f_max, rate)
-        self.bank = _bank(checks.integer("n_stft", n_stft, 1), low, high,
-                          checks.integer("n_mels", n_mels, 1), rate,
-                          option("norm", norm, NormType), option("mel_type", mel_type, MelType))
+    n_mels: Positive = 128
+    sample_rate: Positive = 16000
+    f_min: Number = 0.0
+    f_max: NonNegativeNumber | None = None
+    n_stft: Positive = 201
+    norm: NormType = NormType.NONE
+    mel_type: MelType = MelType.HTK
 
     def _apply(self, x: Array) -> Array:
         if x.shape[-2] != len(self.bank):
@@ -164,38 +185,34 @@ class MelScale(SoundTransform):
         return np.asarray(self.bank.T @ x)
 
 
-class InverseMelScale(SoundTransform, RandomTransform):
+class InverseMelScale(_Mel, RandomTransform):
     """A spectrum (..., frequency, time) of what it is by mels, found by steps along the gradient
     from random numbers.
 
-    Args:
-        n_stft, n_mels, sample_rate, f_min, f_max, norm, mel_type: as of `MelScale`.
-        max_iter: how many steps at most.
-        tolerance_loss, tolerance_change: the loss, and its change, at which they end.
-        sgdargs: `{"sgd_lr": 0.1, "sgd_momentum": 0.9}`, where other than these.
-
     Raises:
         RuntimeError: at a call, for another number of mels.
-
-    Source: `mindspore.dataset.audio.InverseMelScale`.
     """
 
-    _axes = 2
+    n_stft: Positive
+    n_mels: Positive = 128
+    sample_rate: Positive = 16000
+    f_min: Number = 0.0
+    f_max: NonNegativeNumber | None = None
+    max_iter: Positive = argument(default=100000, text="how many steps at most.")
+    tolerance_loss: PositiveNumber = argument(
+        default=1e-5, text="the loss at which they end.")
+    tolerance_change: PositiveNumber = argument(
+        default=1e-8, text="the change of the loss at which they end.")
+    sgdargs: dict[str, float] | None = argument(
+        default=None, text='`{"sgd_lr": 0.1, "sgd_momentum": 0.9}`, where other than these.')
+    norm: NormType = NormType.NONE
+    mel_type: MelType = MelType.HTK
 
-    def __init__(
-        self, n_stft: int, n_mels: int = 128, sample_rate: int = 16000, f_min: float = 0.0,
-        f_max: float | None = None, max_iter: int = 100000, tolerance_loss: float = 1e-5,
-        tolerance_change: float = 1e-8, sgdargs: dict[str, float] | None = None,
-        norm: NormType = NormType.NONE, mel_type: MelType = MelType.HTK,
-    ) -> None:
-        self.bank = MelScale(n_mels, sample_rate, f_min, f_max, n_stft, norm, mel_type).bank
-        self.steps = checks.integer("max_iter", max_iter, 1)
-        self.loss = positive("tolerance_loss", tolerance_loss)
-        self.change = positive("tolerance_change", tolerance_change)
-        given = {"sgd_lr": 0.1, "sgd_momentum": 0.9}
-        given |= checks.of_type("sgdargs", {} if sgdargs is None else sgdargs, dict)
-        self.rate = checks.number("sgd_lr", given["sgd_lr"], 0)
-        self.momentum = checks.number("sgd_momentum", given["sgd_momentum"], 0)
+    def _prepare(self) -> None:
+        super()._prepare()
+        given = {"sgd_lr": 0.1, "sgd_momentum": 0.9, **(self.sgdargs or {})}
+        self.rate, self.momentum = (
+            number(0)(given[name], "InverseMelScale", name) for name in ("sgd_lr", "sgd_momentum"))
 
     def _apply(self, x: Array) -> Array:
         if x.shape[-2] != self.bank.shape[1]:
@@ -203,10 +220,10 @@ class InverseMelScale(SoundTransform, RandomTransform):
         found = units(self, (*x.shape[:-2], len(self.bank), x.shape[-1]))
         moves, before = np.zeros(found.shape), math.inf
         frames = max(found.size // found.shape[-2], 1)
-        for _ in range(self.steps):
+        for _ in range(self.max_iter):
             off = self.bank.T @ found - x
             loss = float((off**2).mean(-2).sum() * x.shape[-2] / frames)
-            if loss < self.loss or abs(before - loss) < self.change:
+            if loss < self.tolerance_loss or abs(before - loss) < self.tolerance_change:
                 break
             before = loss
             moves = moves * self.momentum + self.bank @ off * (2 / frames)
@@ -214,43 +231,51 @@ class InverseMelScale(SoundTransform, RandomTransform):
         return found
 
 
-class MelSpectrogram(SoundTransform):
-    """Spectra by mels (..., mel, time) of a waveform (..., time).
+class MelSpectrogram(_Band, Framed):
+    """Spectra by mels (..., mel, time) of a waveform (..., time)."""
 
-    Args:
-        sample_rate, f_min, f_max, n_mels, norm, mel_scale: see `MelScale`.
-        n_fft, win_length, hop_length, pad, window, power, normalized, center, pad_mode, onesided:
-            see `Spectrogram`.
+    _texts = {**Framed._texts, **_OF_MELS}
+    sample_rate: Positive = 16000
+    n_fft: Positive = 400
+    win_length: Positive | None = None
+    hop_length: Positive | None = None
+    f_min: Number = 0.0
+    f_max: NonNegativeNumber | None = None
+    pad: NonNegative = 0
+    n_mels: Positive = 128
+    window: WindowType = WindowType.HANN
+    power: PositiveNumber = argument(default=2.0, text="1 for amplitudes, 2 for power.")
+    normalized: Flag = False
+    center: Flag = True
+    pad_mode: BorderType = BorderType.REFLECT
+    onesided: Flag = True
+    norm: NormType = NormType.NONE
+    mel_scale: MelType = MelType.HTK
 
-    Source: `mindspore.dataset.audio.MelSpectrogram`.
-    """
-
-    def __init__(
-        self, sample_rate: int = 16000, n_fft: int = 400, win_length: int | None = None,
-        hop_length: int | None = None, f_min: float = 0.0, f_max: float | None = None,
-        pad: int = 0, n_mels: int = 128, window: WindowType = WindowType.HANN, power: float = 2.0,
-        normalized: bool = False, center: bool = True, pad_mode: BorderType = BorderType.REFLECT,
-        onesided: bool = True, norm: NormType = NormType.NONE, mel_scale: MelType = MelType.HTK,
-    ) -> None:
-        self.spectra = Spectrogram(n_fft, win_length, hop_length, pad, window, power, normalized,
-                                   center, pad_mode, onesided)
-        if not self.spectra.power:
-            raise ValueError("Input power is not within the required interval of (0, 3.4e38].")
-        self.scale = MelScale(n_mels, sample_rate, f_min, f_max, self.spectra.frames.bins, norm,
-                              mel_scale)
+    def _prepare(self) -> None:
+        self.spectra = Spectrogram(
+            **{name: vars(self)[name] for name in inspect.signature(Spectrogram).parameters})
+        self.scale = MelScale(self.n_mels, self.sample_rate, self.f_min, self.f_max,
+                              self.spectra.frames.bins, self.norm, self.mel_scale)
 
     def _apply(self, x: Array) -> Array:
         return self.scale._apply(self.spectra._apply(x))
 
 
+Two = Annotated[int, integer(2, 2)]
+
+
 class _Cepstrum(SoundTransform):
     """A cosine transform of decibels, or logarithms, of a filtered spectrum; always float32."""
 
-    def _set(self, count: int, filters: int, dct_type: int, norm: Any, logs: bool) -> None:
-        checks.integer("dct_type", dct_type, 2, 2)
+    _texts = _OF_MELS | {"norm": "whether the transform is orthonormal."}
+
+    def _set(self, count: int, filters: int, norm: NormMode, logs: bool) -> None:
+        if count > filters:
+            raise ValueError(f"For '{type(self).__name__}', there cannot be more coefficients than "
+                             f"filters, but got {count} of {filters}.")
         self.table = create_dct(count, filters, norm).astype(np.float64)
-        self.logs = checks.of_type("log", logs, bool)
-        self.decibels = AmplitudeToDB()
+        self.logs, self.decibels = logs, AmplitudeToDB()
 
     def _filtered(self, x: Array) -> Array:
         raise TypeError(f"{type(self).__name__} is no transform by itself.")
@@ -265,66 +290,43 @@ class _Cepstrum(SoundTransform):
 
 
 class MFCC(_Cepstrum):
-    """Cepstral coefficients by mels (..., coefficient, time) of a waveform (..., time).
+    """Cepstral coefficients by mels (..., coefficient, time) of a waveform (..., time)."""
 
-    Args:
-        sample_rate: Hz.
-        n_mfcc: how many coefficients, no more than mels.
-        dct_type: 2.
-        norm: a `NormMode`.
-        log_mels: logarithms in place of decibels.
-        melkwargs: options of `MelSpectrogram`.
+    sample_rate: Positive = 16000
+    n_mfcc: Positive = argument(default=40, text="how many coefficients, no more than mels.")
+    dct_type: Two = 2
+    norm: NormMode = NormMode.ORTHO
+    log_mels: Flag = argument(default=False, text="logarithms in place of decibels.")
+    melkwargs: dict[str, Any] | None = argument(
+        default=None, text="options of `MelSpectrogram`.")
 
-    Source: `mindspore.dataset.audio.MFCC`.
-    """
-
-    def __init__(
-        self, sample_rate: int = 16000, n_mfcc: int = 40, dct_type: int = 2,
-        norm: NormMode = NormMode.ORTHO, log_mels: bool = False,
-        melkwargs: dict[str, Any] | None = None,
-    ) -> None:
-        given = checks.of_type("melkwargs", {} if melkwargs is None else melkwargs, dict)
-        self.mels = MelSpectrogram(sample_rate, **given)
-        filters = self.mels.scale.bank.shape[1]
-        if checks.integer("n_mfcc", n_mfcc, 1) > filters:
-            raise ValueError(f"The number of MFCC coefficients {n_mfcc} cannot be more than the "
-                             f"number of mels {filters}.")
-        self._set(n_mfcc, filters, dct_type, norm, log_mels)
+    def _prepare(self) -> None:
+        self.mels = MelSpectrogram(self.sample_rate, **(self.melkwargs or {}))
+        self._set(self.n_mfcc, self.mels.scale.bank.shape[1], self.norm,
+                  self.log_mels)
 
     def _filtered(self, x: Array) -> Array:
         return self.mels._apply(x)
 
 
-class LFCC(_Cepstrum):
-    """Cepstral coefficients by frequency (..., coefficient, time) of a waveform (..., time).
+class LFCC(_Band, _Cepstrum):
+    """Cepstral coefficients by frequency (..., coefficient, time) of a waveform (..., time)."""
 
-    Args:
-        sample_rate: Hz.
-        n_filter: how many filters.
-        n_lfcc: how many coefficients, no more than filters.
-        f_min, f_max: Hz; None: half of the rate.
-        dct_type: 2.
-        norm: a `NormMode`.
-        log_lf: logarithms in place of decibels.
-        speckwargs: options of `Spectrogram`.
+    sample_rate: Positive = 16000
+    n_filter: Positive = argument(default=128, text="how many filters.")
+    n_lfcc: Positive = argument(default=40, text="how many coefficients, no more than filters.")
+    f_min: Number = 0.0
+    f_max: NonNegativeNumber | None = None
+    dct_type: Two = 2
+    norm: NormMode = NormMode.ORTHO
+    log_lf: Flag = argument(default=False, text="logarithms in place of decibels.")
+    speckwargs: dict[str, Any] | None = argument(default=None, text="options of `Spectrogram`.")
 
-    Source: `mindspore.dataset.audio.LFCC`.
-    """
-
-    def __init__(
-        self, sample_rate: int = 16000, n_filter: int = 128, n_lfcc: int = 40, f_min: float = 0.0,
-        f_max: float | None = None, dct_type: int = 2, norm: NormMode = NormMode.ORTHO,
-        log_lf: bool = False, speckwargs: dict[str, Any] | None = None,
-    ) -> None:
-        given = checks.of_type("speckwargs", {} if speckwargs is None else speckwargs, dict)
-        self.spectra = Spectrogram(**given)
-        if checks.integer("n_lfcc", n_lfcc, 1) > checks.integer("n_filter", n_filter, 1):
-            raise ValueError(f"The number of LFCC coefficients {n_lfcc} cannot be more than the "
-                             f"number of filters {n_filter}.")
-        rate = checks.integer("sample_rate", sample_rate, 1)
-        low, high = _range(f_min, f_max, rate)
-        self.bank = linear_fbanks(self.spectra.frames.bins, low, high, n_filter, rate)
-        self._set(n_lfcc, n_filter, dct_type, norm, log_lf)
+    def _prepare(self) -> None:
+        self.spectra = Spectrogram(**(self.speckwargs or {}))
+        self._set(self.n_lfcc, self.n_filter, self.norm, self.log_lf)
+        self.bank = linear_fbanks(self.spectra.frames.bins, self.f_min, self._high(),
+                                  self.n_filter, self.sample_rate)
 
     def _filtered(self, x: Array) -> Array:
         return np.asarray(self.bank.T.astype(np.float64) @ self.spectra._apply(x))

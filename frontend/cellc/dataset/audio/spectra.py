@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
-from ..declared import integer, member, number
+from ...core.declared import (
+    Flag,
+    NonNegative,
+    NonNegativeNumber,
+    Positive,
+    PositiveNumber,
+    integer,
+)
+from ..declared import argument
 from ..transforms import RandomTransform
-from .base import Array, BorderType, ScaleType, SoundTransform, WindowType, option
+from .base import Array, BorderType, ScaleType, SoundTransform, WindowType
 
 __all__ = [
     "AmplitudeToDB", "Angle", "ComplexNorm", "ComputeDeltas", "GriffinLim", "InverseSpectrogram",
@@ -36,42 +44,27 @@ def window_of(kind: WindowType, size: int) -> Array:
 
 
 class Frames:
-    """How waveforms are cut into frames that overlap.
-
-    Args:
-        n_fft: samples of a frame.
-        win_length: samples of its window, which stands in the middle; None: all.
-        hop_length: samples from frame to frame; None: half of a window.
-        window: a `WindowType`.
-        center: a frame stands about its time; there are samples beyond the ends for that.
-        pad_mode: what those are.
-        onesided: half of a spectrum, whose other half mirrors it.
-        normalized: by the energy of the window.
+    """How waveforms are cut into frames that overlap; the arguments are those of `Framed`.
 
     Raises:
-        TypeError, ValueError: no such values; a window longer than a frame.
+        ValueError: a window is longer than a frame.
     """
 
     def __init__(
-        self, n_fft: int, win_length: int | None, hop_length: int | None, window: WindowType,
-        center: bool = True, pad_mode: BorderType = BorderType.REFLECT, onesided: bool = True,
-        normalized: bool = False,
+        self, n_fft: int = 400, win_length: int | None = None, hop_length: int | None = None,
+        window: WindowType = WindowType.HANN, center: bool = True,
+        pad_mode: BorderType = BorderType.REFLECT, onesided: bool = True, normalized: bool = False,
     ) -> None:
-        self.size = checks.integer("n_fft", n_fft, 1)
-        wide = n_fft if win_length is None else checks.integer("win_length", win_length, 1)
+        wide = n_fft if win_length is None else win_length
         if wide > n_fft:
             raise ValueError(f"Input win_length should be no more than n_fft, but got win_length: "
                              f"{wide} and n_fft: {n_fft}.")
-        self.hop = max(wide // 2, 1) if hop_length is None else checks.integer(
-            "hop_length", hop_length, 1)
+        self.size, self.center, self.half = n_fft, center, onesided
+        self.hop = max(wide // 2, 1) if hop_length is None else hop_length
         before = (n_fft - wide) // 2
-        self.window = np.pad(window_of(option("window", window, WindowType), wide),
-                             (before, n_fft - wide - before))
-        self.center = checks.of_type("center", center, bool)
-        self.pads = _PADS[option("pad_mode", pad_mode, BorderType)]
-        self.half = checks.of_type("onesided", onesided, bool)
-        normal = checks.of_type("normalized", normalized, bool)
-        self.scale = float(np.sqrt((self.window**2).sum())) if normal else 1.0
+        self.window = np.pad(window_of(window, wide), (before, n_fft - wide - before))
+        self.pads = _PADS[pad_mode]
+        self.scale = float(np.sqrt((self.window**2).sum())) if normalized else 1.0
 
     @property
     def bins(self) -> int:
@@ -135,30 +128,42 @@ def units(transform: RandomTransform, shape: tuple[int, ...]) -> Array:
     return np.random.RandomState(transform.random.word() % 2**32).random_sample(shape)
 
 
-class Spectrogram(SoundTransform):
-    """Spectra (..., frequency, time) of a waveform (..., time).
+class Framed(SoundTransform):
+    """Base of transforms of frames, whose arguments are declared by each."""
 
-    Args:
-        n_fft, win_length, hop_length, window, normalized, center, pad_mode, onesided: see `Frames`.
-        pad: zeros at both ends.
-        power: 1 for amplitudes, 2 for power; 0 gives complex numbers as pairs.
+    _texts = {
+        "n_fft": "samples of a frame.",
+        "win_length": "samples of its window, which stands in the middle; None: all.",
+        "hop_length": "samples from frame to frame; None: half of a window.",
+        "pad": "zeros at both ends.",
+        "power": "1 for amplitudes, 2 for power; 0 gives complex numbers as pairs.",
+        "normalized": "by the energy of the window.",
+        "center": "a frame stands about its time; there are samples beyond the ends for that.",
+        "pad_mode": "what those are.",
+        "onesided": "half of a spectrum, whose other half mirrors it."}
+
+    def _prepare(self) -> None:
+        kept = inspect.signature(Frames).parameters.keys() & vars(self).keys()
+        self.frames = Frames(**{name: vars(self)[name] for name in kept})
+
+
+class Spectrogram(Framed):
+    """Spectra (..., frequency, time) of a waveform (..., time).
 
     Raises:
         RuntimeError: at a call, for a waveform that is too short.
-
-    Source: `mindspore.dataset.audio.Spectrogram`.
     """
 
-    def __init__(
-        self, n_fft: int = 400, win_length: int | None = None, hop_length: int | None = None,
-        pad: int = 0, window: WindowType = WindowType.HANN, power: float = 2.0,
-        normalized: bool = False, center: bool = True, pad_mode: BorderType = BorderType.REFLECT,
-        onesided: bool = True,
-    ) -> None:
-        self.frames = Frames(n_fft, win_length, hop_length, window, center, pad_mode, onesided,
-                             normalized)
-        self.pad = checks.integer("pad", pad, 0)
-        self.power = checks.number("power", power, 0)
+    n_fft: Positive = 400
+    win_length: Positive | None = None
+    hop_length: Positive | None = None
+    pad: NonNegative = 0
+    window: WindowType = WindowType.HANN
+    power: NonNegativeNumber = 2.0
+    normalized: Flag = False
+    center: Flag = True
+    pad_mode: BorderType = BorderType.REFLECT
+    onesided: Flag = True
 
     def _apply(self, x: Array) -> Array:
         wide = np.pad(x, (*((0, 0),) * (x.ndim - 1), (self.pad, self.pad)))
@@ -169,32 +174,24 @@ class Spectrogram(SoundTransform):
         return pairs(found) if not self.power else np.abs(found) ** self.power
 
 
-class InverseSpectrogram(SoundTransform):
+class InverseSpectrogram(Framed):
     """The waveform (..., time) of complex spectra (..., frequency, time, 2).
-
-    Args:
-        length: samples of the result; None: all.
-        n_fft, win_length, hop_length, window, normalized, center, pad_mode, onesided: see `Frames`.
-        pad: samples that are taken away from both ends.
 
     Raises:
         RuntimeError: at a call, for another number of frequencies.
-
-    Source: `mindspore.dataset.audio.InverseSpectrogram`.
     """
 
+    length: Positive | None = argument(default=None, text="samples of the result; None: all.")
+    n_fft: Positive = 400
+    win_length: Positive | None = None
+    hop_length: Positive | None = None
+    pad: NonNegative = argument(default=0, text="samples that are taken away from both ends.")
+    window: WindowType = WindowType.HANN
+    normalized: Flag = False
+    center: Flag = True
+    pad_mode: BorderType = BorderType.REFLECT
+    onesided: Flag = True
     _axes, _pairs = 3, True
-
-    def __init__(
-        self, length: int | None = None, n_fft: int = 400, win_length: int | None = None,
-        hop_length: int | None = None, pad: int = 0, window: WindowType = WindowType.HANN,
-        normalized: bool = False, center: bool = True, pad_mode: BorderType = BorderType.REFLECT,
-        onesided: bool = True,
-    ) -> None:
-        self.length = None if length is None else checks.integer("length", length, 1)
-        self.frames = Frames(n_fft, win_length, hop_length, window, center, pad_mode, onesided,
-                             normalized)
-        self.pad = checks.integer("pad", pad, 0)
 
     def _apply(self, x: Array) -> Array:
         length = None if self.length is None else self.length + 2 * self.pad
@@ -205,49 +202,39 @@ class InverseSpectrogram(SoundTransform):
         return made[..., self.pad : made.shape[-1] - self.pad]
 
 
-class GriffinLim(SoundTransform, RandomTransform):
+class GriffinLim(Framed, RandomTransform):
     """A waveform (..., time) whose spectra have given sizes (..., frequency, time); the phases are
     found step by step (Perraudin, Balazs and Sondergaard 2013).
 
-    Args:
-        n_fft, win_length, hop_length: see `Frames`.
-        n_iter: how many steps.
-        window_type: a `WindowType`.
-        power: 1: the sizes are amplitudes, 2: power.
-        momentum: of the steps, 0 or more.
-        length: samples of the result; None: all.
-        rand_init: the steps begin with random numbers, not with ones.
-
     Raises:
         RuntimeError: at a call, for another number of frequencies.
-
-    Source: `mindspore.dataset.audio.GriffinLim`.
     """
 
+    n_fft: Positive = 400
+    n_iter: Positive = argument(default=32, text="how many steps.")
+    win_length: Positive | None = None
+    hop_length: Positive | None = None
+    window_type: WindowType = WindowType.HANN
+    power: PositiveNumber = argument(
+        default=2.0, text="1: the sizes are amplitudes, 2: power.")
+    momentum: NonNegativeNumber = argument(default=0.99, text="of the steps, 0 or more.")
+    length: Positive | None = argument(default=None, text="samples of the result; None: all.")
+    rand_init: Flag = argument(
+        default=True, text="the steps begin with random numbers, not with ones.")
     _axes = 2
 
-    def __init__(
-        self, n_fft: int = 400, n_iter: int = 32, win_length: int | None = None,
-        hop_length: int | None = None, window_type: WindowType = WindowType.HANN,
-        power: float = 2.0, momentum: float = 0.99, length: int | None = None,
-        rand_init: bool = True,
-    ) -> None:
-        self.frames = Frames(n_fft, win_length, hop_length, window_type)
-        self.steps = checks.integer("n_iter", n_iter, 1)
-        self.power = checks.number("power", power, 1e-30)
-        pushed = checks.number("momentum", momentum, 0.0)
-        self.momentum = pushed / (1 + pushed)
-        self.length = None if length is None else checks.integer("length", length, 1)
-        self.drawn = checks.of_type("rand_init", rand_init, bool)
+    def _prepare(self) -> None:
+        self.frames = Frames(self.n_fft, self.win_length, self.hop_length, self.window_type)
 
     def _apply(self, x: Array) -> Array:
         sizes = x ** (1 / self.power)
-        turned = joined(units(self, (*x.shape, 2))) if self.drawn else np.ones(x.shape)
+        turned = joined(units(self, (*x.shape, 2))) if self.rand_init else np.ones(x.shape)
         before: Any = 0.0
+        pushed = self.momentum / (1 + self.momentum)
         try:
-            for _ in range(self.steps):
+            for _ in range(self.n_iter):
                 found = self.frames.spectra(self.frames.waveform(sizes * turned, self.length))
-                turned = found + (found - before) * self.momentum
+                turned = found + (found - before) * pushed
                 turned = turned / (np.abs(turned) + 1e-16)
                 before = found
             return self.frames.waveform(sizes * turned, self.length)
@@ -255,26 +242,23 @@ class GriffinLim(SoundTransform, RandomTransform):
             raise self._refused(str(e)) from None
 
 
-class SpectralCentroid(SoundTransform):
-    """The mean frequency (..., 1, time) of each frame, weighted by amplitudes.
+class SpectralCentroid(Framed):
+    """The mean frequency (..., 1, time) of each frame, weighted by amplitudes."""
 
-    Args:
-        sample_rate: Hz.
-        n_fft, win_length, hop_length, pad, window: as of `Spectrogram`.
+    sample_rate: Positive = argument(text="Hz.")
+    n_fft: Positive = 400
+    win_length: Positive | None = None
+    hop_length: Positive | None = None
+    pad: NonNegative = 0
+    window: WindowType = WindowType.HANN
 
-    Source: `mindspore.dataset.audio.SpectralCentroid`.
-    """
-
-    def __init__(
-        self, sample_rate: int, n_fft: int = 400, win_length: int | None = None,
-        hop_length: int | None = None, pad: int = 0, window: WindowType = WindowType.HANN,
-    ) -> None:
-        self.rate = checks.integer("sample_rate", sample_rate, 1)
-        self.amplitudes = Spectrogram(n_fft, win_length, hop_length, pad, window, 1.0)
+    def _prepare(self) -> None:
+        self.amplitudes = Spectrogram(
+            self.n_fft, self.win_length, self.hop_length, self.pad, self.window, 1.0)
 
     def _apply(self, x: Array) -> Array:
         found = self.amplitudes._apply(x)
-        heights = np.linspace(0, self.rate // 2, found.shape[-2])[:, None]
+        heights = np.linspace(0, self.sample_rate // 2, found.shape[-2])[:, None]
         sums = found.sum(-2, keepdims=True)
         with np.errstate(invalid="ignore", divide="ignore"):  # silence has no centre: NaN
             return np.asarray((heights * found).sum(-2, keepdims=True) / sums)
@@ -283,12 +267,14 @@ class SpectralCentroid(SoundTransform):
 class AmplitudeToDB(SoundTransform):
     """Decibels of power or amplitudes (..., frequency, time)."""
 
-    stype: ScaleType = member(ScaleType, default=ScaleType.POWER, text="a `ScaleType`.")
-    ref_value: float = number(1e-37, math.inf, default=1.0, text="what is 0 dB.")
-    amin: float = number(1e-37, math.inf, default=1e-10, text="what less is counted as.")
-    top_db: float = number(
-        1e-37, math.inf, default=80.0, text="what is so far below the loudest of a spectrum (..., "
-                                            "channel, frequency, time) is raised to it.")
+    stype: ScaleType = ScaleType.POWER
+    ref_value: PositiveNumber = argument(
+        default=1.0, text="what is 0 dB.")
+    amin: PositiveNumber = argument(
+        default=1e-10, text="what less is counted as.")
+    top_db: PositiveNumber = argument(
+        default=80.0, text="what is so far below the loudest of a spectrum (..., channel, "
+                           "frequency, time) is raised to it.")
     _axes = 2
 
     def _prepare(self) -> None:
@@ -302,7 +288,7 @@ class AmplitudeToDB(SoundTransform):
 
 
 class Angle(SoundTransform):
-    """Angles of complex numbers (..., 2). Source: `mindspore.dataset.audio.Angle`."""
+    """Angles of complex numbers (..., 2)."""
 
     _pairs = True
 
@@ -313,7 +299,7 @@ class Angle(SoundTransform):
 class ComplexNorm(SoundTransform):
     """Absolute values of complex numbers (..., 2), to a power."""
 
-    power: float = number(0, math.inf, default=1.0, text="0 or more.")
+    power: NonNegativeNumber = argument(default=1.0, text="0 or more.")
     _pairs = True
 
     def _apply(self, x: Array) -> Array:
@@ -323,7 +309,7 @@ class ComplexNorm(SoundTransform):
 class Magphase(SoundTransform):
     """Absolute values to a power, and angles, of complex numbers (..., 2)."""
 
-    power: float = number(0, math.inf, default=1.0, text="0 or more.")
+    power: NonNegativeNumber = argument(default=1.0, text="0 or more.")
     _pairs = True
 
     def _apply(self, x: Array) -> tuple[Array, Array]:
@@ -333,9 +319,9 @@ class Magphase(SoundTransform):
 class ComputeDeltas(SoundTransform):
     """How fast each frequency changes: slopes along time, of lines fitted to windows."""
 
-    win_length: int = integer(3, default=5, text="frames of a window, 3 or more.")
-    pad_mode: BorderType = member(
-        BorderType, default=BorderType.EDGE, text="what is beyond the ends.")
+    win_length: Annotated[int, integer(3)] = argument(
+        default=5, text="frames of a window, 3 or more.")
+    pad_mode: BorderType = argument(default=BorderType.EDGE, text="what is beyond the ends.")
     _axes = 2
 
     def _apply(self, x: Array) -> Array:
@@ -348,12 +334,12 @@ class ComputeDeltas(SoundTransform):
 class SlidingWindowCmn(SoundTransform):
     """Takes the mean of the frames about each one from it (..., frame, feature)."""
 
-    cmn_window: int = integer(0, default=600, text="how many frames.")
-    min_cmn_window: int = integer(
-        0, default=100, text="how many at the begin, where `center` is False.")
-    center: bool = member(
-        bool, default=False, text="the window stands about the frame, else before it.")
-    norm_vars: bool = member(bool, default=False, text="variances are made 1, too.")
+    cmn_window: NonNegative = argument(default=600, text="how many frames.")
+    min_cmn_window: NonNegative = argument(
+        default=100, text="how many at the begin, where `center` is False.")
+    center: Flag = argument(
+        default=False, text="the window stands about the frame, else before it.")
+    norm_vars: Flag = argument(default=False, text="variances are made 1, too.")
     _axes = 2
 
     def _span(self, t: int, frames: int) -> tuple[int, int]:

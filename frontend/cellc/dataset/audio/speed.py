@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
-from ..declared import argument, integer, member, number
-from .base import Array, ResampleMethod, SoundTransform, WindowType, positive
-from .spectra import Frames, joined, pairs
+from ...core.declared import Int, Positive, PositiveNumber, instance, number
+from ..declared import argument
+from .base import Array, ResampleMethod, SoundTransform, WindowType
+from .spectra import Framed, Frames, joined, pairs
 
 __all__ = ["PhaseVocoder", "PitchShift", "Resample", "TimeStretch"]
 _HZ = "Hz, 1 or more; as whole numbers."
@@ -58,24 +58,21 @@ def resampled(
     return made
 
 
-def _rate(name: str, value: Any) -> float:
-    if positive(name, value) < 1:
-        raise ValueError(f"orig_freq and new_freq should be at least 1, but got {value}.")
-    return float(value)
+Hertz = Annotated[float, number(1)]
 
 
 class Resample(SoundTransform):
     """A waveform (..., time) at another rate; see `resampled`."""
 
-    orig_freq: float = argument(_rate, default=16000, text=_HZ)
-    new_freq: float = argument(_rate, default=16000, text=_HZ)
-    resample_method: ResampleMethod = member(
-        ResampleMethod, default=ResampleMethod.SINC_INTERPOLATION, text="a `ResampleMethod`.")
-    lowpass_filter_width: int = integer(
-        1, default=6, text="zero crossings of the filter on a side.")
-    rolloff: float = argument(lambda name, value: positive(name, value, 1.0), default=0.99,
-                              text="where it cuts, above 0, up to 1.")
-    beta: float | None = number(-1e4, 1e4, default=None, text="of Kaiser's window; None: 14.77.")
+    orig_freq: Hertz = argument(default=16000, text=_HZ)
+    new_freq: Hertz = argument(default=16000, text=_HZ)
+    resample_method: ResampleMethod = ResampleMethod.SINC_INTERPOLATION
+    lowpass_filter_width: Positive = argument(
+        default=6, text="zero crossings of the filter on a side.")
+    rolloff: Annotated[float, number(0, 1, "(]")] = argument(
+        default=0.99, text="where it cuts, above 0, up to 1.")
+    beta: Annotated[float, number(-1e4, 1e4)] | None = argument(
+        default=None, text="of Kaiser's window; None: 14.77.")
 
     def _apply(self, x: Array) -> Array:
         return resampled(x, self.orig_freq, self.new_freq, self.resample_method,
@@ -106,41 +103,36 @@ def stretched(z: Array, rate: float, advance: Array) -> Array:
 class PhaseVocoder(SoundTransform):
     """Complex spectra (..., frequency, time, 2) at another speed; see `stretched`.
 
-    Args:
-        rate: above 0; 2 is twice as fast.
-        phase_advance: what phases grow by from frame to frame, an array (frequency, 1).
-
     Raises:
         RuntimeError: at a call, for another number of frequencies.
-
-    Source: `mindspore.dataset.audio.PhaseVocoder`.
     """
 
+    rate: PositiveNumber = argument(text="2 is twice as fast.")
+    phase_advance: Annotated[Any, instance(np.ndarray)] = argument(
+        text="what phases grow by from frame to frame, an array (frequency, 1).")
     _axes, _pairs = 3, True
 
-    def __init__(self, rate: float, phase_advance: Any) -> None:
-        self.rate = positive("rate", rate)
-        self.advance = checks.of_type("phase_advance", phase_advance, np.ndarray)
-        if self.advance.ndim != 2 or self.advance.shape[1] != 1:
+    def _prepare(self) -> None:
+        if self.phase_advance.ndim != 2 or self.phase_advance.shape[1] != 1:
             raise ValueError("Shape of phase_advance should be (freq, 1), but got "
-                             f"{self.advance.shape}.")
+                             f"{self.phase_advance.shape}.")
 
     def _apply(self, x: Array) -> Array:
-        if x.shape[-3] != len(self.advance):
-            raise self._refused(f"phase_advance is for {len(self.advance)} frequencies, but there "
-                                f"are {x.shape[-3]}.")
-        return pairs(stretched(joined(x), self.rate, self.advance))
+        if x.shape[-3] != len(self.phase_advance):
+            raise self._refused(f"phase_advance is for {len(self.phase_advance)} frequencies, but "
+                                f"there are {x.shape[-3]}.")
+        return pairs(stretched(joined(x), self.rate, self.phase_advance))
 
 
 class TimeStretch(SoundTransform):
     """Complex spectra (..., frequency, time, 2) at another speed, without another pitch."""
 
-    hop_length: int | None = integer(
-        1, default=None, text="samples from frame to frame; None: `n_freq - 1`.")
-    n_freq: int = integer(1, default=201, text="how many frequencies.")
-    fixed_rate: float | None = argument(
-        positive, default=None, none=1.0, text="above 0; 2 is twice as fast; None: as fast, as "
-                                               "(channel, frequency, time, 2).")
+    hop_length: Positive | None = argument(
+        default=None, text="samples from frame to frame; None: `n_freq - 1`.")
+    n_freq: Positive = argument(default=201, text="how many frequencies.")
+    fixed_rate: PositiveNumber = argument(
+        default=None, none=1.0, text="above 0; 2 is twice as fast; None: as fast, as (channel, "
+                                     "frequency, time, 2).")
     _axes, _pairs = 3, True
 
     def _apply(self, x: Array) -> Array:
@@ -155,33 +147,24 @@ class TimeStretch(SoundTransform):
         return pairs(stretched(joined(x), self.fixed_rate or 1.0, advance))
 
 
-class PitchShift(SoundTransform):
-    """Other pitch, of a waveform (..., time), without another speed.
+class PitchShift(Framed):
+    """Other pitch, of a waveform (..., time), without another speed."""
 
-    Args:
-        sample_rate: Hz.
-        n_steps: how many steps higher.
-        bins_per_octave: steps of an octave, not 0.
-        n_fft, win_length, hop_length, window: of the frames; a quarter of a window is a hop by
-            default.
+    sample_rate: Positive = argument(text="Hz.")
+    n_steps: Int = argument(text="how many steps higher.")
+    bins_per_octave: Int = argument(default=12, text="steps of an octave, not 0.")
+    n_fft: Positive = 512
+    win_length: Positive | None = None
+    hop_length: Positive | None = argument(
+        default=None, text="samples from frame to frame; None: a quarter of a window.")
+    window: WindowType = WindowType.HANN
 
-    Source: `mindspore.dataset.audio.PitchShift`.
-    """
-
-    def __init__(
-        self, sample_rate: int, n_steps: int, bins_per_octave: int = 12, n_fft: int = 512,
-        win_length: int | None = None, hop_length: int | None = None,
-        window: WindowType = WindowType.HANN,
-    ) -> None:
-        self.rate = checks.integer("sample_rate", sample_rate, 1)
-        steps = checks.integer("n_steps", n_steps, -(2**31))
-        octave = checks.integer("bins_per_octave", bins_per_octave, -(2**31))
-        if not octave:
+    def _prepare(self) -> None:
+        if not self.bins_per_octave:
             raise ValueError("bins_per_octave should not be 0.")
-        wide = n_fft if win_length is None else win_length
-        hop = max(wide // 4, 1) if hop_length is None else hop_length
-        self.frames = Frames(n_fft, wide, hop, window)
-        self.speed = 2.0 ** (-steps / octave)
+        wide = self.win_length or self.n_fft
+        self.frames = Frames(self.n_fft, wide, self.hop_length or max(wide // 4, 1), self.window)
+        self.speed = 2.0 ** (-self.n_steps / self.bins_per_octave)
 
     def _apply(self, x: Array) -> Array:
         advance = np.linspace(0, math.pi * self.frames.hop, self.frames.bins)[:, None]
@@ -191,6 +174,6 @@ class PitchShift(SoundTransform):
             made = self.frames.waveform(slow, round(time / self.speed))
         except ValueError as e:
             raise self._refused(str(e)) from None
-        made = resampled(made, int(self.rate / self.speed), self.rate,
+        made = resampled(made, int(self.sample_rate / self.speed), self.sample_rate,
                          ResampleMethod.SINC_INTERPOLATION, 6, 0.99, _BETA)[..., :time]
         return np.pad(made, (*((0, 0),) * (x.ndim - 1), (0, time - made.shape[-1])))

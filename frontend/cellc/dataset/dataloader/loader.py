@@ -12,13 +12,13 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ... import log
+from ...core.declared import Flag, NonNegative, NonNegativeNumber, Positive
 from ...core.native import names_itself
-from .. import checks
 from ..processes import WorkerError
 from ..workers import start_method
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
-from .sampler import BatchSampler, RandomSampler, SequentialSampler
+from .sampler import BatchSampler, Generated, RandomSampler, SequentialSampler
 from .worker import Fetch, InWorker, Made, Processes, Threads
 
 T_co = TypeVar("T_co", covariant=True)
@@ -54,33 +54,28 @@ class DataLoader(Generic[T_co]):
     """
 
     def __init__(
-        self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None,
+        self, dataset: Any, batch_size: Positive | None = 1, shuffle: Flag | None = None,
         sampler: Iterable[Any] | None = None, batch_sampler: Iterable[Any] | None = None,
-        num_workers: int = 0, collate_fn: Callable[[Any], Any] | None = None,
-        pin_memory: bool = False, drop_last: bool = False, timeout: float = 0.0,
+        num_workers: NonNegative = 0, collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: Flag = False, drop_last: Flag = False, timeout: NonNegativeNumber = 0.0,
         worker_init_fn: Callable[[int], None] | None = None, multiprocessing_context: Any = None,
-        generator: np.random.Generator | None = None, *, prefetch_factor: int | None = None,
-        persistent_workers: bool = False, in_order: bool = True,
+        generator: Generated | None = None, *, prefetch_factor: Positive | None = None,
+        persistent_workers: Flag = False, in_order: Flag = True,
     ) -> None:
         self._iterable = isinstance(dataset, IterableDataset)
         if not self._iterable and not hasattr(dataset, "__getitem__"):
             raise TypeError(f"{type(dataset).__name__} should implement the __getitem__ method if "
                             "it is map style; one without is to be an IterableDataset.")
-        for name, flag in (("pin_memory", pin_memory), ("drop_last", drop_last),
-                           ("persistent_workers", persistent_workers), ("in_order", in_order)):
-            checks.of_type(name, flag, bool)
-        if generator is not None:
-            checks.of_type("generator", generator, np.random.Generator)
         self.dataset, self.generator = dataset, generator or np.random.default_rng()
         self._choose(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        self.num_workers = checks.integer("num_workers", num_workers, 0)
-        self.timeout = checks.number("timeout", timeout, 0)
+        self.num_workers = num_workers
+        self.timeout = timeout
         _only_with_workers(num_workers, multiprocessing_context=multiprocessing_context,
                            prefetch_factor=prefetch_factor,
                            persistent_workers=persistent_workers or None)
         self.multiprocessing_context = multiprocessing_context
         self._method = _method(multiprocessing_context)
-        self.prefetch_factor = checks.integer("prefetch_factor", prefetch_factor, 1) \
+        self.prefetch_factor = prefetch_factor \
             if prefetch_factor is not None else 2 if num_workers else None
         self.collate_fn, self.worker_init_fn = collate_fn, worker_init_fn
         self.pin_memory, self.in_order = pin_memory, in_order
@@ -91,10 +86,6 @@ class DataLoader(Generic[T_co]):
         self, batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
     ) -> None:
         """Which rows are in which batch."""
-        if batch_size is not None:
-            checks.integer("batch_size", batch_size, 1)
-        if shuffle is not None:
-            checks.of_type("shuffle", shuffle, bool)
         clashes = {"shuffle": bool(shuffle), "sampler": sampler is not None}
         if self._iterable:
             _exclusive("when dataset is iterable style",

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sized
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import numpy as np
 
+from ...core.declared import Flag, Int, NonNegative, Positive, checks_arguments, instance
 from ...core.native import names_itself
 from ...ranks.management import get_group_size, get_rank
-from .. import checks
 
 T_co = TypeVar("T_co", covariant=True)
+Generated = Annotated[np.random.Generator, instance(np.random.Generator)]
 _MOST = np.iinfo(np.int64).max
 _TOGETHER = 32
 """Positions that are drawn at once with replacement."""
@@ -70,17 +71,12 @@ class RandomSampler(Sampler[int]):
     """
 
     def __init__(
-        self, data_source: Any, replacement: bool = False, num_samples: int | None = None,
-        generator: np.random.Generator | None = None,
+        self, data_source: Any, replacement: Flag = False, num_samples: Positive | None = None,
+        generator: Generated | None = None,
     ) -> None:
         super().__init__(data_source)
         self.data_source = data_source
-        self.replacement = checks.of_type("replacement", replacement, bool)
-        self._num_samples = num_samples if num_samples is None else \
-            checks.integer("num_samples", num_samples, 1, _MOST)
-        if generator is not None:
-            checks.of_type("generator", generator, np.random.Generator)
-        self.generator = generator
+        self.replacement, self._num_samples, self.generator = replacement, num_samples, generator
 
     @property
     def num_samples(self) -> int:
@@ -119,11 +115,9 @@ class BatchSampler(Sampler[list[int]]):
     Source: `mindspore.dataset.dataloader.BatchSampler`.
     """
 
-    def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
+    def __init__(self, sampler: Iterable[Any], batch_size: Positive, drop_last: Flag) -> None:
         super().__init__()
-        self.sampler = sampler
-        self.batch_size = checks.integer("batch_size", batch_size, 1)
-        self.drop_last = checks.of_type("drop_last", drop_last, bool)
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def __iter__(self) -> Iterator[list[int]]:
         positions = iter(self.sampler)
@@ -159,18 +153,17 @@ class DistributedSampler(Sampler[int]):
     """
 
     def __init__(
-        self, dataset: Any, num_replicas: int | None = None, rank: int | None = None,
-        shuffle: bool = True, seed: int = 0, drop_last: bool = False,
+        self, dataset: Any, num_replicas: Positive | None = None, rank: NonNegative | None = None,
+        shuffle: Flag = True, seed: Int = 0, drop_last: Flag = False,
     ) -> None:
         super().__init__(dataset)
         self.dataset = dataset
-        self.num_replicas = get_group_size() if num_replicas is None else \
-            checks.integer("num_replicas", num_replicas, 1)
-        self.rank = get_rank() if rank is None else \
-            checks.integer("rank", rank, 0, self.num_replicas - 1)
-        self.shuffle = checks.of_type("shuffle", shuffle, bool)
-        self.seed = checks.of_type("seed", seed, int)
-        self.drop_last = checks.of_type("drop_last", drop_last, bool)
+        self.num_replicas = get_group_size() if num_replicas is None else num_replicas
+        self.rank = get_rank() if rank is None else rank
+        if self.rank >= self.num_replicas:
+            raise ValueError(f"For 'DistributedSampler', 'rank' must be below num_replicas "
+                             f"{self.num_replicas}, but got {self.rank}.")
+        self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
         self.epoch = 0
         count = len(dataset)
         self.num_samples = count // self.num_replicas if self.drop_last else \
@@ -189,6 +182,7 @@ class DistributedSampler(Sampler[int]):
     def __len__(self) -> int:
         return self.num_samples
 
+    @checks_arguments
     def set_epoch(self, epoch: int) -> None:
         """Draw another order from now on."""
-        self.epoch = checks.of_type("epoch", epoch, int)
+        self.epoch = epoch

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks
+from ..declared import Fields
 from ..transforms import Transform
 
 Piece = tuple[str, int, int]
 """A token, and where it begins and ends in its text, in characters."""
 
 
-class TextTransform(Transform):
+class TextTransform(Fields, Transform):
     """Base of transforms of strings."""
 
     def _text(self, value: Any, axes: Sequence[int] | None = None) -> np.ndarray[Any, Any]:
@@ -54,16 +54,18 @@ class Mapped(TextTransform):
         raise TypeError(f"{type(self).__name__} is no transform by itself.")
 
 
-class Tokenizer(TextTransform):
-    """Base of transforms that make tokens of a text.
+class _Placed:
+    """The attribute of tokenizers; they declare it last among their arguments."""
 
-    Args:
-        with_offsets: whether to give, besides the tokens, where each begins and ends: two arrays of
-            uint32, in bytes of UTF-8.
-    """
+    with_offsets: bool
 
-    def __init__(self, with_offsets: bool = False) -> None:
-        self.with_offsets = checks.of_type("with_offsets", with_offsets, bool)
+
+class Tokenizer(_Placed, TextTransform):
+    """Base of transforms that make tokens of a text."""
+
+    _texts = {
+        "with_offsets": "whether to give, besides the tokens, where each begins and ends: two "
+                        "arrays of uint32, in bytes of UTF-8."}
 
     def _apply(self, *args: Any) -> Any:
         text = self._one(args[0])

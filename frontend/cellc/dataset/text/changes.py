@@ -4,57 +4,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 
-from .. import checks
-from ..transforms import Transform, numpy_type
+from ...core.declared import Flag, NonNegative, Positive, Rule, integer, is_int
+from ..declared import Fields, argument
+from ..transforms import NumpyType, Transform
 from .base import Mapped, TextTransform
-from .tokenizers import NormalizeForm, compiled, folded, normalized
+from .tokenizers import NormalizeForm, Pattern, folded, normalized
 
 
 class CaseFold(Mapped):
-    """Lower case, by the folding of Unicode. Source: `mindspore.dataset.text.CaseFold`."""
+    """Lower case, by the folding of Unicode."""
 
     def _made(self, text: str) -> str:
         return folded(text)
 
 
 class NormalizeUTF8(Mapped):
-    """A form of Unicode.
+    """A form of Unicode."""
 
-    Args:
-        normalize_form: a `NormalizeForm`.
-
-    Source: `mindspore.dataset.text.NormalizeUTF8`.
-    """
-
-    def __init__(self, normalize_form: NormalizeForm = NormalizeForm.NFKC) -> None:
-        self.normalize_form = checks.of_type("normalize_form", normalize_form, NormalizeForm)
+    normalize_form: NormalizeForm = NormalizeForm.NFKC
 
     def _made(self, text: str) -> str:
         return normalized(text, self.normalize_form)
 
 
 class RegexReplace(Mapped):
-    r"""Matches of a regular expression replaced.
-
-    Args:
-        pattern: the expression, of Python's `re`.
-        replace: what is put instead; `$1` or `\1` mean groups.
-        replace_all: whether all matches are; else the first.
-
-    Source: `mindspore.dataset.text.RegexReplace`.
+    """Matches of a regular expression replaced.
     """
 
-    def __init__(self, pattern: str, replace: str, replace_all: bool = True) -> None:
-        self._pattern = compiled("pattern", pattern)
-        self._replace = re.sub(r"\$(\d+)", r"\\g<\1>", checks.of_type("replace", replace, str))
-        self._count = 0 if checks.of_type("replace_all", replace_all, bool) else 1
+    pattern: Pattern = argument(text="the expression, of Python's `re`.")
+    replace: str = argument(text=r"what is put instead; `$1` or `\1` mean groups.")
+    replace_all: Flag = argument(default=True, text="whether all matches are; else the first.")
+
+    def _prepare(self) -> None:
+        self._replace = re.sub(r"\$(\d+)", r"\\g<\1>", self.replace)
 
     def _made(self, text: str) -> str:
-        return self._pattern.sub(self._replace, text, self._count)
+        return str(self.pattern.sub(self._replace, text, 0 if self.replace_all else 1))
 
 
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -75,22 +64,19 @@ class FilterWikipediaXML(Mapped):
         return re.sub("[^a-z]+", " ", text).strip()
 
 
+_TYPE = get_args(NumpyType)[1]
+
+
 class ToNumber(TextTransform):
     """Numbers of strings.
 
-    Args:
-        data_type: of the numbers.
-
     Raises:
         RuntimeError: (when called) a string is no number, or too large.
-
-    Source: `mindspore.dataset.text.ToNumber`.
     """
 
-    def __init__(self, data_type: Any) -> None:
-        self.data_type = numpy_type("data_type", data_type)
-        if self.data_type.kind not in "iuf":
-            raise TypeError(f"data_type: {data_type!r} is not numeric data type.")
+    data_type: Annotated[Any, Rule(
+        "a dtype of numbers", lambda value: _TYPE.fits(value) and
+        _TYPE.normal(value).kind in "iuf", normal=_TYPE.normal)] = argument(text="of the numbers.")
 
     def _apply(self, *args: Any) -> Any:
         texts = self._text(args[0])
@@ -111,38 +97,32 @@ class ToNumber(TextTransform):
         return number
 
 
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+Pad = Annotated[Any, Rule(
+    "a tuple (token, non-negative int)", lambda value: True,
+    lambda value: isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
+    and is_int(value[1]) and value[1] >= 0)]
+
+
 class Ngram(TextTransform):
-    """Runs of n tokens, joined.
+    """Runs of n tokens, joined."""
 
-    Args:
-        n: how many tokens, or a list of that.
-        left_pad, right_pad: a token and how often it is put before and after at most; there are
-            never more than n - 1.
-        separator: what is between the tokens of a run.
-
-    Source: `mindspore.dataset.text.Ngram`.
-    """
-
-    def __init__(
-        self, n: Any, left_pad: tuple[str, int] = ("", 0), right_pad: tuple[str, int] = ("", 0),
-        separator: str = " ",
-    ) -> None:
-        many = n if isinstance(n, list) else [n]
-        if not many:
-            raise ValueError("n needs to be a non-empty list of positive integers.")
-        self.ngrams = [checks.integer(f"gram[{i}]", each, 1) for i, each in enumerate(many)]
-        for name, pad in (("left_pad", left_pad), ("right_pad", right_pad)):
-            if not (isinstance(pad, tuple) and len(pad) == 2 and isinstance(pad[0], str)
-                    and isinstance(pad[1], int)):
-                raise ValueError(f"{name} needs to be a tuple of (str, int) str is pad token and "
-                                 "int is pad_width.")
-            checks.integer(f"{name}[1]", pad[1], 0)
-        self.left_pad, self.right_pad = left_pad, right_pad
-        self.separator = checks.of_type("separator", separator, str)
+    n: Annotated[Any, Rule(
+        "a positive int or a list of them", lambda value: all(map(is_int, _listed(value))),
+        lambda value: bool(_listed(value)) and min(_listed(value)) > 0, _listed)] = argument(
+            text="how many tokens, or a list of that.")
+    left_pad: Pad = argument(
+        default=("", 0), text="a token and how often it is put before at most; there are never "
+                              "more than n - 1.")
+    right_pad: Pad = argument(default=("", 0), text="the same, after.")
+    separator: str = argument(default=" ", text="what is between the tokens of a run.")
 
     def _apply(self, *args: Any) -> Any:
         tokens = self._text(args[0], [1]).tolist()
-        return np.array([gram for n in self.ngrams for gram in self._grams(tokens, n)])
+        return np.array([gram for n in self.n for gram in self._grams(tokens, n)])
 
     def _grams(self, tokens: list[str], n: int) -> list[str]:
         (before, left), (after, right) = self.left_pad, self.right_pad
@@ -151,19 +131,12 @@ class Ngram(TextTransform):
         return found or [""]
 
 
-class SlidingWindow(Transform):
-    """Runs of `width` elements, as rows.
+class SlidingWindow(Fields, Transform):
+    """Runs of `width` elements, as rows."""
 
-    Args:
-        width: how many.
-        axis: along which; the array has one.
-
-    Source: `mindspore.dataset.text.SlidingWindow`.
-    """
-
-    def __init__(self, width: int, axis: int = 0) -> None:
-        self.width = checks.integer("width", width, 1)
-        self.axis = checks.integer("axis", axis, -1, 0)
+    width: Positive = argument(text="how many.")
+    axis: Annotated[int, integer(-1, 0)] = argument(
+        default=0, text="along which; the array has one.")
 
     def _apply(self, *args: Any) -> Any:
         (values,) = args
@@ -174,17 +147,10 @@ class SlidingWindow(Transform):
         return np.lib.stride_tricks.sliding_window_view(values, self.width).copy()
 
 
-class Truncate(Transform):
-    """At most `max_seq_len` elements of the last axis.
+class Truncate(Fields, Transform):
+    """At most `max_seq_len` elements of the last axis."""
 
-    Args:
-        max_seq_len: how many.
-
-    Source: `mindspore.dataset.text.Truncate`.
-    """
-
-    def __init__(self, max_seq_len: int) -> None:
-        self.max_seq_len = checks.integer("max_seq_len", max_seq_len, 0)
+    max_seq_len: NonNegative = argument(text="how many.")
 
     def _apply(self, *args: Any) -> Any:
         (values,) = args
@@ -193,17 +159,10 @@ class Truncate(Transform):
         return values[..., : self.max_seq_len].copy()
 
 
-class TruncateSequencePair(Transform):
-    """Two sequences with at most `max_length` elements in all: the longer one is cut.
+class TruncateSequencePair(Fields, Transform):
+    """Two sequences with at most `max_length` elements in all: the longer one is cut."""
 
-    Args:
-        max_length: how many.
-
-    Source: `mindspore.dataset.text.TruncateSequencePair`.
-    """
-
-    def __init__(self, max_length: int) -> None:
-        self.max_length = checks.integer("max_length", max_length, 0)
+    max_length: NonNegative = argument(text="how many.")
 
     def _apply(self, *args: Any) -> Any:
         if len(args) != 2 or any(a.ndim != 1 for a in args):
@@ -220,18 +179,10 @@ class TruncateSequencePair(Transform):
 
 
 class AddToken(TextTransform):
-    """A token at the beginning or the end.
+    """A token at the beginning or the end."""
 
-    Args:
-        token: the token.
-        begin: whether at the beginning.
-
-    Source: `mindspore.dataset.text.AddToken`.
-    """
-
-    def __init__(self, token: str, begin: bool = True) -> None:
-        self.token = checks.of_type("token", token, str)
-        self.begin = checks.of_type("begin", begin, bool)
+    token: str = argument(text="the token.")
+    begin: Flag = argument(default=True, text="whether at the beginning.")
 
     def _apply(self, *args: Any) -> Any:
         tokens = self._text(args[0], [1, 2])
@@ -242,8 +193,6 @@ class AddToken(TextTransform):
 
 def to_str(array: Any, encoding: str = "utf8") -> Any:
     """An array of strings of one of bytes.
-
-    Source: `mindspore.dataset.text.to_str`.
     """
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "SU":
         raise TypeError(f"input should be a NumPy array of bytes or strings, but got {array!r}.")
@@ -252,8 +201,6 @@ def to_str(array: Any, encoding: str = "utf8") -> Any:
 
 def to_bytes(array: Any, encoding: str = "utf8") -> Any:
     """An array of bytes of one of strings.
-
-    Source: `mindspore.dataset.text.to_bytes`.
     """
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "SU":
         raise TypeError(f"input should be a NumPy array of strings or bytes, but got {array!r}.")

@@ -8,18 +8,19 @@ from collections.abc import Callable
 from enum import IntEnum
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
+from ...core.declared import Flag, Function, NonNegative, Rule
+from ..declared import argument
 from .base import Piece, TextTransform, Tokenizer
 from .scripts import scripts_of
 from .vocab import Vocab
 
 
 class NormalizeForm(IntEnum):
-    """Forms of Unicode. Source: `mindspore.dataset.text.NormalizeForm`."""
+    """Forms of Unicode."""
 
     NONE = 0
     NFC = 1
@@ -48,14 +49,18 @@ def folded(text: str) -> str:
 
 
 class WhitespaceTokenizer(Tokenizer):
-    """Words between white space. Source: `mindspore.dataset.text.WhitespaceTokenizer`."""
+    """Words between white space."""
+
+    with_offsets: Flag = False
 
     def _pieces(self, text: str) -> list[Piece]:
         return [(m.group(), *m.span()) for m in re.finditer(r"\S+", text)]
 
 
 class UnicodeCharTokenizer(Tokenizer):
-    """Characters. Source: `mindspore.dataset.text.UnicodeCharTokenizer`."""
+    """Characters."""
+
+    with_offsets: Flag = False
 
     def _pieces(self, text: str) -> list[Piece]:
         return [(c, i, i + 1) for i, c in enumerate(text)]
@@ -67,18 +72,11 @@ _WHITE = frozenset("\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u200
 
 
 class UnicodeScriptTokenizer(Tokenizer):
-    """Runs of characters of one script: words, runs of signs and digits, white space.
+    """Runs of characters of one script: words, runs of signs and digits, white space."""
 
-    Args:
-        keep_whitespace: whether runs of white space are tokens too.
-        with_offsets: see `Tokenizer`.
-
-    Source: `mindspore.dataset.text.UnicodeScriptTokenizer`.
-    """
-
-    def __init__(self, keep_whitespace: bool = False, with_offsets: bool = False) -> None:
-        super().__init__(with_offsets)
-        self.keep_whitespace = checks.of_type("keep_whitespace", keep_whitespace, bool)
+    keep_whitespace: Flag = argument(
+        default=False, text="whether runs of white space are tokens too.")
+    with_offsets: Flag = False
 
     def _pieces(self, text: str) -> list[Piece]:
         kinds = zip(scripts_of(text).tolist(), (c in _WHITE for c in text), strict=True)
@@ -91,31 +89,24 @@ class UnicodeScriptTokenizer(Tokenizer):
 
 
 class PythonTokenizer(TextTransform):
-    """The tokens that a function makes of a text.
+    """The tokens that a function makes of a text."""
 
-    Args:
-        tokenizer: called with a string; gives a list of them.
-
-    Source: `mindspore.dataset.text.PythonTokenizer`.
-    """
-
-    def __init__(self, tokenizer: Callable[[str], Any]) -> None:
-        if not callable(tokenizer):
-            raise TypeError("Argument tokenizer is not a callable function.")
-        self.tokenizer = tokenizer
+    tokenizer: Function = argument(text="called with a string; gives a list of them.")
 
     def _apply(self, *args: Any) -> Any:
         return np.array(self.tokenizer(self._one(args[0])) or [""])
 
 
-def compiled(what: str, pattern: str) -> re.Pattern[str]:
-    """A regular expression of Python's."""
-    checks.of_type(what, pattern, str)
+def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"{what}: {pattern!r} is no regular expression of Python's: {error}. "
-                         "Classes such as \\p{L} are not among these.") from error
+        raise ValueError(f"{pattern!r} is no regular expression of Python's: {error}. Classes such "
+                         "as \\p{L} are not among these.") from error
+
+
+Pattern = Annotated[Any, Rule("a regular expression", lambda value: isinstance(value, str),
+                              normal=_compiled)]
 
 
 def pieces_between(
@@ -136,25 +127,15 @@ def pieces_between(
 
 
 class RegexTokenizer(Tokenizer):
-    """The pieces between matches of a regular expression.
+    """The pieces between matches of a regular expression."""
 
-    Args:
-        delim_pattern: the expression, of Python's `re`.
-        keep_delim_pattern: matches that are such, too, are tokens; "": none is.
-        with_offsets: see `Tokenizer`.
-
-    Source: `mindspore.dataset.text.RegexTokenizer`.
-    """
-
-    def __init__(
-        self, delim_pattern: str, keep_delim_pattern: str = "", with_offsets: bool = False
-    ) -> None:
-        super().__init__(with_offsets)
-        self._delimiter = compiled("delim_pattern", delim_pattern)
-        self._keep = compiled("keep_delim_pattern", keep_delim_pattern)
+    delim_pattern: Pattern = argument(text="the expression, of Python's `re`.")
+    keep_delim_pattern: Pattern = argument(
+        default="", text='matches that are such, too, are tokens; "": none is.')
+    with_offsets: Flag = False
 
     def _pieces(self, text: str) -> list[Piece]:
-        return pieces_between(text, self._delimiter, self._keep.fullmatch)
+        return pieces_between(text, self.delim_pattern, self.keep_delim_pattern.fullmatch)
 
 
 _SPECIAL = r"\[(?:CLS|SEP|UNK|PAD|MASK|unused\d+)\]"
@@ -171,32 +152,28 @@ def _alone(character: str) -> bool:
         low <= code <= high for low, high in _CHINESE)
 
 
-class BasicTokenizer(Tokenizer):
-    """Words, punctuation marks and Chinese characters (Devlin et al., 2018).
+class _Ways:
+    """The attributes of tokenizers that cut words; they declare them last."""
 
-    Args:
-        lower_case: whether to fold the case and drop accents first.
-        keep_whitespace: whether runs of white space are tokens.
-        normalization_form: in which the text is put first; not with `lower_case`.
-        preserve_unused_token: whether [CLS], [SEP], [UNK], [PAD], [MASK] and [unused0] and so on
-            stay as they are.
-        with_offsets: see `Tokenizer`; of the text as it is after lowering and normalizing.
+    lower_case: bool
+    keep_whitespace: bool
+    normalization_form: NormalizeForm
+    preserve_unused_token: bool
 
-    Source: `mindspore.dataset.text.BasicTokenizer`.
-    """
 
-    def __init__(
-        self, lower_case: bool = False, keep_whitespace: bool = False,
-        normalization_form: NormalizeForm = NormalizeForm.NONE,
-        preserve_unused_token: bool = True, with_offsets: bool = False,
-    ) -> None:
-        super().__init__(with_offsets)
-        self.lower_case = checks.of_type("lower_case", lower_case, bool)
-        self.keep_whitespace = checks.of_type("keep_whitespace", keep_whitespace, bool)
-        self.normalization_form = checks.of_type(
-            "normalization_form", normalization_form, NormalizeForm)
-        preserves = checks.of_type("preserve_unused_token", preserve_unused_token, bool)
-        self._special = re.compile(_SPECIAL if preserves else r"(?!)")
+class _Basic(_Ways, Tokenizer):
+    """Base of tokenizers that cut words, punctuation marks and Chinese characters apart."""
+
+    _texts = {
+        "lower_case": "whether to fold the case and drop accents first.",
+        "keep_whitespace": "whether runs of white space are tokens.",
+        "normalization_form": "in which the text is put first; not with `lower_case`.",
+        "preserve_unused_token": "whether [CLS], [SEP], [UNK], [PAD], [MASK] and [unused0] and so "
+                                 "on stay as they are.",
+        "with_offsets": "see `Tokenizer`; of the text as it is after lowering and normalizing."}
+
+    def _prepare(self) -> None:
+        self._special = re.compile(_SPECIAL if self.preserve_unused_token else r"(?!)")
 
     def _apply(self, *args: Any) -> Any:
         text = self._prepared(self._one(args[0]))
@@ -245,28 +222,29 @@ class BasicTokenizer(Tokenizer):
         return found
 
 
+class BasicTokenizer(_Basic):
+    """Words, punctuation marks and Chinese characters (Devlin et al., 2018)."""
+
+    lower_case: Flag = False
+    keep_whitespace: Flag = False
+    normalization_form: NormalizeForm = NormalizeForm.NONE
+    preserve_unused_token: Flag = True
+    with_offsets: Flag = False
+
+
 class WordpieceTokenizer(Tokenizer):
-    """Words cut into the longest pieces that a vocabulary has (Wu et al., 2016).
+    """Words cut into the longest pieces that a vocabulary has (Wu et al., 2016)."""
 
-    Args:
-        vocab: has the pieces.
-        suffix_indicator: what pieces begin with that do not begin a word.
-        max_bytes_per_token: longer words are unknown.
-        unknown_token: stands for unknown words; "": they stay as they are.
-        with_offsets: see `Tokenizer`; within each word.
+    vocab: Vocab = argument(text="has the pieces.")
+    suffix_indicator: str = argument(
+        default="##", text="what pieces begin with that do not begin a word.")
+    max_bytes_per_token: NonNegative = argument(default=100, text="longer words are unknown.")
+    unknown_token: str = argument(
+        default="[UNK]", text='stands for unknown words; "": they stay as they are.')
+    with_offsets: Flag = argument(default=False, text="see `Tokenizer`; within each word.")
 
-    Source: `mindspore.dataset.text.WordpieceTokenizer`.
-    """
-
-    def __init__(
-        self, vocab: Vocab, suffix_indicator: str = "##", max_bytes_per_token: int = 100,
-        unknown_token: str = "[UNK]", with_offsets: bool = False,
-    ) -> None:
-        super().__init__(with_offsets)
-        self._ids = checks.of_type("vocab", vocab, Vocab).vocab()
-        self.suffix_indicator = checks.of_type("suffix_indicator", suffix_indicator, str)
-        self.max_bytes_per_token = checks.integer("max_bytes_per_token", max_bytes_per_token, 0)
-        self.unknown_token = checks.of_type("unknown_token", unknown_token, str)
+    def _prepare(self) -> None:
+        self._ids = self.vocab.vocab()
 
     def _apply(self, *args: Any) -> Any:
         words = self._text(args[0], [0, 1]).ravel().tolist()
@@ -297,22 +275,23 @@ class WordpieceTokenizer(Tokenizer):
         return None
 
 
-class BertTokenizer(BasicTokenizer):
-    """The tokens of `BasicTokenizer`, cut by `WordpieceTokenizer`; arguments are theirs.
+class BertTokenizer(_Basic):
+    """The tokens of `BasicTokenizer`, cut by `WordpieceTokenizer`."""
 
-    Source: `mindspore.dataset.text.BertTokenizer`.
-    """
+    vocab: Vocab = argument(text="see `WordpieceTokenizer`.")
+    suffix_indicator: str = argument(default="##", text="see `WordpieceTokenizer`.")
+    max_bytes_per_token: NonNegative = argument(default=100, text="see `WordpieceTokenizer`.")
+    unknown_token: str = argument(default="[UNK]", text="see `WordpieceTokenizer`.")
+    lower_case: Flag = False
+    keep_whitespace: Flag = False
+    normalization_form: NormalizeForm = NormalizeForm.NONE
+    preserve_unused_token: Flag = True
+    with_offsets: Flag = False
 
-    def __init__(
-        self, vocab: Vocab, suffix_indicator: str = "##", max_bytes_per_token: int = 100,
-        unknown_token: str = "[UNK]", lower_case: bool = False, keep_whitespace: bool = False,
-        normalization_form: NormalizeForm = NormalizeForm.NONE,
-        preserve_unused_token: bool = True, with_offsets: bool = False,
-    ) -> None:
-        super().__init__(lower_case, keep_whitespace, normalization_form, preserve_unused_token,
-                         with_offsets)
+    def _prepare(self) -> None:
+        super()._prepare()
         self._cutter = WordpieceTokenizer(
-            vocab, suffix_indicator, max_bytes_per_token, unknown_token)
+            self.vocab, self.suffix_indicator, self.max_bytes_per_token, self.unknown_token)
 
     def _pieces(self, text: str) -> list[Piece]:
         return [(token, start + begin, start + end)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from ...core.declared import Flag, NonNegative, checks_arguments, instance
 from ...core.native import names_itself
-from .. import checks
+from ..declared import argument
 from .base import TextTransform
 
 
@@ -33,7 +34,8 @@ class Vectors:
         self.length = len(next(iter(found.values())))
 
     @classmethod
-    def from_file(cls, file_path: str, max_vectors: int | None = None) -> Vectors:
+    @checks_arguments
+    def from_file(cls, file_path: str, max_vectors: NonNegative | None = None) -> Vectors:
         """The vectors of a file, in UTF-8; a first line that says how many there are is left out.
 
         Args:
@@ -43,9 +45,6 @@ class Vectors:
         Raises:
             RuntimeError: the file cannot be read, or its lines are no vectors of one length.
         """
-        checks.of_type("file_path", file_path, str)
-        if max_vectors is not None:
-            checks.integer("max_vectors", max_vectors, 0)
         name = os.path.basename(file_path)
         if cls._names and not any(name.startswith(a) and name.endswith(b) for a, b in cls._names):
             raise RuntimeError(f"{cls.__name__}: the name of the file should be like "
@@ -92,28 +91,20 @@ def _read(path: str, most: int | None) -> dict[str, Any]:
 
 
 class ToVectors(TextTransform):
-    """The vectors of words.
+    """The vectors of words."""
 
-    Args:
-        vectors: has them.
-        unk_init: the vector of words that are not there; None for zeros.
-        lower_case_backup: whether words that are not there are looked up in lower case.
+    vectors: Vectors = argument(text="has them.")
+    unk_init: Annotated[Any, instance(list, tuple)] = argument(
+        default=None, text="the vector of words that are not there; None for zeros.")
+    lower_case_backup: Flag = argument(
+        default=False, text="whether words that are not there are looked up in lower case.")
 
-    Source: `mindspore.dataset.text.ToVectors`.
-    """
-
-    def __init__(
-        self, vectors: Vectors, unk_init: Any = None, lower_case_backup: bool = False
-    ) -> None:
-        self.vectors = checks.of_type("vectors", vectors, Vectors)
-        self.lower_case_backup = checks.of_type("lower_case_backup", lower_case_backup, bool)
-        if unk_init is not None:
-            checks.of_type("unk_init", unk_init, (list, tuple))
-        self._unknown = np.zeros(vectors.length, np.float32) if unk_init is None else \
-            np.array(unk_init, np.float32)
-        if self._unknown.shape != (vectors.length,):
-            raise ValueError(f"unk_init must be as long as the vectors: {vectors.length}, but got "
-                             f"{len(unk_init)}.")
+    def _prepare(self) -> None:
+        length, given = self.vectors.length, self.unk_init
+        self._unknown = np.array(np.zeros(length) if given is None else given, np.float32)
+        if self._unknown.shape != (length,):
+            raise ValueError(f"unk_init must be as long as the vectors: {length}, but got "
+                             f"{len(given)}.")
 
     def _apply(self, *args: Any) -> Any:
         words = self._text(args[0], [0, 1])

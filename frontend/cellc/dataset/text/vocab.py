@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 import numpy as np
 
+from ...core.declared import Flag, Positive, Rule, checks_arguments, is_int
 from ...core.native import names_itself
 from ...tensors import dtype as dtypes
-from .. import checks
+from ..declared import argument, state
 from ..pipeline import Dataset
 from ..rows import Run, places_of
-from ..transforms import numpy_type
+from ..rules import LABELS, Names
+from ..transforms import NumpyType
 from .base import TextTransform
+
+_MANY = (list, tuple, np.ndarray)
+WORDS = Rule("a list of words", lambda value: isinstance(value, _MANY) and all(
+    isinstance(each, str) for each in value), normal=lambda value: list(map(str, value)))
+IDS = Rule(
+    "a non-negative int or a list of them",
+    lambda value: is_int(value) or (isinstance(value, _MANY) and all(map(is_int, value))),
+    lambda value: value >= 0 if is_int(value) else all(each >= 0 for each in value))
+Words = Annotated[Any, WORDS]
+Frequencies = Annotated[Any, Rule(
+    "a tuple (least, most) of non-negative ints or None",
+    lambda value: isinstance(value, tuple) and all(v is None or is_int(v) for v in value),
+    lambda value: len(value) == 2 and all(v is None or v >= 0 for v in value) and (
+        None in value or value[0] <= value[1]))]
 
 
 @names_itself
@@ -36,9 +52,9 @@ class Vocab:
         return made
 
     @classmethod
+    @checks_arguments
     def from_list(
-        cls, word_list: Sequence[str], special_tokens: Sequence[str] | None = None,
-        special_first: bool = True,
+        cls, word_list: Words, special_tokens: Words | None = None, special_first: Flag = True
     ) -> Vocab:
         """The words of a list, numbered from 0.
 
@@ -48,12 +64,9 @@ class Vocab:
             special_first: whether these come first; else last.
 
         Raises:
-            TypeError: something else than strings.
             ValueError: a word is given twice.
         """
-        words = _listed("word_list", word_list)
-        special = _listed("special_tokens", special_tokens or [])
-        checks.of_type("special_first", special_first, bool)
+        words, special = word_list, special_tokens or []
         for what, many in (("word_list", words), ("special_tokens", special)):
             twice = [word for word, count in Counter(many).items() if count > 1]
             if twice:
@@ -65,22 +78,16 @@ class Vocab:
         return cls._of({word: i for i, word in enumerate(order)})
 
     @classmethod
-    def from_dict(cls, word_dict: Mapping[str, int]) -> Vocab:
-        """The words of a dict, with the numbers it has for them.
-
-        Raises:
-            TypeError, ValueError: no dict of ints of 0 or more by words.
-        """
-        checks.of_type("word_dict", word_dict, dict)
-        for word, number in word_dict.items():
-            checks.of_type("word", word, str)
-            checks.integer("word_id", number, 0)
-        return cls._of(word_dict)
+    @checks_arguments
+    def from_dict(cls, word_dict: Annotated[Any, LABELS]) -> Vocab:
+        """The words of a dict, with the numbers it has for them."""
+        return cls._of(word_dict or {})
 
     @classmethod
+    @checks_arguments
     def from_file(
-        cls, file_path: str, delimiter: str = "", vocab_size: int | None = None,
-        special_tokens: Sequence[str] | None = None, special_first: bool = True,
+        cls, file_path: str, delimiter: str = "", vocab_size: Positive | None = None,
+        special_tokens: Words | None = None, special_first: Flag = True,
     ) -> Vocab:
         """The words of a file, one in each line.
 
@@ -91,13 +98,9 @@ class Vocab:
             special_tokens, special_first: see `from_list`.
 
         Raises:
-            TypeError, ValueError: an argument is wrong, or a word is there twice.
+            ValueError: a word is there twice.
             RuntimeError: the file cannot be read.
         """
-        checks.of_type("file_path", file_path, str)
-        checks.of_type("delimiter", delimiter, str)
-        if vocab_size is not None:
-            checks.integer("vocab_size", vocab_size, 1)
         try:
             with open(file_path, encoding="utf-8") as stream:
                 lines = stream.read().split("\n")
@@ -113,10 +116,11 @@ class Vocab:
             raise ValueError(f"from_file: {file_path}: {error}") from None
 
     @classmethod
+    @checks_arguments
     def from_dataset(
-        cls, dataset: Dataset, columns: Any = None, freq_range: Any = None,
-        top_k: int | None = None, special_tokens: Sequence[str] | None = None,
-        special_first: bool = True,
+        cls, dataset: Dataset, columns: Names | None = None, freq_range: Frequencies | None = None,
+        top_k: Positive | None = None, special_tokens: Words | None = None,
+        special_first: Flag = True,
     ) -> Vocab:
         """The words of a dataset, the most frequent first; of equally frequent ones by the letter.
 
@@ -130,12 +134,10 @@ class Vocab:
         Raises:
             RuntimeError: there is no such column, or one without strings.
         """
-        checks.of_type("dataset", dataset, Dataset)
-        if top_k is not None:
-            checks.integer("top_k", top_k, 1)
-        low, high = _range(freq_range)
+        low, high = freq_range or (None, None)
+        low, high = low or 0, float("inf") if high is None else high
         found = dataset.get_col_names()
-        names = found if columns is None else checks.names("columns", columns)
+        names = found if columns is None else columns
         counts: Counter[str] = Counter()
         places = places_of(names, found, "Vocab.from_dataset")
         for row in dataset.rows(Run()):
@@ -153,35 +155,14 @@ class Vocab:
         """The number of a word, or of each of several; -1 for one that is not there."""
         if isinstance(tokens, str):
             return self._ids.get(tokens, -1)
-        return [self._ids.get(t, -1) for t in _listed("tokens", tokens)]
+        return [self._ids.get(t, -1) for t in WORDS(tokens, "Vocab.tokens_to_ids", "tokens")]
 
-    def ids_to_tokens(self, ids: Any) -> Any:
-        """The word of a number, or of each of several; "" for one that is not there.
-
-        Raises:
-            TypeError, ValueError: no int of 0 or more, nor several.
-        """
-        if isinstance(ids, (int, np.integer)):
-            return self._words.get(checks.integer("ids", ids, 0), "")
-        checks.of_type("ids", ids, (list, tuple, np.ndarray))
-        return [self._words.get(checks.integer("ids", i, 0), "") for i in ids]
-
-
-def _listed(name: str, given: Any) -> list[str]:
-    checks.of_type(name, given, (list, tuple, np.ndarray))
-    return [str(checks.of_type(f"{name}[{i}]", each, str)) for i, each in enumerate(given)]
-
-
-def _range(given: Any) -> tuple[float, float]:
-    if given is None:
-        return 0, float("inf")
-    checks.of_type("freq_range", given, tuple)
-    if len(given) != 2:
-        raise ValueError("freq_range needs to be a tuple of 2 elements.")
-    low, high = (None if v is None else checks.integer("freq_range", v, 0) for v in given)
-    if low is not None and high is not None and low > high:
-        raise ValueError(f"frequency range [a,b] should be 0 <= a <= b, but got {given}.")
-    return low or 0, float("inf") if high is None else high
+    @checks_arguments
+    def ids_to_tokens(self, ids: Annotated[Any, IDS]) -> Any:
+        """The word of a number, or of each of several; "" for one that is not there."""
+        if is_int(ids):
+            return self._words.get(int(ids), "")
+        return [self._words.get(int(i), "") for i in ids]
 
 
 def _strings(value: Any, column: str) -> Iterable[str]:
@@ -195,29 +176,21 @@ def _strings(value: Any, column: str) -> Iterable[str]:
 class Lookup(TextTransform):
     """The numbers of words.
 
-    Args:
-        vocab: says them.
-        unknown_token: whose number words have that are not there; None: that is an error.
-        data_type: of the numbers.
-
     Raises:
-        TypeError, ValueError: an argument is wrong, or `unknown_token` is not there.
         RuntimeError: (when called) a word is not there.
-
-    Source: `mindspore.dataset.text.Lookup`.
     """
 
-    def __init__(
-        self, vocab: Vocab, unknown_token: str | None = None, data_type: Any = dtypes.int32
-    ) -> None:
-        self.vocab = checks.of_type("vocab", vocab, Vocab)
-        self.data_type = numpy_type("data_type", data_type)
-        self._unknown: int | None = None
-        if unknown_token is not None:
-            self._unknown = self.vocab.tokens_to_ids(checks.of_type(
-                "unknown_token", unknown_token, str))
+    vocab: Vocab = argument(text="says them.")
+    unknown_token: str | None = argument(
+        default=None, text="whose number words have that are not there; None: that is an error.")
+    data_type: NumpyType = argument(default=dtypes.int32, text="of the numbers.")
+    _unknown: int | None = state(default=None)
+
+    def _prepare(self) -> None:
+        if self.unknown_token is not None:
+            self._unknown = self.vocab.tokens_to_ids(self.unknown_token)
             if self._unknown == -1:
-                raise ValueError(f"unknown_token: {unknown_token!r} does not exist in vocab.")
+                raise ValueError(f"unknown_token: {self.unknown_token!r} does not exist in vocab.")
 
     def _apply(self, *args: Any) -> Any:
         words = self._text(args[0])

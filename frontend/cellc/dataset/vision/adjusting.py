@@ -3,14 +3,14 @@ of 15 bits, mixing in single precision, hues of 8 bits."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
-from ..declared import argument, integer, number
+from ...core.declared import NonNegativeNumber, integer, number
+from ..declared import argument, state
+from ..rules import about_zero, span
 from .base import ImageTransform, RandomImageTransform
 from .colours import AdjustBrightness
 
@@ -34,34 +34,24 @@ def mixed(image: Array, other: Any, factor: float) -> Array:
     return np.asarray(np.clip(np.rint(made), 0, 255), np.uint8)
 
 
-class _OfColours(ImageTransform):
-    """Base of transforms of uint8 images of three channels."""
-
-    def _checked(self, image: Array) -> Array:
-        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
-            raise self._refused("an image uint8[height, width, 3] is wanted, but it is "
-                                f"{image.dtype}{list(image.shape)}.")
-        return image
-
-
-class AdjustContrast(_OfColours):
+class AdjustContrast(ImageTransform):
     """The image mixed with its mean brightness."""
 
-    contrast_factor: float = number(0.0, math.inf, text="0 is grey, 1 the image.")
+    contrast_factor: NonNegativeNumber = argument(text="0 is grey, 1 the image.")
 
     def _apply(self, image: Any) -> Any:
-        image = self._checked(image)
+        image = self._of_colours(image)
         mean = int(brightness(image).mean() + 0.5)
         return mixed(image, mean, self.contrast_factor)
 
 
-class AdjustSaturation(_OfColours):
+class AdjustSaturation(ImageTransform):
     """The image mixed with its brightness."""
 
-    saturation_factor: float = number(0.0, math.inf, text="0 is grey, 1 the image.")
+    saturation_factor: NonNegativeNumber = argument(text="0 is grey, 1 the image.")
 
     def _apply(self, image: Any) -> Any:
-        image = self._checked(image)
+        image = self._of_colours(image)
         return mixed(image, brightness(image)[..., None], self.saturation_factor)
 
 
@@ -99,44 +89,35 @@ def from_hues(hue: Array, saturation: Array, value: Array) -> Array:
     return np.clip(np.rint(colours * np.float32(255)), 0, 255).astype(np.uint8)
 
 
-class AdjustHue(_OfColours):
+class AdjustHue(ImageTransform):
     """Hues moved around the circle."""
 
-    hue_factor: float = number(-0.5, 0.5, text="from -0.5 to 0.5 of the circle.")
+    hue_factor: Annotated[float, number(-0.5, 0.5)] = argument(
+        text="from -0.5 to 0.5 of the circle.")
 
     def _apply(self, image: Any) -> Any:
-        hue, saturation, value = to_hues(self._checked(image))
+        hue, saturation, value = to_hues(self._of_colours(image))
         return from_hues((hue + int(self.hue_factor * 255)) % 256, saturation, value)
 
 
-def _factors(
-    name: str, given: Any, low: float = 0.0, high: float = float("inf"), middle: float = 1.0
-) -> tuple[float, float]:
-    checks.of_type(name, given, (int, float, list, tuple))
-    if isinstance(given, (int, float)):
-        if given < 0:
-            raise ValueError(f"The input value of {name} cannot be negative.")
-        given = (max(low, middle - given) if middle else -given, middle + given)
-    if len(given) != 2:
-        raise TypeError(f"{name} must be a number or a sequence of two numbers.")
-    first, last = (checks.number(name, g, low, high) for g in given)
-    if first > last:
-        raise ValueError(f"{name} value should be in (min,max) format. Got ({first}, {last}).")
-    return first, last
+def _about_one(value: Any) -> tuple[Any, Any]:
+    return (max(0.0, 1.0 - value), 1.0 + value)
 
 
-class RandomColorAdjust(_OfColours, RandomImageTransform):
+Factors = Annotated[Any, span(0, one=_about_one)]
+
+
+class RandomColorAdjust(RandomImageTransform):
     """Brightness, contrast, saturation and hue changed at random."""
 
-    brightness: Any = argument(_factors, default=(1, 1), text=_FACTORS)
-    contrast: Any = argument(_factors, default=(1, 1), text=_FACTORS)
-    saturation: Any = argument(_factors, default=(1, 1), text=_FACTORS)
-    hue: Any = argument(
-        lambda name, value: _factors(name, value, -0.5, 0.5, 0.0), default=(0, 0),
+    brightness: Factors = argument(default=(1, 1), text=_FACTORS)
+    contrast: Factors = argument(default=(1, 1), text=_FACTORS)
+    saturation: Factors = argument(default=(1, 1), text=_FACTORS)
+    hue: Annotated[Any, span(-0.5, 0.5, one=about_zero)] = argument(
+        default=(0, 0),
         text="between which parts of the circle; a number x means from -x to x.")
 
-    def _prepare(self) -> None:
-        self._drawn: list[ImageTransform] = []
+    _drawn: list[ImageTransform] = state(default=[])
 
     def _draw(self, image: Any) -> None:
         kinds: list[tuple[Callable[[float], ImageTransform], tuple[float, float], int]] = [
@@ -147,7 +128,7 @@ class RandomColorAdjust(_OfColours, RandomImageTransform):
                        if bounds != (same, same)]
 
     def _apply(self, image: Any) -> Any:
-        image = self._checked(image)
+        image = self._of_colours(image)
         for each in self._drawn:
             image = each._apply(image)
         return image
@@ -156,7 +137,7 @@ class RandomColorAdjust(_OfColours, RandomImageTransform):
 class Posterize(ImageTransform):
     """Fewer bits for each value, of uint8 images."""
 
-    bits: int = integer(0, 8, text="how many are kept: 0 to 8.")
+    bits: Annotated[int, integer(0, 8)] = argument(text="how many are kept: 0 to 8.")
 
     def _apply(self, image: Any) -> Any:
         self._only_bytes(image)

@@ -2,6 +2,7 @@
 
 Magnitudes are those of the papers: AutoAugment (Cubuk et al., 2019), RandAugment (Cubuk et al.,
 2020) and TrivialAugment (Müller and Hutter, 2021).
+Source: `mindspore.dataset.vision`.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
+from ...core.declared import NonNegative, integer
+from ..declared import argument, state
 from .adjusting import AdjustContrast, AdjustSaturation, Posterize
-from .base import ImageTransform, Inter, RandomImageTransform, fill_of
+from .base import Fill, ImageTransform, Inter, Plain, RandomImageTransform
 from .colours import AdjustBrightness, Invert, Solarize
 from .shapes import Rotate
 from .tones import AdjustSharpness, AutoContrast, Equalize
@@ -25,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 
 class AutoAugmentPolicy(str, Enum):  # noqa: UP042 (a StrEnum prints its value, MindSpore's a name)
-    """For which data a policy was found. Source: `mindspore.dataset.vision.AutoAugmentPolicy`."""
+    """For which data a policy was found."""
 
     IMAGENET = "imagenet"
     CIFAR10 = "cifar10"
@@ -78,24 +80,22 @@ def _degrees_of(slope: float) -> float:
     return math.degrees(math.atan(slope))
 
 
-class _Augment(RandomImageTransform):
-    """Base of the policies: changes by name and magnitude, of uint8[height, width, 3].
+class _Edges:
+    """The attributes of the policies; they declare them last among their arguments."""
 
-    Args:
-        interpolation: of rotations and shears: `Inter.NEAREST` or `Inter.BILINEAR`.
-        fill_value: of what is beyond the edges then.
-    """
+    interpolation: Inter
+    fill_value: Any
 
-    def __init__(self, interpolation: Inter, fill_value: Any) -> None:
-        # The transforms below check their arguments; here only so that errors come early.
-        self.interpolation = Rotate(0, interpolation).resample
-        self.fill_value = fill_of("fill_value", fill_value)
-        self._drawn: list[ImageTransform] = []
+
+class _Augment(_Edges, RandomImageTransform):
+    """Base of the policies: changes by name and magnitude, of uint8[height, width, 3]."""
+
+    _texts = {"interpolation": "of rotations and shears: `Inter.NEAREST` or `Inter.BILINEAR`.",
+              "fill_value": "of what is beyond the edges then."}
+    _drawn: list[ImageTransform] = state(default=[])
 
     def _apply(self, image: Any) -> Any:
-        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
-            raise self._refused("an image uint8[height, width, 3] is wanted, but it is "
-                                f"{image.dtype}{list(image.shape)}.")
+        image = self._of_colours(image)
         for each in self._drawn:
             image = each._apply(image)
         return image
@@ -151,24 +151,15 @@ def _amount(
 
 
 class AutoAugment(_Augment):
-    """A pair of changes, drawn from a policy that was learned; each with its probability.
+    """A pair of changes, drawn from a policy that was learned; each with its probability."""
 
-    Args:
-        policy: an `AutoAugmentPolicy`.
-        interpolation: of rotations and shears.
-        fill_value: of what is beyond the edges then.
+    policy: AutoAugmentPolicy = AutoAugmentPolicy.IMAGENET
+    interpolation: Plain = Inter.NEAREST
+    fill_value: Fill = 0
 
-    Source: `mindspore.dataset.vision.AutoAugment`.
-    """
-
-    def __init__(
-        self, policy: AutoAugmentPolicy = AutoAugmentPolicy.IMAGENET,
-        interpolation: Inter = Inter.NEAREST, fill_value: Any = 0,
-    ) -> None:
-        super().__init__(interpolation, fill_value)
-        self.policy = checks.of_type("policy", policy, AutoAugmentPolicy)
+    def _prepare(self) -> None:
         self._pairs = [[change.split() for change in pair.split(",")]
-                       for pair in _POLICIES[policy].split(";")]
+                       for pair in _POLICIES[self.policy].split(";")]
 
     def _draw(self, image: Any) -> None:
         self._drawn = []
@@ -178,29 +169,19 @@ class AutoAugment(_Augment):
 
 
 class RandAugment(_Augment):
-    """Some changes, drawn, all of one magnitude.
+    """Some changes, drawn, all of one magnitude."""
 
-    Args:
-        num_ops: how many.
-        magnitude: of each: below `num_magnitude_bins`.
-        num_magnitude_bins: how many magnitudes there are, at least 2.
-        interpolation: of rotations and shears.
-        fill_value: of what is beyond the edges then.
+    num_ops: NonNegative = argument(default=2, text="how many.")
+    magnitude: NonNegative = argument(default=9, text="of each: below `num_magnitude_bins`.")
+    num_magnitude_bins: Annotated[int, integer(2)] = argument(
+        default=31, text="how many magnitudes there are, at least 2.")
+    interpolation: Plain = Inter.NEAREST
+    fill_value: Fill = 0
 
-    Source: `mindspore.dataset.vision.RandAugment`.
-    """
-
-    def __init__(
-        self, num_ops: int = 2, magnitude: int = 9, num_magnitude_bins: int = 31,
-        interpolation: Inter = Inter.NEAREST, fill_value: Any = 0,
-    ) -> None:
-        super().__init__(interpolation, fill_value)
-        self.num_ops = checks.integer("num_ops", num_ops, 0)
-        self.num_magnitude_bins = checks.integer("num_magnitude_bins", num_magnitude_bins, 2)
-        self.magnitude = checks.integer("magnitude", magnitude, 0)
+    def _prepare(self) -> None:
         if self.magnitude >= self.num_magnitude_bins:
             raise ValueError("magnitude should be less than num_magnitude_bins, but got "
-                             f"{magnitude} of {num_magnitude_bins}.")
+                             f"{self.magnitude} of {self.num_magnitude_bins}.")
 
     def _draw(self, image: Any) -> None:
         self._drawn = []
@@ -210,22 +191,12 @@ class RandAugment(_Augment):
 
 
 class TrivialAugmentWide(_Augment):
-    """One change of one magnitude, both drawn.
+    """One change of one magnitude, both drawn."""
 
-    Args:
-        num_magnitude_bins: how many magnitudes there are, at least 2.
-        interpolation: of rotations and shears.
-        fill_value: of what is beyond the edges then.
-
-    Source: `mindspore.dataset.vision.TrivialAugmentWide`.
-    """
-
-    def __init__(
-        self, num_magnitude_bins: int = 31, interpolation: Inter = Inter.NEAREST,
-        fill_value: Any = 0,
-    ) -> None:
-        super().__init__(interpolation, fill_value)
-        self.num_magnitude_bins = checks.integer("num_magnitude_bins", num_magnitude_bins, 2)
+    num_magnitude_bins: Annotated[int, integer(2)] = argument(
+        default=31, text="how many magnitudes there are, at least 2.")
+    interpolation: Plain = Inter.NEAREST
+    fill_value: Fill = 0
 
     def _draw(self, image: Any) -> None:
         self._drawn = []

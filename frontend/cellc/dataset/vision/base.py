@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from enum import Enum, IntEnum
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
-from ..declared import Fields, number
+from ...core.declared import (
+    NON_NEGATIVE,
+    Rule,
+    Share,
+    integer,
+    is_int,
+    one_of,
+    per_axis,
+)
+from ..declared import Fields
 from ..decoding import pillow
+from ..rules import several
 from ..transforms import RandomTransform, Transform
 
 
@@ -70,6 +79,13 @@ class ImageTransform(Fields, Transform):
             return pillow(type(self).__name__).fromarray(made)
         return made
 
+    def _of_colours(self, image: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The image, if it is one of uint8[height, width, 3]."""
+        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+            raise self._refused("an image uint8[height, width, 3] is wanted, but it is "
+                                f"{image.dtype}{list(image.shape)}.")
+        return image
+
     def _only_bytes(self, image: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The image, if it is one of uint8."""
         if image.dtype != np.uint8:
@@ -91,10 +107,16 @@ class RandomImageTransform(ImageTransform, RandomTransform):
     """Base of image transforms that draw."""
 
 
-class Perhaps(RandomImageTransform):
-    """Base of transforms that are applied or not."""
+class _Chance:
+    """The attribute of transforms that are applied or not; subclasses declare the argument."""
 
-    prob: float = number(0.0, 1.0, default=0.5, text="how likely it is that they are.")
+    prob: float
+
+
+class Likely(_Chance, RandomImageTransform):
+    """Base of transforms that are applied or not, with `prob` in any place."""
+
+    _texts = {"prob": "how likely it is that they are applied."}
     _happens = False
 
     def _draw(self, image: Any) -> None:
@@ -108,40 +130,25 @@ class Perhaps(RandomImageTransform):
         raise TypeError(f"{type(self).__name__} is no transform by itself.")
 
 
-def pair(name: str, size: Any) -> tuple[int, int]:
-    """A height and a width; an int means both."""
-    checks.of_type(name, size, (int, list, tuple))
-    many = (size, size) if isinstance(size, int) else tuple(size)
-    if len(many) != 2:
-        raise TypeError("Size should be a single integer or a list/tuple (h, w) of length 2.")
-    return (checks.integer(name, many[0], 1, 16777216), checks.integer(name, many[1], 1, 16777216))
+class Perhaps(Likely):
+    """Base of transforms that are applied or not."""
+
+    prob: Share = 0.5
 
 
-def padding_of(name: str, padding: Any) -> tuple[int, int, int, int]:
-    """How many pixels are added (left, top, right, bottom): one number for all, two for (left and
-    right, top and bottom), or four.
-    """
-    checks.of_type(name, padding, (int, list, tuple))
-    many = [padding] if isinstance(padding, int) else list(padding)
-    if len(many) not in (1, 2, 4) or (len(many) == 1 and not isinstance(padding, int)):
-        raise ValueError("The size of the padding list or tuple should be 2 or 4.")
-    found = [checks.integer(name, p, 0) for p in many]
-    left, top, right, bottom = (found * 4)[:4] if len(found) < 4 else found
-    return left, top, right, bottom
+def _four(value: Any) -> tuple[int, ...]:
+    many = (value,) if isinstance(value, int) else tuple(value)
+    return many if len(many) == 4 else many * (4 // len(many))
 
 
-def fill_of(name: str, value: Any) -> tuple[int, int, int]:
-    """A colour: one number for all channels, or three."""
-    checks.of_type(name, value, (int, list, tuple))
-    many = (value,) * 3 if isinstance(value, int) else tuple(value)
-    if len(many) != 3:
-        raise TypeError("fill_value should be a single integer or a 3-tuple.")
-    for each in many:
-        checks.integer(name, each, 0, 255)
-    return many
-
-
-def inter_of(name: str, value: Any) -> Inter:
-    """An `Inter`."""
-    checks.of_type(name, value, Inter)
-    return Inter(value)
+_SIDES = several(NON_NEGATIVE, 2, 4, error=ValueError)
+Size = Annotated[Any, per_axis(2, most=1 << 24)]
+"""A height and a width; an int means both."""
+Padding = Annotated[Any, Rule(
+    "a non-negative int, (left and right, top and bottom), or (left, top, right, bottom)",
+    lambda value: is_int(value) or _SIDES.fits(value),
+    lambda value: value >= 0 if is_int(value) else _SIDES.holds(value), _four)]
+Fill = Annotated[Any, several(integer(0, 255), 3, one=lambda value: (value,) * 3)]
+"""A colour: one number for all channels, or three."""
+Plain = Annotated[Any, one_of(Inter.NEAREST, Inter.BILINEAR, kind=Inter)]
+"""An `Inter` without more than bilinear mixing."""

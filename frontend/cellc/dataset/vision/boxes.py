@@ -6,16 +6,17 @@ then anything. Boxes come back in an array of the same dtype.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from .. import checks
-from ..declared import Fields, number
+from ...core.declared import Flag, Function, Positive, Share
+from ..declared import Fields, argument
+from ..rules import span
 from ..transforms import RandomTransform, Transform
-from .base import Border, Inter
+from .base import Border, Fill, Inter, Padding, Size
 from .cutting import RandomResize
-from .shapes import RandomCrop, RandomResizedCrop, Resize
+from .shapes import RandomCrop, RandomResizedCrop, Resize, Shorter
 
 Array = np.ndarray[Any, Any]
 
@@ -79,7 +80,7 @@ def _scaled(boxes: Array, before: tuple[int, ...], after: tuple[int, ...]) -> Ar
 class RandomHorizontalFlipWithBBox(_RandomWithBoxes):
     """Perhaps the image and its boxes mirrored left to right."""
 
-    prob: float = number(0.0, 1.0, default=0.5, text="how likely it is.")
+    prob: Share = argument(default=0.5, text="how likely it is.")
 
     def _both(self, image: Array, boxes: Array) -> tuple[Array, Array]:
         if not self.random.happens(self.prob):
@@ -91,7 +92,7 @@ class RandomHorizontalFlipWithBBox(_RandomWithBoxes):
 class RandomVerticalFlipWithBBox(_RandomWithBoxes):
     """Perhaps the image and its boxes upside down."""
 
-    prob: float = number(0.0, 1.0, default=0.5, text="how likely it is.")
+    prob: Share = argument(default=0.5, text="how likely it is.")
 
     def _both(self, image: Array, boxes: Array) -> tuple[Array, Array]:
         if not self.random.happens(self.prob):
@@ -101,16 +102,13 @@ class RandomVerticalFlipWithBBox(_RandomWithBoxes):
 
 
 class ResizeWithBBox(_WithBoxes):
-    """`Resize`, of the boxes too.
+    """`Resize`, of the boxes too."""
 
-    Args:
-        size, interpolation: see there.
+    size: Shorter
+    interpolation: Inter = Inter.BILINEAR
 
-    Source: `mindspore.dataset.vision.ResizeWithBBox`.
-    """
-
-    def __init__(self, size: Any, interpolation: Inter = Inter.BILINEAR) -> None:
-        self.resize = Resize(size, interpolation)
+    def _prepare(self) -> None:
+        self.resize = Resize(self.size, self.interpolation)
 
     def _both(self, image: Array, boxes: Array) -> tuple[Array, Array]:
         made = self.resize(image)
@@ -120,7 +118,11 @@ class ResizeWithBBox(_WithBoxes):
 class _Inner(_RandomWithBoxes):
     """Base of those that are a random transform of the image, and say what it does to boxes."""
 
-    inner: Any
+    _transform: ClassVar[Any] = None
+    """Made of the arguments."""
+
+    def _prepare(self) -> None:
+        self.inner: Any = self._transform(*(getattr(self, name) for name in self._takes.split()))
 
     def bound(self, seed: int) -> RandomTransform:
         """The same, and so the transform of the image."""
@@ -131,16 +133,10 @@ class _Inner(_RandomWithBoxes):
 
 
 class RandomResizeWithBBox(_Inner):
-    """`RandomResize`, of the boxes too.
+    """`RandomResize`, of the boxes too."""
 
-    Args:
-        size: see there.
-
-    Source: `mindspore.dataset.vision.RandomResizeWithBBox`.
-    """
-
-    def __init__(self, size: Any) -> None:
-        self.inner = RandomResize(size)
+    size: Shorter
+    _transform: ClassVar[Any] = RandomResize
 
     def _both(self, image: Array, boxes: Array) -> tuple[Array, Array]:
         made = self.inner(image)
@@ -148,19 +144,14 @@ class RandomResizeWithBBox(_Inner):
 
 
 class RandomCropWithBBox(_Inner):
-    """`RandomCrop`, of the boxes too; those beyond it are left out (a box of zeros if all are).
+    """`RandomCrop`, of the boxes too; those beyond it are left out (a box of zeros if all are)."""
 
-    Args:
-        size, padding, pad_if_needed, fill_value, padding_mode: see there.
-
-    Source: `mindspore.dataset.vision.RandomCropWithBBox`.
-    """
-
-    def __init__(
-        self, size: Any, padding: Any = None, pad_if_needed: bool = False, fill_value: Any = 0,
-        padding_mode: Border = Border.CONSTANT,
-    ) -> None:
-        self.inner = RandomCrop(size, padding, pad_if_needed, fill_value, padding_mode)
+    size: Size
+    padding: Padding = argument(default=None, text="see `RandomCrop`.")
+    pad_if_needed: Flag = argument(default=False, text="see `RandomCrop`.")
+    fill_value: Fill = argument(default=0, text="see `RandomCrop`.")
+    padding_mode: Border = Border.CONSTANT
+    _transform: ClassVar[Any] = RandomCrop
 
     def _both(self, image: Array, boxes: Array) -> tuple[Array, Array]:
         made = self.inner(image)
@@ -171,18 +162,15 @@ class RandomCropWithBBox(_Inner):
 class RandomResizedCropWithBBox(_Inner):
     """`RandomResizedCrop`, of the boxes too; those beyond it are left out (a box of zeros if all
     are).
-
-    Args:
-        size, scale, ratio, interpolation, max_attempts: see there.
-
-    Source: `mindspore.dataset.vision.RandomResizedCropWithBBox`.
     """
 
-    def __init__(
-        self, size: Any, scale: Any = (0.08, 1.0), ratio: Any = (3.0 / 4.0, 4.0 / 3.0),
-        interpolation: Inter = Inter.BILINEAR, max_attempts: int = 10,
-    ) -> None:
-        self.inner = RandomResizedCrop(size, scale, ratio, interpolation, max_attempts)
+    size: Size
+    scale: Annotated[Any, span(0)] = argument(default=(0.08, 1.0), text="see `RandomResizedCrop`.")
+    ratio: Annotated[Any, span(1e-9)] = argument(
+        default=(3.0 / 4.0, 4.0 / 3.0), text="see `RandomResizedCrop`.")
+    interpolation: Inter = Inter.BILINEAR
+    max_attempts: Positive = argument(default=10, text="see `RandomResizedCrop`.")
+    _transform: ClassVar[Any] = RandomResizedCrop
 
     def _both(self, image: Array, boxes: Array) -> tuple[Array, Array]:
         made = self.inner(image)
@@ -194,21 +182,15 @@ class RandomResizedCropWithBBox(_Inner):
 class BoundingBoxAugment(_Inner):
     """Transforms the contents of some of the boxes.
 
-    Args:
-        transform: of an image, which keeps its size.
-        ratio: how likely it is for each box.
-
     Raises:
         RuntimeError: (when called) the transform gives another size.
-
-    Source: `mindspore.dataset.vision.BoundingBoxAugment`.
     """
 
-    def __init__(self, transform: Any, ratio: float = 0.3) -> None:
-        if not callable(transform):
-            raise TypeError(f"Argument transform should be a transform, but got {transform!r}.")
-        self.inner = transform
-        self.ratio = checks.number("ratio", ratio, 0.0, 1.0)
+    transform: Function = argument(text="of an image, which keeps its size.")
+    ratio: Share = argument(default=0.3, text="how likely it is for each box.")
+
+    def _prepare(self) -> None:
+        self.inner = self.transform
 
     def _both(self, image: Array, boxes: Array) -> tuple[Array, Array]:
         made = image.copy()

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
-from ..declared import argument, integer, member, number
-from ..transforms import numpy_type
+from ...core.declared import (
+    Flag,
+    NonNegative,
+    NonNegativeNumber,
+    Number,
+    Positive,
+    Rule,
+    Share,
+    instance,
+    number,
+    one_of,
+)
+from ..declared import argument, state
+from ..rules import several, span
 from .base import ImageTransform, Perhaps, RandomImageTransform
 
 Array = np.ndarray[Any, Any]
@@ -19,8 +29,8 @@ _PART = "which part."
 class Rescale(ImageTransform):
     """Values times a number plus another, as float32, rounded once."""
 
-    rescale: float = number(-math.inf, math.inf, text="the factor.")
-    shift: float = number(-math.inf, math.inf, text="what is added.")
+    rescale: Number = argument(text="the factor.")
+    shift: Number = argument(text="what is added.")
 
     def _apply(self, image: Any) -> Any:
         # Exact in double precision for float32, so this is a fused multiply and add.
@@ -29,32 +39,33 @@ class Rescale(ImageTransform):
         return (exact * factor + shift).astype(np.float32)
 
 
+def _listed(each: Rule) -> Rule:
+    """A list or array of values of a rule."""
+    many = several(each)
+    return Rule(f"a list, each {each.wanted}", lambda value: many.fits(
+        value.tolist() if isinstance(value, np.ndarray) else value),
+        lambda value: len(value) > 0 and many.holds(list(value)), np.array)
+
+
+Means = Annotated[Any, _listed(number(0, 255))]
+Deviations = Annotated[Any, _listed(number(0, 255, "(]"))]
+
+
 class Normalize(ImageTransform):
     """Less a mean and divided by a deviation, for each channel, as float32.
 
-    Args:
-        mean, std: one number for each channel, or one for all.
-        is_hwc: whether channels are last; else first.
-
     Raises:
         RuntimeError: (when called) there are more or fewer channels.
-
-    Source: `mindspore.dataset.vision.Normalize`.
     """
 
-    def __init__(self, mean: Any, std: Any, is_hwc: bool = True) -> None:
-        for name, values in (("mean", mean), ("std", std)):
-            checks.of_type(name, values, (list, tuple, np.ndarray))
-        if len(mean) != len(std):
+    mean: Means = argument(text="one number for each channel, or one for all.")
+    std: Deviations = argument(text="as many numbers.")
+    is_hwc: Flag = argument(default=True, text="whether channels are last; else first.")
+
+    def _prepare(self) -> None:
+        if len(self.mean) != len(self.std):
             raise ValueError("Length of mean and std must be equal.")
-        if not len(mean):
-            raise ValueError("mean and std cannot be empty.")
-        for i, (m, s) in enumerate(zip(mean, std, strict=True)):
-            checks.number(f"mean[{i}]", m, 0.0, 255.0)
-            if checks.number(f"std[{i}]", s, 0.0, 255.0) == 0:
-                raise ValueError(f"Input std[{i}] is not within the required interval of (0, 255].")
-        self.is_hwc = checks.of_type("is_hwc", is_hwc, bool)
-        self.mean, self.std = np.array(mean, np.float32), np.array(std, np.float32)
+        self.mean, self.std = np.array(self.mean, np.float32), np.array(self.std, np.float32)
 
     def _apply(self, image: Any) -> Any:
         axis = 2 if self.is_hwc else 0
@@ -66,24 +77,19 @@ class Normalize(ImageTransform):
         return (image.astype(np.float32) - self.mean.reshape(shape)) / self.std.reshape(shape)
 
 
-class NormalizePad(Normalize):
-    """As `Normalize`, and a channel of zeros after the others.
+class NormalizePad(ImageTransform):
+    """As `Normalize`, and a channel of zeros after the others."""
 
-    Args:
-        mean, std, is_hwc: see `Normalize`.
-        dtype: "float32" or "float16".
+    mean: Means = argument(text="see `Normalize`.")
+    std: Deviations = argument(text="see `Normalize`.")
+    dtype: Annotated[str, one_of("float32", "float16")] = "float32"
+    is_hwc: Flag = argument(default=True, text="see `Normalize`.")
 
-    Source: `mindspore.dataset.vision.NormalizePad`.
-    """
-
-    def __init__(self, mean: Any, std: Any, dtype: str = "float32", is_hwc: bool = True) -> None:
-        super().__init__(mean, std, is_hwc)
-        if dtype not in ("float32", "float16"):
-            raise ValueError("dtype is not float32 or float16.")
-        self.dtype = numpy_type("dtype", np.dtype(dtype))
+    def _prepare(self) -> None:
+        self.normalize = Normalize(self.mean, self.std, self.is_hwc)
 
     def _apply(self, image: Any) -> Any:
-        made = super()._apply(image).astype(self.dtype)
+        made = self.normalize._apply(image).astype(self.dtype)
         axis = 2 if self.is_hwc else 0
         blank = np.zeros_like(np.take(made, [0], axis))
         return np.concatenate([made, blank], axis)
@@ -95,7 +101,7 @@ def inverted(image: Array) -> Array:
 
 
 class Invert(ImageTransform):
-    """255 less the values, of images of 3 channels. Source: `mindspore.dataset.vision.Invert`."""
+    """255 less the values, of images of 3 channels."""
 
     def _apply(self, image: Any) -> Any:
         if image.ndim != 3:
@@ -117,16 +123,11 @@ def grey(image: Array) -> Array:
     return np.asarray((image.astype(np.int64) @ weights + 0x8000) >> 16, image.dtype)
 
 
-def _channels(name: str, value: Any) -> Any:
-    if value not in (1, 3):
-        raise ValueError(f"Number of channels should be either 1 or 3, but got {value!r}.")
-    return value
-
-
 class Grayscale(ImageTransform):
     """The brightness of an image of 3 channels, for uint8."""
 
-    num_output_channels: int = argument(_channels, default=1, text="1, or 3 of the same.")
+    num_output_channels: Annotated[int, one_of(1, 3)] = argument(
+        default=1, text="1, or 3 of the same.")
 
     def _apply(self, image: Any) -> Any:
         self._only_bytes(image)
@@ -138,7 +139,7 @@ class Grayscale(ImageTransform):
 class RandomGrayscale(Perhaps):
     """Perhaps the brightness in each channel."""
 
-    prob: float = number(0.0, 1.0, default=0.1, text="how likely it is.")
+    prob: Share = 0.1
 
     def _done(self, image: Any) -> Any:
         return Grayscale(3)._apply(image) if image.ndim == 3 and image.shape[2] == 3 else image
@@ -147,7 +148,7 @@ class RandomGrayscale(Perhaps):
 class AdjustBrightness(ImageTransform):
     """Values times a factor, within 0 to 255 for uint8."""
 
-    brightness_factor: float = number(0.0, math.inf, text="0 is black, 1 the image.")
+    brightness_factor: NonNegativeNumber = argument(text="0 is black, 1 the image.")
 
     def _apply(self, image: Any) -> Any:
         made = image.astype(np.float32) * np.float32(self.brightness_factor)
@@ -158,42 +159,28 @@ class AdjustBrightness(ImageTransform):
 
 
 class Solarize(ImageTransform):
-    """Values within a range inverted, for uint8.
+    """Values within a range inverted, for uint8."""
 
-    Args:
-        threshold: (least, greatest); one number, or the same twice: from there up.
-
-    Raises:
-        TypeError, ValueError: neither a number nor two that grow, or not from 0 to 255.
-
-    Source: `mindspore.dataset.vision.Solarize`.
-    """
-
-    def __init__(self, threshold: Any) -> None:
-        many = (threshold, threshold) if isinstance(threshold, (int, float)) else tuple(threshold)
-        if len(many) != 2:
-            raise TypeError("threshold must be a single number or sequence of two numbers.")
-        self.low, self.high = (checks.number("threshold", t, 0.0, 255.0) for t in many)
-        if self.low > self.high:
-            raise ValueError("threshold must be in order of (min, max).")
+    threshold: Annotated[Any, span(0, 255, one=lambda value: (value, value))] = argument(
+        text="(least, greatest); one number, or the same twice: from there up.")
 
     def _apply(self, image: Any) -> Any:
-        inside = (image >= self.low) & ((image <= self.high) | (self.low == self.high))
+        low, high = self.threshold
+        inside = (image >= low) & ((image <= high) | (low == high))
         return np.where(inside, 255 - image, image).astype(image.dtype)
 
 
 class Erase(ImageTransform):
     """A part of the image filled with a value."""
 
-    top: int = integer(0, text=_PART)
-    left: int = integer(0, text=_PART)
-    height: int = integer(1, text=_PART)
-    width: int = integer(1, text=_PART)
-    value: Any = argument(
-        lambda name, value: checks.of_type(name, value, (int, float, list, tuple)), default=0,
-        text="one number, or one for each channel.")
-    inplace: bool = member(bool, default=False, text="accepted for compatibility: the image given "
-                                                     "stays as it is.")
+    top: NonNegative = argument(text=_PART)
+    left: NonNegative = argument(text=_PART)
+    height: Positive = argument(text=_PART)
+    width: Positive = argument(text=_PART)
+    value: Annotated[Any, instance(int, float, list, tuple)] = argument(
+        default=0, text="one number, or one for each channel.")
+    inplace: Flag = argument(
+        default=False, text="accepted for compatibility: the image given stays as it is.")
 
     def _apply(self, image: Any) -> Any:
         made = image.copy()
@@ -204,36 +191,21 @@ class Erase(ImageTransform):
 class RandomErasing(RandomImageTransform):
     """Perhaps a part of an image [channels, height, width] filled with a value (Zhong et al.,
     2020).
-
-    Args:
-        prob: how likely it is.
-        scale: from which to which part of the image's area.
-        ratio: from which to which height, relative to the width.
-        value: one number, one for each channel, or "random": standard normal draws, which are not
-            those of MindSpore.
-        inplace: whether the image given is changed.
-        max_attempts: how often to draw before it stays as it is.
-
-    Source: `mindspore.dataset.vision.RandomErasing`.
     """
 
-    def __init__(
-        self, prob: float = 0.5, scale: Any = (0.02, 0.33), ratio: Any = (0.3, 3.3),
-        value: Any = 0, inplace: bool = False, max_attempts: int = 10,
-    ) -> None:
-        self.prob = checks.number("prob", prob, 0.0, 1.0)
-        (self.scale, self.ratio) = (tuple(checks.number(name, v, 0.0) for v in given)
-                                    for name, given in (("scale", scale), ("ratio", ratio)))
-        for name, ends in (("scale", self.scale), ("ratio", self.ratio)):
-            if len(ends) != 2 or ends[0] > ends[1]:
-                raise ValueError(f"{name} should be (min, max), but got {ends}.")
-        if not self.ratio[0]:
-            raise ValueError("ratio should be positive.")
-        self.value = checks.of_type("value", value, (int, str, list, tuple))
-        if isinstance(value, str) and value != "random":
-            raise ValueError("If value is a string, it should be 'random'.")
-        self.inplace = checks.of_type("inplace", inplace, bool)
-        self.max_attempts = checks.integer("max_attempts", max_attempts, 1)
+    prob: Share = argument(default=0.5, text="how likely it is.")
+    scale: Annotated[Any, span(0)] = argument(
+        default=(0.02, 0.33), text="from which to which part of the image's area.")
+    ratio: Annotated[Any, span(0, ends="(]")] = argument(
+        default=(0.3, 3.3), text="from which to which height, relative to the width.")
+    value: Annotated[Any, Rule(
+        "an int, \"random\", or a list or tuple", instance(int, str, list, tuple).fits,
+        lambda value: not isinstance(value, str) or value == "random")] = argument(
+            default=0, text="one number, one for each channel, or \"random\": standard normal "
+                            "draws, which are not those of MindSpore.")
+    inplace: Flag = argument(default=False, text="whether the image given is changed.")
+    max_attempts: Positive = argument(
+        default=10, text="how often to draw before it stays as it is.")
 
     def _apply(self, image: Any) -> Any:
         if image.ndim != 3:
@@ -273,33 +245,27 @@ class RandomLighting(RandomImageTransform):
     uint8. The draws are not those of MindSpore.
     """
 
-    alpha: float = number(
-        0.0, math.inf, default=0.05,
-        text="the deviation of the normal draws that the components are multiplied by.")
+    alpha: NonNegativeNumber = argument(default=0.05, text="the deviation of the normal draws that "
+                                                           "the components are multiplied by.")
 
-    def _prepare(self) -> None:
-        self._added: Array = np.zeros(3)
+    _added: Array = state(default=np.zeros(3))
 
     def _draw(self, image: Any) -> None:
         draws = np.random.default_rng(self.random.below(1 << 31))
         self._added = _COLOUR_AXES @ (draws.normal(0, self.alpha, 3) * _COLOUR_SPREADS)
 
     def _apply(self, image: Any) -> Any:
-        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
-            raise self._refused("an image uint8[height, width, 3] is wanted, but it is "
-                                f"{image.dtype}{list(image.shape)}.")
-        return np.clip(np.rint(image + self._added), 0, 255).astype(np.uint8)
+        return np.clip(np.rint(self._of_colours(image) + self._added), 0, 255).astype(np.uint8)
 
 
 class CutOut(RandomImageTransform):
     """Squares at random places set to 0."""
 
-    length: int = integer(1, text="their edges.")
-    num_patches: int = integer(1, default=1, text="how many.")
-    is_hwc: bool = member(bool, default=True, text="whether channels are last; else first.")
+    length: Positive = argument(text="their edges.")
+    num_patches: Positive = argument(default=1, text="how many.")
+    is_hwc: Flag = argument(default=True, text="whether channels are last; else first.")
 
-    def _prepare(self) -> None:
-        self._at: Any = ()
+    _at: Any = state(default=())
 
     def _draw(self, image: Any) -> None:
         height, width = image.shape[:2] if self.is_hwc or image.ndim == 2 else image.shape[1:]

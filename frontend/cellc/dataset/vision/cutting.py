@@ -1,25 +1,21 @@
-"""Image transforms that give several parts of an image, or one of a certain size."""
+"""Image transforms that give several parts of an image, or one of a certain size.
+
+Source: `mindspore.dataset.vision`.
+"""
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
-from ..declared import argument, integer, member
+from ...core.declared import NON_NEGATIVE, Flag, NonNegative, Positive
+from ..declared import argument
 from ..decoding import pillow
-from .base import (
-    Border,
-    ImageTransform,
-    Inter,
-    RandomImageTransform,
-    fill_of,
-    is_picture,
-    pair,
-)
-from .shapes import Resize, cropped, shorter, with_border
+from ..rules import Byte, several
+from .base import Border, Fill, ImageTransform, Inter, RandomImageTransform, Size, is_picture
+from .shapes import Resize, Shorter, cropped, with_border
 
 Array = np.ndarray[Any, Any]
 _PART = "which part."
@@ -43,7 +39,7 @@ class FiveCrop(_Parts):
         ValueError: (when called) the image is smaller.
     """
 
-    size: Any = argument(pair, text="an int, or (height, width).")
+    size: Size
 
     def _apply(self, image: Any) -> Any:
         height, width = self.size
@@ -64,9 +60,9 @@ class TenCrop(_Parts):
         ValueError: (when called) the image is smaller.
     """
 
-    size: Any = argument(pair, text="an int, or (height, width).")
-    use_vertical_flip: bool = member(
-        bool, default=False, text="mirrored upside down rather than left to right.")
+    size: Size
+    use_vertical_flip: Flag = argument(
+        default=False, text="mirrored upside down rather than left to right.")
 
     def _prepare(self) -> None:
         self.five = FiveCrop(self.size)
@@ -77,8 +73,7 @@ class TenCrop(_Parts):
 
 
 class SliceMode(IntEnum):
-    """The treatment of an image that patches do not divide. Source:
-    `mindspore.dataset.vision.SliceMode`."""
+    """The treatment of an image that patches do not divide."""
 
     PAD = 0
     DROP = 1
@@ -91,12 +86,12 @@ class SlicePatches(ImageTransform):
         RuntimeError: (when called) there are more patches than pixels.
     """
 
-    num_height: int = integer(1, default=1, text="how many patches lie below each other.")
-    num_width: int = integer(1, default=1, text="how many patches lie next to each other.")
-    slice_mode: SliceMode = member(
-        SliceMode, default=SliceMode.PAD,
-        text="pixels are added at the lower and right edge, or left out there.")
-    fill_value: int = integer(0, 255, default=0, text="of added pixels.")
+    num_height: Positive = argument(default=1, text="how many patches lie below each other.")
+    num_width: Positive = argument(default=1, text="how many patches lie next to each other.")
+    slice_mode: SliceMode = argument(
+        default=SliceMode.PAD, text="pixels are added at the lower and right edge, or left out "
+                                    "there.")
+    fill_value: Byte = argument(default=0, text="of added pixels.")
 
     def _prepare(self) -> None:
         self.counts = (self.num_height, self.num_width)
@@ -114,14 +109,6 @@ class SlicePatches(ImageTransform):
                      for i in range(self.counts[0]) for j in range(self.counts[1]))
 
 
-def _offset(name: str, value: Any) -> tuple[int, ...] | None:
-    checks.of_type(name, value, (int, list, tuple))
-    many = (value, value) if isinstance(value, int) else tuple(value)
-    if len(many) not in (0, 2):
-        raise ValueError(f"{name} must be empty or a sequence of 2 integers.")
-    return tuple(checks.integer(name, n, 0) for n in many) or None
-
-
 class PadToSize(ImageTransform):
     """Pixels added at the edges up to a size.
 
@@ -129,18 +116,18 @@ class PadToSize(ImageTransform):
         RuntimeError: (when called) the image is larger.
     """
 
-    size: Any = argument(pair, text="an int, or (height, width); not less than the image's.")
-    offset: Any = argument(
-        _offset, default=None,
-        text="how many are added at the top and on the left: an int, or (top, left); None: the "
-             "image is in the middle.")
-    fill_value: Any = argument(fill_of, default=0, text="of `Border.CONSTANT`: one number, "
-                                                           "or one for each channel.")
-    padding_mode: Border = member(Border, default=Border.CONSTANT, text="a `Border`.")
+    size: Size = argument(text="an int, or (height, width); not less than the image's.")
+    offset: Annotated[Any, several(
+        NON_NEGATIVE, 0, 2, one=lambda value: (value, value), error=ValueError)] = argument(
+            default=None, text="how many are added at the top and on the left: an int, or (top, "
+                               "left); None: the image is in the middle.")
+    fill_value: Fill = argument(
+        default=0, text="of `Border.CONSTANT`: one number, or one for each channel.")
+    padding_mode: Border = Border.CONSTANT
 
     def _apply(self, image: Any) -> Any:
         added = [size - have for size, have in zip(self.size, image.shape, strict=False)]
-        top, left = self.offset if self.offset is not None else [n // 2 for n in added]
+        top, left = self.offset or [n // 2 for n in added]
         if added[0] < top or added[1] < left:
             raise self._refused(f"an image of {image.shape[:2]} and the offset {(top, left)} are "
                                 f"more than the size {self.size}.")
@@ -155,12 +142,12 @@ class ResizedCrop(ImageTransform):
         RuntimeError: (when called) the part is not within the image.
     """
 
-    top: int = integer(0, text=_PART)
-    left: int = integer(0, text=_PART)
-    height: int = integer(1, text=_PART)
-    width: int = integer(1, text=_PART)
-    size: Any = argument(pair, text="an int, or (height, width).")
-    interpolation: Inter = member(Inter, default=Inter.BILINEAR, text="an `Inter`.")
+    top: NonNegative = argument(text=_PART)
+    left: NonNegative = argument(text=_PART)
+    height: Positive = argument(text=_PART)
+    width: Positive = argument(text=_PART)
+    size: Size
+    interpolation: Inter = Inter.BILINEAR
 
     def _prepare(self) -> None:
         self.resize = Resize(self.size, self.interpolation)
@@ -176,7 +163,7 @@ class ResizedCrop(ImageTransform):
 class RandomResize(RandomImageTransform):
     """`Resize` with an interpolation that is drawn: NEAREST, BILINEAR, BICUBIC or AREA."""
 
-    size: Any = argument(shorter, text="(height, width), or an int for the shorter side.")
+    size: Shorter = argument(text="(height, width), or an int for the shorter side.")
     _resize = Resize(1)
 
     def _draw(self, image: Any) -> None:

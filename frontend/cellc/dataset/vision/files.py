@@ -11,8 +11,8 @@ import numpy as np
 
 from cellc_runtime.files import write_atomically
 
+from ...core.declared import Int, checks_arguments, instance
 from ...tensors.tensor import Tensor
-from .. import checks
 from ..decoding import pillow, read
 from .base import is_picture
 
@@ -27,9 +27,9 @@ class ImageReadMode(IntEnum):
     COLOR = 2
 
 
-def _bytes_of(name: str, given: Any) -> Array:
+def _bytes_of(who: str, name: str, given: Any) -> Array:
     """A uint8 array of an argument, which may be a Tensor."""
-    checks.of_type(name, given, (np.ndarray, Tensor))
+    instance(np.ndarray, Tensor)(given, who, name)
     array = given.asnumpy() if isinstance(given, Tensor) else given
     if array.dtype != np.uint8:
         raise RuntimeError(f"The type of {name} should be uint8, but got {array.dtype}.")
@@ -37,7 +37,7 @@ def _bytes_of(name: str, given: Any) -> Array:
 
 
 def _encoded(who: str, image: Any, kind: str, **options: int) -> bytes:
-    array = _bytes_of("image", image)
+    array = _bytes_of(who, "image", image)
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3)) or \
             not array.size:
         raise RuntimeError(f"{who}: an image should have the shape [height, width], [height, "
@@ -48,16 +48,8 @@ def _encoded(who: str, image: Any, kind: str, **options: int) -> bytes:
     return out.getvalue()
 
 
-def _whole(name: str, value: Any, low: int, high: int) -> int:
-    """An int within bounds, of functions which refuse others with a RuntimeError."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"Input {name} is not of type int, but got: {type(value)}.")
-    if not low <= value <= high:
-        raise RuntimeError(f"{name} should be in range [{low}, {high}], but got {value}.")
-    return value
-
-
-def encode_jpeg(image: Any, quality: int = 75) -> Array:
+@checks_arguments
+def encode_jpeg(image: Any, quality: Int = 75) -> Array:
     """An image uint8[height, width], or with 1 or 3 channels, as the bytes of a JPEG file.
 
     Args:
@@ -72,11 +64,13 @@ def encode_jpeg(image: Any, quality: int = 75) -> Array:
 
     Source: `mindspore.dataset.vision.encode_jpeg`.
     """
-    quality = _whole("quality", quality, 1, 100)
+    if not 1 <= quality <= 100:
+        raise RuntimeError(f"quality should be in range [1, 100], but got {quality}.")
     return np.frombuffer(_encoded("encode_jpeg", image, "JPEG", quality=quality), np.uint8).copy()
 
 
-def encode_png(image: Any, compression_level: int = 6) -> Array:
+@checks_arguments
+def encode_png(image: Any, compression_level: Int = 6) -> Array:
     """An image uint8[height, width], or with 1 or 3 channels, as the bytes of a PNG file.
 
     Args:
@@ -91,19 +85,21 @@ def encode_png(image: Any, compression_level: int = 6) -> Array:
 
     Source: `mindspore.dataset.vision.encode_png`.
     """
-    level = _whole("compression_level", compression_level, 0, 9)
-    return np.frombuffer(_encoded("encode_png", image, "PNG", compress_level=level),
-                         np.uint8).copy()
+    if not 0 <= compression_level <= 9:
+        raise RuntimeError("compression_level should be in range [0, 9], but got "
+                           f"{compression_level}.")
+    data = _encoded("encode_png", image, "PNG", compress_level=compression_level)
+    return np.frombuffer(data, np.uint8).copy()
 
 
-def _source(filename: Any) -> Path:
-    checks.of_type("filename", filename, str)
+def _source(filename: str) -> Path:
     path = Path(filename)
     if not path.is_file():
         raise RuntimeError(f"Invalid file path, {filename} does not exist or is no regular file.")
     return path
 
 
+@checks_arguments
 def read_file(filename: str) -> Array:
     """A file's bytes, as uint8[length].
 
@@ -115,6 +111,7 @@ def read_file(filename: str) -> Array:
     return np.frombuffer(_source(filename).read_bytes(), np.uint8).copy()
 
 
+@checks_arguments
 def read_image(filename: str, mode: ImageReadMode = ImageReadMode.UNCHANGED) -> Array:
     """A picture's file as [height, width, channels].
 
@@ -129,7 +126,6 @@ def read_image(filename: str, mode: ImageReadMode = ImageReadMode.UNCHANGED) -> 
     Source: `mindspore.dataset.vision.read_image`.
     """
     path = _source(filename)
-    checks.of_type("mode", mode, ImageReadMode)
     try:
         return read(path.read_bytes(), "read_image", mode).copy()
     except ModuleNotFoundError:
@@ -148,6 +144,7 @@ def _write(filename: Any, data: bytes) -> None:
         raise RuntimeError(f"{filename} cannot be written: {error}") from error
 
 
+@checks_arguments
 def write_file(filename: str, data: Any) -> None:
     """Write uint8[length] to a file.
 
@@ -156,28 +153,27 @@ def write_file(filename: str, data: Any) -> None:
 
     Source: `mindspore.dataset.vision.write_file`.
     """
-    checks.of_type("filename", filename, str)
-    array = _bytes_of("data", data)
+    array = _bytes_of("write_file", "data", data)
     if array.ndim != 1:
         raise RuntimeError(f"write_file: data should have one dimension, but has {array.shape}.")
     _write(filename, array.tobytes())
 
 
+@checks_arguments
 def write_jpeg(filename: str, image: Any, quality: int = 75) -> None:
     """Write an image as a JPEG file; see `encode_jpeg`.
 
     Source: `mindspore.dataset.vision.write_jpeg`.
     """
-    checks.of_type("filename", filename, str)
     _write(filename, encode_jpeg(image, quality).tobytes())
 
 
+@checks_arguments
 def write_png(filename: str, image: Any, compression_level: int = 6) -> None:
     """Write an image as a PNG file; see `encode_png`.
 
     Source: `mindspore.dataset.vision.write_png`.
     """
-    checks.of_type("filename", filename, str)
     _write(filename, encode_png(image, compression_level).tobytes())
 
 

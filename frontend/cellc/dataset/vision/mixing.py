@@ -1,38 +1,41 @@
 """Transforms of whole batches: images and labels mixed with others of the batch; and of choice
-among transforms."""
+among transforms.
+Source: `mindspore.dataset.vision`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
-from ..transforms import RandomTransform, Several, Transform
+from ...core.declared import Flag, Positive, PositiveNumber, Rule, Share, is_number
+from ..declared import Fields, argument, state
+from ..rules import several
+from ..transforms import Chain, RandomTransform, Several, Transform
 
 Array = np.ndarray[Any, Any]
 
 
 class ImageBatchFormat(IntEnum):
-    """Which axes a batch of images has. Source: `mindspore.dataset.vision.ImageBatchFormat`."""
+    """Which axes a batch of images has."""
 
     NHWC = 0
     NCHW = 1
 
 
-class _OfBatches(RandomTransform):
-    """Base of transforms of (images, labels). Their draws are not those of MindSpore.
+class _Weighted:
+    """The attribute of transforms whose weights are drawn; subclasses declare the argument."""
 
-    Args:
-        alpha: both parameters of the beta distribution that weights are drawn from.
-    """
+    alpha: float
 
-    def __init__(self, alpha: float = 1.0) -> None:
-        self.alpha = checks.number("alpha", alpha, 0.0)
-        if not self.alpha:
-            raise ValueError("Input alpha must be greater than 0.")
+
+class _OfBatches(_Weighted, Fields, RandomTransform):
+    """Base of transforms of (images, labels). Their draws are not those of MindSpore."""
+
+    _texts = {"alpha": "both parameters of the beta distribution that weights are drawn from."}
 
     def __call__(self, *args: Any) -> Any:
         """The mixed images, and labels."""
@@ -72,14 +75,11 @@ class MixUpBatch(_OfBatches):
     labels [batch, classes] or [batch, rows, classes]. Images keep their dtype, labels come back as
     float32.
 
-    Args:
-        alpha: both parameters of the beta distribution of the weight.
-
     Raises:
         RuntimeError: (when called) other shapes.
-
-    Source: `mindspore.dataset.vision.MixUpBatch`.
     """
+
+    alpha: PositiveNumber = 1.0
 
     def _mixed(
         self, images: Array, labels: Array, draws: np.random.Generator
@@ -95,24 +95,13 @@ class CutMixBatch(_OfBatches):
 
     Images keep their dtype, labels come back as float32.
 
-    Args:
-        image_batch_format: an `ImageBatchFormat`.
-        alpha: both parameters of the beta distribution of what is kept.
-        prob: how likely it is for each image.
-
     Raises:
         RuntimeError: (when called) other shapes.
-
-    Source: `mindspore.dataset.vision.CutMixBatch`.
     """
 
-    def __init__(
-        self, image_batch_format: ImageBatchFormat, alpha: float = 1.0, prob: float = 1.0
-    ) -> None:
-        super().__init__(alpha)
-        self.image_batch_format = checks.of_type("image_batch_format", image_batch_format,
-                                                 ImageBatchFormat)
-        self.prob = checks.number("prob", prob, 0.0, 1.0)
+    image_batch_format: ImageBatchFormat
+    alpha: PositiveNumber = 1.0
+    prob: Share = argument(default=1.0, text="how likely it is for each image.")
 
     def _mixed(
         self, images: Array, labels: Array, draws: np.random.Generator
@@ -134,28 +123,21 @@ class CutMixBatch(_OfBatches):
         return made, _between(labels, labels[others], kept)
 
 
-class MixUp(Transform):
+class MixUp(Fields, Transform):
     """Images, and labels, of a batch mixed with others by weights of their own, as float64.
-
-    Args:
-        batch_size: how many images there are; 1: the same weight for all.
-        alpha: both parameters of the beta distribution of the weights.
-        is_single: mixed with the next of the same batch; else with those of the batch before (the
-            first batch stays), where a single image is a batch of its copies.
 
     Raises:
         RuntimeError: (when called) another number of images.
-
-    Source: `mindspore.dataset.vision.MixUp`.
     """
 
-    def __init__(self, batch_size: int, alpha: float, is_single: bool = True) -> None:
-        self.batch_size = checks.integer("batch_size", batch_size, 1)
-        self.alpha = checks.number("alpha", alpha, 0.0)
-        if not self.alpha:
-            raise ValueError("Input alpha must be greater than 0.")
-        self.is_single = checks.of_type("is_single", is_single, bool)
-        self._before: tuple[Array, Array] | None = None
+    batch_size: Positive = argument(text="how many images there are; 1: the same weight for all.")
+    alpha: PositiveNumber = argument(
+        text="both parameters of the beta distribution of the weights.")
+    is_single: Flag = argument(
+        default=True, text="mixed with the next of the same batch; else with those of the batch "
+                           "before (the first batch stays), where a single image is a batch of its "
+                           "copies.")
+    _before: tuple[Array, Array] | None = state(default=None)
 
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 2 and not self.is_single and np.ndim(args[0]) == 3:
@@ -173,20 +155,14 @@ class MixUp(Transform):
 
 
 class UniformAugment(Several):
-    """Some of the transforms, drawn, each applied or not (LingChen et al., 2020).
+    """Some of the transforms, drawn, each applied or not (LingChen et al., 2020)."""
 
-    Args:
-        transforms: a list of transforms.
-        num_ops: how many are drawn, at most as many as there are.
+    num_ops: Positive = argument(
+        default=2, text="how many are drawn, at most as many as there are.")
 
-    Source: `mindspore.dataset.vision.UniformAugment`.
-    """
-
-    def __init__(self, transforms: Any, num_ops: int = 2) -> None:
-        super().__init__(transforms)
-        self.num_ops = checks.integer("num_ops", num_ops, 1)
+    def _prepare(self) -> None:
         if self.num_ops > len(self.transforms):
-            raise ValueError(f"num_ops is greater than transforms list size: {num_ops} of "
+            raise ValueError(f"num_ops is greater than transforms list size: {self.num_ops} of "
                              f"{len(self.transforms)}.")
 
     def _chosen(self) -> Sequence[Callable[..., Any]]:
@@ -194,28 +170,23 @@ class UniformAugment(Several):
         return [self.transforms[i] for i in sorted(places) if self.random.below(2)]
 
 
-class RandomSelectSubpolicy(Several):
-    """One of several lists of transforms, each of which is applied with a probability.
+_STEP = Rule("(transform, probability)",
+             lambda value: isinstance(value, tuple) and len(value) == 2 and callable(value[0])
+             and is_number(value[1]), lambda value: 0 <= value[1] <= 1)
+_PART = several(_STEP)
 
-    Args:
-        policy: lists of (transform, probability).
 
-    Source: `mindspore.dataset.vision.RandomSelectSubpolicy`.
-    """
+class RandomSelectSubpolicy(Chain):
+    """One of several lists of transforms, each of which is applied with a probability."""
 
-    def __init__(self, policy: Any) -> None:
-        checks.of_type("policy", policy, (list, tuple))
-        for i, part in enumerate(policy):
-            checks.of_type(f"policy[{i}]", part, (list, tuple))
-            if not part:
-                raise ValueError(f"policy[{i}] is empty.")
-            for j, pair in enumerate(part):
-                if not isinstance(pair, tuple) or len(pair) != 2:
-                    raise TypeError(f"policy[{i}][{j}] should be a tuple (transform, probability), "
-                                    f"but is {pair!r}.")
-        super().__init__([op for part in policy for op, _ in part])
-        self._parts = [[checks.number(f"policy[{i}][{j}] prob", prob, 0.0, 1.0)
-                        for j, (_, prob) in enumerate(part)] for i, part in enumerate(policy)]
+    policy: Annotated[Any, several(Rule(
+        "a list of (transform, probability)", _PART.fits,
+        lambda value: len(value) > 0 and _PART.holds(value)))] = argument(
+            text="lists of (transform, probability).")
+
+    def _prepare(self) -> None:
+        self.transforms = [op for part in self.policy for op, _ in part]
+        self._parts = [[prob for _, prob in part] for part in self.policy]
 
     def _chosen(self) -> Sequence[Callable[..., Any]]:
         which = self.random.below(len(self._parts))

@@ -1,32 +1,35 @@
-"""Image transforms that move pixels: flips, crops, padding, resizing, rotation, axes."""
+"""Image transforms that move pixels: flips, crops, padding, resizing, rotation, axes.
+
+Source: `mindspore.dataset.vision`.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
-from ..declared import argument, integer, member, number
+from ...core.declared import NON_NEGATIVE, Flag, Number, Positive, Rule, number, per_axis
+from ..declared import Fields, argument
 from ..decoding import decoded, pillow
-from ..transforms import Transform, numpy_type
+from ..rules import about_zero, several, span
+from ..transforms import NumpyType, Transform
 from .base import (
     Border,
+    Fill,
     ImageTransform,
     Inter,
+    Padding,
     Perhaps,
+    Plain,
     RandomImageTransform,
-    fill_of,
-    inter_of,
+    Size,
     is_picture,
-    padding_of,
-    pair,
 )
 from .resampling import resized, rotated
 
 Array = np.ndarray[Any, Any]
-_PADDING = "how many: an int, (left and right, top and bottom), or (left, top, right, bottom)."
 _FILL = "of `Border.CONSTANT`: one number, or one for each channel."
 _NUMPY_BORDERS = {Border.EDGE: "edge", Border.REFLECT: "reflect", Border.SYMMETRIC: "symmetric"}
 
@@ -56,50 +59,31 @@ def with_border(
 
 
 class HorizontalFlip(ImageTransform):
-    """The image mirrored left to right. Source: `mindspore.dataset.vision.HorizontalFlip`."""
+    """The image mirrored left to right."""
 
     def _apply(self, image: Any) -> Any:
         return np.ascontiguousarray(image[:, ::-1])
 
 
 class VerticalFlip(ImageTransform):
-    """The image upside down. Source: `mindspore.dataset.vision.VerticalFlip`."""
+    """The image upside down."""
 
     def _apply(self, image: Any) -> Any:
         return np.ascontiguousarray(image[::-1])
 
 
 class RandomHorizontalFlip(Perhaps):
-    """Perhaps the image mirrored left to right.
-
-    Args:
-        prob: how likely it is.
-
-    Source: `mindspore.dataset.vision.RandomHorizontalFlip`.
-    """
+    """Perhaps the image mirrored left to right."""
 
     def _done(self, image: Any) -> Any:
         return np.ascontiguousarray(image[:, ::-1])
 
 
 class RandomVerticalFlip(Perhaps):
-    """Perhaps the image upside down.
-
-    Args:
-        prob: how likely it is.
-
-    Source: `mindspore.dataset.vision.RandomVerticalFlip`.
-    """
+    """Perhaps the image upside down."""
 
     def _done(self, image: Any) -> Any:
         return np.ascontiguousarray(image[::-1])
-
-
-def _corner(name: str, value: Any) -> tuple[int, ...]:
-    checks.of_type(name, value, (list, tuple))
-    if len(value) != 2:
-        raise TypeError("Coordinates should be a list/tuple (y, x) of length 2.")
-    return tuple(checks.integer(name, c, 0) for c in value)
 
 
 class Crop(ImageTransform):
@@ -109,8 +93,9 @@ class Crop(ImageTransform):
         RuntimeError: (when called) it is not within the image.
     """
 
-    coordinates: Any = argument(_corner, text="its upper left corner (top, left).")
-    size: Any = argument(pair, text="an int, or (height, width).")
+    coordinates: Annotated[Any, several(NON_NEGATIVE, 2)] = argument(
+        text="its upper left corner (top, left).")
+    size: Size
 
     def _prepare(self) -> None:
         self.top, self.left = self.coordinates
@@ -125,7 +110,7 @@ class Crop(ImageTransform):
 class CenterCrop(ImageTransform):
     """The middle of the image; what is beyond its edges is 0."""
 
-    size: Any = argument(pair, text="an int, or (height, width).")
+    size: Size
 
     def _apply(self, image: Any) -> Any:
         for axis, wanted in enumerate(self.size):
@@ -144,9 +129,9 @@ class CenterCrop(ImageTransform):
 class Pad(ImageTransform):
     """Pixels added at the edges."""
 
-    padding: Any = argument(padding_of, text=_PADDING)
-    fill_value: Any = argument(fill_of, default=0, text=_FILL)
-    padding_mode: Border = member(Border, default=Border.CONSTANT, text="a `Border`.")
+    padding: Padding
+    fill_value: Fill = argument(default=0, text=_FILL)
+    padding_mode: Border = Border.CONSTANT
 
     def _apply(self, image: Any) -> Any:
         return with_border(image, self.padding, self.fill_value, self.padding_mode)
@@ -159,13 +144,12 @@ class RandomCrop(RandomImageTransform):
         RuntimeError: (when called) the image is smaller.
     """
 
-    size: Any = argument(pair, text="an int, or (height, width).")
-    padding: Any = argument(padding_of, default=None, none=(0, 0, 0, 0), text=_PADDING)
-    pad_if_needed: bool = member(
-        bool, default=False,
-        text="whether a smaller image is padded on both sides until it is large enough.")
-    fill_value: Any = argument(fill_of, default=0, text=_FILL)
-    padding_mode: Border = member(Border, default=Border.CONSTANT, text="a `Border`.")
+    size: Size
+    padding: Padding = argument(default=None, none=(0, 0, 0, 0))
+    pad_if_needed: Flag = argument(default=False, text="whether a smaller image is padded on both "
+                                                       "sides until it is large enough.")
+    fill_value: Fill = argument(default=0, text=_FILL)
+    padding_mode: Border = Border.CONSTANT
 
     def _prepare(self) -> None:
         self.corner = (0, 0)
@@ -200,20 +184,21 @@ class RandomCrop(RandomImageTransform):
         return cropped(image, *self.corner, *self.size)
 
 
-def shorter(name: str, value: Any) -> Any:
-    """A size, where an int is that of the shorter edge, and stays one."""
-    both = pair(name, value)
-    return value if isinstance(value, int) else both
+_PAIR = per_axis(2, most=1 << 24)
+Shorter = Annotated[Any, Rule(
+    "a positive int or a tuple of 2", _PAIR.fits, _PAIR.holds,
+    lambda value: value if isinstance(value, int) else tuple(value))]
+"""A size, where an int is that of the shorter edge, and stays one."""
 
 
 class Resize(ImageTransform):
     """Another size."""
 
-    size: Any = argument(
-        shorter, text="(height, width); an int: the length of the shorter edge, in proportion.")
-    interpolation: Inter = member(
-        Inter, default=Inter.BILINEAR,
-        text="an `Inter`; ANTIALIAS is for pictures of Pillow, PILCUBIC for uint8.")
+    size: Shorter = argument(
+        text="(height, width); an int: the length of the shorter edge, in proportion.")
+    interpolation: Inter = argument(
+        default=Inter.BILINEAR, text="an `Inter`; ANTIALIAS is for pictures of Pillow, PILCUBIC "
+                                     "for uint8.")
 
     def _one(self, image: Any, draws: bool = True) -> Any:
         if not is_picture(image):
@@ -236,28 +221,18 @@ class Resize(ImageTransform):
         return max(1, int(edge / width * height)), edge
 
 
-def _bounds(name: str, value: Any, low: float) -> tuple[float, float]:
-    checks.of_type(name, value, (list, tuple))
-    if len(value) != 2:
-        raise TypeError(f"{name} should be a list/tuple of length 2.")
-    first, last = (checks.number(name, v, low) for v in value)
-    if first > last or last <= 0:
-        raise ValueError(f"{name} should be in (min, max) format. Got (max, min).")
-    return first, last
-
-
 class RandomResizedCrop(RandomImageTransform):
     """A part of the image of random size, shape and place, resized."""
 
-    size: Any = argument(pair, text="of the result: an int, or (height, width).")
-    scale: Any = argument(lambda name, value: _bounds(name, value, 0.0), default=(0.08, 1.0),
-                          text="from which to which part of the image's area.")
-    ratio: Any = argument(
-        lambda name, value: _bounds(name, value, 1e-9), default=(3.0 / 4.0, 4.0 / 3.0),
+    size: Size = argument(text="of the result: an int, or (height, width).")
+    scale: Annotated[Any, span(0)] = argument(
+        default=(0.08, 1.0), text="from which to which part of the image's area.")
+    ratio: Annotated[Any, span(1e-9)] = argument(
+        default=(3.0 / 4.0, 4.0 / 3.0),
         text="from which to which width, relative to the height.")
-    interpolation: Inter = member(Inter, default=Inter.BILINEAR, text="an `Inter`.")
-    max_attempts: int = integer(
-        1, default=10, text="how often to draw before the middle is taken.")
+    interpolation: Inter = Inter.BILINEAR
+    max_attempts: Positive = argument(
+        default=10, text="how often to draw before the middle is taken.")
 
     def _prepare(self) -> None:
         self.part = (0, 0, 1, 1)
@@ -285,44 +260,16 @@ class RandomResizedCrop(RandomImageTransform):
         return (height - h) // 2, (width - w) // 2, h, w
 
 
-def plain(name: str, value: Any) -> Inter:
-    """An `Inter` without more than bilinear mixing."""
-    how = inter_of(name, value)
-    if how not in (Inter.NEAREST, Inter.BILINEAR):
-        raise ValueError(f"{name} should be Inter.NEAREST or Inter.BILINEAR, but got {how!r}.")
-    return how
-
-
-def _center(name: str, value: Any) -> Any:
-    if len(checks.of_type(name, value, (list, tuple))) != 2:
-        raise TypeError(f"Value {name} needs to be a 2-tuple.")
-    return value
-
-
-def _angles(name: str, value: Any) -> tuple[float, float]:
-    checks.of_type(name, value, (int, float, list, tuple))
-    if isinstance(value, (int, float)):
-        checks.number(name, value, 0.0)
-        value = (-value, value)
-    if len(value) != 2:
-        raise TypeError(f"If {name} is a sequence, the length must be 2.")
-    low, high = (checks.number(name, d, -math.inf) for d in value)
-    if low > high:
-        raise ValueError(f"{name} should be in (min, max) format. Got (max, min).")
-    return low, high
-
-
 class Rotate(ImageTransform):
     """The image rotated counter-clockwise."""
 
-    degrees: float = number(-math.inf, math.inf, text="by how much.")
-    resample: Inter = argument(plain, default=Inter.NEAREST,
-                              text="`Inter.NEAREST` or `Inter.BILINEAR`.")
-    expand: bool = member(bool, default=False,
-                           text="whether the result is as large as the rotated image.")
-    center: Any = argument(_center, default=None, text="about which pixel (x, y); None for the "
-                                                         "middle. Not with `expand`.")
-    fill_value: Any = argument(fill_of, default=0, text="of what is beyond the edges.")
+    degrees: Number = argument(text="by how much.")
+    resample: Plain = Inter.NEAREST
+    expand: Flag = argument(
+        default=False, text="whether the result is as large as the rotated image.")
+    center: Annotated[Any, several(number(normal=lambda value: value), 2)] | None = argument(
+        default=None, text="about which pixel (x, y); None for the middle. Not with `expand`.")
+    fill_value: Fill = argument(default=0, text="of what is beyond the edges.")
 
     def _apply(self, image: Any) -> Any:
         # MindSpore gives the last of the three colours to the first channel here.
@@ -333,8 +280,8 @@ class Rotate(ImageTransform):
 class RandomRotation(Rotate, RandomImageTransform):
     """The image rotated by a random angle."""
 
-    degrees: Any = argument(_angles, text="between which angles; a number means from minus to plus "
-                                           "that.")
+    degrees: Annotated[Any, span(-math.inf, one=about_zero)] = argument(
+        text="between which angles; a number means from minus to plus that.")
 
     def _prepare(self) -> None:
         self.range = self.degrees
@@ -344,7 +291,7 @@ class RandomRotation(Rotate, RandomImageTransform):
 
 
 class HWC2CHW(ImageTransform):
-    """Channels first; an image without channels stays. Source: `mindspore.dataset.vision`."""
+    """Channels first; an image without channels stays."""
 
     _stays = False
 
@@ -355,7 +302,7 @@ class HWC2CHW(ImageTransform):
 class ToTensor(ImageTransform):
     """Channels first, from 0 to 1: `[channels, height, width]`, divided by 255."""
 
-    output_type: Any = argument(numpy_type, default=np.float32, text="the dtype of the result.")
+    output_type: NumpyType = argument(default=np.float32, text="the dtype of the result.")
     _stays = False
 
     def _apply(self, image: Any) -> Any:
@@ -364,37 +311,26 @@ class ToTensor(ImageTransform):
         return np.ascontiguousarray(scaled.astype(self.output_type))
 
 
-class ToType(Transform):
-    """Another element type.
+class ToType(Fields, Transform):
+    """Another element type."""
 
-    Args:
-        data_type: a dtype of numpy or cellc.
-
-    Source: `mindspore.dataset.vision.ToType`.
-    """
-
-    def __init__(self, data_type: Any) -> None:
-        self.data_type = numpy_type("data_type", data_type)
+    data_type: NumpyType = argument(text="a dtype of numpy or cellc.")
 
     def _apply(self, *args: Any) -> Any:
         return args[0].astype(self.data_type)
 
 
-class Decode(Transform):
+class Decode(Fields, Transform):
     """A picture file's bytes as uint8[height, width, 3].
-
-    Args:
-        to_pil: whether the result is a picture of Pillow.
 
     Raises:
         ModuleNotFoundError: Pillow is not installed.
         TypeError, RuntimeError: (when called) no bytes, or no picture.
-
-    Source: `mindspore.dataset.vision.Decode`.
     """
 
-    def __init__(self, to_pil: bool = False) -> None:
-        self.to_pil = checks.of_type("to_pil", to_pil, bool)
+    to_pil: Flag = argument(default=False, text="whether the result is a picture of Pillow.")
+
+    def _prepare(self) -> None:
         pillow("Decode")
 
     def __call__(self, *args: Any) -> Any:
@@ -426,7 +362,7 @@ class RandomCropDecodeResize(RandomResizedCrop):
 
 
 class ToPIL(Transform):
-    """A picture of Pillow. Source: `mindspore.dataset.vision.ToPIL`."""
+    """A picture of Pillow."""
 
     def __init__(self) -> None:
         pillow("ToPIL")
@@ -443,7 +379,7 @@ class ToPIL(Transform):
 
 
 class ToNumpy(Transform):
-    """The array of a picture of Pillow. Source: `mindspore.dataset.vision.ToNumpy`."""
+    """The array of a picture of Pillow."""
 
     def _apply(self, *args: Any) -> Any:
         return args[0].copy()

@@ -1,18 +1,29 @@
-"""Contrast by histograms, gamma, sharpness, blur, and the spaces of colours."""
+"""Contrast by histograms, gamma, sharpness, blur, and the spaces of colours.
+
+Source: `mindspore.dataset.vision`.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
-from ..declared import argument, member, number
+from ...core.declared import (
+    Flag,
+    NonNegativeNumber,
+    Number,
+    Share,
+    instance,
+    integer,
+    number,
+)
+from ..declared import argument
+from ..rules import several, span
 from .adjusting import Posterize, brightness
-from .base import ImageTransform, Perhaps, RandomImageTransform, pair
+from .base import ImageTransform, Likely, Perhaps, RandomImageTransform, Size
 from .colours import Solarize
 
 Array = np.ndarray[Any, Any]
@@ -26,29 +37,20 @@ def _by_channel(image: Array, one: Any) -> Array:
 
 
 class AutoContrast(ImageTransform):
-    """The range of each channel stretched to 0 to 255, for uint8.
+    """The range of each channel stretched to 0 to 255, for uint8."""
 
-    Args:
-        cutoff: per cent of the darkest, and of the lightest pixels that are not counted.
-        ignore: values that are not counted: one, or several.
-
-    Source: `mindspore.dataset.vision.AutoContrast`.
-    """
-
-    def __init__(self, cutoff: float = 0.0, ignore: Any = None) -> None:
-        self.cutoff = checks.number("cutoff", cutoff, 0.0, 50.0)
-        if self.cutoff >= 50:
-            raise ValueError("Input cutoff is not within the required interval of [0, 50).")
-        many = () if ignore is None else (ignore,) if isinstance(ignore, int) else ignore
-        checks.of_type("ignore", many, (list, tuple))
-        self.ignore = [checks.integer("ignore", v, 0, 255) for v in many]
+    cutoff: Annotated[float, number(0, 50, "[)")] = argument(
+        default=0.0,
+        text="per cent of the darkest, and of the lightest pixels that are not counted.")
+    ignore: Annotated[Any, several(integer(0, 255), one=lambda value: (value,))] = argument(
+        default=None, none=(), text="values that are not counted: one, or several.")
 
     def _apply(self, image: Any) -> Any:
         return _by_channel(self._only_bytes(image), self._stretched)
 
     def _stretched(self, plane: Array) -> Array:
         counts = np.bincount(plane.ravel(), minlength=256)
-        counts[self.ignore] = 0
+        counts[list(self.ignore)] = 0
         cut = int(counts.sum()) * int(self.cutoff) // 100  # of whole per cents, as MindSpore
         for order in (counts, counts[::-1]):
             kept = np.maximum(np.cumsum(order) - cut, 0)
@@ -63,8 +65,7 @@ class AutoContrast(ImageTransform):
 
 
 class Equalize(ImageTransform):
-    """Values of each channel spread so that all are as common, for uint8. Source:
-    `mindspore.dataset.vision.Equalize`."""
+    """Values of each channel spread so that all are as common, for uint8."""
 
     def _apply(self, image: Any) -> Any:
         return _by_channel(self._only_bytes(image), _equalized)
@@ -82,8 +83,8 @@ def _equalized(plane: Array) -> Array:
 class AdjustGamma(ImageTransform):
     """`gain * value ** gamma` of uint8, `(gain * value) ** gamma` of floats from 0 to 1."""
 
-    gamma: float = number(0.0, math.inf, text="not negative; above 1 what is dark gets darker.")
-    gain: float = number(-math.inf, math.inf, default=1, text="a factor.")
+    gamma: NonNegativeNumber = argument(text="not negative; above 1 what is dark gets darker.")
+    gain: Number = argument(default=1, text="a factor.")
 
     def _apply(self, image: Any) -> Any:
         if image.dtype == np.uint8:
@@ -121,47 +122,29 @@ def sharpened(image: Array, factor: float) -> Array:
 class AdjustSharpness(ImageTransform):
     """The image mixed with a smooth one."""
 
-    sharpness_factor: float = number(
-        0.0, math.inf, text="0 is smooth, 1 the image, 2 sharper.")
+    sharpness_factor: NonNegativeNumber = argument(text="0 is smooth, 1 the image, 2 sharper.")
 
     def _apply(self, image: Any) -> Any:
         return sharpened(image, self.sharpness_factor)
 
 
-class RandomAdjustSharpness(Perhaps):
-    """Perhaps `AdjustSharpness`.
+class RandomAdjustSharpness(Likely):
+    """Perhaps `AdjustSharpness`."""
 
-    Args:
-        degree: 0 is smooth, 1 the image, 2 sharper.
-        prob: how likely it is.
-
-    Source: `mindspore.dataset.vision.RandomAdjustSharpness`.
-    """
-
-    def __init__(self, degree: float, prob: float = 0.5) -> None:
-        super().__init__(prob)
-        self.degree = checks.number("degree", degree, 0.0)
+    degree: NonNegativeNumber = argument(text="0 is smooth, 1 the image, 2 sharper.")
+    prob: Share = 0.5
 
     def _done(self, image: Any) -> Any:
         return sharpened(image, self.degree)
 
 
-class RandomAutoContrast(Perhaps):
-    """Perhaps `AutoContrast`.
+class RandomAutoContrast(Likely, AutoContrast):
+    """Perhaps `AutoContrast`."""
 
-    Args:
-        cutoff, ignore: see there.
-        prob: how likely it is.
-
-    Source: `mindspore.dataset.vision.RandomAutoContrast`.
-    """
-
-    def __init__(self, cutoff: float = 0.0, ignore: Any = None, prob: float = 0.5) -> None:
-        super().__init__(prob)
-        self.contrast = AutoContrast(cutoff, ignore)
+    prob: Share = 0.5
 
     def _done(self, image: Any) -> Any:
-        return self.contrast._apply(image)
+        return AutoContrast._apply(self, image)
 
 
 class RandomEqualize(Perhaps):
@@ -171,21 +154,10 @@ class RandomEqualize(Perhaps):
         return _by_channel(self._only_bytes(image), _equalized)
 
 
-def _interval(name: str, given: Any) -> tuple[float, float]:
-    checks.of_type(name, given, (list, tuple))
-    if len(given) != 2:
-        raise TypeError(f"{name} must be a sequence with length 2.")
-    low, high = (checks.number(name, v, 0.0) for v in given)
-    if low > high:
-        raise ValueError(f"{name} should be in (min,max) format. Got (max,min).")
-    return low, high
-
-
 class RandomSharpness(RandomImageTransform):
     """`AdjustSharpness` by a factor that is drawn."""
 
-    degrees: Sequence[float] = argument(
-        _interval, default=(0.1, 1.9), text="between which factors.")
+    degrees: Annotated[Any, span(0)] = argument(default=(0.1, 1.9), text="between which factors.")
     _factor = 1.0
 
     def _draw(self, image: Any) -> None:
@@ -198,8 +170,8 @@ class RandomSharpness(RandomImageTransform):
 class RandomColor(RandomImageTransform):
     """An image of colours mixed with its brightness by a factor that is drawn."""
 
-    degrees: Sequence[float] = argument(
-        _interval, default=(0.1, 1.9), text="between which factors; 0 is grey, 1 the image.")
+    degrees: Annotated[Any, span(0)] = argument(
+        default=(0.1, 1.9), text="between which factors; 0 is grey, 1 the image.")
     _factor = 1.0
 
     def _draw(self, image: Any) -> None:
@@ -228,27 +200,18 @@ def _in_eight_bits(weights: Array) -> Array:
 
 
 class GaussianBlur(ImageTransform):
-    """The image smoothed by a Gaussian kernel; what is beyond the edges is the mirrored image.
+    """The image smoothed by a Gaussian kernel; what is beyond the edges is the mirrored image."""
 
-    Args:
-        kernel_size: odd: an int, or (width, height).
-        sigma: its deviation in pixels, not negative: a number, or (of width, of height); None or
-            0: 0.3 * ((width - 1) * 0.5 - 1) + 0.8 of the kernel.
+    kernel_size: Size = argument(text="odd: an int, or (width, height).")
+    sigma: Annotated[Any, several(number(0), 2, one=lambda value: (value, value))] = argument(
+        default=None, none=(0.0, 0.0),
+        text="its deviation in pixels, not negative: a number, or (of width, of height); None or "
+             "0: 0.3 * ((width - 1) * 0.5 - 1) + 0.8 of the kernel.")
 
-    Source: `mindspore.dataset.vision.GaussianBlur`.
-    """
-
-    def __init__(self, kernel_size: Any, sigma: Any = None) -> None:
-        self.kernel_size = pair("kernel_size", kernel_size)
-        for size in self.kernel_size:
-            if size % 2 == 0:
-                raise ValueError(f"kernel_size should be odd, but got {size}.")
-        checks.of_type("sigma", sigma, (int, float, list, tuple, type(None)))
-        many = (0.0, 0.0) if sigma is None else (sigma, sigma) \
-            if isinstance(sigma, (int, float)) else tuple(sigma)
-        if len(many) != 2:
-            raise TypeError("sigma should be a single number or a list/tuple of length 2.")
-        self.sigma = tuple(checks.number("sigma", s, 0.0) for s in many)
+    def _prepare(self) -> None:
+        if not all(size % 2 for size in self.kernel_size):
+            raise ValueError(f"For 'GaussianBlur', 'kernel_size' must be odd, but got "
+                             f"{self.kernel_size}.")
 
     def _apply(self, image: Any) -> Any:
         sigma = self.sigma[0] or ((self.kernel_size[0] - 1) * 0.5 - 1) * 0.3 + 0.8
@@ -272,7 +235,7 @@ def _smoothed(image: Array, kernels: Sequence[Array]) -> Array:
 
 
 class ConvertMode(IntEnum):
-    """From which channels to which. Source: `mindspore.dataset.vision.ConvertMode`."""
+    """From which channels to which."""
 
     COLOR_BGR2BGRA = 0
     COLOR_RGB2RGBA = 0
@@ -308,7 +271,7 @@ class ConvertColor(ImageTransform):
         RuntimeError: (when called) the image has other channels.
     """
 
-    convert_mode: ConvertMode = member(ConvertMode, text="a `ConvertMode`.")
+    convert_mode: ConvertMode = argument(text="a `ConvertMode`.")
 
     def _apply(self, image: Any) -> Any:
         mode = int(self.convert_mode)
@@ -331,52 +294,31 @@ class ConvertColor(ImageTransform):
 
 
 class RandomPosterize(RandomImageTransform):
-    """`Posterize` to a number of bits that is drawn.
+    """`Posterize` to a number of bits that is drawn."""
 
-    Args:
-        bits: from 1 to 8: the number, or the (least, greatest) of it.
-
-    Source: `mindspore.dataset.vision.RandomPosterize`.
-    """
-
-    def __init__(self, bits: Any = (8, 8)) -> None:
-        checks.of_type("bits", bits, (int, list, tuple))
-        many = (bits, bits) if isinstance(bits, int) else tuple(bits)
-        if len(many) != 2:
-            raise TypeError("Size of bits should be a single integer or a list/tuple (min, max) "
-                            "of length 2.")
-        self.low, self.high = (checks.integer("bits", n, 1, 8) for n in many)
-        if self.low > self.high:
-            raise ValueError(f"bits should be in (min, max) format. Got {many}.")
-        self._posterize = Posterize(self.low)
+    bits: Annotated[Any, several(
+        integer(1, 8), 2, one=lambda value: (value, value), rising=True)] = argument(
+            default=(8, 8), text="the number, or the (least, greatest) of it.")
+    _posterize = Posterize(8)
 
     def _draw(self, image: Any) -> None:
-        self._posterize = Posterize(self.low + self.random.below(self.high - self.low + 1))
+        low, high = self.bits
+        self._posterize = Posterize(low + self.random.below(high - low + 1))
 
     def _apply(self, image: Any) -> Any:
         return self._posterize._apply(image)
 
 
 class RandomSolarize(RandomImageTransform):
-    """`Solarize` within a range that is drawn.
+    """`Solarize` within a range that is drawn."""
 
-    Args:
-        threshold: the (least, greatest) value of that range.
-
-    Source: `mindspore.dataset.vision.RandomSolarize`.
-    """
-
-    def __init__(self, threshold: Any = (0, 255)) -> None:
-        checks.of_type("threshold", threshold, tuple)
-        if len(threshold) != 2:
-            raise TypeError("threshold must be a tuple of two integers.")
-        self.low, self.high = (checks.integer("threshold", t, 0, 255) for t in threshold)
-        if self.low > self.high:
-            raise ValueError("threshold must be in order of (min, max).")
-        self._solarize = Solarize((self.low, self.high))
+    threshold: Annotated[Any, several(integer(0, 255), 2, rising=True)] = argument(
+        default=(0, 255), text="the (least, greatest) value of that range.")
+    _solarize = Solarize(0)
 
     def _draw(self, image: Any) -> None:
-        ends = [self.low + self.random.below(self.high - self.low + 1) for _ in range(2)]
+        low, high = self.threshold
+        ends = [low + self.random.below(high - low + 1) for _ in range(2)]
         self._solarize = Solarize(tuple(sorted(ends)))
 
     def _apply(self, image: Any) -> Any:
@@ -386,9 +328,8 @@ class RandomSolarize(RandomImageTransform):
 class _OfSpaces(ImageTransform):
     """Base of transforms between spaces of colours, of an image or a batch of them."""
 
-    is_hwc: bool = member(
-        bool, default=False,
-        text="whether channels are last; else they are before height and width.")
+    is_hwc: Flag = argument(
+        default=False, text="whether channels are last; else they are before height and width.")
 
     def _one(self, image: Any, draws: bool = True) -> Any:
         if not isinstance(image, np.ndarray):
@@ -439,18 +380,14 @@ class HsvToRgb(_OfSpaces):
 
 
 class LinearTransformation(ImageTransform):
-    """`(image - mean) @ matrix` of an image as one row, for whitening.
+    """`(image - mean) @ matrix` of an image as one row, for whitening."""
 
-    Args:
-        transformation_matrix: [pixels, pixels], pixels being channels * height * width.
-        mean_vector: [pixels].
+    transformation_matrix: Annotated[Any, instance(np.ndarray)] = argument(
+        text="[pixels, pixels], pixels being channels * height * width.")
+    mean_vector: Annotated[Any, instance(np.ndarray)] = argument(text="[pixels].")
 
-    Source: `mindspore.dataset.vision.LinearTransformation`.
-    """
-
-    def __init__(self, transformation_matrix: Array, mean_vector: Array) -> None:
-        self.matrix = checks.of_type("transformation_matrix", transformation_matrix, np.ndarray)
-        self.mean = checks.of_type("mean_vector", mean_vector, np.ndarray)
+    def _prepare(self) -> None:
+        self.matrix, self.mean = self.transformation_matrix, self.mean_vector
         if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
             raise ValueError(f"transformation_matrix should be square, got {self.matrix.shape}.")
         if self.mean.shape != self.matrix.shape[:1]:

@@ -4,52 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .. import checks
-from ..declared import argument, number
+from ...core.declared import Number, PositiveNumber, Rule, Share, number, one_of
+from ..declared import argument, state
 from ..decoding import pillow
-from .base import ImageTransform, Inter, RandomImageTransform, fill_of, inter_of
+from ..rules import about_zero, several, span
+from .base import Fill, ImageTransform, Inter, Plain, RandomImageTransform
 from .resampling import projected, warped
-from .shapes import plain
 
 Array = np.ndarray[Any, Any]
 
 
-def _numbers(name: str, given: Any, count: int, low: float, high: float) -> tuple[float, ...]:
-    checks.of_type(name, given, (list, tuple))
-    if len(given) != count:
-        raise TypeError(f"The length of {name} should be {count}, but got {len(given)}.")
-    return tuple(checks.number(f"{name}[{i}]", v, low, high) for i, v in enumerate(given))
-
-
-def _both(name: str, value: Any) -> tuple[float, ...]:
-    checks.of_type(name, value, (int, float, list, tuple))
-    both: Any = (value, 0.0) if isinstance(value, (int, float)) else value
-    return _numbers(name, both, 2, -math.inf, math.inf)
-
-
-def _scale(name: str, value: Any) -> float:
-    found = checks.number(name, value, 0.0)
-    if not found:
-        raise ValueError(f"Input {name} must be greater than 0.")
-    return found
+Shear = Annotated[Any, several(number(), 2, one=lambda value: (value, 0.0))]
 
 
 class Affine(ImageTransform):
     """The image rotated clockwise, sheared, scaled and moved, about its middle."""
 
-    degrees: float = number(-math.inf, math.inf, text="of the rotation.")
-    translate: Any = argument(
-        lambda name, value: _numbers(name, value, 2, -1.0, 1.0),
+    degrees: Number = argument(text="of the rotation.")
+    translate: Annotated[Any, several(number(-1, 1), 2)] = argument(
         text="(right, down), as parts of width and height, from -1 to 1.")
-    scale: float = argument(_scale, text="positive.")
-    shear: Any = argument(_both, text="degrees: a number along x, or (along x, along y).")
-    resample: Inter = argument(plain, default=Inter.NEAREST,
-                              text="`Inter.NEAREST` or `Inter.BILINEAR`.")
-    fill_value: Any = argument(fill_of, default=0, text="of what is beyond the edges.")
+    scale: PositiveNumber = argument(text="positive.")
+    shear: Shear = argument(text="degrees: a number along x, or (along x, along y).")
+    resample: Plain = Inter.NEAREST
+    fill_value: Fill = argument(default=0, text="of what is beyond the edges.")
 
     def _apply(self, image: Any) -> Any:
         height, width = image.shape[:2]
@@ -75,40 +56,38 @@ def _matrix(
     return np.column_stack([made, np.add(middle, moved) - made @ np.array(middle)])
 
 
+Angles = Annotated[Any, span(-math.inf, one=about_zero)]
+_RANGE = several(number(), 2, one=about_zero, rising=True)
+_FOUR = several(number(), 4)
+_SHEARS = Rule("a non-negative number, (min, max), or two of these",
+               lambda value: _RANGE.fits(value) or _FOUR.fits(value),
+               lambda value: not _RANGE.fits(value) or _RANGE.holds(value),
+               lambda value: (_RANGE if _RANGE.fits(value) else _FOUR).normal(value))
+
+
 class RandomAffine(RandomImageTransform):
-    """`Affine` with what is drawn.
+    """`Affine` with what is drawn."""
 
-    Args:
-        degrees: a number x for -x to x, or (least, greatest).
-        translate: (least, greatest of x), or also (least, greatest of y), as parts of width and
-            height from -1 to 1; None for none.
-        scale: (least, greatest); None for 1.
-        shear: a number x for -x to x along the width; two, the range of that; four, a second
-            range along the height; None for none.
-        resample, fill_value: see `Affine`.
+    degrees: Angles = argument(text="a number x for -x to x, or (least, greatest).")
+    translate: Annotated[Any, several(number(-1, 1), 2, 4)] = argument(
+        default=None, none=(0.0, 0.0),
+        text="(least, greatest of x), or also (least, greatest of y), as parts of width and height "
+             "from -1 to 1; None for none.")
+    scale: Annotated[Any, span(0)] = argument(
+        default=None, none=(1.0, 1.0), text="(least, greatest); None for 1.")
+    shear: Annotated[Any, _SHEARS] = argument(
+        default=None, none=(0.0, 0.0),
+        text="a number x for -x to x along the width; two, the range of that; four, a second "
+             "range along the height; None for none.")
+    resample: Plain = Inter.NEAREST
+    fill_value: Fill = argument(default=0, text="see `Affine`.")
+    _drawn: Affine | None = state(default=None)
 
-    Source: `mindspore.dataset.vision.RandomAffine`.
-    """
-
-    def __init__(
-        self, degrees: Any, translate: Any = None, scale: Any = None, shear: Any = None,
-        resample: Inter = Inter.NEAREST, fill_value: Any = 0,
-    ) -> None:
-        self.degrees = _about_zero("degrees", degrees)
-        moved = (0, 0) if translate is None else translate
-        checks.of_type("translate", moved, (list, tuple))
-        self.translate = _numbers("translate", (*moved, 0, 0) if len(moved) == 2 else moved, 4,
-                                  -1.0, 1.0)
-        self.scale = (1.0, 1.0) if scale is None else _numbers("scale", scale, 2, 0.0, math.inf)
-        if not self.scale[1] or self.scale[0] > self.scale[1]:
-            raise ValueError(f"scale should be in (min, max) format and positive, got {scale}.")
-        four = shear if isinstance(shear, (list, tuple)) and len(shear) == 4 else None
-        self.shear = (0.0, 0.0, 0.0, 0.0) if shear is None else \
-            _numbers("shear", four, 4, -math.inf, math.inf) if four is not None else \
-            (*_about_zero("shear", shear), 0.0, 0.0)
-        self.resample = plain("resample", resample)
-        self.fill_value = fill_of("fill_value", fill_value)
-        self._drawn: Affine | None = None
+    def _prepare(self) -> None:
+        self.translate, self.shear = (
+            (*pair, 0.0, 0.0) if len(pair) == 2 else pair for pair in (self.translate, self.shear))
+        if not self.scale[1]:
+            raise ValueError(f"For 'RandomAffine', 'scale' must be positive, but got {self.scale}.")
 
     def _draw(self, image: Any) -> None:
         real, t, s = self.random.real, self.translate, self.shear
@@ -121,23 +100,7 @@ class RandomAffine(RandomImageTransform):
         return self._drawn._apply(image)
 
 
-def _about_zero(name: str, given: Any) -> tuple[float, float]:
-    checks.of_type(name, given, (int, float, list, tuple))
-    if isinstance(given, (int, float)):
-        if given < 0:
-            raise ValueError(f"Input {name} is not within the required interval of [0, inf).")
-        given = (-given, given)
-    low, high = _numbers(name, given, 2, -math.inf, math.inf)
-    if low > high:
-        raise ValueError(f"{name} should be in (min, max) format. Got {given}.")
-    return low, high
-
-
-def _corners(name: str, points: Any) -> list[tuple[float, ...]]:
-    checks.of_type(name, points, (list, tuple))
-    if len(points) != 4:
-        raise TypeError(f"{name} should be a list or tuple of length 4, but got {len(points)}.")
-    return [_numbers(f"{name}[{i}]", p, 2, -2147483648, 2147483647) for i, p in enumerate(points)]
+Corners = Annotated[Any, several(several(number(-1e9, 1e9), 2), 4)]
 
 
 class Perspective(ImageTransform):
@@ -147,11 +110,10 @@ class Perspective(ImageTransform):
         RuntimeError: (when called) three of them lie on a line.
     """
 
-    start_points: Any = argument(
-        _corners, text="four places [x, y]: upper left, upper right, lower right, lower left.")
-    end_points: Any = argument(_corners, text="where they go.")
-    interpolation: Inter = argument(
-        plain, default=Inter.BILINEAR, text="`Inter.NEAREST` or `Inter.BILINEAR`.")
+    start_points: Corners = argument(
+        text="four places [x, y]: upper left, upper right, lower right, lower left.")
+    end_points: Corners = argument(text="where they go.")
+    interpolation: Plain = Inter.BILINEAR
 
     def _apply(self, image: Any) -> Any:
         try:
@@ -170,27 +132,14 @@ def _back(start: Sequence[Sequence[float]], end: Sequence[Sequence[float]]) -> A
 
 
 class RandomPerspective(RandomImageTransform):
-    """Perhaps `Perspective`, each corner moved inwards at random.
+    """Perhaps `Perspective`, each corner moved inwards at random."""
 
-    Args:
-        distortion_scale: how far at most: as part of half of the image, from 0 to 1.
-        prob: how likely it is.
-        interpolation: `Inter.NEAREST`, `Inter.BILINEAR` or `Inter.BICUBIC`, done by Pillow.
-
-    Source: `mindspore.dataset.vision.RandomPerspective`.
-    """
-
-    def __init__(
-        self, distortion_scale: float = 0.5, prob: float = 0.5,
-        interpolation: Inter = Inter.BICUBIC,
-    ) -> None:
-        self.distortion_scale = checks.number("distortion_scale", distortion_scale, 0.0, 1.0)
-        self.prob = checks.number("prob", prob, 0.0, 1.0)
-        self.how = inter_of("interpolation", interpolation)
-        if self.how not in (Inter.NEAREST, Inter.BILINEAR, Inter.BICUBIC):
-            raise ValueError("interpolation should be Inter.NEAREST, Inter.BILINEAR or "
-                             f"Inter.BICUBIC, but got {self.how!r}.")
-        self._drawn: Array | None = None
+    distortion_scale: Share = argument(
+        default=0.5, text="how far at most: as part of half of the image, from 0 to 1.")
+    prob: Share = argument(default=0.5, text="how likely it is.")
+    interpolation: Annotated[Any, one_of(
+        Inter.NEAREST, Inter.BILINEAR, Inter.BICUBIC, kind=Inter)] = Inter.BICUBIC
+    _drawn: Array | None = state(default=None)
 
     def _draw(self, image: Any) -> None:
         self._drawn = None
@@ -210,7 +159,7 @@ class RandomPerspective(RandomImageTransform):
         library = pillow("RandomPerspective")
         ways = library.Resampling
         way = {Inter.NEAREST: ways.NEAREST, Inter.BILINEAR: ways.BILINEAR,
-               Inter.BICUBIC: ways.BICUBIC}[self.how]
+               Inter.BICUBIC: ways.BICUBIC}[self.interpolation]
         plane = image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image
         made = library.fromarray(plane).transform(
             plane.shape[1::-1], library.Transform.PERSPECTIVE, self._drawn.tolist(), way)
