@@ -116,9 +116,9 @@ def test_arithmetic_is_counted(mode, capsys):
 
 @pytest.mark.parametrize(("make", "error", "text"), [
     (lambda: FlopsUtilizationCollector(0), ValueError,
-     "The 'data_size' must be int and must > 0, but got '0' with type 'int'"),
+     "'data_size' must be a positive int, but got 0"),
     (lambda: FlopsUtilizationCollector(1, full_flops=1), TypeError,
-     "The 'full_flops' must be a bool, but got int"),
+     "'full_flops' must be a bool, but got 1"),
     (lambda: FlopsUtilizationCollector(1, computility=0), ValueError,
      "For 'FlopsUtilizationCollector', 'computility' must be a positive number, but got 0"),
 ])
@@ -179,14 +179,14 @@ def test_a_function_fetches_its_data():
 
 @pytest.mark.parametrize(("wrong", "error", "text"), [
     (lambda: DatasetHelper(BATCHES, 1), TypeError,
-     "For 'DatasetHelper', 'dataset_sink_mode' must be a bool, but got int"),
+     "For 'DatasetHelper', 'dataset_sink_mode' must be a bool, but got 1"),
     (lambda: DatasetHelper(BATCHES, True, 0),
-     ValueError, "'sink_size' must be -1 or positive, but got sink_size 0"),
+     ValueError, "'sink_size' must be -1 or a positive int, but got 0"),
     (lambda: DatasetHelper(3), TypeError,
      "'dataset' must be iterable (a list of batches, a loader), a function that gives an"),
     (lambda: data_sink(len, BATCHES, 0), ValueError,
-     "The 'sink_size' must be positive, but got sink_size 0"),
-    (lambda: data_sink(3, BATCHES), TypeError, "'fn' must be a function, but got <class 'int'>"),
+     "'sink_size' must be a positive int, but got 0"),
+    (lambda: data_sink(3, BATCHES), TypeError, "'fn' must be a function, but got 3"),
     (lambda: connect_network_with_dataset(nn.ReLU(), DatasetHelper(BATCHES, False)), RuntimeError,
      "The API 'connect_network_with_dataset' should be called in dataset sink mode"),
     (lambda: connect_network_with_dataset(3, DatasetHelper(BATCHES)), TypeError,

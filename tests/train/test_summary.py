@@ -166,7 +166,7 @@ def test_filters_modes_limits_and_exports(tmp_path):
     (lambda r: SummaryRecord(r.log_dir + "x", export_options={"tensor_format": "txt"}), ValueError),
 ])
 def test_wrong_arguments_of_a_record(tmp_path, wrong, error):
-    with SummaryRecord(str(tmp_path)) as record, pytest.raises(error, match="'SummaryRecord'"):
+    with SummaryRecord(str(tmp_path)) as record, pytest.raises(error, match="'SummaryRecord"):
         wrong(record)
 
 

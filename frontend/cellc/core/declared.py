@@ -75,6 +75,15 @@ class Rule:
         wanted = f"at most {self.most}" if above else self.wanted
         raise kind(f"For '{what}', '{name}' must be {wanted}, but got {naming.described(value)}.")
 
+    def always(self, kind: type[Exception]) -> Rule:
+        """The same rule; any value that breaks it raises one kind of error."""
+        def follows(value: Any) -> bool:
+            return self.fits(value) and self.holds(value)
+
+        if kind is TypeError:
+            return Rule(self.wanted, follows, normal=self.normal)
+        return Rule(self.wanted, lambda value: True, follows, self.normal)
+
     def normal_default(self, default: Any) -> Any:
         """The normal form of a default; None where that is the default, or it breaks the rule."""
         if default in (None, Parameter.empty) or not self.fits(default) or not self.holds(default):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
 from ..compiled.jit import jit
+from ..core.declared import POSITIVE, Flag, Function, checks_arguments
 from ..core.native import names_itself
 from ..nn.cell import Cell
 from ..tensors.tensor import Tensor
-from .checks import of_kind
 from .data import Batch, Batches
+from .rules import SINK_SIZE
+
+SinkSize = Annotated[int, SINK_SIZE]
 
 
 @names_itself
@@ -27,15 +30,9 @@ class DatasetHelper:
     """
 
     def __init__(
-        self, dataset: Any, dataset_sink_mode: bool = True, sink_size: int = -1, epoch_num: int = 1
+        self, dataset: Any, dataset_sink_mode: Flag = True, sink_size: SinkSize = -1,
+        epoch_num: Annotated[int, POSITIVE.always(ValueError)] = 1,
     ) -> None:
-        of_kind(dataset_sink_mode, bool, "For 'DatasetHelper', 'dataset_sink_mode' must be a bool, "
-                "but got {kind.__name__}.")
-        if type(epoch_num) is not int or epoch_num < 1:
-            raise ValueError(f"For 'DatasetHelper', 'epoch_num' must be positive, got {epoch_num}.")
-        if type(sink_size) is not int or sink_size == 0 or sink_size < -1:
-            raise ValueError("For 'DatasetHelper', the 'sink_size' must be -1 or positive, but got "
-                             f"sink_size {sink_size}.")
         self._size = sink_size
         self.dataset, self.sinks = dataset, dataset_sink_mode
         self._batches = Batches(dataset, "dataset")
@@ -144,9 +141,10 @@ def connect_network_with_dataset(network: Cell, dataset_helper: DatasetHelper) -
     return _Fetching(network, dataset_helper)
 
 
+@checks_arguments
 def data_sink(
-    fn: Callable[..., Any], dataset: Any, sink_size: int = 1, jit_config: Any = None,
-    input_signature: Any = None,
+    fn: Function, dataset: Any, sink_size: Annotated[int, POSITIVE.always(ValueError)] = 1,
+    jit_config: Any = None, input_signature: Any = None,
 ) -> Callable[[], Any]:
     """A function without arguments that calls `fn` on the next batches of a data set.
 
@@ -165,9 +163,6 @@ def data_sink(
 
     Source: `mindspore.train.data_sink`.
     """
-    of_kind(fn, Callable, "For 'data_sink', 'fn' must be a function, but got {kind}.")
-    if type(sink_size) is not int or sink_size <= 0:
-        raise ValueError(f"The 'sink_size' must be positive, but got sink_size {sink_size}.")
     called = jit(fn) if jit_config is not None else fn
     helper = DatasetHelper(dataset, True, sink_size)
     signature = None

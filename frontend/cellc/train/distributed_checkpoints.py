@@ -15,6 +15,7 @@ import numpy as np
 from cellc_runtime.protobuf import Message
 from cellc_runtime.world import world
 
+from ..core.declared import instance
 from ..nn.cell import Cell
 from ..ops.functional import collectives
 from ..ranks.layouts import PartLayout, assembled, layout_of, undivided
@@ -22,7 +23,6 @@ from ..ranks.settings import get_auto_parallel_context
 from ..ranks.strategies import ParallelLayouts, by_parameter, read
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import host_arrays_of, tensor_of
-from .checks import of_kind
 from .parts import Manifest, layouts_of, written_layouts
 from .serialization import load_checkpoint, load_param_into_net, save_checkpoint
 from .transforming import build_searched_strategy, kind_of, transformed, unified_entries
@@ -91,7 +91,7 @@ def load_distributed_checkpoint(
         return _load_unified(network, unified_safetensors_dir, predict_strategy,
                              dst_safetensors_dir, rank_id, output_format, name_map,
                              return_param_dict)
-    of_kind(network, Cell, f"For '{what}', 'network' must be a Cell, but got {{kind}}.")
+    instance(Cell)(network, what, "network")
     assert network is not None, "checked above"
     found, have = _parts(checkpoint_filenames, train_strategy_filename, what)
     want = _wanted(predict_strategy, what) if predict_strategy is not None else layouts_of(network)
@@ -113,8 +113,8 @@ def _parts(given: Any, strategy: str | None, what: str) -> tuple[dict[str, dict[
             raise ValueError(f"the checkpoint {given} is not whole: there is no part {missing[0]}, "
                              "or not all of it.")
     else:
-        of_kind(given, (list, tuple), f"For '{what}', 'checkpoint_filenames' must be a list of "
-                "names or the name of a manifest, but got {kind}.")
+        instance(list, tuple, wanted="a list of names or the name of a manifest")(
+            given, what, "checkpoint_filenames")
         for i, name in enumerate(given):
             if not isinstance(name, str) or not name.endswith(tuple(f".{f}" for f in FORMATS)) or \
                     not os.path.isfile(name) or not os.path.getsize(name):
@@ -153,7 +153,7 @@ def _wanted(given: Any, what: str) -> dict[str, PartLayout]:
     """The layouts of a `predict_strategy`."""
     if isinstance(given, str):
         return by_parameter(read(given, what).layouts, world().rank)
-    of_kind(given, Mapping, f"For '{what}', 'predict_strategy' must be a dict, but got {{kind}}.")
+    instance(Mapping, wanted="a dict")(given, what, "predict_strategy")
     return {name: layout_of(own, f"predict_strategy[{name!r}]") for name, own in given.items()}
 
 
@@ -218,16 +218,13 @@ def merge_sliced_parameter(
     Source: `mindspore.parallel.merge_sliced_parameter`.
     """
     what = "merge_sliced_parameter"
-    of_kind(sliced_parameters, list, f"For '{what}', the argument 'sliced_parameters' should be "
-            "list, but got {kind}.")
+    instance(list)(sliced_parameters, what, "sliced_parameters")
     if not sliced_parameters:
         raise ValueError(f"For '{what}', the argument 'sliced_parameters' should not be empty.")
     if strategy:
-        of_kind(strategy, dict,
-                f"For '{what}', the argument 'strategy' should be dict, but got {{kind}}.")
+        instance(dict)(strategy, what, "strategy")
     for i, part in enumerate(sliced_parameters):
-        of_kind(part, Parameter, f"For '{what}', the element in 'sliced_parameters' should be "
-                f"'Parameter', but got {{kind}} at index {i}.")
+        instance(Parameter)(part, what, f"sliced_parameters[{i}]")
     first = sliced_parameters[0]
     for i, part in enumerate(sliced_parameters):
         if (part.name, part.shape[1:]) != (first.name, first.shape[1:]):
@@ -269,7 +266,7 @@ def load_segmented_checkpoints(
 
     Source: `mindspore.parallel.load_segmented_checkpoints`.
     """
-    of_kind(ckpt_file_dir, str, "The ckpt_file_dir should be a str.")
+    instance(str)(ckpt_file_dir, "load_distributed_checkpoint", "ckpt_file_dir")
     if not os.path.isdir(ckpt_file_dir):
         raise ValueError(f"The dst_strategy_file: {ckpt_file_dir} doesn't exist. Or it's not a "
                          "directory")
@@ -289,8 +286,7 @@ def sync_pipeline_shared_parameters(net: Cell) -> None:
 
     Source: `mindspore.parallel.sync_pipeline_shared_parameters`.
     """
-    of_kind(net, Cell, "For 'sync_pipeline_shared_parameters', the argument 'net' should be a "
-            "Cell, but got {kind}.")
+    instance(Cell)(net, "sync_pipeline_shared_parameters", "net")
     layouts = net.parameter_layout_dict
     for name, parameter in net.parameters_and_names():
         layout = layouts.get(name, ())
@@ -324,9 +320,8 @@ def parameter_broadcast(
     Source: `mindspore.parallel.parameter_broadcast`.
     """
     what = "parameter_broadcast"
-    of_kind(net, Cell, f"For '{what}', the argument 'net' should be a Cell, but got {{kind}}.")
-    of_kind(layout, Mapping, f"For '{what}', the argument 'layout' should be a dict, but got "
-            "{kind}.")
+    instance(Cell)(net, what, "net")
+    instance(Mapping, wanted="a dict")(layout, what, "layout")
     here = world()
     if not layout or here.size == 1:
         return
@@ -370,8 +365,7 @@ def restore_group_info_list(group_info_file_name: str) -> list[int]:
     Source: `mindspore.parallel.restore_group_info_list`.
     """
     what = "restore_group_info_list"
-    of_kind(group_info_file_name, str, f"For '{what}', the argument 'group_info_file_name' should "
-            "be str, but got {kind}.")
+    instance(str)(group_info_file_name, what, "group_info_file_name")
     if not os.path.isfile(group_info_file_name):
         raise ValueError(f"For '{what}', no such group information file: {group_info_file_name}.")
     data = Path(group_info_file_name).read_bytes()

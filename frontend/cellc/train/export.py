@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +14,12 @@ from cellc_runtime.errors import ArtifactError
 from cellc_runtime.lazy import lazy_module
 
 from ..compiled.entries import Traced, trace
+from ..core.declared import CALLABLE, instance
 from ..nn.cell import Cell
 from ..nn.graph_cell import LoadedGraph
 from ..tensors.parameter import Parameter
 from ..tracing.pytree import take_apart
 from ..tracing.pytree_json import from_json, to_json
-from .checks import of_kind
 
 if TYPE_CHECKING:
     from . import export_onnx
@@ -78,7 +77,7 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
             raise TypeError(f"export() got an unexpected keyword argument {name!r}")
         if value not in (None, False):
             raise ValueError(f"For 'export', the option {name!r} is not supported: leave it out.")
-    of_kind(net, Callable, "For 'export', 'net' must be a Cell or function, but got {kind}.")
+    CALLABLE(net, "export", "net")
     function = net if isinstance(net, Cell) else getattr(net, "fn", net)
     suffix = _SUFFIX[file_format]
     path = file_name if file_name.endswith(suffix) else file_name + suffix
@@ -149,7 +148,7 @@ def load(file_name: str, **kwargs: Any) -> LoadedGraph:
     for name, value in kwargs.items():
         if value is not None:
             raise ValueError(f"For 'load', the option {name!r} is not supported: leave it out.")
-    of_kind(file_name, str, "For 'load', 'file_name' must be a string, but got {kind}.", ValueError)
+    instance(str).always(ValueError)(file_name, "load", "file_name")
     if not os.path.isfile(file_name):
         raise ValueError(f"For 'load', there is no file {os.path.realpath(file_name)}.")
     if not file_name.endswith(".mindir"):

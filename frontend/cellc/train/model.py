@@ -10,6 +10,7 @@ from .. import context as context
 from .. import nn
 from ..amp import LossScaleManager, build_train_network
 from ..amp.precision import LEVELS
+from ..core.declared import BOOL, NON_NEGATIVE, POSITIVE, instance, one_of
 from ..core.native import names_itself
 from ..nn.boost.training import AutoBoost, BoostTrainOneStepCell
 from ..nn.cell import Cell
@@ -17,10 +18,9 @@ from ..parallel.auto_parallel import AutoParallel
 from ..ranks.settings import ParallelMode as ParallelMode
 from ..tensors.tensor import Tensor
 from .callback.callback import CallbackParams, Callbacks, RunContext
-from .callback.monitors import not_negative
-from .checks import of_kind
 from .data import Batches
 from .metrics import Loss, get_metrics
+from .rules import SINK_SIZE
 from .serialization import finish_saves
 
 _NETWORK_OPTIONS = ("loss_scale_manager", "keep_batchnorm_fp32", "boost_config_dict")
@@ -176,10 +176,9 @@ class Model:
                 "For Model.fit, the argument 'metrics' of Model can not be None or empty where "
                 "'valid_dataset' is given."
             )
-        of_kind(valid_dataset_sink_mode, bool,
-                "For Model.fit, 'valid_dataset_sink_mode' must be bool.")
+        BOOL(valid_dataset_sink_mode, "Model.fit", "valid_dataset_sink_mode")
         if not isinstance(valid_frequency, (list, tuple, range)):
-            not_negative("valid_frequency", valid_frequency)
+            NON_NEGATIVE(valid_frequency, "Model.fit", "valid_frequency")
         self._run(epoch, train_dataset, callbacks, dataset_sink_mode, sink_size, initial_epoch,
                   valid_dataset, valid_frequency, fit=True)
 
@@ -362,8 +361,8 @@ class Model:
                 "is not part of cellc; `cellc compile` writes an artifact for deployment."
             )
         for value in predict_data:
-            of_kind(value, (Tensor, list, tuple, int, float, bool, dict),
-                    "For Model.predict, the data must be Tensors, got {kind}.")
+            instance(Tensor, list, tuple, int, float, bool, dict, wanted="Tensors")(
+                value, "Model.predict", "data")
         self._put_into_mode(self._predict_network, False)
         return self._predict_network(*predict_data)
 
@@ -446,24 +445,17 @@ def _check_arguments(
     network: Any, loss_fn: Any, optimizer: Any, eval_network: Any, eval_indexes: Any,
     amp_level: Any, boost_level: Any, options: Mapping[str, Any],
 ) -> None:
-    for name, value, kinds, wanted in (
-        ("network", network, Cell, "'Cell'"),
-        ("loss_fn", loss_fn, (Callable, NoneType), "'Cell' or a function"),
-        ("optimizer", optimizer, (Cell, NoneType), "'Optimizer'"),
-        ("eval_network", eval_network, (Cell, NoneType), "'Cell'"),
-    ):
-        of_kind(value, kinds, "The type of '{name}' should be {wanted}, but got type "
-                "'{kind.__name__}'.", name=name, wanted=wanted)
+    instance(Cell)(network, "Model", "network")
+    instance(Callable, NoneType, wanted="a Cell or a function")(loss_fn, "Model", "loss_fn")
+    instance(Cell, NoneType)(optimizer, "Model", "optimizer")
+    instance(Cell, NoneType)(eval_network, "Model", "eval_network")
     if eval_indexes is not None and (not isinstance(eval_indexes, list) or len(eval_indexes) != 3):
         raise ValueError(
             "The argument 'eval_indexes' must be a list or None. If 'eval_indexes' is a list, "
             f"length of it must be three. But got 'eval_indexes' {eval_indexes}"
         )
-    if amp_level not in LEVELS:
-        raise ValueError(f"For 'Model', 'amp_level' must be one of {', '.join(LEVELS)}, "
-                         f"but got {amp_level!r}.")
-    if boost_level not in ("O0", "O1", "O2"):
-        raise ValueError(f"For 'Model', 'boost_level' must be O0, O1 or O2, got {boost_level!r}.")
+    one_of(*LEVELS)(amp_level, "Model", "amp_level")
+    one_of("O0", "O1", "O2")(boost_level, "Model", "boost_level")
     for name, value in options.items():
         if name not in _NETWORK_OPTIONS:
             raise ValueError(
@@ -471,20 +463,16 @@ def _check_arguments(
                 f"{', '.join(_NETWORK_OPTIONS)}."
             )
         if name == "keep_batchnorm_fp32":
-            of_kind(value, bool, "For 'Model', 'keep_batchnorm_fp32' must be bool, got {kind}.")
+            BOOL(value, "Model", name)
 
 
 def _check_epochs(epoch: Any, initial: Any, sink: Any, sink_size: Any) -> None:
-    if type(epoch) is not int:
-        raise TypeError(f"The input value must be int, but got '{type(epoch).__name__}'")
-    if epoch <= 0:
-        raise ValueError(f"'epoch' must be int and must > 0, but got '{epoch}'.")
-    not_negative("initial_epoch", initial)
+    POSITIVE(epoch, "Model.train", "epoch")
+    NON_NEGATIVE(initial, "Model.train", "initial_epoch")
     if epoch <= initial:
         raise ValueError(
             "For 'Model.train', the parameter 'epoch' must bigger than parameter 'initial_epoch', "
             f"but got the parameter 'epoch' is {epoch}, 'initial_epoch' is {initial}."
         )
-    of_kind(sink, bool, "'dataset_sink_mode' must be bool, but got {kind}.")
-    if type(sink_size) is not int or sink_size == 0 or sink_size < -1:
-        raise ValueError(f"'sink_size' must be -1 or positive, but got {sink_size}.")
+    BOOL(sink, "Model.train", "dataset_sink_mode")
+    SINK_SIZE(sink_size, "Model.train", "sink_size")

@@ -23,13 +23,13 @@ from cellc_runtime.forks import in_child, renewed
 from cellc_runtime.lazy import lazy_module, no_attribute
 from cellc_runtime.world import world
 
+from ..core.declared import BOOL, FUNCTION, instance
 from ..nn.cell import Cell
 from ..nn.cell.unregistered import look_through
 from ..ranks.settings import divides_networks
 from ..storage.elsewhere import is_elsewhere
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, tensor_of
-from .checks import of_kind
 from .weights_file import FORMATS, read, with_suffix, write
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ def save_checkpoint(
     entries |= _appended(append_dict)
     path = with_suffix(path, format)
     single = kwargs.get("remove_redundancy")
-    of_kind(single, (bool, NoneType),
-            "For 'save_checkpoint', 'remove_redundancy' must be None or a bool, but got {kind}.")
+    instance(bool, NoneType)(single, "save_checkpoint", "remove_redundancy")
     layouts = _parted(save_obj)
     if layouts and integrated_save:
         entries = parts.merged(entries, layouts)
@@ -136,15 +135,12 @@ def _parted(obj: Any) -> dict[str, PartLayout]:
 def _check_save(
     save_obj: Any, name: Any, integrated: Any, async_save: Any, crc: Any, format: Any
 ) -> None:
-    of_kind(save_obj, (Cell, list, dict), "For 'save_checkpoint', the parameter 'save_obj' must be "
-            "nn.Cell, list or dict, but got {kind}.")
-    of_kind(name, str, "For 'save_checkpoint', 'ckpt_file_name' must be string, but got {kind}.")
-    for what, value, error in (("integrated_save", integrated, TypeError),
-                               ("crc_check", crc, ValueError)):
-        of_kind(value, bool, "For 'save_checkpoint', '{what}' must be a bool, but got {kind}.",
-                error, what=what)
-    of_kind(async_save, (bool, str),
-            "For 'save_checkpoint', 'async_save' must be bool or string, got {kind}.")
+    instance(Cell, list, dict, wanted="a Cell, a list or a dict")(
+        save_obj, "save_checkpoint", "save_obj")
+    instance(str)(name, "save_checkpoint", "ckpt_file_name")
+    BOOL(integrated, "save_checkpoint", "integrated_save")
+    BOOL.always(ValueError)(crc, "save_checkpoint", "crc_check")
+    instance(bool, str)(async_save, "save_checkpoint", "async_save")
     if isinstance(async_save, str) and async_save not in ("process", "thread"):
         raise ValueError(
             "For 'save_checkpoint', the argument 'async_save' can only be 'process' or 'thread', "
@@ -160,10 +156,8 @@ def _check_format(function: str, format: Any) -> None:
 
 
 def _no_encryption(function: str, argument: str, key: Any, way: Any) -> None:
-    of_kind(way, str, "For '{function}', '{argument}_mode' must be a str, but got {kind}.",
-            ValueError, function=function, argument=argument)
-    of_kind(key, (bytes, NoneType), "For '{function}', '{argument}_key' must be None or bytes, but "
-            "got {kind}.", ValueError, function=function, argument=argument)
+    instance(str).always(ValueError)(way, function, f"{argument}_mode")
+    instance(bytes, NoneType).always(ValueError)(key, function, f"{argument}_key")
     if key is None:
         return
     raise ValueError(
@@ -205,10 +199,8 @@ def _state_of(net: Cell) -> dict[str, Tensor]:
 
 
 def _entry_of(name: Any, value: Any) -> tuple[str, Array | str]:
-    of_kind(name, str,
-            "For 'save_checkpoint', the name of a tensor must be string, but got {kind}.")
-    of_kind(value, (Tensor, str), "For 'save_checkpoint', the value of '{name}' must be Parameter "
-            "or Tensor, but got {kind}.", name=name)
+    instance(str)(name, "save_checkpoint", "the name of a tensor")
+    instance(Tensor, str)(value, "save_checkpoint", f"{name}")
     return name, _array_of(value) if isinstance(value, Tensor) else value
 
 
@@ -220,16 +212,14 @@ def _array_of(tensor: Tensor) -> Array:
 def _chosen(entries: dict[str, Array | str], choice: Choice | None) -> dict[str, Array | str]:
     if choice is None:
         return entries
-    of_kind(choice, Callable,
-            "For 'save_checkpoint', 'choice_func' must be callable, but got {kind}.")
+    FUNCTION(choice, "save_checkpoint", "choice_func")
     return {name: value for name, value in entries.items() if choice(name)}
 
 
 def _appended(given: Any) -> dict[str, Array | str]:
     if given is None:
         return {}
-    of_kind(given, dict,
-            "For 'save_checkpoint', 'append_dict' must be None or dict, but got {kind}.")
+    instance(dict)(given, "save_checkpoint", "append_dict")
     out: dict[str, Array | str] = {}
     for key, value in given.items():
         if not isinstance(key, str) or not isinstance(value, (bool, int, float, str, Tensor)):
@@ -385,8 +375,7 @@ def load_checkpoint(
     _check_file(ckpt_file_name, format)
     _no_encryption("load_checkpoint", "dec", dec_key, dec_mode)
     for what, value in (("crc_check", crc_check), ("remove_redundancy", remove_redundancy)):
-        of_kind(value, bool, "For 'load_checkpoint', '{what}' must be a bool, but got {kind}.",
-                ValueError, what=what)
+        BOOL.always(ValueError)(value, "load_checkpoint", what)
     taken = _selection(filter_prefix, specify_prefix, choice_func)
     try:
         found = read(ckpt_file_name, format, crc_check)
@@ -418,8 +407,7 @@ def _check_file(file: Any, format: str) -> None:
                 "give format='safetensors'."
             )
         return
-    of_kind(file, str, "For 'load_checkpoint', the argument 'ckpt_file_name' must be string, but "
-            "got {kind}.")
+    instance(str)(file, "load_checkpoint", "ckpt_file_name")
     if not file.endswith(format):
         raise ValueError(
             "For 'load_checkpoint', the checkpoint file format must same with 'format', "
@@ -439,8 +427,8 @@ def _selection(left_out: Any, only: Any, choice: Choice | None) -> Choice:
         return lambda name: (not included or name.startswith(included)) and not (
             excluded and name.startswith(excluded)
         )
-    of_kind(choice, (Callable, NoneType),
-            "For 'load_checkpoint', 'choice_func' must be callable, but got {kind}.")
+    instance(Callable, NoneType, wanted="a function or None")(
+        choice, "load_checkpoint", "choice_func")
     return choice or (lambda name: True)
 
 
@@ -547,12 +535,10 @@ def load_param_into_net(
 
     Source: `mindspore.load_param_into_net`.
     """
-    of_kind(net, Cell,
-            "For 'load_param_into_net', the argument 'net' should be a Cell, but got {kind}.")
-    of_kind(strict_load, bool,
-            "For 'load_param_into_net', 'strict_load' must be bool, but got {kind}.")
-    of_kind(remove_redundancy, bool, "For 'load_param_into_net', 'remove_redundancy' must be bool, "
-            "but got {kind}.", ValueError)
+    instance(Cell)(net, "load_param_into_net", "net")
+    BOOL(strict_load, "load_param_into_net", "strict_load")
+    BOOL.always(ValueError)(
+        remove_redundancy, "load_param_into_net", "remove_redundancy")
     given = _parameters(parameter_dict)
     own = _state_of(net)
     layouts = _parted(net)
@@ -584,8 +570,7 @@ def load_param_into_net(
 
 
 def _parameters(given: Any) -> dict[str, Parameter]:
-    of_kind(given, Mapping, "For 'load_param_into_net', the argument 'parameter_dict' should be a "
-            "dict, but got {kind}.")
+    instance(Mapping, wanted="a dict")(given, "load_param_into_net", "parameter_dict")
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, (Parameter, str)):
             raise TypeError(

@@ -19,10 +19,9 @@ import numpy as np
 
 from cellc_runtime.files import write_atomically
 
-from ..core.declared import one_of
+from ..core.declared import INT, instance, one_of
 from ..ranks.layouts import PartLayout, assembled, sources, undivided
 from ..ranks.strategies import ParallelLayouts, Strategy, by_parameter, read, write
-from .checks import of_kind
 from .weights_file import FORMATS, Entries
 from .weights_file import read as read_weights
 from .weights_file import write as write_weights
@@ -246,16 +245,16 @@ def transform_checkpoint_by_rank(
 
     Source: `mindspore.parallel.transform_checkpoint_by_rank`.
     """
-    of_kind(checkpoint_files_map, dict, "The checkpoint_files_map should be a dict.")
-    of_kind(rank_id, int, "The rank_id should be a int.")
-    of_kind(save_checkpoint_file_name, str, "The save_checkpoint_file_name should be a str.")
+    what = "transform_checkpoint_by_rank"
+    instance(dict)(checkpoint_files_map, what, "checkpoint_files_map")
+    INT(rank_id, what, "rank_id")
+    instance(str)(save_checkpoint_file_name, what, "save_checkpoint_file_name")
     if not save_checkpoint_file_name.endswith(tuple(f".{f}" for f in FORMATS)):
         raise ValueError(f"The save_checkpoint_file_name {save_checkpoint_file_name} should end "
                          "with .ckpt")
     for rank, name in checkpoint_files_map.items():
         if not os.path.exists(name):
             raise ValueError(f"Checkpoint file {name} in rank {rank} not exits: ")
-    what = "transform_checkpoint_by_rank"
     _transform_one(rank_id, checkpoint_files_map, save_checkpoint_file_name,
                    _stated(src_strategy_file, what), _stated(dst_strategy_file, what))
 
@@ -335,7 +334,7 @@ def transform_checkpoints(
     Source: `mindspore.parallel.transform_checkpoints`.
     """
     what = "transform_checkpoints"
-    of_kind(ckpt_prefix, str, "The ckpt_prefix should be a str.")
+    instance(str)(ckpt_prefix, what, "ckpt_prefix")
     one_of(*FORMATS)(output_format, what, "output_format")
     if not os.path.isdir(src_checkpoints_dir):
         raise NotADirectoryError(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from ..checks import of_kind
+from ...core.declared import Flag, instance
+from ..rules import FREQUENCY
 from ..serialization import load_checkpoint, load_param_into_net, save_checkpoint
 from .callback import Callback, RunContext
+
+Frequency = Annotated[str | int, FREQUENCY]
 
 
 class BackupAndRestore(Callback):
@@ -23,20 +27,10 @@ class BackupAndRestore(Callback):
     """
 
     def __init__(
-        self, backup_dir: str, save_freq: str | int = "epoch", delete_checkpoint: bool = True
+        self, backup_dir: Annotated[str, instance(str)], save_freq: Frequency = "epoch",
+        delete_checkpoint: Flag = True,
     ) -> None:
-        of_kind(backup_dir, str,
-                "For 'BackupAndRestore', 'backup_dir' must be a string, but got {value!r}.")
-        if save_freq != "epoch":
-            if type(save_freq) is not int:
-                raise TypeError("For 'BackupAndRestore', 'save_freq' must be \"epoch\" or int, but "
-                                f"got {save_freq!r}.")
-            if save_freq <= 0:
-                raise ValueError("For 'BackupAndRestore', 'save_freq' must be positive, but got "
-                                 f"{save_freq}.")
-        self.delete_checkpoint = of_kind(
-            delete_checkpoint, bool, "For 'BackupAndRestore', 'delete_checkpoint' must be a bool, "
-            "but got {kind.__name__}.")
+        self.delete_checkpoint = delete_checkpoint
         self.backup_file = str(Path(backup_dir).resolve() / "backup.ckpt")
         self.save_freq = 1 if save_freq == "epoch" else int(save_freq)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from ...core.declared import instance
 from ...core.native import names_itself
 from ...tensors.tensor import Tensor
-from ..checks import of_kind
 
 STAGES = ("begin", "epoch_begin", "step_begin", "step_end", "epoch_end", "end")
 
@@ -40,10 +40,8 @@ class RunContext:
     Source: `mindspore.train.RunContext`.
     """
 
-    def __init__(self, original_args: dict[str, Any]) -> None:
-        self._args = of_kind(
-            original_args, dict,
-            "The argument 'original_args' must be of type dict, but got {kind}.")
+    def __init__(self, original_args: Annotated[dict[str, Any], instance(dict)]) -> None:
+        self._args = original_args
         self._stop = False
 
     def original_args(self) -> Any:
@@ -132,8 +130,7 @@ class Callbacks:
     def __init__(self, given: Any) -> None:
         many = () if given is None else given if isinstance(given, (list, tuple)) else (given,)
         for each in many:
-            of_kind(each, Callback, "When the 'callbacks' is a list, the elements in 'callbacks' "
-                    "must be Callback functions, but got {kind}.")
+            instance(Callback)(each, "Model", "callbacks")
         self.all: list[Callback] = list(many)
         self._stack = ExitStack()
 

@@ -7,22 +7,20 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.world import world
 
+from ...core.declared import NonNegative, checks_arguments, instance, one_of
 from ...core.native import names_itself
 from ...nn.cell import Cell
 from ...tensors.tensor import Tensor
-from ..checks import of_kind
 from ..export import export
+from ..rules import DIRECTORY, NO_KEY, PREFIX
 from ..serialization import finish_saves, save_checkpoint
 from .callback import Callback, RunContext
-from .monitors import not_negative
 
 if TYPE_CHECKING:
     from .. import parts
@@ -60,32 +58,24 @@ class CheckpointConfig:
     """
 
     def __init__(
-        self, save_checkpoint_steps: int = 1, save_checkpoint_seconds: int = 0,
-        keep_checkpoint_max: int = 5, keep_checkpoint_per_n_minutes: int = 0,
-        integrated_save: bool = True, async_save: bool | str = False,
-        saved_network: Cell | None = None, append_info: list[Any] | None = None,
-        enc_key: bytes | None = None, enc_mode: str = "AES-GCM", exception_save: bool = False,
-        crc_check: bool = False, remove_redundancy: bool = False, format: str = "ckpt",
-        **kwargs: Any,
+        self, save_checkpoint_steps: NonNegative | None = 1,
+        save_checkpoint_seconds: NonNegative | None = 0,
+        keep_checkpoint_max: NonNegative | None = 5,
+        keep_checkpoint_per_n_minutes: NonNegative | None = 0, integrated_save: bool = True,
+        async_save: bool | str = False,
+        saved_network: Annotated[Cell, instance(Cell)] | None = None,
+        append_info: Annotated[list[Any], instance(list)] | None = None,
+        enc_key: Annotated[Any, NO_KEY] = None, enc_mode: str = "AES-GCM",
+        exception_save: bool = False, crc_check: bool = False, remove_redundancy: bool = False,
+        format: Annotated[str, one_of("ckpt", "safetensors")] = "ckpt", **kwargs: Any,
     ) -> None:
-        counts = (save_checkpoint_steps, save_checkpoint_seconds, keep_checkpoint_max,
-                  keep_checkpoint_per_n_minutes)
-        for what, value in zip(_COUNTS, counts, strict=True):
-            if value is not None:
-                not_negative(what, value)
-        if not any(counts):
+        if not any((save_checkpoint_steps, save_checkpoint_seconds, keep_checkpoint_max,
+                    keep_checkpoint_per_n_minutes)):
             raise ValueError(
                 "For 'CheckpointConfig', when all of 'save_checkpoint_steps', "
                 "'save_checkpoint_seconds', 'keep_checkpoint_max' and "
                 "'keep_checkpoint_per_n_minutes' are 0, nothing would be saved or kept."
             )
-        of_kind(saved_network, (Cell, NoneType), "For 'CheckpointConfig', 'saved_network' must be "
-                "None or a Cell, but got {kind}.")
-        of_kind(enc_key, NoneType, "For 'CheckpointConfig', encrypted checkpoints are not "
-                "supported: leave 'enc_key' out.", ValueError)
-        if format not in ("ckpt", "safetensors"):
-            raise ValueError(f"For 'CheckpointConfig', 'format' must be ckpt or safetensors, "
-                             f"but got {format!r}.")
         self.save_checkpoint_steps = save_checkpoint_steps or None
         self.save_checkpoint_seconds = None if save_checkpoint_steps else save_checkpoint_seconds
         self.keep_checkpoint_max = keep_checkpoint_max or None
@@ -107,7 +97,6 @@ def _appended(info: Any) -> tuple[list[str], dict[str, Any] | None]:
     """The names of run-time facts, and the fixed values, of `append_info`."""
     if info is None:
         return [], None
-    of_kind(info, list, "For 'CheckpointConfig', 'append_info' must be a list, but got {kind}.")
     names: list[str] = []
     fixed: dict[str, Any] = {}
     for item in info:
@@ -145,20 +134,12 @@ class ModelCheckpoint(Callback):
     Source: `mindspore.train.ModelCheckpoint`.
     """
 
+    @checks_arguments
     def __init__(
-        self, prefix: str | Callable[[Any], str] = "CKP",
-        directory: str | Callable[[Any], str] | None = None,
+        self, prefix: Annotated[Any, PREFIX] = "CKP",
+        directory: Annotated[Any, DIRECTORY] = None,
         config: CheckpointConfig | None = None,
     ) -> None:
-        if not callable(prefix) and (not isinstance(prefix, str) or "/" in prefix):
-            raise ValueError(
-                "For 'ModelCheckpoint', the argument 'prefix' for checkpoint file name is invalid, "
-                f"it must be callable or string that does not contain '/', but got {prefix}."
-            )
-        of_kind(directory, (str, Callable, NoneType), "For 'ModelCheckpoint', 'directory' must be "
-                "callable or a string, but got {kind}.", ValueError)
-        of_kind(config, (CheckpointConfig, NoneType), "For 'ModelCheckpoint', the type of argument "
-                "'config' should be 'CheckpointConfig', but got {kind}.")
         self._prefix, self._directory = prefix, directory
         self._config = config or CheckpointConfig()
         self._latest = ""

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from cellc_runtime.files import write_text
 
 from ...compiled.entries import trace
+from ...core.declared import Flag, Positive, instance
 from ...nn.learning_rate_schedule import LearningRateSchedule
 from ...nn.optim.optimizer import Optimizer
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
-from ..checks import of_kind
+from ..rules import LINEAGE
 from ..summary.record import SummaryRecord
 from .callback import Callback, RunContext
 
@@ -29,6 +30,9 @@ _FIRST = 5
 """Without a pattern, this number of parameters gets histograms."""
 _TENSOR_TIMES = 20
 """Without a frequency, tensors are collected so often at most."""
+
+
+Lineage = Annotated[dict[str, Any], LINEAGE]
 
 
 class SummaryCollector(Callback):
@@ -51,21 +55,17 @@ class SummaryCollector(Callback):
     """
 
     def __init__(
-        self, summary_dir: str, collect_freq: int = 10, num_process: int = 32,
-        collect_specified_data: dict[str, Any] | None = None, keep_default_action: bool = True,
-        custom_lineage_data: dict[str, Any] | None = None, collect_tensor_freq: int | None = None,
-        max_file_size: int | None = None, export_options: dict[str, Any] | None = None,
+        self, summary_dir: Annotated[str, instance(str)], collect_freq: Positive = 10,
+        num_process: Positive = 32,
+        collect_specified_data: Annotated[dict[str, Any], instance(dict)] | None = None,
+        keep_default_action: Flag = True, custom_lineage_data: Lineage | None = None,
+        collect_tensor_freq: Positive | None = None, max_file_size: int | None = None,
+        export_options: dict[str, Any] | None = None,
     ) -> None:
-        self._folder = of_kind(summary_dir, str, "For 'SummaryCollector', the summary_dir must be "
-                               "a string, but got {value!r}.")
-        self._freq = _positive("collect_freq", collect_freq)
-        self._tensor_freq = None if collect_tensor_freq is None else \
-            _positive("collect_tensor_freq", collect_tensor_freq)
-        _positive("num_process", num_process)
-        of_kind(keep_default_action, bool, "For 'SummaryCollector', 'keep_default_action' must be "
-                "a bool, but got {value!r}.")
+        self._folder, self._freq = summary_dir, collect_freq
+        self._tensor_freq = collect_tensor_freq
         self._wanted = _specified(collect_specified_data, keep_default_action)
-        self._custom = _lineage(custom_lineage_data)
+        self._custom = dict(custom_lineage_data or {})
         self._options: dict[str, Any] = {"max_file_size": max_file_size,
                                          "export_options": export_options}
         self._record: SummaryRecord | None = None
@@ -234,21 +234,10 @@ def _rate(optimizer: Optimizer) -> float | None:
     return float(np.asarray(rate.asnumpy()))
 
 
-def _positive(name: str, value: Any) -> int:
-    found: int = of_kind(
-        value, int, "For 'SummaryCollector', '{name}' must be int, but got {value!r}.", name=name)
-    if found <= 0:
-        raise ValueError(f"For \"SummaryCollector\", the value of `{name}` should be greater than "
-                         f"0, but got `{value}`.")
-    return found
-
-
 def _specified(given: Any, keep: bool) -> dict[str, Any]:
     """Return the data to collect."""
     if given is None:
         return dict(_DEFAULTS)
-    of_kind(given, dict, "For 'SummaryCollector', 'collect_specified_data' must be a dict, but got "
-            "{value!r}.")
     if "collect_landscape" in given:
         raise ValueError("For 'SummaryCollector', 'collect_landscape' is not there: cellc computes "
                          "no loss landscapes.")
@@ -264,16 +253,6 @@ def _specified(given: Any, keep: bool) -> dict[str, Any]:
                             f"{value!r}.")
     rest = dict(_DEFAULTS) if keep else dict.fromkeys(_DEFAULTS, False)
     return {**rest, **given}
-
-
-def _lineage(given: Any) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, dict) or not all(
-            isinstance(k, str) and isinstance(v, (str, int, float)) for k, v in given.items()):
-        raise TypeError("For 'SummaryCollector', 'custom_lineage_data' must map strings to "
-                        f"strings, ints and floats, but got {given!r}.")
-    return dict(given)
 
 
 __all__ = ["SummaryCollector"]

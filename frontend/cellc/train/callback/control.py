@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable
-from types import NoneType
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from ...core.declared import (
+    Flag,
+    Function,
+    NonNegative,
+    PlainNumber,
+    instance,
+    number,
+    one_of,
+)
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
-from ..checks import of_kind
 from .callback import Callback, RunContext
-from .monitors import loss_of, not_negative
+from .monitors import loss_of
 
 log = logging.getLogger("cellc")
 
@@ -22,6 +28,13 @@ _LARGER_IS_BETTER = (
     "acc", "accuracy", "precision", "recall", "F1", "fbeta", "auc", "dice", "roc", "topk",
     "top_1_accuracy", "top_5_accuracy", "bleu_score", "cosine_similarity",
 )
+
+
+Text = Annotated[str, instance(str)]
+Mode = Annotated[str, one_of("auto", "min", "max")]
+Baseline = Annotated[float, number(normal=lambda value: value, bools=True)]
+Factor = Annotated[float, number(0, 1, "[)", whole=False, normal=lambda value: value)]
+Least = Annotated[float, number(0, normal=lambda value: value, bools=True)]
 
 
 class _Watching(Callback):
@@ -35,16 +48,8 @@ class _Watching(Callback):
 
     def __init__(self, monitor: str, mode: str, min_delta: float, patience: int,
                  verbose: bool) -> None:
-        who = type(self).__name__
-        of_kind(monitor, str, "For '{who}', 'monitor' must be a string, but got {kind}.", who=who)
-        if mode not in ("auto", "min", "max"):
-            raise ValueError(f"mode should be 'auto', 'min' or 'max', but got {mode}.")
-        of_kind(min_delta, (int, float), "For '{who}', 'min_delta' must be a number, got {kind}.",
-                who=who)
-        of_kind(verbose, bool, "For '{who}', 'verbose' must be bool, but got {kind}.", who=who)
         self.monitor, self.mode, self.verbose = monitor, mode, verbose
-        self.min_delta = abs(min_delta)
-        self.patience = not_negative("patience", patience)
+        self.min_delta, self.patience = abs(min_delta), patience
         self._up = mode == "max" or (mode == "auto" and monitor in _LARGER_IS_BETTER)
         self._restart()
 
@@ -95,16 +100,12 @@ class EarlyStopping(_Watching):
     """
 
     def __init__(
-        self, monitor: str = "eval_loss", min_delta: float = 0, patience: int = 0,
-        verbose: bool = False, mode: str = "auto", baseline: float | None = None,
-        restore_best_weights: bool = False,
+        self, monitor: Text = "eval_loss", min_delta: PlainNumber = 0, patience: NonNegative = 0,
+        verbose: Flag = False, mode: Mode = "auto", baseline: Baseline | None = None,
+        restore_best_weights: Flag = False,
     ) -> None:
         super().__init__(monitor, mode, min_delta, patience, verbose)
-        self.baseline = of_kind(baseline, (bool, int, float, NoneType), "For 'EarlyStopping', "
-                                "'baseline' must be a number, but got {kind}.")
-        self.restore_best_weights = of_kind(
-            restore_best_weights, bool,
-            "For 'EarlyStopping', 'restore_best_weights' must be bool, but got {kind}.")
+        self.baseline, self.restore_best_weights = baseline, restore_best_weights
         self.stopped_epoch = 0
         self._weights: list[tuple[Parameter, Tensor]] | None = None
 
@@ -163,19 +164,13 @@ class ReduceLROnPlateau(_Watching):
     """
 
     def __init__(
-        self, monitor: str = "eval_loss", factor: float = 0.1, patience: int = 10,
-        verbose: bool = False, mode: str = "auto", min_delta: float = 1e-4, cooldown: int = 0,
-        min_lr: float = 0,
+        self, monitor: Text = "eval_loss", factor: Factor = 0.1, patience: NonNegative = 10,
+        verbose: Flag = False, mode: Mode = "auto", min_delta: PlainNumber = 1e-4,
+        cooldown: NonNegative = 0, min_lr: Least = 0,
     ) -> None:
         super().__init__(monitor, mode, min_delta, patience, verbose)
-        of_kind(factor, float, "'factor' must be float, but got {kind.__name__}.")
-        if not 0 <= factor < 1:
-            raise ValueError(f"'factor' must be at least 0 and less than 1, but got {factor}.")
-        if min_lr < 0:
-            raise ValueError(f"'min_lr' must not be negative, but got {min_lr}.")
         self.factor, self.min_lr = factor, min_lr
-        self.cooldown = not_negative("cooldown", cooldown)
-        self.cooldown_counter = 0
+        self.cooldown, self.cooldown_counter = cooldown, 0
 
     def on_train_begin(self, run_context: RunContext) -> None:
         """Forget earlier trainings."""
@@ -219,10 +214,8 @@ class LearningRateScheduler(Callback):
     Source: `mindspore.train.LearningRateScheduler`.
     """
 
-    def __init__(self, learning_rate_function: Callable[[float, int], float]) -> None:
-        self.learning_rate_function = of_kind(
-            learning_rate_function, Callable,
-            "For 'LearningRateScheduler', the argument must be a function.")
+    def __init__(self, learning_rate_function: Function) -> None:
+        self.learning_rate_function = learning_rate_function
 
     def step_end(self, run_context: RunContext) -> None:
         """Set the learning rate."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from cellc_runtime.lazy import lazy_module
 
+from ...core.declared import Flag, NonNegative
 from ...tensors.tensor import Tensor
-from ..checks import of_kind
 from .callback import Callback, RunContext
 
 if TYPE_CHECKING:
@@ -33,15 +33,6 @@ def loss_of(outputs: Any) -> Any:
     return float(first) if isinstance(first, (int, float, np.number)) else None
 
 
-def not_negative(what: str, value: Any) -> int:
-    """An int of at least 0."""
-    if type(value) is not int:
-        raise TypeError(f"'{what}' must be int, but got '{type(value).__name__}'")
-    if value < 0:
-        raise ValueError(f"'{what}' must be int and must >= 0, but got '{value}'.")
-    return value
-
-
 class LossMonitor(Callback):
     """Prints the loss, and in `Model.fit` the metrics; ends a training whose loss is NaN or inf.
 
@@ -54,8 +45,8 @@ class LossMonitor(Callback):
     Source: `mindspore.train.LossMonitor`.
     """
 
-    def __init__(self, per_print_times: int = 1) -> None:
-        self._every = not_negative("per_print_times", per_print_times)
+    def __init__(self, per_print_times: NonNegative = 1) -> None:
+        self._every = per_print_times
         self._last = 0
 
     def step_end(self, run_context: RunContext) -> None:
@@ -105,9 +96,8 @@ class TimeMonitor(Callback):
     Source: `mindspore.train.TimeMonitor`.
     """
 
-    def __init__(self, data_size: int | None = None, data_time: bool = False) -> None:
-        self.data_size, self._data_time = data_size, of_kind(
-            data_time, bool, "The 'data_time' must be a bool, but got {kind.__name__}.")
+    def __init__(self, data_size: int | None = None, data_time: Flag = False) -> None:
+        self.data_size, self._data_time = data_size, data_time
         self._epoch = self._step_ended = time.perf_counter()
         self._waited = 0.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Annotated, Any
 
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.op import has_effect
@@ -11,9 +11,10 @@ from cellc_compiler.passes.rematerialize import contraction_flops
 
 from ... import context
 from ...compiled.entries import trace
-from ..checks import of_kind
+from ...core.declared import Flag, Positive, number
 from .callback import Callback, RunContext
-from .monitors import not_negative
+
+Peak = Annotated[float, number(0, ends="(]", normal=lambda value: value).always(ValueError)]
 
 
 class FlopsUtilizationCollector(Callback):
@@ -32,20 +33,9 @@ class FlopsUtilizationCollector(Callback):
     """
 
     def __init__(
-        self, data_size: int, computility: float = 1, full_flops: bool = True,
-        enable_ma_collector: bool = False,
+        self, data_size: Positive, computility: Peak = 1, full_flops: Flag = True,
+        enable_ma_collector: Flag = False,
     ) -> None:
-        not_negative("data_size", data_size)
-        if data_size == 0:
-            raise ValueError("The 'data_size' must be int and must > 0, but got '0' with type "
-                             "'int'.")
-        if isinstance(computility, bool) or not isinstance(computility, (int, float)) \
-                or computility <= 0:
-            raise ValueError("For 'FlopsUtilizationCollector', 'computility' must be a positive "
-                             f"number, but got {computility!r}.")
-        for name, value in (("full_flops", full_flops),
-                            ("enable_ma_collector", enable_ma_collector)):
-            of_kind(value, bool, "The '{name}' must be a bool, but got {kind.__name__}.", name=name)
         self.data_size, self.computility = data_size, float(computility)
         self.full_flops, self.enable_ma_collector = full_flops, enable_ma_collector
         self.flops: int | None = None

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from ..checks import counted, of_kind, updated
-from .metric import Metric, rearrange_inputs
+from ...core.declared import Flag, integer
+from .metric import Kept, counted, rearrange_inputs, updated
 
 
-class BleuScore(Metric):
+class BleuScore(Kept):
     """How many n-grams of translations are in their references, with a penalty for brevity.
 
     Args:
@@ -20,18 +20,13 @@ class BleuScore(Metric):
         smooth: whether 1 is added to counts (of Lin and Och, 2004).
 
     Raises:
-        TypeError, ValueError: an argument is wrong, or `update` got lists that do not fit.
         RuntimeError: `eval` without `update`.
 
-    Source: `mindspore.train.BleuScore`; Papineni et al., "BLEU", 2002.
+    Reference: Papineni et al., "BLEU", 2002.
     """
 
-    def __init__(self, n_gram: int = 4, smooth: bool = False) -> None:
-        if type(n_gram) is not int or not 1 <= n_gram <= 4:
-            raise ValueError(f"For 'BleuScore', 'n_gram' must be from 1 to 4, but got {n_gram}.")
-        of_kind(smooth, bool, "For 'BleuScore', 'smooth' must be bool, but got {kind}.")
-        self.n_gram, self.smooth = n_gram, smooth
-        self.clear()
+    n_gram: Annotated[int, integer(1, 4).always(ValueError)] = 4
+    smooth: Flag = False
 
     def clear(self) -> None:
         """Forget all inputs."""

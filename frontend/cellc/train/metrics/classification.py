@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from ..checks import check_fit, updated
-from .metric import Array, Evaluated, Mean, one_hot, rearrange_inputs
+from ...core.declared import Positive, number
+from .metric import Array, Evaluated, Mean, check_fit, one_hot, rearrange_inputs, updated
 
 
 def _rows(values: Array) -> Array:
@@ -24,11 +24,7 @@ class Accuracy(Evaluated):
             as correct when they are equal.
 
     Raises:
-        TypeError: another `eval_type`.
-        ValueError: `update` got shapes that do not fit.
         RuntimeError: `eval` without `update`.
-
-    Source: `mindspore.train.Accuracy`.
     """
 
     def clear(self) -> None:
@@ -108,11 +104,7 @@ class Precision(_PerClass):
             `"multilabel"`: zeros and ones, the result is one of each sample.
 
     Raises:
-        TypeError: another `eval_type`.
-        ValueError: `update` got shapes or labels that do not fit.
         RuntimeError: `eval` without `update`.
-
-    Source: `mindspore.train.Precision`.
     """
 
     def eval(self, average: bool = False) -> Any:
@@ -124,13 +116,14 @@ class Recall(_PerClass):
     """True positives over all actual positives, of each class.
 
     Args and errors are those of `Precision`.
-
-    Source: `mindspore.train.Recall`.
     """
 
     def eval(self, average: bool = False) -> Any:
         """The recall of each class, or their mean."""
         return self._ratio(self._sums[2], average)
+
+
+Beta = Annotated[float, number(0, ends="(]", normal=lambda value: value, bools=True)]
 
 
 class Fbeta(_PerClass):
@@ -142,15 +135,10 @@ class Fbeta(_PerClass):
         beta: weight of recall, above 0.
 
     Raises:
-        ValueError: `beta` is not above 0, or `update` got shapes that do not fit.
         RuntimeError: `eval` without `update`.
-
-    Source: `mindspore.train.Fbeta`.
     """
 
-    def __init__(self, beta: float) -> None:
-        if not beta > 0:
-            raise ValueError(f"For '{self._name()}', 'beta' must be greater than 0, got {beta}.")
+    def __init__(self, beta: Beta) -> None:
         super().__init__()
         self.beta = beta
 
@@ -163,7 +151,7 @@ class Fbeta(_PerClass):
 
 
 class F1(Fbeta):
-    """`Fbeta` with beta 1. Source: `mindspore.train.F1`."""
+    """`Fbeta` with beta 1."""
 
     def __init__(self) -> None:
         super().__init__(1.0)
@@ -176,17 +164,10 @@ class TopKCategoricalAccuracy(Mean):
         k: how many.
 
     Raises:
-        ValueError: `k` is less than 1, or `update` got shapes that do not fit.
         RuntimeError: `eval` without `update`.
-
-    Source: `mindspore.train.TopKCategoricalAccuracy`.
     """
 
-    def __init__(self, k: int) -> None:
-        if type(k) is not int:
-            raise TypeError(f"For '{self._name()}', 'k' must be int, but got {type(k)}.")
-        if k < 1:
-            raise ValueError(f"For '{self._name()}', 'k' must be at least 1, but got {k}.")
+    def __init__(self, k: Positive) -> None:
         self.k = k
         super().__init__()
 
@@ -204,14 +185,14 @@ class TopKCategoricalAccuracy(Mean):
 
 
 class Top1CategoricalAccuracy(TopKCategoricalAccuracy):
-    """`TopKCategoricalAccuracy` with k 1. Source: `mindspore.train.Top1CategoricalAccuracy`."""
+    """`TopKCategoricalAccuracy` with k 1."""
 
     def __init__(self) -> None:
         super().__init__(1)
 
 
 class Top5CategoricalAccuracy(TopKCategoricalAccuracy):
-    """`TopKCategoricalAccuracy` with k 5. Source: `mindspore.train.Top5CategoricalAccuracy`."""
+    """`TopKCategoricalAccuracy` with k 5."""
 
     def __init__(self) -> None:
         super().__init__(5)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from ..checks import check_fit, of_kind, updated
-from .metric import Array, Metric, check_name, rearrange_inputs
+from ...core.declared import Flag, PlainNumber, Rule, integer, one_of
+from .metric import Array, Kept, check_fit, rearrange_inputs, updated
 
 
-class ConfusionMatrix(Metric):
+class ConfusionMatrix(Kept):
     """How often each class was predicted for each class.
 
     Args:
@@ -20,25 +20,12 @@ class ConfusionMatrix(Metric):
             the column, of everything.
         threshold: from which a score counts as class 1, where predictions are scores of the
             labels' shape.
-
-    Raises:
-        TypeError, ValueError: an argument is wrong, or `update` got shapes that do not fit.
-
-    Source: `mindspore.train.ConfusionMatrix`.
     """
 
-    def __init__(
-        self, num_classes: int, normalize: str = "no_norm", threshold: float = 0.5
-    ) -> None:
-        if type(num_classes) is not int or num_classes < 1:
-            raise TypeError(
-                f"For 'ConfusionMatrix', 'num_classes' must be a positive int, got {num_classes}.")
-        self.threshold = of_kind(threshold, (int, float), "For 'ConfusionMatrix', 'threshold' must "
-                                 "be float, but got {kind}.")
-        self.num_classes = num_classes
-        self.normalize = check_name(
-            "ConfusionMatrix", "normalize", normalize, ("no_norm", "target", "prediction", "all"))
-        self.clear()
+    num_classes: Annotated[int, integer(1).always(TypeError)]
+    normalize: Annotated[str, one_of("no_norm", "target", "prediction", "all", kind=str)] = \
+        "no_norm"
+    threshold: PlainNumber = 0.5
 
     def clear(self) -> None:
         """Forget all inputs."""
@@ -137,7 +124,11 @@ _BY_NAME = {n: rate for name, (rate, others) in _RATES.items() for n in (name, *
 _DECREASES = ("none", "mean", "sum", "mean_batch", "sum_batch", "mean_channel", "sum_channel")
 
 
-class ConfusionMatrixMetric(Metric):
+def _plain(name: str) -> str:
+    return name.strip().lower().replace(" ", "_")
+
+
+class ConfusionMatrixMetric(Kept):
     """A rate of true and false positives and negatives, of one-hot predictions.
 
     Args:
@@ -153,36 +144,19 @@ class ConfusionMatrixMetric(Metric):
             "sum_batch", "mean_channel", "sum_channel". Rates that are not defined are left out.
 
     Raises:
-        TypeError, ValueError: an argument is wrong, or `update` got shapes that do not fit.
         RuntimeError: `eval` without `update`.
-
-    Source: `mindspore.train.ConfusionMatrixMetric`.
     """
 
-    def __init__(
-        self, skip_channel: bool = True, metric_name: str = "sensitivity",
-        calculation_method: bool = False, decrease: str = "mean",
-    ) -> None:
-        for what, value in (("skip_channel", skip_channel),
-                            ("calculation_method", calculation_method)):
-            of_kind(value, bool, "For 'ConfusionMatrixMetric', '{what}' must be bool, got {kind}.",
-                    what=what)
-        of_kind(metric_name, str, "For 'ConfusionMatrixMetric', 'metric_name' must be a string, "
-                "but got {kind}.")
-        rate = _BY_NAME.get(metric_name.strip().lower().replace(" ", "_"))
-        if rate is None:
-            raise ValueError(
-                f"For 'ConfusionMatrixMetric', there is no rate {metric_name!r}; there are "
-                f"{', '.join(_RATES)} and their abbreviations."
-            )
-        self.skip_channel, self.metric_name = skip_channel, metric_name
-        self.calculation_method = calculation_method
-        self.decrease = check_name("ConfusionMatrixMetric", "decrease", decrease, _DECREASES)
-        self._rate = rate
-        self.clear()
+    skip_channel: Flag = True
+    metric_name: Annotated[str, Rule(
+        f"one of {', '.join(_RATES)}, or an abbreviation", lambda value: isinstance(value, str),
+        lambda value: _plain(value) in _BY_NAME)] = "sensitivity"
+    calculation_method: Flag = False
+    decrease: Annotated[str, one_of(*_DECREASES, kind=str)] = "mean"
 
     def clear(self) -> None:
         """Forget all inputs."""
+        self._rate = _BY_NAME[_plain(self.metric_name)]
         self._counts: Array | None = None
         self._sum: Array = np.zeros(1)
         self._number = 0

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from ..checks import check_fit, updated
-from .metric import Array, Metric, rearrange_inputs
+from ...core.declared import Int, checks_arguments, instance
+from .metric import Array, Kept, check_fit, rearrange_inputs, updated
 
 
-class ROC(Metric):
+class ROC(Kept):
     """The ROC curve: false and true positive rates at all thresholds.
 
     Args:
@@ -18,18 +18,13 @@ class ROC(Metric):
         pos_label: which label is positive, of two classes; default 1.
 
     Raises:
-        ValueError: `update` got shapes that do not fit.
         RuntimeError: `eval` without `update`.
 
-    Source: `mindspore.train.ROC`; Fawcett, "An introduction to ROC analysis", 2006.
+    Reference: Fawcett, "An introduction to ROC analysis", 2006.
     """
 
-    def __init__(self, class_num: int | None = None, pos_label: int | None = None) -> None:
-        for what, value in (("class_num", class_num), ("pos_label", pos_label)):
-            if value is not None and type(value) is not int:
-                raise TypeError(f"For 'ROC', '{what}' must be None or int, but got {type(value)}.")
-        self.class_num, self.pos_label = class_num, pos_label
-        self.clear()
+    class_num: Int | None = None
+    pos_label: Int | None = None
 
     def clear(self) -> None:
         """Forget all inputs."""
@@ -70,6 +65,9 @@ class ROC(Metric):
         return fpr, tpr, thresholds
 
 
+Points = Annotated[Any, instance(np.ndarray, list)]
+
+
 def roc_curve(scores: Array, positive: Array) -> tuple[Array, Array, Array]:
     """Rates and thresholds of one class, thresholds falling."""
     order = np.argsort(-scores, kind="stable")
@@ -85,7 +83,8 @@ def roc_curve(scores: Array, positive: Array) -> tuple[Array, Array, Array]:
     return (np.r_[zero, false / false[-1]], np.r_[zero, true / true[-1]], thresholds)
 
 
-def auc(x: Any, y: Any, reorder: bool = False) -> float:
+@checks_arguments
+def auc(x: Points, y: Points, reorder: bool = False) -> float:
     """The area under a curve, by trapezoids.
 
     Args:
@@ -93,16 +92,8 @@ def auc(x: Any, y: Any, reorder: bool = False) -> float:
             they must be one curve).
         reorder: whether points are sorted by `x` first.
 
-    Raises:
-        ValueError: shapes differ, there are less than two points, or `x` is not monotonous.
-
     Source: `mindspore.train.auc`.
     """
-    if not isinstance(x, (np.ndarray, list)) or not isinstance(y, (np.ndarray, list)):
-        raise TypeError(
-            "For 'auc', 'x' and 'y' must be numpy.ndarray or list, "
-            f"but got {type(x)} and {type(y)}."
-        )
     px, py = np.asarray(x), np.asarray(y)
     if px.ndim != 1 or px.shape != py.shape:
         raise ValueError(

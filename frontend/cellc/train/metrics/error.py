@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from ..checks import check_fit, of_kind, updated
-from .metric import Array, Mean, Metric, as_array, check_name, rearrange_inputs
+from ...core.declared import Flag, Int, number, one_of
+from .metric import Array, Kept, Mean, as_array, check_fit, rearrange_inputs, updated
 
 
 class _Error(Mean):
@@ -27,24 +27,23 @@ class _Error(Mean):
 
 
 class MAE(_Error):
-    """The mean absolute error. Source: `mindspore.train.MAE`."""
+    """The mean absolute error."""
 
     def _of(self, difference: Array) -> Any:
         return np.abs(difference).sum()
 
 
 class MSE(_Error):
-    """The mean squared error. Source: `mindspore.train.MSE`."""
+    """The mean squared error."""
 
     def _of(self, difference: Array) -> Any:
         return np.power(difference, 2).sum()
 
 
 class Loss(Mean):
-    """The mean of losses. Source: `mindspore.train.Loss`.
+    """The mean of losses.
 
     Raises:
-        ValueError: `update` got something else than one loss of one element.
         RuntimeError: `eval` without `update`.
     """
 
@@ -70,15 +69,9 @@ class Perplexity(Mean):
 
     Raises:
         RuntimeError: `update` got shapes that do not fit; `eval` without `update`.
-
-    Source: `mindspore.train.Perplexity`.
     """
 
-    def __init__(self, ignore_label: int | None = None) -> None:
-        if ignore_label is not None and type(ignore_label) is not int:
-            raise TypeError(
-                f"For 'Perplexity', 'ignore_label' must be None or int, got {type(ignore_label)}."
-            )
+    def __init__(self, ignore_label: Int | None = None) -> None:
         self.ignore_label = ignore_label
         super().__init__()
 
@@ -107,6 +100,9 @@ class Perplexity(Mean):
         return math.exp(super().eval())
 
 
+Smooth = Annotated[float, number(0, ends="(]", normal=lambda value: value).always(ValueError)]
+
+
 class Dice(Mean):
     """Twice the overlap of two sets over the sum of their sizes.
 
@@ -114,15 +110,10 @@ class Dice(Mean):
         smooth: added below, so that it is never 0.
 
     Raises:
-        ValueError: `update` got different shapes.
         RuntimeError: `eval` without `update`.
-
-    Source: `mindspore.train.Dice`.
     """
 
-    def __init__(self, smooth: float = 1e-5) -> None:
-        if isinstance(smooth, bool) or not isinstance(smooth, (int, float)) or smooth <= 0:
-            raise ValueError(f"For 'Dice', 'smooth' must be greater than 0, but got {smooth}.")
+    def __init__(self, smooth: Smooth = 1e-5) -> None:
         self.smooth = smooth
         super().__init__()
 
@@ -138,7 +129,7 @@ class Dice(Mean):
         self._count += y.shape[0]
 
 
-class CosineSimilarity(Metric):
+class CosineSimilarity(Kept):
     """The similarities of the rows of a matrix.
 
     Args:
@@ -148,20 +139,11 @@ class CosineSimilarity(Metric):
 
     Raises:
         RuntimeError: `eval` without `update`.
-
-    Source: `mindspore.train.CosineSimilarity`.
     """
 
-    def __init__(
-        self, similarity: str = "cosine", reduction: str = "none", zero_diagonal: bool = True
-    ) -> None:
-        self.similarity = check_name(
-            "CosineSimilarity", "similarity", similarity, ("dot", "cosine"))
-        self.reduction = check_name(
-            "CosineSimilarity", "reduction", reduction, ("none", "sum", "mean"))
-        self.zero_diagonal = of_kind(zero_diagonal, bool, "For 'CosineSimilarity', 'zero_diagonal' "
-                                     "must be bool, got {kind}.")
-        self.clear()
+    similarity: Annotated[str, one_of("dot", "cosine", kind=str)] = "cosine"
+    reduction: Annotated[str, one_of("none", "sum", "mean", kind=str)] = "none"
+    zero_diagonal: Flag = True
 
     def clear(self) -> None:
         """Forget the input."""

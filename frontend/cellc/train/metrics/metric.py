@@ -5,17 +5,40 @@ from __future__ import annotations
 import functools
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ...core.declared import Arguments, one_of
 from ...core.native import names_itself
 from ...tensors.tensor import Tensor
-from ..checks import check_fit, counted, of_kind, updated
 
 Array = npt.NDArray[Any]
+T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def counted(who: str, inputs: tuple[Any, ...], count: int, what: str) -> tuple[Any, ...]:
+    """The inputs of an `update`."""
+    if len(inputs) != count:
+        raise ValueError(
+            f"For '{who}.update', it needs {count} inputs ({what}), but got {len(inputs)}.")
+    return inputs
+
+
+def check_fit(good: bool, who: str, rule: str, first: Any, second: Any) -> None:
+    """Raise unless the shapes of two inputs of an `update` fit."""
+    if not good:
+        raise ValueError(f"For '{who}.update', {rule} {first.shape} and {second.shape}.")
+
+
+def updated(who: str, seen: T | None, samples: bool = True) -> T:
+    """Return the state that `update` has set."""
+    if seen is None:
+        none = "there are no samples: " if samples else ""
+        raise RuntimeError(f"For '{who}.eval', {none}call 'update' first.")
+    return seen
 
 
 def rearrange_inputs(func: Function) -> Function:
@@ -37,7 +60,7 @@ def rearrange_inputs(func: Function) -> Function:
 class Metric(metaclass=ABCMeta):
     """The base of metrics: `clear()`, then `update(...)` for each batch, then `eval()`.
 
-    Source: `mindspore.train.Metric`.
+    Source: `mindspore.train.Metric`; metrics have the names that they have there.
     """
 
     _indexes: list[int] | None = None
@@ -92,20 +115,18 @@ def as_array(value: Any, who: str) -> Array:
     )
 
 
-def check_name(who: str, what: str, value: Any, choices: tuple[str, ...]) -> str:
-    """A string that is one of some."""
-    name: str = of_kind(
-        value, str, "For '{who}', '{what}' must be a string, but got {kind}.", who=who, what=what)
-    if name not in choices:
-        raise ValueError(f"For '{who}', '{what}' must be one of {list(choices)}, got {name!r}.")
-    return name
-
-
 def one_hot(labels: Array, count: int) -> Array:
     """Rows of zeros with a one at each label: (N,) to (N, count)."""
     out = np.zeros((labels.size, count), np.int64)
     out[np.arange(labels.size), labels.reshape(-1).astype(np.int64)] = 1
     return out
+
+
+class Kept(Arguments, Metric):
+    """Base of metrics whose arguments are fields."""
+
+    def __post_init__(self) -> None:
+        self.clear()
 
 
 class Mean(Metric):
@@ -127,6 +148,9 @@ class Mean(Metric):
         return self._sum / updated(self._name(), self._count or None)
 
 
+EvalType = Annotated[str, one_of("classification", "multilabel").always(TypeError)]
+
+
 class Evaluated(Metric):
     """Base of metrics of predictions of classes: single-label or several labels at once.
 
@@ -134,12 +158,7 @@ class Evaluated(Metric):
         eval_type: "classification" or "multilabel".
     """
 
-    def __init__(self, eval_type: str = "classification") -> None:
-        if eval_type not in ("classification", "multilabel"):
-            raise TypeError(
-                f"For '{self._name()}', the argument 'eval_type' must be in "
-                f"['classification', 'multilabel'], but got {eval_type!r}."
-            )
+    def __init__(self, eval_type: EvalType = "classification") -> None:
         self._type = eval_type
         self.clear()
 

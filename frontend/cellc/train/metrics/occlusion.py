@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from ...core.declared import instance, integer
 from ...nn.cell import Cell
 from ...tensors.tensor import Tensor
-from ..checks import counted, of_kind, updated
-from .metric import Array, Metric, as_array, rearrange_inputs
+from .metric import Array, Kept, as_array, counted, rearrange_inputs, updated
 
 
-class OcclusionSensitivity(Metric):
+class OcclusionSensitivity(Kept):
     """The prediction of a class with each part of an image covered, one after the other.
 
     Args:
@@ -27,21 +27,13 @@ class OcclusionSensitivity(Metric):
         TypeError, ValueError, RuntimeError: an argument is wrong; `update` got no network, an
             image or label that does not fit; `eval` without `update`.
 
-    Source: `mindspore.train.OcclusionSensitivity`; Zeiler and Fergus, 2014.
+    Reference: Zeiler and Fergus, 2014.
     """
 
-    def __init__(
-        self, pad_val: float = 0.0, margin: int | Sequence[int] = 2, n_batch: int = 128,
-        b_box: Sequence[int] | None = None,
-    ) -> None:
-        of_kind(pad_val, float, "For 'OcclusionSensitivity', 'pad_val' must be float, but got "
-                "{kind}.")
-        if type(n_batch) is not int or n_batch < 1:
-            raise ValueError(
-                f"For 'OcclusionSensitivity', 'n_batch' must be a positive int, got {n_batch}."
-            )
-        self.pad_val, self.margin, self.n_batch, self.b_box = pad_val, margin, n_batch, b_box
-        self.clear()
+    pad_val: Annotated[float, instance(float)] = 0.0
+    margin: int | Sequence[int] = 2
+    n_batch: Annotated[int, integer(1).always(ValueError)] = 128
+    b_box: Sequence[int] | None = None
 
     def clear(self) -> None:
         """Forget the result."""
@@ -51,8 +43,7 @@ class OcclusionSensitivity(Metric):
     def update(self, *inputs: Any) -> None:
         """Take a network, an image with a batch axis of 1, and the label."""
         network, *rest = counted("OcclusionSensitivity", inputs, 3, "network, image, label")
-        of_kind(network, Cell, "For 'OcclusionSensitivity.update', the first input must be a Cell, "
-                "but got {kind}.")
+        instance(Cell)(network, "OcclusionSensitivity.update", "network")
         image, label = (as_array(x, "OcclusionSensitivity") for x in rest)
         if image.ndim < 2 or image.shape[0] != 1:
             raise RuntimeError(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from types import NoneType
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from ..checks import check_fit, counted, of_kind, updated
-from .metric import Array, Metric, as_array, check_name, rearrange_inputs
+from ...core.declared import Flag, instance, number, one_of
+from .metric import Array, Metric, as_array, check_fit, counted, rearrange_inputs, updated
 
-_DISTANCES = ("euclidean", "chessboard", "taxicab")
+Distance = Annotated[str, one_of("euclidean", "chessboard", "taxicab", kind=str)]
 _BLOCK = 1 << 22
 """Distances computed at once."""
 
@@ -19,8 +18,7 @@ class _Surface(Metric):
     """Takes two images and a label, and knows the edges of the label's area in both."""
 
     def __init__(self, distance_metric: str) -> None:
-        self.distance_metric = check_name(
-            self._name(), "distance_metric", distance_metric, _DISTANCES)
+        self.distance_metric = distance_metric
         self.clear()
 
     def clear(self) -> None:
@@ -33,8 +31,7 @@ class _Surface(Metric):
         *images, label = counted(
             self._name(), inputs, 3, "predicted image, true image, label")
         y_pred, y = (as_array(x, self._name()) for x in images)
-        of_kind(label, (int, float, np.number), "For '{who}.update', the label must be int or "
-                "float, got {kind}.", who=self._name())
+        instance(int, float, np.number)(label, f"{self._name()}.update", "label")
         check_fit(y_pred.size > 0 and y_pred.shape == y.shape, self._name(), "the images must have "
                   "one shape and not be empty, but got", y_pred, y)
         if label not in y_pred and label not in y:
@@ -80,28 +77,16 @@ class HausdorffDistance(_Surface):
         crop: accepted for compatibility: the result is the same without cropping.
 
     Raises:
-        TypeError, ValueError: an argument is wrong, or `update` got images that do not fit.
         RuntimeError: `eval` without `update`.
-
-    Source: `mindspore.train.HausdorffDistance`.
     """
 
     def __init__(
-        self, distance_metric: str = "euclidean", percentile: float | None = None,
-        directed: bool = False, crop: bool = True,
+        self, distance_metric: Distance = "euclidean",
+        percentile: Annotated[float, number(0, 100, normal=lambda value: value)] | None = None,
+        directed: Flag = False, crop: Flag = True,
     ) -> None:
         super().__init__(distance_metric)
-        of_kind(percentile, (int, float, NoneType), "For 'HausdorffDistance', 'percentile' must be "
-                "float, got {kind}.")
-        if percentile is not None and not 0 <= percentile <= 100:
-            raise ValueError(
-                f"For 'HausdorffDistance', 'percentile' must be from 0 to 100, got {percentile}."
-            )
-        self.percentile = percentile
-        self.directed = of_kind(
-            directed, bool, "For 'HausdorffDistance', 'directed' must be bool, but got {kind}.")
-        self.crop = of_kind(
-            crop, bool, "For 'HausdorffDistance', 'crop' must be bool, but got {kind}.")
+        self.percentile, self.directed, self.crop = percentile, directed, crop
 
     def eval(self) -> Any:
         """The distance; NaN where the area is in neither image's edge."""
@@ -124,17 +109,12 @@ class MeanSurfaceDistance(_Surface):
         distance_metric: `"euclidean"`, `"chessboard"` or `"taxicab"`.
 
     Raises:
-        TypeError, ValueError: an argument is wrong, or `update` got images that do not fit.
         RuntimeError: `eval` without `update`.
-
-    Source: `mindspore.train.MeanSurfaceDistance`.
     """
 
-    def __init__(self, symmetric: bool = False, distance_metric: str = "euclidean") -> None:
+    def __init__(self, symmetric: Flag = False, distance_metric: Distance = "euclidean") -> None:
         super().__init__(distance_metric)
-        self.symmetric = of_kind(
-            symmetric, bool, "For '{who}', 'symmetric' must be bool, but got {kind}.",
-            who=self._name())
+        self.symmetric = symmetric
 
     def _all(self) -> Array:
         there = self._distances()
@@ -150,8 +130,6 @@ class RootMeanSquareDistance(MeanSurfaceDistance):
     """The root of the mean squared distance of surface points to the other surface.
 
     Args and errors are those of `MeanSurfaceDistance`.
-
-    Source: `mindspore.train.RootMeanSquareDistance`.
     """
 
     def eval(self) -> Any:

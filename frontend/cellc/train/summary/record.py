@@ -7,25 +7,27 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import NoneType
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import numpy as np
 
 from cellc_compiler.ir.graph import Graph
 from cellc_runtime.files import replacing
 
+from ...core.declared import Flag, Function, Int, Positive, checks_arguments, instance
 from ...core.native import names_itself
 from ...nn.cell import Cell
 from ...ops.primitives.summary import PENDING
 from ...records.tfrecord import framed
 from ...tensors.tensor import Tensor
-from ..checks import of_kind
 from . import events
 
 _PLUGINS = ("scalar", "tensor", "histogram", "image", "graph", "dataset_graph", "train_lineage",
             "eval_lineage", "custom_lineage_data", "landscape")
 _MODES = ("train", "eval")
+
+
+Text = Annotated[str, instance(str)]
 
 
 @names_itself
@@ -49,26 +51,12 @@ class SummaryRecord:
     """
 
     def __init__(
-        self, log_dir: str, file_prefix: str = "events", file_suffix: str = "_MS",
-        num_process: int = 32, network: Cell | None = None, max_file_size: int | None = None,
-        raise_exception: bool = False, export_options: dict[str, Any] | None = None,
+        self, log_dir: Text, file_prefix: Text = "events", file_suffix: Text = "_MS",
+        num_process: int = 32, network: Annotated[Cell, instance(Cell)] | None = None,
+        max_file_size: Positive | None = None, raise_exception: Flag = False,
+        export_options: dict[str, Any] | None = None,
     ) -> None:
-        for name, value in (("log_dir", log_dir), ("file_prefix", file_prefix),
-                            ("file_suffix", file_suffix)):
-            of_kind(value, str, "For 'SummaryRecord', '{name}' must be a string, got {value!r}.",
-                    name=name)
-        of_kind(network, (Cell, NoneType),
-                "For 'SummaryRecord', 'network' must be a Cell, got {kind}.")
-        if max_file_size is not None:
-            if type(max_file_size) is not int:
-                raise TypeError("For 'SummaryRecord', 'max_file_size' must be int, but got "
-                                f"{max_file_size!r}.")
-            if max_file_size <= 0:
-                raise ValueError("For 'SummaryRecord', 'max_file_size' must be positive, but got "
-                                 f"{max_file_size}.")
         _check_export(export_options)
-        of_kind(raise_exception, bool,
-                "For 'SummaryRecord', 'raise_exception' must be a bool, but got {kind}.")
         self._folder = Path(log_dir).resolve()
         self._folder.mkdir(parents=True, exist_ok=True)
         stamp = f"{time.time():.6f}".split(".")
@@ -120,9 +108,10 @@ class SummaryRecord:
             raise TypeError(f"For 'SummaryRecord', 'name' must be a string, but got {name!r}.")
         self._values.append((plugin, name, _kept(plugin, value)))
 
+    @checks_arguments
     def record(
-        self, step: int, train_network: Cell | None = None,
-        plugin_filter: Callable[[str], bool] | None = None,
+        self, step: Int, train_network: Cell | None = None,
+        plugin_filter: Function | None = None,
     ) -> bool:
         """Write what was added and what the network's summary operators gave.
 
@@ -137,9 +126,6 @@ class SummaryRecord:
         Raises:
             RuntimeError: the record is closed.
         """
-        of_kind(step, int, "For 'SummaryRecord', 'step' must be int, but got {value!r}.")
-        of_kind(plugin_filter, (Callable, NoneType),
-                "For 'SummaryRecord', 'plugin_filter' must be a function, but got {value!r}.")
         if self._closed:
             raise RuntimeError("For 'SummaryRecord', the record is closed: make a new one.")
         noted = [*self._values, *((p, n, _kept(p, v)) for p, n, v in PENDING)]
@@ -208,8 +194,7 @@ class SummaryRecord:
 def _check_export(options: Any) -> None:
     if options is None:
         return
-    of_kind(options, dict,
-            "For 'SummaryRecord', 'export_options' must be a dict, got {value!r}.")
+    instance(dict)(options, "SummaryRecord", "export_options")
     for key, value in options.items():
         if key != "tensor_format" or value not in ("npy", None):
             raise ValueError("For 'SummaryRecord', 'export_options' may be "
@@ -219,13 +204,12 @@ def _check_export(options: Any) -> None:
 def _kept(plugin: str, value: Any) -> Any:
     """A value as it will be written, copied."""
     if plugin == "graph":
-        return of_kind(value, Graph, "For 'SummaryRecord', a graph is wanted, but got {kind}.")
+        return instance(Graph)(value, "SummaryRecord.add_value", "value")
     if plugin not in ("scalar", "tensor", "histogram", "image"):
         if isinstance(value, bytes):
             value = value.decode(errors="replace")
         return value if isinstance(value, str) else json.dumps(value, default=str)
-    of_kind(value, (Tensor, np.ndarray, np.generic),
-            "For 'SummaryRecord', a Tensor is wanted, but got {kind}.")
+    instance(Tensor, np.ndarray, np.generic)(value, "SummaryRecord.add_value", "value")
     array = np.array(value.asnumpy() if isinstance(value, Tensor) else value)
     if array.dtype.name == "bfloat16":
         array = array.astype(np.float32)

@@ -1,0 +1,24 @@
+"""Rules of arguments that `cellc.train` has beside those of `core.declared`.
+
+`typing` keeps what stands in an `Annotated` until the process has ended. So these lambdas are in a
+module that imports no other of `train`: `serialization` must be dropped earlier, so that a failed
+save fails the process (`serialization._ExitStatus`).
+"""
+
+from __future__ import annotations
+
+from ..core.declared import Rule, is_int
+
+SINK_SIZE = Rule("-1 or a positive int", lambda value: True,
+                 lambda value: is_int(value) and (value == -1 or value > 0))
+NO_KEY = Rule("None (encrypted checkpoints are not supported)", lambda value: True,
+              lambda value: value is None)
+PREFIX = Rule("a function or a string without '/'", lambda value: True, lambda value: callable(
+    value) or (isinstance(value, str) and "/" not in value))
+DIRECTORY = Rule("None, a function or a string", lambda value: True, lambda value: value is None
+                 or callable(value) or isinstance(value, str))
+FREQUENCY = Rule('"epoch" or a positive int', lambda value: value == "epoch" or is_int(value),
+                 lambda value: value == "epoch" or value > 0)
+LINEAGE = Rule(
+    "a dict of strings, ints and floats by name", lambda value: isinstance(value, dict) and all(
+        isinstance(k, str) and isinstance(v, (str, int, float)) for k, v in value.items()))
