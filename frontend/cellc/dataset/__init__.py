@@ -51,24 +51,26 @@ from .sources import MappableDataset, PaddedDataset, SourceDataset
 
 __all__ = [
     "AGNewsDataset", "AmazonReviewDataset", "BatchDataset", "BatchInfo", "BuiltinSampler",
-    "CLUEDataset", "CMUArcticDataset", "CSVDataset", "Caltech256Dataset", "CelebADataset",
-    "Cifar100Dataset", "Cifar10Dataset", "CoNLL2000Dataset", "CocoDataset", "ConcatDataset",
-    "DBpediaDataset", "DIV2KDataset", "DSCallback", "Dataset", "DictIterator", "DistributedSampler",
-    "EMnistDataset", "EnWik9Dataset", "FakeImageDataset", "FashionMnistDataset", "FilterDataset",
-    "FlickrDataset", "Food101Dataset", "GeneratorDataset", "IMDBDataset", "ImageFolderDataset",
-    "IterSampler", "KITTIDataset", "KMnistDataset", "LFWDataset", "LJSpeechDataset", "LSUNDataset",
+    "CLUEDataset", "CMUArcticDataset", "CSVDataset", "Caltech101Dataset", "Caltech256Dataset",
+    "CelebADataset", "Cifar100Dataset", "Cifar10Dataset", "CityscapesDataset",
+    "CoNLL2000Dataset", "CocoDataset", "ConcatDataset", "DBpediaDataset", "DIV2KDataset",
+    "DSCallback", "Dataset", "DictIterator", "DistributedSampler", "EMnistDataset",
+    "EnWik9Dataset", "FakeImageDataset", "FashionMnistDataset", "FilterDataset",
+    "FlickrDataset", "Flowers102Dataset", "Food101Dataset", "GTZANDataset", "GeneratorDataset",
+    "IMDBDataset", "IWSLT2016Dataset", "IWSLT2017Dataset", "ImageFolderDataset", "IterSampler",
+    "KITTIDataset", "KMnistDataset", "LFWDataset", "LJSpeechDataset", "LSUNDataset",
     "LibriTTSDataset", "ManifestDataset", "MapDataset", "MappableDataset", "MindDataset",
     "MnistDataset", "Multi30kDataset", "NumpySlicesDataset", "OmniglotDataset", "PKSampler",
-    "PaddedDataset", "PennTreebankDataset", "Places365Dataset", "ProjectDataset", "QMnistDataset",
-    "RandomSampler", "RenameDataset", "RenderedSST2Dataset", "RepeatDataset", "SBUDataset",
-    "SQuADDataset", "SST2Dataset", "STL10Dataset", "SUN397Dataset", "SVHNDataset", "Sampler",
-    "Schema", "SemeionDataset", "SequentialSampler", "Shuffle", "ShuffleDataset", "SkipDataset",
-    "SogouNewsDataset", "SourceDataset", "SpeechCommandsDataset", "SubsetRandomSampler",
-    "SubsetSampler", "SyncWaitDataset", "TFRecordDataset", "TakeDataset", "TextFileDataset",
-    "TransferDataset", "TupleIterator", "UDPOSDataset", "USPSDataset", "VOCDataset",
-    "WIDERFaceDataset", "WaitedDSCallback", "WeightedRandomSampler", "WikiTextDataset",
-    "YahooAnswersDataset", "YelpReviewDataset", "YesNoDataset", "ZipDataset", "config",
-    "transforms", "vision", "zip",
+    "PaddedDataset", "PennTreebankDataset", "Places365Dataset", "ProjectDataset",
+    "QMnistDataset", "RandomSampler", "RenameDataset", "RenderedSST2Dataset", "RepeatDataset",
+    "SBUDataset", "SQuADDataset", "SST2Dataset", "STL10Dataset", "SUN397Dataset", "SVHNDataset",
+    "Sampler", "Schema", "SemeionDataset", "SequentialSampler", "Shuffle", "ShuffleDataset",
+    "SkipDataset", "SogouNewsDataset", "SourceDataset", "SpeechCommandsDataset",
+    "SubsetRandomSampler", "SubsetSampler", "SyncWaitDataset", "TFRecordDataset", "TakeDataset",
+    "TextFileDataset", "TransferDataset", "TupleIterator", "UDPOSDataset", "USPSDataset",
+    "VOCDataset", "WIDERFaceDataset", "WaitedDSCallback", "WeightedRandomSampler",
+    "WikiTextDataset", "YahooAnswersDataset", "YelpReviewDataset", "YesNoDataset", "ZipDataset",
+    "config", "transforms", "vision", "zip",
 ]
 __dir__ = public_names(__name__)
 
@@ -100,6 +102,7 @@ else:
     from .sources import GeneratorDataset, NumpySlicesDataset
     from .speech import *
     from .texts import CSVDataset, TextFileDataset
+    from .translated import *
 
     def __getattr__(name: str) -> object:
         if name == "WaitedDSCallback":  # a callback of the training loop, which is above this

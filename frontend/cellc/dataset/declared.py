@@ -67,6 +67,12 @@ def one_of(*words: str, default: Any = None, text: str = "") -> Argument:
                     REQUIRED if default is REQUIRED else none, f"{text}.")
 
 
+def must_be(*words: str) -> Argument:
+    """An argument that is one of some words, the first by default."""
+    return one_of(*words, default=words[0]).but(
+        none=REQUIRED, text=f"{', '.join(repr(word) for word in words)}.")
+
+
 _SHARD = "take the part of one of several processes."
 ARGUMENTS: dict[str, Argument] = {
     "dataset_dir": Argument("str", rules.FOLDER, text="the folder of the files."),

@@ -1,9 +1,12 @@
-"""Arrays of numbers in MAT files of level 5, and the collections that come as such: SVHN."""
+"""Arrays of numbers in MAT files of level 5, and the collections that come with such files: SVHN,
+Flowers102 and Caltech101.
+"""
 
 from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,13 @@ import numpy as np
 from cellc_runtime.unpacking import BASE, MOST_TIMES, ZLIB, unpacked
 
 from . import rules
-from .declared import whole
+from .declared import ARGUMENTS, must_be, one_of, whole
+from .listed import FILE, Entry, ListedDataset, folders_of, pictures_of
 from .pictures import MnistDataset
 
+_FEWER = "num_samples num_parallel_workers shuffle decode sampler num_shards shard_id"
+_ONE = {"num_parallel_workers": ARGUMENTS["num_parallel_workers"].but(
+    kind="int", default=1, none=None)}
 _HEAD = 128
 _MATRIX, _COMPRESSED = 14, 15
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8",
@@ -118,4 +125,120 @@ class SVHNDataset(
                 "label": np.concatenate(labels)}
 
 
-__all__ = ["SVHNDataset"]
+_FLOWERS = """
+    pink primrose; hard-leaved pocket orchid; canterbury bells; sweet pea; english marigold;
+    tiger lily; moon orchid; bird of paradise; monkshood; globe thistle; snapdragon; colt's
+    foot; king protea; spear thistle; yellow iris; globe-flower; purple coneflower; peruvian
+    lily; balloon flower; giant white arum lily; fire lily; pincushion flower; fritillary; red
+    ginger; grape hyacinth; corn poppy; prince of wales feathers; stemless gentian; artichoke;
+    sweet william; carnation; garden phlox; love in the mist; mexican aster; alpine sea holly;
+    ruby-lipped cattleya; cape flower; great masterwort; siam tulip; lenten rose; barbeton
+    daisy; daffodil; sword lily; poinsettia; bolero deep blue; wallflower; marigold;
+    buttercup; oxeye daisy; common dandelion; petunia; wild pansy; primula; sunflower;
+    pelargonium; bishop of llandaff; gaura; geranium; orange dahlia; pink-yellow dahlia?;
+    cautleya spicata; japanese anemone; black-eyed susan; silverbush; californian poppy;
+    osteospermum; spring crocus; bearded iris; windflower; tree poppy; gazania; azalea; water
+    lily; rose; thorn apple; morning glory; passion flower; lotus; toad lily; anthurium;
+    frangipani; clematis; hibiscus; columbine; desert-rose; tree mallow; magnolia; cyclamen;
+    watercress; canna lily; hippeastrum; bee balm; ball moss; foxglove; bougainvillea;
+    camellia; mallow; mexican petunia; bromelia; blanket flower; trumpet creeper; blackberry
+    lily"""
+"""The kinds, in the order of their labels."""
+
+
+def _numbers_of(path: Path, name: str) -> np.ndarray[Any, Any]:
+    """An array of a file, in which it must be."""
+    found = arrays_of(path).get(name)
+    if found is None:
+        raise RuntimeError(f"Invalid file, {path} has no array {name!r} of numbers.")
+    return found
+
+
+class Flowers102Dataset(
+    ListedDataset, takes=f"dataset_dir task usage {_FEWER}",
+    own={"task": must_be("Classification", "Segmentation"),
+         "usage": must_be("all", "train", "valid", "test"), **_ONE},
+):
+    """Flowers of 102 kinds; for "Segmentation" with a picture that shows the flower alone.
+
+    Args:
+        dataset_dir: the folder of `jpg`, `segmim`, `imagelabels.mat` and `setid.mat`.
+
+    Reference: Nilsback and Zisserman, 2008.
+    """
+
+    task: str
+    _sets = {"train": ("trnid",), "valid": ("valid",), "test": ("tstid",),
+             "all": ("trnid", "tstid", "valid")}
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        more = {"segmentation": FILE} if self.task == "Segmentation" else {}
+        self._columns = {"image": FILE, **more, "label": np.uint32}
+
+    def _find(self) -> Iterator[Entry]:
+        labels = _numbers_of(self.dataset_dir / "imagelabels.mat", "labels").ravel()
+        path = self.dataset_dir / "setid.mat"
+        for name in self._sets[self.usage]:
+            for number in _numbers_of(path, name).ravel().astype(int).tolist():
+                if not 0 < number <= labels.size:
+                    raise RuntimeError(f"Invalid file, {path}: there is no label of {number}.")
+                pictures = [self.dataset_dir / "jpg" / f"image_{number:05d}.jpg"]
+                if self.task == "Segmentation":
+                    pictures.append(self.dataset_dir / "segmim" / f"segmim_{number:05d}.jpg")
+                yield (*pictures, int(labels[number - 1]) - 1)
+
+    def get_class_indexing(self) -> dict[str, int]:
+        """The label of each kind."""
+        return {" ".join(name.split()): i for i, name in enumerate(_FLOWERS.split(";"))}
+
+
+_OUTLINES = {"Faces": "Faces_2", "Faces_easy": "Faces_3", "Motorbikes": "Motorbikes_16",
+             "airplanes": "Airplanes_Side_2"}
+"""Folders of outlines whose names are not those of the pictures' folders."""
+
+
+class Caltech101Dataset(
+    ListedDataset, takes=f"dataset_dir target_type {_FEWER}",
+    own={"target_type": one_of("category", "annotation", "all").but(none="category"), **_ONE},
+):
+    """Things of 101 kinds: category counts the folders, annotation is an outline (float64[2, n]).
+
+    Args:
+        dataset_dir: the folder of `101_ObjectCategories` and `Annotations`.
+        target_type: "category", "annotation" or "all"; None: "category".
+
+    Reference: Fei-Fei et al., 2004.
+    """
+
+    target_type: str
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        kinds = {"category": np.int64, "annotation": np.float64}
+        self._columns = {"image": FILE, **{
+            name: kind for name, kind in kinds.items() if self.target_type in (name, "all")}}
+
+    def _kinds(self) -> list[str]:
+        folders = folders_of(self.dataset_dir / "101_ObjectCategories")
+        return [each.name for each in folders if each.name != "BACKGROUND_Google"]
+
+    def get_class_indexing(self) -> dict[str, int]:
+        """The category of each folder."""
+        return {name: i for i, name in enumerate(self._kinds())}
+
+    def _find(self) -> Iterator[Entry]:
+        for i, name in enumerate(self._kinds()):
+            outlines = self.dataset_dir / "Annotations" / _OUTLINES.get(name, name)
+            for path in pictures_of(self.dataset_dir / "101_ObjectCategories" / name):
+                outline = outlines / f"annotation_{path.stem.removeprefix('image_')}.mat"
+                yield path, *({"category": i, "annotation": outline}[column]
+                              for column in [*self._columns][1:])
+
+    def _values_of(self, column: str, value: Any, kind: Any) -> np.ndarray[Any, Any]:
+        if column == "annotation":
+            return _numbers_of(value, "obj_contour")
+        return super()._values_of(column, value, kind)
+
+
+__all__ = ["Caltech101Dataset", "Flowers102Dataset", "SVHNDataset"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -11,21 +12,15 @@ from typing import Any
 import numpy as np
 
 from ..core import declared
-from .declared import ARGUMENTS, PICTURES, REQUIRED, Argument, one_of
-from .listed import FILE, Entry, ListedDataset, damaged, lines_of, pictures_of
-
-
-def _must_be(*words: str) -> Argument:
-    """An argument that is one of some words, the first by default."""
-    return one_of(*words, default=words[0]).but(
-        none=REQUIRED, text=f"{', '.join(repr(word) for word in words)}.")
+from .declared import ARGUMENTS, PICTURES, Argument, must_be, one_of
+from .listed import FILE, Entry, ListedDataset, damaged, folders_of, lines_of, pictures_of
 
 
 class DIV2KDataset(
     ListedDataset,
     takes=f"dataset_dir usage downgrade scale {PICTURES}",
-    own={"usage": _must_be("train", "valid", "all"),
-         "downgrade": _must_be("bicubic", "unknown", "mild", "difficult", "wild"),
+    own={"usage": must_be("train", "valid", "all"),
+         "downgrade": must_be("bicubic", "unknown", "mild", "difficult", "wild"),
          "scale": Argument("int", declared.one_of(2, 3, 4, 8, kind=int), 2),
          "decode": ARGUMENTS["decode"].but(kind="bool | None", default=None)},
 ):
@@ -225,4 +220,53 @@ def _ten(path: Path, number: int, line: str) -> Sequence[int]:
     return found
 
 
-__all__ = ["DIV2KDataset", "KITTIDataset", "LFWDataset", "WIDERFaceDataset"]
+_CITY_PARTS = {"fine": ("train", "test", "val"), "coarse": ("train", "train_extra", "val")}
+_CITY_ENDS = {"instance": "instanceIds.png", "semantic": "labelIds.png", "color": "color.png",
+              "polygon": "polygons.json"}
+
+
+class CityscapesDataset(
+    ListedDataset, takes=f"dataset_dir usage quality_mode task {PICTURES}",
+    own={"usage": must_be("train", "test", "val", "all", "train_extra"),
+         "quality_mode": must_be("fine", "coarse"),
+         "task": must_be("instance", "semantic", "polygon", "color"),
+         "decode": ARGUMENTS["decode"].but(kind="bool | None", default=None)},
+):
+    """Streets, and for each pixel (or by outlines, a text of JSON) what it shows.
+
+    Args:
+        dataset_dir: the folder of `leftImg8bit` and `gtFine` or `gtCoarse`.
+
+    Reference: Cordts et al., 2016.
+    """
+
+    quality_mode: str
+    task: str
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        parts = _CITY_PARTS[self.quality_mode]
+        if self.usage not in (*parts, "all"):
+            raise ValueError(f"For 'CityscapesDataset', 'usage' must be one of {(*parts, 'all')} "
+                             f"for {self.quality_mode!r}, but got {self.usage!r}.")
+        self._columns = {"image": FILE, "task": None if self.task == "polygon" else FILE}
+
+    def _find(self) -> Iterator[Entry]:
+        truth = "gt" + self.quality_mode.capitalize()
+        parts = _CITY_PARTS[self.quality_mode] if self.usage == "all" else (self.usage,)
+        for part in parts:
+            for city in folders_of(self.dataset_dir / "leftImg8bit" / part):
+                for path in pictures_of(city):
+                    name = path.stem.removesuffix("leftImg8bit")
+                    said = self.dataset_dir / truth / part / city.name
+                    yield path, said / f"{name}{truth}_{_CITY_ENDS[self.task]}"
+
+    def _values_of(self, column: str, value: Any, kind: Any) -> np.ndarray[Any, Any]:
+        try:
+            return np.array(json.dumps(json.loads(Path(value).read_text("utf-8")), sort_keys=True,
+                                       separators=(",", ":"), ensure_ascii=False))
+        except (OSError, ValueError) as error:
+            raise RuntimeError(f"Invalid file, {value} cannot be read as JSON: {error}") from error
+
+
+__all__ = ["CityscapesDataset", "DIV2KDataset", "KITTIDataset", "LFWDataset", "WIDERFaceDataset"]
