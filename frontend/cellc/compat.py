@@ -21,7 +21,7 @@ from .tensors.sharing import frombuffer as frombuffer
 from .tensors.sharing import swap_tensors as swap_tensors
 from .tensors.sharing import to_dlpack as to_dlpack
 from .tensors.tensor import Tensor
-from .tracing.numbers import MutableBool, MutableFloat, MutableInt
+from .tracing.mutables import mutable as mutable
 
 if TYPE_CHECKING:
     from .nn import cell as cells
@@ -61,49 +61,6 @@ def get_py_obj_dtype(obj: Any) -> Any:
 def is_tensor(obj: Any) -> bool:
     """Whether `obj` is a Tensor. Source: `mindspore.is_tensor`."""
     return isinstance(obj, Tensor)
-
-
-def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
-    """The data, its numbers marked as run-time values: another number does not compile again.
-
-    Args:
-        input_data: a bool, int, float, Tensor, or tuple, list or dict of them. Tensors are
-            run-time values in any case.
-        dynamic_len: the length may differ between calls, too. (It may in any case: a list of any
-            length can be given. A program is made for each length.)
-
-    Raises:
-        TypeError: `input_data` is of another kind, or `dynamic_len` no bool or set for what has no
-            length.
-
-    Source: `mindspore.mutable`.
-    """
-    if not isinstance(dynamic_len, bool):
-        raise TypeError(
-            f"For 'mutable', 'dynamic_len' must be a bool, but got {type(dynamic_len).__name__}.")
-    if dynamic_len and not isinstance(input_data, (tuple, list)):
-        raise TypeError(
-            "For 'mutable', when 'dynamic_len' is True, 'input_data' must be a list or tuple, but "
-            f"got {type(input_data).__name__}."
-        )
-    if isinstance(input_data, np.generic):
-        pass
-    elif isinstance(input_data, bool):
-        return MutableBool(input_data)
-    elif isinstance(input_data, int):
-        return MutableInt(input_data)
-    elif isinstance(input_data, float):
-        return MutableFloat(input_data)
-    if isinstance(input_data, (tuple, list)):
-        return type(input_data)(mutable(x) for x in input_data)
-    if isinstance(input_data, dict):
-        return {k: mutable(v) for k, v in input_data.items()}
-    if isinstance(input_data, Tensor):
-        return input_data
-    raise TypeError(
-        "For 'mutable', the 'input_data' should be one of (bool, int, float, Tensor, tuple, list, "
-        f"dict) or nested ones of them, but got {input_data!r}."
-    )
 
 
 def jit_class(cls: C) -> C:

@@ -41,6 +41,7 @@ from ..tensors.tensor import OpenTensor, Tensor, arrays_of, elements_of, result_
 from ..tracing import guards
 from ..tracing.arguments import copied, shared
 from ..tracing.exceptions import ERRORS
+from ..tracing.numbers import input_of
 from ..tracing.pytree import (
     Box,
     Leaf,
@@ -231,7 +232,8 @@ def _traced_once(
     shapes = shapes if shapes is not None else Shapes()
     shapes.where, shapes.expression = tracer.place, tracer.expression
     outside = Reads(lang.position)
-    call_args, call_kwargs = copied(structure, inputs, shared((args, kwargs)))
+    with tracing(tracer):
+        call_args, call_kwargs = copied(structure, inputs, shared((args, kwargs)))
     state.argument((call_args, call_kwargs))
     try:
         places = state.begin(tracer)
@@ -757,7 +759,7 @@ def _with_pieces(
 
     def again(call: CallLog, arrays: Sequence[Any]) -> Any:
         given = [tensor_of(a) for a in arrays[:len(leaves)]]
-        like_args, like_kwargs = put_together(structure, given)
+        like_args, like_kwargs = put_together(structure, given, input_of)
         with _compiling:
             made = trace(fn, like_args, like_kwargs, called=True, call=call, known=known)
             return entry(made, call)
@@ -775,7 +777,7 @@ def _staged(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, A
     structure, leaves = take_apart_call(args, kwargs)
     types = [t._type for t in leaves]
     like_args, like_kwargs = copied(structure, [OpenTensor.of(ty) for ty in types],
-                                    shared((args, kwargs)))
+                                    shared((args, kwargs)), input_of)
 
     def entry(traced: Traced, answered: Mapping[Met, int], trusted: bool) -> StagedEntry:
         return StagedEntry(traced, traced.guards, lambda t: CompiledEntry(t, _name_of(fn)), again,

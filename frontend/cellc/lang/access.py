@@ -20,6 +20,7 @@ from ..core.dispatch import apply
 from ..core.module_names import module_of
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
+from ..tracing.mutables import with_open_length
 from ..tracing.numbers import GraphNumber, kind_of
 from ..tracing.pytree import RunObject
 from ..tracing.reads import in_class, own_attributes, remains
@@ -29,6 +30,7 @@ from .control import choose, truth
 from .iteration import VIEWS
 from .iteration import items as elements_of
 from .journal import BOXES
+from .lengths import carried
 from .pieces import operations
 from .protocols import as_index, guarded, run_by_python
 from .state import Stored, insert_missing
@@ -182,7 +184,10 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
         if isinstance(target, np.ndarray):
             target = Tensor(target)
         elif isinstance(target, (list, tuple, str, range, bytes, dict)):
-            index = asked_index(vm, index)
+            known = asked_index(vm, index)
+            if isinstance(known, slice) and type(target) in (list, tuple):
+                return with_open_length(vm.tracer, target[known])
+            index = known
     found = vm.special(target, "__getitem__")
     if found is not None:
         return vm.call(found, [target, index], {}, frame)
@@ -200,7 +205,7 @@ def _item(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
     if target is os.environ:
         vm.state.environment(index, vm)
     if isinstance(target, (*BOXES, tuple, str, range, Tensor)) or _model.is_cell(target):
-        return target[index]
+        return carried(vm, target[index], target) if isinstance(index, slice) else target[index]
     return vm.state.whole(vm, operator.getitem, (target,), frame, lambda: target[index])
 
 

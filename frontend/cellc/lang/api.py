@@ -25,7 +25,7 @@ from .errors import Cascade, CompileError, CompileRuntimeError, kind
 from .frames import Frame
 from .generators import refuse_open
 from .interpreter import CALL_DEPTH, Hooks, Interpreter
-from .iteration import returned
+from .iteration import asked_ranges, returned
 from .outcome import Diverged
 from .pieces import operations
 from .source import FunctionSource
@@ -150,7 +150,7 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
             frame = entry_frame()
             result = _entered(vm, fn, list(args), dict(kwargs), frame)
             vm.frame = frame
-            result = returned(result)
+            result = asked_ranges(vm, returned(result))
             if vm.pieces is not None:
                 result = operations.complete(vm, result, frame)
             refuse_open(vm)

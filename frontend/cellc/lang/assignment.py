@@ -9,18 +9,25 @@ from threading import local
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ..core.dispatch import apply
 from ..tensors.indexing import become, involved, is_open, write_update
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tensors.views import family, hand_on
+from ..tracing.mutables import with_open_length
+from ..tracing.numbers import GraphNumber, as_kind, as_number, kind_of
 from ..tracing.pytree import RunObject
 from ..tracing.reads import in_class
 from ..tracing.tracer import GraphTensor, is_variable
 from . import _model
 from .access import mangle, read_attribute, subscript
+from .asking import asked_index
 from .budget import GROWING, check_growth
 from .iteration import items
 from .journal import BOXES
+from .lengths import added, joined
 from .operators import BINARY, IN_PLACE, operated
 from .per_trip import PerTrip, in_place, refuse_in
 from .pieces import operations
@@ -28,7 +35,7 @@ from .pieces.operations import is_piece
 from .recipes import recipe_of
 from .state import Stored
 from .trust import is_interpreted, is_user_function
-from .values import MISSING, describe, is_number, is_runtime, scalar
+from .values import MISSING, describe, holds_runtime, is_number, is_runtime, scalar
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -216,14 +223,9 @@ def set_item(vm: Interpreter, holder: Any, index: Any, value: Any) -> None:
     if type(holder) is RunObject and vm.frame is not None:
         operations.set_item(vm, holder, index, value, vm.frame)
         return
-    if isinstance(holder, Tensor):
-        _note_tensors(vm, holder)
-    elif is_runtime(index):
-        raise TypeError(
-            f"a {type(holder).__name__} cannot be assigned at an index known only at run time"
-        )
     assert vm.frame is not None
     if isinstance(holder, Tensor):
+        _note_tensors(vm, holder)
         vm.note_object(holder)
         holder[index] = value
     else:
@@ -234,6 +236,8 @@ def _change(
     vm: Interpreter, holder: Any, function: Callable[..., Any], args: Sequence[Any], frame: Frame
 ) -> None:
     """`holder[...] = value` or `del holder[...]`, by the class's method if the user wrote it."""
+    if isinstance(holder, (list, bytearray, np.ndarray)):
+        args = _settled(vm, holder, *args)
     vm.note_object(holder)
     found = vm.special(holder, f"__{function.__name__}__")
     if found is not None:
@@ -246,6 +250,35 @@ def _change(
             "changed in a compiled function", frame, hint="keep them in a list, dict or array",
         )
     vm.state.mutate(vm, [holder], function, [holder, *args], {}, frame)
+
+
+def _settled(vm: Interpreter, holder: Any, index: Any, *value: Any) -> list[Any]:
+    """The arguments of an assignment or a `del`: the index is asked, and elements of a list whose
+    length counts as unknown stay of one type."""
+    values = list(value)
+    if isinstance(holder, list) and type(index) is GraphNumber and kind_of(index) is int and values:
+        kinds = {kind_of(v) for v in (*holder, *values)}
+        if len(kinds) == 1 and None not in kinds:
+            return [slice(None), _selected(vm, holder, index, values[0])]
+    known = asked_index(vm, index) if holds_runtime(index) else index
+    if isinstance(holder, list) and isinstance(known, slice):
+        if known is not index:
+            with_open_length(vm.tracer, holder)
+        if values and isinstance(values[0], (list, tuple)):
+            joined(vm, "[...] = ", holder, values[0], holder)
+    elif isinstance(holder, list):
+        values = added(vm, "[...] = ", holder, values)
+    return [known, *values]
+
+
+def _selected(vm: Interpreter, numbers: list[Any], index: Any, value: Any) -> list[Any]:
+    """Numbers of one kind, the one at an index that only the run knows replaced."""
+    count, kind = len(numbers), kind_of(value) or int
+    vm.tracer.check(index, "IndexError", ("list assignment index out of range",), low=-count,
+                    high=count)
+    place = apply("where", index < 0, as_kind(index + count, int), index)
+    return [as_number(apply("where", place == i, as_kind(value, kind), as_kind(old, kind)), kind)
+            for i, old in enumerate(numbers)]
 
 
 def delete_item(vm: Interpreter, holder: Any, index: Any, frame: Frame) -> None:

@@ -17,6 +17,7 @@ from cellc_compiler.ir.dims import Dim, is_symbolic
 
 from ..core.dispatch import apply
 from ..tensors.tensor import Tensor
+from ..tracing.mutables import has_open_length, in_graph, mutable
 from ..tracing.numbers import GraphNumber, as_kind, as_number, item_of, kind_of
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import GraphTensor
@@ -26,6 +27,7 @@ from .assignment import delete_item, set_attribute, set_item
 from .control import Known, as_bool, choose, logical, truth
 from .errors import CompileError
 from .iteration import Through, Walk, backwards, items, walk
+from .lengths import carried, measured
 from .operators import contains, operated
 from .pieces import operations
 from .protocols import as_index, is_in_class, of_builtin, run_by_python
@@ -78,7 +80,17 @@ def _len(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
         found = vm.special(args[0], "__len__")
         if found is not None:
             return vm.call(found, args, {}, frame)
+        return measured(vm, args[0], len(args[0]))
     return len(*args, **kwargs)
+
+
+@_handles(mutable)
+def _mutable(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    made = mutable(*args, **kwargs)
+    if has_open_length(args[0] if args else kwargs["input_data"]) and not has_open_length(made):
+        raise RuntimeError("For 'mutable', a sequence of dynamic length cannot get a constant "
+                           "length: 'dynamic_len' must be True.")
+    return in_graph(made)
 
 
 @_handles(range)
@@ -395,7 +407,7 @@ def _container(cls: Any) -> Handler:
         elements = items(vm, args[0]) if args else []
         if cls is set or cls is frozenset:
             run_by_python(vm, elements)
-        return vm.fresh(cls(elements))
+        return carried(vm, vm.fresh(cls(elements)), *args)
 
     return handler
 

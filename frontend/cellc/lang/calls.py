@@ -25,7 +25,7 @@ from ..core.dispatch import apply, tracing
 from ..core.module_names import function_name, module_of, plain
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
-from ..tracing.numbers import GraphNumber
+from ..tracing.numbers import GraphNumber, stacked
 from ..tracing.reads import in_class
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import ElementsUnknown, GraphTensor, is_variable
@@ -38,8 +38,9 @@ from .dataclass_fields import is_generated, set_fields
 from .frames import Frame
 from .functions import Callback, InterpretedFunction, bind
 from .generators import generator
-from .iteration import items
+from .iteration import asked_ranges, items
 from .journal import BOXES
+from .lengths import arguments, carried, measured
 from .operators import counted, of_the_graph, position
 from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
@@ -516,7 +517,7 @@ def _tensor(
     source = args[0] if args else kwargs.get("input_data")
     dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
     if not isinstance(source, Tensor):
-        raise TypeError("a list that holds computed tensors cannot become a Tensor: use ops.stack")
+        return stacked(source, dtype)
     if dtype is None and isinstance(source, GraphNumber) and source._number is float:
         dtype = dtypes.float32
     return source.astype(dtype) if dtype is not None else GraphTensor(vm.tracer.lift(source))
@@ -555,6 +556,7 @@ def _callback(vm: Interpreter, fn: Callback, args: Args, kwargs: Kwargs, frame: 
 
 def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """A function or method written in C."""
+    args = [asked_ranges(vm, a) for a in args]
     handler = BUILTINS.get(fn)
     if handler is not None:
         return handler(vm, args, kwargs, frame)
@@ -572,7 +574,7 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
         if fn.__name__ in ("count", "index") and isinstance(owner, (list, tuple)) and \
                 len(args) == 1 and of_the_graph([owner, args]):
             search = counted if fn.__name__ == "count" else position
-            return search(vm, owner, args[0], frame)
+            return measured(vm, owner, search(vm, owner, args[0], frame))
         if isinstance(owner, str) and fn.__name__ == "format":
             args, kwargs = in_text(args), in_text(kwargs)
             if any_runtime([*args, *kwargs.values()]):
@@ -580,7 +582,9 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
         if isinstance(owner, str) and fn.__name__ == "join" and len(args) == 1:
             strings = items(vm, args[0])
             return join_text(owner, strings) if any_runtime(strings) else owner.join(strings)
-        return vm.state.mutate(vm, [owner], fn, args, kwargs, frame)
+        args = arguments(vm, fn.__name__, owner, args)
+        result = vm.state.mutate(vm, [owner], fn, args, kwargs, frame)
+        return carried(vm, measured(vm, owner, result), owner) if fn.__name__ in _FOLLOW else result
     if isinstance(owner, type) and fn.__name__ in ("__subclasses__", "mro"):
         return guarded(vm, owner, fn.__name__, functools.partial(fn, *args, **kwargs))
     if fn in REFUSED:
@@ -593,12 +597,15 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
 
 _SEARCHES = frozenset(("index", "count", "remove", "extend"))
 """Methods of sequences that have Python compare or walk through what they are given."""
+_FOLLOW = frozenset(("copy", "count", "index"))
+"""Methods of sequences whose result is unknown where the length is."""
 _PUTS = frozenset(("append", "extend", "insert"))
 """Methods that do not compare what they are given."""
 
 
 def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """Call a function of cellc with tensors of the graph."""
+    args = [asked_ranges(vm, a) for a in args]
     name = plain(fn, "__name__", "")
     owner = plain(fn, "__self__")
     if name == "__setattr__" and owner is not None:

@@ -321,6 +321,13 @@ def asked_range(vm: Interpreter, source: RuntimeRange) -> range:
     return range(asked_int(vm, source.start), asked_int(vm, source.stop), source.step)
 
 
+def asked_ranges(vm: Interpreter, value: Any, depth: int = 3) -> Any:
+    """A value without ranges whose bounds only the run knows: those are asked."""
+    if type(value) is RuntimeRange:
+        return asked_range(vm, value)
+    return with_parts(value, lambda v: asked_ranges(vm, v, depth - 1)) if depth else value
+
+
 def backwards(vm: Interpreter, value: Any) -> Walk:
     """`reversed(value)`."""
     if isinstance(value, Tensor):

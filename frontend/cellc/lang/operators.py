@@ -12,11 +12,13 @@ import numpy as np
 from ..core.dispatch import apply
 from ..core.module_names import contained
 from ..tensors.tensor import Tensor
+from ..tracing.mutables import with_open_length
 from ..tracing.numbers import GraphNumber, as_kind, as_number, kind_of
 from .asking import asked_int, decided, is_asked_power, power
 from .budget import GROWING, check_growth
 from .control import Known, as_bool, logical, truth
 from .iteration import items
+from .lengths import carried, joined
 from .pieces import operations
 from .pieces.operations import is_piece
 from .protocols import of_operator, run_by_python
@@ -138,7 +140,8 @@ def counted(vm: Interpreter, box: Sequence[Any], item: Any, frame: Frame) -> Any
 
 def position(vm: Interpreter, box: Sequence[Any], item: Any, frame: Frame) -> Any:
     """`box.index(item)`, where values of the run decide."""
-    missing = f"{type(box).__name__}.index(x): x not in {type(box).__name__}"
+    missing = f"{type(box).__name__}.index(x): x not in {type(box).__name__}" \
+        if isinstance(box, tuple) or holds_runtime(item) else f"{item!r} is not in list"
     place: Any = len(box)
     for number, element in reversed([*enumerate(box)]):
         here = _found(vm, element, item, frame)
@@ -172,19 +175,23 @@ def operated(
     if is_asked_power(operate.__name__, a, b):
         return power(vm, a, b, frame)
     if operate is operator.mul:
-        a, b = _repeated(vm, a, b)
+        return _repeated(vm, a, b)
     if type(a) in GROWING:
         check_growth(operate, a, b)
-    return operate(a, b)
+    result = operate(a, b)
+    return joined(vm, "+", a, b, result) if operate is operator.add else result
 
 
-def _repeated(vm: Interpreter, a: Any, b: Any) -> tuple[Any, Any]:
-    """The operands of `*`; how often a sequence is repeated is asked."""
-    if isinstance(a, _REPEATED) and isinstance(b, GraphNumber):
-        return a, asked_int(vm, b)
-    if isinstance(b, _REPEATED) and isinstance(a, GraphNumber):
-        return asked_int(vm, a), b
-    return a, b
+def _repeated(vm: Interpreter, a: Any, b: Any) -> Any:
+    """`a * b`; how often a sequence is repeated is asked."""
+    for box, count in ((a, b), (b, a)):
+        if isinstance(box, _REPEATED):
+            times = asked_int(vm, count)
+            check_growth(operator.mul, box, times)
+            result = box * times
+            return carried(vm, result, box) if times is count else \
+                with_open_length(vm.tracer, result)
+    return a * b
 
 
 _REPEATED = (list, tuple, str, bytes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import is_dataclass
@@ -17,6 +17,7 @@ from typing import Any
 
 from ..core.module_names import contained
 from ..tensors.tensor import Tensor
+from .numbers import Kind, as_number
 from .pytree import Structure, parts_of, put_together
 
 CHANGEABLE = (list, dict, set, deque, bytearray)
@@ -53,9 +54,12 @@ def shared(value: Any) -> tuple[int, ...]:
     return places if len(first) != len(found) else ()
 
 
-def copied(structure: Structure, leaves: Sequence[Any], places: Sequence[int]) -> Any:
+def copied(
+    structure: Structure, leaves: Sequence[Any], places: Sequence[int],
+    number: Callable[[Any, Kind], Any] = as_number,
+) -> Any:
     """`put_together`, where what is there twice (`places`, of `shared`) is one object again."""
-    made = put_together(structure, leaves)
+    made = put_together(structure, leaves, number)
     if not places:
         return made
     found = objects_in(made)

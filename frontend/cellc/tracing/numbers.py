@@ -21,6 +21,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
 from ..core.dispatch import active_tracer, apply
+from ..tensors.symbol import Described
 from ..tensors.tensor import Tensor, tensor_of
 from .tracer import GraphTensor
 
@@ -227,6 +228,12 @@ MUTABLE: dict[type, Kind] = {MutableInt: int, MutableFloat: float, MutableBool: 
 """The classes of numbers that are inputs of a graph."""
 
 
+def input_of(tensor: Tensor, kind: Kind) -> Any:
+    """A number that is an input of a graph again, from the tensor that stands for it."""
+    made = next(m for m, its_kind in MUTABLE.items() if its_kind is kind)
+    return made(0 if isinstance(tensor, Described) else tensor.item())
+
+
 def as_input(value: Any) -> Tensor:
     """The tensor by which a mutable number enters a graph."""
     return _constant(value, DTYPES[MUTABLE[type(value)]])
@@ -263,6 +270,36 @@ def as_kind(number: Any, kind: Kind) -> GraphNumber:
     if isinstance(number, GraphNumber):
         return number if number._number is kind else as_number(number, kind)
     return _made(apply("reshape", _constant(number, DTYPES[kind]), shape=()), kind)
+
+
+def stacked(value: Any, dtype: DType | None = None) -> Tensor:
+    """The tensor of a list or tuple of numbers, some of which are the graph's.
+
+    Raises:
+        TypeError: there is something else in it.
+    """
+    kinds = _kinds_in(value)
+    if not kinds:
+        raise TypeError("a list that holds computed tensors cannot become a Tensor: use ops.stack")
+    own = dtypes.float32 if float in kinds else DTYPES[int if int in kinds else bool]
+
+    def walk(part: Any) -> Tensor:
+        if isinstance(part, (list, tuple)):
+            made: Tensor = apply("stack", *map(walk, part), axis=0)
+            return made
+        number: Tensor = apply("cast", as_kind(part, kind_of(part) or int), dtype=dtype or own)
+        return number
+
+    return walk(value)
+
+
+def _kinds_in(value: Any) -> set[Kind]:
+    """The kinds of the numbers in a list or tuple; none if there is anything else in it."""
+    if not isinstance(value, (list, tuple)):
+        kind = kind_of(value)
+        return set() if kind is None else {kind}
+    parts = list(map(_kinds_in, value))
+    return set().union(*parts) if all(parts) else set()
 
 
 def _made(tensor: Any, kind: Kind) -> GraphNumber:

@@ -16,6 +16,7 @@ from cellc_runtime.records import dataclass
 from ..core.module_names import contained, plain
 from ..tensors.parameter import Parameter, ParameterTuple
 from ..tensors.tensor import Tensor
+from .mutables import DynamicList, DynamicTuple, opened
 from .numbers import MUTABLE, Kind, as_input, as_number
 from .tracer import GraphTensor
 
@@ -175,18 +176,21 @@ def take_apart_call(
     return take_apart((tuple(args), dict(kwargs)), (Parameter,))
 
 
-def put_together(structure: Structure, leaves: Sequence[Any]) -> Any:
-    """The value of a structure with its tensors filled in."""
+def put_together(
+    structure: Structure, leaves: Sequence[Any], number: Callable[[Any, Kind], Any] = as_number
+) -> Any:
+    """The value of a structure with its tensors filled in; `number` makes a number of one."""
     if isinstance(structure, Leaf):
-        leaf, number = leaves[structure.number], structure.kind
-        if number is None:
+        leaf, kind_of_leaf = leaves[structure.number], structure.kind
+        if kind_of_leaf is None:
             return leaf
-        return number.of(leaf) if isinstance(number, ObjectKind) else as_number(leaf, number)
+        return kind_of_leaf.of(leaf) if isinstance(kind_of_leaf, ObjectKind) else \
+            number(leaf, kind_of_leaf)
     if isinstance(structure, Known):
         return structure.value
     if structure.origin is not None and (found := structure.origin()) is not None:
         return found
-    parts = [put_together(p, leaves) for p in structure.parts]
+    parts = [put_together(p, leaves, number) for p in structure.parts]
     kind = structure.kind
     if kind is list:
         return parts
@@ -205,6 +209,8 @@ def _special(kind: Any, box: Box, parts: list[Any]) -> Any:
         return made
     if issubclass(kind, deque):
         return kind(parts, box.made_with)
+    if issubclass(kind, (DynamicList, DynamicTuple)):
+        return opened(kind, parts)
     if issubclass(kind, ParameterTuple) and not all(isinstance(p, Parameter) for p in parts):
         return tuple(parts)  # results of a graph, which are plain tensors
     if issubclass(kind, tuple):

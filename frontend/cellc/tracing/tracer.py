@@ -182,6 +182,7 @@ class Tracer:
             whether it could.
         stands: input of a graph that is differentiated -> what it stands for outside.
         changing: hears of each tensor before it is changed in place.
+        lengths: lists and tuples whose length counts as unknown, by identity (`mutables`).
         asked: asks the run for the elements of a tensor that decide a form (`lang.asking`); None
             where nobody can be asked.
     """
@@ -192,6 +193,7 @@ class Tracer:
         self.parameters: dict[Tensor, Value] = {}
         self.variables: dict[int, Tensor] = {}
         self.wanted: dict[int, Tensor] = {}
+        self.lengths: dict[int, Any] = {}
         self.functions: list[Callable[..., Any]] = []
         self._taken: tuple[list[Value], int, set[str]] = graph.inputs, 0, set()
         self.span: Span = NOWHERE

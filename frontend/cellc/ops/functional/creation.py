@@ -19,6 +19,7 @@ from ...core.dispatch import apply, apply_one
 from ...core.native import native, native_of_types
 from ...tensors.promotion import cast_to, common, constant, is_scalar
 from ...tensors.tensor import Tensor, copy_of, tensor_of
+from ...tracing.numbers import GraphNumber, kind_of, stacked
 from ..arguments import (
     Ints,
     dtype_of,
@@ -208,7 +209,10 @@ def tuple_to_array(input_x: Any) -> Tensor:
     ranged = isinstance(input_x, builtins.range)
     given = tuple(input_x) if ranged else sequence(input_x, "tuple_to_array", "input_x")
     first = given[0] if given else 0
-    return cast_to(Tensor(list(given)), int32 if isinstance(first, int) else float32)
+    dtype = int32 if kind_of(first) in (bool, int) else float32
+    if any(isinstance(v, GraphNumber) for v in given):
+        return stacked(given, dtype)
+    return cast_to(Tensor(list(given)), dtype)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = int64) -> Tensor:

@@ -19,6 +19,7 @@ from cellc_runtime.dtypes import DType
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
 from ...tracing.inline import call_here
+from ...tracing.mutables import has_open_length, is_known
 from ..arguments import dtype_of, ints, is_int, tensor
 from ..functional import arith, control_source, creation, shapes
 from ..primitive import Primitive
@@ -127,6 +128,13 @@ def _array_to_scalar(x: Tensor) -> Any:
     return tensor(x, "array_to_scalar", "x").item()
 
 
+def _element_unknown(x: Any) -> bool:
+    if not has_open_length(x):
+        raise TypeError("For 'is_dynamic_sequence_element_unknown', the input should be variable "
+                        f"length sequence, but got {type(x).__name__}.")
+    return not x
+
+
 def _augmented(
     function: Callable[..., Any], plain: Callable[[Any, Any], Any]
 ) -> Callable[..., Any]:
@@ -159,11 +167,11 @@ _VALUES: dict[str, Callable[..., Any]] = {
     "SliceGetItem": lambda x, name: getattr(x, name),
     "shape_mul": lambda shape: math.prod(shape), "shape_": shapes.shape,
     "reduced_shape": _reduced_shape, "broadcast_gradient_args": _gradient_axes,
-    "typeof": _type_of, "hastype": _has_type, "isconstant": lambda x: not isinstance(x, Tensor),
+    "typeof": _type_of, "hastype": _has_type, "isconstant": is_known,
     "is_tensor_bool_cond": _tensor_of_bool, "array_to_scalar": _array_to_scalar,
-    "is_sequence_value_unknown": lambda x: any(isinstance(v, Tensor) for v in x),
-    "is_sequence_shape_unknown": lambda x: False,
-    "is_dynamic_sequence_element_unknown": lambda x: False,
+    "is_sequence_value_unknown": lambda x: not is_known(x),
+    "is_sequence_shape_unknown": has_open_length,
+    "is_dynamic_sequence_element_unknown": _element_unknown,
     "mixed_precision_cast": _mixed_cast, "reshape_": shapes.reshape, "pows": arith.pow,
     "tensor_range": creation.range, "hyper_add": _hyper_add,
     "switch": lambda cond, x, y: call_here(control_source.cond, (cond, lambda: x, lambda: y, ())),
