@@ -9,6 +9,7 @@ import numpy as np
 
 from cellc.common.parameter import Parameter
 from cellc.common.tensor import Tensor
+from cellc.eager.recorder import active_recordings, applied
 from cellc.tensors.tensor import tensor_of
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Builder, Graph
@@ -30,7 +31,10 @@ class ReferenceEngine:
         for a, v in zip(arrays, graph.outputs, strict=True):
             assert a.shape == v.type.shape and a.dtype == v.type.dtype.numpy, (op, a.dtype, v.type)
             results.append(tensor_of(np.array(a, order="C", copy=True)))
-        return tuple(results) if isinstance(out, tuple) else results[0]
+        given = tuple(results) if isinstance(out, tuple) else results[0]
+        for recording in active_recordings():
+            recording.note(applied(op, attrs), operands, given)
+        return given
 
     def assign(self, parameter: Parameter, value: Tensor) -> None:
         """Overwrite a buffer."""

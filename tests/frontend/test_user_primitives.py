@@ -164,9 +164,26 @@ def test_a_function_with_a_gradient_of_its_own(mode: int) -> None:
             return fn(x, y)
 
     assert fn(x, y).item() == 4.0
-    cases = [(fn, [5.0, 4.0]), (Net(), [5.0, 4.0])]
-    if mode == ms.GRAPH_MODE:  # (the reference engine has no gradients of jitted functions)
-        cases.append((within, [6.0, 6.0]))
+    cases = [(fn, [5.0, 4.0]), (Net(), [5.0, 4.0]), (within, [6.0, 6.0])]
     for function, want in cases:
         assert [g.item() for g in every(function)(x, y)] == want
         assert [g.item() for g in ops.vjp(function, x, y)[1](x)] == want
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gradients_of_a_network_without_inputs(mode: int) -> None:
+    ms.set_context(mode=mode)
+
+    class Net(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = ms.Parameter(ms.Tensor([2.0, 3.0]), name="w")
+
+        def construct(self):
+            return (self.w * self.w).sum()
+
+    net = Net()
+    weights = net.trainable_params()
+    assert ops.GradOperation(get_by_list=True)(net, weights)()[0].asnumpy().tolist() == [4.0, 6.0]
+    scaled = ops.GradOperation(get_by_list=True, sens_param=True)(net, weights)(ms.Tensor(2.0))
+    assert scaled[0].asnumpy().tolist() == [8.0, 12.0]
