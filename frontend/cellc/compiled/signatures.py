@@ -10,26 +10,12 @@ import numpy as np
 
 from cellc_compiler.ir.graph import Literal
 
+from ..core.module_names import Itself, class_key
 from ..tensors.tensor import Tensor
 from ..tracing.arguments import shared
 from ..tracing.pytree import Box, Known, Leaf, Structure
 from ..tracing.reads import short
 from .dynamic import parameter_names
-
-
-class _Itself:
-    """A value that counts by identity; held, so that no other value gets its identity."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and other.value is self.value
 
 
 def form_of(structure: Structure, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -46,14 +32,14 @@ def _fingerprint(structure: Structure) -> Any:
     if isinstance(structure, Leaf):
         return structure
     if isinstance(structure, Box):
-        return (structure.kind, structure.keys, structure.made_with,
+        return (class_key(structure.kind), structure.keys, structure.made_with,
                 tuple(_fingerprint(p) for p in structure.parts))
     assert isinstance(structure, Known)
     value = structure.value
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return np.ndarray, Literal(value).digest
     if not _compares_plainly(value):
-        return type(value), _Itself(value)
+        return class_key(type(value)), Itself(value)
     return type(value), value if not isinstance(value, float) else repr(value)
 
 

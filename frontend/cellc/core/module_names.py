@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from types import MappingProxyType, MethodType
 from typing import Any
 
@@ -47,6 +47,33 @@ def elements(value: Any) -> Iterator[Any]:
     kind: Any = next(k for k in (list, tuple, set, frozenset, deque) if isinstance(value, k))
     walked: Iterator[Any] = kind.__iter__(value)
     return walked
+
+
+def is_exactly(value: Any, kinds: Container[type]) -> bool:
+    """Whether the class of a value is one of several, whose metaclass is `type`. Another metaclass
+    may have an `__eq__` or `__hash__` of the user's: it is not asked."""
+    kind = type(value)
+    return type(kind) is type and kind in kinds
+
+
+class Itself:
+    """A value that counts by identity; held, so that no other value gets its identity."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Itself) and other.value is self.value
+
+
+def class_key(kind: type) -> Any:
+    """A class as a part of a key: by identity where a metaclass may compare it."""
+    return kind if type(kind) is type else Itself(kind)
 
 
 def contained(value: Any) -> Iterator[Any]:

@@ -14,6 +14,7 @@ from typing import Any
 from cellc_runtime.dtypes import DType
 from cellc_runtime.site import MAX_OPERANDS, Argument, Sites
 
+from ..core.module_names import is_exactly
 from ..core.native import Body, connect
 from ..tensors.tensor import Tensor, Tensors
 from . import composites
@@ -162,17 +163,18 @@ def _kind(x: Any) -> Any:
     """Return the part of an argument that equal calls share."""
     if matchable_type(x):
         return kind_of(x)
-    if type(x) in (tuple, list):
-        return type(x), tuple([_kind(item) for item in x])
-    if x is None or x is Ellipsis or type(x) in (int, str, bool):
-        return type(x), x
-    if type(x) is slice:
+    kind = type(x)
+    if kind is tuple or kind is list:
+        return kind, tuple([_kind(item) for item in x])
+    if x is None or x is Ellipsis or kind is int or kind is str or kind is bool:
+        return kind, x
+    if kind is slice:
         bounds = x.start, x.stop, x.step
         if all(v is None or type(v) is int for v in bounds):
             return slice, *bounds
-    if type(x) is float:
+    if kind is float:
         return float, x.hex()
-    if type(x) is DType:
+    if kind is DType:
         return x
     raise _Unknown
 
@@ -182,7 +184,7 @@ def _tensors(args: Sequence[Any]) -> Iterator[Tensor]:
     for a in args:
         if matchable_type(a):
             yield a
-        elif type(a) in (tuple, list):
+        elif type(a) is tuple or type(a) is list:
             yield from _tensors(a)
 
 
@@ -192,12 +194,12 @@ def _argument(x: Any, places: dict[int, int], anywhere: bool) -> Argument:
         if anywhere:
             return Argument("any", x._data.dtype, places.get(id(x), -1))
         return Argument("tensor", type_of(x), places.get(id(x), -1))
-    if type(x) in (tuple, list):
+    if is_exactly(x, (tuple, list)):
         return Argument("items", [_argument(item, places, anywhere) for item in x], made=type(x))
     if type(x) is slice:
         parts = [_argument(item, places, anywhere) for item in (x.start, x.stop, x.step)]
         return Argument("items", parts, made=slice)
-    same = type(x) in (DType, bool) or x is None or x is Ellipsis
+    same = is_exactly(x, (DType, bool)) or x is None or x is Ellipsis
     return Argument("same" if same else "equal", x)
 
 

@@ -193,14 +193,17 @@ def native(executable: Executable | None) -> TypeGuard[Executable]:
 
 
 def matchable_type(x: Any) -> bool:
-    return type(x) in (Tensor, Parameter) and x._host is not None
+    return (type(x) is Tensor or type(x) is Parameter) and x._host is not None
 
 
 def kind_of(x: Any) -> Any:
     """Return the part of an argument that equal calls share."""
     if matchable_type(x):
         return type_of(x)
-    return (type(x), x) if type(x) in (int, float) else type(x)
+    kind = type(x)
+    if kind is int or kind is float:
+        return kind, x
+    return kind if type(kind) is type else None  # (another metaclass may have a `__hash__`)
 
 
 def operand_of(t: Tensor, place: int, executable: Executable) -> Argument:
@@ -223,7 +226,7 @@ def _explained(
                 return None
             left.remove(place)
             out.append(operand_of(arg, place, executable))
-        elif type(arg) in (int, float):
+        elif type(arg) is int or type(arg) is float:
             if not settled(arg) or len(left) == 0:
                 return None
             out.append(Argument("equal", arg))

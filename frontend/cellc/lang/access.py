@@ -17,7 +17,7 @@ import numpy as np
 from cellc_runtime import dtypes
 
 from ..core.dispatch import apply
-from ..core.module_names import module_of
+from ..core.module_names import is_exactly, module_of
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.mutables import with_open_length
@@ -185,7 +185,7 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
             target = Tensor(target)
         elif isinstance(target, (list, tuple, str, range, bytes, dict)):
             known = asked_index(vm, index)
-            if isinstance(known, slice) and type(target) in (list, tuple):
+            if isinstance(known, slice) and is_exactly(target, (list, tuple)):
                 return with_open_length(vm.tracer, target[known])
             index = known
     found = vm.special(target, "__getitem__")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.dispatch import apply
+from ..core.module_names import is_exactly
 from ..tensors.indexing import become, involved, is_open, write_update
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
@@ -358,7 +359,7 @@ def _operate(vm: Interpreter, operate: Any, node: ast.AugAssign, old: Any, frame
         return operations.operated(vm, operate, [old, value], frame)
     if type(value) is PerTrip:
         return in_place(type(node.op), operate, old, value)
-    if type(old) in GROWING:
+    if is_exactly(old, GROWING):
         check_growth(operate, old, value)
     found = vm.special(old, f"__{operate.__name__}__")
     if found is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from functools import cache
 from types import (
     BuiltinFunctionType,
@@ -19,9 +19,10 @@ import numpy as np
 from cellc_runtime.dtypes import DType
 
 from ..calls import inner_primitives
-from ..core.module_names import module_of
+from ..core.module_names import class_key, is_exactly, module_of
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
+from ..tracing.reads import is_iterator
 from ..tracing.tracer import GraphTensor, is_variable
 from . import _model
 from .journal import BOXES
@@ -100,7 +101,7 @@ class Signature:
         if self._parts > MOST_PARTS:
             raise Unlike
         kind = type(value)
-        if kind in PLAIN:
+        if is_exactly(value, PLAIN):
             return kind, value
         if kind is float or kind is complex:
             return kind, repr(value)  # (0.0 is not -0.0, and NaN is NaN)
@@ -122,13 +123,13 @@ class Signature:
         if not isinstance(value, tuple):
             self.boxes.append((value, _shallow(value)))
         if isinstance(value, dict):
-            return kind, tuple([(self._of(k), self._of(v)) for k, v in value.items()])
-        return kind, tuple([self._of(v) for v in value])
+            return class_key(kind), tuple([(self._of(k), self._of(v)) for k, v in value.items()])
+        return class_key(kind), tuple([self._of(v) for v in value])
 
     def _object(self, value: Any) -> Hashable:
         """An object whose changes in a trace `State` always sees."""
         if not isinstance(value, _FIXED) and (
-                isinstance(value, (*BOXES, Iterator)) or not self._state.is_outside(value)
+                isinstance(value, BOXES) or is_iterator(value) or not self._state.is_outside(value)
                 or type(value).__module__.startswith(("cellc.lang.", "cellc.tracing."))):
             raise Unlike
         self.held.append(value)
@@ -157,9 +158,10 @@ class Signature:
         if inner_primitives.marked(cell):
             raise Unlike  # primitives within it are laid out, each in its own way
         own = _is_of_the_user(kind)
-        parts: list[Hashable] = [kind]
+        parts: list[Hashable] = [class_key(kind)]
         for name, value in cell.__dict__.items():
-            if own and type(value) in _MAY_DIFFER and name[0] != "_" and name not in _OF_EVERY_CELL:
+            if own and name[0] != "_" and name not in _OF_EVERY_CELL \
+                    and is_exactly(value, _MAY_DIFFER):
                 self.plain[number, name] = self._of(value)
                 parts.append(name)
             elif name not in _UNLIKE_IN_CELLS:

@@ -23,6 +23,7 @@ from cellc_compiler.passes.base import copy_graph
 from cellc_runtime.records import dataclass, field, replace
 
 from ..core import dispatch
+from ..core.module_names import is_exactly
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tensors.views import view_of
@@ -135,7 +136,7 @@ class CallTemplates:
         how, region = dispatch.scope(), vm.tracer.regions[-1]
         if how.read is not None or how.around is not None:
             return run()
-        place: Hashable = (what if isinstance(what, FunctionType) else type(what), id(region),
+        place: Hashable = (what if isinstance(what, FunctionType) else id(type(what)), id(region),
                            vm.tracer.span, how.precision, how.auto)
         seen = self.seen.get(place)
         if seen is None:
@@ -402,6 +403,6 @@ def _mapped(result: Any, leaf: Callable[[Any], Any]) -> Any:
         return tuple([_mapped(r, leaf) for r in result])
     if isinstance(result, (Tensor, _Leaf)):
         return leaf(result)
-    if type(result) in (*PLAIN, float, complex):
+    if is_exactly(result, (*PLAIN, float, complex)):
         return result
     raise Unlike

@@ -22,11 +22,11 @@ from ..calls.bprop import call_with_bprop
 from ..calls.hooks import call_hooked, hooks_of
 from ..core import invalidation
 from ..core.dispatch import apply, tracing
-from ..core.module_names import function_name, module_of, plain
+from ..core.module_names import function_name, is_exactly, module_of, plain
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber, stacked
-from ..tracing.reads import in_class
+from ..tracing.reads import in_class, is_iterator
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import ElementsUnknown, GraphTensor, is_variable
 from . import _model
@@ -75,7 +75,7 @@ def call(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> 
         found = call_of_python(vm, fn, args, kwargs, frame)
         if found is not MISSING:
             return found
-    if vm.rolling and type(fn) not in _INTERPRETED:
+    if vm.rolling and not is_exactly(fn, _INTERPRETED):
         refuse_in(args, kwargs)
     kind = type(fn)
     if args and not kwargs and (kind is type or kind is BuiltinFunctionType):
@@ -724,7 +724,7 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
                                     functools.partial(fn, *args, **kwargs), result)
     elif not any(result is v for v in (owner, *args)) and not isinstance(result, BOXES):
         vm.state.new(result)
-        if isinstance(result, Iterator):
+        if is_iterator(result):
             vm.fresh(result)
     return result
 
@@ -737,7 +737,7 @@ def _asked(values: Iterable[Any]) -> list[Any]:
 def _known(value: Any, depth: int = 3) -> Any:
     if type(value) is StateNumber:
         return value.asked()
-    if depth and type(value) in (tuple, list) and any_state(value, depth):
+    if depth and is_exactly(value, (tuple, list)) and any_state(value, depth):
         return type(value)(_known(v, depth - 1) for v in value)
     return value
 
@@ -746,7 +746,7 @@ def any_state(value: Any, depth: int = 3) -> bool:
     """Whether a value is, or holds, a number that follows from state."""
     if type(value) is StateNumber:
         return True
-    return depth > 0 and type(value) in (tuple, list) and any(
+    return depth > 0 and is_exactly(value, (tuple, list)) and any(
         any_state(v, depth - 1) for v in value)
 
 

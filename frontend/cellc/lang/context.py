@@ -108,7 +108,7 @@ def with_steps(
     value = special(vm, manager, "__enter__", [], frame)
     if item.optional_vars is not None:
         assign_to(vm, item.optional_vars, value, frame)
-    of_generator = isinstance(manager, GENERATED)  # its own `try` does the rest
+    of_generator = any(k is GENERATED for k in type(manager).__mro__)  # its own `try` does the rest
     catches = not of_generator and _may_catch(manager)
     tidies = not of_generator and (
         _is_asked(vm, node, frame) or (_is_told(manager) and not vm.collect))

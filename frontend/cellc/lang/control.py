@@ -10,6 +10,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
 from ..core.dispatch import apply
+from ..core.module_names import is_exactly
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import as_number, kind_of
 from ..tracing.pytree import RunObject
@@ -53,7 +54,7 @@ def truth(vm: Interpreter, value: Any, frame: Frame) -> Known:
     Raises:
         CompileValueError: a tensor with more than one element (CE401).
     """
-    if vm.pieces is not None and type(value) in (RunObject, Text):
+    if vm.pieces is not None and is_exactly(value, (RunObject, Text)):
         return truth(vm, operations.truth(vm, value, frame), frame)
     if not isinstance(value, Tensor):
         found = vm.special(value, "__bool__") or vm.special(value, "__len__")

@@ -14,10 +14,11 @@ import numpy as np
 
 from cellc_compiler.ir.dims import Dim
 
+from ..core.module_names import is_exactly
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import as_number
 from ..tracing.pytree import RunObject
-from ..tracing.reads import in_class
+from ..tracing.reads import in_class, is_iterator
 from . import _model
 from .asking import asked_int
 from .pieces import operations
@@ -252,7 +253,7 @@ _VIEWED = tuple(type(iter(view)) for view in _EMPTY_VIEWS)
 def _is_sequence(value: Any) -> bool:
     """Whether a value is a sequence of Python's, and walked as such."""
     cls = type(value)
-    return cls in _SEQUENCES or any(
+    return is_exactly(value, _SEQUENCES) or any(
         isinstance(value, k) and cls.__iter__ is k.__iter__ and cls.__getitem__ is k.__getitem__
         for k in _SEQUENCES
     )
@@ -266,7 +267,7 @@ def walk(vm: Interpreter, value: Any) -> Walk:
     """
     if isinstance(value, Walk):
         return value
-    if vm.pieces is not None and type(value) in (RunObject, RuntimeRange):
+    if vm.pieces is not None and is_exactly(value, (RunObject, RuntimeRange)):
         assert vm.frame is not None
         known = operations.items if type(value) is RunObject else operations.known_range
         return Elements(vm, known(vm, value, vm.frame))
@@ -285,7 +286,7 @@ def walk(vm: Interpreter, value: Any) -> Walk:
     if _model.is_cell(value):
         vm.report(value, "_cells")
     found = vm.special(value, "__iter__")
-    if found is not None and not isinstance(value, Iterator):
+    if found is not None and not is_iterator(value):
         return walk(vm, vm.call(found, [value], {}, vm.frame))
     return _walk_natively(vm, value, vm.frame)
 
@@ -297,7 +298,7 @@ def _walk_natively(vm: Interpreter, value: Any, frame: Frame) -> Walk:
     native = iter(value)
     if native is not value:
         vm.fresh(native)
-        if type(native) in _VIEWED:
+        if is_exactly(native, _VIEWED):
             return Keys(vm, value)
     return Foreign(vm, native)
 
@@ -343,7 +344,7 @@ def items(vm: Interpreter, value: Any) -> list[Any]:
     Raises:
         TypeError: it is not iterable, or its length depends on run-time values.
     """
-    return list(value) if type(value) in (list, tuple) else list(walk(vm, value))
+    return list(value) if is_exactly(value, (list, tuple)) else list(walk(vm, value))
 
 
 def ahead(source: Walk) -> tuple[list[Any], list[Sequence[Any]]] | None:

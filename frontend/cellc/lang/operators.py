@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.dispatch import apply
-from ..core.module_names import contained
+from ..core.module_names import contained, is_exactly
 from ..tensors.tensor import Tensor
 from ..tracing.mutables import with_open_length
 from ..tracing.numbers import GraphNumber, as_kind, as_number, kind_of
@@ -66,7 +66,7 @@ def compare(vm: Interpreter, op: ast.cmpop, a: Any, b: Any, frame: Frame) -> Any
         case ast.NotIn():
             found = contains(vm, a, b, frame)
             return as_bool(logical("not", found)) if isinstance(found, Tensor) else not found
-    if type(a) is type(b) and type(a) in (list, tuple) and of_the_graph([a, b]):
+    if type(a) is type(b) and is_exactly(a, (list, tuple)) and of_the_graph([a, b]):
         if vm.pieces is not None and operations.holds_object([a, b]):
             return operations.operated(vm, COMPARE[type(op)], [a, b], frame)
         return _sequences(vm, op, a, b, frame)
@@ -176,7 +176,7 @@ def operated(
         return power(vm, a, b, frame)
     if operate is operator.mul:
         return _repeated(vm, a, b)
-    if type(a) in GROWING:
+    if is_exactly(a, GROWING):
         check_growth(operate, a, b)
     result = operate(a, b)
     return joined(vm, "+", a, b, result) if operate is operator.add else result

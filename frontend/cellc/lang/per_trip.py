@@ -21,6 +21,7 @@ import numpy as np
 
 from cellc_compiler.ir.graph import Node, Value
 
+from ..core.module_names import is_exactly
 from ..tensors.tensor import Tensor
 from ..tracing.tracer import GraphTensor
 
@@ -112,7 +113,7 @@ def binary(
     per, other = (left, right) if type(left) is PerTrip else (right, left)
     first = per is left
     assert type(per) is PerTrip
-    if type(other) in _NUMBERS:
+    if is_exactly(other, _NUMBERS):
         return _each(per.loop, lambda v: operate(v, other) if first else operate(other, v),
                      per.values)
     if isinstance(other, Tensor) and kind in _WITH_TENSORS:
@@ -152,9 +153,9 @@ def subscript(target: Any, index: PerTrip) -> Any:
     """`target[index]`: the rows of a tensor, or numbers from a list."""
     if isinstance(target, Tensor):
         return index.loop.rows_of(target, index.values)
-    if type(target) in (list, tuple, range):
+    if is_exactly(target, (list, tuple, range)):
         chosen = _each(index.loop, target.__getitem__, index.values)
-        if all(type(v) in _NUMBERS for v in chosen.values):
+        if all(is_exactly(v, _NUMBERS) for v in chosen.values):
             return chosen
     raise NotRollable
 

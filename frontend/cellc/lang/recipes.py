@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.arguments import CHANGEABLE
 from ..tracing.numbers import GraphNumber
 from ..tracing.pytree import RunObject
+from ..tracing.reads import is_iterator
 from ..tracing.tracer import GraphTensor
 from .functions import Callback, InterpretedFunction
 from .journal import BOXES, builtin_of, elements_in
@@ -98,7 +99,7 @@ class _Maker:
         if isinstance(value, slice) and holds_runtime(value):
             return self._slice(value)
         if isinstance(value, (InterpretedFunction, Callback, PerTrip, Poison, RuntimeRange)) or (
-            isinstance(value, Iterator) and not self.vm.state.is_outside(value)
+            is_iterator(value) and not self.vm.state.is_outside(value)
         ):
             raise self.refused(value)
         known = isinstance(value, (tuple, frozenset)) or not self.vm.state.is_outside(value)

@@ -21,6 +21,7 @@ import numpy as np
 from cellc_compiler.ir.graph import Value
 
 from ..core import watching
+from ..core.module_names import is_exactly
 from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.pytree import RunObject
 from ..tracing.tracer import GraphTensor, Region
@@ -262,7 +263,7 @@ class RolledLoop(RuntimeLoop):
         if isinstance(values, Rows):
             return self.rows_of(values.tensor, range(1, len(values)))
         rest = values[1:]
-        if all(type(v) in (bool, int, float) for v in rest):
+        if all(is_exactly(v, (bool, int, float)) for v in rest):
             return PerTrip(self, rest)
         if all(v is values[0] for v in rest) and not isinstance(values[0], (list, dict, set)):
             return values[0]

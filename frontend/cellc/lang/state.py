@@ -15,7 +15,7 @@ import ast
 import operator
 import os
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,13 +29,13 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field, replace
 
 from ..core.dispatch import apply
-from ..core.module_names import contained, function_name, plain
+from ..core.module_names import contained, function_name, is_exactly, plain
 from ..tensors.tensor import Tensor
 from ..tensors.views import view_of
 from ..tracing.arguments import CHANGEABLE, at_hand, objects_in, returned
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, kind_of
 from ..tracing.python_state import PythonState, StateInput, can_be_input
-from ..tracing.reads import Read, content, in_class, short
+from ..tracing.reads import Read, content, in_class, is_iterator, short
 from ..tracing.state_numbers import Answers, number_input
 from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
@@ -171,8 +171,7 @@ class _Emitted:
 
 def _holds_others(value: Any) -> bool:
     """Whether a value is a container or an iterator, each of which has a place of its own."""
-    return isinstance(value, _HOLDERS) or (
-        hasattr(type(value), "__next__") and isinstance(value, Iterator))  # the check of it is slow
+    return isinstance(value, _HOLDERS) or is_iterator(value)
 
 
 @dataclass(slots=True)
@@ -516,7 +515,7 @@ class State:
 
     def _taken(self, args: Sequence[Any]) -> list[Any]:
         """Arguments for the run, which has no iterators of the trace: what these give."""
-        return [list(a) if isinstance(a, Iterator) and not self.is_outside(a) else a for a in args]
+        return [list(a) if is_iterator(a) and not self.is_outside(a) else a for a in args]
 
     def mutate(
         self, vm: Interpreter, boxes: Sequence[Any], fn: Callable[..., Any], args: Sequence[Any],
@@ -711,7 +710,7 @@ def unseen_box(vm: Interpreter, target: Any, name: str) -> Any:
         return None
     slot = Stored(target, name)
     box = slot.get()
-    if type(box) not in (list, set, deque) or slot.key() in state.written \
+    if not is_exactly(box, (list, set, deque)) or slot.key() in state.written \
             or id(box) in state.open or id(box) in state.outside or id(box) in state.arguments:
         return None
     return box

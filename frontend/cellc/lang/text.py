@@ -7,6 +7,7 @@ import string
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..core.module_names import is_exactly
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber, item_of
 from .values import Formatted, Text, holds_runtime, is_runtime
@@ -152,7 +153,7 @@ def written(value: Any, inside: bool = False) -> list[Any]:
         return [value]
     if isinstance(value, Text):
         return ["'", *value.parts, "'"]
-    if type(value) in (list, tuple):
+    if is_exactly(value, (list, tuple)):
         left, right = ("[", "]") if isinstance(value, list) else ("(", ")")
         out: list[Any] = [left]
         for i, v in enumerate(value):

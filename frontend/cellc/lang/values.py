@@ -22,7 +22,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..calls.pieces import OBJECT, held
 from ..core.dispatch import apply
-from ..core.module_names import contained
+from ..core.module_names import contained, is_exactly
 from ..tensors.tensor import Tensor, tensor_of
 from ..tensors.views import perhaps
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
@@ -279,15 +279,15 @@ class Merger:
 
     def _are_objects(self, a: Any, b: Any) -> bool:
         """Whether two values have an object of the run in common."""
-        kinds = {type(a), type(b)}
         return self.hold is not None and not (_is_tensor(a) or _is_tensor(b)) and (
-            RunObject in kinds or kinds <= {str, Text})
+            type(a) is RunObject or type(b) is RunObject
+            or (is_exactly(a, (str, Text)) and is_exactly(b, (str, Text))))
 
     def _objects(self, a: Any, b: Any) -> Build:
         """An object of the run; where the paths have no type in common, one of any type."""
         index = len(self.pairs)
-        known = [v.kind.cls if type(v) is RunObject else str if type(v) in (str, Text) else object
-                 for v in (a, b)]
+        known = [v.kind.cls if type(v) is RunObject
+                 else str if is_exactly(v, (str, Text)) else object for v in (a, b)]
         kind = ObjectKind(known[0] if known[0] is known[1] else object, held)
         self.pairs.append((OBJECT, self._handle(a), self._handle(b)))
         return lambda results: kind.of(results[index])
@@ -461,7 +461,7 @@ def same_structure(a: Any, b: Any) -> bool:
 
 def with_parts(value: Any, change: Callable[[Any], Any]) -> Any:
     """A list, tuple or dict with each part changed; the very object where no part is another."""
-    if type(value) not in (list, tuple, dict):
+    if not is_exactly(value, (list, tuple, dict)):
         return value
     inside = value.values() if isinstance(value, dict) else value
     parts = [change(v) for v in inside]

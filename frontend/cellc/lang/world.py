@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from cellc_compiler.ir.types import TensorType
 
 from ..core.module_names import function_name, module_of, plain
 from ..tracing.numbers import DTYPES, GraphNumber, Kind
+from ..tracing.reads import is_iterator
 from ..tracing.tracer import GraphTensor
 from .recipes import recipe_of
 from .trust import root
@@ -222,7 +222,7 @@ def refuse_iterators(vm: Interpreter, values: Any, frame: Frame) -> None:
         CompileTypeError: one of the values is such an iterator (CE308).
     """
     for value in values:
-        if isinstance(value, Iterator) and vm.state.is_outside(value):
+        if is_iterator(value) and vm.state.is_outside(value):
             raise vm.error(
                 "CE308", TypeError,
                 f"a {type(value).__name__} that was made outside would be taken further in a "

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dispatch import active_tracer
-from ..core.module_names import contained
+from ..core.module_names import contained, is_exactly
 from ..tensors.tensor import Tensor
 from .numbers import MUTABLE, MutableBool, MutableFloat, MutableInt, as_kind, kind_of
 from .tracer import GraphTensor, Tracer, is_variable
@@ -101,7 +101,7 @@ def opened(kind: type, elements: Iterable[Any]) -> Any:
 
 def in_graph(value: Any) -> Any:
     """A result of `mutable` as a value of a graph: its numbers are the graph's."""
-    if type(value) in MUTABLE:
+    if is_exactly(value, MUTABLE):
         return as_kind(value, MUTABLE[type(value)])
     if isinstance(value, dict):
         return {k: in_graph(v) for k, v in value.items()}
@@ -153,6 +153,6 @@ def is_known(value: Any) -> bool:
     if isinstance(value, Tensor):
         return active_tracer() is not None and not (
             isinstance(value, GraphTensor) or is_variable(value))
-    if type(value) in MUTABLE or has_open_length(value):
+    if is_exactly(value, MUTABLE) or has_open_length(value):
         return False
     return not isinstance(value, (list, tuple, dict)) or all(map(is_known, contained(value)))

@@ -16,6 +16,7 @@ import numpy as np
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field
 
+from ..core.module_names import is_exactly
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, elements_of
 from .numbers import DTYPES, Kind
@@ -57,7 +58,7 @@ def can_be_input(value: Any) -> bool:
     """Whether a value can be an input of a program: a number, or a Tensor that is no Parameter."""
     if type(value) is int:
         return fits_int64(value)
-    return type(value) in DTYPES or (type(value) is Tensor and value._number is None
+    return is_exactly(value, DTYPES) or (type(value) is Tensor and value._number is None
                                      and not isinstance(value, Parameter))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from cellc_runtime.records import dataclass
 
-from ..core.module_names import contained, plain
+from ..core.module_names import contained, is_exactly, plain
 from ..tensors.parameter import Parameter, ParameterTuple
 from ..tensors.tensor import Tensor
 from .mutables import DynamicList, DynamicTuple, opened
@@ -111,7 +111,7 @@ def take_apart(
         if type(x) is RunObject:
             leaves.append(x.handle)
             return Leaf(len(leaves) - 1, x.kind)
-        if type(x) in MUTABLE:
+        if is_exactly(x, MUTABLE):
             leaves.append(as_input(x))
             return Leaf(len(leaves) - 1, MUTABLE[type(x)])
         if isinstance(x, dict):

@@ -22,7 +22,7 @@ from cellc_runtime import words
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
-from ..core.module_names import elements, module_of
+from ..core.module_names import elements, is_exactly, module_of
 from ..tensors.tensor import Tensor
 from .tracer import BAKED, GraphTensor, is_variable
 
@@ -62,19 +62,20 @@ def same(a: Any, b: Any) -> bool:
 
 def _builtin(value: Any) -> Any:
     """The class of Python that a plain value is of, or is derived from."""
-    kind = type(value)
-    return kind if kind in _PLAIN else next(k for k in _PLAIN if isinstance(value, k))
+    if is_exactly(value, _PLAIN):
+        return type(value)
+    return next(k for k in _PLAIN if isinstance(value, k))
 
 
 def _has_attributes(value: Any) -> bool:
     """Whether a plain value is of a derived class and holds attributes of its own."""
-    return type(value) not in _PLAIN and bool(
+    return not is_exactly(value, _PLAIN) and bool(
         own_attributes(value) or any(c.__dict__.get("__slots__") for c in type(value).__mro__))
 
 
 def remains(a: Any, b: Any) -> bool:
     """Whether two values are the same, or containers of the same."""
-    if type(a) is type(b) and type(a) in (list, tuple):
+    if type(a) is type(b) and is_exactly(a, (list, tuple)):
         return len(a) == len(b) and all(map(remains, a, b))
     if type(a) is type(b) is dict:
         return len(a) == len(b) and all(map(remains, a, b)) and all(
@@ -396,7 +397,7 @@ class Reads:
 
     def of_result(self, target: Any, method: str, call: Callable[[], Any], result: Any) -> None:
         """Note the result of an object's special method, which Python calls again to compare."""
-        kept = copy(result) if type(result) in (list, dict) else result
+        kept = copy(result) if is_exactly(result, (list, dict)) else result
 
         def now() -> Any:
             try:
@@ -440,6 +441,11 @@ _PARTS_OF_FUNCTIONS = {"__code__": "the code", "__defaults__": "the defaults",
                        "__kwdefaults__": "the keyword defaults"}
 _CHANGEABLE_TYPE = 1 << 9
 """The flag of classes that a program has made (`Py_TPFLAGS_HEAPTYPE`)."""
+
+
+def is_iterator(value: Any) -> bool:
+    """Whether a value is an iterator, as `collections.abc` says it: no metaclass is asked."""
+    return all(in_class(type(value), name) is not _GONE for name in ("__next__", "__iter__"))
 
 
 def in_class(cls: type, name: str, missing: Any = _GONE) -> Any:

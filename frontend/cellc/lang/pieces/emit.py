@@ -14,6 +14,7 @@ from cellc_runtime.records import dataclass, field
 from ... import context
 from ...calls.pieces import ANY_OBJECT, OBJECT, Failed, Given, Piece, held, taken_apart
 from ...core.dispatch import apply
+from ...core.module_names import is_exactly
 from ...tensors.tensor import Tensor
 from ...tracing.numbers import DTYPES
 from ...tracing.pytree import Leaf, ObjectKind, RunObject, leaves_of, put_together
@@ -162,7 +163,7 @@ def _read(vm: Interpreter, value: Any) -> Any:
     """A value as Python gets it: for a Parameter, what the network has assigned by now."""
     if is_variable(value):
         return GraphTensor(vm.tracer.lift(value))
-    if type(value) in (list, tuple) and any(map(is_variable, value)):
+    if is_exactly(value, (list, tuple)) and any(map(is_variable, value)):
         return type(value)(_read(vm, v) for v in value)
     return value
 

@@ -14,7 +14,7 @@ from cellc_runtime.records import dataclass
 
 from ...calls.pieces import itself
 from ...core.dispatch import apply
-from ...core.module_names import plain
+from ...core.module_names import is_exactly, plain
 from ...tensors.tensor import Tensor
 from ...tracing.numbers import GraphNumber, as_number, kind_of
 from ...tracing.pytree import RunObject
@@ -83,7 +83,7 @@ _METHODS = (FunctionType, MethodDescriptorType, BuiltinFunctionType, type(object
 
 def needs_python(target: Any, index: Any) -> bool:
     """Whether only Python can find `target[index]`."""
-    if type(target) in (RunObject, Text):
+    if is_exactly(target, (RunObject, Text)):
         return True
     if isinstance(target, (str, dict)) and (is_key_of_run(index) or type(index) is Text):
         return True
