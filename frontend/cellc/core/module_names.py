@@ -49,7 +49,7 @@ def elements(value: Any) -> Iterator[Any]:
     return walked
 
 
-def is_exactly(value: Any, kinds: Container[type]) -> bool:
+def is_exactly(value: Any, kinds: Container[Any]) -> bool:
     """Whether the class of a value is one of several, whose metaclass is `type`. Another metaclass
     may have an `__eq__` or `__hash__` of the user's: it is not asked."""
     kind = type(value)

@@ -119,9 +119,9 @@ def constant(value: Any, dtype: DType) -> Tensor:
 def _constant(kind: str, value: Any, sign: float, dtype: DType) -> Tensor:
     if not isinstance(value, _NUMBERS):
         raise TypeError("numpy would make a NaN of None, and a number of a text")
-    for own in (int, float):  # numpy looks a class up, which asks a metaclass
-        if isinstance(value, own) and type(type(value)) is not type:
-            value = own.__pos__(value)
+    if type(type(value)) is not type:  # numpy looks a class up, which asks a metaclass
+        value = int.__pos__(value) if isinstance(value, int) else \
+            float.__pos__(value) if isinstance(value, float) else value
     with np.errstate(all="ignore"):
         if isinstance(value, int) and dtype.is_integer and not isinstance(value, bool):
             value %= 2**64  # wraps to the width of the type, as C does
