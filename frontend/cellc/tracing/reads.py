@@ -219,7 +219,7 @@ def _held(value: Any) -> Any:
     """The container of a view or of a bound method of Python; else the value."""
     if isinstance(value, _VIEWS):
         return value.mapping
-    return value.__self__ if type(value) in _METHODS else value
+    return value.__self__ if is_exactly(value, _METHODS) else value
 
 
 def content(value: Any, outer: tuple[int, ...] = ()) -> Any:
