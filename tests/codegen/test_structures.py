@@ -12,48 +12,78 @@ from cellc_runtime.fastcall import layout
 
 
 def test_a_field_and_its_place() -> None:
-    code = ("  %n = field %spec.slot, ptr %p[%i]\n"
-            "  %at = place %context.free, ptr %ctx\n"
-            "  %x = load ptr, ptr %at\n")
+    start = "define void @f(ptr %p, ptr %ctx, i64 %i) {\n"
+    code = (start
+            + "  %n = %p[%i]->spec.slot\n"
+            "  %at = &%ctx->context.free\n"
+            "  %x = %at:ptr\n"
+            "  %ctx->context.nargs += 2\n")
     assert expand(code) == (
-        "  %n.p = getelementptr %spec, ptr %p, i64 %i, i32 4\n"
-        "  %n = load i64, ptr %n.p\n"
+        start
+        + "entry:\n"
+        "  %.1 = getelementptr %spec, ptr %p, i64 %i, i32 4\n"
+        "  %n = load i64, ptr %.1\n"
         "  %at = getelementptr %context, ptr %ctx, i32 0, i32 19\n"
-        "  %x = load ptr, ptr %at\n")
+        "  %x = load ptr, ptr %at\n"
+        "  %.5 = getelementptr %context, ptr %ctx, i32 0, i32 7\n"
+        "  %.6 = load i64, ptr %.5\n"
+        "  %.7 = add i64 %.6, 2\n"
+        "  store i64 %.7, ptr %.5\n")
 
 
 def test_calls_items_and_conditions() -> None:
     code = ("define i1 @f(ptr %a, i64 %i) {\n"
-            "  %x = item ptr, ptr %a[%i]\n"
-            "  if ne ptr %x, null, else %no\n"
-            "  put ptr %x, ptr %a[1]\n"
-            "  call void {DEC_REF}(ptr %x)\n"
-            "  ret i1 true\n"
+            "  %x = %a:ptr[%i]\n"
+            "  if %x != null & @f(%a, 7), else %no\n"
+            "  %a:ptr[1] = %x\n"
+            "  void {DEC_REF}(%x)\n"
+            "  ret true\n"
             "no:\n"
-            "  ret i1 false\n"
+            "  ret false\n"
             "}\n")
     assert expand(code) == (
         "define i1 @f(ptr %a, i64 %i) {\n"
         "entry:\n"
-        "  %x.p = getelementptr ptr, ptr %a, i64 %i\n"
-        "  %x = load ptr, ptr %x.p\n"
-        "  %flag.2 = icmp ne ptr %x, null\n"
-        "  br i1 %flag.2, label %go.1, label %no\n"
-        "go.1:\n"
-        "  %place.3 = getelementptr ptr, ptr %a, i64 1\n"
-        "  store ptr %x, ptr %place.3\n"
-        f"  %function.4 = load ptr, ptr {table_slot(Ext.DEC_REF)}\n"
-        "  call void %function.4(ptr %x)\n"
+        "  %.1 = getelementptr ptr, ptr %a, i64 %i\n"
+        "  %x = load ptr, ptr %.1\n"
+        "  %.4 = icmp ne ptr %x, null\n"
+        "  %.5 = call i1 @f(ptr %a, i64 7)\n"
+        "  %.6 = and i1 %.4, %.5\n"
+        "  br i1 %.6, label %go.3, label %no\n"
+        "go.3:\n"
+        "  %.7 = getelementptr ptr, ptr %a, i64 1\n"
+        "  store ptr %x, ptr %.7\n"
+        f"  %.8 = load ptr, ptr {table_slot(Ext.DEC_REF)}\n"
+        "  call void %.8(ptr %x)\n"
         "  ret i1 true\n"
         "no:\n"
         "  ret i1 false\n"
         "}\n")
 
 
+def test_operators_bind_as_in_c() -> None:
+    code = ("define i64 @f(i64 %a, i64 %b, i32 %c) {\n"
+            "  ret (%a + %b * 2 & 7) == 0 ? %a >> 3 : zext.i64(%c) mod %b\n"
+            "}")
+    assert expand(code) == (
+        "define i64 @f(i64 %a, i64 %b, i32 %c) {\n"
+        "entry:\n"
+        "  %.1 = mul i64 %b, 2\n"
+        "  %.2 = add i64 %a, %.1\n"
+        "  %.3 = and i64 %.2, 7\n"
+        "  %.4 = icmp eq i64 %.3, 0\n"
+        "  %.5 = lshr i64 %a, 3\n"
+        "  %.6 = zext i32 %c to i64\n"
+        "  %.7 = urem i64 %.6, %b\n"
+        "  %.8 = select i1 %.4, i64 %.5, i64 %.7\n"
+        "  ret i64 %.8\n"
+        "}")
+
+
 def test_loops_and_blocks_that_fall_through() -> None:
     code = ("define void @f(i64 %n, i1 %c) {\n"
             "  loop %i < %n, else %out\n"
-            "  br i1 %c, label %odd, label %even\n"
+            "  br %c, %odd, %even\n"
             "odd:\n"
             "  call void @g(i64 %i)\n"
             "even:\n"
@@ -67,8 +97,8 @@ def test_loops_and_blocks_that_fall_through() -> None:
         "  br label %head.1\n"
         "head.1:\n"
         "  %i = phi i64 [ 0, %entry ], [ %next.4, %even ]\n"
-        "  %flag.3 = icmp slt i64 %i, %n\n"
-        "  br i1 %flag.3, label %go.2, label %out\n"
+        "  %.3 = icmp slt i64 %i, %n\n"
+        "  br i1 %.3, label %go.2, label %out\n"
         "go.2:\n"
         "  br i1 %c, label %odd, label %even\n"
         "odd:\n"
@@ -86,9 +116,15 @@ def test_loops_and_blocks_that_fall_through() -> None:
 
 def test_unknown_names_are_errors() -> None:
     with pytest.raises(KeyError, match="nothing"):
-        expand("  %n = field %nothing.slot, ptr %p")
+        expand("  %n = %p->nothing.slot")
     with pytest.raises(ValueError, match="not in list"):
-        expand("  %n = field %spec.nothing, ptr %p")
+        expand("  %n = %p->spec.nothing")
+    with pytest.raises(ValueError, match="unexpected"):
+        expand("  %n = %p->spec.slot )")
+    with pytest.raises(KeyError, match="%q"):
+        expand("  %n = %q + 1")
+    with pytest.raises(ValueError, match="another name"):
+        expand("define void @f(i64 %q) {\n  %n = %q\n}")
 
 
 def test_both_sides_have_one_layout() -> None:

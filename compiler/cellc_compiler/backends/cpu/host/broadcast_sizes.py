@@ -17,80 +17,65 @@ _MEASURE = """
 ; The array that has the result's shape, or null if the operands do not lie over it as their specs
 ; say; `sizes` becomes rows, columns and elements.
 define internal ptr @measure(ptr %ctx, ptr %args, i64 %nargs, ptr %sizes) nounwind {
-  %specs = field %context.args, ptr %ctx
-  %limit = field %context.limit, ptr %ctx
+  %specs = %ctx->context.args
+  %limit = %ctx->context.limit
 head:
   %i = phi i64 [ 0, %entry ], [ %i1, %next ]
   %lead = phi ptr [ null, %entry ], [ %lead1, %next ]
   %most = phi i64 [ -1, %entry ], [ %most1, %next ]
-  if slt i64 %i, %nargs, else %found
-  %way = field %spec.nbytes, ptr %specs[%i]
-  %whole = icmp eq i64 %way, {WHOLE}
-  %a = item ptr, ptr %args[%i]
-  %and32 = field %array.nd, ptr %a
-  %and = sext i32 %and32 to i64
-  %longer = icmp sgt i64 %and, %most
-  %better = and i1 %whole, %longer
+  if %i < %nargs, else %found
+  %whole = %specs[%i]->spec.nbytes == {WHOLE}
+  %a = %args:ptr[%i]
+  %and = sext.i64(%a->array.nd)
+  %better = %whole & %and > %most
 next:
-  %lead1 = select i1 %better, ptr %a, ptr %lead
-  %most1 = select i1 %better, i64 %and, i64 %most
-  %i1 = add i64 %i, 1
+  %lead1 = %better ? %a : %lead
+  %most1 = %better ? %and : %most
+  %i1 = %i + 1
   br label %head
 found:
-  br eq ptr %lead, null, label %no, label %total
+  br %lead == null, %no, %total
 total:
-  %xdims = field %array.dims, ptr %lead
+  %xdims = %lead->array.dims
 thead:
   %t = phi i64 [ 0, %total ], [ %t1, %dim ]
   %count = phi i64 [ 1, %total ], [ %count1, %dim ]
-  br slt i64 %t, %most, label %dim, label %small
+  br %t < %most, %dim, %small
 dim:
-  %d = item i64, ptr %xdims[%t]
-  %count1 = mul i64 %count, %d
-  %t1 = add i64 %t, 1
+  %count1 = %count * %xdims:i64[%t]
+  %t1 = %t + 1
   br label %thead
 small:
-  br slt i64 %count, %limit, label %ohead, label %no
+  br %count < %limit, %ohead, %no
 ohead:
   %o = phi i64 [ 0, %small ], [ %o1, %onext ]
   %columns = phi i64 [ -1, %small ], [ %columns1, %onext ]
-  if slt i64 %o, %nargs, else %sized
-  %ow = field %spec.nbytes, ptr %specs[%o]
-  %b = item ptr, ptr %args[%o]
-  %bnd32 = field %array.nd, ptr %b
-  %bnd = sext i32 %bnd32 to i64
-  %off = sub i64 %most, %bnd
-  %bdims = field %array.dims, ptr %b
-  %iswhole = icmp eq i64 %ow, {WHOLE}
-  %isrow = icmp eq i64 %ow, {ROW}
-  %iscolumn = icmp eq i64 %ow, {COLUMN}
-  %byrow = or i1 %iswhole, %isrow
-  %turns = or i1 %isrow, %iscolumn
-  if sge i64 %off, 0, else %no
-  %walked = call i64 @walk(ptr %xdims, ptr %bdims, i64 %most, i64 %off, i1 %byrow, i1 %turns)
-  if sge i64 %walked, 0, else %no
-  %fresh = icmp eq i64 %columns, -1
-  %alike = icmp eq i64 %columns, %walked
-  %agreed = or i1 %fresh, %alike
-  %either = select i1 %turns, i1 %agreed, i1 true
-  br i1 %either, label %onext, label %no
+  if %o < %nargs, else %sized
+  %ow = %specs[%o]->spec.nbytes
+  %b = %args:ptr[%o]
+  %off = %most - sext.i64(%b->array.nd)
+  %bdims = %b->array.dims
+  %iswhole = %ow == {WHOLE}
+  %isrow = %ow == {ROW}
+  %byrow = %iswhole | %isrow
+  %turns = %isrow | %ow == {COLUMN}
+  if %off >= 0, else %no
+  %walked = i64 @walk(%xdims, %bdims, %most, %off, %byrow, %turns)
+  if %walked >= 0, else %no
+  br %turns ? %columns == -1 | %columns == %walked : true, %onext, %no
 onext:
-  %columns1 = select i1 %turns, i64 %walked, i64 %columns
-  %o1 = add i64 %o, 1
+  %columns1 = %turns ? %walked : %columns
+  %o1 = %o + 1
   br label %ohead
 sized:
-  %flat = icmp eq i64 %columns, -1
-  %width = select i1 %flat, i64 %count, i64 %columns
-  %empty = icmp eq i64 %width, 0
-  %least = select i1 %empty, i64 1, i64 %width
-  %many = udiv i64 %count, %least
-  %rows = select i1 %flat, i64 1, i64 %many
-  store i64 %rows, ptr %sizes
-  put i64 %width, ptr %sizes[1]
-  put i64 %count, ptr %sizes[2]
-  ret ptr %lead
+  %flat = %columns == -1
+  %width = %flat ? %count : %columns
+  %sizes:i64 = %flat ? 1 : %count / (%width == 0 ? 1 : %width)
+  %sizes:i64[1] = %width
+  %sizes:i64[2] = %count
+  ret %lead
 no:
-  ret ptr null
+  ret null
 }
 """
 

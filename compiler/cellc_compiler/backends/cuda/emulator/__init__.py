@@ -24,7 +24,7 @@ def emulator_text(target: Target) -> str:
     code = [fibers_code(target, tensor_cores.PRODUCTS_END), async_copies.CODE, tensor_cores.CODE,
             tensor_cores.entries()]
     return "\n".join([TABLE_DECLARATION + declarations(structures),
-                      *(expand(part, structures) for part in code),
+                      expand("\n".join(code), structures),
                       tensor_cores.operations(structures)])
 
 

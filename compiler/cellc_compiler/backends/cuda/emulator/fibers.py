@@ -15,8 +15,6 @@ Shared memory holds NaN where nothing was written.
 
 from __future__ import annotations
 
-import re
-
 from cellc_runtime.abi import EMULATED_SHARED
 from cellc_runtime.target import Target
 
@@ -66,88 +64,57 @@ define internal void @begin() naked noinline nounwind {
 
 ; The life of a thread.
 define internal void @live(ptr %thread) noinline nounwind {
-  %launch = field %thread.launch, ptr %thread
-  %code = field %launch.code, ptr %launch
-  %given = field %launch.given, ptr %launch
-  call void %code(ptr %given, ptr %thread)
-  call void @wait(ptr %thread, i32 3)
+  %launch = %thread->thread.launch
+  %code = %launch->launch.code
+  void %code(%launch->launch.given, %thread)
+  @wait(%thread, 3)
   unreachable
 }
 
 ; Let the scheduler go on. State 0: ready, 1: at an operation of the warp, 2: at a barrier, 3: done,
 ; 4: spinning.
 define internal void @wait(ptr %thread, i32 %what) noinline nounwind {
-  %state = place %thread.state, ptr %thread
-  store i32 %what, ptr %state
-  %own = place %thread.stack, ptr %thread
-  %launch = field %thread.launch, ptr %thread
-  %host = field %launch.host, ptr %launch
-  call void @switch(ptr %own, ptr %host)
+  %thread->thread.state = %what
+  @switch(&%thread->thread.stack, %thread->thread.launch->launch.host)
   ret void
 }
 
 ; All threads of the block.
 define hidden void @cellc_emulated_barrier(ptr %thread) nounwind {
-  %launch = field %thread.launch, ptr %thread
-  %count = field %launch.count, ptr %launch
-  %all = trunc i64 %count to i32
-  call void @cellc_emulated_named_barrier(ptr %thread, i32 0, i32 %all)
+  %all = trunc.i32(%thread->thread.launch->launch.count)
+  @cellc_emulated_named_barrier(%thread, 0, %all)
   ret void
 }
 
 define hidden void @cellc_emulated_named_barrier(ptr %thread, i32 %name, i32 %count) nounwind {
-  set %thread.barrier, ptr %thread = %name
-  set %thread.expected, ptr %thread = %count
-  call void @wait(ptr %thread, i32 2)
-  %passed.at = place %thread.barriers, ptr %thread
-  %passed = load i32, ptr %passed.at
-  %more = add i32 %passed, 1
-  store i32 %more, ptr %passed.at
+  %thread->thread.barrier = %name
+  %thread->thread.expected = %count
+  @wait(%thread, 2)
+  %thread->thread.barriers += 1
   ret void
 }
 
 define hidden void @cellc_emulated_warp_barrier(ptr %thread) nounwind {
-  call i32 @cellc_emulated_exchange(ptr %thread, i32 0, i32 0)
-  %passed.at = place %thread.meetings, ptr %thread
-  %passed = load i32, ptr %passed.at
-  %more = add i32 %passed, 1
-  store i32 %more, ptr %passed.at
+  @cellc_emulated_exchange(%thread, 0, 0)
+  %thread->thread.meetings += 1
   ret void
 }
 
 ; Record an access.
 define hidden void @cellc_emulated_touch(ptr %thread, ptr %at, i64 %what) nounwind {
-  %launch = field %thread.launch, ptr %thread
-  %stream = field %launch.stream, ptr %launch
-  %used.at = place %emulator.used, ptr %stream
-  %used = load i64, ptr %used.at
-  %more = add i64 %used, 1
-  store i64 %more, ptr %used.at
-  %capacity = field %emulator.capacity, ptr %stream
-  if slt i64 %used, %capacity, else %full
-  %records = field %emulator.records, ptr %stream
-  %record = getelementptr %access, ptr %records, i64 %used
-  %address = ptrtoint ptr %at to i64
-  %address.at = place %access.address, ptr %record
-  store i64 %address, ptr %address.at
-  %what.at = place %access.what, ptr %record
-  store i64 %what, ptr %what.at
-  %tid = field %thread.tid, ptr %thread
-  %tid.at = place %access.tid, ptr %record
-  store i32 %tid, ptr %tid.at
-  %block = field %thread.block, ptr %thread
-  %block.at = place %access.block, ptr %record
-  store i32 %block, ptr %block.at
-  %barriers = field %thread.barriers, ptr %thread
-  %barriers.at = place %access.barriers, ptr %record
-  store i32 %barriers, ptr %barriers.at
-  %meetings = field %thread.meetings, ptr %thread
-  %meetings.at = place %access.meetings, ptr %record
-  store i32 %meetings, ptr %meetings.at
-  %number = field %launch.number, ptr %launch
-  %narrow = trunc i64 %number to i32
-  %launch.at = place %access.launch, ptr %record
-  store i32 %narrow, ptr %launch.at
+  %launch = %thread->thread.launch
+  %stream = %launch->launch.stream
+  %used = %stream->emulator.used
+  %stream->emulator.used = %used + 1
+  if %used < %stream->emulator.capacity, else %full
+  %record = &%stream->emulator.records:%access[%used]
+  %record->access.address = ptrtoint.i64(%at)
+  %record->access.what = %what
+  %record->access.tid = %thread->thread.tid
+  %record->access.block = %thread->thread.block
+  %record->access.barriers = %thread->thread.barriers
+  %record->access.meetings = %thread->thread.meetings
+  %record->access.launch = trunc.i32(%launch->launch.number)
 full:
   ret void
 }
@@ -155,76 +122,55 @@ full:
 ; An operation of all lanes of a warp: a function that is given the first lane's record, and what
 ; each lane gives it. None: they only wait for one another.
 define internal void @meet(ptr %thread, ptr %operation, ptr %data) noinline nounwind {
-  set %thread.operation, ptr %thread = %operation
-  set %thread.data, ptr %thread = %data
-  call void @wait(ptr %thread, i32 1)
+  %thread->thread.operation = %operation
+  %thread->thread.data = %data
+  @wait(%thread, 1)
   ret void
 }
 
 ; The first error of a launch stays.
 define internal void @fail(ptr %launch, i64 %code) noinline nounwind {
-  %error.p = place %launch.error, ptr %launch
-  %error = load i64, ptr %error.p
-  if eq i64 %error, 0, else %out
-  store i64 %code, ptr %error.p
+  if %launch->launch.error == 0, else %out
+  %launch->launch.error = %code
 out:
   ret void
 }
 
 ; Something moved.
 define internal void @progress(ptr %launch) nounwind {
-  set %launch.progress, ptr %launch = 1
+  %launch->launch.progress = 1
   ret void
 }
 
 ; A number below 2^31 that follows from the seed; 0 for the seed 0.
 define internal i64 @random(ptr %launch) nounwind {
-  %seed = field %launch.seed, ptr %launch
-  if ne i64 %seed, 0, else %none
-  %random.p = place %launch.random, ptr %launch
-  %before = load i64, ptr %random.p
-  %scaled = mul i64 %before, 6364136223846793005
-  %after = add i64 %scaled, 1442695040888963407
-  store i64 %after, ptr %random.p
-  %high = lshr i64 %after, 33
-  ret i64 %high
+  if %launch->launch.seed != 0, else %none
+  %after = %launch->launch.random * 6364136223846793005 + 1442695040888963407
+  %launch->launch.random = %after
+  ret %after >> 33
 none:
-  ret i64 0
+  ret 0
 }
 
 ; A lane may come to the next exchange before another has read what this one gave: two places.
 define hidden i32 @cellc_emulated_exchange(ptr %thread, i32 %value, i32 %lane) nounwind {
-  %count.p = place %thread.count, ptr %thread
-  %count = load i32, ptr %count.p
-  %which = and i32 %count, 1
-  %at = zext i32 %which to i64
-  %own = place %thread.given, ptr %thread
-  %own.p = getelementptr i32, ptr %own, i64 %at
-  store i32 %value, ptr %own.p
-  %more = add i32 %count, 1
-  store i32 %more, ptr %count.p
-  call void @meet(ptr %thread, ptr null, ptr null)
-  %tid = field %thread.tid, ptr %thread
-  %lane.own = and i32 %tid, 31
-  %lane.other = and i32 %lane, 31
-  %far = sub i32 %lane.other, %lane.own
-  %far.wide = sext i32 %far to i64
-  %other = getelementptr %thread, ptr %thread, i64 %far.wide
-  %there = place %thread.given, ptr %other
-  %there.p = getelementptr i32, ptr %there, i64 %at
-  %got = load i32, ptr %there.p
-  ret i32 %got
+  %count = %thread->thread.count
+  %at = zext.i64(%count & 1)
+  %own = &%thread->thread.given
+  %own:i32[%at] = %value
+  %thread->thread.count = %count + 1
+  @meet(%thread, null, null)
+  %lane.own = %thread->thread.tid & 31
+  %other = &%thread:%thread[sext.i64((%lane & 31) - %lane.own)]
+  %there = &%other->thread.given
+  ret %there:i32[%at]
 }
 
 define internal void @run(ptr %launch, ptr %thread) nounwind {
-  %state.p = place %thread.state, ptr %thread
-  store i32 0, ptr %state.p
-  %host = place %launch.host, ptr %launch
-  %own = field %thread.stack, ptr %thread
-  call void @switch(ptr %host, ptr %own)
-  %state = load i32, ptr %state.p
-  if ne i32 %state, 4, else %out
-  call void @progress(ptr %launch)
+  %thread->thread.state = 0
+  @switch(&%launch->launch.host, %thread->thread.stack)
+  if %thread->thread.state != 4, else %out
+  @progress(%launch)
 out:
   ret void
 }
@@ -232,33 +178,25 @@ out:
 ; Lanes of a warp in the order that the seed says, each once; how many wait at an operation then.
 define internal i64 @run_lanes(ptr %launch, ptr %warp, i64 %turn) noinline nounwind {
   %waiting.p = alloca i64
-  store i64 0, ptr %waiting.p
+  %waiting.p:i64 = 0
   loop %i < 32, else %out
-  %permuted = xor i64 %i, %turn
-  %lane = and i64 %permuted, 31
-  %thread = getelementptr %thread, ptr %warp, i64 %lane
-  %state = field %thread.state, ptr %thread
-  %kind = and i32 %state, 3
-  if eq i32 %kind, 0, else %look
-  call void @run(ptr %launch, ptr %thread)
+  %thread = &%warp:%thread[(%i ^ %turn) & 31]
+  if (%thread->thread.state & 3) == 0, else %look
+  @run(%launch, %thread)
 look:
-  %now = field %thread.state, ptr %thread
-  if eq i32 %now, 1, else %trip
-  %waiting = load i64, ptr %waiting.p
-  %one.more = add i64 %waiting, 1
-  store i64 %one.more, ptr %waiting.p
+  if %thread->thread.state == 1, else %trip
+  %waiting.p:i64 += 1
 trip:
   next %i
 out:
-  %all = load i64, ptr %waiting.p
-  ret i64 %all
+  ret %waiting.p:i64
 }
 
 ; Let the lanes of a warp go on.
 define internal void @release(ptr %warp) noinline nounwind {
   loop %i < 32, else %out
-  %thread = getelementptr %thread, ptr %warp, i64 %i
-  set %thread.state, ptr %thread = 0
+  %thread = &%warp:%thread[%i]
+  %thread->thread.state = 0
   next %i
 out:
   ret void
@@ -266,34 +204,28 @@ out:
 
 ; Let the threads at a barrier go on if all that it is for are there.
 define internal void @release_barrier(ptr %launch, i32 %name) noinline nounwind {
-  %threads = field %launch.threads, ptr %launch
-  %count = field %launch.count, ptr %launch
+  %threads = %launch->launch.threads
+  %count = %launch->launch.count
   %there.p = alloca i32
-  store i32 0, ptr %there.p
+  %there.p:i32 = 0
   %expected.p = alloca i32
-  store i32 0, ptr %expected.p
+  %expected.p:i32 = 0
   loop %i < %count, else %counted
-  %thread = getelementptr %thread, ptr %threads, i64 %i
-  %at = call i1 @is_at_barrier(ptr %thread, i32 %name)
-  if %at, else %trip
-  %there.now = load i32, ptr %there.p
-  %one.more = add i32 %there.now, 1
-  store i32 %one.more, ptr %there.p
-  %expected.now = field %thread.expected, ptr %thread
-  store i32 %expected.now, ptr %expected.p
+  %thread = &%threads:%thread[%i]
+  if @is_at_barrier(%thread, %name), else %trip
+  %there.p:i32 += 1
+  %expected.p:i32 = %thread->thread.expected
 trip:
   next %i
 counted:
-  %there = load i32, ptr %there.p
-  if ne i32 %there, 0, else %out
-  %expected = load i32, ptr %expected.p
-  if eq i32 %there, %expected, else %out
-  call void @progress(ptr %launch)
+  %there = %there.p:i32
+  if %there != 0, else %out
+  if %there == %expected.p:i32, else %out
+  @progress(%launch)
   loop %k < %count, else %out
-  %other = getelementptr %thread, ptr %threads, i64 %k
-  %goes = call i1 @is_at_barrier(ptr %other, i32 %name)
-  if %goes, else %trip.k
-  set %thread.state, ptr %other = 0
+  %other = &%threads:%thread[%k]
+  if @is_at_barrier(%other, %name), else %trip.k
+  %other->thread.state = 0
 trip.k:
   next %k
 out:
@@ -301,18 +233,12 @@ out:
 }
 
 define internal i1 @is_at_barrier(ptr %thread, i32 %name) nounwind {
-  %state = field %thread.state, ptr %thread
-  %own = field %thread.barrier, ptr %thread
-  %waits = icmp eq i32 %state, 2
-  %same = icmp eq i32 %own, %name
-  %both = and i1 %waits, %same
-  ret i1 %both
+  ret %thread->thread.state == 2 & %thread->thread.barrier == %name
 }
 
 define internal void @release_barriers(ptr %launch) noinline nounwind {
   loop %i < 16, else %out
-  %name = trunc i64 %i to i32
-  call void @release_barrier(ptr %launch, i32 %name)
+  @release_barrier(%launch, trunc.i32(%i))
   next %i
 out:
   ret void
@@ -321,36 +247,30 @@ out:
 ; How many threads are in a state.
 define internal i64 @count(ptr %threads, i64 %count, i32 %what) noinline nounwind {
   %found.p = alloca i64
-  store i64 0, ptr %found.p
+  %found.p:i64 = 0
   loop %i < %count, else %out
-  %thread = getelementptr %thread, ptr %threads, i64 %i
-  %state = field %thread.state, ptr %thread
-  if eq i32 %state, %what, else %trip
-  %found = load i64, ptr %found.p
-  %one.more = add i64 %found, 1
-  store i64 %one.more, ptr %found.p
+  %thread = &%threads:%thread[%i]
+  if %thread->thread.state == %what, else %trip
+  %found.p:i64 += 1
 trip:
   next %i
 out:
-  %all = load i64, ptr %found.p
-  ret i64 %all
+  ret %found.p:i64
 }
 
 ; Do the work that all lanes of a warp wait for; an error where they wait for different things.
 define internal void @perform(ptr %launch, ptr %warp) noinline nounwind {
-  %operation = field %thread.operation, ptr %warp
+  %operation = %warp->thread.operation
   loop %i < 32, else %same
-  %thread = getelementptr %thread, ptr %warp, i64 %i
-  %other = field %thread.operation, ptr %thread
-  if eq ptr %other, %operation, else %torn
+  %thread = &%warp:%thread[%i]
+  if %thread->thread.operation == %operation, else %torn
   next %i
 same:
-  if ne ptr %operation, null, else %out
-  call void %operation(ptr %warp)
+  if %operation != null, else %out
+  void %operation(%warp)
   br label %out
 torn:
-  call void @fail(ptr %launch, i64 700)
-  br label %out
+  @fail(%launch, 700)
 out:
   ret void
 }
@@ -358,12 +278,10 @@ out:
 ; A warp until it can do no more alone.
 define internal void @run_warp(ptr %launch, ptr %warp, i64 %turn) noinline nounwind {
 again:
-  %waiting = call i64 @run_lanes(ptr %launch, ptr %warp, i64 %turn)
-  if eq i64 %waiting, 32, else %out
-  call void @perform(ptr %launch, ptr %warp)
-  call void @release(ptr %warp)
-  %error = field %launch.error, ptr %launch
-  if eq i64 %error, 0, else %out
+  if @run_lanes(%launch, %warp, %turn) == 32, else %out
+  @perform(%launch, %warp)
+  @release(%warp)
+  if %launch->launch.error == 0, else %out
   br label %again
 out:
   ret void
@@ -371,40 +289,32 @@ out:
 
 ; A new stack for each thread, which begins in `live`.
 define internal void @prepare(ptr %launch, i64 %block) noinline nounwind {
-  %threads = field %launch.threads, ptr %launch
-  %count = field %launch.count, ptr %launch
-  %stacks = field %launch.stacks, ptr %launch
-  %shared = field %launch.shared, ptr %launch
-  %block.narrow = trunc i64 %block to i32
+  %threads = %launch->launch.threads
+  %count = %launch->launch.count
+  %stacks = %launch->launch.stacks
+  %shared = %launch->launch.shared
+  %block.narrow = trunc.i32(%block)
   loop %i < %count, else %out
-  %thread = getelementptr %thread, ptr %threads, i64 %i
-  %tid.p = place %thread.tid, ptr %thread
-  %tid = trunc i64 %i to i32
-  store i32 %tid, ptr %tid.p
-  set %thread.block, ptr %thread = %block.narrow
-  %shared.own = place %thread.shared, ptr %thread
-  store ptr %shared, ptr %shared.own
-  set %thread.launch, ptr %thread = %launch
-  set %thread.state, ptr %thread = 0
-  set %thread.count, ptr %thread = 0
-  call void @begin_copies(ptr %thread)
-  call void @begin_products(ptr %thread)
-  %barriers.at = place %thread.barriers, ptr %thread
-  store i32 0, ptr %barriers.at
-  %meetings.at = place %thread.meetings, ptr %thread
-  store i32 0, ptr %meetings.at
-  if ne ptr %stacks, null, else %trip
-  %number = add i64 %i, 1
-  %end = mul i64 %number, STACK
-  %start = sub i64 %end, FRAME
-  %frame = getelementptr i8, ptr %stacks, i64 %start
-  %function.p = getelementptr i8, ptr %frame, i64 FUNCTION
-  store ptr @live, ptr %function.p
-  %argument.p = getelementptr i8, ptr %frame, i64 ARGUMENT
-  store ptr %thread, ptr %argument.p
-  %place.p = getelementptr i8, ptr %frame, i64 PLACE
-  store ptr @begin, ptr %place.p
-  set %thread.stack, ptr %thread = %frame
+  %thread = &%threads:%thread[%i]
+  %thread->thread.tid = trunc.i32(%i)
+  %thread->thread.block = %block.narrow
+  %thread->thread.shared = %shared
+  %thread->thread.launch = %launch
+  %thread->thread.state = 0
+  %thread->thread.count = 0
+  @begin_copies(%thread)
+  @begin_products(%thread)
+  %thread->thread.barriers = 0
+  %thread->thread.meetings = 0
+  if %stacks != null, else %trip
+  %frame = &%stacks:i8[(%i + 1) * {STACK} - {FRAME}]
+  %function.p = &%frame:i8[{FUNCTION}]
+  %function.p:ptr = @live
+  %argument.p = &%frame:i8[{ARGUMENT}]
+  %argument.p:ptr = %thread
+  %place.p = &%frame:i8[{PLACE}]
+  %place.p:ptr = @begin
+  %thread->thread.stack = %frame
 trip:
   next %i
 out:
@@ -413,51 +323,41 @@ out:
 
 ; A block whose threads meet; an error of the launch if they can never go on.
 define internal void @run_block(ptr %launch) noinline nounwind {
-  %threads = field %launch.threads, ptr %launch
-  %count = field %launch.count, ptr %launch
-  %warps = lshr i64 %count, 5
-  %progress.p = place %launch.progress, ptr %launch
+  %threads = %launch->launch.threads
+  %count = %launch->launch.count
+  %warps = %count >> 5
 round:
-  store i64 0, ptr %progress.p
-  %first.warp = call i64 @random(ptr %launch)
-  %turn = call i64 @random(ptr %launch)
+  %launch->launch.progress = 0
+  %first.warp = @random(%launch)
+  %turn = @random(%launch)
   loop %i < %warps, else %all
-  %permuted = add i64 %i, %first.warp
-  %which = urem i64 %permuted, %warps
-  %first = shl i64 %which, 5
-  %warp = getelementptr %thread, ptr %threads, i64 %first
-  call void @run_warp(ptr %launch, ptr %warp, i64 %turn)
-  %error = field %launch.error, ptr %launch
-  if eq i64 %error, 0, else %leave
+  @run_warp(%launch, &%threads:%thread[(%i + %first.warp) mod %warps << 5], %turn)
+  if %launch->launch.error == 0, else %leave
   next %i
 all:
-  call void @release_barriers(ptr %launch)
-  %moved = load i64, ptr %progress.p
-  call void @copy_some(ptr %launch, i64 %moved)
-  %done = call i64 @count(ptr %threads, i64 %count, i32 3)
-  if ne i64 %done, %count, else %fine
-  %now = load i64, ptr %progress.p
-  if ne i64 %now, 0, else %torn
+  @release_barriers(%launch)
+  @copy_some(%launch, %launch->launch.progress)
+  if @count(%threads, %count, 3) != %count, else %fine
+  if %launch->launch.progress != 0, else %torn
   br label %round
 fine:
-  call void @end_copies(ptr %launch)
+  @end_copies(%launch)
   br label %leave
 torn:
-  call void @fail(ptr %launch, i64 700)
-  br label %leave
+  @fail(%launch, 700)
 leave:
   ret void
 }
 
 ; A block whose threads never meet: one after the other, on this stack.
 define internal void @run_alone(ptr %launch) noinline nounwind {
-  %threads = field %launch.threads, ptr %launch
-  %count = field %launch.count, ptr %launch
-  %code = field %launch.code, ptr %launch
-  %given = field %launch.given, ptr %launch
+  %threads = %launch->launch.threads
+  %count = %launch->launch.count
+  %code = %launch->launch.code
+  %given = %launch->launch.given
   loop %i < %count, else %out
-  %thread = getelementptr %thread, ptr %threads, i64 %i
-  call void %code(ptr %given, ptr %thread)
+  %thread = &%threads:%thread[%i]
+  void %code(%given, %thread)
   next %i
 out:
   ret void
@@ -467,83 +367,69 @@ out:
 define hidden i32 @cellc_emulated_launch(ptr %code, i64 %blocks, i64 %count, i64 %bytes,
                                          i1 %meets, ptr %stream, ptr %given) nounwind {
   %launch = alloca %launch
-  %stacks.size = mul i64 %count, STACK
-  %threads = call ptr {MALLOC}(i64 THREADS)
-  %place = field %emulator.shared, ptr %stream
-  %wanted = select i1 %meets, i64 %stacks.size, i64 16
-  %queues.wanted = select i1 %meets, i64 QUEUES, i64 16
-  %queues = call ptr {MALLOC}(i64 %queues.wanted)
-  %stacks = call ptr {MALLOC}(i64 %wanted)
-  set %launch.code, ptr %launch = %code
-  set %launch.given, ptr %launch = %given
-  set %launch.threads, ptr %launch = %threads
-  set %launch.count, ptr %launch = %count
-  %stacks.p = place %launch.stacks, ptr %launch
-  %own.stacks = select i1 %meets, ptr %stacks, ptr null
-  store ptr %own.stacks, ptr %stacks.p
-  set %launch.shared, ptr %launch = %place
-  set %launch.bytes, ptr %launch = %bytes
-  set %launch.queues, ptr %launch = %queues
-  set %launch.bulk, ptr %launch = 0
-  %failed.p = place %launch.error, ptr %launch
-  store i64 0, ptr %failed.p
-  %stream.at = place %launch.stream, ptr %launch
-  store ptr %stream, ptr %stream.at
-  %launches.at = place %emulator.launches, ptr %stream
-  %launches = load i64, ptr %launches.at
-  %launches.more = add i64 %launches, 1
-  store i64 %launches.more, ptr %launches.at
-  %number.at = place %launch.number, ptr %launch
-  store i64 %launches, ptr %number.at
-  %seed = field %emulator.seed, ptr %stream
-  %own.seed = place %launch.seed, ptr %launch
-  store i64 %seed, ptr %own.seed
-  set %launch.random, ptr %launch = %seed
-  if ne ptr %queues, null, else %poor
-  if ne ptr %threads, null, else %poor
-  if sle i64 %bytes, SHARED, else %poor
-  if ne ptr %stacks, null, else %poor
+  %stacks.size = %count * {STACK}
+  %threads = ptr {MALLOC}(i64 {THREADS})
+  %place = %stream->emulator.shared
+  %wanted = %meets ? %stacks.size : 16
+  %queues = ptr {MALLOC}(%meets ? i64 {QUEUES} : 16)
+  %stacks = ptr {MALLOC}(%wanted)
+  %launch->launch.code = %code
+  %launch->launch.given = %given
+  %launch->launch.threads = %threads
+  %launch->launch.count = %count
+  %launch->launch.stacks = %meets ? %stacks : null
+  %launch->launch.shared = %place
+  %launch->launch.bytes = %bytes
+  %launch->launch.queues = %queues
+  %launch->launch.bulk = 0
+  %launch->launch.error = 0
+  %launch->launch.stream = %stream
+  %launches = %stream->emulator.launches
+  %stream->emulator.launches = %launches + 1
+  %launch->launch.number = %launches
+  %seed = %stream->emulator.seed
+  %launch->launch.seed = %seed
+  %launch->launch.random = %seed
+  if %queues != null, else %poor
+  if %threads != null, else %poor
+  if %bytes <= {SHARED}, else %poor
+  if %stacks != null, else %poor
   loop %block < %blocks, else %fine
-  call ptr {MEMSET}(ptr %place, i32 255, i64 %bytes)
-  call void @prepare(ptr %launch, i64 %block)
+  ptr {MEMSET}(%place, i32 255, %bytes)
+  @prepare(%launch, %block)
   if %meets, else %alone
-  call void @run_block(ptr %launch)
-  %failed = load i64, ptr %failed.p
-  if eq i64 %failed, 0, else %torn
+  @run_block(%launch)
+  %failed = %launch->launch.error
+  if %failed == 0, else %torn
   br label %trip
 alone:
-  call void @run_alone(ptr %launch)
-  br label %trip
+  @run_alone(%launch)
 trip:
   next %block
 poor:
   br label %leave
 torn:
-  %code.torn = trunc i64 %failed to i32
+  %code.torn = trunc.i32(%failed)
   br label %leave
 fine:
-  br label %leave
 leave:
   %code.out = phi i32 [ 2, %poor ], [ %code.torn, %torn ], [ 0, %fine ]
-  call void {FREE}(ptr %queues)
-  call void {FREE}(ptr %threads)
-  call void {FREE}(ptr %stacks)
-  %error.p = place %emulator.error, ptr %stream
-  %before = load i64, ptr %error.p
-  %now = zext i32 %code.out to i64
-  %first = icmp eq i64 %before, 0
-  %kept = select i1 %first, i64 %now, i64 %before
-  store i64 %kept, ptr %error.p
-  ret i32 %code.out
+  void {FREE}(%queues)
+  void {FREE}(%threads)
+  void {FREE}(%stacks)
+  %before = %stream->emulator.error
+  %now = zext.i64(%code.out)
+  %stream->emulator.error = %before == 0 ? %now : %before
+  ret %code.out
 }
 
 define hidden i32 @cellc_emulated_copy(ptr %to, ptr %source, i64 %nbytes, ptr %stream) nounwind {
-  call ptr {MEMMOVE}(ptr %to, ptr %source, i64 %nbytes)
-  ret i32 0
+  ptr {MEMMOVE}(%to, %source, %nbytes)
+  ret 0
 }
 
 define hidden i32 @cellc_emulated_wait(ptr %stream) nounwind {
-  ret i32 0
+  ret 0
 }
 """
 
@@ -563,5 +449,5 @@ def fibers_code(target: Target, queues: int) -> str:
                "FUNCTION": function, "ARGUMENT": argument, "PLACE": place,
                "THREADS": _THREADS_BYTES, "QUEUES": queues}
     for word, number in numbers.items():
-        code = re.sub(rf"(?<=[ ,]){word}\b(?=[\n,)])", str(number), code)
+        code = code.replace(f"{{{word}}}", str(number))
     return code

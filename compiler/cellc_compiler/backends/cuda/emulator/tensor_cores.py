@@ -32,151 +32,124 @@ _HASH = 1099511628211  # Fowler, Noll, Vo
 
 CODE = f"""
 define internal void @begin_products(ptr %thread) nounwind {{
-  set %thread.products, ptr %thread = 0
-  set %thread.product_groups, ptr %thread = 0
-  set %thread.fenced, ptr %thread = 0
+  %thread->thread.products = 0
+  %thread->thread.product_groups = 0
+  %thread->thread.fenced = 0
   ret void
 }}
 
 define internal ptr @products_of(ptr %warp) nounwind {{
-  %launch = field %thread.launch, ptr %warp
-  %queues = field %launch.queues, ptr %launch
-  %tid = field %thread.tid, ptr %warp
-  %number = lshr i32 %tid, 5
-  %wide = zext i32 %number to i64
-  %first = mul i64 %wide, {PRODUCTS}
-  %all = getelementptr i8, ptr %queues, i64 {PRODUCTS_AT}
-  %own = getelementptr %product, ptr %all, i64 %first
-  ret ptr %own
+  %all = &%warp->thread.launch->launch.queues:i8[{PRODUCTS_AT}]
+  ret &%all:%product[zext.i64(%warp->thread.tid >> 5) * {PRODUCTS}]
 }}
 
 define hidden void @cellc_emulated_fence_products(ptr %thread) nounwind {{
-  call void @meet(ptr %thread, ptr @fence_products, ptr null)
+  @meet(%thread, @fence_products, null)
   ret void
 }}
 
 define internal void @fence_products(ptr %warp) nounwind {{
-  set %thread.fenced, ptr %warp = 1
+  %warp->thread.fenced = 1
   ret void
 }}
 
 define hidden void @cellc_emulated_commit_products(ptr %thread) nounwind {{
-  call void @meet(ptr %thread, ptr @commit_products, ptr null)
+  @meet(%thread, @commit_products, null)
   ret void
 }}
 
 ; Each group begins after a fence.
 define internal void @commit_products(ptr %warp) nounwind {{
-  count %thread.product_groups, ptr %warp
-  set %thread.fenced, ptr %warp = 0
+  %warp->thread.product_groups += 1
+  %warp->thread.fenced = 0
   ret void
 }}
 
 ; Others run first, so that what they change too early is seen.
 define hidden void @cellc_emulated_wait_products(ptr %thread, i32 %but) nounwind {{
-  call void @wait(ptr %thread, i32 0)
-  %wide = zext i32 %but to i64
-  %given = inttoptr i64 %wide to ptr
-  call void @meet(ptr %thread, ptr @wait_products, ptr %given)
+  @wait(%thread, 0)
+  @meet(%thread, @wait_products, inttoptr.ptr(zext.i64(%but)))
   ret void
 }}
 
 define internal void @wait_products(ptr %warp) noinline nounwind {{
-  %launch = field %thread.launch, ptr %warp
-  %given = field %thread.data, ptr %warp
-  %but = ptrtoint ptr %given to i64
-  %groups = field %thread.product_groups, ptr %warp
-  %limit = sub i64 %groups, %but
-  %tid = field %thread.tid, ptr %warp
-  %number = lshr i32 %tid, 5
-  %rank.narrow = and i32 %number, 3
-  %rank = zext i32 %rank.narrow to i64
-  %own = call ptr @products_of(ptr %warp)
-  %count.p = place %thread.products, ptr %warp
-  %count = load i64, ptr %count.p
+  %launch = %warp->thread.launch
+  %but = ptrtoint.i64(%warp->thread.data)
+  %groups = %warp->thread.product_groups
+  %limit = %groups - %but
+  %rank = zext.i64(%warp->thread.tid >> 5 & 3)
+  %own = @products_of(%warp)
+  %count = %warp->thread.products
   %left.p = alloca i64
-  store i64 0, ptr %left.p
+  %left.p:i64 = 0
   loop %i < %count, else %done
-  %held = getelementptr %product, ptr %own, i64 %i
-  %group = field %product.group, ptr %held
-  if slt i64 %group, %groups, else %open
-  if slt i64 %group, %limit, else %keep
-  %a = field %product.a, ptr %held
-  %b = field %product.b, ptr %held
-  %shape = field %product.shape, ptr %held
-  %sum = field %product.sum, ptr %held
-  %now = call i64 @operands(ptr %launch, i64 %a, i64 %b, i64 %shape, i64 %rank, ptr null, ptr null)
-  if eq i64 %now, %sum, else %changed
+  %held = &%own:%product[%i]
+  %group = %held->product.group
+  if %group < %groups, else %open
+  if %group < %limit, else %keep
+  %a = %held->product.a
+  %b = %held->product.b
+  %shape = %held->product.shape
+  %sum = %held->product.sum
+  if i64 @operands(%launch, %a, %b, %shape, %rank, null, null) == %sum, else %changed
   br label %trip
 keep:
-  %left = load i64, ptr %left.p
-  %there = getelementptr %product, ptr %own, i64 %left
-  call ptr {{MEMMOVE}}(ptr %there, ptr %held, i64 {_PRODUCT_BYTES})
-  %one.more = add i64 %left, 1
-  store i64 %one.more, ptr %left.p
-  br label %trip
+  %left = %left.p:i64
+  ptr {{MEMMOVE}}(&%own:%product[%left], %held, i64 {_PRODUCT_BYTES})
+  %left.p:i64 = %left + 1
 trip:
   next %i
 open:
-  call void @fail(ptr %launch, i64 702)
+  @fail(%launch, 702)
   ret void
 changed:
-  call void @fail(ptr %launch, i64 709)
+  @fail(%launch, 709)
   ret void
 done:
-  %kept = load i64, ptr %left.p
-  store i64 %kept, ptr %count.p
+  %warp->thread.products = %left.p:i64
   ret void
 }}
 
 ; A product begins: false where it may not.
 define internal i1 @begin_product(ptr %warp, i64 %a, i64 %b, i64 %shape, i64 %sum) nounwind {{
-  %launch = field %thread.launch, ptr %warp
-  %fenced = field %thread.fenced, ptr %warp
-  if eq i64 %fenced, 1, else %loose
-  %error = field %launch.error, ptr %launch
-  if eq i64 %error, 0, else %no
-  %count.p = place %thread.products, ptr %warp
-  %count = load i64, ptr %count.p
-  if slt i64 %count, {PRODUCTS}, else %full
-  %own = call ptr @products_of(ptr %warp)
-  set %product.a, ptr %own[%count] = %a
-  set %product.b, ptr %own[%count] = %b
-  set %product.shape, ptr %own[%count] = %shape
-  set %product.sum, ptr %own[%count] = %sum
-  %current = field %thread.product_groups, ptr %warp
-  set %product.group, ptr %own[%count] = %current
-  %more = add i64 %count, 1
-  store i64 %more, ptr %count.p
-  ret i1 true
+  %launch = %warp->thread.launch
+  if %warp->thread.fenced == 1, else %loose
+  if %launch->launch.error == 0, else %no
+  %count = %warp->thread.products
+  if %count < {PRODUCTS}, else %full
+  %own = @products_of(%warp)
+  %own[%count]->product.a = %a
+  %own[%count]->product.b = %b
+  %own[%count]->product.shape = %shape
+  %own[%count]->product.sum = %sum
+  %own[%count]->product.group = %warp->thread.product_groups
+  %warp->thread.products = %count + 1
+  ret true
 loose:
-  call void @fail(ptr %launch, i64 702)
-  ret i1 false
+  @fail(%launch, 702)
+  ret false
 full:
-  call void @fail(ptr %launch, i64 707)
-  ret i1 false
+  @fail(%launch, 707)
+  ret false
 no:
-  ret i1 false
+  ret false
 }}
 
 ; Whether all lanes give the same first words; else an error.
 define internal i1 @is_uniform(ptr %warp, i64 %words) nounwind {{
-  %first = field %thread.data, ptr %warp
+  %first = %warp->thread.data
   loop %i < {WARP}, else %fine
-  %data = field %thread.data, ptr %warp[%i]
+  %data = %warp[%i]->thread.data
   loop %k < %words, else %same
-  %one = item i64, ptr %first[%k]
-  %other = item i64, ptr %data[%k]
-  if eq i64 %one, %other, else %differ
+  if %first:i64[%k] == %data:i64[%k], else %differ
   next %k
 same:
   next %i
 differ:
-  %launch = field %thread.launch, ptr %warp
-  call void @fail(ptr %launch, i64 701)
-  ret i1 false
+  @fail(%warp->thread.launch, 701)
+  ret false
 fine:
-  ret i1 true
+  ret true
 }}
 """
 
@@ -186,7 +159,7 @@ def entries() -> str:
     names = ["ldmatrix", "ldmatrix_trans", *(f"{op}_{k}" for op in ("mma", "wgmma") for k in KINDS)]
     return "".join(f"""
 define hidden void @cellc_emulated_{name}(ptr %thread, ptr %data) nounwind {{
-  call void @meet(ptr %thread, ptr @{name}, ptr %data)
+  @meet(%thread, @{name}, %data)
   ret void
 }}
 """ for name in names)
